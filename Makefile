@@ -25,7 +25,7 @@ UV := $(TOOLS)/uv
 # packages are in none of them: they are installed from this folder, or from dist/.
 COMPILE := $(UV) pip compile --quiet --universal --fork-strategy fewest --python-version 3.11 --generate-hashes --no-annotate \
 	--override $(VENV)/tools/left-out.txt --custom-compile-command 'make lock' $(UPGRADE)
-EXTRAS := $(addprefix --extra ,jax plot skactiveml cluster images parquet datasets data slurm)
+EXTRAS := $(addprefix --extra ,jax plot skactiveml cluster images parquet slurm)
 # scikit-learn below 1.9 knows the columns of polars 1 alone.
 LOWEST_TOOLS := beartype hypothesis numpyro pandas 'polars<2' pytest
 LOWEST_TESTS := $(addprefix packages/parbals/tests/,learner posterior scores strategies test_select.py) \
@@ -132,7 +132,7 @@ lock: $(VENV)/tools/.installed  ## renew the lock files; UPGRADE= adds what is n
 	$(COMPILE) --group tools --output-file requirements/tools.lock
 	printf '$(LABEL_STUDIO)\n' | $(COMPILE) - --output-file requirements/label-studio.lock
 	printf '%s ; python_version < "3"\n' $(UNUSED) >> $(VENV)/tools/left-out.txt
-	$(COMPILE) $(PROJECTS) --extra jax --extra datasets --group integrations --constraint requirements/build.lock \
+	$(COMPILE) $(PROJECTS) --extra jax --group integrations --constraint requirements/build.lock \
 		$(addprefix --no-emit-package ,$(UNUSED)) --output-file requirements/integrations.lock
 
 test-lowest: $(VENV)/tools/.installed  ## the tests of the core and the store with the lowest versions that are allowed

@@ -37,7 +37,7 @@ WANTED = {
     "build": GROUPS["build"],
     "tools": GROUPS["tools"],
     # PyTorch comes without hashes: every kind of machine has its own build.
-    "integrations": [*asked(*PROJECTS, extras=["jax", "datasets"]), *GROUPS["integrations"]],
+    "integrations": [*asked(*PROJECTS, extras=["jax"]), *GROUPS["integrations"]],
     "label-studio": ["label-studio"],
 }
 PIN = re.compile(

@@ -1,7 +1,7 @@
 """An LLM as annotator, through any endpoint that speaks OpenAI's chat protocol.
 
     export OPENAI_API_KEY=...
-    parbals label spam --name some-model --rate 60 --budget 500 --with \
+    parbals label spam --name some-model --budget 500 --with \
         "python chat_endpoint.py --model some-model --task 'Is this text message spam?'"
 
 Needs the standard library only. The key comes from the environment (--key-env names the variable;

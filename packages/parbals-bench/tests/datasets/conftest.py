@@ -161,7 +161,6 @@ def iwildcam(folder, other=False):
     write_csv(
         folder / "metadata.csv", rows, ["split", "y", "filename", "location_remapped", "datetime"]
     )
-    write_csv(folder / "categories.csv", [[0, "empty"], [1, "tapir"], [99999, "x"]], ["y", "name"])
     encoder_features(folder, "clip_vit_b32", {"train": 30, "val": 10, "test": 10}, other)
 
 

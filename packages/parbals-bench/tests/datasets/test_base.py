@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from parbals.errors import InputError, LabelError
-from parbals_bench.datasets.base import Data, data_folder, halves, one_vs_all, three_parts
+from parbals_bench.datasets.base import Data, halves, one_vs_all, three_parts
 from parbals_bench.datasets.table import load_dataset
 
 
@@ -95,13 +95,12 @@ class TestMissingFiles:
 
     def test_the_folder_that_was_looked_in_is_part_of_the_command(self, tmp_path, monkeypatch):
         monkeypatch.setenv("PARBALS_DATA", str(tmp_path))
-        assert "`parbals data fetch ag-news`" in self.said("ag-news")
-        assert "`parbals data fetch ag-news`" in self.said("ag-news", data_folder(None, "ag-news"))
-        other = tmp_path / "my data"
-        assert f"`parbals data fetch ag-news --to '{other}'`" in self.said("ag-news", other)
-        assert "parbals data fetch" not in self.said(
-            "airline", other
-        )  # there is no address to fetch it from
+        usual, other = tmp_path / "ag_news" / "train.csv", tmp_path / "my data"
+        assert f"`curl -L -C - --create-dirs -o {usual} https://" in self.said("ag-news")
+        assert f" && curl -L -C - --create-dirs -o '{other / 'test.csv'}' https://" in self.said(
+            "ag-news", other
+        )
+        assert "curl" not in self.said("airline", other)  # there is no address to fetch it from
 
     @pytest.mark.parametrize(
         ("name", "archive"), [("iwildcam", "iwildcam_v2.0"), ("fmow", "fmow_v1.1")]

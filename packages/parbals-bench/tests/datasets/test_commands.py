@@ -4,7 +4,6 @@ import json
 
 from click.testing import CliRunner
 from parbals.cli.main import parbals
-from parbals.errors import InputError
 from parbals_bench.datasets import table
 
 
@@ -19,9 +18,7 @@ def test_every_dataset_is_listed():
     assert "airline" in run("list").output
 
 
-def test_what_needs_no_download_or_has_no_address_says_so():
-    assert "needs no download" in str(run("fetch", "digits").exception)
-    refused = run("fetch", "airline").exception
-    assert isinstance(refused, InputError)
-    assert "download" in str(refused)
-    assert "no dataset 'mnist'" in str(run("fetch", "mnist").exception)
+def test_a_dataset_that_is_not_there_says_where_it_is_to_be_had(tmp_path):
+    asked = run("embed", "ag-news", "--encoder", "words", "--data", str(tmp_path))
+    assert "`curl -L" in str(asked.exception)
+    assert "no dataset 'mnist'" in str(run("embed", "mnist", "--encoder", "words").exception)

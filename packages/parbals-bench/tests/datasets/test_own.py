@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from parbals.errors import InputError, LabelError
+from parbals_bench.datasets.base import three_parts
 from parbals_bench.datasets.own import load
 
 
@@ -116,52 +117,16 @@ class TestLabelsOfArrays:
             load(tmp_path / "page.npz", label="y")
 
 
-def hugging_face(folder, n, classes=("neg", "pos")):
-    """One split as ``datasets.Dataset.save_to_disk`` writes it."""
-    import json
-
-    import pyarrow as pa
-
-    folder.mkdir(parents=True)
-    table = pa.table(
-        {
-            "text": [f"{('bad', 'good')[i % 2]} film {i % 4}" for i in range(n)],
-            "label": [i % 2 for i in range(n)],
-        }
-    )
-    with (
-        pa.OSFile(str(folder / "data-00000-of-00001.arrow"), "wb") as file,
-        pa.ipc.new_stream(file, table.schema) as out,
-    ):
-        out.write_table(table)
-    (folder / "state.json").write_text(
-        json.dumps({"_data_files": [{"filename": "data-00000-of-00001.arrow"}]})
-    )
-    names = {"label": {"_type": "ClassLabel", "names": list(classes)}}
-    (folder / "dataset_info.json").write_text(json.dumps({"features": names}))
-
-
-def test_a_hugging_face_folder_keeps_its_splits(tmp_path):
-    folder = tmp_path / "films"
-    for split, n in (("train", 40), ("test", 20)):
-        hugging_face(folder / split, n)
-    (folder / "dataset_dict.json").write_text('{"splits": ["train", "test"]}')
-    data = load(folder, text="text")
-    assert data.classes == ("neg", "pos")
-    assert (len(data.X_pool), len(data.X_target_source), len(data.X_test)) == (40, 10, 10)
-    hugging_face(folder / "validation", 7)
-    (folder / "dataset_dict.json").write_text('{"splits": ["train", "validation", "test"]}')
-    assert len(load(folder, text="text").X_target_source) == 7
-
-
-def test_other_rows_leave_the_pool_as_it_is(tmp_path):
-    for name, n in (("a", 20), ("b", 12)):
-        hugging_face(tmp_path / name / "train", 40)
-        hugging_face(tmp_path / name / "test", n)
-        (tmp_path / name / "dataset_dict.json").write_text('{"splits": ["train", "test"]}')
+def test_other_rows_leave_the_pool_as_it_is(tmp_path, make_csv):
+    rows = [[f"{('bad', 'good')[i % 2]} film {i % 4}", i % 2] for i in range(60)]
+    tested = set(three_parts(60, "own", 0)[2].tolist())
+    other = [["a word never heard", y] if i in tested else [x, y] for i, (x, y) in enumerate(rows)]
+    for name, written in (("a", rows), ("b", other)):
+        make_csv(tmp_path / f"{name}.csv", written, ["text", "label"])
     for options in ({"text": "text"}, {"features": "tabular"}):
-        one, two = (load(tmp_path / name, **options) for name in ("a", "b"))
+        one, two = (load(tmp_path / f"{name}.csv", **options) for name in ("a", "b"))
         np.testing.assert_array_equal(one.X_pool, two.X_pool)
+        assert not np.array_equal(one.X_test, two.X_test)
 
 
 def test_what_cannot_be_used_is_said(tmp_path, make_csv):

@@ -1,24 +1,38 @@
 """One tiny run of the demo, shared by the tests that look at it."""
 
+import numpy as np
 import pytest
 from matplotlib.figure import Figure
-from parbals_bench.demo import report
+from parbals_bench.datasets import sms_spam
+from parbals_bench.demo import report, run
 from parbals_bench.demo.plots import pool_map
 from parbals_bench.demo.run import run_demo
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package", autouse=True)
+def few_messages():
+    """A tenth, which saves most of the time; without addresses, so that the page's own show."""
+    every = sms_spam.load_messages()
+    plain = [row for row, text in enumerate(every.texts) if "http" not in text]
+    few = every.take(np.array(plain[::10]))
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (sms_spam, run):
+            patch.setattr(module, "load_messages", lambda: few)
+        yield
+
+
+@pytest.fixture(scope="package")
 def demo(stages):
     return run_demo(2, "12+1x3", n_targets=40, progress=lambda *stage: stages.append(stage))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def stages():
     """What the run said of its progress."""
     return []
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def places(demo):
     return pool_map(demo, n_shown=60)
 

@@ -22,6 +22,7 @@ from bench_helpers import (
 )
 from parbals.errors import InputError
 from parbals_bench.run.folder import ResultsFolder
+from parbals_bench.run.grid import run_grid
 from parbals_bench.run.processes import LocalProcesses
 from parbals_bench.run.records import read_line
 
@@ -59,8 +60,10 @@ def is_gone(pid):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
-def test_killed_in_the_middle_and_started_again_the_results_are_the_same(tmp_path, computed_here):
-    """The same as in this process, too."""
+def test_killed_in_the_middle_and_started_again_the_results_are_the_same(
+    tmp_path, tiny_runs, computed_here
+):
+    """Those of its worker are the same as in this process, which goes on."""
     folder = ResultsFolder(tmp_path)
     process = start(folder)
     wait_for_lines(folder, 1, process)
@@ -73,7 +76,7 @@ def test_killed_in_the_middle_and_started_again_the_results_are_the_same(tmp_pat
     while not all(map(is_gone, workers)):  # a worker ends with the process that started it
         time.sleep(0.02)
 
-    assert start(folder).wait() == 0
+    assert run_grid(tiny_runs, folder, load_tiny, InProcess()) == []
     assert without_seconds(folder) == computed_here
     for name, content in before.items():  # what was there was not computed again
         assert (folder.runs / name).read_bytes().startswith(content[: content.rfind(b"\n") + 1])

@@ -5,7 +5,6 @@ import json
 from click.testing import CliRunner
 from parbals.cli.main import parbals
 from parbals.errors import InputError, ProjectError
-from parbals_label.cli import options
 from parbals_label.store.records import Submission
 from parbals_label.store.store import Store
 
@@ -69,15 +68,6 @@ def test_what_is_not_there_is_told(run, tmp_path):
     (tmp_path / "text.zip").write_text("no zip", encoding="utf-8")
     assert "not a backup" in str(run("check", "text.zip", fails=True).exception)
     assert sorted(path.name for path in tmp_path.iterdir() if path.name != "cache") == ["text.zip"]
-
-
-def test_a_project_on_a_network_file_system_is_warned_of(monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(options, "network_file_system", lambda folder: "nfs4")
-    options.warn_of_network(tmp_path)
-    assert "network file system (nfs4)" in capsys.readouterr().err
-    monkeypatch.setattr(options, "network_file_system", lambda folder: None)
-    options.warn_of_network(tmp_path)
-    assert capsys.readouterr().err == ""
 
 
 def test_a_drill_says_whether_the_last_backup_would_open(project, run, tmp_path):

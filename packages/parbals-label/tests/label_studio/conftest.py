@@ -1,8 +1,6 @@
 """One server for all tests, with a project of its own for each of them."""
 
 import json
-import re
-import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -72,43 +70,19 @@ def folder(made_once, tmp_path):
 @pytest.fixture
 def supply(studio, key):
     """``supply(folder, project)``: one round; what it did, what was said, what is stored."""
+    from threading import Event
+
     from parbals_label.label_studio.client import Client
     from parbals_label.label_studio.sync import Rules, keep_supplied
-    from parbals_label.machines.pace import Stop
 
     def once(folder, project, n=6, key=key, studio=studio, **rules):
         said = []
         with Store.open(folder) as store:
             rules = Rules(batch_size=n, once=True, **rules)
             client = Client(studio.url, key)
-            result = keep_supplied(store, client, project, rules, Stop(), say=said.append)
+            result = keep_supplied(store, client, project, rules, Event(), say=said.append)
             labels = {store.items([p])[0].id: by for p, by in store.current_labels().items()}
             assert store.check() == []
         return SimpleNamespace(result=result, said=said, labels=labels)
 
     return once
-
-
-@pytest.fixture
-def serve_model(tmp_path):
-    """``serve_model(folder)``: ``parbals label-studio backend`` as a process; its address."""
-    from studio import until
-
-    log, running = tmp_path / "backend.log", []
-
-    def start(folder):
-        command = "from parbals.cli.main import main; main()"
-        arguments = ["label-studio", "backend", str(folder), "--port", "0"]
-        with open(log, "wb") as file:
-            running.append(
-                subprocess.Popen(
-                    [sys.executable, "-u", "-c", command, *arguments], stdout=file, stderr=file
-                )
-            )
-        return until(lambda: re.search(r"http://\S+", log.read_text("utf-8")))[0]
-
-    yield start
-    for process in running:
-        process.terminate()
-        process.wait(60)
-        assert "Traceback" not in log.read_text("utf-8")

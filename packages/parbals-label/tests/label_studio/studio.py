@@ -66,9 +66,6 @@ class Studio:
             "HOME": str(self.folder),
             "COLLECT_ANALYTICS": "false",
             "LATEST_VERSION_CHECK": "false",
-            # By default it does not call models and webhooks on its own machine.
-            "ML_BLOCK_LOCAL_IP": "false",
-            "SSRF_PROTECTION_ENABLED": "false",
         }
         environment.pop("PYTHONPATH", None)
         if self.settings:

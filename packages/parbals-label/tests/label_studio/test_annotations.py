@@ -4,11 +4,7 @@ import random
 
 import pytest
 from parbals.errors import ProjectDamagedError
-from parbals_label.label_studio.annotations import (
-    Heard,
-    forget_annotations,
-    record_annotations,
-)
+from parbals_label.label_studio.annotations import Heard, record_annotations
 from parbals_label.label_studio.interface import new_interface, read_interface
 from parbals_label.label_studio.tasks import Matcher, State, data_of
 from parbals_label.store.store import Store
@@ -38,9 +34,9 @@ def store(folder):
         assert store.check() == []
 
 
-def hear(store, *annotations, position=3, **how):
+def hear(store, *annotations, position=3):
     heard = Heard()
-    record_annotations(store, INTERFACE, UID, position, annotations, heard, **how)
+    record_annotations(store, INTERFACE, UID, position, annotations, heard)
     return heard
 
 
@@ -66,10 +62,8 @@ def test_changes_deletions_and_skips(store):
     assert hear(store).withdrawn == 1
     assert held(store) == {}
     hear(store, annotation(2, "ham", at=5), annotation(3, "spam", who=8))
-    heard = Heard()
-    forget_annotations(store, UID, [2, None, "x"], heard)
-    forget_annotations(store, "2.1700000000", [3], heard)  # of another project
-    assert (heard.withdrawn, held(store)) == (1, {"user8@example.com": "spam"})
+    assert hear(store, annotation(3, "spam", who=8)).withdrawn == 1
+    assert held(store) == {"user8@example.com": "spam"}
 
 
 def test_labels_from_elsewhere_are_left_alone(store):
@@ -79,14 +73,6 @@ def test_labels_from_elsewhere_are_left_alone(store):
     hear(store, annotation(1, "spam"))
     hear(store)
     assert held(store) == {"me": "ham"}
-
-
-def test_one_annotation_says_nothing_of_the_others(store):
-    hear(store, annotation(1, "ham"), annotation(2, "spam", who=8))
-    hear(store, annotation(3, "ham", who=9), is_all=False)
-    assert len(held(store)) == 3
-    hear(store, annotation(1, "news", at=2), is_all=False)
-    assert set(held(store)) == {"user8@example.com", "user9@example.com"}
 
 
 @pytest.mark.parametrize(
@@ -108,15 +94,10 @@ def test_garbage_is_passed_over(store):
 def test_a_number_gets_its_name_later(store):
     nameless = annotation(1, "ham")
     del nameless["created_username"]
-    hear(store, nameless, is_all=False)
+    hear(store, nameless)
     assert held(store) == {"label-studio user 7": "ham"}
     hear(store, annotation(1, "ham"))  # the same annotation, now with a name: one person, one vote
     assert held(store) == {"user7@example.com": "ham"}
-    state = State(store, UID)
-    state.remember_people([annotation(1, "ham")])
-    assert State(store, UID).people == {7: "user7@example.com"}
-    hear(store, {**nameless, "id": 2}, position=4, people=State(store, UID).people, is_all=False)
-    assert held(store, 4) == {"user7@example.com": "ham"}
 
 
 def test_tasks_are_remembered_and_forgotten(store):
@@ -148,3 +129,12 @@ def test_damaged_events_are_named(store, detail):
     store.log("label studio tasks", project=UID, **detail)
     with pytest.raises(ProjectDamagedError, match="Event 1 of the project"):
         State(store, UID)
+
+
+@pytest.mark.parametrize(
+    "name", ["machine:x", "import", "label-studio admin", "a\x1b[31m", "x" * 300, "\u202eada"]
+)
+def test_names_that_are_programs_or_cannot_be_shown_are_not_taken(store, name):
+    heard = hear(store, annotation(1, "ham", who={"id": 1, "email": name}))
+    assert (heard.labels, held(store)) == (0, {})
+    assert heard.notes[0].startswith("Not stored: ")

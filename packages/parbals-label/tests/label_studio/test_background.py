@@ -9,6 +9,7 @@ import json
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
+from threading import Event
 from types import SimpleNamespace
 
 import pytest
@@ -16,7 +17,6 @@ from parbals.errors import InputError
 from parbals_label.label_studio import client
 from parbals_label.label_studio.client import Client, ServerError
 from parbals_label.label_studio.sync import Rules, keep_supplied
-from parbals_label.machines.pace import Stop
 from parbals_label.store.store import Store
 
 CONFIG = (
@@ -75,7 +75,7 @@ def enterprise(folder, monkeypatch):
         with Store.open(folder) as store:
             there = Client(f"http://127.0.0.1:{httpd.server_address[1]}", "0123456789abcdef")
             rules = Rules(batch_size=6, once=True)
-            return keep_supplied(store, there, 1, rules, Stop(), say=lambda _: None)
+            return keep_supplied(store, there, 1, rules, Event(), say=lambda _: None)
 
     yield SimpleNamespace(server=httpd, supply=supply)
     httpd.shutdown()

@@ -1,12 +1,12 @@
 """Either side may stop at any moment: no task is made twice and no label is lost."""
 
 import threading
+from threading import Event
 
 import pytest
 from parbals_label.label_studio.client import Client, ServerError
 from parbals_label.label_studio.sync import Rules, keep_supplied
 from parbals_label.label_studio.tasks import State
-from parbals_label.machines.pace import Stop
 from parbals_label.store.store import Store
 from studio import CONFIG, right, until
 
@@ -66,7 +66,7 @@ def test_the_answer_to_creating_tasks_is_lost(studio, admin, folder, supply, mon
 
 def test_a_run_outlives_the_server(studio, admin, people, folder, key):
     project = admin.new_project("Restart", CONFIG)
-    said, stop, ended = [], Stop(), []
+    said, stop, ended = [], Event(), []
 
     def run():
         with Store.open(folder) as store:
@@ -88,7 +88,7 @@ def test_a_run_outlives_the_server(studio, admin, people, folder, key):
             people[1].annotate(task["id"], right(task))
         until(lambda: len(admin.tasks(project)) >= 8 and n_labelled(folder) == 4)
     finally:
-        stop.ask()
+        stop.set()
         thread.join(120)
     (result,) = ended
     assert (result.ended, result.labels) == ("interrupted", 4)

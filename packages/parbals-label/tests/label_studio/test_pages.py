@@ -1,4 +1,4 @@
-"""Label Studio's own pages, in a browser: the model is connected there, and tasks look right.
+"""Label Studio's own pages, in a browser: tasks look right.
 
 The pictures of the guide go to the folder named by PARBALS_PICTURES, else nowhere.
 """
@@ -47,7 +47,7 @@ def shoot(page, tmp_path):
     return take
 
 
-def test_the_pages(studio, admin, supply, page, shoot, serve_model, tmp_path):
+def test_the_pages(studio, admin, supply, page, shoot, tmp_path):
     messages = load_messages()
     data, folder = tmp_path / "messages.csv", tmp_path / "spam"
     with open(data, "w", newline="", encoding="utf-8") as file:
@@ -62,14 +62,6 @@ def test_the_pages(studio, admin, supply, page, shoot, serve_model, tmp_path):
         label = messages.labels[int(task["data"]["parbals_item"]) - 1]
         admin.annotate(task["id"], str(label))
     supply(folder, project, n=12)
-
-    page.goto(f"{studio.url}/projects/{project}/settings/ml")
-    page.get_by_text("Connect Model", exact=True).first.click()
-    page.locator("input[name=title]").fill("parbals")
-    page.locator("input[name=url]").fill(serve_model(folder))
-    page.get_by_text("Validate and Save").click()
-    page.get_by_text("Connected", exact=True).wait_for()
-    shoot("model")
 
     columns = admin.call("GET", f"dm/columns/?project={project}")["columns"]
     others = [f"tasks:{c['id']}" for c in columns if c["id"] not in (*SHOWN, "data")]

@@ -8,9 +8,10 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))  # the helper modules beside this file
 
+from threading import Event
+
 from machine_projects import PRELUDE, make_project
 from parbals_label.machines.loop import Rules, label_items
-from parbals_label.machines.pace import Stop
 from parbals_label.machines.programs import Program
 from parbals_label.store.store import Store
 
@@ -43,7 +44,7 @@ def label(project):
             **{"batch_size": 4, "retries": 1, "timeout": 20.0, "first_wait": 0.01, **rules}
         )
         with Store.open(folder) as store:
-            result = label_items(store, name, program, rules, stop or Stop(), say=said.append)
+            result = label_items(store, name, program, rules, stop or Event(), say=said.append)
             labels = {
                 store.items([p])[0].id: by.get(name)
                 for p, by in store.current_labels().items()

@@ -6,9 +6,9 @@ import threading
 import time
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Event
 
 from message_data import message, truth
-from parbals_label.machines.pace import Stop
 from parbals_label.project.create import Roles, create_project
 
 PRELUDE = '''
@@ -47,17 +47,14 @@ def make_project(folder, n=12, labelled=0, strategy="random"):
 
 
 @contextmanager
-def stopping_after(path, reason="interrupted"):
-    """A stop that comes as soon as the file is there, for that reason."""
-    stop = Stop()
+def stopping_after(path):
+    """A stop that comes as soon as the file is there."""
+    stop = Event()
 
     def end():
         while not path.exists():
             time.sleep(0.02)
-        if reason == "time":
-            stop._deadline = time.monotonic()
-        else:
-            stop.ask()
+        stop.set()
 
     thread = threading.Thread(target=end)
     thread.start()

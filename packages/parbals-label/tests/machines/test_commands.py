@@ -57,14 +57,13 @@ REFUSED = {
     "no such program": ["--with", "no-such-program-here"],
     "an empty name": ["--with", "python3", "--name", " "],
     "a prefix": ["--with", "python3", "--name", "machine:x"],
-    "a name with a line end": ["--with", "python3", "--name", "a\nb"],
+    "a name that cannot be shown": ["--with", "python3", "--name", "a\x1bb"],
     "no items": ["--with", "python3", "-n", "0"],
     "no budget": ["--with", "python3", "--budget", "0"],
-    "no rate": ["--with", "python3", "--rate", "0"],
     "negative retries": ["--with", "python3", "--retries", "-1"],
     "no time": ["--with", "python3", "--timeout", "0"],
     "a time that is not a number": ["--with", "python3", "--timeout", "soon"],
-    "endless time": ["--with", "python3", "--max-seconds", "inf"],
+    "endless time": ["--with", "python3", "--timeout", "inf"],
 }
 
 

@@ -209,27 +209,17 @@ def test_the_same_name_cannot_run_twice_at_once(label, write, project):
     assert label(write(GOOD)).result.ended == "done"
 
 
-@pytest.mark.parametrize("reason", ["interrupted", "time"])
-def test_a_stop_keeps_what_came_and_gives_the_rest_back(label, write, tmp_path, reason):
+def test_a_stop_keeps_what_came_and_gives_the_rest_back(label, write, tmp_path):
     body = """
 got = items()
 say(got[0])
 Path(__file__).with_suffix('.ready').write_text('')
 time.sleep(600)
 """
-    with stopping_after(tmp_path / "annotator.ready", reason) as stop:
+    with stopping_after(tmp_path / "annotator.ready") as stop:
         found = label(write(body), stop=stop)
-    assert (found.result.ended, found.result.stored, found.result.failed) == (reason, 1, 0)
+    assert (found.result.ended, found.result.stored, found.result.failed) == ("interrupted", 1, 0)
     assert found.out == []
-
-
-def test_a_rate_sends_smaller_parts(label, write, monkeypatch):
-    monkeypatch.setattr("parbals_label.machines.pace._MINUTE", 0.01)
-    words = write("got = items()\nfor item in got: say(item, comment=str(len(got)))\n")
-    found = label(words, rate=3, batch_size=8)
-    assert found.result.stored == 12
-    sizes = sorted(answer.comment for answer in found.answers)
-    assert sizes == [f'{{"comment":"{n}"}}' for n in (1, 2, 2, *[3] * 9)], "3 + 3 + 2 and 3 + 1"
 
 
 def test_the_reports_advice_can_end_a_run(label, write, tmp_path):
@@ -286,8 +276,8 @@ for item in got: say(item)
 
 def test_a_lease_outlasts_the_slowest_batch():
     assert Rules().lease_seconds == 1800.0
-    slow = Rules(timeout=3600.0, retries=2, rate=10, batch_size=100)
-    assert slow.lease_seconds > 3 * 3600.0 + 600.0
+    slow = Rules(timeout=3600.0, retries=2)
+    assert slow.lease_seconds >= 3 * 3600.0
 
 
 @pytest.mark.parametrize("audit_by", ["people", "anyone"])

@@ -228,9 +228,6 @@ class TestModelFiles:
         assert decided != likeliest
         run("export", project, "--renew", "--out", "e.csv")
         assert [row["predicted"] for row in table("e.csv")] == decided
-        run("export", project, "--format", "prodigy", "--out", "e.jsonl")
-        lines = (tmp_path / "e.jsonl").read_text("utf-8").splitlines()
-        assert [json.loads(line)["meta"]["predicted"] for line in lines] == decided
         texts = [row["message"] for row in table("messages.csv")]
         run("export", project, "--model", "m.npz")
         assert load_model("m.npz").predict(texts).tolist() == decided

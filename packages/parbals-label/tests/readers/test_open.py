@@ -191,43 +191,19 @@ class TestArrow:
         assert items[0] == ("1", {"text": "ä", "n": 1, "day": "2024-01-01"}, None)
         assert items[2][1]["n"] is None
 
-    def write_dataset(self, folder, labels, shards=1):
-        """What datasets.save_to_disk writes: Arrow streams, and two JSON files beside them."""
-        pa, ipc = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.ipc")
-        folder.mkdir(parents=True)
-        table = pa.table(
-            {"text": [f"t{i}" for i in range(len(labels))], "label": pa.array(labels, pa.int64())}
-        )
-        names = [f"data-{i:05d}-of-{shards:05d}.arrow" for i in range(shards)]
-        size = -(-len(labels) // shards)
-        for i, name in enumerate(names):
-            with ipc.new_stream(str(folder / name), table.schema) as writer:
-                writer.write_table(table.slice(i * size, size))
-        (folder / "state.json").write_text(
-            json.dumps({"_data_files": [{"filename": name} for name in names]})
-        )
-        label = {"names": ["neg", "pos"], "_type": "ClassLabel"}
-        (folder / "dataset_info.json").write_text(
-            json.dumps({"features": {"text": {"_type": "Value"}, "label": label}})
-        )
-
-    @pytest.mark.parametrize("shards", [1, 3])
-    def test_a_dataset_folder_gives_labels_by_name(self, tmp_path, shards):
-        self.write_dataset(tmp_path / "data", [0, 1, -1, None, 1], shards)
-        source = open_source(tmp_path / "data")
-        assert (source.kind, source.n_rows, source.columns) == ("huggingface", 5, ["text", "label"])
-        labels = [label for _, _, label in plan_items(source, label_column="label")]
-        assert labels == ["neg", "pos", None, None, "pos"]
-
-    def test_a_folder_of_splits_asks_for_one(self, tmp_path):
-        self.write_dataset(tmp_path / "data" / "train", [0, 1])
-        self.write_dataset(tmp_path / "data" / "test", [1])
-        (tmp_path / "data" / "dataset_dict.json").write_text('{"splits": ["train", "test"]}')
-        with pytest.raises(InputError, match="'train', 'test'"):
-            open_source(tmp_path / "data")
-        with pytest.raises(InputError, match="'dev' is not one of them"):
-            open_source(tmp_path / "data", split="dev")
-        assert open_source(tmp_path / "data", split="test").n_rows == 1
+    def test_a_hugging_face_dataset_gives_labels_by_name(self, tmp_path):
+        datasets = pytest.importorskip("datasets")
+        pytest.importorskip("pyarrow")
+        names = datasets.ClassLabel(names=["neg", "pos"])
+        rows = {"text": list("abcde"), "label": [0, 1, -1, None, 1]}
+        features = datasets.Features({"text": datasets.Value("string"), "label": names})
+        dataset = datasets.Dataset.from_dict(rows, features=features)
+        dataset.to_parquet(str(tmp_path / "x.parquet"))
+        labels = plan_items(open_source(tmp_path / "x.parquet"), label_column="label")
+        assert [label for _, _, label in labels] == ["neg", "pos", None, None, "pos"]
+        dataset.save_to_disk(str(tmp_path / "folder"))
+        with pytest.raises(InputError, match="to_parquet"):
+            open_source(tmp_path / "folder")
 
 
 class TestImages:

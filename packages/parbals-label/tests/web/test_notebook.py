@@ -12,7 +12,7 @@ from parbals_label.project.engine import learner_of
 from parbals_label.project.features import features_of, load_features
 from parbals_label.store.records import Submission
 from parbals_label.store.store import Store
-from parbals_label.web.notebook import project_of, take_over
+from parbals_label.web.notebook import OwnModel, own_of, project_of, take_over
 
 X = np.random.default_rng(8).standard_normal((300, 4))
 
@@ -130,17 +130,18 @@ def test_a_model_of_ones_own_chooses_for_the_page_and_predicts(tmp_path):
 def test_a_model_that_fails_is_named_and_labels_are_kept(tmp_path, capsys):
     active = learner(model=Nearest(broken=True))
     active.tell([0, 1], [0, 1])
-    served = active.serve(None, folder=tmp_path / "p", wait=False, browser=False)
+    project_of(active, None, tmp_path / "p")
+    model, said = OwnModel(tmp_path / "p", own_of(active)), ""
     try:
         with Store.open(tmp_path / "p") as store:
             store.submit([Submission(2, "1")], annotator="kim")
-        said = ""
         for _ in range(1200):
             said += capsys.readouterr().out
             if "failed" in said:
                 break
             time.sleep(0.1)
     finally:
-        new = served.stop()
+        model.stop()
     assert "The model failed: ZeroDivisionError: this model cannot be fitted\n" in said
-    assert new == 1
+    with Store.open(tmp_path / "p") as store:
+        assert store.n_labelled == 3

@@ -50,8 +50,7 @@ def _only(name: str, words: str) -> Any:
 @click.option(
     "--data",
     type=_PATH,
-    help="Folder that holds airline/, credit_card/, ...; by default where `parbals data fetch` "
-    "puts them.",
+    help="Folder that holds airline/, credit_card/, ...; by default $PARBALS_DATA.",
 )
 @_only("--datasets", "datasets of the suite")
 @_only("--budgets", "budgets, for example 100+10x20")

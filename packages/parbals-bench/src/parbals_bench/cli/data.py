@@ -1,4 +1,4 @@
-"""`parbals data`: what there is, bringing it here, and encoding its texts and images."""
+"""`parbals data`: what there is, where it comes from, and encoding its texts and images."""
 
 from pathlib import Path
 
@@ -15,7 +15,6 @@ def data() -> None:
     \b
     Examples:
       parbals data list
-      parbals data fetch yelp
       parbals data embed ag-news --encoder bert-base-uncased
     """
 
@@ -43,51 +42,6 @@ def list_(as_json: bool) -> None:
     width = max(map(len, DATASETS))
     lines = [f"{name:<{width}}  {entry.summary}" for name, entry in DATASETS.items()]
     say(as_json, records, "\n".join(lines))
-
-
-@data.command()
-@click.argument("name")
-@click.option(
-    "--to",
-    type=click.Path(path_type=Path),
-    help="Folder; by default that of the dataset in $PARBALS_DATA.",
-)
-@JSON
-def fetch(name: str, to: Path | None, as_json: bool) -> None:
-    """Download a dataset; a file that is there already and unchanged is left alone.
-
-    Files are compared with the checksums that their publishers give. Where there is none, that of
-    the first download is kept beside the file, in one ending in .sha256, and checked the next time.
-    Archives of tens of gigabytes are left to curl: the command to use is printed.
-
-    \b
-    Examples:
-      parbals data fetch cifar10
-      parbals data fetch yelp --to ~/data/yelp
-    """
-    from parbals.errors import InputError
-
-    from parbals_bench.datasets.base import data_folder
-    from parbals_bench.datasets.fetch import fetch as fetch_files
-    from parbals_bench.datasets.fetch import record_path
-    from parbals_bench.datasets.table import dataset_named
-
-    origin = dataset_named(name).origin
-    folder = data_folder(to, name)
-    if origin is None:
-        raise InputError(f"{name} needs no download.")
-    if not origin.remotes:
-        raise origin.error(folder)
-    with progress(quiet=as_json, in_bytes=True) as show:
-        paths = fetch_files(origin.remotes, folder, show)
-    lines = [str(path) for path in paths]
-    for remote, path in zip(origin.remotes, paths, strict=True):
-        if remote.checksum is None:
-            record = record_path(path)
-            lines.append(
-                f"{path.name}: no published checksum is known; its SHA-256 is kept in {record}"
-            )
-    say(as_json, [str(path) for path in paths], "\n".join(lines))
 
 
 @data.command()

@@ -7,8 +7,6 @@ from parbals.cli.output import progress
 
 __all__ = ["demo"]
 
-_N_INITIAL = 20
-
 
 @click.command()
 @click.option(
@@ -25,17 +23,7 @@ _N_INITIAL = 20
     type=click.IntRange(1),
     help="How often to repeat it all.",
 )
-@click.option(
-    "--rounds", default=4, show_default=True, type=click.IntRange(1), help="Batches per run."
-)
-@click.option(
-    "--batch-size",
-    default=10,
-    show_default=True,
-    type=click.IntRange(1),
-    help="Messages per batch.",
-)
-def demo(out: Path, seeds: int, rounds: int, batch_size: int) -> None:
+def demo(out: Path, seeds: int) -> None:
     """Random, EPIG and ParBaLS side by side on real text messages.
 
     Runs on data that ships with the package and writes one page, report.html, that explains what
@@ -50,7 +38,7 @@ def demo(out: Path, seeds: int, rounds: int, batch_size: int) -> None:
         show("starting")
         from parbals_bench.demo import report, story
 
-        result = story.make_demo(out, seeds, f"{_N_INITIAL}+{rounds}x{batch_size}", show)
+        result = story.make_demo(out, seeds, show)
     for title, sentences in (
         ("The first batch", report.worth_sentences(result)),
         ("The learning curves", report.curve_sentences(result)),

@@ -18,7 +18,6 @@ __all__ = [
     "Origin",
     "Part",
     "Raw",
-    "Remote",
     "data_folder",
     "halves",
     "one_vs_all",
@@ -108,52 +107,44 @@ class Raw:
 
 
 @dataclass(frozen=True)
-class Remote:
-    """One file on the network, with the checksum its publisher gives: a SHA-256, or "md5:…"."""
-
-    url: str
-    file: str
-    checksum: str | None = None
-
-
-@dataclass(frozen=True)
 class Origin:
     """Where a dataset's files come from, and what to say when they are not there.
 
-    ``large``: the one file is an archive of tens of gigabytes at the address ``page``, to be
-    downloaded and unpacked by hand; ``hint`` says how large.
+    ``urls`` are the addresses of ``files``; without any they are to be had from the ``page`` alone.
+    ``unpack``: the one file is an archive of tens of gigabytes. ``hint`` says what one should know.
     """
 
     name: str
     page: str
     files: tuple[str, ...]
-    remotes: tuple[Remote, ...] = ()
+    urls: tuple[str, ...] = ()
     hint: str = ""
-    large: bool = False
+    unpack: bool = False
 
     def error(self, folder: Path, missing: str | None = None) -> InputError:
         """The one sentence that gets a person from here to a loaded dataset."""
         what = f"{missing} is not in" if missing else f"The files of {self.name} are not in"
-        if self.large:
-            return InputError(f"{what} {folder}{self._by_hand(folder)}.")
-        places = " and ".join(str(folder / file) for file in self.files)
-        to = "" if folder == data_folder(None, self.name) else f" --to {shlex.quote(str(folder))}"
-        command = f"run `parbals data fetch {self.name}{to}`, or " if self.remotes else ""
-        hint = f" ({self.hint})" if self.hint else ""
-        return InputError(
-            f"{what} {folder}: {command}download {' and '.join(self.files)} from {self.page}{hint} "
-            f"and save as {places}."
+        what, hint = f"{what} {folder}", f" ({self.hint})" if self.hint else ""
+        names, places = " and ".join(self.files), [folder / file for file in self.files]
+        if not self.urls:
+            saved = " and ".join(map(str, places))
+            return InputError(
+                f"{what}: download {names} from {self.page}{hint} and save as {saved}."
+            )
+        download = " && ".join(
+            f"curl -L -C - --create-dirs -o {shlex.quote(str(place))} {url}"
+            for place, url in zip(places, self.urls, strict=True)
         )
-
-    def _by_hand(self, folder: Path) -> str:
-        archive, place = shlex.quote(str(folder / self.files[0])), shlex.quote(str(folder))
-        download = f"`curl -L -C - --create-dirs -o {archive} {self.page}`"
-        unpack = f"unpack it with `tar -xzf {archive} -C {place}`"
-        if (folder / self.files[0]).is_file():
-            return f", but its archive is: {unpack} (a download that was cut goes on: {download})"
-        return (
-            f": download {self.files[0]} ({self.hint}) with {download}, which goes on where it was "
-            f"cut when you run it again, and {unpack}"
+        archive, into = (shlex.quote(str(path)) for path in (places[0], folder))
+        unpack = f"unpack it with `tar -xzf {archive} -C {into}`"
+        if self.unpack and places[0].is_file():
+            return InputError(
+                f"{what}, but its archive is: {unpack} (a download that was cut goes on: "
+                f"`{download}`)."
+            )
+        return InputError(
+            f"{what}: download {names}{hint} with `{download}`, which goes on where it was cut "
+            f"when you run it again{f', and {unpack}' if self.unpack else ''}."
         )
 
 

@@ -62,18 +62,13 @@ def load(folder: Path | None = None, *, features: str = "auto", seed: int = 0) -
 
 
 def paper_split(n_rows: int) -> np.ndarray:
-    """train, val or test of each row; of all 1,000,000 rows the paper's own split.
+    """train, val or test of each row; of all 1,000,000 rows the paper's own split."""
+    from sklearn.model_selection import train_test_split
 
-    As two calls of scikit-learn's train_test_split with random_state 42: the first keeps 60 %, the
-    second halves what is left.
-    """
-    order = np.random.RandomState(_PAPER_SEED).permutation(n_rows)
-    left = order[: int(np.ceil(0.4 * n_rows))]
-    again = np.random.RandomState(_PAPER_SEED).permutation(len(left))
-    n_test = int(np.ceil(0.5 * len(left)))
+    _, left = train_test_split(np.arange(n_rows), test_size=0.4, random_state=_PAPER_SEED)
+    val, test = train_test_split(left, test_size=0.5, random_state=_PAPER_SEED)
     split = np.full(n_rows, "train", dtype="U5")
-    split[left[again[:n_test]]] = "test"
-    split[left[again[n_test:]]] = "val"
+    split[val], split[test] = "val", "test"
     return split
 
 

@@ -1,6 +1,5 @@
-"""A user's own labelled data: CSV, TSV, JSONL, Parquet, .npz, or a Hugging Face dataset folder."""
+"""A user's own labelled data: CSV, TSV, JSONL, Parquet or .npz."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +14,7 @@ from parbals_label.readers.numpy_files import open_npz
 from parbals_label.readers.open import open_source
 from parbals_label.readers.source import Source
 
-from parbals_bench.datasets.base import Data, Dataset, halves, three_parts
+from parbals_bench.datasets.base import Data, Dataset, three_parts
 from parbals_bench.datasets.embedded import reduced, tfidf_features
 
 __all__ = ["DATASET", "load"]
@@ -23,12 +22,11 @@ __all__ = ["DATASET", "load"]
 NAME = "own"
 _FEATURES = ("auto", "given", "pca", "tabular", "tfidf")
 _PARTS = ("pool", "target", "test")
-_VALIDATION = ("validation", "val", "dev")
 
 
 @dataclass(frozen=True)
 class _Rows:
-    """Labelled rows of one file or split."""
+    """Labelled rows."""
 
     columns: list[dict[str, Any]]
     matrix: np.ndarray | None
@@ -48,32 +46,24 @@ def load(
     text: str | None = None,
     classes: Sequence[str] | None = None,
 ) -> Data:
-    """A file or folder of the user's own, with the true labels in the column or array ``label``.
+    """A file of the user's own, with the true labels in the column or array ``label``.
 
-    A Hugging Face folder with splits train and test keeps them (and validation as target source, or
-    half of test); anything else is divided 60/20/20 by the seed. ``features``: "given" takes the
-    array of an .npz as it is, "pca" reduces it to 99 % of its variance, "tabular" makes features of
-    the columns as `parbals init` does, "tfidf" reads the column ``text``. "auto" takes the array if
-    there is one, else the text if it is named, else the columns.
+    It is divided 60/20/20 by the seed. ``features``: "given" takes the array of an .npz as it is,
+    "pca" reduces it to 99 % of its variance, "tabular" makes features of the columns as `parbals
+    init` does, "tfidf" reads the column ``text``. "auto" takes the array if there is one, else the
+    text if it is named, else the columns.
     """
     if folder is None:
-        raise InputError(
-            "own data needs a place: pass the file (.csv, .npz, .parquet, …) or the dataset folder."
-        )
+        raise InputError("own data needs a place: pass the file (.csv, .npz, .parquet, …).")
     check_choice(features, _FEATURES, "features")
     path = Path(folder)
-    splits = _splits(path)
-    sources = {part: _opened(path, split, label) for part, split in splits.items()}
-    first = next(iter(sources.values()))
-    names = list(classes) if classes is not None else classes_in(first, label)
+    is_npz = path.is_file() and path.suffix.lower() == ".npz"
+    source = open_npz(path, label) if is_npz else open_source(path)
+    names = list(classes) if classes is not None else classes_in(source, label)
     notes: list[str] = []
-    parts = {part: _labelled(source, label, names, notes) for part, source in sources.items()}
-    if "pool" not in parts:
-        divided = zip(_PARTS, three_parts(len(parts["all"].y), NAME, seed), strict=True)
-        parts = {part: parts["all"].take(rows) for part, rows in divided}
-    elif "target" not in parts:
-        to_target, to_test = halves(len(parts["test"].y), NAME)
-        parts |= {"target": parts["test"].take(to_target), "test": parts["test"].take(to_test)}
+    labelled = _labelled(source, label, names, notes)
+    divided = zip(_PARTS, three_parts(len(labelled.y), NAME, seed), strict=True)
+    parts = {part: labelled.take(rows) for part, rows in divided}
     if not all(len(part.y) for part in parts.values()):
         raise InputError(
             f"{path.name} has too few labelled rows to divide into pool, target and test."
@@ -84,32 +74,6 @@ def load(
     return Data(
         path.stem, X_pool, y_pool, X_target, X_test, y_test, tuple(names), notes=tuple(notes)
     )
-
-
-def _splits(path: Path) -> dict[str, str | None]:
-    """Which split of a Hugging Face DatasetDict plays which part; anything else is one part."""
-    listing = path / "dataset_dict.json"
-    if not listing.is_file():
-        return {"all": None}
-    try:
-        splits = json.loads(listing.read_text("utf-8"))["splits"]
-        there = [split for split in splits if isinstance(split, str)]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        raise InputError(
-            f"{path.name}/dataset_dict.json cannot be read; save the dataset again."
-        ) from None
-    if "train" not in there or "test" not in there:
-        raise InputError(
-            f"{path.name} has the splits {', '.join(there)}; train and test are needed."
-        )
-    target = next((split for split in _VALIDATION if split in there), None)
-    return {"pool": "train", **({"target": target} if target else {}), "test": "test"}
-
-
-def _opened(path: Path, split: str | None, label: str) -> Source:
-    if path.is_file() and path.suffix.lower() == ".npz":
-        return open_npz(path, label)
-    return open_source(path, split=split)
 
 
 def _labelled(source: Source, label: str, classes: list[str], notes: list[str]) -> _Rows:
@@ -184,6 +148,6 @@ def _tabular(parts: dict[str, _Rows], notes: list[str]) -> dict[str, np.ndarray]
 DATASET = Dataset(
     "Own data",
     load,
-    "your own: .csv, .tsv, .jsonl, .parquet, .npz or a Hugging Face folder",
+    "your own: .csv, .tsv, .jsonl, .parquet or .npz",
     features=_FEATURES[1:],
 )

@@ -6,7 +6,7 @@ A row is the class, counted from 1, and texts; or Parquet with label, counted fr
 from dataclasses import dataclass
 from pathlib import Path
 
-from parbals_bench.datasets.base import Data, Dataset, Origin, Part, Raw, Remote, data_folder
+from parbals_bench.datasets.base import Data, Dataset, Origin, Part, Raw, data_folder
 from parbals_bench.datasets.embedded import embedded
 from parbals_bench.datasets.files import (
     Table,
@@ -74,9 +74,7 @@ def _plain(text: str) -> str:
 _NEWS = "https://raw.githubusercontent.com/mhjabreel/CharCnn_Keras/master/data/ag_news_csv/"
 _NEWS_FILES = ("train.csv", "test.csv")
 _ag_news = _Texts(
-    Origin(
-        "ag-news", _NEWS, _NEWS_FILES, tuple(Remote(f"{_NEWS}{file}", file) for file in _NEWS_FILES)
-    ),
+    Origin("ag-news", _NEWS, _NEWS_FILES, tuple(f"{_NEWS}{file}" for file in _NEWS_FILES)),
     ("World", "Sports", "Business", "Sci/Tech"),
     ("title", "description"),
     {"train": 120_000, "test": 7_600},
@@ -94,14 +92,8 @@ AG_NEWS = Dataset(
 
 _REVIEWS = "https://s3.amazonaws.com/fast-ai-nlp/"
 _REVIEWS_FILE = "yelp_review_full_csv.tgz"
-_SHA256 = "56006b0a17a370f1e366504b1f2c3e3754e4a3dda17d3e718a885c552869a559"
 _yelp = _Texts(
-    Origin(
-        "yelp",
-        _REVIEWS,
-        (_REVIEWS_FILE,),
-        (Remote(f"{_REVIEWS}{_REVIEWS_FILE}", _REVIEWS_FILE, _SHA256),),
-    ),
+    Origin("yelp", _REVIEWS, (_REVIEWS_FILE,), (f"{_REVIEWS}{_REVIEWS_FILE}",)),
     ("1 star", "2 stars", "3 stars", "4 stars", "5 stars"),
     ("text",),
     {"train": 650_000, "test": 50_000},

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from parbals.errors import InputError
 
-from parbals_bench.datasets.base import Data, Dataset, Origin, Part, Raw, Remote, data_folder
+from parbals_bench.datasets.base import Data, Dataset, Origin, Part, Raw, data_folder
 from parbals_bench.datasets.embedded import embedded
 from parbals_bench.datasets.files import Table, count_note, find, published_file, read_table
 
@@ -45,10 +45,7 @@ def _parts(
 _COMMENTS, _COMMENTS_FOLDER = "all_data_with_identities.csv", "civilcomments_v1.0"
 _COMMENTS_URL = f"{_BUNDLES}/0x8cd3de0634154aeaad2ee6eb96723c6e/contents/blob/"
 _COMMENTS_ORIGIN = Origin(
-    "civil-comments",
-    _COMMENTS_URL,
-    (f"{_COMMENTS_FOLDER}.tar.gz",),
-    (Remote(_COMMENTS_URL, f"{_COMMENTS_FOLDER}.tar.gz"),),
+    "civil-comments", _COMMENTS_URL, (f"{_COMMENTS_FOLDER}.tar.gz",), (_COMMENTS_URL,)
 )
 
 
@@ -74,36 +71,22 @@ CIVIL_COMMENTS = Dataset(
     (_TEXT_ENCODER, "tfidf"),
 )
 
+_ANIMALS_URL = f"{_BUNDLES}/0x6313da2b204647e79a14b468131fcd64/contents/blob/"
 _ANIMALS_ORIGIN = Origin(
-    "iwildcam",
-    f"{_BUNDLES}/0x6313da2b204647e79a14b468131fcd64/contents/blob/",
-    ("iwildcam_v2.0.tar.gz",),
-    hint="12 GB",
-    large=True,
+    "iwildcam", _ANIMALS_URL, ("iwildcam_v2.0.tar.gz",), (_ANIMALS_URL,), "12 GB", unpack=True
 )
-_SPECIES = {str(number): number for number in range(182)}
+_SPECIES = ("empty", *(f"species {number}" for number in range(1, 182)))
 
 
 def _read_animals(folder: Path | None = None) -> Raw:
     """Image paths and species; the cameras of val and test are not those of train."""
     place, table = _metadata(_ANIMALS_ORIGIN, folder, "metadata.csv", "split y filename")
-    y, split = table.classes("y", _SPECIES), np.array(table.cells["split"])
+    numbers = {str(number): number for number in range(len(_SPECIES))}
+    y, split = table.classes("y", numbers), np.array(table.cells["split"])
     paths = [place / "train" / filename for filename in table.cells["filename"]]
     published = {"train": 129_809, "val": 14_961, "test": 42_791}
     parts, notes = _parts(paths, y, split, published, table.name)
-    return Raw(_ANIMALS_ORIGIN.name, "image", parts, _species(place), notes)
-
-
-def _species(place: Path) -> tuple[str, ...]:
-    """Names of the species from categories.csv if it is there; the labels do not depend on it."""
-    names = ["empty", *(f"species {number}" for number in range(1, len(_SPECIES)))]
-    path = find(place, ("categories.csv",))
-    if path is not None:
-        cells = read_table(path, ("y", "name")).cells
-        for number, name in zip(cells["y"], cells["name"], strict=True):
-            if number in _SPECIES:
-                names[_SPECIES[number]] = name
-    return tuple(names)
+    return Raw(_ANIMALS_ORIGIN.name, "image", parts, _SPECIES, notes)
 
 
 IWILDCAM = Dataset(
@@ -115,13 +98,8 @@ IWILDCAM = Dataset(
     (_IMAGE_ENCODER,),
 )
 
-_LAND_ORIGIN = Origin(
-    "fmow",
-    f"{_BUNDLES}/0xaec91eb7c9d548ebb15e1b5e60f966ab/contents/blob/",
-    ("fmow_v1.1.tar.gz",),
-    hint="54 GB",
-    large=True,
-)
+_LAND_URL = f"{_BUNDLES}/0xaec91eb7c9d548ebb15e1b5e60f966ab/contents/blob/"
+_LAND_ORIGIN = Origin("fmow", _LAND_URL, ("fmow_v1.1.tar.gz",), (_LAND_URL,), "54 GB", unpack=True)
 _LAND_USES = """
     airport airport_hangar airport_terminal amusement_park aquaculture archaeological_site barn
     border_checkpoint burial_site car_dealership construction_site crop_field dam debris_or_rubble

@@ -11,7 +11,6 @@ from parbals_bench.demo.plots import curves, map_figure, pool_map
 from parbals_bench.demo.report import build_report
 from parbals_bench.demo.run import Demo, run_demo
 from parbals_bench.report.plots import to_png
-from parbals_bench.run.spec import Budget
 
 __all__ = ["make_demo"]
 
@@ -19,12 +18,11 @@ __all__ = ["make_demo"]
 def make_demo(
     out: Path,
     n_seeds: int = 5,
-    budget: Budget | str = "20+4x10",
     progress: Callable[..., None] = lambda *stage: None,
 ) -> Demo:
     """Write report.html, learning_curve.png and pool_map.png into ``out``."""
     _check_folder(out)
-    demo = run_demo(n_seeds, budget, progress=progress)
+    demo = run_demo(n_seeds, progress=progress)
     progress("drawing the pictures")
     places = pool_map(demo)
     files = {

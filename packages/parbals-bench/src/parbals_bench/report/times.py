@@ -8,7 +8,7 @@ from parbals_bench.report.tables import Table, text_table
 from parbals_bench.report.tasks import Task
 from parbals_bench.run.records import RunRecord
 
-__all__ = ["device_title", "times_tables"]
+__all__ = ["times_tables"]
 
 _COLUMNS = ("one batch", "all batches", "fitting", "predicting", "runs")
 
@@ -23,7 +23,9 @@ def times_tables(tasks: Sequence[Task]) -> list[Table]:
     for task in tasks:
         for line, of_seed in task.records.items() if task.budget.batch > 1 else ():
             for record in of_seed.values():
-                of_device = records.setdefault(device_title(record.versions.get("device")), {})
+                # "gpu: NVIDIA H200"; "cpu", with JAX "cpu: cpu"
+                device = record.versions.get("device", "an unknown device").rpartition(": ")[2]
+                of_device = records.setdefault(device, {})
                 of_device.setdefault(line.title, []).append(record)
     tables = []
     for device, by_line in records.items():
@@ -34,16 +36,6 @@ def times_tables(tasks: Sequence[Task]) -> list[Table]:
         bars = [seconds[name][0] / longest for name in order]
         tables.append(text_table(f"Run time on {device}", _COLUMNS, rows, bars))
     return tables
-
-
-def device_title(device: str | None) -> str:
-    """What records call "gpu: NVIDIA H200" → "NVIDIA H200 (GPU)"; "cpu: cpu" → "CPU"."""
-    if not device:
-        return "an unknown device"
-    kind, _, name = device.partition(": ")
-    if name.lower() in ("", kind.lower()):
-        return kind.upper()
-    return name if kind.lower() in name.lower() else f"{name} ({kind.upper()})"
 
 
 def _seconds(records: Sequence[RunRecord]) -> tuple[float, ...]:

@@ -52,7 +52,7 @@ def resolved_tables(
             )
         if dataset == "own" and "path" not in table:
             raise InputError(
-                f'[data.{name}] has no path; write path = "mine.csv" (or .npz, .parquet, a folder).'
+                f'[data.{name}] has no path; write path = "mine.csv" (or .npz, .parquet).'
             )
         for key in _FOR_OWN:
             if key in table and dataset != "own":

@@ -128,11 +128,10 @@ def _choose(store: "Store", n_items: int, quick: bool) -> tuple[int, list[str]]:
 def tell(
     folder: Path, file: Path, annotator: str, revise: bool, no_report: bool, as_json: bool
 ) -> None:
-    """Read labels from a filled-in CSV (also TSV, JSONL, Parquet, a Hugging Face dataset folder).
+    """Read labels from a filled-in CSV (also TSV, JSONL, Parquet).
 
     It may be partly filled, reordered, or have more columns. All labels are stored or, if one of
-    them is wrong, none. Exports of Label Studio, Argilla and Prodigy are read as well; where they
-    name their annotators, labels are stored under these names.
+    them is wrong, none.
 
     \b
     Examples:
@@ -142,21 +141,14 @@ def tell(
     from parbals_label.project.exports import positions_of_answers
     from parbals_label.project.summary import goal_of, newer_answers, report_lines
     from parbals_label.readers.answers import read_answers
-    from parbals_label.store.records import Submission, SubmitResult
+    from parbals_label.store.records import Submission
     from parbals_label.store.store import Store
 
     with Store.open(folder) as store:
         answers = read_answers(file, store.classes, store.former_classes)
         positions = positions_of_answers(store, answers, file.name)
-        given: dict[str, list[Submission]] = {}
-        for position, answer in zip(positions, answers, strict=True):
-            who = answer.annotator or annotator
-            given.setdefault(who, []).append(Submission(position, answer.label))
-        names, counts = ("new", "repeated", "revised"), SubmitResult()
-        with store.together():
-            for who, submissions in given.items():
-                stored = store.submit(submissions, annotator=who, revise=revise)
-                counts = SubmitResult(*(getattr(counts, n) + getattr(stored, n) for n in names))
+        given = [Submission(p, one.label) for p, one in zip(positions, answers, strict=True)]
+        counts = store.submit(given, annotator=annotator, revise=revise)
         if not as_json:  # confirmed before anything slow begins
             click.echo(
                 f"{counts.new} new labels, {counts.revised} revised, {counts.repeated} known "
@@ -171,7 +163,7 @@ def tell(
                 report = refresh(store, show)
         goal = goal_of(store)
     if as_json:
-        record = {name: getattr(counts, name) for name in names}
+        record = {name: getattr(counts, name) for name in ("new", "repeated", "revised")}
         say(True, {**record, "report": report and report.to_dict()}, "")
     elif report is not None:
         click.echo(shown("\n".join(report_lines(report, goal, report.n_labelled))))

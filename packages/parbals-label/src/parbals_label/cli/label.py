@@ -6,14 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
+from threading import Event
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from parbals.cli.output import JSON, progress, say, shown
-
-if TYPE_CHECKING:
-    from parbals_label.machines.pace import Stop
 
 from parbals_label.cli.options import FOLDER, NO_REPORT, SECONDS
 
@@ -49,10 +47,6 @@ _LONGEST_NAME = 100
 @click.option(
     "--budget", type=click.IntRange(1), metavar="LABELS", help="Stop after so many stored labels."
 )
-@click.option("--max-seconds", type=SECONDS, metavar="S", help="Stop after this time.")
-@click.option(
-    "--rate", type=click.IntRange(1), metavar="N", help="Ask at most so many items in any minute."
-)
 @click.option(
     "--retries",
     default=3,
@@ -87,7 +81,6 @@ def label(
     folder: Path,
     command: str,
     name: str | None,
-    max_seconds: float | None,
     no_report: bool,
     as_json: bool,
     **options: Any,
@@ -101,15 +94,14 @@ def label(
     \b
     Examples:
       parbals label spam --with "python keyword_rule.py" --budget 200
-      parbals label spam --with "python chat_endpoint.py --model m --task 'Spam?'" --rate 60
+      parbals label spam --with "python chat_endpoint.py --model m --task 'Spam?'"
     """
     from parbals_label.machines.loop import ENDINGS, Rules, label_items
-    from parbals_label.machines.pace import Stop
     from parbals_label.machines.programs import Program, split_command
     from parbals_label.store.store import Store
 
     words = split_command(command)
-    rules, stop = Rules(**options), Stop(max_seconds)
+    rules, stop = Rules(**options), Event()
     with Store.open(folder) as store:
         from parbals_label.project.features import features_of
 
@@ -147,32 +139,21 @@ def label(
 
 
 def _checked_name(name: str | None, default: str) -> str:
-    from parbals.errors import InputError
+    from parbals_label.store.people import check_name
 
     if name is None:
         return re.sub(r"[^\w.:-]+", "-", default)[:_LONGEST_NAME].strip("-") or "program"
-    chosen = name.strip()
-    if (
-        not chosen
-        or len(chosen) > _LONGEST_NAME
-        or not chosen.isprintable()
-        or chosen.startswith("machine:")
-    ):
-        raise InputError(
-            f"--name is {name!r}; give 1 to {_LONGEST_NAME} printable characters, without the "
-            "prefix machine: that is put in front."
-        )
-    return chosen
+    return check_name(name)
 
 
 @contextmanager
-def clean_stop(stop: "Stop") -> Iterator[None]:
+def clean_stop(stop: Event) -> Iterator[None]:
     """The first Ctrl-C asks to stop, the second one insists."""
 
     def handle(number: int, frame: FrameType | None) -> None:
-        if stop.reason == "interrupted":
+        if stop.is_set():
             raise KeyboardInterrupt
-        stop.ask()
+        stop.set()
 
     before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

@@ -1,9 +1,9 @@
-"""The commands ``label-studio connect`` and ``label-studio backend``."""
+"""The command ``label-studio connect``."""
 
 import os
-from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
+from threading import Event
 
 import click
 from parbals.cli.output import JSON, say, shown
@@ -17,7 +17,6 @@ _INTERRUPTED = 130
 _ENDINGS = {
     "once": "once through",
     "done": "every item is labelled, skipped or deleted",
-    "time": "the time is over",
     "interrupted": "it was interrupted; run it again to go on",
 }
 
@@ -27,9 +26,8 @@ def label_studio() -> None:
     """Label in Label Studio: parbals chooses what, and learns from it.
 
     \b
-    Examples:
+    Example:
       parbals label-studio connect spam --url http://localhost:8080 --project 1
-      parbals label-studio backend spam
     """
 
 
@@ -42,13 +40,6 @@ def label_studio() -> None:
     type=click.IntRange(1),
     metavar="N",
     help="The project's number, as in the address of its page.",
-)
-@click.option(
-    "--key-env",
-    default=_KEY,
-    show_default=True,
-    metavar="NAME",
-    help="Environment variable that holds the key; without it you are asked.",
 )
 @click.option(
     "-n",
@@ -66,7 +57,6 @@ def label_studio() -> None:
     metavar="S",
     help="Seconds between two looks at what was annotated.",
 )
-@click.option("--max-seconds", type=SECONDS, metavar="S", help="Stop after this time.")
 @click.option("--once", is_flag=True, help="One look, one batch where it is needed, and end.")
 @click.option(
     "--ask-again", is_flag=True, help="Also create tasks that were deleted in Label Studio."
@@ -79,10 +69,8 @@ def connect(
     folder: Path,
     url: str,
     project: int,
-    key_env: str,
     batch_size: int,
     every: float,
-    max_seconds: float | None,
     once: bool,
     ask_again: bool,
     as_json: bool,
@@ -90,8 +78,8 @@ def connect(
     """Keep a Label Studio project supplied with the tasks worth labelling, and take its labels.
 
     A project without a labelling interface gets one. Labels are stored under the annotators' email
-    addresses. It goes on until Ctrl-C; either side may be stopped and started at any time, and no
-    task is created twice.
+    addresses. The key is read from LABEL_STUDIO_API_KEY, or asked for. It goes on until Ctrl-C;
+    either side may be stopped and started at any time, and no task is created twice.
 
     \b
     Examples:
@@ -101,14 +89,13 @@ def connect(
     from parbals_label.cli.label import clean_stop
     from parbals_label.label_studio.client import Client
     from parbals_label.label_studio.sync import Rules, keep_supplied
-    from parbals_label.machines.pace import Stop
     from parbals_label.project.features import features_of
     from parbals_label.store.store import Store
 
     with Store.open(folder) as store:
         features_of(store)  # before anything starts: without features nothing can be chosen
-        key = os.environ.get(key_env) or _asked(key_env)
-        client, stop = Client(url, key), Stop(max_seconds)
+        key = os.environ.get(_KEY) or _asked()
+        client, stop = Client(url, key), Event()
         if client.is_readable:
             click.echo(
                 "The connection is not encrypted, so others on the way can read the key; use https "
@@ -134,7 +121,7 @@ def connect(
     context.exit(_INTERRUPTED if result.ended == "interrupted" else 0)
 
 
-def _asked(key_env: str) -> str:
+def _asked() -> str:
     """The key from who sits at the terminal; one sentence where nobody does."""
     from parbals.errors import InputError
 
@@ -142,52 +129,5 @@ def _asked(key_env: str) -> str:
         return str(click.prompt("Label Studio's API key", hide_input=True))
     except click.Abort:
         raise InputError(
-            f"No key was given; put it into the environment variable {key_env}."
+            f"No key was given; put it into the environment variable {_KEY}."
         ) from None
-
-
-@label_studio.command()
-@FOLDER
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option(
-    "--port", default=9090, show_default=True, type=click.IntRange(0, 65_535), help="Port."
-)
-def backend(folder: Path, host: str, port: int) -> None:
-    """Be a model that Label Studio connects: predictions for its tasks, labels from its people.
-
-    Paste the address that is printed into the project's settings, Model, Connect Model. Label
-    Studio does not call addresses of its own machine and network unless it was started with
-    ML_BLOCK_LOCAL_IP=false and SSRF_PROTECTION_ENABLED=false. It goes on until Ctrl-C.
-
-    \b
-    Examples:
-      parbals label-studio backend spam
-      parbals label-studio backend spam --host 0.0.0.0 --port 9000
-    """
-    import asyncio
-    from hashlib import blake2b
-
-    from parbals_label.label_studio.backend import make_backend
-    from parbals_label.server.connections import listen, make_server
-    from parbals_label.server.logs import set_up_logs
-    from parbals_label.store.store import Store
-    from parbals_label.web.place import bracketed, page_token
-
-    with Store.open(folder) as store:  # first of all: is there a sound project that can be written?
-        _ = store.settings
-    # Not the page's own token, which would open the page to those who can read this address.
-    token = page_token(folder).encode()
-    word = blake2b(token, digest_size=16, person=b"label-studio").hexdigest()
-    app = make_backend(folder, word)
-    with listen(host, port) as listener:
-        place = "localhost" if host in ("", "0.0.0.0", "::") else host
-        click.echo(
-            f"The model's address: http://{bracketed(place)}:{listener.getsockname()[1]}/{word}"
-        )
-        click.echo(
-            "Paste it into Label Studio: project settings, Model, Connect Model. End with Ctrl-C."
-        )
-        set_up_logs()
-        with suppress(KeyboardInterrupt):
-            asyncio.run(make_server(app).serve(sockets=[listener]))
-    click.echo("Stopped; every confirmed label is stored.")

@@ -11,7 +11,6 @@ from parbals_label.cli.options import FOLDER, FORCE, Share
 __all__ = ["export", "salvage", "status"]
 
 _NOT_YET = 4
-_TOOLS = ("label-studio", "prodigy", "argilla", "huggingface")
 
 
 @click.command()
@@ -77,8 +76,8 @@ def status(
     "fmt",
     default="csv",
     show_default=True,
-    type=click.Choice(["csv", "jsonl", "parquet", *_TOOLS]),
-    help="A table, or what Label Studio, Prodigy, Argilla or Hugging Face's datasets read.",
+    type=click.Choice(["csv", "jsonl", "parquet"]),
+    help="Of the file.",
 )
 @click.option(
     "--out",
@@ -121,7 +120,6 @@ def export(
       parbals export spam --format csv --out labels.csv
       parbals export spam --renew
       parbals export spam --format jsonl --out - --labelled-only
-      parbals export spam --format label-studio --out tasks.json
       parbals export spam --model spam.npz
     """
     from parbals_label.project.history import log_quietly
@@ -137,12 +135,11 @@ def export(
 
     from parbals_label.project.exports import check_destination, write_export
     from parbals_label.project.summary import export_columns, export_records, newer_answers
-    from parbals_label.project.tool_exports import ending_of, write_tool_export
     from parbals_label.store.store import Store
 
     if with_audit and not renew:
         raise InputError("--with-audit says how to predict; add --renew or --model.")
-    path = out or folder / f"export{ending_of(fmt) if fmt in _TOOLS else f'.{fmt}'}"
+    path = out or folder / f"export.{fmt}"
     with Store.open(folder, read_only=not renew) as store:
         check_destination(folder, path, force=force or out is None)  # its own file is renewed
         if renew and store.n_labelled:
@@ -151,11 +148,8 @@ def export(
             with progress() as show:
                 refresh(store, show, with_audit=with_audit)
         newer, latest = newer_answers(store), store.latest_report()
-        if fmt in _TOOLS:
-            count = write_tool_export(path, store, fmt, labelled_only=labelled_only)
-        else:
-            rows = export_records(store, labelled_only)
-            count = write_export(path, rows, fmt, export_columns(store))
+        rows = export_records(store, labelled_only)
+        count = write_export(path, rows, fmt, export_columns(store))
     log_quietly(folder, EXPORTED, format=fmt, labelled_only=labelled_only)
     note = None
     if newer:

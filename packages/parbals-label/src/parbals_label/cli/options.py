@@ -1,7 +1,5 @@
-"""What several commands of a project share: options, and a warning."""
+"""Options that several commands of a project share."""
 
-import os
-import re
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
@@ -11,7 +9,7 @@ import click
 from parbals.cli.output import comma_list, encoder_options
 
 __all__ = ["AUDIT_BY", "ENCODE_WITH", "FOLDER", "FORCE", "GOAL", "NO_REPORT", "READING"]
-__all__ += ["SECONDS", "Share", "network_file_system", "warn_of_network"]
+__all__ += ["SECONDS", "Share"]
 
 SECONDS = click.FloatRange(0, 1e9, min_open=True)
 """A time that somebody may wait for."""
@@ -86,7 +84,6 @@ READING = _packed(
     click.option(
         "--encoding", metavar="NAME", help="Encoding of a text file, if it is detected wrong."
     ),
-    click.option("--split", metavar="NAME", help="Split of a Hugging Face dataset folder."),
 )
 """How data are read, where they do not tell: arguments of ``open_source``."""
 
@@ -126,44 +123,3 @@ GOAL = _packed(
     ),
 )
 """What people set out for, as settings of the project."""
-
-
-def warn_of_network(folder: Path) -> None:
-    """Tell people whose project would lie where SQLite's locks may not hold."""
-    kind = network_file_system(folder)
-    if kind is not None:
-        click.echo(
-            f"parbals: {folder} lies on a network file system ({kind}), where two computers that "
-            "use the project at once can damage it; use it from one computer only, or keep it on a "
-            "local disk.",
-            err=True,
-        )
-
-
-_NETWORK = (
-    *("9p", "afs", "beegfs", "ceph", "cifs", "gfs2", "glusterfs", "gpfs", "lustre", "ncpfs", "nfs"),
-    *("nfs4", "ocfs2", "orangefs", "smb2", "smb3", "smbfs", "virtiofs", "davfs"),
-    *("fuse.sshfs", "fuse.glusterfs", "fuse.s3fs", "fuse.gcsfuse", "fuse.rclone", "fuse.davfs2"),
-)
-
-
-def network_file_system(path: Path, mounts: Path = Path("/proc/self/mountinfo")) -> str | None:
-    """The kind of the network file system that ``path`` lies on; None on a local disk.
-
-    ``path`` need not be there yet. Linux says what is mounted where; elsewhere nothing is known.
-    """
-    try:
-        lines = mounts.read_text("utf-8", errors="surrogateescape").splitlines()
-    except OSError:
-        return None
-    place, kind, longest = Path(os.path.realpath(path)), None, -1
-    for line in lines:  # 36 35 98:0 /root /mounted/here rw shared:1 - ext4 /dev/sda rw
-        before, _, after = line.partition(" - ")
-        words, kinds = before.split(), after.split()
-        if len(words) < 5 or not kinds:
-            continue
-        point = re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), words[4])
-        # A later mount on the same place hides the earlier one.
-        if place.is_relative_to(point) and len(point) >= longest:
-            longest, kind = len(point), kinds[0]
-    return kind if kind in _NETWORK else None

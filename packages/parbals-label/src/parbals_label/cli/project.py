@@ -16,7 +16,6 @@ from parbals_label.cli.options import (
     FOLDER,
     GOAL,
     READING,
-    warn_of_network,
 )
 
 __all__ = ["embed", "init"]
@@ -122,8 +121,8 @@ def init(
 ) -> None:
     """Make a project in the new folder DIR from DATA.
 
-    DATA is CSV, TSV, JSON or JSONL (also packed, .csv.gz), Parquet, .npy or .npz, a folder of
-    images, a Hugging Face dataset folder, or an export of Label Studio, Argilla or Prodigy.
+    DATA is CSV, TSV, JSON or JSONL (also packed, .csv.gz), Parquet, .npy or .npz, or a folder
+    of images.
 
     \b
     Examples:
@@ -142,7 +141,6 @@ def init(
 
     strategy = strategy or DEFAULT
     strategy_named(strategy)
-    warn_of_network(folder)
     with progress() as show:
         made = create_project(
             folder,

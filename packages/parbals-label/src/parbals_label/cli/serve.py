@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from parbals_label.cli.options import GOAL, warn_of_network
+from parbals_label.cli.options import GOAL
 from parbals_label.server.logs import FORMATS, LEVELS
 
 __all__ = ["serve"]
@@ -123,7 +123,6 @@ def serve(
         proxies=proxies or LOOPBACK,
     )
     set_up_logs(log_format, log_level)
-    warn_of_network(folder)
 
     settings = {"answers_wanted": answers_wanted, "lease_minutes": lease_minutes, **goal}
     run_server(

@@ -1,1 +1,1 @@
-"""Label Studio: a client that keeps a project's tasks going, and a model that it can connect."""
+"""Label Studio: a client that keeps a project's tasks going."""

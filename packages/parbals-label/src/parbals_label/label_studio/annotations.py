@@ -16,14 +16,14 @@ from parbals.errors import InputError, LabelError
 from parbals_label.label_studio.interface import Interface
 from parbals_label.readers.answers import Classes
 from parbals_label.readers.source import short
-from parbals_label.readers.tools import annotator_of, choices_of
 from parbals_label.store.people import check_name
 from parbals_label.store.records import Submission
 from parbals_label.store.store import Store
 
-__all__ = ["Heard", "forget_annotations", "record_annotations"]
+__all__ = ["Heard", "record_annotations"]
 
 _PREFIX = "label-studio"
+_EMAIL = re.compile(r"(\S+@\S+), \d+\s*$")
 _NUMBERED = re.compile(r"label-studio user \d{1,18}")
 """Somebody whose address the server does not tell."""
 
@@ -38,11 +38,6 @@ class Heard:
     passed: int = 0
     notes: list[str] = field(default_factory=list)
 
-    @property
-    def changed(self) -> int:
-        """How many answers differ from before."""
-        return self.labels + self.revised + self.withdrawn
-
 
 def record_annotations(
     store: Store,
@@ -51,24 +46,19 @@ def record_annotations(
     position: int,
     annotations: Iterable[Any],
     heard: Heard,
-    *,
-    people: Mapping[int, str] | None = None,
-    is_all: bool = True,
 ) -> None:
-    """Store what annotations of one task say, the latest of each person.
+    """Store what all annotations of one task say, the latest of each person.
 
-    ``uid`` is the Label Studio project's. Where these are all annotations (``is_all``), labels from
-    there whose annotation is gone are withdrawn.
+    ``uid`` is the Label Studio project's. Labels from there whose annotation is gone are withdrawn.
     """
     latest: dict[str, Mapping[str, Any]] = {}
     for annotation in annotations:
         if isinstance(annotation, Mapping) and isinstance(annotation.get("id"), int):
-            who = annotator_of(annotation, people)
+            who = _annotator(annotation)
             before = latest.get(who)
             if before is None or _moment(annotation) >= _moment(before):
                 latest[who] = annotation
-    holders = _holders(store, uid, position)
-    gone = {who for who in holders if is_all or who in latest}
+    gone = _holders(store, uid, position)
     for who, annotation in latest.items():
         request = f"{_PREFIX}:{uid}:{annotation['id']}:{_moment(annotation)}:{who}"
         try:
@@ -93,24 +83,15 @@ def record_annotations(
         heard.withdrawn += store.withdraw([position], annotator=who)
 
 
-def forget_annotations(store: Store, uid: str, numbers: Iterable[Any], heard: Heard) -> None:
-    """Withdraw the labels that came from these annotations, which are deleted."""
-    starts = tuple(f"{_PREFIX}:{uid}:{number}:" for number in numbers)
-    for position in store.answered() if starts else ():
-        for who, request in _holders(store, uid, position).items():
-            if request.startswith(starts):
-                heard.withdrawn += store.withdraw([position], annotator=who)
-
-
 def _moment(annotation: Mapping[str, Any]) -> str:
     return str(annotation.get("updated_at") or annotation.get("created_at") or "")
 
 
-def _holders(store: Store, uid: str, position: int) -> dict[str, str]:
-    """Who holds a label of the item that came from this Label Studio project → its request id."""
+def _holders(store: Store, uid: str, position: int) -> set[str]:
+    """Who holds a label of the item that came from this Label Studio project."""
     last = {answer.annotator: answer for answer in store.history(position)}
     return {
-        who: answer.request
+        who
         for who, answer in last.items()
         if answer.label is not None
         and answer.request is not None
@@ -123,7 +104,7 @@ def _label(
 ) -> str | None:
     # An annotation outlives changes of the interface: its control may be called otherwise now, and
     # its choice may be gone.
-    chosen = choices_of(annotation, interface.control) or choices_of(annotation)
+    chosen = _choices(annotation, interface.control) or _choices(annotation)
     if len(chosen) == 1:
         with suppress(LabelError):
             return Classes(store.classes, store.former_classes).match(chosen[0], "")
@@ -136,3 +117,35 @@ def _label(
         )
     heard.notes.append(f"Left aside: annotation {annotation['id']} (item {name}) chooses {words}.")
     return None
+
+
+def _choices(annotation: Mapping[str, Any], control: str | None = None) -> list[str]:
+    """What was chosen in an annotation, by the control of that name or by any."""
+    result = annotation.get("result")
+    chosen: dict[str, None] = {}
+    for region in result if isinstance(result, list) else ():
+        if not isinstance(region, Mapping) or region.get("type") != "choices":
+            continue
+        if control is not None and region.get("from_name") != control:
+            continue
+        value = region.get("value")
+        given = value.get("choices") if isinstance(value, Mapping) else None
+        chosen |= dict.fromkeys(c for c in given or () if isinstance(c, str))
+    return list(chosen)
+
+
+def _annotator(annotation: Mapping[str, Any]) -> str:
+    """Who annotated: the address where the record tells it, else a number.
+
+    Some answers of the server hold the whole user, some "Kim Lee kim@example.com, 7", and some 7.
+    """
+    who = annotation.get("completed_by")
+    if isinstance(who, Mapping):
+        email, who = who.get("email"), who.get("id")
+        if isinstance(email, str) and email.strip():
+            return email.strip()
+    named = _EMAIL.search(str(annotation.get("created_username") or ""))
+    if named:
+        return named[1]
+    number = who if isinstance(who, int) and not isinstance(who, bool) else 0
+    return f"label-studio user {number}"

@@ -18,9 +18,11 @@ from urllib.parse import urlencode, urlsplit
 
 from parbals.errors import InputError, ParbalsError, first_line
 
-from parbals_label.readers.tools import ITEM
+__all__ = ["ITEM", "PROJECT", "Client", "GoneError", "ServerError", "about_item"]
+__all__ += ["changed_or_open"]
 
-__all__ = ["Client", "GoneError", "ServerError", "about_item", "changed_or_open"]
+ITEM, PROJECT = "parbals_item", "parbals_project"
+"""Keys of a task's data: which item of which parbals project it is."""
 
 _SECONDS = 60.0
 _SECONDS_TO_CREATE = 600.0

@@ -12,13 +12,15 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Protocol
+from threading import Event
+from typing import Any
 
 from parbals.errors import InputError, ProjectError
 
 from parbals_label.files import locked
 from parbals_label.label_studio.annotations import Heard, record_annotations
 from parbals_label.label_studio.client import (
+    PROJECT,
     Client,
     GoneError,
     ServerError,
@@ -35,25 +37,13 @@ from parbals_label.label_studio.tasks import (
     place_of,
     project_uid,
 )
-from parbals_label.readers.tools import PROJECT
 from parbals_label.store.store import Store
 
-__all__ = ["Result", "Rules", "Waiting", "keep_supplied"]
+__all__ = ["Result", "Rules", "keep_supplied"]
 
 _LONGEST = 60.0
 _AT_ONCE = 20
 """Items looked up in one request: servers refuse addresses of more than some thousand letters."""
-
-
-class Waiting(Protocol):
-    """How a run waits, and is stopped."""
-
-    @property
-    def reason(self) -> str | None:
-        """Why to stop; None to go on."""
-
-    def wait(self, seconds: float) -> bool:
-        """Wait that long; False when it is time to stop instead."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +61,7 @@ class Rules:
 
 @dataclass
 class Result:
-    """What a run did; ``ended`` is 'once', 'interrupted', 'time' or 'done'."""
+    """What a run did; ``ended`` is 'once', 'interrupted' or 'done'."""
 
     created: int = 0
     labels: int = 0
@@ -87,11 +77,11 @@ def keep_supplied(
     client: Client,
     number: int,
     rules: Rules,
-    stop: Waiting,
+    stop: Event,
     *,
     say: Callable[[str], None],
 ) -> Result:
-    """Supply project ``number`` until ``stop`` says so, every item is labelled, or once.
+    """Supply project ``number`` until ``stop`` is set, every item is labelled, or once.
 
     A server that does not answer is tried again, for ever; everything else that is wrong ends it.
     """
@@ -115,12 +105,12 @@ def keep_supplied(
                 done = False
                 if connection is not None:
                     connection.sweep = True  # what was asked for last may have been done or not
-            if rules.once or done or stop.reason:
-                result.ended = "once" if rules.once else (stop.reason or "done")
+            if rules.once or done:
+                result.ended = "once" if rules.once else "done"
                 return result
             pause = rules.every if not waits else min(_LONGEST, rules.every * 2.0 ** min(waits, 10))
-            if not stop.wait(pause):
-                result.ended = stop.reason or "interrupted"
+            if stop.wait(pause):
+                result.ended = "interrupted"
                 return result
 
 
@@ -267,10 +257,7 @@ class _Connection:
         if position is None:
             return
         found = annotations if isinstance(annotations, list) else []
-        self.state.remember_people(found)
-        record_annotations(
-            self.store, interface, self.uid, position, found, heard, people=self.state.people
-        )
+        record_annotations(self.store, interface, self.uid, position, found, heard)
 
     def _adopt(self, tasks: Collection[dict[str, Any]]) -> None:
         """Remember tasks that are there already: created when nobody could note it, or imported."""

@@ -1,18 +1,18 @@
 """Items as tasks: what a task shows, which item it is about, and which tasks there are."""
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 from typing import Any
 
 import numpy as np
 from parbals.errors import InputError, ProjectDamagedError
 
+from parbals_label.label_studio.client import ITEM, PROJECT
 from parbals_label.label_studio.interface import Interface, new_interface
 from parbals_label.project.features import predictions_of
 from parbals_label.project.media import MediaError, image_column, read_image
 from parbals_label.readers.cells import cell_text
-from parbals_label.readers.tools import ITEM, PROJECT, annotator_of
 from parbals_label.store.records import Item, Why
 from parbals_label.store.store import Store
 
@@ -30,7 +30,7 @@ _MODEL = "parbals"
 """Who predicts. Label Studio shows the predictions of one version, so it is always the same."""
 _ADDRESS = re.compile(r"(https?|s3|gs|azure-blob|data):", re.IGNORECASE)
 _KEY = re.compile(r"[A-Za-z_]\w*")
-_TASKS, _LOST, _PEOPLE = "label studio tasks", "label studio tasks deleted", "label studio people"
+_TASKS, _LOST = "label studio tasks", "label studio tasks deleted"
 _IMPORT = "label studio import"
 
 
@@ -172,10 +172,9 @@ def _text(value: Any) -> str:
 class State:
     """What a project remembers of a Label Studio project, as events in its own file.
 
-    The tasks of items, by position, and the names of people, by their number there. ``owner`` is
-    the name that items in Label Studio are leased to. ``lost`` are items whose open task somebody
-    deleted. ``importing`` is the number of an import that the server carries out by itself, from
-    when it began until its tasks were seen.
+    The tasks of items, by position. ``owner`` is the name that items in Label Studio are leased to.
+    ``lost`` are items whose open task somebody deleted. ``importing`` is the number of an import
+    that the server carries out by itself, from when it began until its tasks were seen.
     """
 
     def __init__(self, store: Store, uid: str) -> None:
@@ -184,10 +183,9 @@ class State:
         self.tasks: dict[int, int] = {}
         self.positions: dict[int, int] = {}
         self.lost: set[int] = set()
-        self.people: dict[int, str] = {}
         self.importing: int | None = None
         for event in store.events():
-            if event.kind not in (_TASKS, _LOST, _PEOPLE, _IMPORT):
+            if event.kind not in (_TASKS, _LOST, _IMPORT):
                 continue
             try:
                 if event.detail["project"] == uid:
@@ -211,17 +209,6 @@ class State:
         if number != self.importing:
             self._note(_IMPORT, number)
 
-    def remember_people(self, annotations: Iterable[Any]) -> None:
-        """Learn the names of those who annotated: webhooks tell their numbers only."""
-        new: dict[int, str] = {}
-        for annotation in annotations:
-            who = annotation.get("completed_by") if isinstance(annotation, Mapping) else None
-            number = who.get("id") if isinstance(who, Mapping) else who
-            if isinstance(number, int) and "@" in (name := annotator_of(annotation)):
-                new[number] = name
-        if new.items() - self.people.items():
-            self._note(_PEOPLE, [[number, name] for number, name in new.items()])
-
     def _note(self, kind: str, what: Any) -> None:
         self._store.log(kind, project=self._uid, what=what)
         self._learn(kind, what)
@@ -235,7 +222,5 @@ class State:
             for position in what:
                 self.positions.pop(self.tasks.pop(position, -1), None)
                 self.lost.add(position)
-        elif kind == _PEOPLE:
-            self.people |= {int(number): str(name) for number, name in what}
         else:
             self.importing = what

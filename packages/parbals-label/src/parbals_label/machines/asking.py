@@ -3,9 +3,9 @@
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from threading import Event
 
 from parbals_label.machines.json_lines import Reply, Tally
-from parbals_label.machines.pace import Pace, Stop, backoff
 from parbals_label.machines.programs import Conversation, Ending, Lines, Program
 from parbals_label.store.records import Item
 
@@ -17,6 +17,8 @@ _NOTES = 5
 """Lines that could not be used and are told one by one; the rest are counted."""
 _LEAVE = 5.0
 """Seconds that a program may go on after everything was answered."""
+_LONGEST = 60.0
+"""Seconds between two tries, at most: services that limit a rate count by the minute."""
 
 Keep = Callable[[list[tuple[Item, Reply]]], None]
 
@@ -30,7 +32,6 @@ class Rules:
 
     batch_size: int = 20
     budget: int | None = None
-    rate: int | None = None
     retries: int = 3
     timeout: float = 120.0
     until_advised: bool = False
@@ -40,8 +41,7 @@ class Rules:
     @property
     def lease_seconds(self) -> float:
         """What a batch takes whose every try is slow, and at least half an hour."""
-        at_rate = 0.0 if self.rate is None else 60.0 * (1.0 + self.batch_size / self.rate)
-        return max(1800.0, (self.retries + 1) * (self.timeout + at_rate + 60.0))
+        return max(1800.0, (self.retries + 1) * (self.timeout + _LONGEST))
 
 
 @dataclass
@@ -63,13 +63,12 @@ class Asked:
 
 @dataclass(frozen=True)
 class Asking:
-    """How batches are asked."""
+    """How batches are asked, until ``stop`` is set."""
 
     program: Program
     classes: tuple[str, ...]
     rules: Rules
-    pace: Pace
-    stop: Stop
+    stop: Event
     say: Callable[[str], None]
 
     def batch(self, items: Sequence[Item], keep: Keep) -> Asked:
@@ -77,17 +76,18 @@ class Asking:
         tally, asked, faults = Tally(items, self.classes), Asked(), dict[str, str]()
         waiting = list(items)
         for attempt in range(self.rules.retries + 1):
-            if attempt and not self.stop.wait(backoff(self.rules.first_wait, attempt)):
+            pause = min(_LONGEST, self.rules.first_wait * 2.0 ** (attempt - 1))
+            if attempt and self.stop.wait(pause):
                 break
             self._try(waiting, tally, keep, asked, faults)
             waiting = [item for item in waiting if item.id in tally.missing]
             # A program that dies of one item dies at the first unanswered one: now it goes last.
             waiting = waiting[1:] + waiting[:1]
-            if not waiting or asked.final or self.stop.reason:
+            if not waiting or asked.final or self.stop.is_set():
                 break
         asked.n_answered = len(items) - len(waiting)
         self._say_notes(tally)
-        if self.stop.reason:
+        if self.stop.is_set():
             asked.unasked = waiting
         else:
             order = {item.id: rank for rank, item in enumerate(items)}
@@ -101,26 +101,19 @@ class Asking:
     def _try(
         self, waiting: list[Item], tally: Tally, keep: Keep, asked: Asked, faults: dict[str, str]
     ) -> None:
-        """Ask about all of them once, in parts if there is a rate."""
-        size = len(waiting) if self.pace.rate is None else min(len(waiting), self.pace.rate)
-        for start in range(0, len(waiting), size):
-            part = waiting[start : start + size]
-            if not self.stop.wait(self.pace.delay(len(part))):
-                break
-            self.pace.sent(len(part))
-            conversation = self.program.ask(part, self.classes)
-            try:
-                ending = self._listen(conversation, part, tally, keep)
-            finally:
-                conversation.abort()
-            if ending.fault is not None:
-                left = [item for item in part if item.id in tally.missing]
-                faults.update({item.id: ending.fault for item in left})
-                if not left:
-                    self.say(f"All {len(part)} items were answered, but {ending.fault}.")
-            if ending.final:
-                asked.final = ending.fault
-                break
+        """Ask about all of them once."""
+        conversation = self.program.ask(waiting, self.classes)
+        try:
+            ending = self._listen(conversation, waiting, tally, keep)
+        finally:
+            conversation.abort()
+        if ending.fault is not None:
+            left = [item for item in waiting if item.id in tally.missing]
+            faults.update({item.id: ending.fault for item in left})
+            if not left:
+                self.say(f"All {len(waiting)} items were answered, but {ending.fault}.")
+        if ending.final:
+            asked.final = ending.fault
 
     def _listen(
         self, conversation: Conversation, part: list[Item], tally: Tally, keep: Keep
@@ -136,7 +129,7 @@ class Asking:
                 open_ids -= {item.id for item, _ in new}
                 heard = time.monotonic()
             silent = time.monotonic() - heard
-            if self.stop.reason:
+            if self.stop.is_set():
                 ending = Ending("the run was stopped")
             elif open_ids and silent > self.rules.timeout:
                 ending = Ending(f"nothing that could be used came for {self.rules.timeout:g} s")

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from parbals_label.readers.cells import plain_text
+from parbals_label.readers.json_files import without_repeats
 from parbals_label.readers.source import short
 from parbals_label.store.records import Item
 
@@ -64,7 +65,7 @@ def parse_line(line: bytes, classes: Sequence[str]) -> Reply:
     except UnicodeDecodeError:
         raise BadLine(f"a line is not UTF-8: {short(line.decode(errors='replace'))}") from None
     try:
-        said = json.loads(text, parse_constant=_no_constant, object_pairs_hook=_no_doubled_keys)
+        said = json.loads(text, object_pairs_hook=without_repeats)
     except (ValueError, RecursionError):
         raise BadLine(f"a line is not JSON: {short(text)}") from None
     if not isinstance(said, dict) or not isinstance(said.get("id"), str):
@@ -144,14 +145,3 @@ def _confidence(value: Any, item: str) -> float | None:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
         raise BadLine(f"its confidence {short(value)} is not a number from 0 to 1", item)
     return float(value)
-
-
-def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not JSON")
-
-
-def _no_doubled_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    keys = dict(pairs)
-    if len(keys) != len(pairs):
-        raise ValueError("a key comes twice")
-    return keys

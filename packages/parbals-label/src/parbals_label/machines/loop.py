@@ -10,13 +10,13 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
+from threading import Event
 
 from parbals.errors import InputError, ParbalsError, ProjectError
 
 from parbals_label.files import locked
 from parbals_label.machines.asking import Asked, Asking, Rules
 from parbals_label.machines.json_lines import Reply
-from parbals_label.machines.pace import Pace, Stop
 from parbals_label.machines.programs import Program
 from parbals_label.store.records import Item, Submission
 from parbals_label.store.rows import moment
@@ -27,7 +27,6 @@ __all__ = ["ENDINGS", "Result", "Rules", "label_items", "sole_run"]
 ENDINGS = {
     "done": "every item is labelled, out, or abstained on",
     "budget": "the budget is used up",
-    "time": "the time is over",
     "interrupted": "it was interrupted",
     "advised": "the report advises to stop",
     "failed": "the annotator does not work",
@@ -56,12 +55,12 @@ def label_items(
     name: str,
     program: Program,
     rules: Rules,
-    stop: Stop,
+    stop: Event,
     *,
     say: Callable[[str], None],
     progress: Callable[[str, int], None] = lambda stage, stored: None,
 ) -> Result:
-    """Let ``program`` label as ``name``; nothing stays out afterwards.
+    """Let ``program`` label as ``name`` until ``stop`` is set; nothing stays out afterwards.
 
     ``say`` is given sentences worth reading, ``progress`` what is being done and how many labels
     are stored.
@@ -103,15 +102,13 @@ class _Run:
     name: str
     program: Program
     rules: Rules
-    stop: Stop
+    stop: Event
     say: Callable[[str], None]
     progress: Callable[[str, int], None]
 
     def __post_init__(self) -> None:
         self.result, rules = Result(), self.rules
-        self._asking = Asking(
-            self.program, self.store.classes, rules, Pace(rules.rate), self.stop, self.say
-        )
+        self._asking = Asking(self.program, self.store.classes, rules, self.stop, self.say)
         # Not asked again: a machine that abstained would only abstain once more, and cost the same.
         self._passed = set() if rules.ask_again else _abstentions(self.store, self.name)
 
@@ -130,8 +127,8 @@ class _Run:
             if ended is None and not queue:
                 self._show("choosing")
                 queue = self._choose()
-                # Time may have run out, or somebody asked to stop, while the model was thinking.
-                ended = self.stop.reason or (None if queue else "done")
+                # Somebody may have asked to stop while the model was thinking.
+                ended = self._enough() if self.stop.is_set() else (None if queue else "done")
             is_silent = not self.result.stored and not self.result.abstained
             if ended == "done" and fruitless and is_silent:
                 ended = "failed"  # a small pool is used up before the second fruitless batch
@@ -143,7 +140,7 @@ class _Run:
             self._count(asked)
             fruitless = 0 if asked.n_answered else fruitless + 1
             fault = asked.final or (asked.failed[0][1] if asked.failed else "")
-            if not self.stop.reason and (asked.final or fruitless == _FRUITLESS):
+            if not self.stop.is_set() and (asked.final or fruitless == _FRUITLESS):
                 ended = "failed"
                 break
         self.result.ended = ended
@@ -185,8 +182,8 @@ class _Run:
         return size if budget is None else min(size, budget - self.result.stored)
 
     def _enough(self) -> str | None:
-        if self.stop.reason:
-            return self.stop.reason
+        if self.stop.is_set():
+            return "interrupted"
         if self._size() <= 0:
             return "budget"
         if self.rules.until_advised and self.store.n_labelled:

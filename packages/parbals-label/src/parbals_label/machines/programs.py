@@ -6,6 +6,7 @@ import shlex
 import shutil
 import signal
 import subprocess
+import tempfile
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
@@ -94,7 +95,7 @@ class Conversation:
     def __init__(
         self, words: list[str], environment: dict[str, str], body: bytes, n_items: int
     ) -> None:
-        self._body, self._limit = body, MAX_LINE + _PER_ITEM * n_items
+        self._limit = MAX_LINE + _PER_ITEM * n_items
         self._size, self._rest, self._tail, self._failed = 0, b"", b"", ""
         self._skipping = False
         self._aborted, self._over = threading.Event(), threading.Event()
@@ -102,16 +103,20 @@ class Conversation:
         self._queue: queue.Queue[Lines | Ending] = queue.Queue(_WAITING)
         self._process: subprocess.Popen[bytes] | None = None
         try:
-            self._process = subprocess.Popen(
-                words,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                env=environment,
-                bufsize=0,
-                # Its own group: Ctrl-C reaches us alone, and its children end with it.
-                start_new_session=os.name == "posix",
-            )
+            # From a file: it may be read slowly, in part or not at all, and nobody waits for that.
+            with tempfile.TemporaryFile() as items:
+                items.write(body)
+                items.seek(0)
+                self._process = subprocess.Popen(
+                    words,
+                    stdin=items,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    env=environment,
+                    bufsize=0,
+                    # Its own group: Ctrl-C reaches us alone, and its children end with it.
+                    start_new_session=os.name == "posix",
+                )
         except OSError as error:
             self._failed = f"{words[0]} cannot be started ({error.strerror})"
         threading.Thread(target=self._listen, daemon=True).start()
@@ -149,12 +154,8 @@ class Conversation:
         if process is None:
             return Ending(self._failed, final=True)
         assert process.stdout is not None
-        helpers = [
-            threading.Thread(target=job, args=(process,), daemon=True)
-            for job in (self._write, self._read_errors)
-        ]
-        for helper in helpers:
-            helper.start()
+        errors = threading.Thread(target=self._read_errors, args=(process,), daemon=True)
+        errors.start()
         flood = None
         with process.stdout:
             while flood is None and (chunk := os.read(process.stdout.fileno(), 1 << 16)):
@@ -167,8 +168,7 @@ class Conversation:
         except subprocess.TimeoutExpired:
             _kill(process, hard=True)
             code, lingering = process.wait(), True
-        for helper in helpers:
-            helper.join(_LEAVE)
+        errors.join(_LEAVE)
         if flood is not None:
             return flood
         if lingering:
@@ -200,16 +200,6 @@ class Conversation:
             except queue.Full:
                 if self._aborted.is_set():
                     return
-
-    def _write(self, process: "subprocess.Popen[bytes]") -> None:
-        assert process.stdin is not None
-        # A program may end, or close its input, before it has read everything.
-        with suppress(OSError):
-            view = memoryview(self._body)
-            while view:
-                view = view[process.stdin.write(view) :]
-        with suppress(OSError):
-            process.stdin.close()
 
     def _read_errors(self, process: "subprocess.Popen[bytes]") -> None:
         assert process.stderr is not None

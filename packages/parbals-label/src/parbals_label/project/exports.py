@@ -18,19 +18,16 @@ from parbals.files import need
 from parbals_label.files import whole_file
 from parbals_label.readers.answers import Answer
 from parbals_label.readers.cells import cell_text, plain_value, safe_cell
-from parbals_label.readers.source import check_columns, short
+from parbals_label.readers.source import check_columns
 from parbals_label.store.folder import is_project_file
 from parbals_label.store.store import Store
 
 __all__ = [
-    "FORMATS",
     "check_destination",
     "positions_of_answers",
     "write_batch_csv",
     "write_export",
 ]
-
-FORMATS = ("csv", "jsonl", "parquet")
 
 
 def check_destination(folder: Path, path: Path, *, force: bool = False) -> None:
@@ -70,12 +67,6 @@ def write_export(
     JSONL: missing is null. Parquet: a column is boolean, integer, number or text, whichever fits
     all its values.
     """
-    if fmt not in FORMATS:
-        raise InputError(
-            f"{short(fmt)} is not a known format; choose one of: {', '.join(FORMATS)}."
-        )
-    if not columns:
-        raise InputError("An export needs at least one column.")
     check_columns(list(columns), "The export")
     pa = need("pyarrow", "Writing Parquet files", "parbals[parquet]") if fmt == "parquet" else None
     with whole_file(path, mode=0o600) as file:

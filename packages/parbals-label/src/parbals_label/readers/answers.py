@@ -9,17 +9,14 @@ from parbals.errors import InputError, LabelError
 
 from parbals_label.readers.cells import as_text, is_missing, raw_cell
 from parbals_label.readers.delimited import open_delimited
-from parbals_label.readers.json_files import tool_records
 from parbals_label.readers.open import open_source
-from parbals_label.readers.source import Annotated, Source, short, where
+from parbals_label.readers.source import Source, short, where
 
 __all__ = ["Answer", "Classes", "read_answers"]
 
-_JSON = (".jsonl", ".ndjson", ".json")
-
 
 class Answer(NamedTuple):
-    """A row with a label, and who gave it, where the file says so.
+    """A row with a label.
 
     ``id`` is the text of the cell: '007' is not turned into 7, nor 7 back into '007'.
     """
@@ -27,7 +24,6 @@ class Answer(NamedTuple):
     row: int
     id: str
     label: str
-    annotator: str | None = None
 
 
 def read_answers(
@@ -37,24 +33,21 @@ def read_answers(
 
     Rows may be missing or reordered, columns added, labels left empty. Files may be CSV, TSV or
     JSONL in any encoding that ``open_source`` reads; .txt is what Excel calls a table with tabs.
-    Parquet files, Hugging Face dataset folders and files of other labelling tools
-    (:mod:`parbals_label.readers.tools`) are read as well.
+    Parquet files are read as well.
     Blanks around a label do not count, nor do small and capital letters unless two classes differ
     by nothing else; ``former`` names of classes stand for those of today. The apostrophe that kept
     an id from being a formula is taken off. A row that says the same as an earlier one is left out.
     """
     path, known = Path(path), Classes(classes, former)
-    records = tool_records(path) if path.suffix.lower() in _JSON and path.is_file() else None
-    rows: dict[tuple[str, str | None], Answer] = {}
-    for place, given in _filled(path) if records is None else _of_tool(path.name, records):
+    rows: dict[str, Answer] = {}
+    for place, given in _filled(path):
         answer = given._replace(label=known.match(given.label, place))
         if not answer.id:
             raise InputError(f"{place}: there is a label, but no id that says which item it is.")
-        earlier = rows.setdefault((answer.id, answer.annotator), answer)
+        earlier = rows.setdefault(answer.id, answer)
         if earlier.label != answer.label:
-            by = f" by {short(answer.annotator)}" if answer.annotator else ""
             raise LabelError(
-                f"{place}: the item {short(answer.id)} is {short(answer.label)} here{by} and "
+                f"{place}: the item {short(answer.id)} is {short(answer.label)} here and "
                 f"{short(earlier.label)} in row {earlier.row}; keep one of them."
             )
     return list(rows.values())
@@ -71,12 +64,6 @@ def _filled(path: Path) -> Iterator[tuple[str, Answer]]:
         given = values[id_name]
         item = "" if given in (None, "") else raw_cell(_cell(source, number, id_name, given))
         yield where(source.name, number, label_name), Answer(number, item, label)
-
-
-def _of_tool(name: str, records: list[tuple[int, Annotated]]) -> Iterator[tuple[str, Answer]]:
-    for number, record in records:
-        for annotator, label in record.labels:
-            yield where(name, number), Answer(number, record.id or "", label, annotator)
 
 
 def _opened(path: Path) -> Source:

@@ -1,14 +1,8 @@
-"""JSON objects, one a line (JSONL) or in one list (JSON), read as a stream.
-
-Those of another labelling tool (:mod:`parbals_label.readers.tools`) are read as it meant them.
-"""
+"""JSON objects, one a line (JSONL), read as a stream, or in one list (JSON)."""
 
 import csv
 import json
-import re
 from collections.abc import Iterator
-from hashlib import blake2b
-from itertools import chain, islice
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -25,21 +19,18 @@ from parbals_label.readers.encoding import (
 from parbals_label.readers.source import (
     HEAD,
     MAX_COLUMNS,
-    Annotated,
     Row,
     Source,
     check_columns,
     short,
     where,
 )
-from parbals_label.readers.tools import Tool, flat, tool_of
 
-__all__ = ["open_json", "tool_records"]
+__all__ = ["open_json", "without_repeats"]
 
-_LARGEST = 1 << 29
+_LARGEST = 1 << 28
 """Characters of a file that is one list: more of it would fill the memory."""
 _BLANK = " \t\r\n"
-_AFTER_BLANK = re.compile(f"[{_BLANK}]*")
 _Numbered = tuple[int, dict[str, Any]]
 
 
@@ -52,8 +43,7 @@ def _open(path: Path, encoding: str | None) -> Source:
     columns: dict[str, None] = {}
     head: list[_Numbered] = []
     n_rows, objects = 0, _Objects(path, encoding)
-    tool, plain = _tool_of(objects)
-    for row, values in plain if tool is None else _flat(tool, objects):
+    for row, values in objects:
         n_rows += 1
         if n_rows <= HEAD:
             head.append((row, values))
@@ -71,8 +61,7 @@ def _open(path: Path, encoding: str | None) -> Source:
         return Row(row, {name: values.get(name) for name in names})
 
     def rows() -> Iterator[Row]:
-        walk = iter(objects) if tool is None else _flat(tool, objects)
-        return (complete(row, values) for row, values in walk)
+        return (complete(row, values) for row, values in objects)
 
     return Source(
         names,
@@ -81,19 +70,8 @@ def _open(path: Path, encoding: str | None) -> Source:
         "jsonl",
         path.name,
         encoding=objects.encoding,
-        notes=() if tool is None else (f"{path.name} is read as records of {tool.title}.",),
         head=tuple(complete(row, values) for row, values in head),
     )
-
-
-def tool_records(path: Path) -> list[tuple[int, Annotated]] | None:
-    """The records of another labelling tool with their rows; None where the file is a plain one."""
-
-    def read(encoding: str | None) -> list[tuple[int, Annotated]] | None:
-        tool, objects = _tool_of(_Objects(path, encoding))
-        return None if tool is None else [(row, tool.read(record)) for row, record in objects]
-
-    return decoding(path, None, read)
 
 
 class _Objects:
@@ -120,47 +98,12 @@ class _Objects:
                 raise UndecodableError(self.name, row + 1, self.encoding) from None
 
 
-def _tool_of(objects: _Objects) -> tuple[Tool | None, Iterator[_Numbered]]:
-    """Which tool wrote the file, by its first object; and all of them."""
-    walk = iter(objects)
-    first = list(islice(walk, 1))
-    return tool_of(first[0][1]) if first else None, chain(first, walk)
-
-
-def _flat(tool: Tool, objects: _Objects) -> Iterator[_Numbered]:
-    """Each item once, with everybody's labels: some tools write a record for each annotator."""
-    labels: dict[str, list[tuple[str | None, str]]] = {}
-    first: dict[str, tuple[int, bytes]] = {}
-    for row, record in objects:
-        if not tool.is_record(record):
-            raise InputError(
-                f"{where(objects.name, row)} is not a record of {tool.title} as the first one is."
-            )
-        name, content, given = tool.read(record)
-        if name is None:
-            continue
-        labels.setdefault(name, []).extend(given)
-        text = json.dumps(content, sort_keys=True).encode()
-        digest = blake2b(text, digest_size=16).digest()
-        earlier, mark = first.setdefault(name, (row, digest))
-        if mark != digest:
-            raise InputError(
-                f"{where(objects.name, row)}: the id {short(name)} is also that of row {earlier}, "
-                "which is about something else; give every item its own id."
-            )
-    for row, record in objects:
-        name, content, given = tool.read(record)
-        if name is None:
-            yield row, flat(name, content, given)
-        elif first[name][0] == row:
-            yield row, flat(name, content, labels[name])
-
-
 class _RepeatedKeyError(ValueError):
     pass
 
 
-def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object's keys and values, as ``object_pairs_hook``; a key that comes twice is an error."""
     values = dict[str, Any]()
     for key, value in pairs:
         if key in values:
@@ -169,27 +112,23 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return values
 
 
-_DECODER = json.JSONDecoder(object_pairs_hook=_without_repeats)
-
-
-def _object_at(text: str, start: int, place: str) -> tuple[dict[str, Any], int]:
-    """The object that begins there, and where it ends."""
+def _parsed(text: str, place: str) -> Any:
     try:
-        values, end = _DECODER.raw_decode(text, start)
+        return json.loads(text, object_pairs_hook=without_repeats)
     except RecursionError:
         raise InputError(f"{place} is nested too deeply to be read.") from None
     except _RepeatedKeyError as error:
         raise InputError(f"{place} has the key {short(error.args[0])} twice; remove one.") from None
     except ValueError as error:
-        raise InputError(
-            f"{place} is not valid JSON ({getattr(error, 'msg', error)}); each row must be one "
-            "object."
-        ) from None
+        raise InputError(f"{place} cannot be read: it is not valid JSON ({error}).") from None
+
+
+def _object(values: Any, place: str) -> dict[str, Any]:
     if not isinstance(values, dict):
         raise InputError(
-            f'{place} is not a JSON object; each line must look like {{"text": "..."}}.'
+            f'{place} is not a JSON object; each row must look like {{"text": "..."}}.'
         )
-    return values, end
+    return values
 
 
 def _lines(file: TextIO, name: str) -> Iterator[_Numbered]:
@@ -198,39 +137,20 @@ def _lines(file: TextIO, name: str) -> Iterator[_Numbered]:
             place = where(name, row)
             if "\0" in text:
                 raise InputError(f"{place} {NUL}.")
-            values, end = _object_at(text, 0, place)
-            if end < len(text):
-                raise InputError(f"{place} is not valid JSON: it goes on after its object.")
-            yield row, values
+            yield row, _object(_parsed(text, place), place)
 
 
 def _elements(file: TextIO, name: str) -> Iterator[_Numbered]:
-    """The objects of one list, which is held in memory as text."""
+    """The objects of one list, which is held in memory."""
     text = file.read(_LARGEST)
     if len(text) == _LARGEST or "\0" in text:
         many = f"has more than {_LARGEST:,} characters; write one object a line (.jsonl)"
         raise InputError(f"{name} {many if len(text) == _LARGEST else NUL}.")
-
-    def sign(at: int) -> tuple[str, int]:
-        """What stands next that is not blank, and where."""
-        place = _AFTER_BLANK.match(text, at).end()  # type: ignore[union-attr]
-        return text[place : place + 1], place
-
-    first, at = sign(0)
-    if first != "[":
+    listed = _parsed(text, name)
+    if not isinstance(listed, list):
         raise InputError(
             f"{name} cannot be read: it is not a list of objects, such as "
             '[{"text": "..."}, ...]; or write one object a line and give it the ending .jsonl.'
         )
-    row, (found, at) = 0, sign(at + 1)
-    while found not in ("]", ""):
-        if row and found != ",":
-            break
-        row += 1
-        values, at = _object_at(text, sign(at + 1)[1] if found == "," else at, where(name, row))
-        yield row, values
-        found, at = sign(at)
-    if found != "]":
-        raise InputError(f"{name} is cut short or damaged: its list does not end after row {row}.")
-    if sign(at + 1)[0]:
-        raise InputError(f"{name} goes on after the end of its list; save it again.")
+    for row, values in enumerate(listed, start=1):
+        yield row, _object(values, where(name, row))

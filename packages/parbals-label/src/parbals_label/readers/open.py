@@ -7,7 +7,7 @@ from pathlib import Path
 
 from parbals.errors import InputError
 
-from parbals_label.readers.arrow import is_dataset_folder, open_dataset_folder, open_parquet
+from parbals_label.readers.arrow import open_parquet
 from parbals_label.readers.delimited import open_delimited
 from parbals_label.readers.images import open_images
 from parbals_label.readers.json_files import open_json
@@ -23,21 +23,22 @@ _ADVICE = {
     ".pkl .pickle .pt .pth .joblib": "it could run code when read; save .npy or .parquet",
     ".gz .zip .bz2 .xz .zst .tar": "unpack it first",
     ".txt": "its lines do not all have the same number of tabs; give it the ending .csv or .tsv",
-    ".arrow": "save it as .parquet, or name the folder it is in",
+    ".arrow": "save it as .parquet",
 }
+_HUGGING_FACE = ("dataset_dict.json", "state.json", "dataset_info.json")
+"""What ``save_to_disk`` writes into its folder."""
 
 
 def open_source(
     path: str | PathLike[str],
     *,
     encoding: str | None = None,
-    split: str | None = None,
     names: Sequence[str] = (),
 ) -> Source:
     """Open a file or folder; its rows are read, and checked, when walked.
 
     ``encoding`` overrides what would be detected in a text file, and ``names`` are its columns'
-    where it has no header row. ``split`` picks one split of a Hugging Face DatasetDict.
+    where it has no header row.
     Text may be packed by gzip (.csv.gz); a file without an ending, or .txt, is read where all its
     lines have the same number of tabs.
     """
@@ -46,15 +47,16 @@ def open_source(
     if path.is_dir():
         _only_for("a text file", encoding, path)
         _only_for("a table of text", named, path)
-        if is_dataset_folder(path):
-            return open_dataset_folder(path, split)
-        _only_for("a Hugging Face dataset folder", split, path)
+        if any((path / name).is_file() for name in _HUGGING_FACE):
+            raise InputError(
+                f"{path.name} is a Hugging Face dataset; write it into one file with "
+                'dataset.to_parquet("items.parquet").'
+            )
         return open_images(path)
     if not path.is_file():
         raise InputError(
             f"{path} {'is neither file nor folder' if path.exists() else 'does not exist'}."
         )
-    _only_for("a Hugging Face dataset folder", split, path)
     packed = path.suffix.lower() == ".gz"
     suffix = Path(path.stem if packed else path.name).suffix.lower()
     if suffix in _TEXT:
@@ -72,7 +74,7 @@ def open_source(
     if suffix in openers:
         return openers[suffix](path)
     known = ", ".join((*_TEXT, *openers))
-    known = f"known are {known}, a folder of images and a Hugging Face dataset folder"
+    known = f"known are {known} and a folder of images"
     advice = next((say for endings, say in _ADVICE.items() if suffix in endings.split()), known)
     raise InputError(f"{path.name} cannot be read: {advice}.")
 

@@ -13,7 +13,6 @@ from parbals_label.readers.cells import plain_text
 
 __all__ = [
     "HEAD",
-    "Annotated",
     "Row",
     "Source",
     "check_column",
@@ -38,17 +37,6 @@ class Row(NamedTuple):
 
     number: int
     values: dict[str, Any]
-
-
-class Annotated(NamedTuple):
-    """An item and its labels as (annotator, label); the annotator is None where nobody is named.
-
-    It is what every labelling tool's record comes to.
-    """
-
-    id: str | None
-    content: dict[str, Any]
-    labels: list[tuple[str | None, str]]
 
 
 @dataclass(frozen=True)

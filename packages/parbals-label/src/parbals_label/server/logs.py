@@ -25,10 +25,7 @@ REQUEST: ContextVar[str | None] = ContextVar("request", default=None)
 """The id of the request that is being answered."""
 REQUESTS = logging.getLogger("parbals.requests")
 """Has a line for every request, where the level is info."""
-LOGGERS = (
-    *("uvicorn.error", "asyncio"),
-    *("parbals.web", "parbals.store", "parbals.label_studio"),
-)
+LOGGERS = ("uvicorn.error", "asyncio", "parbals.web", "parbals.store")
 """Who speaks for every bad request or connection that somebody makes."""
 
 

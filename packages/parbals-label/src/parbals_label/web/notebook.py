@@ -30,7 +30,7 @@ from parbals_label.store.records import Submission
 from parbals_label.store.store import Store
 from parbals_label.web.worker import Chooser, Reporter
 
-__all__ = ["Served", "project_of", "serve_learner"]
+__all__ = ["OwnModel", "Served", "own_of", "project_of", "serve_learner"]
 
 _ANNOTATOR = "notebook"
 _FEW = 20
@@ -48,12 +48,12 @@ class Served:
     ) -> None:
         self.learner, self.folder, self._keep = learner, folder, keep
         command = [sys.executable, "-u", "-m", "parbals", "serve", str(folder), *arguments]
-        own = _own(learner)
+        own = own_of(learner)
         if own:
             command.append("--no-model")
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         self.link = self._first_line()
-        self._model = _OwnModel(folder, own) if own else None
+        self._model = OwnModel(folder, own) if own else None
 
     def wait(self) -> int:
         """Until the page ends or is interrupted; how many labels are new."""
@@ -162,7 +162,7 @@ def project_of(learner: ActiveLearner, items: Any, folder: Path) -> None:
             store.submit(told, annotator=_ANNOTATOR, source="import")
 
 
-def _own(learner: ActiveLearner) -> dict[str, Any]:
+def own_of(learner: ActiveLearner) -> dict[str, Any]:
     """Arguments of the learner that its project cannot hold; features are prepared already."""
     own: dict[str, Any] = {}
     if learner.setup.model is not None:
@@ -210,7 +210,7 @@ def _contents(learner: ActiveLearner, items: Any) -> Iterator[dict[str, Any]]:
             raise InputError(f"items[{place}] {error}; pass texts, numbers or mappings.") from None
 
 
-class _OwnModel:
+class OwnModel:
     """Does what the page's worker does, with a learner of ``own`` arguments (``model``, ...).
 
     Whenever answers have come it renews the report and the predictions, and then the items that
