@@ -21,13 +21,14 @@ from parbals.arrays import bucket, effective_sample_size, normalise_log_weights
 from parbals.machine import on_host
 from parbals.posterior.predictive import class_probs, contrast_basis, softmax
 from parbals.posterior.smc import Population, condition_population
-from parbals.randomness import content_gumbels, derive_generator
+from parbals.randomness import derive_generator
 from parbals.scores.bound import bound_of_points
 from parbals.scores.epig import TargetStats, epig_of_points, target_stats
 from parbals.scores.losses import Loss, Stakes
 from parbals.scores.rows import class_rows, placed
 from parbals.shapes import Array, Float
 from parbals.strategies.problem import ModelView
+from parbals.strategies.universes.labels import KeyedNoise, class_keys
 
 __all__ = [
     "Cloud",
@@ -100,21 +101,14 @@ class PseudoLabels:
     """Labels of the partial batch, (U,) a point: drawn from θ_u, or the most probable one (MAP)."""
 
     def __init__(self, seed: int, most_probable: np.ndarray | None = None) -> None:
-        self._seed = seed
-        self._most_probable = most_probable
-        self._seen: dict[tuple[bytes, ...], int] = {}
+        self._noise, self._most_probable = KeyedNoise(seed), most_probable
 
     def of(self, index: int, universes: "ReweightedUniverses | ParticleUniverses") -> np.ndarray:
         if self._most_probable is not None:
             return np.array([self._most_probable[index].argmax()])
-        content = universes.content(index)
-        key = tuple(sorted(content))
-        twin = self._seen.get(key, 0)
-        self._seen[key] = twin + 1
-        probs = universes.label_probs(index)
-        gumbels = content_gumbels(self._seed, content, twin, len(probs))
         with np.errstate(divide="ignore"):
-            return np.argmax(np.log(probs) + gumbels.T, axis=1)
+            logits = np.log(universes.label_probs(index))
+        return self._noise.label(logits, universes.content(index))
 
 
 class ReweightedUniverses:
@@ -189,8 +183,7 @@ class ParticleUniverses:
         return softmax(contrasts.T @ contrast_basis(self._drawn.n_classes).T)
 
     def content(self, index: int) -> list[bytes]:
-        row = self._model.pool[index].tobytes()
-        return [row + c.to_bytes(4, "little") for c in range(self._drawn.n_classes)]
+        return class_keys(self._model.pool[index], self._drawn.n_classes)
 
     def observe(self, index: int, labels: np.ndarray) -> None:
         x = self._model.pool[index][None]
