@@ -104,12 +104,9 @@ class DistributedRows:
         """The rows at some positions of the array, left where they are."""
         return DistributedRows(self._array, self.name, positions)
 
-    def mapped(
-        self, function: Callable[[np.ndarray], np.ndarray], n_columns: int
-    ) -> "DistributedRows":
-        """Other columns in place of the D, made by ``function`` whenever rows are read."""
-        chunks = (self._array.chunks[0], (n_columns,))
-        array = self._array.map_blocks(function, dtype=np.float64, chunks=chunks)
+    def mapped(self, function: Callable[[np.ndarray], np.ndarray]) -> "DistributedRows":
+        """Rows that ``function`` makes of these (n, D), whenever they are read."""
+        array = self._array.map_blocks(function, dtype=np.float64)
         return DistributedRows(array, self.name, self.positions)
 
 
