@@ -28,15 +28,8 @@ from threadpoolctl import ThreadpoolController
 if TYPE_CHECKING:
     import jax
 
-__all__ = [
-    "Workers",
-    "compiled",
-    "devices",
-    "on_host",
-    "several_threads",
-    "sooner_on_host",
-    "working_precision",
-]
+__all__ = ["Workers", "compiled", "devices", "on_host", "several_threads", "sooner_on_host"]
+__all__ += ["working_precision"]
 
 _PLUGINS = ("jax_plugins", "libtpu")
 """Packages that bring accelerators to JAX."""

@@ -53,7 +53,6 @@ def select_batch(
     beta: float = 1.0,
     n_configurations: int = 4096,
     options: Mapping[str, Any] | None = None,
-    axes: str = "NKC",
     watch: Callable[[np.ndarray], None] | None = None,
 ) -> Batch:
     """Choose a batch from the predictive samples of ANY model.
@@ -86,15 +85,10 @@ def select_batch(
         beta: coldness of the power-, softmax- and softrank- strategies; larger is closer to top-B.
         n_configurations: label configurations BatchBALD sums over before it begins to sample them.
         options: further parameters of strategies from other packages.
-        axes: the order of the axes of all predictive samples: "NCK" is baal's, "KNC" that of
-            scikit-activeml.
         watch: is called with the scores (N,) of the whole pool at every step of the batch, or once
             where they stay the same (in closed form: once, before the batch). Many strategies get
             by without most of these scores, so watching takes longer than choosing.
     """
-    pool_probs = _in_order(pool_probs, axes, "pool_probs")
-    target_probs = _in_order(target_probs, axes, "target_probs")
-    labelled_probs = _in_order(labelled_probs, axes, "labelled_probs")
     pool, weights = check_samples(pool_probs, sample_weights)
     terms = check_terms(
         strategy,
@@ -237,20 +231,6 @@ def select_batch_from_model(
         rows = pool.source if pool.is_distributed else pool.whole
         checked = model if ours else CheckedModel(model)
         return choose_batch(terms, checked, rows, targets, labelled)
-
-
-def _in_order(probs: Any, axes: str, name: str) -> Any:
-    """Predictive samples with their axes in our order, (points, samples, classes)."""
-    if sorted(str(axes)) != ["C", "K", "N"]:
-        raise InputError(
-            f'axes is {axes!r}; name every axis once: N points, K samples, C classes, as in "NKC".'
-        )
-    if probs is None or axes == "NKC":
-        return probs
-    array = np.asarray(probs)
-    if array.ndim != 3:
-        raise ShapeError(f"{name} has shape {array.shape}; pass samples with the axes {axes}.")
-    return array.transpose([axes.index(axis) for axis in "NKC"])
 
 
 def _validation(validation: Any, labels: np.ndarray | None) -> np.ndarray | None:
