@@ -13,7 +13,7 @@ import numpy as np
 from parbals.errors import InputError, ShapeError
 
 __all__ = ["check_batch_size", "check_choice", "check_column_names", "check_features"]
-__all__ += ["check_pending", "check_positions", "check_positive", "check_positive_int"]
+__all__ += ["check_positions", "check_positive", "check_positive_int"]
 __all__ += ["check_prior_scale", "check_probs", "check_same_samples", "check_samples"]
 __all__ += ["check_weights"]
 
@@ -135,11 +135,6 @@ def check_batch_size(batch_size: Any, available: int) -> int:
             f"{available}."
         )
     return size
-
-
-def check_pending(pending: Any, n_pool: int) -> np.ndarray:
-    """Distinct pool positions that are already out for labelling."""
-    return check_positions([] if pending is None else pending, n_pool, "pending", "the pool")
 
 
 def check_positions(
