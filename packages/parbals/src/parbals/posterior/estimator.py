@@ -107,6 +107,7 @@ class LogisticModel:
         self._infer(rows, labels, classes, seed_from(self.random_state), X_pool)
         return self
 
+    @several_threads()
     def condition(self, X_new: Any, y_new: Any) -> Self:
         """A NEW model whose posterior also knows these labels; this model is left as it is.
 
@@ -210,6 +211,7 @@ class LogisticModel:
             return X_pool
         return PoolMoments.of(check_features(X_pool, "X_pool", self.n_features_in_))
 
+    @several_threads()  # the library's own would spin more than they compute
     def _infer(
         self,
         rows: np.ndarray,

@@ -91,7 +91,7 @@ def choose_batch(
         return solve(terms, weights, pool_features=X_pool, labelled=labelled)
     population = getattr(model, "population", None)
     if entry.conditions_model and population is not None:
-        view = ModelView.of(population, X_pool, X_target)
+        view = ModelView(population, population.rows(X_pool), population.rows(X_target))
         return solve(terms, population.weights, model=view)
     pool = model.sample_proba(X_pool)
     weights = check_weights(weights, pool.shape[1])

@@ -6,7 +6,6 @@ an earlier one has noise of its own.
 """
 
 from collections import Counter
-from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -17,16 +16,6 @@ from parbals.shapes import Array, Float, Int
 from parbals.strategies.surface import Surface, rows_of
 
 __all__ = ["DrawnLabels", "KeyedNoise", "Labels", "LikeliestLabels", "class_keys"]
-
-
-@runtime_checkable
-class Labels(Protocol):
-    """How universes label rows."""
-
-    n_universes: int
-
-    def of(self, row: Float[Array, " d"]) -> Int[Array, " U"]:
-        """A label of a design row in every universe."""
 
 
 class KeyedNoise:
@@ -60,6 +49,7 @@ class DrawnLabels:
         self._noise, self.n_universes = KeyedNoise(seed), n_universes
 
     def of(self, row: Float[Array, " d"]) -> Int[Array, " U"]:
+        """A label of a design row in every universe."""
         logits = np.einsum("d,dau->ua", row, self._weights)
         if logits.shape[1] == 1:
             logits = np.pad(logits, ((0, 0), (1, 0)))  # the first class's is zero
@@ -80,3 +70,6 @@ class LikeliestLabels:
         if len(mean) == 1:
             return (mean > 0).astype(np.int32)
         return class_means(mean, variance)[0].argmax(axis=0, keepdims=True)
+
+
+Labels = DrawnLabels | LikeliestLabels
