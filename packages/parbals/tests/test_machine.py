@@ -40,6 +40,15 @@ def test_the_library_gets_its_threads_back_whoever_leaves_first():
     assert found == [before]
 
 
+def test_what_ends_inside_leaves_the_limit_of_what_is_around_it():
+    before = n_threads()
+    with several_threads() as around:
+        with several_threads() as inside:
+            assert inside.n_threads == around.n_threads
+        assert set(n_threads()) <= {1}
+    assert n_threads() == before
+
+
 def test_an_error_in_a_thread_comes_out():
     with pytest.raises(ZeroDivisionError), several_threads() as workers:
         workers.map(lambda x: 1 // x, [1, 0])

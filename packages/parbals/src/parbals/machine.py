@@ -128,8 +128,8 @@ def several_threads() -> Iterator[Workers]:
     """
     library = _libraries(len(sys.modules))
     with _lock:
-        allowed = [part["num_threads"] for part in library.info()]
-        n_threads = max([1, *allowed, *_inside])
+        before = max([1, *(part["num_threads"] for part in library.info())])
+        n_threads = max([before, *_inside])
         _inside.append(n_threads)
     limited = partial(library.limit, limits=1)
     limited()
@@ -139,7 +139,8 @@ def several_threads() -> Iterator[Workers]:
     finally:
         with _lock:
             _inside.remove(n_threads)
-        library.limit(limits=n_threads)
+            back = before if _inside else n_threads  # one around this one stays limited
+        library.limit(limits=back)
 
 
 _lock, _inside = threading.Lock(), list[int]()
