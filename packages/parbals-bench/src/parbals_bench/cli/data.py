@@ -1,11 +1,9 @@
 """`parbals data`: what there is, bringing it here, and encoding its texts and images."""
 
 from pathlib import Path
-from typing import Any
 
 import click
-from parbals.cli.output import JSON, progress, say
-from parbals_label.cli.options import ENCODE_WITH
+from parbals.cli.output import JSON, encoder_options, progress, say
 
 __all__ = ["data"]
 
@@ -101,13 +99,16 @@ def fetch(name: str, to: Path | None, as_json: bool) -> None:
     type=click.Path(path_type=Path),
     help="The dataset's folder; by default in $PARBALS_DATA.",
 )
-@ENCODE_WITH
+@encoder_options("Leave out images that cannot be read instead of stopping at them.")
 @JSON
 def embed(
     name: str,
     encoder: str,
     folder: Path | None,
-    encode_with: Any,
+    batch_size: int,
+    device: str | None,
+    half: bool,
+    skip_bad: bool,
     as_json: bool,
 ) -> None:
     """Encode a dataset's texts or images into files beside them; run again, it goes on.
@@ -121,6 +122,7 @@ def embed(
       parbals data embed cifar10 --encoder hf:models/dinov2 --device cuda --half
     """
     from parbals.errors import InputError
+    from parbals_label.encoders.base import Options
 
     from parbals_bench.datasets.base import data_folder
     from parbals_bench.datasets.embedded import embed_parts
@@ -134,7 +136,7 @@ def embed(
             read(folder),
             data_folder(folder, name),
             encoder,
-            options=encode_with,
+            options=Options(device, half, batch_size, skip_bad),
             progress=show,
         )
     records = [

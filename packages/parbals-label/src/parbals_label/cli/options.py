@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import click
-from parbals.cli.output import comma_list
+from parbals.cli.output import comma_list, encoder_options
 
 __all__ = ["AUDIT_BY", "ENCODE_WITH", "FOLDER", "FORCE", "GOAL", "NO_REPORT", "READING"]
 __all__ += ["SECONDS", "Share", "network_file_system", "warn_of_network"]
@@ -100,24 +100,9 @@ def _options(**values: Any) -> Any:
 ENCODE_WITH = _packed(
     "encode_with",
     _options,
-    click.option(
-        "--batch-size",
-        default=32,
-        show_default=True,
-        type=click.IntRange(1, 256),
-        help="Items encoded at once.",
-    ),
-    click.option(
-        "--device",
-        metavar="NAME",
-        help="cuda, cuda:1, cpu, ...; by default the GPU if there is one.",
-    ),
-    click.option("--half", is_flag=True, help="Compute and store in half precision."),
-    click.option(
-        "--skip-bad", is_flag=True, help="Go on without images that cannot be read, and list them."
-    ),
+    encoder_options("Leave unreadable images blank instead of stopping at them."),
 )
-"""How an encoder is run, for commands that make features."""
+"""How an encoder is run, for commands that make a project's features."""
 
 
 def _given(**values: Any) -> dict[str, Any]:

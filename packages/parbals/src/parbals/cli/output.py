@@ -5,13 +5,13 @@ import re
 import shutil
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
 
 import click
 
-__all__ = ["JSON", "Progress", "comma_list", "progress", "say", "shown", "table"]
+__all__ = ["JSON", "Progress", "comma_list", "encoder_options", "progress", "say", "shown", "table"]
 
 JSON = click.option(
     "--json", "as_json", is_flag=True, help="Print JSON for scripts instead of text."
@@ -48,6 +48,33 @@ def say(as_json: bool, record: Any, text: str) -> None:
 def comma_list(context: Any, parameter: Any, value: str | None) -> tuple[str, ...]:
     """The callback of an option that takes A,B,..."""
     return () if value is None else tuple(part.strip() for part in value.split(",") if part.strip())
+
+
+def encoder_options(skip_bad: str) -> Callable[[Any], Any]:
+    """``batch_size``, ``device``, ``half`` and ``skip_bad``; the help of the last is given."""
+    options = (
+        click.option(
+            "--batch-size",
+            default=32,
+            show_default=True,
+            type=click.IntRange(1, 256),
+            help="Items encoded at once.",
+        ),
+        click.option(
+            "--device",
+            metavar="NAME",
+            help="cuda, cuda:1, cpu, ...; by default the GPU if there is one.",
+        ),
+        click.option("--half", is_flag=True, help="Compute and store in half precision."),
+        click.option("--skip-bad", is_flag=True, help=skip_bad),
+    )
+
+    def add(command: Any) -> Any:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
 
 
 @contextmanager
