@@ -26,7 +26,6 @@ from parbals.validate import (
     check_column_names,
     check_features,
     check_positions,
-    check_probs,
     check_same_samples,
     check_samples,
 )
@@ -102,9 +101,7 @@ def select_batch(
         n_configurations=n_configurations,
         options=options,
     ) | {"watch": watch}
-    target = None if target_probs is None else check_probs(target_probs, "target_probs")
-    if target is not None:
-        check_same_samples(pool, target)
+    target = None if target_probs is None else check_same_samples(target_probs, pool)
     features = None
     if pool_features is not None:
         encoding = learn_encoding(pool_features, "pool_features", "auto", seed=0)
@@ -118,8 +115,7 @@ def select_batch(
     if labelled_features is not None:
         known = FeatureTable(labelled_features, "labelled_features", like=features).whole
     if labelled_probs is not None:
-        samples = check_probs(labelled_probs, "labelled_probs")
-        check_same_samples(pool, samples, "labelled_probs")
+        samples = check_same_samples(labelled_probs, pool, "labelled_probs")
         mean = mean_prediction(samples, weights)
         if known is not None and len(known) != len(mean):
             raise ShapeError(

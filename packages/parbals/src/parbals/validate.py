@@ -97,14 +97,16 @@ def check_choice(value: Any, choices: Sequence[str], name: str) -> None:
         raise InputError(f"{name} is {value!r}; choose one of: {', '.join(choices)}.")
 
 
-def check_same_samples(pool: np.ndarray, target: np.ndarray, name: str = "target_probs") -> None:
-    """Pool and target must come from the same K posterior samples and the same C classes."""
+def check_same_samples(probs: Any, pool: np.ndarray, name: str = "target_probs") -> np.ndarray:
+    """Predictive samples (M, K, C) of the same K posterior samples and C classes as the pool's."""
+    array = check_probs(probs, name)
     for axis, what in ((1, "posterior samples"), (2, "classes")):
-        if pool.shape[axis] != target.shape[axis]:
+        if pool.shape[axis] != array.shape[axis]:
             raise ShapeError(
-                f"pool_probs has {pool.shape[axis]} {what} and {name} has {target.shape[axis]}; "
+                f"pool_probs has {pool.shape[axis]} {what} and {name} has {array.shape[axis]}; "
                 "both must come from the same samples, in the same order."
             )
+    return array
 
 
 def check_weights(weights: Any, n_samples: int) -> np.ndarray:

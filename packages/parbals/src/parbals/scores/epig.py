@@ -23,7 +23,7 @@ from parbals.arrays import block_rows, exact_products
 from parbals.scores.losses import LOSSES, Loss, Stakes, gain_on_targets
 from parbals.scores.rows import LazyPoints, class_rows, map_points
 from parbals.shapes import Array, Float
-from parbals.validate import check_choice, check_probs, check_same_samples, check_samples
+from parbals.validate import check_choice, check_same_samples, check_samples
 
 __all__ = ["TargetStats", "epig", "epig_of_points", "epig_scores", "row_means", "target_stats"]
 
@@ -57,9 +57,7 @@ def epig(
     """
     check_choice(loss, LOSSES, "loss")
     pool, weights = check_samples(pool_probs, sample_weights)
-    target = check_probs(target_probs, "target_probs")
-    check_same_samples(pool, target)
-    return epig_scores(pool, target, weights, loss)
+    return epig_scores(pool, check_same_samples(target_probs, pool), weights, loss)
 
 
 def epig_scores(
