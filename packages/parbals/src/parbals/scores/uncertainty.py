@@ -42,7 +42,9 @@ def margin(pool_probs: Any, sample_weights: Any = None) -> np.ndarray:
 
 # One block of samples (N, K, C) and weights (K,), of NumPy or JAX.
 
-_Samples, _Weights, _Points = Float[Array, "N K C"], Float[Array, " K"], Float[Array, " N"]
+_Samples = Float[Array, "N K C"]
+_Weights = Float[Array, " K"]
+_Points = Float[Array, " N"]
 
 
 def _mean(probs: _Samples, weights: _Weights, xp: ModuleType) -> Float[Array, "N C"]:
