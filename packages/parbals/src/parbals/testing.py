@@ -230,7 +230,7 @@ def _global_state() -> Any:
     return np.random.get_state()  # noqa: NPY002
 
 
-def _assert_refused(call: Any, mentions: str = "") -> None:
+def _assert_refused(call: Any, mentions: str | None = None) -> None:
     import pytest
 
     with pytest.raises(InputError, match=mentions) as refused:
