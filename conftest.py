@@ -8,7 +8,10 @@ compute, its version and the folder's name, and the next run need not compile th
 import os
 import shutil
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 sys.path.insert(0, str(Path(__file__).parent / "tests"))
 
@@ -19,3 +22,16 @@ if "PARBALS_CACHE_DIR" not in os.environ:  # the processes of a run have it from
         shutil.rmtree(cache / name, ignore_errors=True)
     os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(cache / "compiled"))
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def threads_of_our_own() -> Iterator[None]:
+    """As inside a learner: the linear algebra libraries take one thread, and what is shared out to
+    several is by the library's own. Theirs would spin more than they compute, the more so as the
+    tests are two processes on two cores.
+    """
+    import scipy.linalg  # noqa: F401  # it brings a library of its own
+    from parbals.machine import several_threads
+
+    with several_threads():
+        yield

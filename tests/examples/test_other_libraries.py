@@ -22,11 +22,9 @@ LOG_PROBS = torch.as_tensor(np.log(POOL))
 
 
 def shown(strategy, batch_size=1, **more):
-    """The rows of scores by which a batch was chosen from samples in baal's order."""
+    """The rows of scores by which a batch was chosen."""
     rows = []
-    batch = parbals.select_batch(
-        POOL_NCK, TARGET_NCK, batch_size, strategy, axes="NCK", watch=rows.append, **more
-    )
+    batch = parbals.select_batch(POOL, TARGET, batch_size, strategy, watch=rows.append, **more)
     return batch, rows
 
 

@@ -8,15 +8,24 @@ import threading
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from parbals import machine
 from parbals.machine import compiled, several_threads, working_precision
-from threadpoolctl import threadpool_info
+from threadpoolctl import threadpool_info, threadpool_limits
 
 
 def n_threads():
     return [part["num_threads"] for part in threadpool_info() if part["user_api"] == "blas"]
 
 
-def test_the_library_gets_its_threads_back_whoever_leaves_first():
+@pytest.fixture
+def unlimited(monkeypatch):
+    """As it is for users: nothing around the call limits the library."""
+    monkeypatch.setattr(machine, "_inside", [])
+    with threadpool_limits(2, user_api="blas"):
+        yield
+
+
+def test_the_library_gets_its_threads_back_whoever_leaves_first(unlimited):
     """The limit may be a thread's own or that of the process, as the library was built."""
     before, found = n_threads(), []
     entered, leave = threading.Event(), threading.Event()
@@ -38,6 +47,15 @@ def test_the_library_gets_its_threads_back_whoever_leaves_first():
     thread.join()
     assert n_threads() == before
     assert found == [before]
+
+
+def test_what_ends_inside_leaves_the_limit_of_what_is_around_it(unlimited):
+    before = n_threads()
+    with several_threads() as around:
+        with several_threads() as inside:
+            assert inside.n_threads == around.n_threads == 2
+        assert set(n_threads()) <= {1}
+    assert n_threads() == before
 
 
 def test_an_error_in_a_thread_comes_out():

@@ -286,27 +286,6 @@ def test_redundancy_is_not_told_where_the_effective_samples_are_few():
     assert batch.redundancy[1] == pytest.approx(-79.0)
 
 
-@pytest.mark.parametrize("axes", ["NCK", "KNC", "CKN"])
-def test_axes_in_any_order(axes):
-    order = ["NKC".index(axis) for axis in axes]
-    pool, target = (probs.transpose(order) for probs in (POOL, TARGET))
-    batch = parbals.select_batch(pool, target, 4, "epig", axes=axes)
-    expected = parbals.select_batch(POOL, TARGET, 4, "epig")
-    np.testing.assert_array_equal(batch.indices, expected.indices)
-    np.testing.assert_allclose(batch.scores, expected.scores)
-
-
-@pytest.mark.parametrize("axes", ["NK", "NNC", "nkc", None])
-def test_axes_that_are_none_are_refused(axes):
-    with pytest.raises(InputError, match="name every axis once"):
-        parbals.select_batch(POOL, TARGET, 4, "epig", axes=axes)
-
-
-def test_samples_that_lack_an_axis_are_refused():
-    with pytest.raises(ShapeError, match="with the axes NCK"):
-        parbals.select_batch(POOL[:, 0], None, 4, "bald", axes="NCK")
-
-
 @pytest.mark.parametrize("strategy", ["batchbald", "parbals-epig", "epig"])
 def test_who_watches_sees_the_scores_of_every_step(strategy):
     rows = []

@@ -4,7 +4,6 @@ import os
 import subprocess
 import sys
 
-import pytest
 from parbals.strategies.table import STRATEGIES
 
 ABSENT = """
@@ -73,18 +72,12 @@ assert len(set(batch.indices.tolist())) == 3
 """
 
 
-@pytest.mark.parametrize(
-    "code",
-    [
-        pytest.param(SCORES, id="scores"),
-        pytest.param(STRATEGY.format(names=list(STRATEGIES)), id="strategies"),
-        pytest.param(LEARNER, id="learner"),
-        pytest.param(PARTICLES, id="particles"),
-    ],
-)
-def test_it_works_or_says_what_to_install(code):
+def test_it_works_or_says_what_to_install():
+    """All of it in one process: most of the time goes to starting one."""
     environment = {name: value for name, value in os.environ.items() if "JAX" not in name}
-    code = f'{ABSENT}{code}\nassert not any(name.startswith("jax") for name in sys.modules)'
+    strategies = STRATEGY.format(names=list(STRATEGIES))
+    unseen = 'assert not any(name.startswith("jax") for name in sys.modules)'
+    code = "\n".join([ABSENT, SCORES, strategies, LEARNER, PARTICLES, unseen])
     done = subprocess.run(
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
     )

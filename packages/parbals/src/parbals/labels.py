@@ -7,12 +7,12 @@ import numpy as np
 
 from parbals.errors import LabelError, ShapeError
 
-__all__ = ["check_classes", "check_label_vector", "check_labels", "classes_shown", "label_array"]
+__all__ = ["check_classes", "check_label_vector", "check_labels", "classes_shown"]
 
 
 def check_classes(classes: Any) -> np.ndarray:
     """At least two distinct class labels of one kind, sorted as NumPy sorts them."""
-    array = label_array(classes, "classes")
+    array = _label_array(classes, "classes")
     if array.ndim != 1 or len(array) < 2:
         raise LabelError(f"classes is {classes!r}; pass a list of at least two class labels.")
     _refuse_missing(array, "classes")
@@ -22,7 +22,7 @@ def check_classes(classes: Any) -> np.ndarray:
     return unique
 
 
-def label_array(y: Any, name: str = "y") -> np.ndarray:
+def _label_array(y: Any, name: str = "y") -> np.ndarray:
     """Labels as an array.
 
     Lists are looked at first: NumPy would make text of a NaN or a number among strings.
@@ -51,8 +51,20 @@ def label_array(y: Any, name: str = "y") -> np.ndarray:
 
 
 def check_label_vector(y: Any, n_rows: int, name: str = "y") -> np.ndarray:
-    """One label (n,) for each row, none of them missing."""
-    labels = label_array(y, name)
+    """One label (n,) for each row, none of them missing.
+
+    A column (n, 1) of them is taken with scikit-learn's warning.
+    """
+    if y is None:
+        raise LabelError(
+            f"This classifier requires {name} to be passed, but the target {name} is None; give "
+            "one label for each row."
+        )
+    labels = _label_array(y, name)
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        from sklearn.utils.validation import column_or_1d
+
+        labels = column_or_1d(labels, warn=True)
     if labels.shape != (n_rows,):
         raise ShapeError(
             f"{name} has shape {labels.shape}; one label for each of the {n_rows} rows is needed."

@@ -28,15 +28,8 @@ from threadpoolctl import ThreadpoolController
 if TYPE_CHECKING:
     import jax
 
-__all__ = [
-    "Workers",
-    "compiled",
-    "devices",
-    "on_host",
-    "several_threads",
-    "sooner_on_host",
-    "working_precision",
-]
+__all__ = ["Workers", "compiled", "devices", "on_host", "several_threads", "sooner_on_host"]
+__all__ += ["working_precision"]
 
 _PLUGINS = ("jax_plugins", "libtpu")
 """Packages that bring accelerators to JAX."""
@@ -129,48 +122,31 @@ def several_threads() -> Iterator[Workers]:
     """As many threads as the linear algebra library would take, which meanwhile takes one in each.
 
     Its own threads are for large matrices: they wait for each other by spinning, which on small
-    ones, or on a machine that is busy, takes ten times as long as the products themselves.
+    ones, or on a machine that is busy, takes ten times as long as the products themselves. Its
+    limit holds for a thread or for the process, as it was built: what another one that is inside
+    has limited is not the number to use.
     """
-    library, n_threads = _enter()
+    library = _libraries(len(sys.modules))
+    with _lock:
+        before = max([1, *(part["num_threads"] for part in library.info())])
+        n_threads = max([before, *_inside])
+        _inside.append(n_threads)
+    limited = partial(library.limit, limits=1)
+    limited()
     try:
-        with ThreadPoolExecutor(n_threads, initializer=library.limit) as pool:
+        with ThreadPoolExecutor(n_threads, initializer=limited) as pool:
             yield Workers(n_threads, pool)
     finally:
-        _leave(library, n_threads)
+        with _lock:
+            _inside.remove(n_threads)
+            back = before if _inside else n_threads  # one around this one stays limited
+        library.limit(limits=back)
 
 
-class _Library:
-    """The library's limit holds for a thread or for the process, as it was built."""
-
-    def __init__(self) -> None:
-        self._controller = _libraries(len(sys.modules))
-        numbers = [part["num_threads"] for part in self._controller.info()]
-        self.n_threads = max(numbers, default=1)
-
-    def limit(self, n_threads: int = 1) -> None:
-        self._controller.limit(limits=n_threads)
+_lock, _inside = threading.Lock(), list[int]()
 
 
 @lru_cache(maxsize=1)
 def _libraries(n_modules: int) -> ThreadpoolController:
     """Those that are loaded; to look for them takes milliseconds, and only an import loads more."""
     return ThreadpoolController().select(user_api="blas")
-
-
-_lock, _inside = threading.Lock(), list[int]()
-
-
-def _enter() -> tuple[_Library, int]:
-    """Limit this thread; what another one that is inside has limited is not the number to use."""
-    with _lock:
-        library = _Library()
-        n_threads = max([library.n_threads, *_inside])
-        _inside.append(n_threads)
-    library.limit()
-    return library, n_threads
-
-
-def _leave(library: _Library, n_threads: int) -> None:
-    with _lock:
-        _inside.remove(n_threads)
-    library.limit(n_threads)

@@ -34,14 +34,8 @@ from parbals.arrays import exact_products
 from parbals.mixture import normal
 from parbals.shapes import Array, Float, Int
 
-__all__ = [
-    "GUMBEL_VARIANCE",
-    "balanced",
-    "class_evidence",
-    "class_means",
-    "class_probs",
-    "class_slopes",
-]
+__all__ = ["GUMBEL_VARIANCE", "balanced", "class_evidence", "class_means", "class_probs"]
+__all__ += ["class_slopes"]
 
 # Shares, centres and widths of the normals.
 _FOR_LABELS = (

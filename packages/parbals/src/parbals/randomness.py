@@ -9,13 +9,7 @@ import numpy as np
 
 from parbals.errors import InputError
 
-__all__ = [
-    "Seed",
-    "content_gumbels",
-    "derive_generator",
-    "seed_from",
-    "table_digest",
-]
+__all__ = ["Seed", "content_gumbels", "derive_generator", "seed_from", "table_digest"]
 
 Seed = int | np.random.Generator | np.random.RandomState | None
 

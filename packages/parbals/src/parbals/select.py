@@ -26,7 +26,6 @@ from parbals.validate import (
     check_column_names,
     check_features,
     check_positions,
-    check_probs,
     check_same_samples,
     check_samples,
 )
@@ -53,7 +52,6 @@ def select_batch(
     beta: float = 1.0,
     n_configurations: int = 4096,
     options: Mapping[str, Any] | None = None,
-    axes: str = "NKC",
     watch: Callable[[np.ndarray], None] | None = None,
 ) -> Batch:
     """Choose a batch from the predictive samples of ANY model.
@@ -86,15 +84,10 @@ def select_batch(
         beta: coldness of the power-, softmax- and softrank- strategies; larger is closer to top-B.
         n_configurations: label configurations BatchBALD sums over before it begins to sample them.
         options: further parameters of strategies from other packages.
-        axes: the order of the axes of all predictive samples: "NCK" is baal's, "KNC" that of
-            scikit-activeml.
         watch: is called with the scores (N,) of the whole pool at every step of the batch, or once
             where they stay the same (in closed form: once, before the batch). Many strategies get
             by without most of these scores, so watching takes longer than choosing.
     """
-    pool_probs = _in_order(pool_probs, axes, "pool_probs")
-    target_probs = _in_order(target_probs, axes, "target_probs")
-    labelled_probs = _in_order(labelled_probs, axes, "labelled_probs")
     pool, weights = check_samples(pool_probs, sample_weights)
     terms = check_terms(
         strategy,
@@ -108,9 +101,7 @@ def select_batch(
         n_configurations=n_configurations,
         options=options,
     ) | {"watch": watch}
-    target = None if target_probs is None else check_probs(target_probs, "target_probs")
-    if target is not None:
-        check_same_samples(pool, target)
+    target = None if target_probs is None else check_same_samples(target_probs, pool)
     features = None
     if pool_features is not None:
         encoding = learn_encoding(pool_features, "pool_features", "auto", seed=0)
@@ -124,8 +115,7 @@ def select_batch(
     if labelled_features is not None:
         known = FeatureTable(labelled_features, "labelled_features", like=features).whole
     if labelled_probs is not None:
-        samples = check_probs(labelled_probs, "labelled_probs")
-        check_same_samples(pool, samples, "labelled_probs")
+        samples = check_same_samples(labelled_probs, pool, "labelled_probs")
         mean = mean_prediction(samples, weights)
         if known is not None and len(known) != len(mean):
             raise ShapeError(
@@ -237,20 +227,6 @@ def select_batch_from_model(
         rows = pool.source if pool.is_distributed else pool.whole
         checked = model if ours else CheckedModel(model)
         return choose_batch(terms, checked, rows, targets, labelled)
-
-
-def _in_order(probs: Any, axes: str, name: str) -> Any:
-    """Predictive samples with their axes in our order, (points, samples, classes)."""
-    if sorted(str(axes)) != ["C", "K", "N"]:
-        raise InputError(
-            f'axes is {axes!r}; name every axis once: N points, K samples, C classes, as in "NKC".'
-        )
-    if probs is None or axes == "NKC":
-        return probs
-    array = np.asarray(probs)
-    if array.ndim != 3:
-        raise ShapeError(f"{name} has shape {array.shape}; pass samples with the axes {axes}.")
-    return array.transpose([axes.index(axis) for axis in "NKC"])
 
 
 def _validation(validation: Any, labels: np.ndarray | None) -> np.ndarray | None:

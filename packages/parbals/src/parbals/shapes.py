@@ -8,18 +8,18 @@ universes, A channels of a Gaussian.
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool, Float, Int, UInt32
+    from jaxtyping import Bool, Float, Int
     from numpy import ndarray as Array
 else:
     Array = Any  # whatever has a shape and a type of its entries
     try:
-        from jaxtyping import Bool, Float, Int, UInt32
+        from jaxtyping import Bool, Float, Int
     except ImportError:
 
         class _Unchecked:
             def __class_getitem__(cls, item: Any) -> Any:
                 return Any
 
-        Bool = Float = Int = UInt32 = _Unchecked
+        Bool = Float = Int = _Unchecked
 
-__all__ = ["Array", "Bool", "Float", "Int", "UInt32"]
+__all__ = ["Array", "Bool", "Float", "Int"]

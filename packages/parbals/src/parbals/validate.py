@@ -13,7 +13,7 @@ import numpy as np
 from parbals.errors import InputError, ShapeError
 
 __all__ = ["check_batch_size", "check_choice", "check_column_names", "check_features"]
-__all__ += ["check_pending", "check_positions", "check_positive", "check_positive_int"]
+__all__ += ["check_positions", "check_positive", "check_positive_int"]
 __all__ += ["check_prior_scale", "check_probs", "check_same_samples", "check_samples"]
 __all__ += ["check_weights"]
 
@@ -97,14 +97,16 @@ def check_choice(value: Any, choices: Sequence[str], name: str) -> None:
         raise InputError(f"{name} is {value!r}; choose one of: {', '.join(choices)}.")
 
 
-def check_same_samples(pool: np.ndarray, target: np.ndarray, name: str = "target_probs") -> None:
-    """Pool and target must come from the same K posterior samples and the same C classes."""
+def check_same_samples(probs: Any, pool: np.ndarray, name: str = "target_probs") -> np.ndarray:
+    """Predictive samples (M, K, C) of the same K posterior samples and C classes as the pool's."""
+    array = check_probs(probs, name)
     for axis, what in ((1, "posterior samples"), (2, "classes")):
-        if pool.shape[axis] != target.shape[axis]:
+        if pool.shape[axis] != array.shape[axis]:
             raise ShapeError(
-                f"pool_probs has {pool.shape[axis]} {what} and {name} has {target.shape[axis]}; "
+                f"pool_probs has {pool.shape[axis]} {what} and {name} has {array.shape[axis]}; "
                 "both must come from the same samples, in the same order."
             )
+    return array
 
 
 def check_weights(weights: Any, n_samples: int) -> np.ndarray:
@@ -135,11 +137,6 @@ def check_batch_size(batch_size: Any, available: int) -> int:
             f"{available}."
         )
     return size
-
-
-def check_pending(pending: Any, n_pool: int) -> np.ndarray:
-    """Distinct pool positions that are already out for labelling."""
-    return check_positions([] if pending is None else pending, n_pool, "pending", "the pool")
 
 
 def check_positions(

@@ -261,7 +261,6 @@ class TestRefused:
             ({"metric": "squared"}, InputError, "metric is 'squared'"),
             ({"inference": "magic"}, InputError, "inference is 'magic'; choose one of"),
             ({"model": object()}, InputError, "object has no sample_proba"),
-            ({"pca": 4}, InputError, "from 1 to 3"),
         ],
     )
     def test_bad_settings_are_refused_at_once(self, change, error, message):

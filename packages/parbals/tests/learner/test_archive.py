@@ -32,7 +32,6 @@ def learner(**more):
             "X_target": X[:7],
             "metric": "accuracy",
             "standardise": True,
-            "pca": 3,
         },
         {"strategy": "margin", "ids": [(i, "x") for i in range(40)]},
     ],

@@ -24,7 +24,7 @@ def learner_of(X, **options):
 
 
 @pytest.mark.parametrize(
-    "preparation", [pytest.param({}, marks=pytest.mark.full), {"standardise": True, "pca": 3}]
+    "preparation", [pytest.param({}, marks=pytest.mark.full), {"standardise": True}]
 )
 def test_it_asks_what_a_learner_in_memory_asks(pool, preparation):
     array = da.from_array(pool, chunks=(128, 4))

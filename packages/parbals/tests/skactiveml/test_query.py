@@ -190,7 +190,8 @@ def test_our_batchbald_is_theirs():
     """Utilities of a batch of three on the same samples: theirs are joint, ours what is added."""
     samples = ours(inference="smc").fit(X, Y).sample_proba(X)
     rows = []
-    batch = parbals.select_batch(samples, None, 3, "batchbald", axes="KNC", watch=rows.append)
+    pool = samples.swapaxes(0, 1)
+    batch = parbals.select_batch(pool, None, 3, "batchbald", watch=rows.append)
     theirs = batch_bald(samples.copy(), 3, n_MC_samples=4096)
     joint = np.cumsum([0.0, *batch.scores[:-1]])
     for step in range(3):

@@ -46,7 +46,8 @@ def choose(model, batch_size):
 )
 def test_a_universe_is_the_posterior_of_a_fresh_fit_with_its_labels(n_classes, n, n_features):
     X, y, X_pool, X_target = data(n_classes, n, n_features=n_features)
-    view = ModelView.of(fitted(X, y).population, X_pool, X_target)
+    particles = fitted(X, y).population
+    view = ModelView(particles, particles.rows(X_pool), particles.rows(X_target))
     universes = ParticleUniverses(view, 2, seed=0)
     start = universes.members[0].cloud
     labels = PseudoLabels(seed=0)

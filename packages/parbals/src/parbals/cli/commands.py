@@ -156,19 +156,9 @@ def strategies(as_json: bool) -> None:
       parbals strategies
       parbals strategies --json
     """
-    records = strategy_records()
-    rows = [_HEADINGS]
-    for record in records:
-        marks = ("yes" if record[mark] else "" for mark in _MARKS)
-        rows.append((record["name"], *marks, record["cost"], record["reference"]))
-    say(as_json, records, f"{table(rows)}\n\n{_LETTERS}")
-
-
-def strategy_records() -> list[dict[str, Any]]:
-    """One record a strategy."""
     from parbals.strategies.table import STRATEGIES, all_strategies
 
-    return [
+    records = [
         {
             "name": name,
             **{mark: getattr(strategy, mark) for mark in _MARKS},
@@ -180,3 +170,8 @@ def strategy_records() -> list[dict[str, Any]]:
         }
         for name, strategy in all_strategies().items()
     ]
+    rows = [_HEADINGS]
+    for record in records:
+        marks = ("yes" if record[mark] else "" for mark in _MARKS)
+        rows.append((record["name"], *marks, record["cost"], record["reference"]))
+    say(as_json, records, f"{table(rows)}\n\n{_LETTERS}")

@@ -11,8 +11,7 @@ from typing import Any, Protocol
 
 import click
 
-__all__ = ["JSON", "Progress", "comma_list", "encoder_options", "progress", "say", "shown"]
-__all__ += ["table"]
+__all__ = ["JSON", "Progress", "comma_list", "encoder_options", "progress", "say", "shown", "table"]
 
 JSON = click.option(
     "--json", "as_json", is_flag=True, help="Print JSON for scripts instead of text."

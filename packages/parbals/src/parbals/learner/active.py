@@ -75,7 +75,6 @@ class ActiveLearner:
             reduces sparse rows of more than 1,024 columns by truncated SVD; what it did is in
             ``pool.notes`` and in every batch's. "numbers" refuses the first and leaves the second.
         standardise: scale features to unit deviation first.
-        pca: reduce features to this share of variance (0.99) or this many directions first.
         n_candidates: at most this many free items are considered at a time, drawn again whenever
             labels change, and the batch says so. By default 10,000, and with a strategy in closed
             form as many as a CPU scores in a second or two (two classes, 300 features: 120,000). A
@@ -116,7 +115,6 @@ class ActiveLearner:
         options: Mapping[str, Any] | None = None,
         features: str | Encoding | None = "auto",
         standardise: bool = False,
-        pca: float | int | None = None,
         n_candidates: int | None = None,
         n_targets: int = TARGETS,
         audit: int | Sequence[Hashable] = 0,
@@ -138,8 +136,7 @@ class ActiveLearner:
             pool=pool,
             target=None if X_target is None else FeatureTable(X_target, "X_target", like=pool),
             standardise=standardise,
-            pca=pca,
-            preparation=Preparation.fit(pool, standardise, pca, seed),
+            preparation=Preparation.fit(pool, standardise, seed),
             classes=ledger.classes,
             seed=seed,
             audit=_audit_positions(audit, ledger, seed),

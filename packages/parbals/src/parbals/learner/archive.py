@@ -34,7 +34,7 @@ __all__ = ["Saved", "read_learner", "write_learner"]
 _FORMAT, _VERSION = "parbals-learner", 1
 _SETTINGS = (
     *("strategy", "metric", "options", "n_samples", "prior_scale", "inference", "n_universes"),
-    *("standardise", "pca", "n_candidates", "n_targets"),
+    *("standardise", "n_candidates", "n_targets"),
 )
 _ROWS = 16_384
 

@@ -26,13 +26,10 @@ def choose_items(
     state: State, n: int, strategy: str, leave_out: Collection[int], *, with_audit: bool
 ) -> Batch:
     """``n`` free items, those of the audit spread over them; see ``ActiveLearner.choose``."""
-    audit, is_free = state.setup.audit, state.is_free()
-    n_audit_out = int((~is_free[audit]).sum())
-    n_out = int((~is_free).sum())
-    is_free[list(leave_out)] = is_free[state.setup.twins] = False
-    waiting = audit[is_free[audit]] if with_audit else audit[:0]
-    is_free[audit] = False
-    free = np.flatnonzero(is_free)
+    audit, is_free, left = state.setup.audit, state.is_free(), [*leave_out]
+    n_audit_out, n_out = (int((~some).sum()) for some in (is_free[audit], is_free))
+    free = np.setdiff1d(state.choosable(), left)
+    waiting = audit[is_free[audit] & ~np.isin(audit, left)] if with_audit else audit[:0]
     if n > len(free) + len(waiting):
         raise InputError(
             f"{n} items were asked for and {len(free) + len(waiting)} are free "

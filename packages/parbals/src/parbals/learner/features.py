@@ -2,8 +2,8 @@
 
 What came in is kept as it is, and only the rows that are needed are turned into dense floats, so
 that a memory-mapped pool of a million rows costs no memory. What is not a plain matrix of numbers
-goes through an :class:`~parbals.features.frames.Encoding` first. Standardising and PCA happen
-where the user asks for them, fitted on the pool alone.
+goes through an :class:`~parbals.features.frames.Encoding` first. Rows are standardised where the
+user asks for it, by the pool alone.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ import numpy as np
 from parbals.arrays import block_rows, drawn_positions, release_pages
 from parbals.errors import InputError, ShapeError
 from parbals.features.frames import Encoding, column_names, frame_columns, is_frame
-from parbals.features.pca import is_sparse, principal
+from parbals.features.pca import is_sparse
 from parbals.randomness import derive_generator
 from parbals.strategies.distributed import DistributedRows, is_distributed
 from parbals.validate import check_column_names, check_features
@@ -25,7 +25,7 @@ __all__ = ["FeatureTable", "LazyRows", "Preparation"]
 _BLOCK_ENTRIES = 1 << 22
 _GATHERED_AT_ONCE = 512
 _FITTED_ON = 20_000
-"""Pool rows, drawn at random, that means, deviations and directions are estimated from."""
+"""Pool rows, drawn at random, that means and deviations are estimated from."""
 
 
 class FeatureTable:
@@ -102,7 +102,7 @@ class FeatureTable:
         if not isinstance(self.source, DistributedRows):
             return LazyRows(self, positions, prepare)
         rows = self.source.at(positions)
-        return rows if prepare.matrix is None else rows.mapped(prepare, prepare.matrix.shape[1])
+        return rows if prepare.shift is None else rows.mapped(prepare)
 
     def blocks(self, size: int) -> Iterator[tuple[slice, np.ndarray]]:
         """All rows, ``size`` at a time."""
@@ -110,15 +110,20 @@ class FeatureTable:
             yield rows, self.rows(rows)
             release_pages(self.source)
 
-    def copies_of(self, positions: np.ndarray) -> np.ndarray:
-        """Other rows that equal one of these in every column, ascending; none of Dask's rows."""
+    def copies_of(self, positions: np.ndarray, among: np.ndarray | None = None) -> np.ndarray:
+        """Other rows, of all or ``among`` these, that equal one of those at ``positions`` in every
+        column, ascending; none of Dask's rows.
+        """
         if not len(positions) or self.is_distributed:
             return np.zeros(0, np.int64)
         given = self.rows(positions)
         wanted, found = {row.tobytes() for row in given}, []
-        for rows, part in self.blocks(max(1, _BLOCK_ENTRIES // self.n_columns)):
+        places = np.arange(self.n_rows) if among is None else among
+        for block in block_rows(len(places), max(1, _BLOCK_ENTRIES // self.n_columns)):
+            part = self.rows(block if among is None else places[block])
+            release_pages(self.source)
             near = np.flatnonzero(np.isin(part[:, 0], given[:, 0]))  # few are left to compare
-            found += [rows.start + i for i in near.tolist() if part[i].tobytes() in wanted]
+            found += [places[block][i] for i in near.tolist() if part[i].tobytes() in wanted]
         return np.setdiff1d(np.array(found, np.int64), positions)
 
     def sample(
@@ -130,12 +135,11 @@ class FeatureTable:
 
 
 class LazyRows:
-    """Prepared rows (n, D') of a table at some positions: a pool that is never in memory whole."""
+    """Prepared rows (n, D) of a table at some positions: a pool that is never in memory whole."""
 
     def __init__(self, table: FeatureTable, positions: np.ndarray, prepare: "Preparation") -> None:
         self._table, self._positions, self._prepare = table, positions, prepare
-        n_columns = table.n_columns if prepare.matrix is None else prepare.matrix.shape[1]
-        self.shape = len(positions), n_columns
+        self.shape = len(positions), table.n_columns
 
     def __len__(self) -> int:
         return len(self._positions)
@@ -145,38 +149,26 @@ class LazyRows:
 
 
 class Preparation:
-    """x → (x - mean) / deviation → principal directions; the identity unless asked otherwise."""
+    """x → (x - mean) / deviation; the identity unless asked otherwise."""
 
-    def __init__(self, shift: np.ndarray | None = None, matrix: np.ndarray | None = None) -> None:
-        self.shift, self.matrix = shift, matrix  # (D,) and (D, D')
+    def __init__(self, shift: np.ndarray | None = None, scale: np.ndarray | None = None) -> None:
+        self.shift, self.scale = shift, scale  # (D,) each
 
     @classmethod
-    def fit(
-        cls, pool: FeatureTable, standardise: bool, pca: float | int | None, seed: int
-    ) -> "Preparation":
-        """``pca``: a share of the variance to keep, 0 < pca < 1, or a number of directions."""
+    def fit(cls, pool: FeatureTable, standardise: bool, seed: int) -> "Preparation":
         if not isinstance(standardise, bool):
             raise InputError(f"standardise is {standardise!r}; pass True or False.")
-        if pca is not None:
-            _check_pca(pca, pool)
-        if not standardise and pca is None:
+        if not standardise:
             return cls()
         rows = pool.sample(derive_generator(seed, "preparation"), _FITTED_ON).astype(np.float64)
-        shift = rows.mean(axis=0)
-        deviation = rows.std(axis=0) if standardise else np.ones(rows.shape[1])
-        scale = 1.0 / np.where(deviation > 0, deviation, 1.0)
-        if pca is None:
-            return cls(shift, np.diag(scale))
-        found = principal((rows - shift) * scale, pca)
-        if not len(found.directions):
-            raise InputError("Every column of the pool is constant, so its rows are all alike.")
-        return cls(shift, scale[:, None] * found.directions.T)
+        deviation = rows.std(axis=0)
+        return cls(rows.mean(axis=0), 1.0 / np.where(deviation > 0, deviation, 1.0))
 
     def __call__(self, rows: np.ndarray) -> np.ndarray:
-        """Prepared rows (n, D')."""
-        if self.shift is None or self.matrix is None:
+        """Prepared rows (n, D)."""
+        if self.shift is None or self.scale is None:
             return rows
-        return (rows - self.shift) @ self.matrix
+        return (rows - self.shift) * self.scale
 
 
 def _gathered(source: np.memmap, positions: np.ndarray) -> np.ndarray:
@@ -223,14 +215,3 @@ def _mapped(path: Path, name: str) -> np.ndarray:
 def _numeric(array: np.ndarray, name: str) -> np.ndarray:
     # Objects may hold numbers; what does not is named by the check.
     return array if array.dtype.kind in "fiub" else check_features(array, name)
-
-
-def _check_pca(pca: Any, pool: FeatureTable) -> None:
-    most = min(pool.n_rows, pool.n_columns)
-    share = isinstance(pca, float) and 0.0 < pca < 1.0
-    number = isinstance(pca, int) and not isinstance(pca, bool) and 1 <= pca <= most
-    if not share and not number:
-        raise InputError(
-            f"pca is {pca!r}; pass the share of variance to keep (0.99) or a number of directions "
-            f"from 1 to {most}."
-        )

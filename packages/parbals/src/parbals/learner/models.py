@@ -143,11 +143,8 @@ def _refuse_without_samples(model: Any) -> None:
     if getattr(model, "voting", None) == "hard":
         raise InputError(f'{name} votes without probabilities; pass voting="soft".')
     named = getattr(model, "estimators", None)
-    pairs = [pair for pair in named if isinstance(pair, tuple)] if isinstance(named, list) else []
-    members = [pair[-1] for pair in pairs]
-    if hasattr(model, "n_estimators"):
-        members.append(getattr(model, "estimator", None))
-    for member in members:
+    members = [pair[-1] for pair in named if isinstance(pair, tuple)] if named else []
+    for member in [getattr(model, "estimator", None), *members]:
         if not (member is None or isinstance(member, str) or hasattr(member, "predict_proba")):
             raise InputError(
                 f"{type(member).__name__}, a member of {name}, has no predict_proba; use members "

@@ -7,7 +7,7 @@ import numpy as np
 from parbals.arrays import mean_prediction
 from parbals.learner.choosing import choose_among
 from parbals.learner.numbers.audit import audit_predictions, measure
-from parbals.learner.numbers.expectation import Temperature, believed_labels, estimates, temperature
+from parbals.learner.numbers.expectation import believed_labels, estimates, temperature
 from parbals.learner.numbers.find import estimate_recall
 from parbals.learner.numbers.metric import METRICS, decide_from, decided, metric_values
 from parbals.learner.numbers.report import Estimate, Report
@@ -35,7 +35,9 @@ def make_report(state: State, batch_size: int) -> Report:
     if model is not None:
         samples = model.sample_proba(targets)
         weights = check_weights(model.sample_weights, samples.shape[1])
-        heat = _temperature(state, model)
+        # How far the model is to be believed: by labels left out of it, and by the audit.
+        chosen = setup.strategy != UNIFORM
+        heat = temperature(state.left_out(model), audit_predictions(state, model), chosen=chosen)
         stakes = setup.stakes(model)
         decisions = decided(mean_prediction(samples, weights), stakes)
         generator = derive_generator(setup.seed, "report")
@@ -65,12 +67,6 @@ def make_report(state: State, batch_size: int) -> Report:
         expected_metric=judged,
         decide_from=threshold,
     )
-
-
-def _temperature(state: State, model: Any) -> Temperature:
-    """How far a state's model is to be believed: by labels left out of it, and by the audit."""
-    chosen = state.setup.strategy != UNIFORM
-    return temperature(state.left_out(model), audit_predictions(state, model), chosen=chosen)
 
 
 def _next_gain(

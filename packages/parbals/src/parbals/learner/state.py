@@ -43,7 +43,6 @@ class Setup:
     pool: FeatureTable
     target: FeatureTable | None
     standardise: bool
-    pca: float | int | None
     preparation: Preparation
     classes: tuple[Any, ...]
     seed: int
@@ -66,7 +65,7 @@ class Setup:
         return loss_of(self.metric)
 
     def pool_rows(self, positions: np.ndarray) -> np.ndarray:
-        """Prepared rows (n, D') of pool items."""
+        """Prepared rows (n, D) of pool items."""
         return self.preparation(self.pool.rows(positions))
 
     def predicted(self, model: Any, positions: np.ndarray) -> np.ndarray:
@@ -91,7 +90,7 @@ class Setup:
 
     @cached_property
     def judged_rows(self) -> np.ndarray:
-        """Prepared rows (n, D') of the target set, or else of the pool, by which stakes are set."""
+        """Prepared rows (n, D) of the target set, or else of the pool, by which stakes are set."""
         table = self.pool if self.target is None else self.target
         audit = self.audit.tolist() if self.target is None else []
         places = judged_positions(self.seed, table.n_rows, self.n_targets, audit)
@@ -170,8 +169,10 @@ class State:
     @cached_property
     def training(self) -> tuple[np.ndarray, np.ndarray]:
         """Positions, ascending, and class numbers of the labels that train: not the audit's."""
-        kept = np.concatenate([self.setup.audit, self.setup.twins])
-        positions = np.setdiff1d(self.labelled, kept)
+        positions = np.setdiff1d(self.labelled, self.setup.audit)
+        # The whole pool is looked through for copies where a label is one, and not before a choice.
+        if len(self.setup.pool.copies_of(self.setup.audit, positions)):
+            positions = np.setdiff1d(positions, self.setup.twins)
         return positions, self.numbers(positions)
 
     def numbers(self, positions: np.ndarray) -> np.ndarray:
@@ -208,7 +209,7 @@ class State:
         return self.setup.digest(*self.training, pending)
 
     def target_rows(self) -> np.ndarray:
-        """Prepared rows (M, D') of the target set, or else of the pool; at most ``n_targets``.
+        """Prepared rows (M, D) of the target set, or else of the pool; at most ``n_targets``.
 
         Drawn again whenever labels change, and the same for every batch and report until then. The
         audit's items are not among them: labels chosen for their sake would make them easy.
@@ -275,7 +276,7 @@ class State:
 
 
 def mean_proba(model: Any, rows: np.ndarray) -> np.ndarray:
-    """(n, C) predictions of a learner's model for prepared rows (n, D')."""
+    """(n, C) predictions of a learner's model for prepared rows (n, D)."""
     if isinstance(model, LogisticModel):
         return model.predict_proba(rows)
     mean: np.ndarray = np.average(model.sample_proba(rows), axis=1, weights=model.sample_weights)

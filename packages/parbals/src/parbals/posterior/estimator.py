@@ -10,14 +10,8 @@ from typing import Any, Self
 import numpy as np
 
 from parbals.arrays import block_rows
-from parbals.errors import InputError, LabelError, PosteriorWarning
-from parbals.labels import (
-    check_classes,
-    check_label_vector,
-    check_labels,
-    classes_shown,
-    label_array,
-)
+from parbals.errors import InputError, PosteriorWarning
+from parbals.labels import check_classes, check_label_vector, check_labels, classes_shown
 from parbals.machine import several_threads
 from parbals.posterior.closed.prior import PoolMoments, fixed_prior, learnt_prior
 from parbals.posterior.inference import INFERENCES, Gaussian, Inference, NearFit, Posterior
@@ -91,7 +85,7 @@ class LogisticModel:
         """
         self._check_settings()
         n_rows = len(check_features(X))
-        y = check_label_vector(_label_vector(y), n_rows)
+        y = check_label_vector(y, n_rows)
         classes = classes_shown(y) if self.classes is None else check_classes(self.classes)
         labels = check_labels(y, classes, n_rows)
         seed = seed_from(self.random_state)
@@ -113,6 +107,7 @@ class LogisticModel:
         self._infer(rows, labels, classes, seed_from(self.random_state), X_pool)
         return self
 
+    @several_threads()
     def condition(self, X_new: Any, y_new: Any) -> Self:
         """A NEW model whose posterior also knows these labels; this model is left as it is.
 
@@ -121,7 +116,7 @@ class LogisticModel:
         moved only when their effective sample size falls below half of K.
         """
         X_new = self._design(X_new, "X_new")
-        labels_new = check_labels(_label_vector(y_new, "y_new"), self.classes_, len(X_new), "y_new")
+        labels_new = check_labels(y_new, self.classes_, len(X_new), "y_new")
         model = copy.copy(self)
         model._take(self._inference.condition(self._posterior, X_new, labels_new))
         if model.diagnostics_.problems != self.diagnostics_.problems:
@@ -216,6 +211,7 @@ class LogisticModel:
             return X_pool
         return PoolMoments.of(check_features(X_pool, "X_pool", self.n_features_in_))
 
+    @several_threads()  # the library's own would spin more than they compute
     def _infer(
         self,
         rows: np.ndarray,
@@ -283,18 +279,3 @@ def _in_blocks(posterior: Gaussian, rows: np.ndarray) -> np.ndarray:
     with several_threads() as workers:
         workers.map(write, block_rows(len(rows), _BLOCK))
     return probs
-
-
-def _label_vector(y: Any, name: str = "y") -> np.ndarray:
-    """Labels (n,), with scikit-learn's warning when they come as a column (n, 1)."""
-    if y is None:
-        raise LabelError(
-            f"This classifier requires {name} to be passed, but the target {name} is None; give "
-            "one label for each row."
-        )
-    y = label_array(y, name)
-    if y.ndim != 2 or y.shape[1] != 1:
-        return y
-    from sklearn.utils.validation import column_or_1d
-
-    return column_or_1d(y, warn=True)

@@ -16,15 +16,8 @@ import numpy as np
 from parbals.arrays import block_rows
 from parbals.machine import several_threads
 
-__all__ = [
-    "add_bias",
-    "class_probs",
-    "contrast_basis",
-    "curvature",
-    "mean_proba",
-    "sample_proba",
-    "softmax",
-]
+__all__ = ["add_bias", "class_probs", "contrast_basis", "curvature", "mean_proba", "sample_proba"]
+__all__ += ["softmax"]
 
 
 def contrast_basis(n_classes: int) -> np.ndarray:

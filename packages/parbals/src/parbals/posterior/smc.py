@@ -23,14 +23,7 @@ from parbals.posterior.predictive import add_bias, contrast_basis
 from parbals.randomness import derive_generator
 from parbals.types import Diagnostics
 
-__all__ = [
-    "Population",
-    "condition_population",
-    "draw_population",
-    "log_likelihoods",
-    "relax",
-    "systematic_resample",
-]
+__all__ = ["Population", "condition_population", "draw_population"]
 
 _MOVE_BELOW = 0.5
 """Particles are resampled and moved when the effective sample size falls below this share of K."""

@@ -35,9 +35,6 @@ __all__ = ["BoundStats", "Certified", "argmax_certified", "bound_of_points", "bo
 
 _SLACK = 1e-3
 """Relative allowance for rounding in the quadratic form, far above what float32 loses there."""
-_GRAM_BLOCKS = 4
-"""A symmetric form in 4 × 4 blocks needs 10 of 16 products; smaller blocks are slower to multiply.
-"""
 _GRID = np.concatenate([[0.0], np.geomspace(1e-2, 1e3, 63)])
 
 
@@ -90,7 +87,8 @@ def _bound(
     centred = rows - mean[:, :, None]
     with exact_products(xp):
         variance = xp.square(centred) @ weights
-        form = _quadratic_form(centred.reshape(-1, rows.shape[2]), bound.gram, xp)
+        flat = centred.reshape(-1, rows.shape[2])
+        form = xp.einsum("nk,nk->n", flat @ bound.gram, flat)  # zᵀ G z of every row
     scale, variation = _scale_and_variation(mean, variance, xp)
     chi2 = xp.maximum(form.reshape(mean.shape), 0.0) * safe_reciprocal(scale, xp)
     # Rounded up to the next grid value: the factors increase with cv.
@@ -103,22 +101,6 @@ def _bound(
     tight = (factor * chi2).sum(axis=1)
     jensen = xp.log1p(chi2.sum(axis=1) / bound.smallest_h)
     return (1.0 + _SLACK) * xp.minimum(tight, jensen)
-
-
-def _quadratic_form(
-    z: Float[Array, "n K"], gram: Float[Array, "K K"], xp: ModuleType
-) -> Float[Array, " n"]:
-    """zᵀ G z of every row.
-
-    G is symmetric: blocks above its diagonal are left out, those below count twice.
-    """
-    size = -(-z.shape[1] // _GRAM_BLOCKS)
-    form = xp.zeros(len(z), z.dtype)
-    for start in range(0, z.shape[1], size):
-        columns = slice(start, start + size)
-        below = xp.concatenate([gram[columns, columns], 2.0 * gram[start + size :, columns]])
-        form += xp.einsum("nk,nk->n", z[:, start:] @ below, z[:, columns])
-    return form
 
 
 class Certified(NamedTuple):

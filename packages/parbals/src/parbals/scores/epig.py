@@ -21,9 +21,9 @@ import numpy as np
 
 from parbals.arrays import block_rows, exact_products
 from parbals.scores.losses import LOSSES, Loss, Stakes, gain_on_targets
-from parbals.scores.rows import class_rows, map_points
+from parbals.scores.rows import LazyPoints, class_rows, map_points
 from parbals.shapes import Array, Float
-from parbals.validate import check_choice, check_probs, check_same_samples, check_samples
+from parbals.validate import check_choice, check_same_samples, check_samples
 
 __all__ = ["TargetStats", "epig", "epig_of_points", "epig_scores", "row_means", "target_stats"]
 
@@ -57,9 +57,7 @@ def epig(
     """
     check_choice(loss, LOSSES, "loss")
     pool, weights = check_samples(pool_probs, sample_weights)
-    target = check_probs(target_probs, "target_probs")
-    check_same_samples(pool, target)
-    return epig_scores(pool, target, weights, loss)
+    return epig_scores(pool, check_same_samples(target_probs, pool), weights, loss)
 
 
 def epig_scores(
@@ -73,20 +71,7 @@ def epig_scores(
     dtype = np.result_type(pool, target)
     weights = weights.astype(dtype)
     stats = target_stats(class_rows(target).astype(dtype, copy=False), weights, stakes)
-    return epig_of_points(_PoolRows(pool, dtype), weights, stats, loss)
-
-
-class _PoolRows:
-    """Rows of the pool, laid out block by block: the pool is not held twice."""
-
-    def __init__(self, probs: np.ndarray, dtype: np.dtype) -> None:
-        self._probs, self.dtype = probs, dtype
-
-    def __len__(self) -> int:
-        return len(self._probs)
-
-    def __getitem__(self, rows: slice) -> np.ndarray:
-        return class_rows(self._probs[rows]).astype(self.dtype, copy=False)
+    return epig_of_points(LazyPoints(pool, class_rows, dtype), weights, stats, loss)
 
 
 def target_stats(

@@ -16,7 +16,7 @@ from parbals.arrays import block_rows, bucket, pad_rows
 from parbals.machine import Workers, compiled, on_host, several_threads, working_precision
 from parbals.shapes import Array, Float
 
-__all__ = ["class_rows", "computing", "map_points", "placed"]
+__all__ = ["LazyPoints", "class_rows", "computing", "map_points", "placed"]
 
 _HOST_ENTRIES, _DEVICE_ENTRIES = 1 << 17, 1 << 23
 """Numbers that a score holds for one block of points: on a CPU as many as its cache keeps."""
@@ -51,6 +51,24 @@ def computing(dtype: Any) -> Iterator[Workers | None]:
 
 
 _opened = threading.local()
+
+
+class LazyPoints:
+    """Points (N, ...) that ``made`` computes from their sources whenever they are needed.
+
+    Nothing of the pool's size is held twice.
+    """
+
+    def __init__(
+        self, sources: Any, made: Callable[[Any], np.ndarray], dtype: Any = np.float32
+    ) -> None:
+        self._sources, self._made, self.dtype = sources, made, np.dtype(dtype)
+
+    def __len__(self) -> int:
+        return len(self._sources)
+
+    def __getitem__(self, rows: Any) -> np.ndarray:
+        return self._made(self._sources[rows]).astype(self.dtype, copy=False)
 
 
 def placed(array: np.ndarray) -> Any:

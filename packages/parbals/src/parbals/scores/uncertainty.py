@@ -12,16 +12,8 @@ from parbals.scores.rows import map_points
 from parbals.shapes import Array, Float
 from parbals.validate import check_samples
 
-__all__ = [
-    "bald",
-    "bald_scores",
-    "confidence_scores",
-    "entropy_scores",
-    "least_confidence",
-    "margin",
-    "margin_scores",
-    "predictive_entropy",
-]
+__all__ = ["bald", "bald_scores", "confidence_scores", "entropy_scores", "least_confidence"]
+__all__ += ["margin", "margin_scores", "predictive_entropy"]
 
 
 def bald(pool_probs: Any, sample_weights: Any = None) -> np.ndarray:
@@ -48,24 +40,19 @@ def margin(pool_probs: Any, sample_weights: Any = None) -> np.ndarray:
     return margin_scores(*check_samples(pool_probs, sample_weights))
 
 
-def _scores(score: Callable[..., Any], probs: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Of samples (N, K, C) and weights (K,) that have been checked."""
-    return map_points(score, probs, weights.astype(probs.dtype))
+# One block of samples (N, K, C) and weights (K,), of NumPy or JAX.
+
+_Samples = Float[Array, "N K C"]
+_Weights = Float[Array, " K"]
+_Points = Float[Array, " N"]
 
 
-# One block, of NumPy or JAX.
-
-
-def _mean(
-    probs: Float[Array, "N K C"], weights: Float[Array, " K"], xp: ModuleType
-) -> Float[Array, "N C"]:
+def _mean(probs: _Samples, weights: _Weights, xp: ModuleType) -> Float[Array, "N C"]:
     with exact_products(xp):
-        return weights @ probs  # (N, C)
+        return weights @ probs
 
 
-def _bald(
-    probs: Float[Array, "N K C"], weights: Float[Array, " K"], xp: ModuleType
-) -> Float[Array, " N"]:
+def _bald(probs: _Samples, weights: _Weights, xp: ModuleType) -> _Points:
     mean = _mean(probs, weights, xp)
     counts = mean > np.finfo(mean.dtype).tiny  # whose reciprocal is finite
     ratio = probs * xp.where(counts, 1.0 / xp.where(counts, mean, 1.0), 0.0)[:, None, :]
@@ -74,23 +61,22 @@ def _bald(
     return xp.maximum((mean * _mean(divergence, weights, xp)).sum(axis=1), 0.0)
 
 
-def _entropy(
-    probs: Float[Array, "N K C"], weights: Float[Array, " K"], xp: ModuleType
-) -> Float[Array, " N"]:
+def _entropy(probs: _Samples, weights: _Weights, xp: ModuleType) -> _Points:
     return -times_log(_mean(probs, weights, xp), xp).sum(axis=1)
 
 
-def _least_confidence(
-    probs: Float[Array, "N K C"], weights: Float[Array, " K"], xp: ModuleType
-) -> Float[Array, " N"]:
+def _least_confidence(probs: _Samples, weights: _Weights, xp: ModuleType) -> _Points:
     return 1.0 - _mean(probs, weights, xp).max(axis=1)
 
 
-def _margin(
-    probs: Float[Array, "N K C"], weights: Float[Array, " K"], xp: ModuleType
-) -> Float[Array, " N"]:
+def _margin(probs: _Samples, weights: _Weights, xp: ModuleType) -> _Points:
     ordered = xp.sort(_mean(probs, weights, xp), axis=1)
     return 1.0 - (ordered[:, -1] - ordered[:, -2])
+
+
+def _scores(score: Callable[..., Any], probs: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Of samples and weights that have been checked."""
+    return map_points(score, probs, weights.astype(probs.dtype))
 
 
 bald_scores = partial(_scores, _bald)

@@ -19,7 +19,7 @@ from parbals.types import LOSSES, Batch, Stakes
 from parbals.validate import (
     check_batch_size,
     check_choice,
-    check_pending,
+    check_positions,
     check_positive,
     check_positive_int,
     check_probs,
@@ -50,12 +50,13 @@ def check_terms(
         takes = f"it takes {', '.join(entry.options)}" if entry.options else "it takes none"
         raise InputError(f"{strategy} has no option {unknown[0]!r}; {takes}.")
     check_choice(loss, LOSSES, "loss")
-    pending = check_pending(pending, n_pool)
+    out = [] if pending is None else pending
+    out = check_positions(out, n_pool, "pending", "the pool")
     return {
         "strategy": strategy,
         "n_pool": n_pool,
-        "batch_size": check_batch_size(batch_size, n_pool - len(pending)),
-        "pending": pending,
+        "batch_size": check_batch_size(batch_size, n_pool - len(out)),
+        "pending": out,
         "n_universes": check_positive_int(n_universes, "n_universes"),
         "seed": seed_from(random_state),
         "loss": loss,
@@ -90,7 +91,7 @@ def choose_batch(
         return solve(terms, weights, pool_features=X_pool, labelled=labelled)
     population = getattr(model, "population", None)
     if entry.conditions_model and population is not None:
-        view = ModelView.of(population, X_pool, X_target)
+        view = ModelView(population, population.rows(X_pool), population.rows(X_target))
         return solve(terms, population.weights, model=view)
     pool = model.sample_proba(X_pool)
     weights = check_weights(weights, pool.shape[1])

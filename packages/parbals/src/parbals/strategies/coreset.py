@@ -52,7 +52,7 @@ class _Centres:
 
     def best(self, free: np.ndarray) -> Step:
         if not self._has_centres:
-            nearness = self._points.nearness_to_mean()
+            nearness = -self._points.distances_to(self._points.mean[None])
             index = int(nearness.argmax())
             self._problem.show(nearness)
             self._has_centres = True
@@ -67,8 +67,8 @@ class _PoolPoints:
     """Pool features (N, D), centred and scaled so that float32 squares keep their digits."""
 
     def __init__(self, features: np.ndarray) -> None:
-        self._shift = features.mean(axis=0, dtype=np.float64)
-        spread = np.maximum(features.max(axis=0) - self._shift, self._shift - features.min(axis=0))
+        self.mean = features.mean(axis=0, dtype=np.float64)
+        spread = np.maximum(features.max(axis=0) - self.mean, self.mean - features.min(axis=0))
         self._scale = float(spread.max()) or 1.0
         rows = np.empty(features.shape, np.float32)
         for block in block_rows(len(features), _BLOCK):  # no copy of the pool in double precision
@@ -86,12 +86,8 @@ class _PoolPoints:
             nearest = np.minimum(nearest, map_points(_squares, self._rows, group))
         return self._scale * np.sqrt(nearest)
 
-    def nearness_to_mean(self) -> np.ndarray:
-        """(N,) minus the distance to the mean of the pool."""
-        return -self.distances_to(self._shift[None])
-
     def _prepared(self, rows: np.ndarray) -> np.ndarray:
-        return ((rows - self._shift) / self._scale).astype(np.float32)
+        return ((rows - self.mean) / self._scale).astype(np.float32)
 
 
 def _squares(

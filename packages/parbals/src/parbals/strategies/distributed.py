@@ -98,18 +98,15 @@ class DistributedRows:
 
     def check(self) -> None:
         """Refuse entries that are not finite numbers."""
-        self.each_row(_nothing)
+        self.each_row(lambda rows: np.zeros(len(rows), np.float32))
 
     def at(self, positions: np.ndarray) -> "DistributedRows":
         """The rows at some positions of the array, left where they are."""
         return DistributedRows(self._array, self.name, positions)
 
-    def mapped(
-        self, function: Callable[[np.ndarray], np.ndarray], n_columns: int
-    ) -> "DistributedRows":
-        """Other columns in place of the D, made by ``function`` whenever rows are read."""
-        chunks = (self._array.chunks[0], (n_columns,))
-        array = self._array.map_blocks(function, dtype=np.float64, chunks=chunks)
+    def mapped(self, function: Callable[[np.ndarray], np.ndarray]) -> "DistributedRows":
+        """Rows that ``function`` makes of these (n, D), whenever they are read."""
+        array = self._array.map_blocks(function, dtype=np.float64)
         return DistributedRows(array, self.name, self.positions)
 
 
@@ -146,7 +143,3 @@ def _checked_scores(
             f"declared with {shape}; declare every chunk as it is."
         )
     return np.asarray(function(rows), np.float32)
-
-
-def _nothing(rows: np.ndarray) -> np.ndarray:
-    return np.zeros(len(rows), np.float32)

@@ -65,15 +65,14 @@ def greedy_batch(problem: Problem, n_universes: int, *, most_probable: bool) -> 
         most_probable: label with the most probable classes (MAP) instead of joint draws from the
             posterior.
     """
-    if problem.gaussian is not None:
-        return _closed_form_batch(
-            problem, problem.gaussian, n_universes, most_probable=most_probable
-        )
-    return _sampled_batch(problem, n_universes, most_probable=most_probable)
+    view = problem.gaussian
+    if view is None:
+        return _sampled_batch(problem, n_universes, most_probable)
+    return _closed_form_batch(problem, view, n_universes, most_probable)
 
 
 def _closed_form_batch(
-    problem: Problem, view: GaussianView, n_universes: int, *, most_probable: bool
+    problem: Problem, view: GaussianView, n_universes: int, most_probable: bool
 ) -> Batch:
     """Without samples. Every point is screened once under the posterior before the batch, and
     those that stand highest anew while the batch grows.
@@ -120,7 +119,7 @@ def _cut_notes(n_cut: int, n_steps: int) -> tuple[str, ...]:
     )
 
 
-def _sampled_batch(problem: Problem, n_universes: int, *, most_probable: bool) -> Batch:
+def _sampled_batch(problem: Problem, n_universes: int, most_probable: bool) -> Batch:
     """From predictive samples: universes weigh, resample and move them."""
     dtype = np.float32 if problem.model is not None else np.result_type(*problem.samples())
     with computing(dtype):

@@ -28,10 +28,6 @@ class ModelView:
     pool: np.ndarray  # (N, D+1)
     target: np.ndarray  # (M, D+1)
 
-    @classmethod
-    def of(cls, population: Population, X_pool: np.ndarray, X_target: np.ndarray) -> "ModelView":
-        return cls(population, population.rows(X_pool), population.rows(X_target))
-
 
 @dataclass(frozen=True)
 class GaussianView:

@@ -30,22 +30,9 @@ from parbals.scores.gaussian import (
 from parbals.shapes import Array, Float
 from parbals.types import Stakes
 
-__all__ = [
-    "Rows",
-    "Score",
-    "Surface",
-    "Targets",
-    "affordable_rows",
-    "batch_operations",
-    "covariance",
-    "rows_of",
-    "scores_before",
-    "scores_by",
-    "screening_operations",
-    "surface_of",
-    "walk_operations",
-    "whitened_rows_of",
-]
+__all__ = ["Rows", "Score", "Surface", "Targets", "affordable_rows", "batch_operations"]
+__all__ += ["covariance", "rows_of", "scores_before", "scores_by", "screening_operations"]
+__all__ += ["surface_of", "walk_operations", "whitened_rows_of"]
 
 _GAINS_ENTRIES = 4_096  # channels times targets that NumPy works on at a time, in cache
 _AFFORDABLE = 1e11  # operations; the same on every machine, so that choices are

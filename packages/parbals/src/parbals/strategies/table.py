@@ -19,18 +19,8 @@ if TYPE_CHECKING:
     from parbals.strategies.problem import Problem
     from parbals.types import Batch
 
-__all__ = [
-    "COLD_START",
-    "DEFAULT",
-    "ONE_BY_ONE",
-    "QUICK",
-    "STRATEGIES",
-    "UNIFORM",
-    "Strategy",
-    "all_strategies",
-    "strategy_named",
-    "strategy_title",
-]
+__all__ = ["COLD_START", "DEFAULT", "ONE_BY_ONE", "QUICK", "STRATEGIES", "UNIFORM", "Strategy"]
+__all__ += ["all_strategies", "strategy_named", "strategy_title"]
 
 DEFAULT = "parbals-epig"
 ONE_BY_ONE = "epig"

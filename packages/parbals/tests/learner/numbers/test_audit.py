@@ -130,6 +130,16 @@ def test_copies_of_an_audit_item_train_nothing_and_are_not_asked_for():
     np.testing.assert_array_equal(active.predict_proba(X), before)
 
 
+def test_the_pool_is_not_looked_through_for_copies_before_a_choice():
+    active = learner(audit=10)
+    training = np.setdiff1d(np.arange(40), active.audit)
+    active.tell(training, Y[training])
+    active.predict_proba(X[:5])
+    assert "twins" not in vars(active.setup)
+    active.choose(1)
+    assert "twins" in vars(active.setup)
+
+
 def test_rows_that_are_alike_by_coarse_features_are_no_copies():
     active = parbals.ActiveLearner(np.round(X[:, :1]), ["no", "yes"], audit=20, random_state=2)
     assert len(active.setup.twins) == 0

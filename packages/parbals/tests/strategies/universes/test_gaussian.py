@@ -9,7 +9,7 @@ from parbals.mixture import label_evidence, sigmoid_means
 from parbals.posterior.closed.channels import Channels
 from parbals.posterior.closed.whitening import Whitening
 from parbals.race import balanced, class_evidence, class_slopes
-from parbals.strategies import backends
+from parbals.strategies import backends, learnt
 from parbals.strategies.backends import jax as jax_backend
 from parbals.strategies.backends import start_scores
 from parbals.strategies.greedy import grow
@@ -119,12 +119,13 @@ def grown(channels, X, X_target, pending, score):
     return steps, universes.n_cut
 
 
-def test_decisions_are_what_their_definition_gives(parts, backend):
+def test_decisions_are_what_their_definition_gives(parts, backend, monkeypatch):
+    monkeypatch.setattr(learnt, "_MOVED", 0.0)  # else targets may move a little unseen
     steps, n_cut = grown(*parts, PENDING, "decision")
     chosen, scores = by_definition(*parts)
     assert [step.index for step in steps] == chosen
     found = [step.score for step in steps]
-    np.testing.assert_allclose(found, scores, rtol=1e-2)  # targets may move a little unseen
+    np.testing.assert_allclose(found, scores, rtol=1e-3)
     assert n_cut == 0
 
 

@@ -5,32 +5,39 @@ label is keyed by the row itself, so a pool in another order gets the same label
 an earlier one has noise of its own.
 """
 
-from typing import Protocol, runtime_checkable
+from collections import Counter
 
 import numpy as np
 
 from parbals.posterior.closed.channels import Channels
 from parbals.race import class_means
-from parbals.randomness import derive_generator
-from parbals.shapes import Array, Float, Int, UInt32
+from parbals.randomness import content_gumbels, derive_generator
+from parbals.shapes import Array, Float, Int
 from parbals.strategies.surface import Surface, rows_of
 
-__all__ = ["DrawnLabels", "Labels", "LikeliestLabels", "row_key"]
-
-_ROTATIONS = (13, 15, 26, 6), (17, 29, 16, 24)
-_PARITY = np.uint32(0x1BD11BDA)
-
-Words = UInt32[Array, " 2"]
+__all__ = ["DrawnLabels", "KeyedNoise", "Labels", "LikeliestLabels", "class_keys"]
 
 
-@runtime_checkable
-class Labels(Protocol):
-    """How universes label rows."""
+class KeyedNoise:
+    """Labels drawn by Gumbel noise: the class of the largest ln p + noise has probability p."""
 
-    n_universes: int
+    def __init__(self, seed: int) -> None:
+        self._seed, self._drawn = seed, Counter[tuple[bytes, ...]]()
 
-    def of(self, row: Float[Array, " d"]) -> Int[Array, " U"]:
-        """A label of a design row in every universe."""
+    def label(self, logits: Float[Array, "U C"], keys: list[bytes]) -> Int[Array, " U"]:
+        """A label in every universe, given ln p up to a constant and what each class is keyed by.
+
+        The same keys again are a point that equals an earlier one.
+        """
+        point = tuple(sorted(keys))
+        gumbels = content_gumbels(self._seed, keys, self._drawn[point], len(logits))
+        self._drawn[point] += 1
+        return np.argmax(logits + gumbels.T, axis=1)
+
+
+def class_keys(row: Float[Array, " d"], n_classes: int) -> list[bytes]:
+    """What the noise of each class of a row is keyed by."""
+    return [row.tobytes() + number.to_bytes(4, "little") for number in range(n_classes)]
 
 
 class DrawnLabels:
@@ -39,25 +46,14 @@ class DrawnLabels:
     def __init__(self, channels: Channels, n_universes: int, seed: int) -> None:
         weights = channels.draw(derive_generator(seed, "universes"), n_universes)
         self._weights: Float[Array, "d A U"] = weights.astype(np.float32)
-        self._seed = derive_generator(seed, "labels").integers(2**32, size=2, dtype=np.uint32)
-        self._labelled = list[bytes]()
-        self.n_universes = n_universes
+        self._noise, self.n_universes = KeyedNoise(seed), n_universes
 
     def of(self, row: Float[Array, " d"]) -> Int[Array, " U"]:
-        key = row_key(row)
-        twin = self._labelled.count(key.tobytes())  # rows before that are equal
-        self._labelled.append(key.tobytes())
-        noise = self._seed
-        for word in (*key, twin):
-            words = np.array([0, word], np.uint32)
-            noise = np.concatenate(_threefry(noise, words[:1], words[1:]))
+        """A label of a design row in every universe."""
         logits = np.einsum("d,dau->ua", row, self._weights)
-        uniforms = _uniforms(noise, self.n_universes)[:, None]
         if logits.shape[1] == 1:
-            return (uniforms < 0.5 + 0.5 * np.tanh(0.5 * logits))[:, 0].astype(np.int32)
-        likely = np.exp(logits - logits.max(axis=1, keepdims=True))
-        below = (likely / likely.sum(axis=1, keepdims=True)).cumsum(axis=1)
-        return np.minimum((below < uniforms).sum(axis=1), logits.shape[1] - 1)
+            logits = np.pad(logits, ((0, 0), (1, 0)))  # the first class's is zero
+        return self._noise.label(logits, class_keys(row, logits.shape[1]))
 
 
 class LikeliestLabels:
@@ -76,36 +72,4 @@ class LikeliestLabels:
         return class_means(mean, variance)[0].argmax(axis=0, keepdims=True)
 
 
-def row_key(row: Float[Array, " d"]) -> Words:
-    """Two words that tell one row from another."""
-    bits, place = row.view(np.uint32), np.arange(len(row), dtype=np.uint32)
-
-    def word(odd: int) -> np.uint32:
-        mixed: np.ndarray = (bits ^ (place * np.uint32(odd))) * np.uint32(0x9E3779B1)
-        mixed = (mixed ^ (mixed >> 15)) * np.uint32(odd)
-        return (mixed ^ (mixed >> 13)).sum(dtype=np.uint32)
-
-    return np.stack([word(0x85EBCA6B), word(0xC2B2AE35)])
-
-
-def _uniforms(key: Words, n: int) -> Float[Array, " n"]:
-    """Numbers in [0, 1): those of ``jax.random.uniform``."""
-    places = np.arange(n, dtype=np.uint32)
-    one, other = _threefry(key, np.zeros_like(places), places)
-    bits = ((one ^ other) >> 9) | np.uint32(0x3F800000)
-    return bits.view(np.float32) - 1.0
-
-
-def _threefry(
-    key: Words, one: UInt32[Array, " n"], other: UInt32[Array, " n"]
-) -> tuple[UInt32[Array, " n"], UInt32[Array, " n"]]:
-    """Twenty rounds of Threefry (Salmon et al. 2011) on pairs of words."""
-    words = key[:1], key[1:], key[:1] ^ key[1:] ^ _PARITY
-    one, other = one + words[0], other + words[1]
-    for group in range(5):
-        for turn in _ROTATIONS[group % 2]:
-            one = one + other
-            other = one ^ ((other << turn) | (other >> (32 - turn)))
-        one = one + words[(group + 1) % 3]
-        other = other + words[(group + 2) % 3] + np.uint32(group + 1)
-    return one, other
+Labels = DrawnLabels | LikeliestLabels

@@ -21,22 +21,16 @@ from parbals.arrays import bucket, effective_sample_size, normalise_log_weights
 from parbals.machine import on_host
 from parbals.posterior.predictive import class_probs, contrast_basis, softmax
 from parbals.posterior.smc import Population, condition_population
-from parbals.randomness import content_gumbels, derive_generator
+from parbals.randomness import derive_generator
 from parbals.scores.bound import bound_of_points
 from parbals.scores.epig import TargetStats, epig_of_points, target_stats
 from parbals.scores.losses import Loss, Stakes
-from parbals.scores.rows import class_rows, placed
+from parbals.scores.rows import LazyPoints, class_rows, placed
 from parbals.shapes import Array, Float
 from parbals.strategies.problem import ModelView
+from parbals.strategies.universes.labels import KeyedNoise, class_keys
 
-__all__ = [
-    "Cloud",
-    "ParticleUniverses",
-    "PseudoLabels",
-    "ReweightedUniverses",
-    "Universe",
-    "branch",
-]
+__all__ = ["ParticleUniverses", "PseudoLabels", "ReweightedUniverses", "Universe", "branch"]
 
 
 class Cloud(NamedTuple):
@@ -100,21 +94,14 @@ class PseudoLabels:
     """Labels of the partial batch, (U,) a point: drawn from θ_u, or the most probable one (MAP)."""
 
     def __init__(self, seed: int, most_probable: np.ndarray | None = None) -> None:
-        self._seed = seed
-        self._most_probable = most_probable
-        self._seen: dict[tuple[bytes, ...], int] = {}
+        self._noise, self._most_probable = KeyedNoise(seed), most_probable
 
     def of(self, index: int, universes: "ReweightedUniverses | ParticleUniverses") -> np.ndarray:
         if self._most_probable is not None:
             return np.array([self._most_probable[index].argmax()])
-        content = universes.content(index)
-        key = tuple(sorted(content))
-        twin = self._seen.get(key, 0)
-        self._seen[key] = twin + 1
-        probs = universes.label_probs(index)
-        gumbels = content_gumbels(self._seed, content, twin, len(probs))
         with np.errstate(divide="ignore"):
-            return np.argmax(np.log(probs) + gumbels.T, axis=1)
+            logits = np.log(universes.label_probs(index))
+        return self._noise.label(logits, universes.content(index))
 
 
 class ReweightedUniverses:
@@ -189,8 +176,7 @@ class ParticleUniverses:
         return softmax(contrasts.T @ contrast_basis(self._drawn.n_classes).T)
 
     def content(self, index: int) -> list[bytes]:
-        row = self._model.pool[index].tobytes()
-        return [row + c.to_bytes(4, "little") for c in range(self._drawn.n_classes)]
+        return class_keys(self._model.pool[index], self._drawn.n_classes)
 
     def observe(self, index: int, labels: np.ndarray) -> None:
         x = self._model.pool[index][None]
@@ -206,28 +192,17 @@ class ParticleUniverses:
         self.members = branch(self.members, labels, conditioned)
 
     def _cloud(self, population: Population) -> Cloud:
-        pool, target = (
-            _ParticleRows(X, population) for X in (self._model.pool, self._model.target)
-        )
-        return Cloud(pool, placed(target[:]), self._stakes)
+        n_columns, n_contrasts, n_samples = population.coefficients.shape
+        weights = population.coefficients.reshape(n_columns, -1)
 
+        def predicted(X: np.ndarray) -> np.ndarray:
+            """Predictive rows (n, A, K) of design rows (n, D+1)."""
+            contrasts = (X.astype(np.float32) @ weights).reshape(-1, n_contrasts, n_samples)
+            probs = class_probs(contrasts, n_contrasts + 1)
+            return probs[:, 1:] if n_contrasts == 1 else probs
 
-class _ParticleRows:
-    """Predictive rows (N, A, K) of design rows (N, D+1), computed whenever they are needed."""
-
-    dtype = np.dtype(np.float32)
-
-    def __init__(self, X: np.ndarray, population: Population) -> None:
-        self._X, self._weights = X, population.coefficients
-
-    def __len__(self) -> int:
-        return len(self._X)
-
-    def __getitem__(self, rows: Any) -> np.ndarray:
-        d, n_contrasts, n_samples = self._weights.shape
-        contrasts = self._X[rows].astype(self.dtype) @ self._weights.reshape(d, -1)
-        probs = class_probs(contrasts.reshape(-1, n_contrasts, n_samples), n_contrasts + 1)
-        return probs[:, 1:] if n_contrasts == 1 else probs
+        pool = LazyPoints(self._model.pool, predicted)
+        return Cloud(pool, placed(predicted(self._model.target)), self._stakes)
 
 
 def branch(
