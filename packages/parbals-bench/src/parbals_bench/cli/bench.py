@@ -42,7 +42,7 @@ def _only(name: str, words: str) -> Any:
     default="quick",
     show_default=True,
     metavar="NAME",
-    help="paper, quick or a TOML file.",
+    help="authors, paper, quick or a TOML file.",
 )
 @click.option(
     "--out", type=_PATH, default="bench-results", show_default=True, help="Folder for the results."

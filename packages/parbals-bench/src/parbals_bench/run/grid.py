@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BUILT_IN", "Suite", "load_suite", "read_suite", "run_grid", "seconds_left"]
 
-BUILT_IN = ("paper", "quick")
+BUILT_IN = ("authors", "paper", "quick")
 _SETTINGS = tuple(field.name for field in fields(Settings))
 _NAMED = ("datasets", "budgets", "strategies")
 _DATA_KEYS = ("dataset", "path", "features", "label", "text", "classes")
@@ -77,7 +77,7 @@ class Suite:
 
 
 def load_suite(name: str) -> Suite:
-    """The built-in suite "paper" or "quick", or one from a TOML file."""
+    """A built-in suite, or one from a TOML file."""
     if name in BUILT_IN:
         file = resources.files("parbals_bench.run").joinpath("suites", f"{name}.toml")
         return read_suite(file.read_text("utf-8"), name)

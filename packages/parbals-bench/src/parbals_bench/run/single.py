@@ -66,6 +66,10 @@ def run_one(
     from parbals.select import select_batch_from_model
     from parbals.strategies.table import strategy_named
 
+    from parbals_bench.run.authors import Choice, candidate_limit, choose, prepared
+
+    departures = settings.departures
+    data = prepared(data, departures)
     holds_out = strategy_named(strategy).holds_out
     budget = Budget.parse(budget)
     given = dict(options or {})
@@ -96,13 +100,17 @@ def run_one(
         warnings.simplefilter("always", ParbalsWarning)
         for round_number in range(budget.rounds + 1):
             begun = perf_counter()
-            model = LogisticModel(
-                settings.n_samples,
-                prior_scale=settings.prior_scale,
-                inference=settings.inference,
-                classes=np.arange(n_classes),
-                random_state=_number(seed, "model", round_number),
-            ).fit(data.X_pool[training], y_pool[training], moments)
+
+            def fit(X: np.ndarray, y: np.ndarray, number: int = round_number) -> LogisticModel:
+                return LogisticModel(
+                    settings.n_samples,
+                    prior_scale=settings.prior_scale,
+                    inference=settings.inference,
+                    classes=np.arange(n_classes),
+                    random_state=_number(seed, "model", number),
+                ).fit(X, y, moments)
+
+            model = fit(data.X_pool[training], y_pool[training])
             fitted = perf_counter()
             inferences.append(model.diagnostics_.inference)
             probs = model.predict_proba(data.X_test)
@@ -114,27 +122,37 @@ def run_one(
                 break
 
             labelled = np.concatenate([held, training])
-            size, n_source = settings.n_candidates, len(data.X_target_source)
+            n_source = len(data.X_target_source)
+            size = candidate_limit(strategy, departures, settings.n_candidates)
             candidates = draw_candidates(seed, round_number, len(y_pool), labelled, size)
             targets = draw_targets(seed, round_number, n_source, settings.n_targets)
             if n_held:
                 keywords["validation"] = np.arange(n_held)
             X_candidates, X_targets = data.X_pool[candidates], data.X_target_source[targets]
-            begun = perf_counter()
-            batch = select_batch_from_model(
-                model,
-                X_candidates,
-                X_targets,
-                budget.batch,
-                strategy,
-                n_universes=settings.n_universes,
-                random_state=_number(seed, "select", round_number),
-                X_labelled=data.X_pool[labelled],
-                y_labelled=y_pool[labelled],
-                loss=cast(Loss, settings.loss),
-                options=given,
-                **keywords,
-            )
+            begun, chance = perf_counter(), _number(seed, "select", round_number)
+            known = data.X_pool[labelled], y_pool[labelled]
+            batch: Any = {}
+            if departures:
+                round_ = Choice(
+                    strategy, budget.batch, model, fit, X_candidates, y_pool[candidates],
+                    X_targets, *known, settings.n_universes, chance,
+                )  # fmt: skip
+                batch = choose(round_, departures)
+            if isinstance(batch, dict):
+                batch = select_batch_from_model(
+                    model,
+                    X_candidates,
+                    X_targets,
+                    budget.batch,
+                    strategy,
+                    n_universes=settings.n_universes,
+                    random_state=chance,
+                    X_labelled=known[0],
+                    y_labelled=known[1],
+                    loss=cast(Loss, settings.loss),
+                    options=given,
+                    **(keywords | batch),
+                )
             seconds["select"].append(perf_counter() - begun)
             notes += batch.notes
             chosen.append(candidates[batch.indices])
@@ -169,7 +187,7 @@ def draw_initial(seed: int, n_pool: int, size: int) -> np.ndarray:
 
 
 def draw_candidates(
-    seed: int, round_number: int, n_pool: int, labelled: np.ndarray, size: int
+    seed: int, round_number: int, n_pool: int, labelled: np.ndarray, size: int | None
 ) -> np.ndarray:
     """Positions of at most ``size`` unlabelled pool points, ascending: this round's first ones."""
     order = derive_generator(seed, "bench candidates", round_number).permutation(n_pool)

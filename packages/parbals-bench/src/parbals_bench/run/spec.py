@@ -19,7 +19,7 @@ ALL_CLASSES = "*"
 """In the place of a positive class: the dataset with all its classes."""
 _PARTICLES = "smc"
 _SCALE = 1.0
-_INFERENCES = (_PARTICLES, "auto", "ep")
+_INFERENCES = (_PARTICLES, "auto", "ep", "nuts")
 _BUDGET = re.compile(r"\s*(\d+)\s*\+\s*(\d+)\s*[x×*]\s*(\d+)\s*")
 
 
@@ -73,6 +73,7 @@ class Settings:
 
     ``inference`` is the posterior's: particles as the paper's samples, or "ep" or "auto" as in
     :class:`parbals.BayesianLogisticRegression`; ``prior_scale`` is 1 as in the paper, or "auto".
+    ``departures`` are those of the authors' code, see :mod:`parbals_bench.run.authors`.
     """
 
     n_candidates: int = 10_000
@@ -82,6 +83,7 @@ class Settings:
     loss: str = "log"
     inference: str = _PARTICLES
     prior_scale: float | str = _SCALE
+    departures: str = ""
 
     def __post_init__(self) -> None:
         for name in ("n_candidates", "n_targets", "n_samples", "n_universes"):
@@ -94,6 +96,10 @@ class Settings:
             choices = ", ".join(_INFERENCES)
             raise InputError(f"inference is {self.inference!r}; choose one of: {choices}.")
         check_prior_scale(self.prior_scale)
+        if self.departures:
+            from parbals_bench.run.authors import check_departures  # which loads strategies
+
+            object.__setattr__(self, "departures", check_departures(self.departures))
 
     @property
     def in_words(self) -> str:
@@ -102,11 +108,12 @@ class Settings:
             f"{self.n_samples:,} posterior samples, {self.n_universes} universes, {self.loss} loss"
         )
         words = words if self.inference == _PARTICLES else f"{words}, inference {self.inference}"
-        return words if self.prior_scale == _SCALE else f"{words}, prior scale {self.prior_scale}"
+        words = words if self.prior_scale == _SCALE else f"{words}, prior scale {self.prior_scale}"
+        return words if not self.departures else f"{words}; as the authors' code: {self.departures}"
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON; the paper's model goes unnamed: older keys stay as they are."""
-        unnamed = {"inference": _PARTICLES, "prior_scale": _SCALE}
+        unnamed = {"inference": _PARTICLES, "prior_scale": _SCALE, "departures": ""}
         return {name: x for name, x in asdict(self).items() if unnamed.get(name) != x}
 
 
@@ -119,6 +126,7 @@ _LETTERS = {
     "loss": "loss",
     "inference": "inference",
     "prior_scale": "prior scale",
+    "departures": "as the authors",
 }
 
 

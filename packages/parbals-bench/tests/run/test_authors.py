@@ -1,0 +1,137 @@
+"""What the authors' code does otherwise than the paper's text, each against its definition."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from bench_helpers import SMALL_SETTINGS, tiny_data
+from parbals.errors import InputError
+from parbals.posterior.estimator import LogisticModel
+from parbals.scores.epig import epig
+from parbals_bench.run import authors
+from parbals_bench.run.authors import DEPARTURES, Choice, candidate_limit, choose, prepared
+from parbals_bench.run.grid import load_suite
+from parbals_bench.run.single import run_one
+from parbals_bench.run.spec import PAPER, Settings
+
+
+def fit(X, y):
+    model = LogisticModel(60, prior_scale=1.0, inference="ep", classes=[0, 1], random_state=0)
+    return model.fit(X, y)
+
+
+@pytest.fixture
+def choice():
+    generator = np.random.default_rng(3)
+    X = generator.standard_normal((60, 3)).astype(np.float32)
+    y = (X[:, 0] + 0.3 * generator.standard_normal(60) > 0).astype(int)
+    known = X[:10], y[:10]
+    return Choice("random", 4, fit(*known), fit, X[10:], y[10:], X[:30], *known, 5, 7)
+
+
+def test_every_departure_is_an_option_by_itself_and_none_is_the_default():
+    assert PAPER.departures == ""
+    assert Settings(departures="all").departures == ",".join(DEPARTURES)
+    assert Settings(departures="galaxy,badge").departures == "badge,galaxy"
+    with pytest.raises(InputError, match="no departure 'spelling'"):
+        Settings(departures="spelling")
+    assert {run.settings.departures for run in load_suite("authors").runs} == {",".join(DEPARTURES)}
+
+
+def test_whitened_components_have_unit_deviation_over_the_pool_and_tables_stay():
+    data = tiny_data()
+    scales = np.arange(1, data.X_pool.shape[1] + 1)
+    parts = {name: getattr(data, name) * scales for name in ("X_pool", "X_target_source", "X_test")}
+    data = replace(data, **parts)
+    np.testing.assert_allclose(prepared(data, "whitened").X_pool.std(axis=0), 1.0, rtol=1e-5)
+    assert prepared(data, "badge") is data
+    table = replace(data, **{name: (parts[name] > 0).astype(float) for name in parts})
+    assert prepared(table, "whitened") is table
+
+
+def test_only_strategies_with_targets_choose_from_a_part_of_the_pool():
+    assert candidate_limit("bald", "whole-pool", 10) is None
+    assert candidate_limit("epig", "whole-pool", 10) == 10
+    assert candidate_limit("bald", "", 10) == 10
+
+
+def test_after_a_second_softmax_badge_takes_no_class_for_sure(choice, monkeypatch):
+    seen = []
+    usual = authors.select_batch
+
+    def watched(probs, *rest, **more):
+        seen.append(probs)
+        return usual(probs, *rest, **more)
+
+    monkeypatch.setattr(authors, "select_batch", watched)
+    batch = choose(replace(choice, strategy="badge"), "badge")
+    assert len(set(batch.indices.tolist())) == 4
+    assert seen[0].max() <= np.e / (1 + np.e)
+    once = choice.model.predict_proba(choice.X)
+    assert np.array_equal(seen[0][:, 0].argmax(axis=1), once.argmax(axis=1))
+    assert choose(replace(choice, strategy="badge"), "galaxy") == {}
+
+
+def test_galaxy_that_sees_labels_bisects_with_them(choice):
+    given = replace(choice, strategy="galaxy", batch_size=3)
+    batch = choose(given, "galaxy")
+    single = choose(replace(given, batch_size=1), "galaxy").indices[0]
+    assert batch.indices[0] == single
+    flipped = given.y.copy()
+    flipped[single] = 1 - flipped[single]
+    other = choose(replace(given, y=flipped), "galaxy")
+    assert other.indices[0] == single
+    assert other.indices.tolist() != batch.indices.tolist()
+
+
+def test_noise_is_added_to_scores_in_bits(choice):
+    sums = choose(replace(choice, strategy="softmax-epig"), "bits")["beta"]
+    assert sums == pytest.approx(30 / np.log(2))
+    assert choose(replace(choice, strategy="softmax-bald"), "bits")["beta"] == pytest.approx(
+        1 / np.log(2)
+    )
+
+
+def test_parbals_with_the_likeliest_labels_of_draws_is_the_loop_by_definition(choice):
+    given = replace(choice, strategy="parbals-epig", batch_size=2, n_universes=60)
+    batch = choose(given, "pseudo-labels,refit")
+    samples = given.model.sample_proba(given.X)
+    first = epig(samples, given.model.sample_proba(given.X_targets)).argmax()
+    assert batch.indices[0] == first
+    scores = []  # every draw is a universe, so that which are taken does not matter
+    for draw in range(60):
+        label = samples[first, draw].argmax()
+        X = np.concatenate([given.X_labelled, given.X[[first]]])
+        model = fit(X, np.append(given.y_labelled, label))
+        scores.append(epig(model.sample_proba(given.X), model.sample_proba(given.X_targets)))
+    mean = np.mean(scores, axis=0)
+    mean[first] = -np.inf
+    assert batch.indices[1] == mean.argmax()
+    assert batch.scores[1] == pytest.approx(mean.max(), rel=1e-5)
+
+
+def test_drawn_labels_follow_the_probabilities_of_their_draw(choice):
+    """With `refit` alone the labels are drawn: the batch is another for another seed."""
+    given = replace(choice, strategy="parbals-epig", batch_size=3, n_universes=2)
+    batches = {tuple(choose(replace(given, seed=s), "refit").indices) for s in range(6)}
+    assert len(batches) > 1
+    assert len({indices[0] for indices in batches}) == 1  # before any label all are alike
+
+
+def test_map_labels_are_those_of_the_renewed_model(choice):
+    given = replace(choice, strategy="parbals-map-epig", batch_size=4)
+    for departures in ("map", "map,refit", "refit"):
+        batch = choose(given, departures)
+        assert len(set(batch.indices.tolist())) == 4
+    assert choose(given, "badge") == {}
+
+
+@pytest.mark.parametrize("strategy", ["badge", "galaxy", "power-epig", "parbals-epig", "bald"])
+def test_a_run_with_all_departures_is_reproducible_and_says_so(strategy):
+    settings = replace(SMALL_SETTINGS, departures="all", inference="ep")
+    data = tiny_data()
+    one, other = (run_one(data, "10+2x3", strategy, seed=1, settings=settings) for _ in range(2))
+    assert one.chosen == other.chosen
+    assert one.run.settings.departures == ",".join(DEPARTURES)
+    assert one.run.key != replace(one.run, settings=replace(settings, departures="")).key
+    assert len({index for batch in one.chosen for index in batch} | set(one.initial)) == 16
