@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from parbals import errors
-    from parbals.learner.active import ActiveLearner
+    from parbals.learner.active import ActiveLearner, paper_learner
     from parbals.learner.models import EnsembleModel, SampleModel
     from parbals.learner.numbers.report import Report
     from parbals.posterior.classifier import BayesianLogisticRegression
@@ -30,6 +30,7 @@ _HOMES = {
     "epig": "parbals.scores.epig",
     "least_confidence": "parbals.scores.uncertainty",
     "margin": "parbals.scores.uncertainty",
+    "paper_learner": "parbals.learner.active",
     "predictive_entropy": "parbals.scores.uncertainty",
     "select_batch": "parbals.select",
     "select_batch_from_model": "parbals.select",
@@ -51,6 +52,7 @@ __all__ = [
     "errors",
     "least_confidence",
     "margin",
+    "paper_learner",
     "predictive_entropy",
     "select_batch",
     "select_batch_from_model",

@@ -366,3 +366,15 @@ class TestPrior:
     def test_anything_but_auto_or_a_number_is_refused(self):
         with pytest.raises(InputError, match="prior_scale is 'wide'"):
             learner(prior_scale="wide")
+
+
+def test_the_papers_learner_has_its_prior_its_samples_and_its_loss():
+    X = np.random.default_rng(0).standard_normal((60, 3))
+    learner = parbals.paper_learner(X, [0, 1], random_state=0, n_universes=3)
+    first = learner.ask(6)
+    learner.tell(first, (X[first, 0] > 0).astype(int))
+    assert len(set(learner.ask(4))) == 4
+    model = learner.fitted()
+    assert (model.prior_scale_, len(model.sample_weights)) == (1.0, 400)
+    assert model.diagnostics_.inference == "smc"
+    assert (learner.setup.metric, learner.setup.n_universes) == ("log-loss", 3)

@@ -27,7 +27,7 @@ from parbals.strategies.table import DEFAULT, strategy_named
 from parbals.types import TARGETS, Batch, BatchRecord
 from parbals.validate import check_choice, check_positive_int, check_prior_scale
 
-__all__ = ["ActiveLearner"]
+__all__ = ["ActiveLearner", "paper_learner"]
 
 
 class ActiveLearner:
@@ -409,6 +409,25 @@ class ActiveLearner:
             # Values of kinds that no learner writes; who made the file may mean harm.
             raise InputError(f"{path} is not a saved learner as we write them ({error}).") from None
         return learner
+
+
+def paper_learner(X_pool: Any, classes: Sequence[Hashable], **terms: Any) -> ActiveLearner:
+    """The paper's model and search as a learner; ``terms`` are those of :class:`ActiveLearner`.
+
+    A prior of scale 1 sampled 400 times, ParBaLS EPIG with 10 universes for log loss, 10,000
+    candidates and 1,000 targets. The posterior is particles, which pseudo-labels move;
+    ``inference="nuts"`` is the paper's sampler, whose draws they reweigh.
+    """
+    paper = {
+        "n_samples": 400,
+        "prior_scale": 1.0,
+        "inference": "smc",
+        "metric": "log-loss",
+        "n_universes": 10,
+        "n_candidates": 10_000,
+        "n_targets": 1_000,
+    }
+    return ActiveLearner(X_pool, classes, **(paper | terms))
 
 
 def _audit_positions(audit: int | Sequence[Hashable], ledger: Ledger, seed: int) -> np.ndarray:
