@@ -418,7 +418,7 @@ def paper_learner(X_pool: Any, classes: Sequence[Hashable], **terms: Any) -> Act
     candidates and 1,000 targets. The posterior is particles, which pseudo-labels move;
     ``inference="nuts"`` is the paper's sampler, whose draws they reweigh.
     """
-    paper = {
+    paper: dict[str, Any] = {
         "n_samples": 400,
         "prior_scale": 1.0,
         "inference": "smc",
