@@ -23,6 +23,7 @@ from scipy.linalg import solve_triangular
 from parbals.arrays import block_rows
 from parbals.machine import several_threads
 from parbals.posterior.closed.channels import Channels, row_space
+from parbals.posterior.closed.laplace import mode
 from parbals.posterior.closed.sites import (
     MANY,
     Kept,
@@ -34,6 +35,7 @@ from parbals.posterior.closed.sites import (
     settle_many,
 )
 from parbals.posterior.closed.whitening import Whitening
+from parbals.posterior.predictive import contrast_basis
 from parbals.race import class_evidence, class_probs
 from parbals.shapes import Array, Float, Int
 
@@ -124,11 +126,13 @@ def fit_classes(
     """
     empty = np.zeros((len(X), n_classes))
     if len(X) >= max(MANY, X.shape[1]):
+        rows = whitening.rows(X) if kept is None else kept.rows
         settled, kept = settle_many(
-            whitening.rows(X) if kept is None else kept.rows,
-            start or Sites(empty, empty),
+            rows,
+            start,
             _pull,
-            lambda mean, variance: _renewed_sites(mean, variance, labels),
+            lambda mean, variance, where: _renewed_sites(mean, variance, labels[where]),
+            lambda: mode(rows, labels, n_classes) @ contrast_basis(n_classes).T,
             kept,
         )
         channels = Channels(whitening, np.eye(X.shape[1]), kept.mean, kept.roots)

@@ -39,13 +39,18 @@ __all__ = [
 _LEAST_STEP, _GROWTH = 0.02, 1.05
 MANY = 2_000
 """So many labels are many: fits may start with another fit's sites, whose rest is below 1e-6."""
-_MANY_TOLERANCE, _MANY_SWEEPS, _MEAN_STEPS = 1e-6, 60, 2
+_MANY_TOLERANCE, _MANY_SWEEPS, _MEAN_STEPS = 1e-5, 60, 2
 _REST = 0.1
+_GROWN = 1.01  # as many labels again are few more
+_FEW, _FEW_ROUNDS, _FEW_REST = 32, 4, 1e-2
+_LEAST_MOVED = 1e-3  # of a logit, times its site's precision
 _BLOCK = 2_048  # rows that a thread takes at a time
 
 
 Pull = Callable[[Any, Any], Any]
 """W f of precisions and logits f."""
+Renewed = Callable[[Any, Any, Any], "Sites"]
+"""Sites for cavities of these means and variances, of the rows at these places."""
 
 
 class Sites(NamedTuple):
@@ -62,6 +67,8 @@ class Kept(NamedTuple):
     variances: Float[Array, "n A"]  # of their logits
     roots: Float[Array, "A d d"]
     mean: Float[Array, "d A"]
+    logits: Float[Array, "n A"]  # at which each site was found
+    n_settled: int  # labels when all sites were; 0: some have gone since
 
 
 class Settled(NamedTuple):
@@ -194,9 +201,16 @@ class SitePosterior(ABC):
         sites = Sites(*(known(values, 0.0) for values in self.sites))
         if self.kept is None:
             return sites, None
-        rows = known(self.kept.rows, self.whitening.rows(X[is_new]))
-        variances = known(self.kept.variances, self.channels.marginals(X[is_new])[1])
-        return sites, self.kept._replace(rows=rows, variances=variances)
+        kept = self.kept
+        rows = known(kept.rows, self.whitening.rows(X[is_new]))
+        mean, variances = self.channels.marginals(X[is_new])
+        kept = kept._replace(
+            rows=rows,
+            variances=known(kept.variances, variances),
+            logits=known(kept.logits, mean),
+            n_settled=kept.n_settled if (~is_new).sum() == len(own) else 0,
+        )
+        return sites, kept
 
     def _unsettled(self, allowed: float) -> tuple[str, ...]:
         """A sentence if sites still changed when the sweeps were used up."""
@@ -211,20 +225,31 @@ class SitePosterior(ABC):
 
 def settle_many(
     rows: Float[Array, "n d"],
-    sites: Sites,
+    sites: Sites | None,
     pull: Pull,
-    renewed: Callable[[Any, Any], Sites],
+    renewed: Renewed,
+    mode: Callable[[], Float[Array, "d A"]],
     kept: Kept | None = None,
 ) -> tuple[Settled, Kept]:
     """Sites (n, A) of whitened rows (n, d), n > d, and what another fit may start with.
 
     Args:
+        sites: where to start; by default with those of Laplace's approximation.
         pull: W f (n, A) of precisions and logits f, both (n, A).
-        renewed: sites for cavities of these means and variances, both (n, A).
+        renewed: sites of some rows for cavities of these means and variances.
+        mode: the weights (d, A) that maximise the posterior.
         kept: of these rows, as a fit of nearly the same labels left them.
     """
+    everything = slice(None)
+    if sites is None:
+        mean = mode()
+        f = rows @ mean
+        sites = renewed(f, np.zeros_like(f), everything)
+    else:
+        mean = np.zeros((rows.shape[1], sites.shifts.shape[1])) if kept is None else kept.mean
+    if kept is not None and len(rows) <= _GROWN * kept.n_settled:
+        return _with_few_more(rows, sites, pull, renewed, kept)
     single = rows.astype(np.float32)
-    mean = np.zeros((rows.shape[1], sites.shifts.shape[1])) if kept is None else kept.mean
     roots, variances = (None, None) if kept is None else (kept.roots, kept.variances)
     latest = variances
 
@@ -234,14 +259,12 @@ def settle_many(
             roots = precision_roots(rows, sites.precisions)
             variances = _variances(single, roots)
         latest, variances = variances, None
-        cavity = latest / np.maximum(1.0 - sites.precisions * latest, 1e-4)
         conditioned = roots
 
         def nearer(sites: Sites) -> Sites:
             nonlocal mean
             mean = posterior_mean(rows, conditioned, pull, sites, mean, _REST)
-            f = rows @ mean
-            return renewed(f - cavity * (sites.shifts - pull(sites.precisions, f)), cavity)
+            return renewed(*_cavities(rows @ mean, latest, sites, pull), everything)
 
         return settle(nearer, sites, 0.1 * _MANY_TOLERANCE, _MEAN_STEPS).sites
 
@@ -249,7 +272,68 @@ def settle_many(
     roots = precision_roots(rows, settled.sites.precisions)
     mean = posterior_mean(rows, roots, pull, settled.sites, mean)
     assert latest is not None
-    return settled, Kept(rows, latest, roots, mean)
+    return settled, Kept(rows, latest, roots, mean, rows @ mean, len(rows))
+
+
+def _cavities(
+    f: Float[Array, "m A"], variances: Float[Array, "m A"], sites: Sites, pull: Pull
+) -> tuple[Float[Array, "m A"], Float[Array, "m A"]]:
+    """Means and variances of logits under all sites but their own."""
+    cavity = variances / np.maximum(1.0 - sites.precisions * variances, 1e-4)
+    return f - cavity * (sites.shifts - pull(sites.precisions, f)), cavity
+
+
+def _with_few_more(
+    rows: Float[Array, "n d"], sites: Sites, pull: Pull, renewed: Renewed, kept: Kept
+) -> tuple[Settled, Kept]:
+    """The same where a few of many labels are new: their sites say nothing yet.
+
+    Their own sites are found, and those of rows whose logits they moved most are renewed; a site
+    elsewhere is as good a parabola as it was, to second order in how far its logit went.
+    """
+    mean, roots, variances = kept.mean, kept.roots, kept.variances.copy()
+    precisions, shifts = (values.copy() for values in sites)
+    known = kept.logits.copy()
+    known[~precisions.any(axis=1)] = np.inf
+    change, n_rounds = np.inf, 0
+    while n_rounds < _FEW_ROUNDS:
+        f = rows @ mean
+        moved = (np.maximum(precisions, _LEAST_MOVED) * np.abs(f - known)).max(axis=1)
+        change = float(moved.max())
+        if change < _LEAST_MOVED:
+            break
+        few = np.argpartition(-moved, _FEW)[:_FEW]
+        few = few[moved[few] >= _LEAST_MOVED]
+        before = Sites(precisions[few], shifts[few])
+        known[few] = f[few]
+        found = renewed(*_cavities(f[few], variances[few], before, pull), few)
+        precisions[few], shifts[few] = found
+        roots, variances = _updated(rows, few, found.precisions - before.precisions, roots, variances)
+        mean = posterior_mean(rows, roots, pull, Sites(precisions, shifts), mean, _FEW_REST)
+        n_rounds += 1
+    settled = Settled(Sites(precisions, shifts), n_rounds, 0.0)
+    return settled, Kept(rows, variances, roots, mean, known, kept.n_settled)
+
+
+def _updated(
+    rows: Float[Array, "n d"],
+    few: Int[Array, " m"],
+    added: Float[Array, "m A"],
+    roots: Float[Array, "A d d"],
+    variances: Float[Array, "n A"],
+) -> tuple[Float[Array, "A d d"], Float[Array, "n A"]]:
+    """Roots and variances when precisions of a few rows have grown by so much."""
+    new_roots, new_variances = np.empty_like(roots), np.empty_like(variances)
+    unit, here = np.eye(rows.shape[1]), rows[few]
+    for a, root in enumerate(roots):
+        looked = here @ root  # (m, d)
+        grown = unit + (looked.T * added[:, a]) @ looked
+        new_roots[a] = root @ np.linalg.inv(np.linalg.cholesky(grown)).T
+        crossed = rows @ (root @ looked.T)  # (n, m): covariances with those rows
+        inner = np.eye(len(few)) + added[:, a, None] * (looked @ looked.T)
+        lost = crossed @ np.linalg.solve(inner, np.diag(added[:, a]))
+        new_variances[:, a] = variances[:, a] - np.einsum("nm,nm->n", lost, crossed)
+    return new_roots, new_variances
 
 
 def precision_roots(
