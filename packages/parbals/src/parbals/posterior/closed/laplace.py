@@ -74,7 +74,7 @@ def mode(
         return float(energy), (design.T @ (residual @ basis) + bent).ravel()
 
     exactly = {"maxiter": 2_000, "maxfun": 4_000, "ftol": 1e-15, "gtol": 1e-6}
-    options = exactly if exact else {"maxiter": 50}
+    options = exactly if exact else {"maxiter": 25}
     start = np.zeros(guess.mean.size)
     found = minimize(energy_and_slope, start, jac=True, method="L-BFGS-B", options=options)
     return np.asarray(guess.factor @ found.x.reshape(guess.mean.shape))

@@ -7,8 +7,9 @@ that.
 *Thousands of labels* (:func:`settle_many`). What a sweep costs is n r² for the covariances and n r
 for the mean, so a sweep keeps the cavities' variances and lets the mean settle first: with those
 fixed, m = Σ_i x_i α_i is the maximum of a concave function, found by Newton's steps whose systems
-are solved by conjugate gradients, conditioned by the last covariances. Few sweeps are left, and one
-more label, which starts with everything that is there, needs two.
+are solved by conjugate gradients, conditioned by the last covariances. Started at the mode, few sweeps are
+left. One more label (:func:`_with_few_more`) changes a few sites and corrects the covariances for
+those, at n d; all sites are swept again when there are a hundredth more labels.
 """
 
 from abc import ABC, abstractmethod
@@ -38,11 +39,11 @@ __all__ = [
 
 _LEAST_STEP, _GROWTH = 0.02, 1.05
 MANY = 2_000
-"""So many labels are many: fits may start with another fit's sites, whose rest is below 1e-6."""
-_MANY_TOLERANCE, _MANY_SWEEPS, _MEAN_STEPS = 1e-5, 60, 2
+"""So many labels are many: fits may start with another fit's sites."""
+_MANY_TOLERANCE, _MANY_SWEEPS, _MEAN_STEPS = 3e-4, 60, 2
 _REST = 0.1
 _GROWN = 1.01  # as many labels again are few more
-_FEW, _FEW_ROUNDS, _FEW_REST = 32, 4, 1e-2
+_FEW, _FEW_ROUNDS, _FEW_REST = 128, 8, 1e-2
 _LEAST_MOVED = 1e-3  # of a logit, times its site's precision
 _BLOCK = 2_048  # rows that a thread takes at a time
 
@@ -248,7 +249,9 @@ def settle_many(
     else:
         mean = np.zeros((rows.shape[1], sites.shifts.shape[1])) if kept is None else kept.mean
     if kept is not None and len(rows) <= _GROWN * kept.n_settled:
-        return _with_few_more(rows, sites, pull, renewed, kept)
+        found = _with_few_more(rows, sites, pull, renewed, kept)
+        if found is not None:
+            return found
     single = rows.astype(np.float32)
     roots, variances = (None, None) if kept is None else (kept.roots, kept.variances)
     latest = variances
@@ -285,8 +288,8 @@ def _cavities(
 
 def _with_few_more(
     rows: Float[Array, "n d"], sites: Sites, pull: Pull, renewed: Renewed, kept: Kept
-) -> tuple[Settled, Kept]:
-    """The same where a few of many labels are new: their sites say nothing yet.
+) -> tuple[Settled, Kept] | None:
+    """The same where a few of many labels are new, whose sites say nothing yet; None if it is not.
 
     Their own sites are found, and those of rows whose logits they moved most are renewed; a site
     elsewhere is as good a parabola as it was, to second order in how far its logit went.
@@ -295,24 +298,22 @@ def _with_few_more(
     precisions, shifts = (values.copy() for values in sites)
     known = kept.logits.copy()
     known[~precisions.any(axis=1)] = np.inf
-    change, n_rounds = np.inf, 0
-    while n_rounds < _FEW_ROUNDS:
+    for n_rounds in range(_FEW_ROUNDS):
         f = rows @ mean
         moved = (np.maximum(precisions, _LEAST_MOVED) * np.abs(f - known)).max(axis=1)
-        change = float(moved.max())
-        if change < _LEAST_MOVED:
-            break
         few = np.argpartition(-moved, _FEW)[:_FEW]
         few = few[moved[few] >= _LEAST_MOVED]
+        if not len(few):
+            settled = Settled(Sites(precisions, shifts), n_rounds, 0.0)
+            return settled, Kept(rows, variances, roots, mean, known, kept.n_settled)
         before = Sites(precisions[few], shifts[few])
         known[few] = f[few]
         found = renewed(*_cavities(f[few], variances[few], before, pull), few)
         precisions[few], shifts[few] = found
-        roots, variances = _updated(rows, few, found.precisions - before.precisions, roots, variances)
+        added = found.precisions - before.precisions
+        roots, variances = _updated(rows, few, added, roots, variances)
         mean = posterior_mean(rows, roots, pull, Sites(precisions, shifts), mean, _FEW_REST)
-        n_rounds += 1
-    settled = Settled(Sites(precisions, shifts), n_rounds, 0.0)
-    return settled, Kept(rows, variances, roots, mean, known, kept.n_settled)
+    return None
 
 
 def _updated(
@@ -393,7 +394,10 @@ def posterior_mean(
 
     def conditioned(residual: Float[Array, "d A"]) -> Float[Array, "d A"]:
         inner = roots.transpose(0, 2, 1) @ residual.T[:, :, None]
-        return np.asarray((roots @ inner)[:, :, 0].T)
+        better = (roots @ inner)[:, :, 0].T
+        if len(roots) > 1:  # what is the same for all classes no label sees, and it is zero
+            better = better - better.mean(axis=1, keepdims=True)
+        return np.asarray(better)
 
     precisions = sites.precisions
     right = rows.T @ sites.shifts
