@@ -43,8 +43,8 @@ MANY = 2_000
 _MANY_TOLERANCE, _MANY_SWEEPS, _MEAN_STEPS = 3e-4, 60, 2
 _REST = 0.1
 _GROWN = 1.01  # as many labels again are few more
-_FEW, _FEW_ROUNDS, _FEW_REST = 128, 8, 1e-2
-_LEAST_MOVED = 1e-3  # of a logit, times its site's precision
+_FEW, _FEW_ROUNDS, _FEW_REST = 64, 8, 1e-2
+_LEAST_MOVED = 1e-2  # of a logit, times its site's precision
 _BLOCK = 2_048  # rows that a thread takes at a time
 
 
@@ -68,7 +68,7 @@ class Kept(NamedTuple):
     variances: Float[Array, "n A"]  # of their logits
     roots: Float[Array, "A d d"]
     mean: Float[Array, "d A"]
-    logits: Float[Array, "n A"]  # at which each site was found
+    cavities: Float[Array, "n A"]  # means at which the sites were found
     n_settled: int  # labels when all sites were; 0: some have gone since
 
 
@@ -208,7 +208,7 @@ class SitePosterior(ABC):
         kept = kept._replace(
             rows=rows,
             variances=known(kept.variances, variances),
-            logits=known(kept.logits, mean),
+            cavities=known(kept.cavities, mean),
             n_settled=kept.n_settled if (~is_new).sum() == len(own) else 0,
         )
         return sites, kept
@@ -275,7 +275,8 @@ def settle_many(
     roots = precision_roots(rows, settled.sites.precisions)
     mean = posterior_mean(rows, roots, pull, settled.sites, mean)
     assert latest is not None
-    return settled, Kept(rows, latest, roots, mean, rows @ mean, len(rows))
+    cavities, _ = _cavities(rows @ mean, latest, settled.sites, pull)
+    return settled, Kept(rows, latest, roots, mean, cavities, len(rows))
 
 
 def _cavities(
@@ -291,27 +292,24 @@ def _with_few_more(
 ) -> tuple[Settled, Kept] | None:
     """The same where a few of many labels are new, whose sites say nothing yet; None if it is not.
 
-    Their own sites are found, and those of rows whose logits they moved most are renewed; a site
-    elsewhere is as good a parabola as it was, to second order in how far its logit went.
+    Their own sites are found, and those of rows whose cavities they moved most are renewed; a site
+    elsewhere is as good a parabola as it was, to second order in how far its cavity went.
     """
     mean, roots, variances = kept.mean, kept.roots, kept.variances.copy()
     precisions, shifts = (values.copy() for values in sites)
-    known = kept.logits.copy()
+    known = kept.cavities.copy()
     known[~precisions.any(axis=1)] = np.inf
     for n_rounds in range(_FEW_ROUNDS):
-        f = rows @ mean
-        moved = (np.maximum(precisions, _LEAST_MOVED) * np.abs(f - known)).max(axis=1)
+        means, spreads = _cavities(rows @ mean, variances, Sites(precisions, shifts), pull)
+        moved = (np.maximum(precisions, _LEAST_MOVED) * np.abs(means - known)).max(axis=1)
         few = np.argpartition(-moved, _FEW)[:_FEW]
         few = few[moved[few] >= _LEAST_MOVED]
         if not len(few):
             settled = Settled(Sites(precisions, shifts), n_rounds, 0.0)
             return settled, Kept(rows, variances, roots, mean, known, kept.n_settled)
-        before = Sites(precisions[few], shifts[few])
-        known[few] = f[few]
-        found = renewed(*_cavities(f[few], variances[few], before, pull), few)
-        precisions[few], shifts[few] = found
-        added = found.precisions - before.precisions
-        roots, variances = _updated(rows, few, added, roots, variances)
+        known[few], before = means[few], precisions[few]
+        precisions[few], shifts[few] = renewed(means[few], spreads[few], few)
+        roots, variances = _updated(rows, few, precisions[few] - before, roots, variances)
         mean = posterior_mean(rows, roots, pull, Sites(precisions, shifts), mean, _FEW_REST)
     return None
 
@@ -325,14 +323,14 @@ def _updated(
 ) -> tuple[Float[Array, "A d d"], Float[Array, "n A"]]:
     """Roots and variances when precisions of a few rows have grown by so much."""
     new_roots, new_variances = np.empty_like(roots), np.empty_like(variances)
-    unit, here = np.eye(rows.shape[1]), rows[few]
+    unit, here, single = np.eye(rows.shape[1]), rows[few], rows.astype(np.float32)
     for a, root in enumerate(roots):
         looked = here @ root  # (m, d)
         grown = unit + (looked.T * added[:, a]) @ looked
         new_roots[a] = root @ np.linalg.inv(np.linalg.cholesky(grown)).T
-        crossed = rows @ (root @ looked.T)  # (n, m): covariances with those rows
+        crossed = single @ (root @ looked.T).astype(np.float32)  # covariances with those rows
         inner = np.eye(len(few)) + added[:, a, None] * (looked @ looked.T)
-        lost = crossed @ np.linalg.solve(inner, np.diag(added[:, a]))
+        lost = crossed @ np.linalg.solve(inner, np.diag(added[:, a])).astype(np.float32)
         new_variances[:, a] = variances[:, a] - np.einsum("nm,nm->n", lost, crossed)
     return new_roots, new_variances
 
