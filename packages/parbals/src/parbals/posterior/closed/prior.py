@@ -103,9 +103,10 @@ def learnt_prior(
     if len(rows) > _MOST_LABELS:
         keys = label_keys(rows, labels)
         part = random_part(keys)
-        if known is not None and known.part is not None:
-            if np.isin(keys[part], known.part).mean() >= _SAME:
-                return known
+        before = None if known is None else known.part
+        if before is not None and np.isin(keys[part], before).mean() >= _SAME:
+            assert known is not None
+            return known
         pool = pool or PoolMoments.of(rows)
         prior = learnt_prior(rows[part], labels[part], n_classes, pool)
         return prior._replace(sites=None, part=keys[part])

@@ -7,9 +7,10 @@ that.
 *Thousands of labels* (:func:`settle_many`). What a sweep costs is n r² for the covariances and n r
 for the mean, so a sweep keeps the cavities' variances and lets the mean settle first: with those
 fixed, m = Σ_i x_i α_i is the maximum of a concave function, found by Newton's steps whose systems
-are solved by conjugate gradients, conditioned by the last covariances. Started at the mode, few sweeps are
-left. One more label (:func:`_with_few_more`) changes a few sites and corrects the covariances for
-those, at n d; all sites are swept again when there are a hundredth more labels.
+are solved by conjugate gradients, conditioned by the last covariances. Newton's steps need a start
+that is near: the mode of the posterior, after which few sweeps are left. One more label
+(:func:`_with_few_more`) changes a few sites and corrects the covariances for those, at n r; all
+sites are swept again when there are a hundredth more labels.
 """
 
 from abc import ABC, abstractmethod
