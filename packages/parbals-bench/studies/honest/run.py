@@ -17,7 +17,7 @@ them. Each run is a line of studies/honest/record.jsonl.xz; FOLDER holds the dat
 the one at which the expected error of the test set is its real one. How they differ beyond ς and
 the test set's own noise are ``_SHIFT``, ``_MISFIT`` and ``_CHOSEN`` of
 :mod:`parbals.learner.numbers.expectation`: learnt on some sets, compared on those held out. Lines
-of learnt.jsonl, and learnt.md.
+of learnt.jsonl, and learnt.txt.
 """
 
 import sys
@@ -51,7 +51,7 @@ def main() -> int:
     options = {"only": ",".join(DATA), "strategies": ",".join(STRATEGIES), "first": 0}
     if "--learn" in sys.argv:
         sys.argv.remove("--learn")
-        records, lines, todo = HERE / "learnt.jsonl", HERE / "learnt.md", partial(runs, row=_heat)
+        records, lines, todo = HERE / "learnt.jsonl", HERE / "learnt.txt", partial(runs, row=_heat)
         return study(__doc__, records, lines, todo, constants, seeds=3, options=options)
     records = HERE / "record.jsonl.xz"
     return study(__doc__, records, PAGE, runs, page, seeds=10, options=options)
@@ -173,7 +173,7 @@ def _heat(
 
 
 def constants(records: list[Record]) -> Iterable[str]:
-    """learnt.md: what the sets that are learnt on say, and the same of those held out."""
+    """learnt.txt: what the sets that are learnt on say, and the same of those held out."""
     yield "# The constants of the report"
     yield ""
     yield (
