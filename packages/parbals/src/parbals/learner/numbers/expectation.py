@@ -98,7 +98,7 @@ def _fitted(probs: np.ndarray, labels: np.ndarray, centre: float, width: float) 
 
 def sharpened(probs: np.ndarray, degree: float) -> np.ndarray:
     """(N, C) probabilities p^(1/T), normalised."""
-    return np.exp(_cooled(np.log(np.maximum(probs, _LEAST)), degree))
+    return np.exp(_cooled(np.log(np.maximum(probs.astype(np.float64), _LEAST)), degree))
 
 
 def _cooled(log_probs: np.ndarray, degree: float) -> np.ndarray:

@@ -187,8 +187,8 @@ def _renewed_sites(
     slopes, curvatures = np.empty(mean.shape), np.empty(mean.shape)
 
     def write(block: slice, dtype: type = np.float32) -> None:
-        here, spread = (x[block].astype(dtype, copy=False) for x in (mean, variance))
-        _, slopes[block], curvatures[block] = class_evidence(here, spread, labels[block])
+        moments = mean[block].astype(dtype, copy=False), variance[block].astype(dtype, copy=False)
+        _, slopes[block], curvatures[block] = class_evidence(*moments, labels[block])
 
     if len(mean) < MANY:
         write(slice(None), np.float64)
