@@ -16,6 +16,7 @@ A sweep takes each site out (the cavity), multiplies by the softmax with the mom
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -186,9 +187,9 @@ def _renewed_sites(
     """Sites (n, C) that agree with labels under cavities of these means and variances (n, C)."""
     slopes, curvatures = np.empty(mean.shape), np.empty(mean.shape)
 
-    def write(block: slice, dtype: type = np.float32) -> None:
-        moments = mean[block].astype(dtype, copy=False), variance[block].astype(dtype, copy=False)
-        _, slopes[block], curvatures[block] = class_evidence(*moments, labels[block])
+    def write(block: slice, dtype: Any = np.float32) -> None:
+        here, spread = np.asarray(mean[block], dtype), np.asarray(variance[block], dtype)
+        _, slopes[block], curvatures[block] = class_evidence(here, spread, labels[block])
 
     if len(mean) < MANY:
         write(slice(None), np.float64)
