@@ -249,6 +249,14 @@ def test_the_study_of_honesty_compares_what_is_expected_with_what_is_real(tmp_pa
 
 
 @pytest.mark.full
+def test_the_study_of_honesty_learns_the_constants_of_the_report(tmp_path):
+    arguments = ("--learn", "--only", "made-product", "--strategies", "random,confidence")
+    done = run_study("honest", *arguments, "--seeds", "1", "--out", str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    assert "| learnt on |" in (tmp_path / "learnt.txt").read_text("utf-8")
+
+
+@pytest.mark.full
 def test_the_tables_of_the_results_are_those_of_the_records(tmp_path):
     page = tmp_path / "results.md"
     committed = (ROOT / "docs" / "results.md").read_text("utf-8")

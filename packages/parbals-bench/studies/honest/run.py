@@ -3,6 +3,7 @@
     studies honest --data FOLDER --workers 14       all runs that are missing, then docs/coverage.md
     studies honest --only digits:*,made-seven --seeds 2 --strategies random
     studies honest --tables                         docs/coverage.md from what there is
+    studies honest --learn --seeds 3                the constants of the report, learnt again
 
 For every seed the rows are divided into a pool and a test set; 50 labels begin, 20 at a time
 follow. At each number of labels a line notes what the report expects on the pool (the error, the
@@ -11,6 +12,12 @@ left-out predictions from which a label of three or more classes is taken out by
 covariance alone, and is believed as it is. *With 60*: sixty random labels beside, as an audit has
 them. Each run is a line of studies/honest/record.jsonl.xz; FOLDER holds the datasets, or what
 ``studies lib.rows`` wrote.
+
+*Learn*: at each number of labels the temperature by left-out labels, ln T with its deviation ς, and
+the one at which the expected error of the test set is its real one. How they differ beyond ς and
+the test set's own noise are ``_SHIFT``, ``_MISFIT`` and ``_CHOSEN`` of
+:mod:`parbals.learner.numbers.expectation`: learnt on some sets, compared on those held out. Lines
+of learnt.jsonl, and learnt.txt.
 """
 
 import sys
@@ -42,21 +49,25 @@ DATA = LEARNT_ON.split() + HELD_OUT.split()
 
 def main() -> int:
     options = {"only": ",".join(DATA), "strategies": ",".join(STRATEGIES), "first": 0}
+    if "--learn" in sys.argv:
+        sys.argv.remove("--learn")
+        records, lines, todo = HERE / "learnt.jsonl", HERE / "learnt.txt", partial(runs, row=_heat)
+        return study(__doc__, records, lines, todo, constants, seeds=3, options=options)
     records = HERE / "record.jsonl.xz"
     return study(__doc__, records, PAGE, runs, page, seeds=10, options=options)
 
 
-def runs(given: Namespace) -> Iterator[Todo]:
+def runs(given: Namespace, row: Any = None) -> Iterator[Todo]:
     names = given.only.split(",")
     for name in names:
         if name not in DATA:
             raise ValueError(f"there is no dataset {name!r}; choose some of: {', '.join(DATA)}")
     seeds = range(given.first, given.first + given.seeds)
     for seed, name, strategy in product(seeds, names, given.strategies.split(",")):
-        yield (name, strategy, seed), partial(one_run, name, strategy, seed)
+        yield (name, strategy, seed), partial(one_run, name, strategy, seed, row or _row)
 
 
-def one_run(data: str, strategy: str, seed: int) -> dict[str, Any]:
+def one_run(data: str, strategy: str, seed: int, row: Any) -> dict[str, Any]:
     """A row for each number of labels."""
     import parbals
 
@@ -70,7 +81,7 @@ def one_run(data: str, strategy: str, seed: int) -> dict[str, Any]:
         out = learner.ask(size - len(learner.labelled))
         learner.tell(out, y[pool[out]])
         if size in SIZES:
-            rows.append({"labels": size} | _row(learner, X[test], y[test], y[pool], seed))
+            rows.append({"labels": size} | row(learner, X[test], y[test], y[pool], seed))
     return {"rows": rows}
 
 
@@ -130,6 +141,73 @@ def _before(model: Any) -> Any:
         moments = posterior.channels.marginals(posterior.X)
         probs = classes._probs(*classes._cavities(*moments, posterior.sites))[places]
     return expectation._fitted(probs, posterior.labels[places], 0.0, 0.7)
+
+
+# -- the constants
+
+
+def _heat(
+    learner: Any, X_test: np.ndarray, y_test: np.ndarray, y_pool: np.ndarray, seed: int
+) -> dict[str, Any]:
+    """ln T by left-out labels and its deviation; ln T of the real error and its deviation."""
+    from parbals.learner.numbers import expectation
+    from scipy.optimize import brentq
+
+    model = learner.fitted()
+    found = expectation._fitted(*learner.state.left_out(model), 0.0, 0.7)
+    probs = learner.predict_proba(X_test)
+    said = np.arange(len(probs)), probs.argmax(axis=1)
+    real = float(np.mean(said[1] != y_test))
+
+    def excess(log_degree: float) -> float:
+        sharp = expectation.sharpened(probs, np.exp(log_degree))
+        return float(1.0 - sharp[said].mean()) - real
+
+    low, high = -3.0, 3.0
+    inside = excess(low) < 0.0 < excess(high)
+    best = brentq(excess, low, high, xtol=1e-3) if inside else low if excess(low) >= 0.0 else high
+    slope = max((excess(best + 0.1) - excess(best - 0.1)) / 0.2, 1e-6)
+    noise = np.sqrt(max(real * (1.0 - real), 1e-4) / len(y_test)) / slope
+    values = [np.log(found.degree), found.deviation, best, noise]
+    return {"heat": np.round(values, 4).tolist()}
+
+
+def constants(records: list[Record]) -> Iterable[str]:
+    """learnt.txt: what the sets that are learnt on say, and the same of those held out."""
+    yield "# The constants of the report"
+    yield ""
+    yield (
+        "Written by `python packages/parbals-bench/studies honest --learn`; do not edit. "
+        f"{len(records)} runs. *Chosen*: what a strategy's choice adds to the deviation."
+    )
+    yield ""
+    yield "| sets | shift | misfit | chosen |"
+    yield "| --- | ---: | ---: | ---: |"
+    groups = {"learnt on": LEARNT_ON.split(), "held out": HELD_OUT.split(), "all": DATA}
+    for name, sets in groups.items():
+        apart = {kind: _apart(records, sets, kind) for kind in (False, True)}
+        if not all(map(len, apart.values())):
+            continue
+        shift = np.mean([np.mean(d) for part in apart.values() for d, _ in part])
+        beyond = [
+            np.mean([np.mean(np.square(d - shift) - known) for d, known in apart[kind]])
+            for kind in (False, True)
+        ]
+        misfit, chosen = max(beyond[0], 0.0), max(beyond[1] - max(beyond[0], 0.0), 0.0)
+        yield f"| {name} | {shift:.2f} | {misfit**0.5:.2f} | {chosen**0.5:.2f} |"
+
+
+def _apart(
+    records: list[Record], sets: list[str], chosen: bool
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """For every set: differences of ln T, and the variance of each that is understood."""
+    found = []
+    for data in sets:
+        own = [r for r in records if r["run"][0] == data and (r["run"][1] != "random") == chosen]
+        if own:
+            rows = np.array([row["heat"] for record in own for row in record["rows"]])
+            found.append((rows[:, 2] - rows[:, 0], np.square(rows[:, [1, 3]]).sum(axis=1)))
+    return found
 
 
 # -- the page

@@ -25,7 +25,8 @@ from parbals_label.project.backup import (
     restore_backup,
     write_backup,
 )
-from parbals_label.project.features import store_features
+from parbals_label.project.features import frozen_predictions, load_features, store_features
+from parbals_label.project.measuring import draw_certificate
 from parbals_label.project.media import MediaError, read_image
 from parbals_label.store.records import Submission
 from parbals_label.store.store import Store
@@ -204,6 +205,24 @@ def test_predictions_that_are_gone_are_left_out_and_features_are_missed(project,
     next(project.glob("features-*")).unlink()
     with pytest.raises(ProjectDamagedError, match="is missing"):
         write_backup(project, tmp_path / "b.zip")
+
+
+def test_predictions_that_a_certificate_is_about_come_along(project, tmp_path):
+    """They are not those of the settings any more when newer ones were made."""
+    with Store.open(project) as store:
+        for sure in (0.9, 0.8):
+            rows = np.tile(np.float32([sure, 1 - sure]), (30, 1))
+            made = store_features(project, rows, "predictions")
+            known = {"file": made.file, "digest": made.digest, "shape": made.shape, "answers": 6}
+            store.update_settings(predictions=known)
+            if sure == 0.9:
+                draw_certificate(store, 10, queued=False)
+    assert write_backup(project, tmp_path / "b.zip").files == 5
+    restore_backup(tmp_path / "b.zip", tmp_path / "new")
+    with Store.open(tmp_path / "new", read_only=True) as store:
+        frozen = frozen_predictions(store)
+        probs = load_features(tmp_path / "new", frozen, verify=True)
+    np.testing.assert_allclose(probs[:, 0], 0.9)
 
 
 # From anybody

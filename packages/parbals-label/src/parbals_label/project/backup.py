@@ -1,9 +1,10 @@
 """A project in one file, made while people label, and the way back.
 
 A backup is a plain zip without compression: the database as SQLite copies it while it is in use,
-the journal, the matrices that the settings name, the images that lie in the project's folder, and
-``SHA256SUMS``. So ``unzip`` makes a project of it, and ``sha256sum -c SHA256SUMS`` checks it,
-without parbals. What opens the page (its token) and what can be made again stay behind.
+the journal, the matrices that the settings name, the predictions that the latest certificate is
+about, the images that lie in the project's folder, and ``SHA256SUMS``. So ``unzip`` makes a project
+of it, and ``sha256sum -c SHA256SUMS`` checks it, without parbals. What opens the page (its token)
+and what can be made again stay behind.
 
 Anybody may have sent a backup. It is hostile until it is proved: only names that
 :func:`write_backup` writes, plain members, no more bytes than the file has. They are written into a
@@ -31,12 +32,13 @@ from parbals.errors import InputError, ProjectDamagedError, ProjectError
 from parbals.files import TEMPORARY_SUFFIX, sync_folder
 
 from parbals_label.files import locked, whole_file
-from parbals_label.project.features import load_features
+from parbals_label.project.features import frozen_predictions, load_features
 from parbals_label.project.media import image_column
 from parbals_label.readers.images import IMAGE_SUFFIXES
 from parbals_label.store.folder import FILE_NAME, is_project_file
 from parbals_label.store.journal import Journal
 from parbals_label.store.records import BACKED_UP
+from parbals_label.store.settings import MatrixFile
 from parbals_label.store.store import Store
 
 __all__ = ["Contents", "check_backup", "check_project", "rehearse", "restore_backup"]
@@ -136,10 +138,7 @@ def _write(folder: Path, draft: Path, out: IO[bytes]) -> Contents:
         sums = _Sums(archive)
         for name in (FILE_NAME, _JOURNAL):
             sums.add(name, draft / name)
-        for name in _MATRICES:
-            matrix = getattr(copy.settings, name)
-            if matrix is None:
-                continue
+        for name, matrix in _matrices(copy):
             try:
                 load_features(folder, matrix, verify=True, encoder=copy.settings.encoder)
                 sums.add(matrix.file, folder / matrix.file)
@@ -158,6 +157,18 @@ def _write(folder: Path, draft: Path, out: IO[bytes]) -> Contents:
         text = "".join(f"{digest}  {name}\n" for name, digest in sums.lines.items())
         archive.writestr(_plain(_SUMS), text.encode())
         return Contents(copy.n_items, copy.revision()[0], len(sums.lines), sums.n_bytes, elsewhere)
+
+
+def _matrices(store: Store) -> Iterator[tuple[str, MatrixFile]]:
+    """What the settings name, and predictions that a certificate is about, if others."""
+    frozen, now = frozen_predictions(store), store.settings.predictions
+    for name in _MATRICES:
+        matrix = getattr(store.settings, name)
+        if matrix is not None:
+            yield name, matrix
+    is_other = frozen is not None and (now is None or now.file != frozen.file)
+    if is_other and frozen is not None and _is_ours(frozen.file):
+        yield "predictions", frozen
 
 
 class _Sums:

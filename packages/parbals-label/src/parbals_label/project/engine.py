@@ -17,7 +17,7 @@ from parbals.posterior.predictive import add_bias
 from parbals.types import Batch
 
 from parbals_label.project.consensus import combined_labels
-from parbals_label.project.features import features_of, frozen_files, store_features
+from parbals_label.project.features import features_of, frozen_predictions, store_features
 from parbals_label.store.batches import TakenError
 from parbals_label.store.settings import PredictionsFile
 from parbals_label.store.store import Store
@@ -211,7 +211,7 @@ def refresh(
             predictions=PredictionsFile(**asdict(written), answers=answers, with_audit=with_audit)
         )
         kept = store.settings.predictions  # the old ones or none, where items were added meanwhile
-    needed = frozen_files(store) | ({kept.file} if kept is not None else set())
+    needed = {matrix.file for matrix in (frozen_predictions(store), kept) if matrix is not None}
     for file in (old, written):
         if file is not None and file.file not in needed:
             (store.folder / file.file).unlink(missing_ok=True)

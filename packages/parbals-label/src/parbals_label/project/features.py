@@ -20,8 +20,8 @@ from parbals_label.store.records import BatchRecord
 from parbals_label.store.settings import MatrixFile
 from parbals_label.store.store import Store
 
-__all__ = ["certificate_samples", "embed_advice", "features_of", "frozen_files", "load_features"]
-__all__ += ["predictions_of", "store_features"]
+__all__ = ["certificate_samples", "embed_advice", "features_of", "frozen_predictions"]
+__all__ += ["load_features", "predictions_of", "store_features"]
 
 COLUMNS, TABLE = "columns", "table"
 """Columns of numbers as they are, and columns of a table, in place of an encoder's name."""
@@ -129,7 +129,9 @@ def certificate_samples(store: Store) -> list[BatchRecord]:
     return [record for record in store.batches() if record.strategy == CERTIFY]
 
 
-def frozen_files(store: Store) -> set[str]:
-    """Predictions that the latest sample was drawn by: they stay when newer ones are made."""
-    drawn = certificate_samples(store)[-1:]
-    return {record.settings["predictions"]["file"] for record in drawn}
+def frozen_predictions(store: Store) -> MatrixFile | None:
+    """Those that the latest sample was drawn by: they stay when newer ones are made."""
+    for record in certificate_samples(store)[-1:]:
+        found = record.settings["predictions"]
+        return MatrixFile(found["file"], found["digest"], tuple(found["shape"]))
+    return None

@@ -17,7 +17,7 @@ from parbals.randomness import derive_generator
 from parbals.types import Estimate
 
 from parbals_label.project.consensus import combined_labels
-from parbals_label.project.features import certificate_samples, load_features
+from parbals_label.project.features import certificate_samples, frozen_predictions, load_features
 from parbals_label.project.summary import newer_answers, stakes_of
 from parbals_label.store.settings import MatrixFile
 from parbals_label.store.store import Store
@@ -157,11 +157,9 @@ def _random_labels(
             "an audit (parbals init ... --audit 50), or of a sample (parbals certify)."
         )
     if len(sample) > len(audit):
-        record = samples[-1].settings
-        file = MatrixFile(
-            **{**record["predictions"], "shape": tuple(record["predictions"]["shape"])}
-        )
-        return sample, record["elsewhere"], load_features(store.folder, file)
+        frozen = frozen_predictions(store)
+        assert frozen is not None
+        return sample, samples[-1].settings["elsewhere"], load_features(store.folder, frozen)
     stored = settings.predictions
     if stored is None or stored.with_audit:
         raise InputError(

@@ -81,7 +81,8 @@ class LogisticModel:
         :class:`~parbals.posterior.closed.whitening.PoolMoments`, that show ``prior_scale="auto"``
         how features vary; without them the labelled rows do. ``near``: a model fitted to nearly
         the same labels with the same settings and pool. With thousands of labels the sweeps of
-        expectation propagation start with its sites, and end within 1e-6 of where they would.
+        expectation propagation start with its sites, and predictions are within 1e-3 of what they
+        would be.
         """
         self._check_settings()
         n_rows = len(check_features(X))

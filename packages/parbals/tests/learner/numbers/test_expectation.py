@@ -3,7 +3,13 @@
 import numpy as np
 import parbals
 import pytest
-from parbals.learner.numbers.expectation import Temperature, estimates, sharpened, temperature
+from parbals.learner.numbers.expectation import (
+    Temperature,
+    believed_labels,
+    estimates,
+    sharpened,
+    temperature,
+)
 from parbals.posterior.estimator import LogisticModel
 
 
@@ -53,6 +59,19 @@ def test_a_temperature_makes_it_that_of_sharpened_predictions(degree):
         assert error.low < error.mean < error.high
         widths.append(error.high - error.low)
     assert widths[0] < widths[1]
+
+
+def test_labellings_are_as_often_wrong_as_is_expected():
+    """Also where samples disagree: each is sure of a class, and they are sharpened together."""
+    samples = np.random.default_rng(0).dirichlet(np.full(10, 0.1), (500, 200))
+    samples[:, :80] = samples[:, :1]  # so many agree
+    weights, heat = np.full(200, 1 / 200), Temperature(0.5, 0.0)
+    error, _ = estimates(samples, weights, np.random.default_rng(0), heat)
+    labels = believed_labels(samples, weights, np.random.default_rng(0), heat)
+    wrong = (labels != samples.mean(axis=1).argmax(axis=1)).mean()
+    plain = 1.0 - samples.mean(axis=1).max(axis=1).mean()
+    assert error.mean < 0.6 * plain
+    assert wrong == pytest.approx(error.mean, abs=0.03)
 
 
 @pytest.mark.parametrize(("n_classes", "n_features"), [(2, 4), (7, 20), (4, 60)])

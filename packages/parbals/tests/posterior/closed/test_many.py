@@ -46,8 +46,7 @@ def test_the_sweeps_for_many_find_what_the_others_find(many, n_classes):
     usual = model(y)
     assert quick.gaussian.kept is not None
     assert usual.gaussian.kept is None
-    atol = 1e-6 if n_classes == 2 else 1e-4  # the usual sweeps of more classes stop there
-    np.testing.assert_allclose(quick.predict_proba(X_TEST), usual.predict_proba(X_TEST), atol=atol)
+    np.testing.assert_allclose(quick.predict_proba(X_TEST), usual.predict_proba(X_TEST), atol=1e-4)
 
 
 @pytest.mark.parametrize("n_classes", [2, 4])
@@ -58,8 +57,25 @@ def test_one_more_label_is_a_fresh_fit(many, n_classes):
     more = before.condition(X[-1:], y[-1:])
     fresh = model(y)
     moved = np.abs(fresh.predict_proba(X_TEST) - before.predict_proba(X_TEST)).max()
-    assert moved > 1e-4
-    np.testing.assert_allclose(more.predict_proba(X_TEST), fresh.predict_proba(X_TEST), atol=5e-6)
+    assert moved > 1e-3
+    np.testing.assert_allclose(more.predict_proba(X_TEST), fresh.predict_proba(X_TEST), atol=5e-4)
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_labels_that_come_one_by_one_sweep_few_sites(many, n_classes, monkeypatch):
+    """Until there are a hundredth more, the covariances of all are not computed again."""
+    y = labels(n_classes)
+    y[-2:] = (y[-2:] + 1) % n_classes
+    one_by_one = model(y[:-2], X[:-2])
+    swept, products = [], sites.precision_roots
+    monkeypatch.setattr(sites, "precision_roots", lambda *a: swept.append(1) or products(*a))
+    for place in (N - 2, N - 1):
+        one_by_one = one_by_one.condition(X[place : place + 1], y[place : place + 1])
+    assert not swept
+    fresh = model(y)
+    np.testing.assert_allclose(
+        one_by_one.predict_proba(X_TEST), fresh.predict_proba(X_TEST), atol=1e-3
+    )
 
 
 @pytest.mark.parametrize("prior_scale", ["auto", 1.0])
@@ -73,7 +89,7 @@ def test_a_start_is_not_seen_in_the_result(many, prior_scale):
     again = Model(**options, random_state=0).fit(X, y, pool, near)
     fresh = Model(**options, random_state=0).fit(X, y, pool)
     assert again.prior_scale_ == fresh.prior_scale_
-    np.testing.assert_allclose(again.predict_proba(X_TEST), fresh.predict_proba(X_TEST), atol=5e-6)
+    np.testing.assert_allclose(again.predict_proba(X_TEST), fresh.predict_proba(X_TEST), atol=1e-4)
 
 
 def test_a_learner_of_many_labels_chooses_alike_in_any_order_of_arrival(many):
@@ -113,5 +129,7 @@ class TestPart:
         stay = np.arange(N) != out
         known = learnt_prior(X[stay], y[stay], 3, pool)
         assert learnt_prior(X, y, 3, pool, known) is known
-        inside = np.arange(N) != int(np.argmin(keys))
-        assert learnt_prior(X[inside], y[inside], 3, pool, known) is not known
+        few = np.argsort(keys)
+        for n_gone, is_kept in ((1, True), (2, False)):  # of the part's hundred
+            inside = np.setdiff1d(np.arange(N), few[:n_gone])
+            assert (learnt_prior(X[inside], y[inside], 3, pool, known) is known) == is_kept

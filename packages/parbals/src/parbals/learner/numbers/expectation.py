@@ -98,7 +98,7 @@ def _fitted(probs: np.ndarray, labels: np.ndarray, centre: float, width: float) 
 
 def sharpened(probs: np.ndarray, degree: float) -> np.ndarray:
     """(N, C) probabilities p^(1/T), normalised."""
-    return np.exp(_cooled(np.log(np.maximum(probs, _LEAST)), degree))
+    return np.exp(_cooled(np.log(np.maximum(probs.astype(np.float64), _LEAST)), degree))
 
 
 def _cooled(log_probs: np.ndarray, degree: float) -> np.ndarray:
@@ -157,13 +157,22 @@ def believed_labels(
     One each of so many draws from the posterior, at a temperature that is drawn as well.
     """
     plain = mean_prediction(samples, weights)
+    best = np.arange(len(plain)), plain.argmax(axis=1)
     drawn = generator.choice(len(weights), _LABELLINGS, p=weights)
     labels = np.empty((_LABELLINGS, len(plain)), np.int64)
     for row, (k, noise) in enumerate(
         zip(drawn, generator.standard_normal(len(drawn)), strict=True)
     ):
         mean = sharpened(plain, heat.degree * np.exp(heat.deviation * noise))
-        probs = samples[:, k].astype(np.float64) * (mean / np.maximum(plain, _LEAST))
+        sample = samples[:, k].astype(np.float64)
+        # As wrong as in ``estimates``. To normalise what is sharpened would blunt it again where
+        # samples differ: a class that a sample is sure of stays sure.
+        factor = (1.0 - mean[best]) / np.maximum(1.0 - plain[best], _LEAST)
+        wrong = np.minimum(factor * (1.0 - sample[best]), 1.0)
+        probs = sample * (mean / np.maximum(plain, _LEAST))
+        probs[best] = 0.0
+        probs *= (wrong / np.maximum(probs.sum(axis=1), _LEAST))[:, None]
+        probs[best] = 1.0 - wrong
         totals = probs.cumsum(axis=1)
         at = generator.random((len(plain), 1)) * totals[:, -1:]
         labels[row] = (at > totals[:, :-1]).sum(axis=1)

@@ -15,6 +15,7 @@ from scipy.linalg import cho_solve, cholesky, solve_triangular
 
 from parbals.mixture import label_evidence, sigmoid_means
 from parbals.posterior.closed.channels import Channels, row_space
+from parbals.posterior.closed.laplace import mode
 from parbals.posterior.closed.sites import MANY, Kept, SitePosterior, Sites, settle, settle_many
 from parbals.posterior.closed.whitening import Whitening
 from parbals.shapes import Array, Float, Int
@@ -98,10 +99,15 @@ def _fit_many(
     kept: Kept | None,
 ) -> GaussianPosterior:
     rows = whitening.rows(X) if kept is None else kept.rows
-    signs, empty = 2.0 * labels[:, None] - 1.0, np.zeros((len(X), 1))
-    sites = Sites(empty, empty) if start is None else Sites(*(x[:, None] for x in start))
+    signs = 2.0 * labels[:, None] - 1.0
     settled, kept = settle_many(
-        rows, sites, np.multiply, lambda mean, variance: renewed_sites(mean, variance, signs), kept
+        rows,
+        None if start is None else Sites(*(x[:, None] for x in start)),
+        np.multiply,
+        lambda mean, variance, where: renewed_sites(mean, variance, signs[where]),
+        # A contrast has half the variance of a difference, whose logits it is √2 times.
+        lambda: mode(rows / np.sqrt(2.0), labels, 2),
+        kept,
     )
     channels = Channels(whitening, np.eye(rows.shape[1]), kept.mean, kept.roots)
     sites = Sites(*(x[:, 0] for x in settled.sites))

@@ -21,7 +21,7 @@ import numpy as np
 from parbals.posterior.predictive import contrast_basis, curvature, softmax
 from parbals.shapes import Array, Float, Int
 
-__all__ = ["Reference", "laplace_reference", "matched_reference"]
+__all__ = ["Reference", "laplace_reference", "matched_reference", "mode"]
 
 
 class Reference(NamedTuple):
@@ -44,11 +44,18 @@ class Reference(NamedTuple):
 def laplace_reference(
     X: Float[Array, "n d"], labels: Int[Array, " n"], n_classes: int
 ) -> Reference:
-    """The reference at the mode of the posterior of design rows X (n, d).
+    """The reference at the mode of the posterior of design rows X (n, d)."""
+    return _reference_at(X, mode(X, labels, n_classes, exact=True), n_classes)
 
-    The mode is looked for in coordinates in which the curvature before any label is known is one.
+
+def mode(
+    X: Float[Array, "n d"], labels: Int[Array, " n"], n_classes: int, *, exact: bool = False
+) -> Float[Array, "d J"]:
+    """Contrast weights that maximise the posterior; within a little unless ``exact``.
+
+    Looked for in coordinates in which the curvature before any label is known is one.
     """
-    from scipy.optimize import minimize  # slow to load, and the closed form needs no mode
+    from scipy.optimize import minimize  # slow to load, and few labels in closed form need no mode
 
     basis, rows = contrast_basis(n_classes), np.arange(len(X))
     guess = _reference_at(X, np.zeros((X.shape[1], n_classes - 1)), n_classes)
@@ -66,10 +73,11 @@ def laplace_reference(
         energy = 0.5 * np.sum(z * bent) + np.sum(np.log(total) - logits[rows, labels])
         return float(energy), (design.T @ (residual @ basis) + bent).ravel()
 
-    options = {"maxiter": 2_000, "maxfun": 4_000, "ftol": 1e-15, "gtol": 1e-6}
+    exactly = {"maxiter": 2_000, "maxfun": 4_000, "ftol": 1e-15, "gtol": 1e-6}
+    options = exactly if exact else {"maxiter": 25}
     start = np.zeros(guess.mean.size)
     found = minimize(energy_and_slope, start, jac=True, method="L-BFGS-B", options=options)
-    return _reference_at(X, guess.factor @ found.x.reshape(guess.mean.shape), n_classes)
+    return np.asarray(guess.factor @ found.x.reshape(guess.mean.shape))
 
 
 def matched_reference(

@@ -7,8 +7,10 @@ that.
 *Thousands of labels* (:func:`settle_many`). What a sweep costs is n r² for the covariances and n r
 for the mean, so a sweep keeps the cavities' variances and lets the mean settle first: with those
 fixed, m = Σ_i x_i α_i is the maximum of a concave function, found by Newton's steps whose systems
-are solved by conjugate gradients, conditioned by the last covariances. Few sweeps are left, and one
-more label, which starts with everything that is there, needs two.
+are solved by conjugate gradients, conditioned by the last covariances. Newton's steps need a start
+that is near: the mode of the posterior, after which few sweeps are left. One more label
+(:func:`_with_few_more`) changes a few sites and corrects the covariances for those, at n r; all
+sites are swept again when there are a hundredth more labels.
 """
 
 from abc import ABC, abstractmethod
@@ -38,14 +40,19 @@ __all__ = [
 
 _LEAST_STEP, _GROWTH = 0.02, 1.05
 MANY = 2_000
-"""So many labels are many: fits may start with another fit's sites, whose rest is below 1e-6."""
-_MANY_TOLERANCE, _MANY_SWEEPS, _MEAN_STEPS = 1e-6, 60, 2
+"""So many labels are many: fits may start with another fit's sites."""
+_MANY_TOLERANCE, _MANY_SWEEPS, _MEAN_STEPS = 3e-4, 60, 2
 _REST = 0.1
+_GROWN = 1.01  # as many labels again are few more
+_FEW, _FEW_ROUNDS, _FEW_REST = 64, 8, 1e-2
+_LEAST_MOVED = 1e-2  # of a logit, times its site's precision
 _BLOCK = 2_048  # rows that a thread takes at a time
 
 
 Pull = Callable[[Any, Any], Any]
 """W f of precisions and logits f."""
+Renewed = Callable[[Any, Any, Any], "Sites"]
+"""Sites for cavities of these means and variances, of the rows at these places."""
 
 
 class Sites(NamedTuple):
@@ -62,6 +69,8 @@ class Kept(NamedTuple):
     variances: Float[Array, "n A"]  # of their logits
     roots: Float[Array, "A d d"]
     mean: Float[Array, "d A"]
+    cavities: Float[Array, "n A"]  # means at which the sites were found
+    n_settled: int  # labels when all sites were; 0: some have gone since
 
 
 class Settled(NamedTuple):
@@ -194,9 +203,16 @@ class SitePosterior(ABC):
         sites = Sites(*(known(values, 0.0) for values in self.sites))
         if self.kept is None:
             return sites, None
-        rows = known(self.kept.rows, self.whitening.rows(X[is_new]))
-        variances = known(self.kept.variances, self.channels.marginals(X[is_new])[1])
-        return sites, self.kept._replace(rows=rows, variances=variances)
+        kept = self.kept
+        rows = known(kept.rows, self.whitening.rows(X[is_new]))
+        mean, variances = self.channels.marginals(X[is_new])
+        kept = kept._replace(
+            rows=rows,
+            variances=known(kept.variances, variances),
+            cavities=known(kept.cavities, mean),
+            n_settled=kept.n_settled if (~is_new).sum() == len(own) else 0,
+        )
+        return sites, kept
 
     def _unsettled(self, allowed: float) -> tuple[str, ...]:
         """A sentence if sites still changed when the sweeps were used up."""
@@ -211,20 +227,33 @@ class SitePosterior(ABC):
 
 def settle_many(
     rows: Float[Array, "n d"],
-    sites: Sites,
+    sites: Sites | None,
     pull: Pull,
-    renewed: Callable[[Any, Any], Sites],
+    renewed: Renewed,
+    mode: Callable[[], Float[Array, "d A"]],
     kept: Kept | None = None,
 ) -> tuple[Settled, Kept]:
     """Sites (n, A) of whitened rows (n, d), n > d, and what another fit may start with.
 
     Args:
+        sites: where to start; by default with those of Laplace's approximation.
         pull: W f (n, A) of precisions and logits f, both (n, A).
-        renewed: sites for cavities of these means and variances, both (n, A).
+        renewed: sites of some rows for cavities of these means and variances.
+        mode: the weights (d, A) that maximise the posterior.
         kept: of these rows, as a fit of nearly the same labels left them.
     """
+    everything = slice(None)
+    if sites is None:
+        mean = mode()
+        f = rows @ mean
+        sites = renewed(f, np.zeros_like(f), everything)
+    else:
+        mean = np.zeros((rows.shape[1], sites.shifts.shape[1])) if kept is None else kept.mean
+    if kept is not None and len(rows) <= _GROWN * kept.n_settled:
+        found = _with_few_more(rows, sites, pull, renewed, kept)
+        if found is not None:
+            return found
     single = rows.astype(np.float32)
-    mean = np.zeros((rows.shape[1], sites.shifts.shape[1])) if kept is None else kept.mean
     roots, variances = (None, None) if kept is None else (kept.roots, kept.variances)
     latest = variances
 
@@ -234,14 +263,12 @@ def settle_many(
             roots = precision_roots(rows, sites.precisions)
             variances = _variances(single, roots)
         latest, variances = variances, None
-        cavity = latest / np.maximum(1.0 - sites.precisions * latest, 1e-4)
         conditioned = roots
 
         def nearer(sites: Sites) -> Sites:
             nonlocal mean
             mean = posterior_mean(rows, conditioned, pull, sites, mean, _REST)
-            f = rows @ mean
-            return renewed(f - cavity * (sites.shifts - pull(sites.precisions, f)), cavity)
+            return renewed(*_cavities(rows @ mean, latest, sites, pull), everything)
 
         return settle(nearer, sites, 0.1 * _MANY_TOLERANCE, _MEAN_STEPS).sites
 
@@ -249,7 +276,64 @@ def settle_many(
     roots = precision_roots(rows, settled.sites.precisions)
     mean = posterior_mean(rows, roots, pull, settled.sites, mean)
     assert latest is not None
-    return settled, Kept(rows, latest, roots, mean)
+    cavities, _ = _cavities(rows @ mean, latest, settled.sites, pull)
+    return settled, Kept(rows, latest, roots, mean, cavities, len(rows))
+
+
+def _cavities(
+    f: Float[Array, "m A"], variances: Float[Array, "m A"], sites: Sites, pull: Pull
+) -> tuple[Float[Array, "m A"], Float[Array, "m A"]]:
+    """Means and variances of logits under all sites but their own."""
+    cavity = variances / np.maximum(1.0 - sites.precisions * variances, 1e-4)
+    return f - cavity * (sites.shifts - pull(sites.precisions, f)), cavity
+
+
+def _with_few_more(
+    rows: Float[Array, "n d"], sites: Sites, pull: Pull, renewed: Renewed, kept: Kept
+) -> tuple[Settled, Kept] | None:
+    """The same where a few of many labels are new, whose sites say nothing yet; None if it is not.
+
+    Their own sites are found, and those of rows whose cavities they moved most are renewed; a site
+    elsewhere is as good a parabola as it was, to second order in how far its cavity went.
+    """
+    mean, roots, variances = kept.mean, kept.roots, kept.variances.copy()
+    precisions, shifts = (values.copy() for values in sites)
+    known = kept.cavities.copy()
+    known[~precisions.any(axis=1)] = np.inf
+    for n_rounds in range(_FEW_ROUNDS):
+        means, spreads = _cavities(rows @ mean, variances, Sites(precisions, shifts), pull)
+        moved = (np.maximum(precisions, _LEAST_MOVED) * np.abs(means - known)).max(axis=1)
+        few = np.argpartition(-moved, _FEW)[:_FEW]
+        few = few[moved[few] >= _LEAST_MOVED]
+        if not len(few):
+            settled = Settled(Sites(precisions, shifts), n_rounds, 0.0)
+            return settled, Kept(rows, variances, roots, mean, known, kept.n_settled)
+        known[few], before = means[few], precisions[few]
+        precisions[few], shifts[few] = renewed(means[few], spreads[few], few)
+        roots, variances = _updated(rows, few, precisions[few] - before, roots, variances)
+        mean = posterior_mean(rows, roots, pull, Sites(precisions, shifts), mean, _FEW_REST)
+    return None
+
+
+def _updated(
+    rows: Float[Array, "n d"],
+    few: Int[Array, " m"],
+    added: Float[Array, "m A"],
+    roots: Float[Array, "A d d"],
+    variances: Float[Array, "n A"],
+) -> tuple[Float[Array, "A d d"], Float[Array, "n A"]]:
+    """Roots and variances when precisions of a few rows have grown by so much."""
+    new_roots, new_variances = np.empty_like(roots), np.empty_like(variances)
+    unit, here, single = np.eye(rows.shape[1]), rows[few], rows.astype(np.float32)
+    for a, root in enumerate(roots):
+        looked = here @ root  # (m, d)
+        grown = unit + (looked.T * added[:, a]) @ looked
+        new_roots[a] = root @ np.linalg.inv(np.linalg.cholesky(grown)).T
+        crossed = single @ (root @ looked.T).astype(np.float32)  # covariances with those rows
+        inner = np.eye(len(few)) + added[:, a, None] * (looked @ looked.T)
+        lost = crossed @ np.linalg.solve(inner, np.diag(added[:, a])).astype(np.float32)
+        new_variances[:, a] = variances[:, a] - np.einsum("nm,nm->n", lost, crossed)
+    return new_roots, new_variances
 
 
 def precision_roots(
@@ -309,7 +393,10 @@ def posterior_mean(
 
     def conditioned(residual: Float[Array, "d A"]) -> Float[Array, "d A"]:
         inner = roots.transpose(0, 2, 1) @ residual.T[:, :, None]
-        return np.asarray((roots @ inner)[:, :, 0].T)
+        better = (roots @ inner)[:, :, 0].T
+        if len(roots) > 1:  # what is the same for all classes no label sees, and it is zero
+            better = better - better.mean(axis=1, keepdims=True)
+        return np.asarray(better)
 
     precisions = sites.precisions
     right = rows.T @ sites.shifts
