@@ -162,7 +162,7 @@ def test_the_link_begins_a_session_and_is_in_no_later_address(server):
         assert b"<html" in page.body
         script = server.get("/static/js/enter.js", token=False, headers=mixed)
         assert script.status == 200
-        assert b'location.replace("/")' in script.body
+        assert b"location.replace(`${BASE}/`)" in script.body
         key = {"X-Parbals-Key": answer.body.split(b"data-key=")[1].split(b">")[0].decode()}
         assert server.get("/api/project", token=False, headers={**mixed, **key}).status == 200
 
