@@ -78,7 +78,7 @@ def next_(
         try:
             if number != expected and out is None:  # another command came in between
                 check_destination(folder, path, force=force)
-            write_batch_csv(path, rows, store.settings.columns)
+            write_batch_csv(path, rows, store.settings.shown)
         except InputError as error:
             raise InputError(
                 f"{error} Batch {number} is chosen and waits: `parbals next {folder} --again "

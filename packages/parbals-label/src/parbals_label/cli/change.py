@@ -8,8 +8,9 @@ from parbals.cli.output import JSON, comma_list, progress, say
 
 if TYPE_CHECKING:
     from parbals_label.encoders.base import Options
+    from parbals_label.store.settings import ProjectSettings
 
-from parbals_label.cli.options import AUDIT_BY, ENCODE_WITH, FOLDER, FORCE, READING
+from parbals_label.cli.options import AUDIT_BY, ENCODE_WITH, FOLDER, FORCE, READING, SHOWN
 
 __all__ = ["COMMANDS"]
 
@@ -49,6 +50,7 @@ __all__ = ["COMMANDS"]
 @click.option("--find", metavar="CLASS", help='Look for this rare class; "" ends that.')
 @click.option("--answers-wanted", type=click.IntRange(1, 100), help="People who label each item.")
 @AUDIT_BY
+@SHOWN
 @JSON
 def edit(
     folder: Path,
@@ -61,6 +63,8 @@ def edit(
     find: str | None,
     answers_wanted: int | None,
     audit_by: str | None,
+    shown: tuple[str, ...],
+    hidden: tuple[str, ...],
     as_json: bool,
 ) -> None:
     """Change a project: all of what is asked for, or nothing. Without options, show it.
@@ -94,12 +98,14 @@ def edit(
     if find is not None:
         changes["find"] = find or None
     pairs = [_pair(text) for text in renamed]
-    wanted = bool(changes or pairs or added)
+    wanted = bool(changes or pairs or added or shown or hidden)
     with Store.open(folder, read_only=not wanted) as store:
         if wanted:
             with store.together():
                 for old, new in pairs:
                     store.rename_class(old, new)
+                if shown or hidden:
+                    changes["hidden"] = _hidden(store.settings, shown, hidden)
                 if added:
                     changes["classes"] = [*store.classes, *added]
                 if metric is not None:
@@ -109,7 +115,7 @@ def edit(
                 if changes:
                     store.update_settings(**changes)
         settings, classes = store.settings, store.classes
-    shown = {
+    said = {
         "classes": list(classes),
         "strategy": settings.strategy,
         "metric": metric_of(settings.loss),
@@ -118,11 +124,29 @@ def edit(
         "find": settings.find or "",
         "answers_wanted": settings.answers_wanted,
         "audit_by": settings.audit_by,
+        "hidden": list(settings.hidden),
     }
-    lines = [f"{name.replace('_', ' '):<15} {_shown(value)}" for name, value in shown.items()]
+    lines = [f"{name.replace('_', ' '):<15} {_shown(value)}" for name, value in said.items()]
     if added:
         lines.append("Earlier answers were given without the new class; who gave them may revise.")
-    say(as_json, shown, "\n".join(lines))
+    say(as_json, said, "\n".join(lines))
+
+
+def _hidden(
+    settings: "ProjectSettings", show: tuple[str, ...], hide: tuple[str, ...]
+) -> list[str]:
+    """The columns that nobody sees from now on."""
+    from parbals.errors import InputError
+
+    for name in (*show, *hide):
+        if name not in settings.columns:
+            raise InputError(
+                f"The items have no column {name!r}; there are {', '.join(settings.columns)}."
+            )
+    hidden = [n for n in settings.columns if (n in settings.hidden and n not in show) or n in hide]
+    if len(hidden) == len(settings.columns):
+        raise InputError("Nothing would be left to see; leave a column that is shown.")
+    return hidden
 
 
 def _text_of(given: str) -> str:

@@ -16,6 +16,7 @@ from parbals_label.cli.options import (
     FOLDER,
     GOAL,
     READING,
+    SHOWN,
     warn_of_network,
 )
 
@@ -50,6 +51,7 @@ __all__ = ["embed", "init"]
     metavar="COL",
     help="Column with labels that are known already; empty cells are unlabelled.",
 )
+@SHOWN
 @click.option(
     "--id",
     "id_column",
@@ -107,6 +109,8 @@ def init(
     features: tuple[str, ...],
     classes: tuple[str, ...],
     label: str | None,
+    shown: tuple[str, ...],
+    hidden: tuple[str, ...],
     id_column: str | None,
     encoder: str | None,
     reading: dict[str, Any],
@@ -147,7 +151,7 @@ def init(
         made = create_project(
             folder,
             data,
-            Roles(text, image, features, label, id_column),
+            Roles(text, image, features, label, id_column, shown, hidden),
             list(classes) or None,
             {"strategy": strategy, "seed": seed, "loss": setting_of(metric), "find": find}
             | {"audit_by": audit_by or "people"}

@@ -28,7 +28,7 @@ __all__ = [
 
 _TOLD = (
     *("strategy", "loss", "guidelines", "highlight", "find", "answers_wanted", "classes"),
-    *("lease_minutes", "goal_labels", "goal_error", "audit_by"),
+    *("lease_minutes", "goal_labels", "goal_error", "audit_by", "hidden"),
 )
 """What people decide: a change of it is remembered."""
 _HERE = "this machine"
@@ -89,7 +89,8 @@ class ProjectSettings(BaseModel):
         strategy, seed, n_samples, prior_scale, loss: of the learner; the loss is "log" or "error",
             or the name of a metric that needs more than one of them.
         data, media: what the project was made from, and the folder that image paths start from.
-        columns: what people see of an item.
+        columns: what an item has; hidden: those of them that no annotator sees, because they are
+            or may be the answer.
         encoder, encoded_columns, encoded_kind: how features are made, and from which columns;
             table_columns: further columns, beside encoded texts or images.
         id_column, label_column: where items had their names and first labels; "" numbered them.
@@ -115,6 +116,7 @@ class ProjectSettings(BaseModel):
     data: str | None = None
     media: str | None = None
     columns: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()
     encoder: str | None = None
     encoded_columns: tuple[str, ...] = ()
     encoded_kind: Literal["text", "image"] | None = None
@@ -134,6 +136,11 @@ class ProjectSettings(BaseModel):
     lease_minutes: _AtLeastOne = 30
     goal_labels: _Count = 0
     goal_error: _Share = 0.0
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """The columns that annotators see."""
+        return tuple(name for name in self.columns if name not in self.hidden)
 
     @staticmethod
     def of(values: Mapping[str, Any]) -> "ProjectSettings":

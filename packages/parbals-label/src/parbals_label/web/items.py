@@ -33,7 +33,7 @@ _FEW_COLUMNS = 3
 _SCANNED = 20_000
 """Items looked through for one answer; a search goes on from there."""
 _SETTINGS = (
-    "columns", "highlight", "guidelines", "answers_wanted", "lease_minutes", "goal_labels",
+    "highlight", "guidelines", "answers_wanted", "lease_minutes", "goal_labels",
     "goal_error", "strategy",
 )  # fmt: skip
 _FOR_MEASURING = (
@@ -50,15 +50,16 @@ def project(store: Store) -> schemas.ProjectOut:
     if image is None and store.n_items and settings.encoder not in (COLUMNS, TABLE):
         content = store.items([0])[0].content
         words = settings.encoded_columns or [
-            name for name in settings.columns if isinstance(content.get(name), str)
+            name for name in settings.shown if isinstance(content.get(name), str)
         ]
-        text = [name for name in words if name in settings.columns]
+        text = [name for name in words if name in settings.shown]
     return schemas.ProjectOut(
         **{name: getattr(settings, name) for name in _SETTINGS},
         # A folder's name may hold bytes that are not text.
         name=store.folder.resolve().name.encode("utf-8", "replace").decode(),
         identity=store.identity,
         n_items=store.n_items,
+        columns=list(settings.shown),
         classes=list(store.classes),
         kind="image" if image else "text" if text else "table",
         text_columns=text,
@@ -111,12 +112,12 @@ class Tasks:
     def __init__(self, store: Store) -> None:
         self.mark = store.settings_mark()
         self.lease_seconds = 60.0 * store.settings.lease_minutes
-        self._image = image_column(store)
+        self._image, self._hidden = image_column(store), store.settings.hidden
         self._predictions = Predictions(store)
 
     def task(self, store: Store, lease: Lease) -> schemas.TaskOut:
         """An item on its way to an annotator."""
-        (item,) = store.items([lease.position])
+        item = store.items([lease.position])[0].without(self._hidden)
         is_sample = lease.why is not None and lease.why.strategy == CERTIFY
         is_audit = is_sample or item.position in self._predictions.audit
         return schemas.TaskOut(
@@ -262,7 +263,7 @@ def _of(name: str, said: dict[int, dict[str, str]]) -> dict[int, dict[str, str]]
 
 def show_item(store: Store, position: int, only: str | None = None) -> schemas.ItemOut:
     """Everything about an item, at the cost of one item; or what one person said of it."""
-    (item,) = store.items([position])
+    (item,) = store.shown([position])
     history = [a for a in store.history(position) if only in (None, a.annotator)]
     # The latest of each annotator, in the order in which they came to their labels.
     now: dict[str, Answer] = {}
@@ -304,7 +305,7 @@ def _snippet(item: Item, columns: Sequence[str]) -> str:
 
 def _read(store: Store, positions: list[int] | range) -> Iterator[Item]:
     for start in range(0, len(positions), 200):
-        yield from store.items(positions[start : start + 200])
+        yield from store.shown(positions[start : start + 200])
 
 
 def _matches(item: Item, query: str) -> bool:
