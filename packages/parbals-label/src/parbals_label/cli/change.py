@@ -132,9 +132,7 @@ def edit(
     say(as_json, said, "\n".join(lines))
 
 
-def _hidden(
-    settings: "ProjectSettings", show: tuple[str, ...], hide: tuple[str, ...]
-) -> list[str]:
+def _hidden(settings: "ProjectSettings", show: tuple[str, ...], hide: tuple[str, ...]) -> list[str]:
     """The columns that nobody sees from now on."""
     from parbals.errors import InputError
 

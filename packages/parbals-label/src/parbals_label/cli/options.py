@@ -32,8 +32,6 @@ AUDIT_BY = click.option(
 )
 
 
-
-
 def SHOWN(command: Callable[..., Any]) -> Callable[..., Any]:
     """Which columns annotators see."""
     show = click.option(

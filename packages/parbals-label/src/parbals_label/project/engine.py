@@ -142,6 +142,8 @@ def choose_batch(
                 {
                     "n_labelled": len(learner.labelled),
                     "n_candidates": batch.n_candidates,
+                    "n_universes": learner.setup.n_universes,
+                    "n_targets": learner.setup.n_targets,
                     "n_left_out": n_left_out,
                     "n_audit": int(np.isin(batch.indices, learner.audit).sum()),
                     "notes": list(batch.notes),

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 from parbals.errors import InputError
+from parbals.learner.numbers.audit import AUDIT
+from parbals.learner.numbers.certify import CERTIFY
 from parbals.learner.numbers.metric import (
     METRICS,
     decided,
@@ -27,17 +29,20 @@ from parbals.learner.numbers.report import (
     judged_line,
     metric_line,
 )
+from parbals.strategies.table import QUICK, UNIFORM, strategy_title
 from parbals.types import TARGETS, Stakes
 from parbals.wording import percent
 
 from parbals_label.project.consensus import Agreement, agreement, combined_labels
 from parbals_label.project.features import predictions_of
+from parbals_label.project.quick import START
 from parbals_label.store.records import Annotator
 from parbals_label.store.store import Store
 
 __all__ = [
     "Overview",
     "audit_line",
+    "chosen_line",
     "export_columns",
     "export_records",
     "goal_of",
@@ -166,6 +171,8 @@ def overview_lines(seen: Overview) -> list[str]:
         )
     if seen.audit:
         lines.append(audit_line(seen))
+    if chosen := chosen_line(seen):
+        lines.append(chosen)
     for part in goal_parts(seen.goal, seen.labelled, seen.report):
         done = round(_BAR * part.share)
         lines.append(f"goal  {'█' * done}{'░' * (_BAR - done)}  {part.sentence}")
@@ -185,6 +192,23 @@ def overview_lines(seen: Overview) -> list[str]:
             f"`parbals export {seen.folder} --renew` renews it."
         )
     return lines
+
+
+def chosen_line(seen: Overview) -> str | None:
+    """Who chose what people labelled: the project's strategy, or who stood in for it."""
+    counts = {name: n for name, n in seen.chosen_by.items() if name not in ("", AUDIT, CERTIFY)}
+    total, own = sum(counts.values()), counts.pop(seen.strategy, 0)
+    if not total:
+        return None
+    line = f"{own:,} of {total:,} labelled items were chosen by {strategy_title(seen.strategy)}"
+    start = counts.pop(START, 0)
+    parts = [f"{start:,} to begin with, before there was a model"] if start else []
+    hasty = sum(counts.pop(name, 0) for name in (QUICK, UNIFORM))
+    if hasty:
+        share = f"because nobody waits ({percent(hasty / total)})"
+        parts.append(f"{hasty:,} in its stead by {strategy_title(QUICK)}, {share}")
+    parts += [f"{n:,} by {strategy_title(name)}" for name, n in counts.items()]
+    return "; ".join([line, *parts])
 
 
 def audit_line(seen: Overview) -> str:
