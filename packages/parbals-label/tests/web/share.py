@@ -80,8 +80,8 @@ def main():
             sizes = [len(record.items) for record in store.batches()]
             own = store.settings.strategy
     total = sum(chosen.values())
-    print({name: f"{n / total:.0%}" for name, n in chosen.items()}, f"of {total} labels")
-    print(f"by the project's strategy: {chosen.get(own, 0) / total:.0%}; batches of {sizes}")
+    shares = {name: f"{n / total:.0%}" for name, n in chosen.items()}
+    print(f"{shares} of {total} labels, {own} is the project's; batches of {sizes}")  # noqa: T201
 
 
 if __name__ == "__main__":

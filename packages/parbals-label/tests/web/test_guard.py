@@ -29,6 +29,7 @@ ROUTES = [
     ("POST", "/api/leases", {"annotator": "eve", "positions": [0]}),
     ("POST", "/api/release", {"annotator": "eve", "positions": [0]}),
     ("POST", "/api/release-all", {"of": None}),
+    ("POST", "/api/again", {"position": 0}),
     ("GET", "/api/live", None),
     ("GET", "/api/map", None),
     ("GET", "/api/items", None),

@@ -17,6 +17,7 @@ from parbals.posterior.predictive import add_bias
 from parbals.types import Batch
 
 from parbals_label.project.consensus import combined_labels
+from parbals_label.project.doubts import doubted
 from parbals_label.project.features import features_of, frozen_files, store_features
 from parbals_label.store.batches import TakenError
 from parbals_label.store.settings import PredictionsFile
@@ -210,7 +211,8 @@ def refresh(
     with store.together():
         old = store.settings.predictions
         store.update_settings(
-            predictions=PredictionsFile(**asdict(written), answers=answers, with_audit=with_audit)
+            predictions=PredictionsFile(**asdict(written), answers=answers, with_audit=with_audit),
+            doubts=doubted(learner, store.classes),
         )
         kept = store.settings.predictions  # the old ones or none, where items were added meanwhile
     needed = frozen_files(store) | ({kept.file} if kept is not None else set())

@@ -36,6 +36,7 @@ from parbals.wording import percent
 from parbals_label.project.consensus import Agreement, agreement, combined_labels
 from parbals_label.project.features import predictions_of
 from parbals_label.project.quick import START
+from parbals_label.store.queue import SECOND_OPINION
 from parbals_label.store.records import Annotator
 from parbals_label.store.store import Store
 
@@ -54,6 +55,7 @@ __all__ = [
 ]
 
 _BAR = 30
+_NO_CHOICE = ("", AUDIT, CERTIFY, SECOND_OPINION)
 _OWN = ("id", "label", "annotators")
 _AUDIT, _DECIDED = "audit", "predicted"
 _NAMED = 5
@@ -196,7 +198,7 @@ def overview_lines(seen: Overview) -> list[str]:
 
 def chosen_line(seen: Overview) -> str | None:
     """Who chose what people labelled: the project's strategy, or who stood in for it."""
-    counts = {name: n for name, n in seen.chosen_by.items() if name not in ("", AUDIT, CERTIFY)}
+    counts = {name: n for name, n in seen.chosen_by.items() if name not in _NO_CHOICE}
     total, own = sum(counts.values()), counts.pop(seen.strategy, 0)
     if not total:
         return None

@@ -16,6 +16,7 @@ from parbals.strategies.table import STRATEGIES, UNIFORM
 from parbals.types import Stakes
 
 from parbals_label.project.consensus import combined_labels
+from parbals_label.project.doubts import held_doubts
 from parbals_label.project.features import COLUMNS, TABLE, load_features
 from parbals_label.project.media import image_address, image_column
 from parbals_label.project.quick import START
@@ -185,9 +186,15 @@ def list_items(
     ``only`` leaves nothing but one person's own answers and passes.
     """
     rows = _Rows(store, only)
+    if state == "doubted":  # few, and the most doubtful first
+        found = [] if only else held_doubts(store)
+        part = [rows.row(item) for item in _read(store, [doubt.position for doubt in found])]
+        for row, doubt in zip(part, found, strict=True):
+            row.doubt = doubt.sentence
+        return schemas.ItemsOut(items=part, next=None, total=len(part))
     positions = rows.positions(state, label, only or annotator)
     first = bisect_right(positions, after)
-    part: list[schemas.ItemRow] = []
+    part = []
     last = None
     for item in _read(store, positions[first : first + (_SCANNED if query else limit)]):
         last = item.position

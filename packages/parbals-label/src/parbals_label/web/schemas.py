@@ -98,6 +98,12 @@ class PositionsIn(InModel):
     positions: Positions
 
 
+class AgainIn(InModel):
+    """An item that somebody else is to label as well."""
+
+    position: Position
+
+
 class ReleaseAllIn(InModel):
     """Whose items are given back; null: everybody's."""
 
@@ -315,6 +321,7 @@ class ItemRow(BaseModel):
     answers: dict[str, str]
     passes: dict[str, str]
     predicted: Probabilities
+    doubt: str | None = None
 
 
 class ItemsOut(BaseModel):
