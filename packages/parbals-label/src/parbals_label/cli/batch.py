@@ -121,7 +121,7 @@ def _choose(store: "Store", n_items: int, quick: bool) -> tuple[int, list[str]]:
 @click.option(
     "--revise",
     is_flag=True,
-    help="Let labels replace this annotator's earlier ones; history keeps both. An empty cell takes "
+    help="Let labels replace this annotator's earlier ones; history keeps both. Empty cells take "
     "nothing back: `parbals untell` does.",
 )
 @NO_REPORT

@@ -22,13 +22,15 @@ _TOOLS = ("label-studio", "prodigy", "argilla", "huggingface")
 def doubts(folder: Path, most: int, ask_again: str | None, as_json: bool) -> None:
     """Labels that surprise the model when it has not seen them, the most surprising first.
 
-    They are worth a second look, not wrong: strategies choose items that are hard.
+    And texts that were labelled twice, differently. They are worth a second look, not wrong:
+    strategies choose items that are hard.
 
     \b
     Examples:
       parbals doubts spam
       parbals doubts spam --ask-again 17
     """
+    from parbals_label.project.copies import contradictions
     from parbals_label.project.doubts import held_doubts
     from parbals_label.project.summary import newer_answers
     from parbals_label.store.store import Store
@@ -43,10 +45,15 @@ def doubts(folder: Path, most: int, ask_again: str | None, as_json: bool) -> Non
                 refresh(store, show)
         found = held_doubts(store)[:most]
         names = [item.id for item in store.items([doubt.position for doubt in found])]
+        lines = []
+        for a, label, b, other in contradictions(store):
+            one, two = store.items([a, b])
+            lines.append(f"{one.id} is {label} and {two.id}, the same text, is {other}")
     records = [{"id": name, **doubt._asdict()} for name, doubt in zip(names, found, strict=True)]
+    record = {"doubts": records, "same_text_other_label": list(lines)}
     rows = zip(names, found, strict=True)
-    lines = [f"{name}  {doubt.label}: {doubt.sentence}" for name, doubt in rows]
-    say(as_json, records, "\n".join(lines) or "The model doubts no label.")
+    lines += [f"{name}  {doubt.label}: {doubt.sentence}" for name, doubt in rows]
+    say(as_json, record, "\n".join(lines) or "The model doubts no label.")
 
 
 @click.command()

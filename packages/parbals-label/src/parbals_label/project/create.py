@@ -19,6 +19,7 @@ from parbals.learner.numbers.metric import METRICS, check_metric, metric_of
 from parbals_label.encoders.base import Kind, Options
 from parbals_label.encoders.embedding import Progress
 from parbals_label.encoders.table import AUTO, default_encoder
+from parbals_label.project.copies import look_through
 from parbals_label.project.embedding import (
     Encoded,
     Recipe,
@@ -146,8 +147,12 @@ def create_project(
         remembered |= {"label_column": roles.label}
         with Store.create(building, classes=classes, settings=remembered) as store:
             labels = _fill(store, source, roles, classes, progress)
+            repeats: tuple[str, ...] = ()
+            if known not in (GIVEN, COLUMNS, TABLE) and _kind(source, roles) != "image":
+                copies, repeats = look_through(store, columns)
+                store.update_settings(copies=copies)
             if audit:
-                taken = list(store.votes())
+                taken = [*store.votes(), *(copy for copy, _ in store.settings.copies)]
                 drawn = draw_audit(store.n_items, audit, store.settings.seed, taken)
                 store.update_settings(audit=drawn.tolist())
             named = list(store.items([0])[0].content)
@@ -170,7 +175,7 @@ def create_project(
                 roles.id or None,
                 len(store.settings.audit),
                 tuple(plan.table),
-                (*source.notes, *hints, *plan.notes, *made.notes),
+                (*source.notes, *hints, *repeats, *plan.notes, *made.notes),
             )
         if folder.exists():
             folder.rmdir()

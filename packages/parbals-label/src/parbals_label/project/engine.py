@@ -124,7 +124,9 @@ def choose_batch(
         began = time.monotonic()
         learner = learner_of(store, n_candidates=n_candidates, renew=renew, own=own)
         taken = {*learner.labelled.tolist(), *learner.pending}
-        n_left_out = len(set(leave_out) - taken)
+        copies = {copy for copy, _ in store.settings.copies}
+        leave_out = {*leave_out, *copies} - taken
+        n_left_out = len(leave_out)
         n_free = learner.free_items - n_left_out
         if n > n_free and (n_free == 0 or not fewer):
             kind = NothingFreeError if n_free == 0 else InputError

@@ -138,7 +138,7 @@ class Queue:
             batch = None if why is None else why.batch
             if batch is None:  # nobody chose it: its label came with the data
                 batch = connection.execute(
-                    "INSERT INTO batches (created, strategy, seed, settings) VALUES (?, ?, 0, '{}')",
+                    "INSERT INTO batches (created, strategy, settings) VALUES (?, ?, '{}')",
                     (now(), SECOND_OPINION),
                 ).lastrowid
                 row = (batch, position, 0, None, None)

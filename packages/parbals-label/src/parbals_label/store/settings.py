@@ -105,6 +105,8 @@ class ProjectSettings(BaseModel):
         lease_minutes: how long an item on the page is one person's.
         goal_labels, goal_error: what people set out for; 0 is no goal.
         doubts: labels that surprise the model: position, label, its probability, what instead.
+        copies: texts that repeat an earlier item's word for word, each with that item: its label is
+            theirs, and they are not asked for.
         again: items that somebody else is to label as well: position, how many answers then.
     """
 
@@ -139,6 +141,7 @@ class ProjectSettings(BaseModel):
     goal_labels: _Count = 0
     goal_error: _Share = 0.0
     doubts: tuple[tuple[_Count, str, float, str], ...] = ()
+    copies: tuple[tuple[_Count, _Count], ...] = ()
     again: tuple[tuple[_Count, _AtLeastOne], ...] = ()
 
     @property

@@ -15,7 +15,7 @@ from parbals.learner.numbers.metric import decided
 from parbals.strategies.table import STRATEGIES, UNIFORM
 from parbals.types import Stakes
 
-from parbals_label.project.consensus import combined_labels
+from parbals_label.project.consensus import combined_labels, tied
 from parbals_label.project.doubts import held_doubts
 from parbals_label.project.features import COLUMNS, TABLE, load_features
 from parbals_label.project.media import image_address, image_column
@@ -186,6 +186,8 @@ def list_items(
     ``only`` leaves nothing but one person's own answers and passes.
     """
     rows = _Rows(store, only)
+    if state == "tied" and only:
+        return schemas.ItemsOut(items=[], next=None, total=0)
     if state == "doubted":  # few, and the most doubtful first
         found = [] if only else held_doubts(store)
         part = [rows.row(item) for item in _read(store, [doubt.position for doubt in found])]
@@ -258,6 +260,8 @@ class _Rows:
         if state in ("unsure", "skipped"):
             kind = "unsure" if state == "unsure" else "skip"
             return (p for p, by in self.passes.items() if kind in by.values())
+        if state == "tied":
+            return tied(self.store.votes())
         if state == "disagree":
             return (p for p, by in self.answers.items() if len(set(by.values())) > 1)
         return everything

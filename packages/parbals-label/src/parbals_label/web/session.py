@@ -202,5 +202,6 @@ def _waiting(store: Store) -> tuple[int, set[str], int]:
 
 
 def _is_finished(store: Store) -> bool:
-    """Every item is labelled or passed; some may still wait for a second opinion."""
-    return store.n_done() == store.n_items and not store.uncounted()
+    """Every item is labelled or passed, or a copy; some may still wait for a second opinion."""
+    done = store.passes().keys() | set(store.labelled()) | dict(store.settings.copies).keys()
+    return len(done) == store.n_items and not store.uncounted()

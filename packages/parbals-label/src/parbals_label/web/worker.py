@@ -3,9 +3,9 @@
 Orders come as JSON lines on standard input, {"choose": n, "renew": whether instead of what waits,
 "effort": arguments of the learner}; what it is doing goes to standard output in the same way. Two
 threads work, each with a store of its own: one chooses, the other reports, so that neither waits
-for the other. Both keep to one core and out of the way of labelling. The process ends when its input does, and may be cut off at any time:
-nobody waits for it, since the server hands out quick items meanwhile
-(:mod:`parbals_label.project.quick`).
+for the other. Both keep to one core and out of the way of labelling. The process ends when its
+input does, and may be cut off at any time: nobody waits for it, since the server hands out quick
+items meanwhile (:mod:`parbals_label.project.quick`).
 """
 
 import json

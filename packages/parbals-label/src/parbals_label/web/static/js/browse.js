@@ -15,6 +15,7 @@ const STATES = {
   unsure: "Unsure",
   skipped: "Skipped",
   disagree: "Disagreement",
+  tied: "Tied",
   doubted: "Doubted by the model",
   queued: "Queued",
   out: "Out",
