@@ -15,20 +15,6 @@ from parbals_label.cli.team import COMMANDS as TEAM
 __all__ = ["COMMANDS"]
 
 COMMANDS = (
-    *(
-        init,
-        embed,
-        next_,
-        tell,
-        untell,
-        status,
-        doubts,
-        certify,
-        estimate,
-        export,
-        salvage,
-        *CHANGES,
-        *OPERATIONS,
-    ),
-    *(predict, serve, *TEAM, label, label_studio),
+    *(init, embed, next_, tell, untell, status, doubts, certify, estimate, export, salvage),
+    *(*CHANGES, *OPERATIONS, predict, serve, *TEAM, label, label_studio),
 )

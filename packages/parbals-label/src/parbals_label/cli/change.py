@@ -121,8 +121,8 @@ def edit(
         "answers_wanted": answers_wanted,
         "audit_by": audit_by,
     }
-    given |= goal
     changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    changes |= goal
     if find is not None:
         changes["find"] = find or None
     pairs, joined = [_pair(text) for text in renamed], [_pair(text) for text in merged]

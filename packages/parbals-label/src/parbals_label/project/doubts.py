@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 from parbals.learner.active import ActiveLearner
+from parbals.wording import percent
 
 from parbals_label.project.consensus import combined_labels
 from parbals_label.store.store import Store
@@ -28,7 +29,7 @@ class Doubt(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        return f"the model expects {self.instead} ({self.probability:.1%} for {self.label})"
+        return f"the model expects {self.instead} ({percent(self.probability)} for {self.label})"
 
 
 def doubted(learner: ActiveLearner, classes: Sequence[str]) -> list[Doubt]:

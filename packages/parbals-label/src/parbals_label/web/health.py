@@ -29,7 +29,7 @@ from parbals_label.store.records import BACKED_UP
 from parbals_label.store.store import Store
 from parbals_label.web.session import Session
 
-__all__ = ["ALWAYS", "Watch", "no_metrics"]
+__all__ = ["ALWAYS", "Watch"]
 
 _log = logging.getLogger("parbals.web")
 _ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
@@ -41,10 +41,13 @@ _BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.015, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 
 
 
 class Watch:
-    """Pure ASGI middleware around ``app``; ``metrics_token`` opens ``/metrics``."""
+    """Pure ASGI middleware around ``app``; ``metrics_token`` opens ``/metrics``.
 
-    def __init__(self, app: Any, session: Session, metrics_token: str) -> None:
-        self.app, self.session = app, session
+    Without a session there is no project behind it, and nobody is let in.
+    """
+
+    def __init__(self, app: Any, session: Session | None, metrics_token: str) -> None:
+        self.app, self._session = app, session
         self._token = f"Bearer {metrics_token}".encode()
         self._healthy_until = self._tried_until = 0.0
         self._is_ready, self._trying = False, asyncio.Lock()
@@ -60,6 +63,11 @@ class Watch:
             buckets=_BOUNDS,
             registry=self._registry,
         )
+
+    @property
+    def session(self) -> Session:
+        assert self._session is not None
+        return self._session
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -130,7 +138,8 @@ class Watch:
     async def _metrics(self, scope: Scope) -> Response:
         given = [value for name, value in scope["headers"] if name == b"authorization"]
         if len(given) != 1 or not secrets.compare_digest(given[0], self._token):
-            return no_metrics()
+            words = "Send the token of the project's file page-metrics-token as a bearer token.\n"
+            return PlainTextResponse(words, 401, {**ALWAYS, "www-authenticate": "Bearer"})
         registry = CollectorRegistry()
         try:
             await self.session.desk.read_slowly(lambda s: _add_project_metrics(s, registry))
@@ -151,12 +160,6 @@ class Watch:
         version.labels(__version__).set(1)
         body = generate_latest(registry) + generate_latest(self._registry)
         return Response(body, headers={**ALWAYS, "content-type": _TEXT})
-
-
-def no_metrics() -> Response:
-    """The answer to who may not see them."""
-    words = "Send the token of the project's file page-metrics-token as a bearer token.\n"
-    return PlainTextResponse(words, 401, {**ALWAYS, "www-authenticate": "Bearer"})
 
 
 def _add_project_metrics(store: Store, registry: CollectorRegistry) -> None:

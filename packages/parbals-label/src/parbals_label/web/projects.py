@@ -9,7 +9,6 @@ where a proxy logs people in, what they are invited to by that name.
 
 import asyncio
 import hmac
-import logging
 import secrets
 import time
 from contextlib import ExitStack, suppress
@@ -32,30 +31,25 @@ from parbals_label.server import connections
 from parbals_label.server.pace import Pace
 from parbals_label.store.folder import FILE_NAME
 from parbals_label.store.people import OWNER, name_key
-from parbals_label.store.store import Store
 from parbals_label.web.door import SESSION_SECONDS, Door, Visitor, anyone, owner
 from parbals_label.web.guard import Guard
-from parbals_label.web.health import ALWAYS, Watch, no_metrics
+from parbals_label.web.health import ALWAYS, Watch
 from parbals_label.web.place import Place, page_token, remember_address
 from parbals_label.web.refusals import RefusedError, handle_errors, refusal
+from parbals_label.web.rooms import Room
 from parbals_label.web.schemas import InModel
 from parbals_label.web.serve import (
     add_static,
-    make_app,
     open_browser,
     run_listening,
     warn_of_reach,
     writing,
 )
-from parbals_label.web.session import Session
 
 __all__ = ["Projects", "projects_in", "run_projects"]
 
-_log = logging.getLogger("parbals.web")
 _GUEST = "guest"
 """The role, at the list, of who has not the server's own link."""
-_TRY_AGAIN = 5.0
-_CLOSED = ProjectError("The project cannot be used just now; the server's log says why.")
 
 
 def projects_in(folder: Path) -> dict[str, Path]:
@@ -114,89 +108,6 @@ def run_projects(folder: Path, *, place: Place, browser: bool, new_token: bool) 
     click.echo("Stopped; every confirmed label is stored.")
 
 
-class _Room:
-    """One project: closed until somebody asks for it, then open as long as the server runs."""
-
-    def __init__(self, name: str, folder: Path, place: Place, token: str) -> None:
-        self.name, self.folder, self._token = name, folder, token
-        self.place = replace(place, path=f"/p/{quote(name, safe='')}")
-        self.trouble: str | None = None
-        self.watch: Watch | None = None
-        self._held = ExitStack()
-        self._opening, self._retry = asyncio.Lock(), 0.0
-        self._is_started = False
-
-    async def open(self) -> Watch:
-        """Its application; one that cannot be opened is tried again after a while."""
-        async with self._opening:
-            if self.watch is None:
-                if time.monotonic() < self._retry:
-                    raise _CLOSED
-                try:
-                    session = await asyncio.to_thread(self._open)
-                except (ParbalsError, OSError) as error:
-                    self.trouble, self._retry = str(error), time.monotonic() + _TRY_AGAIN
-                    facts = {"project": self.name, "reason": self.trouble}
-                    _log.warning("A project cannot be opened", extra={"facts": facts})
-                    raise _CLOSED from None
-                # Not in the thread: FastAPI silences warnings for all of them meanwhile.
-                guard = make_app(session, token=self._token, place=self.place)
-                guard.app = _Starting(guard.app, self)
-                secret = page_token(self.folder, name="page-metrics-token")
-                self.watch, self.trouble = Watch(guard, session, secret), None
-            return self.watch
-
-    def _open(self) -> Session:
-        with ExitStack() as held:
-            busy = ProjectError("Another server already shows this project.")
-            held.enter_context(locked(self.folder / "page.lock", busy))
-            with Store.open(self.folder, read_only=True) as store:
-                if not store.n_items:
-                    raise ProjectError("It has no items yet.")
-            session = Session(self.folder)
-            held.callback(session.close)
-            session.open()
-            self._held = held.pop_all()
-        return session
-
-    @property
-    def guard(self) -> Guard:
-        assert self.watch is not None
-        guard: Guard = self.watch.app
-        return guard
-
-    async def start(self) -> None:
-        """Start the worker: somebody has been let in."""
-        if not self._is_started and self.watch is not None:
-            self._is_started = True
-            await self.watch.session.start()
-
-    async def close(self) -> None:
-        if self._is_started and self.watch is not None:
-            await self.watch.session.stop()
-        self._held.close()
-
-    async def row(self) -> dict[str, Any]:
-        """What the list shows of it; a project that is closed is not opened for this."""
-        counts: tuple[int, int] | None = None
-        if self.watch is not None:
-            desk = self.watch.session.desk
-            counts = await desk.read(lambda store: (store.n_labelled, store.n_items))
-        row = {"name": self.name, "path": f"{self.place.path}/", "trouble": self.trouble}
-        return row | dict(zip(("labelled", "n_items"), counts or (None, None), strict=True))
-
-
-class _Starting:
-    """Between guard and application: whoever comes here is let in."""
-
-    def __init__(self, app: Any, room: _Room) -> None:
-        self.app, self.room = app, room
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self.room.start()
-        await self.app(scope, receive, send)
-
-
 class _FrontDoor(Door):
     """Knows the server's own link. Its sessions are proved by the token itself, and kept nowhere.
 
@@ -238,6 +149,22 @@ def _same(given: str, right: str) -> bool:
     return hmac.compare_digest(given.encode("utf-8", "surrogatepass"), right.encode())
 
 
+class _NoDoor(Door):
+    """Of a project that is not there: it refuses everybody as one that is there would."""
+
+    def __init__(self) -> None:
+        pass
+
+    async def by_link(self, token: str) -> Visitor | None:
+        return None
+
+    async def by_session(self, cookie: str, key: str | None, place: str) -> Visitor | None:
+        return None
+
+    async def by_name(self, name: str) -> Visitor | None:
+        return None
+
+
 class _FrontGuard(Guard):
     """The list itself says nothing: strangers see an empty one, and no secret opens more."""
 
@@ -266,8 +193,10 @@ class Projects:
     """The ASGI application of a folder of projects."""
 
     def __init__(self, folders: dict[str, Path], place: Place, token: str) -> None:
-        self.rooms = {name: _Room(name, path, place, token) for name, path in folders.items()}
-        self._token, self._place = token, place
+        self.rooms = {name: Room(name, path, place, token) for name, path in folders.items()}
+        self._token = token
+        nobody = Guard(None, door=_NoDoor(), place=place)
+        self._nowhere = Watch(nobody, None, secrets.token_urlsafe())
         self._front = _FrontGuard(self._list_app(), door=_FrontDoor(token), place=place)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -290,21 +219,18 @@ class Projects:
     async def _project(self, scope: Scope, receive: Receive, send: Send) -> None:
         name, slash, rest = scope["path"].removeprefix("/p/").partition("/")
         room, path = self.rooms.get(name), f"/{rest}"
-        answer: Response
         if not slash:
-            answer = RedirectResponse(f"/p/{quote(name, safe='')}/", 303)
-        elif room is None or path in ("/healthz", "/readyz"):  # a stranger learns no names
-            missing = RefusedError(401, "token", "The link is missing or no longer good.")
-            answer = no_metrics() if path == "/metrics" else refusal(path, missing)
-        else:
+            to_page = RedirectResponse(f"/p/{quote(name, safe='')}/", 303)
+            return await to_page(scope, receive, send)
+        watch = self._nowhere  # a stranger learns no names
+        if room is not None and path not in ("/healthz", "/readyz"):
             try:
                 watch = await room.open()
             except ProjectError as error:
-                answer = refusal(path, error)
-            else:
-                inner = {**scope, "path": path, "prefix": room.place.path}
-                return await watch(inner, receive, send)
-        await answer(scope, receive, send)
+                return await refusal(path, error)(scope, receive, send)
+        elif path in ("/healthz", "/readyz"):
+            path = "/api/none"
+        await watch({**scope, "path": path, "prefix": f"/p/{name}"}, receive, send)
         return None
 
     async def _health(self, path: str) -> Response:
@@ -353,7 +279,7 @@ class Projects:
 
         return app
 
-    async def _may(self, room: _Room, visitor: Visitor, body: ListIn, request: Request) -> bool:
+    async def _may(self, room: Room, visitor: Visitor, body: ListIn, request: Request) -> bool:
         if visitor.is_owner:
             return True
         if visitor.name is None and room.name not in body.keys:

@@ -16,7 +16,7 @@ const STATES = {
   skipped: "Skipped",
   disagree: "Disagreement",
   tied: "Tied",
-  doubted: "Doubted by the model",
+  doubted: "Doubted",
   queued: "Queued",
   out: "Out",
 };
