@@ -73,6 +73,7 @@ def test_it_is_the_size_and_the_universes_that_do_it():
 
 def test_haste_ends_with_the_pace():
     ahead = Ahead()
+    assert ahead.effort == EFFORTS[-1], "the first batch comes soon"
     for number in range(1, 4):
         ahead.learn(number, 10.0, 20, rate=5.0)
     assert ahead.effort == EFFORTS[-1]

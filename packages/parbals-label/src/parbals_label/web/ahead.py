@@ -28,7 +28,7 @@ class Ahead:
     """What the latest batch has taught: ``seconds`` for ``n_chosen`` items."""
 
     def __init__(self) -> None:
-        self._step = 0
+        self._step = len(EFFORTS) - 1  # how fast this machine is nobody knows yet
         self._n_batches = 0
 
     @property
