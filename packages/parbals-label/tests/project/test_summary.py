@@ -74,12 +74,14 @@ def test_an_audit_is_counted_and_marked_in_exports(tmp_path):
         store.submit([Submission(2, "ham"), Submission(3, "ham")], annotator="ann")
         seen = overview(store)
         assert export_columns(store) == [
-            *("id", "text", "item.audit", "label", "annotators", "audit")
+            *("id", "text", "item.audit", "label", "annotators", "votes", "agreement", "audit")
         ]
         records = list(export_records(store))
         assert [r["id"] for r in records if r["audit"]] == ["mail-2", "mail-7"]
         store.update_settings(audit=[])
-        assert export_columns(store) == ["id", "text", "audit", "label", "annotators"]
+        assert export_columns(store) == [
+            *("id", "text", "audit", "label", "annotators", "votes", "agreement")
+        ]
     assert (seen.audit, seen.audit_labelled) == (2, 1)
     assert "1 of the audit's 2 random items labelled, by ann (1)" in overview_lines(seen)
 

@@ -46,7 +46,7 @@ __all__ = ["Created", "Roles", "create_project", "media_folder"]
 
 _NAMED = re.compile(
     r"((true|gold|final|actual|correct)[ _-]?)?"
-    r"(labels?|targets?|class|classes|y|y_true|gold|truth|ground[ _-]?truth|answers?)"
+    r"(labels?|targets?|class|classes|y|y_true|gold|(ground[ _-]?)?truth|answers?|votes|predicted)"
     r"([ _-]?(id|idx|name|text|str))?"
 )
 """Names that data sets give to the answer."""

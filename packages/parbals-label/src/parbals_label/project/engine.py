@@ -132,8 +132,9 @@ def choose_batch(
             kind = NothingFreeError if n_free == 0 else InputError
             raise kind(
                 f"{n} items were asked for and {n_free} are free ({len(learner.labelled)} "
-                f"labelled, {len(learner.pending)} out or passed of {learner.pool.n_rows}); ask "
-                "for fewer (-n), or first tell the labels of what is out (parbals tell)."
+                f"labelled, {len(learner.pending)} out or passed, {n_left_out} left out, of "
+                f"{learner.pool.n_rows}); ask for fewer (-n), or first tell the labels of what is "
+                "out (parbals tell)."
             )
         batch = learner.choose(min(n, n_free), strategy=strategy, leave_out=leave_out)
         rows = zip(batch.indices, batch.scores, batch.initial_scores, strict=True)
