@@ -16,7 +16,14 @@ _TOOLS = ("label-studio", "prodigy", "argilla", "huggingface")
 
 @click.command()
 @FOLDER
-@click.option("-n", "most", default=20, show_default=True, type=click.IntRange(1, 100))
+@click.option(
+    "-n",
+    "most",
+    default=20,
+    show_default=True,
+    type=click.IntRange(1, 100),
+    help="How many to list.",
+)
 @click.option("--ask-again", metavar="ID", help="Let somebody else label this item on the page.")
 @JSON
 def doubts(folder: Path, most: int, ask_again: str | None, as_json: bool) -> None:
