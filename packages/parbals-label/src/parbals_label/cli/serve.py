@@ -143,6 +143,7 @@ def serve(
                 "--projects shows a folder of projects as they are: name no other folder, and say "
                 "what concerns one of them with `parbals edit`."
             )
+        warn_of_network(projects)
         run_projects(projects, place=place, browser=not no_browser, new_token=new_token)
         return
     if folder is None:
