@@ -14,6 +14,7 @@ FILES = {
     for path in STATIC.rglob("*")
     if path.is_file()
 }
+PAGES = ("index.html", "projects.html")
 SCRIPTS = {name: text for name, text in FILES.items() if name.endswith(".js")}
 
 
@@ -30,20 +31,22 @@ def test_nothing_comes_from_elsewhere(name):
     assert addresses <= {"http://www.w3.org/2000/svg"}
 
 
-def test_the_page_has_no_inline_script_style_or_handler():
-    page = FILES["index.html"]
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_has_no_inline_script_style_or_handler(name):
+    page = FILES[name]
     assert re.findall(r"<script(?![^>]*\bsrc=)|<style|\sstyle=|\son\w+=", page) == []
 
 
 def test_every_file_that_is_named_exists_and_every_module_is_used():
     # The page that a link opens has one script, before there is a session.
     door = inspect.getsource(guard)
-    named = set(re.findall(r"/static/([\w./-]+)", FILES["index.html"] + door)) - {""}
+    pages = "".join(FILES[name] for name in PAGES)
+    named = set(re.findall(r"\bstatic/([\w./-]+)", pages + door)) - {""}
     for name, text in SCRIPTS.items():
         imported = {f"js/{module}" for module in re.findall(r"from \"\./([\w.-]+)\"", text)}
         assert imported <= set(FILES), name
         named |= imported
-    assert named == set(FILES) - {"index.html"}
+    assert named == set(FILES) - set(PAGES)
 
 
 @pytest.mark.parametrize("name", sorted(SCRIPTS))

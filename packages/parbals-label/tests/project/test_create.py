@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 from message_data import message
+from parbals.errors import InputError
 from parbals_label.project.create import Roles, create_project
+from parbals_label.store.store import Store
 
 N = 1_500  # more than the first rows, by which columns are guessed
 ROWS = [
@@ -94,3 +96,51 @@ def test_a_file_that_is_not_utf_8_is_looked_at_again(tmp_path, opened):
     made = create(tmp_path / "p", path, ["ham", "spam"], text=("message",))
     assert made.encoding == "cp1252"
     assert opened(path) <= 5
+
+
+def hidden(tmp_path, data, classes, **roles):
+    (tmp_path / "t.csv").write_text(data, "utf-8")
+    folder = tmp_path / "p"
+    made = create_project(folder, tmp_path / "t.csv", Roles(**roles), classes, {})
+    with Store.open(folder, read_only=True) as store:
+        return store.settings, made.notes, store.shown([0])[0].content
+
+
+SENTENCES = [f"this is the story number {i} of many others" for i in range(40)]
+
+
+def test_a_column_that_may_be_the_answer_is_not_shown_beside_a_text(tmp_path):
+    rows = "\n".join(f"{text},{'ab'[i % 2]},{i % 3},x{i % 2}" for i, text in enumerate(SENTENCES))
+    settings, notes, content = hidden(
+        tmp_path, f"text,verdict,label,city\n{rows}", ["A", "b"], text=("text",)
+    )
+    assert settings.hidden == ("verdict", "label")  # by its values, and by its name
+    assert list(content) == ["text", "city"]
+    assert "--label label reads it" in " ".join(notes)
+    assert "--label verdict reads it" in " ".join(notes)
+
+
+def test_what_is_shown_and_hidden_can_be_said(tmp_path):
+    rows = "\n".join(f"{text},a,x{i % 2}" for i, text in enumerate(SENTENCES))
+    settings, notes, _ = hidden(
+        *(tmp_path, f"text,label,city\n{rows}", ["a", "b"]),
+        **{"text": ("text",), "show": ("label",), "hide": ("city",)},
+    )
+    assert (settings.hidden, notes) == (("city",), ())
+    with pytest.raises(InputError, match="no column 'town'"):
+        create_project(tmp_path / "q", tmp_path / "t.csv", Roles(hide=("town",)), ["a", "b"], {})
+
+
+def test_a_leak_is_never_proposed_as_a_feature(tmp_path):
+    rows = "\n".join(f"{text},t{i % 2},{i % 5},{text}" for i, text in enumerate(SENTENCES))
+    (tmp_path / "t.csv").write_text(f"text,label,age,title\n{rows}", "utf-8")
+    with pytest.raises(InputError) as error:
+        create_project(tmp_path / "p", tmp_path / "t.csv", Roles(), ["a", "b"], {})
+    assert "--features age;" in f"{error.value};".replace(".", ";")
+
+
+def test_yes_and_no_in_many_columns_are_no_answer(tmp_path):
+    rows = "\n".join(f"{i % 2},{i // 2 % 2},{i % 7}" for i in range(40))
+    settings, _, _ = hidden(tmp_path, f"wet,cold,size\n{rows}", ["0", "1"])
+    assert settings.hidden == ()
+    assert set(settings.encoded_columns) == {"wet", "cold", "size"}

@@ -1,6 +1,7 @@
 """What there is to see of a project, without a model."""
 
 from parbals_label.project.summary import (
+    chosen_line,
     export_columns,
     export_records,
     overview,
@@ -73,11 +74,33 @@ def test_an_audit_is_counted_and_marked_in_exports(tmp_path):
         store.submit([Submission(2, "ham"), Submission(3, "ham")], annotator="ann")
         seen = overview(store)
         assert export_columns(store) == [
-            *("id", "text", "item.audit", "label", "annotators", "audit")
+            *("id", "text", "item.audit", "label", "annotators", "votes", "agreement", "audit")
         ]
         records = list(export_records(store))
         assert [r["id"] for r in records if r["audit"]] == ["mail-2", "mail-7"]
         store.update_settings(audit=[])
-        assert export_columns(store) == ["id", "text", "audit", "label", "annotators"]
+        assert export_columns(store) == [
+            *("id", "text", "audit", "label", "annotators", "votes", "agreement")
+        ]
     assert (seen.audit, seen.audit_labelled) == (2, 1)
     assert "1 of the audit's 2 random items labelled, by ann (1)" in overview_lines(seen)
+
+
+def test_it_is_said_who_chose_what_is_labelled(tmp_path):
+    with Store.create(tmp_path / "p", classes=["a", "b"], settings={}) as store:
+        store.add_items((f"i{n}", {"text": str(n)}) for n in range(30))
+        assert chosen_line(overview(store)) is None
+        for strategy, positions in {
+            "k-means": range(5),
+            "parbals-epig": range(5, 15),
+            "confidence": range(15, 19),
+            "random": range(19, 20),
+        }.items():
+            store.record_batch(strategy, 0, [(p, None, None) for p in positions], {})
+        store.submit([Submission(p, "a") for p in range(25)], annotator="ann")
+        seen = overview(store)
+        assert chosen_line(seen) == (
+            "10 of 20 labelled items were chosen by ParBaLS EPIG; 5 to begin with, before there "
+            "was a model; 5 in its stead by Confidence, because nobody waits (25 %)"
+        )
+        assert chosen_line(seen) in overview_lines(seen)

@@ -66,10 +66,10 @@ def test_settings_are_stored_as_plain_json(store, folder):
     }
 
 
-def test_a_class_can_be_added_but_not_removed(store):
+def test_a_class_that_answers_name_can_be_added_but_not_removed(store):
     store.update_settings(classes=["spam", "ham", "unsure"])
     store.submit([Submission(0, "unsure")], annotator="ann")
-    with pytest.raises(LabelError, match="leaves out 'unsure'"):
+    with pytest.raises(LabelError, match="'unsure' cannot be removed"):
         store.update_settings(classes=["spam", "ham"])
     assert store.classes == ("spam", "ham", "unsure")
 

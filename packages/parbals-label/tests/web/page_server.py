@@ -181,10 +181,10 @@ def _is_whole(received):
 class Server(Client):
     """`parbals serve` in a process of its own."""
 
-    def __init__(self, folder, *options, port=0, before="", browser=False):
-        cache = {"PARBALS_CACHE_DIR": str(Path(folder).parent / "cache")}  # where there is none
+    def __init__(self, folder, *options, port=0, before="", browser=False, token_in=None):
+        self.folder = Path(token_in or folder)
+        cache = {"PARBALS_CACHE_DIR": str(self.folder.parent / "cache")}  # where there is none
         program = [sys.executable, "-c", before + SERVE, str(folder)]
-        self.folder = Path(folder)
         self.process = subprocess.Popen(
             [*program, *([] if browser else ["--no-browser"]), "--port", str(port), *options],
             stdout=subprocess.PIPE,

@@ -29,6 +29,7 @@ ROUTES = [
     ("POST", "/api/leases", {"annotator": "eve", "positions": [0]}),
     ("POST", "/api/release", {"annotator": "eve", "positions": [0]}),
     ("POST", "/api/release-all", {"of": None}),
+    ("POST", "/api/again", {"position": 0}),
     ("GET", "/api/live", None),
     ("GET", "/api/map", None),
     ("GET", "/api/items", None),
@@ -162,7 +163,7 @@ def test_the_link_begins_a_session_and_is_in_no_later_address(server):
         assert b"<html" in page.body
         script = server.get("/static/js/enter.js", token=False, headers=mixed)
         assert script.status == 200
-        assert b'location.replace("/")' in script.body
+        assert b"location.replace(`${BASE}/`)" in script.body
         key = {"X-Parbals-Key": answer.body.split(b"data-key=")[1].split(b">")[0].decode()}
         assert server.get("/api/project", token=False, headers={**mixed, **key}).status == 200
 

@@ -1,11 +1,11 @@
 """The commands of projects: one file for each group of them."""
 
 from parbals_label.cli.backup import COMMANDS as OPERATIONS
-from parbals_label.cli.batch import next_, tell
+from parbals_label.cli.batch import next_, tell, untell
 from parbals_label.cli.change import COMMANDS as CHANGES
 from parbals_label.cli.label import label
 from parbals_label.cli.label_studio import label_studio
-from parbals_label.cli.look import export, salvage, status
+from parbals_label.cli.look import doubts, export, salvage, status
 from parbals_label.cli.measure import certify, estimate
 from parbals_label.cli.predict import predict
 from parbals_label.cli.project import embed, init
@@ -15,6 +15,6 @@ from parbals_label.cli.team import COMMANDS as TEAM
 __all__ = ["COMMANDS"]
 
 COMMANDS = (
-    *(init, embed, next_, tell, status, certify, estimate, export, salvage, *CHANGES, *OPERATIONS),
-    *(predict, serve, *TEAM, label, label_studio),
+    *(init, embed, next_, tell, untell, status, doubts, certify, estimate, export, salvage),
+    *(*CHANGES, *OPERATIONS, predict, serve, *TEAM, label, label_studio),
 )

@@ -78,7 +78,7 @@ def next_(
         try:
             if number != expected and out is None:  # another command came in between
                 check_destination(folder, path, force=force)
-            write_batch_csv(path, rows, store.settings.columns)
+            write_batch_csv(path, rows, store.settings.shown)
         except InputError as error:
             raise InputError(
                 f"{error} Batch {number} is chosen and waits: `parbals next {folder} --again "
@@ -121,7 +121,8 @@ def _choose(store: "Store", n_items: int, quick: bool) -> tuple[int, list[str]]:
 @click.option(
     "--revise",
     is_flag=True,
-    help="Let labels replace this annotator's earlier ones; history keeps both.",
+    help="Let labels replace this annotator's earlier ones; history keeps both. Empty cells take "
+    "nothing back: `parbals untell` does.",
 )
 @NO_REPORT
 @JSON
@@ -145,7 +146,8 @@ def tell(
     from parbals_label.store.store import Store
 
     with Store.open(folder) as store:
-        answers = read_answers(file, store.classes, store.former_classes)
+        empty: list[str] = []
+        answers = read_answers(file, store.classes, store.former_classes, empty=empty)
         positions = positions_of_answers(store, answers, file.name)
         given = [Submission(p, one.label) for p, one in zip(positions, answers, strict=True)]
         counts = store.submit(given, annotator=annotator, revise=revise)
@@ -154,6 +156,11 @@ def tell(
                 f"{counts.new} new labels, {counts.revised} revised, {counts.repeated} known "
                 "already."
             )
+            if revise and empty:
+                click.echo(
+                    f"{len(empty)} empty cells left what was there: to take labels back, say "
+                    f"`parbals untell {folder} ID`."
+                )
         report = None
         is_behind = store.latest_report() is None or newer_answers(store)
         if not no_report and store.n_labelled and (counts.new or counts.revised or is_behind):
@@ -167,3 +174,36 @@ def tell(
         say(True, {**record, "report": report and report.to_dict()}, "")
     elif report is not None:
         click.echo(shown("\n".join(report_lines(report, goal, report.n_labelled))))
+
+
+@click.command()
+@FOLDER
+@click.argument("ids", nargs=-1, required=True, metavar="ID...")
+@click.option("--annotator", default="me", show_default=True, help="Whose labels these are.")
+@NO_REPORT
+@JSON
+def untell(
+    folder: Path, ids: tuple[str, ...], annotator: str, no_report: bool, as_json: bool
+) -> None:
+    """Take back an annotator's labels of items; history keeps them, and they may be asked again.
+
+    \b
+    Examples:
+      parbals untell spam 17
+      parbals untell spam 17 42 --annotator kim
+    """
+    from parbals.errors import InputError
+
+    from parbals_label.store.store import Store
+
+    with Store.open(folder) as store:
+        known = store.known_positions(list(ids))
+        if missing := [item for item in ids if item not in known]:
+            raise InputError(f"There is no item {missing[0]!r} in this project.")
+        count = store.withdraw([known[item] for item in ids], annotator=annotator)
+        say(as_json, {"taken_back": count}, f"{count} labels of {annotator} are taken back.")
+        if count and store.n_labelled and not no_report:
+            from parbals_label.project.engine import refresh
+
+            with progress() as show:
+                refresh(store, show)

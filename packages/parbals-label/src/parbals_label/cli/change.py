@@ -8,8 +8,9 @@ from parbals.cli.output import JSON, comma_list, progress, say
 
 if TYPE_CHECKING:
     from parbals_label.encoders.base import Options
+    from parbals_label.store.settings import ProjectSettings
 
-from parbals_label.cli.options import AUDIT_BY, ENCODE_WITH, FOLDER, FORCE, READING
+from parbals_label.cli.options import AUDIT_BY, ENCODE_WITH, FOLDER, FORCE, GOAL, READING, SHOWN
 
 __all__ = ["COMMANDS"]
 
@@ -25,6 +26,27 @@ __all__ = ["COMMANDS"]
     multiple=True,
     metavar="OLD=NEW",
     help="Another name for a class: its labels stay, and history keeps the old name.",
+)
+@click.option(
+    "--merge-class",
+    "merged",
+    multiple=True,
+    metavar="A=B",
+    help="What was A is B from now on, and A is no class any more; history keeps it.",
+)
+@click.option(
+    "--remove-class",
+    "removed",
+    multiple=True,
+    metavar="NAME",
+    help="Remove a class that nobody has ever answered with.",
+)
+@click.option(
+    "--class-order",
+    "order",
+    callback=comma_list,
+    metavar="A,B,..",
+    help="The classes as they stand on the page and its keys: all of them, or the first ones.",
 )
 @click.option("--strategy", metavar="NAME", help="Chooses from now on; see `parbals strategies`.")
 @click.option(
@@ -49,11 +71,16 @@ __all__ = ["COMMANDS"]
 @click.option("--find", metavar="CLASS", help='Look for this rare class; "" ends that.')
 @click.option("--answers-wanted", type=click.IntRange(1, 100), help="People who label each item.")
 @AUDIT_BY
+@SHOWN
+@GOAL
 @JSON
 def edit(
     folder: Path,
     added: tuple[str, ...],
     renamed: tuple[str, ...],
+    merged: tuple[str, ...],
+    removed: tuple[str, ...],
+    order: tuple[str, ...],
     strategy: str | None,
     metric: str | None,
     guidelines: str | None,
@@ -61,23 +88,27 @@ def edit(
     find: str | None,
     answers_wanted: int | None,
     audit_by: str | None,
+    shown: tuple[str, ...],
+    hidden: tuple[str, ...],
+    goal: dict[str, int | float],
     as_json: bool,
 ) -> None:
     """Change a project: all of what is asked for, or nothing. Without options, show it.
 
     No label is lost, and a page that is open goes on: it takes new names with its next item.
-    Classes can be added and renamed, not removed.
 
     \b
     Examples:
       parbals edit spam --add-class "none of these"
       parbals edit spam --rename-class junk=spam --guidelines guide.md
-      parbals edit spam --strategy confidence
+      parbals edit spam --merge-class advert=spam --class-order spam,ham
+      parbals edit spam --strategy confidence --goal-labels 300
     """
     from parbals.errors import InputError
     from parbals.learner.numbers.metric import check_metric, metric_of, setting_of
     from parbals.strategies.table import strategy_named
 
+    from parbals_label.project.features import certificate_samples
     from parbals_label.store.store import Store
 
     if strategy is not None:
@@ -91,25 +122,41 @@ def edit(
         "audit_by": audit_by,
     }
     changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    changes |= goal
     if find is not None:
         changes["find"] = find or None
-    pairs = [_pair(text) for text in renamed]
-    wanted = bool(changes or pairs or added)
+    pairs, joined = [_pair(text) for text in renamed], [_pair(text) for text in merged]
+    wanted = bool(changes or pairs or added or shown or hidden or joined or removed or order)
     with Store.open(folder, read_only=not wanted) as store:
         if wanted:
             with store.together():
                 for old, new in pairs:
                     store.rename_class(old, new)
-                if added:
-                    changes["classes"] = [*store.classes, *added]
+                if shown or hidden:
+                    changes["hidden"] = _hidden(store.settings, shown, hidden)
+                for old, new in joined:
+                    store.rename_class(old, new, merge=True)
+                if (joined or removed or order) and certificate_samples(store):
+                    raise InputError(
+                        "A certificate's sample was drawn by predictions of the classes as they "
+                        "are: classes can still be added and renamed, not removed or moved."
+                    )
+                names = _ordered([*store.classes, *added], removed, order)
+                if names != list(store.classes):
+                    changes["classes"] = names
                 if metric is not None:
-                    check_metric(metric, (*store.classes, *added))
-                if find and find not in (*store.classes, *added):
+                    check_metric(metric, names)
+                if find and find not in names:
                     raise InputError(f"{find!r} is to be found, but is not a class of the project.")
                 if changes:
                     store.update_settings(**changes)
         settings, classes = store.settings, store.classes
-    shown = {
+        if wanted and settings.predictions is None and store.n_labelled and settings.features:
+            from parbals_label.project.engine import refresh
+
+            with progress() as show:
+                refresh(store, show)
+    said = {
         "classes": list(classes),
         "strategy": settings.strategy,
         "metric": metric_of(settings.loss),
@@ -118,11 +165,41 @@ def edit(
         "find": settings.find or "",
         "answers_wanted": settings.answers_wanted,
         "audit_by": settings.audit_by,
+        "hidden": list(settings.hidden),
+        "goal_labels": settings.goal_labels,
+        "goal_error": settings.goal_error,
     }
-    lines = [f"{name.replace('_', ' '):<15} {_shown(value)}" for name, value in shown.items()]
+    lines = [f"{name.replace('_', ' '):<15} {_shown(value)}" for name, value in said.items()]
     if added:
         lines.append("Earlier answers were given without the new class; who gave them may revise.")
-    say(as_json, shown, "\n".join(lines))
+    say(as_json, said, "\n".join(lines))
+
+
+def _ordered(names: list[str], removed: tuple[str, ...], order: tuple[str, ...]) -> list[str]:
+    """The classes without those ``removed``, those in ``order`` first."""
+    from parbals.errors import InputError
+
+    for name in (*removed, *order):
+        if name not in names:
+            raise InputError(f"There is no class {name!r}; the classes are {', '.join(names)}.")
+    kept = [name for name in names if name not in removed]
+    first = [name for name in dict.fromkeys(order) if name in kept]
+    return [*first, *(name for name in kept if name not in first)]
+
+
+def _hidden(settings: "ProjectSettings", show: tuple[str, ...], hide: tuple[str, ...]) -> list[str]:
+    """The columns that nobody sees from now on."""
+    from parbals.errors import InputError
+
+    for name in (*show, *hide):
+        if name not in settings.columns:
+            raise InputError(
+                f"The items have no column {name!r}; there are {', '.join(settings.columns)}."
+            )
+    hidden = [n for n in settings.columns if (n in settings.hidden and n not in show) or n in hide]
+    if len(hidden) == len(settings.columns):
+        raise InputError("Nothing would be left to see; leave a column that is shown.")
+    return hidden
 
 
 def _text_of(given: str) -> str:

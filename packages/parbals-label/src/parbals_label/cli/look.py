@@ -1,4 +1,4 @@
-"""The commands that look at a project, without a model unless asked: status, export, salvage."""
+"""The commands that look at a project: status, doubts, export, salvage."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -8,9 +8,58 @@ from parbals.cli.output import JSON, progress, say
 
 from parbals_label.cli.options import FOLDER, FORCE, Share
 
-__all__ = ["export", "salvage", "status"]
+__all__ = ["doubts", "export", "salvage", "status"]
 
 _NOT_YET = 4
+
+
+@click.command()
+@FOLDER
+@click.option(
+    "-n",
+    "most",
+    default=20,
+    show_default=True,
+    type=click.IntRange(1, 100),
+    help="How many to list.",
+)
+@click.option("--ask-again", metavar="ID", help="Let somebody else label this item on the page.")
+@JSON
+def doubts(folder: Path, most: int, ask_again: str | None, as_json: bool) -> None:
+    """Labels that surprise the model when it has not seen them, the most surprising first.
+
+    And texts that were labelled twice, differently. They are worth a second look, not wrong:
+    strategies choose items that are hard.
+
+    \b
+    Examples:
+      parbals doubts spam
+      parbals doubts spam --ask-again 17
+    """
+    from parbals_label.project.copies import contradictions
+    from parbals_label.project.doubts import held_doubts
+    from parbals_label.project.summary import newer_answers
+    from parbals_label.store.store import Store
+
+    with Store.open(folder) as store:
+        if ask_again is not None:
+            store.ask_again(store.position_of([ask_again])[0])
+        if store.n_labelled and (newer_answers(store) or store.settings.predictions is None):
+            from parbals_label.project.engine import refresh
+
+            with progress() as show:
+                refresh(store, show)
+        found = held_doubts(store)[:most]
+        names = [item.id for item in store.items([doubt.position for doubt in found])]
+        lines = []
+        for a, label, b, other in contradictions(store):
+            one, two = store.items([a, b])
+            lines.append(f"{one.id} is {label} and {two.id}, the same text, is {other}")
+    records = [{"id": name, **doubt._asdict()} for name, doubt in zip(names, found, strict=True)]
+    record = {"doubts": records, "same_text_other_label": list(lines)}
+    rows = zip(names, found, strict=True)
+    lines += [f"{name}  {doubt.label}: {doubt.sentence}" for name, doubt in rows]
+    say(as_json, record, "\n".join(lines) or "The model doubts no label.")
 
 
 @click.command()

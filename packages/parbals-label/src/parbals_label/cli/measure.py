@@ -50,7 +50,7 @@ def certify(folder: Path, n_items: int | None, page: bool, as_json: bool) -> Non
         if n_items is not None and not page:
             path = folder / f"batch-{number}.csv"
             rows = [(item.id, item.content) for item in store.items(store.batch_positions(number))]
-            write_batch_csv(path, rows, store.settings.columns)
+            write_batch_csv(path, rows, store.settings.shown)
             where, told = f"are in {path}", f", then: parbals tell {folder} {path} --no-report"
         found = certified(store)
     if found is None:

@@ -9,7 +9,7 @@ import click
 from parbals.cli.output import comma_list, encoder_options
 
 __all__ = ["AUDIT_BY", "ENCODE_WITH", "FOLDER", "FORCE", "GOAL", "NO_REPORT", "READING"]
-__all__ += ["SECONDS", "Share"]
+__all__ += ["SECONDS", "SHOWN", "Share"]
 
 SECONDS = click.FloatRange(0, 1e9, min_open=True)
 """A time that somebody may wait for."""
@@ -28,6 +28,25 @@ AUDIT_BY = click.option(
     help="Who is asked for the audit's labels. With anyone programs are, too, but what they say "
     "certifies nothing.  [default: people]",
 )
+
+
+def SHOWN(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Which columns annotators see."""
+    show = click.option(
+        "--show",
+        "shown",
+        callback=comma_list,
+        metavar="COLS",
+        help="Columns to show although they may be the answer.",
+    )
+    hide = click.option(
+        "--hide",
+        "hidden",
+        callback=comma_list,
+        metavar="COLS",
+        help="Columns that annotators do not see; those that may be the answer are hidden anyway.",
+    )
+    return show(hide(command))
 
 
 class Share(click.ParamType):

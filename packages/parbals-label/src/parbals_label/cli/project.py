@@ -16,6 +16,7 @@ from parbals_label.cli.options import (
     FOLDER,
     GOAL,
     READING,
+    SHOWN,
 )
 
 __all__ = ["embed", "init"]
@@ -49,6 +50,7 @@ __all__ = ["embed", "init"]
     metavar="COL",
     help="Column with labels that are known already; empty cells are unlabelled.",
 )
+@SHOWN
 @click.option(
     "--id",
     "id_column",
@@ -106,6 +108,8 @@ def init(
     features: tuple[str, ...],
     classes: tuple[str, ...],
     label: str | None,
+    shown: tuple[str, ...],
+    hidden: tuple[str, ...],
     id_column: str | None,
     encoder: str | None,
     reading: dict[str, Any],
@@ -145,7 +149,7 @@ def init(
         made = create_project(
             folder,
             data,
-            Roles(text, image, features, label, id_column),
+            Roles(text, image, features, label, id_column, shown, hidden),
             list(classes) or None,
             {"strategy": strategy, "seed": seed, "loss": setting_of(metric), "find": find}
             | {"audit_by": audit_by or "people"}

@@ -11,7 +11,13 @@ __all__ = ["serve"]
 
 
 @click.command()
-@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@click.argument("folder", metavar="[DIR]", required=False, type=click.Path(path_type=Path))
+@click.option(
+    "--projects",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="A folder of projects instead of one: all of them at one address, with a list.",
+)
 @click.option(
     "--port",
     default=8573,
@@ -83,7 +89,8 @@ __all__ = ["serve"]
 @click.option("--no-model", is_flag=True, hidden=True)  # the notebook's own chooses
 @GOAL
 def serve(
-    folder: Path,
+    folder: Path | None,
+    projects: Path | None,
     port: int,
     host: str,
     no_browser: bool,
@@ -108,7 +115,10 @@ def serve(
       parbals serve spam --answers-wanted 2 --no-browser
       parbals serve spam --goal-labels 200 --goal-error 5%
       parbals serve spam --no-browser --public-url https://label.example
+      parbals serve --projects our-projects
     """
+    from parbals.errors import InputError
+
     from parbals_label.server.logs import set_up_logs
     from parbals_label.web.place import LOOPBACK, Place
     from parbals_label.web.serve import run_server
@@ -123,13 +133,25 @@ def serve(
         proxies=proxies or LOOPBACK,
     )
     set_up_logs(log_format, log_level)
+    given = {"answers_wanted": answers_wanted, "lease_minutes": lease_minutes, **goal}
+    settings = {name: value for name, value in given.items() if value is not None}
+    if projects is not None:
+        from parbals_label.web.projects import run_projects
 
-    settings = {"answers_wanted": answers_wanted, "lease_minutes": lease_minutes, **goal}
+        if folder is not None or settings:
+            raise InputError(
+                "--projects shows a folder of projects as they are: name no other folder, and say "
+                "what concerns one of them with `parbals edit`."
+            )
+        run_projects(projects, place=place, browser=not no_browser, new_token=new_token)
+        return
+    if folder is None:
+        raise InputError("Which project? Say `parbals serve DIR`, or --projects DIR for several.")
     run_server(
         folder,
         place=place,
         browser=not no_browser,
         new_token=new_token,
         with_model=not no_model,
-        settings={name: value for name, value in settings.items() if value is not None},
+        settings=settings,
     )

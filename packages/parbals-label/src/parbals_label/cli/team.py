@@ -58,11 +58,11 @@ def invite(
       parbals invite spam bob --days 14
     """
     from parbals_label.store.store import Store
-    from parbals_label.web.place import Place, known_origin, public_origin
+    from parbals_label.web.place import Place, known_address, public_origin
 
     origin = public_origin(public_url) if public_url else None
     with Store.open(folder) as store:
-        origin = origin or known_origin(folder)  # a plain file, now that the folder was looked at
+        origin = origin or known_address(folder)  # a plain file, now that the folder was looked at
         before = store.person_named(name)
         role = role or (before.role if before else "annotator")
         is_first = not any(person.invited for person in store.people())

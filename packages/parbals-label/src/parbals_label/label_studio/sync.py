@@ -331,7 +331,7 @@ class _Connection:
             with suppress(GoneError):
                 self.client.wait_for_import(self.number, self.state.importing)
             self.state.note_import(None)
-        items = self.store.items(positions)
+        items = self.store.shown(positions)
         for start in range(0, len(items), _AT_ONCE):
             filters = [about_item(item.id) for item in items[start : start + _AT_ONCE]]
             self._adopt(list(self.client.tasks(self.number, filters)))

@@ -48,7 +48,7 @@ def project_uid(project: Mapping[str, Any]) -> str:
 def first_interface(store: Store) -> str:
     """An interface for a project that has none yet: the items' columns and the classes."""
     image = image_column(store)
-    names = [image] if image else list(store.settings.encoded_columns or store.settings.columns)
+    names = [image] if image else list(store.settings.encoded_columns or store.settings.shown)
     shown = [(_key(name), "image" if name == image else "text") for name in names]
     return new_interface(shown, store.classes)
 

@@ -136,7 +136,7 @@ class _Run:
                 break
             positions, queue = queue[: self._size()], queue[self._size() :]
             self._show("asking")
-            asked = self._asking.batch(self.store.items(positions), self._keep)
+            asked = self._asking.batch(self.store.shown(positions), self._keep)
             self._count(asked)
             fruitless = 0 if asked.n_answered else fruitless + 1
             fault = asked.final or (asked.failed[0][1] if asked.failed else "")

@@ -31,6 +31,7 @@ __all__ = [
     "combined_labels",
     "fleiss_kappa",
     "majority",
+    "tied",
 ]
 
 _Votes = Mapping[int, Mapping[str, str]]
@@ -40,6 +41,12 @@ def majority(labels: Iterable[str]) -> str:
     """The most frequent label, the earliest among equals."""
     given = list(labels)
     return given[0] if len(given) == 1 else Counter(given).most_common(1)[0][0]
+
+
+def tied(votes: _Votes) -> set[int]:
+    """Positions whose most frequent labels are equally frequent: the earliest stands, for now."""
+    counts = {p: Counter(by.values()).most_common(2) for p, by in votes.items() if len(by) > 1}
+    return {p for p, top in counts.items() if len(top) == 2 and top[0][1] == top[1][1]}
 
 
 def combined_labels(votes: _Votes) -> dict[int, str]:

@@ -1,6 +1,7 @@
 """A new project from a user's data: items, first labels and features, all or nothing."""
 
 import os
+import re
 import shlex
 import shutil
 import stat
@@ -18,6 +19,7 @@ from parbals.learner.numbers.metric import METRICS, check_metric, metric_of
 from parbals_label.encoders.base import Kind, Options
 from parbals_label.encoders.embedding import Progress
 from parbals_label.encoders.table import AUTO, default_encoder
+from parbals_label.project.copies import look_through
 from parbals_label.project.embedding import (
     Encoded,
     Recipe,
@@ -42,14 +44,22 @@ from parbals_label.store.store import Store
 __all__ = ["Created", "Roles", "create_project", "media_folder"]
 
 
-_ANSWERS = "it holds the classes; --label reads it"
+_NAMED = re.compile(
+    r"((true|gold|final|actual|correct)[ _-]?)?"
+    r"(labels?|targets?|class|classes|y|y_true|gold|(ground[ _-]?)?truth|answers?|votes|predicted)"
+    r"([ _-]?(id|idx|name|text|str))?"
+)
+"""Names that data sets give to the answer."""
+_EVERYWHERE = frozenset({"0", "1", "yes", "no", "true", "false", "y", "n", "t", "f"})
+"""Classes that other columns of a table may hold as well."""
 
 
 @dataclass(frozen=True)
 class Roles:
     """Which columns are what; empty where the data tell. The ``id`` "" numbers the rows.
 
-    ``features`` may be ("all",): every column that is nothing else.
+    ``features`` may be ("all",): every column that is nothing else. Columns that may be the answer
+    are not shown to annotators, unless they are in ``show``; nor are those in ``hide``.
     """
 
     text: tuple[str, ...] = ()
@@ -57,6 +67,8 @@ class Roles:
     features: tuple[str, ...] = ()
     label: str | None = None
     id: str | None = None
+    show: tuple[str, ...] = ()
+    hide: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -135,12 +147,17 @@ def create_project(
         remembered |= {"label_column": roles.label}
         with Store.create(building, classes=classes, settings=remembered) as store:
             labels = _fill(store, source, roles, classes, progress)
+            repeats: tuple[str, ...] = ()
+            if known not in (GIVEN, COLUMNS, TABLE) and _kind(source, roles) != "image":
+                copies, repeats = look_through(store, columns)
+                store.update_settings(copies=copies)
             if audit:
-                taken = list(store.votes())
+                taken = [*store.votes(), *(copy for copy, _ in store.settings.copies)]
                 drawn = draw_audit(store.n_items, audit, store.settings.seed, taken)
                 store.update_settings(audit=drawn.tolist())
-            # What people see when they label: everything but the id and the label.
-            store.update_settings(columns=list(store.items([0])[0].content))
+            named = list(store.items([0])[0].content)
+            hidden, hints = _hidden(source, roles, named, classes, {*columns, *plan.table})
+            store.update_settings(columns=named, hidden=hidden)
             if source.features is not None and known == GIVEN:
                 store.update_settings(features=store_features(store.folder, source.features))
                 made = Encoded(source.features)
@@ -158,7 +175,7 @@ def create_project(
                 roles.id or None,
                 len(store.settings.audit),
                 tuple(plan.table),
-                (*source.notes, *plan.notes, *made.notes),
+                (*source.notes, *hints, *repeats, *plan.notes, *made.notes),
             )
         if folder.exists():
             folder.rmdir()
@@ -186,17 +203,17 @@ class _Plan:
 
 
 def _plan(source: Source, roles: Roles, encoder: str | None, classes: Sequence[str]) -> _Plan:
-    for column in (*roles.text, *([roles.image] if roles.image else [])):
+    image = [roles.image] if roles.image else []
+    for column in (*roles.text, *image, *roles.show, *roles.hide):
         check_column(source, column)
     used = {*roles.text, roles.image, roles.label, roles.id or id_column_of(source, roles.label)}
     others = [name for name in source.columns if name not in used]
-    answers = [name for name in others if _holds_classes(source, name, classes)]
+    answers = _answers(source, others, classes)
     others = [name for name in others if name not in answers]
     features, notes = list(roles.features), tuple[str, ...]()
     if features == ["all"] and "all" not in source.columns:
         features, texts, names = _sort_columns(source, others)
         reasons = {"it only tells the rows apart": names, "it is a text; --text reads it": texts}
-        reasons[_ANSWERS] = answers
         notes = tuple(f"{n!r} is left out: {why}." for why, some in reasons.items() for n in some)
     for column in features:
         check_column(source, column)
@@ -218,8 +235,7 @@ def _plan(source: Source, roles: Roles, encoder: str | None, classes: Sequence[s
         return _Plan(encoder or default_encoder("image"), ["image"])
     table, texts, _ = _sort_columns(source, others)
     if len(others) == 1 and (encoder or not _reads_as_numbers(source, others[0])):
-        notes = tuple(f"{name!r} is left out: {_ANSWERS}." for name in answers)
-        return _Plan(encoder or default_encoder("text"), others, notes=notes)
+        return _Plan(encoder or default_encoder("text"), others)
     if table and not texts and encoder is None:
         return _plan(source, replace(roles, features=("all",)), None, classes)
     raise InputError(_which_columns(source, others, table, texts))
@@ -240,11 +256,45 @@ def _reads_as_numbers(source: Source, column: str) -> bool:
     return guess_reading([row.values[column] for row in source.head]) is not None
 
 
-def _holds_classes(source: Source, column: str, classes: Sequence[str]) -> bool:
-    """Whether the entries of a column are classes: taken for features it would give them away."""
+def _answers(source: Source, columns: Sequence[str], classes: Sequence[str]) -> dict[str, str]:
+    """Columns that are or may be the answer → why: as features or beside an item they tell it."""
+    known = {name.strip().casefold() for name in classes}
+    holders = [name for name in columns if _entries(source, name) <= known]
+    if len(holders) > 1 and known <= _EVERYWHERE:
+        holders = []
+    found = {name: "named like an answer" for name in columns if _NAMED.fullmatch(_plain(name))}
+    return found | dict.fromkeys(holders, "holding the classes")
+
+
+def _plain(name: str) -> str:
+    return name.strip().casefold()
+
+
+def _entries(source: Source, column: str) -> set[str | None]:
+    """What stands in the first rows of a column; {None} where nothing does."""
     cells = (row.values[column] for row in source.head)
-    entries = {cell.strip().casefold() for cell in cells if isinstance(cell, str) and cell.strip()}
-    return bool(entries) and entries <= {name.strip().casefold() for name in classes}
+    whole = (cell for cell in cells if isinstance(cell, str | int))
+    return {_plain(str(cell)) for cell in whole if str(cell).strip()} or {None}
+
+
+def _hidden(
+    source: Source, roles: Roles, columns: list[str], classes: list[str], used: set[str]
+) -> tuple[list[str], list[str]]:
+    """Columns that annotators do not see, and a hint for each that was not asked for."""
+    asked = {*roles.show, *roles.text, roles.image}
+    found = _answers(source, [name for name in columns if name not in asked], classes)
+    hints = []
+    for name, why in found.items():
+        is_used = name in used
+        kept = "is not shown" if is_used else "is neither shown nor used"
+        label = f"--label {shlex.quote(name)} reads it, " if roles.label is None else ""
+        if is_used:
+            label = "the model learns from it, which gives the answer away if it is one; "
+        hints.append(f"{name!r} {kept}, {why}: {label}--show {shlex.quote(name)} shows it.")
+    hidden = [name for name in columns if name in found or name in roles.hide]
+    if columns and len(hidden) == len(columns):
+        raise InputError(f"Nothing would be left to see: all of {', '.join(columns)} are hidden.")
+    return hidden, hints
 
 
 def _sort_columns(source: Source, columns: Sequence[str]) -> tuple[list[str], list[str], list[str]]:

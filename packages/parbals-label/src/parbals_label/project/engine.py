@@ -17,6 +17,7 @@ from parbals.posterior.predictive import add_bias
 from parbals.types import Batch
 
 from parbals_label.project.consensus import combined_labels
+from parbals_label.project.doubts import doubted
 from parbals_label.project.features import features_of, frozen_predictions, store_features
 from parbals_label.store.batches import TakenError
 from parbals_label.store.settings import PredictionsFile
@@ -123,14 +124,17 @@ def choose_batch(
         began = time.monotonic()
         learner = learner_of(store, n_candidates=n_candidates, renew=renew, own=own)
         taken = {*learner.labelled.tolist(), *learner.pending}
-        n_left_out = len(set(leave_out) - taken)
+        copies = {copy for copy, _ in store.settings.copies}
+        leave_out = {*leave_out, *copies} - taken
+        n_left_out = len(leave_out)
         n_free = learner.free_items - n_left_out
         if n > n_free and (n_free == 0 or not fewer):
             kind = NothingFreeError if n_free == 0 else InputError
             raise kind(
                 f"{n} items were asked for and {n_free} are free ({len(learner.labelled)} "
-                f"labelled, {len(learner.pending)} out or passed of {learner.pool.n_rows}); ask "
-                "for fewer (-n), or first tell the labels of what is out (parbals tell)."
+                f"labelled, {len(learner.pending)} out or passed, {n_left_out} left out, of "
+                f"{learner.pool.n_rows}); ask for fewer (-n), or first tell the labels of what is "
+                "out (parbals tell)."
             )
         batch = learner.choose(min(n, n_free), strategy=strategy, leave_out=leave_out)
         rows = zip(batch.indices, batch.scores, batch.initial_scores, strict=True)
@@ -142,6 +146,8 @@ def choose_batch(
                 {
                     "n_labelled": len(learner.labelled),
                     "n_candidates": batch.n_candidates,
+                    "n_universes": learner.setup.n_universes,
+                    "n_targets": learner.setup.n_targets,
                     "n_left_out": n_left_out,
                     "n_audit": int(np.isin(batch.indices, learner.audit).sum()),
                     "notes": list(batch.notes),
@@ -208,7 +214,8 @@ def refresh(
     with store.together():
         old = store.settings.predictions
         store.update_settings(
-            predictions=PredictionsFile(**asdict(written), answers=answers, with_audit=with_audit)
+            predictions=PredictionsFile(**asdict(written), answers=answers, with_audit=with_audit),
+            doubts=doubted(learner, store.classes),
         )
         kept = store.settings.predictions  # the old ones or none, where items were added meanwhile
     needed = {matrix.file for matrix in (frozen_predictions(store), kept) if matrix is not None}

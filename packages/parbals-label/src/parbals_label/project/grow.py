@@ -17,6 +17,7 @@ from parbals.errors import InputError, ProjectError, ShapeError
 from parbals_label.encoders.base import Options
 from parbals_label.encoders.embedding import Progress
 from parbals_label.encoders.scratch import ROWS, scratch
+from parbals_label.project.copies import look_through
 from parbals_label.project.create import media_folder
 from parbals_label.project.embedding import Encoded, Recipe, encode, item_pairs, open_encoder
 from parbals_label.project.features import GIVEN, features_of, store_features
@@ -117,6 +118,10 @@ def add_items(
     for file in (old, predictions):
         if file is not None and file.file != written.file:
             (store.folder / file.file).unlink(missing_ok=True)
+    if settings.encoded_kind == "text":
+        copies, repeats = look_through(store, settings.encoded_columns)
+        store.update_settings(copies=copies)
+        notes += repeats
     if settings.audit:
         notes.append(f"The audit still measures the error on the first {n_before:,} items.")
     notes += encoded.notes
@@ -130,7 +135,7 @@ def _check_columns(source: Source, settings: ProjectSettings) -> list[str]:
     needed = [*settings.encoded_columns, *settings.table_columns]
     for column in needed:
         check_column(source, column)
-    missing = [name for name in settings.columns if name not in source.columns]
+    missing = [name for name in settings.shown if name not in source.columns]
     return [f"{source.name} has no column {short(name)}; it stays empty." for name in missing]
 
 

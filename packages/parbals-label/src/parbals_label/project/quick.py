@@ -37,7 +37,8 @@ def quick_batch(store: Store, n: int = QUICK_BATCH, *, queued: bool = True) -> i
     """
     is_free = np.ones(store.n_items, bool)
     labelled = set(store.labelled()) - store.uncounted()
-    is_free[[*labelled, *store.pending(), *store.passes()]] = False
+    copies = [copy for copy, _ in store.settings.copies]
+    is_free[[*labelled, *store.pending(), *store.passes(), *copies]] = False
     audit = np.array(store.settings.audit, np.int64)
     n_out, n_audit_out = int((~is_free).sum()), int((~is_free[audit]).sum())
     waiting = audit[is_free[audit]]

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 from parbals.errors import InputError
+from parbals.learner.numbers.audit import AUDIT
+from parbals.learner.numbers.certify import CERTIFY
 from parbals.learner.numbers.metric import (
     METRICS,
     decided,
@@ -27,17 +29,21 @@ from parbals.learner.numbers.report import (
     judged_line,
     metric_line,
 )
+from parbals.strategies.table import QUICK, UNIFORM, strategy_title
 from parbals.types import TARGETS, Stakes
 from parbals.wording import percent
 
-from parbals_label.project.consensus import Agreement, agreement, combined_labels
+from parbals_label.project.consensus import Agreement, agreement, combined_labels, tied
 from parbals_label.project.features import predictions_of
+from parbals_label.project.quick import START
+from parbals_label.store.queue import SECOND_OPINION
 from parbals_label.store.records import Annotator
 from parbals_label.store.store import Store
 
 __all__ = [
     "Overview",
     "audit_line",
+    "chosen_line",
     "export_columns",
     "export_records",
     "goal_of",
@@ -49,7 +55,8 @@ __all__ = [
 ]
 
 _BAR = 30
-_OWN = ("id", "label", "annotators")
+_NO_CHOICE = ("", AUDIT, CERTIFY, SECOND_OPINION)
+_OWN = ("id", "label", "annotators", "votes", "agreement")
 _AUDIT, _DECIDED = "audit", "predicted"
 _NAMED = 5
 """People whom a line names; the others are counted."""
@@ -73,6 +80,7 @@ class Overview:
             (labels that there were then) added.
         agreement: of people, not machines; None if no item has two labels.
         goal: what people set out for.
+        ties: labelled items whose most frequent labels are equally frequent.
         chosen_by: how many of the labelled items each strategy chose; "" are those nobody chose.
     """
 
@@ -98,6 +106,7 @@ class Overview:
     agreement: Agreement | None
     goal: Goal
     chosen_by: dict[str, int]
+    ties: int
 
 
 def overview(store: Store) -> Overview:
@@ -144,6 +153,7 @@ def overview(store: Store) -> Overview:
         agreement=agreement(people),
         goal=goal_of(store),
         chosen_by={name or "": n for name, n in store.chosen_by().items()},
+        ties=len(tied(votes)),
     )
 
 
@@ -166,6 +176,10 @@ def overview_lines(seen: Overview) -> list[str]:
         )
     if seen.audit:
         lines.append(audit_line(seen))
+    if seen.ties:
+        lines.append(f"{seen.ties:,} items are tied: one more answer decides (Browse, Tied)")
+    if chosen := chosen_line(seen):
+        lines.append(chosen)
     for part in goal_parts(seen.goal, seen.labelled, seen.report):
         done = round(_BAR * part.share)
         lines.append(f"goal  {'█' * done}{'░' * (_BAR - done)}  {part.sentence}")
@@ -185,6 +199,23 @@ def overview_lines(seen: Overview) -> list[str]:
             f"`parbals export {seen.folder} --renew` renews it."
         )
     return lines
+
+
+def chosen_line(seen: Overview) -> str | None:
+    """Who chose what people labelled: the project's strategy, or who stood in for it."""
+    counts = {name: n for name, n in seen.chosen_by.items() if name not in _NO_CHOICE}
+    total, own = sum(counts.values()), counts.pop(seen.strategy, 0)
+    if not total:
+        return None
+    line = f"{own:,} of {total:,} labelled items were chosen by {strategy_title(seen.strategy)}"
+    start = counts.pop(START, 0)
+    parts = [f"{start:,} to begin with, before there was a model"] if start else []
+    hasty = sum(counts.pop(name, 0) for name in (QUICK, UNIFORM))
+    if hasty:
+        share = f"because nobody waits ({percent(hasty / total)})"
+        parts.append(f"{hasty:,} in its stead by {strategy_title(QUICK)}, {share}")
+    parts += [f"{n:,} by {strategy_title(name)}" for name, n in counts.items()]
+    return "; ".join([line, *parts])
 
 
 def audit_line(seen: Overview) -> str:
@@ -236,7 +267,9 @@ def newer_answers(store: Store) -> int:
 def export_columns(store: Store) -> list[str]:
     """id, the items' own columns, label, annotators, what is predicted, each class's probability.
 
-    With an audit also whether the item is one of its random ones.
+    ``votes`` are labels and how many gave them, as spam:2;ham:1, ``agreement`` the share of the
+    most frequent one. A text that repeats another has its label, by ``copy of`` it. With an audit
+    also whether the item is one of its random ones.
     """
     settings, ours = store.settings, _ours(store)
     own = [f"item.{name}" if name in ours else name for name in settings.columns]
@@ -245,8 +278,12 @@ def export_columns(store: Store) -> list[str]:
 
 def export_records(store: Store, labelled_only: bool = False) -> Iterator[dict[str, Any]]:
     """One record for every item, in order."""
-    answers = store.current_labels()
-    labels = combined_labels(store.votes())
+    answers, votes = store.current_labels(), store.votes()
+    labels = combined_labels(votes)
+    same = {p: first for p, first in store.settings.copies if first in labels and p not in labels}
+    labels |= {p: labels[first] for p, first in same.items()}
+    named = [item.id for item in store.items(list(same.values()))]
+    copies = dict(zip(same, named, strict=True))
     predicted = _predicted(store)
     ours, audit = _ours(store), frozenset(store.settings.audit)
     predictions = predictions_of(store)
@@ -255,8 +292,14 @@ def export_records(store: Store, labelled_only: bool = False) -> Iterator[dict[s
         if labelled_only and item.position not in labels:
             continue
         own = {f"item.{k}" if k in ours else k: v for k, v in item.content.items()}
+        voted = Counter(votes.get(item.position, {}).values()).most_common()
         record = {"id": item.id, **own, "label": labels.get(item.position)}
         record["annotators"] = ";".join(answers.get(item.position, {}))
+        if item.position in copies:
+            record["annotators"] = f"copy of {copies[item.position]}"
+        record["votes"] = ";".join(f"{label}:{n}" for label, n in voted)
+        total = sum(n for _, n in voted)
+        record["agreement"] = round(voted[0][1] / total, 4) if voted else None
         if audit:
             record[_AUDIT] = item.position in audit
         if predictions is not None:

@@ -27,7 +27,11 @@ class Answer(NamedTuple):
 
 
 def read_answers(
-    path: str | PathLike[str], classes: Sequence[str], former: Mapping[str, str] | None = None
+    path: str | PathLike[str],
+    classes: Sequence[str],
+    former: Mapping[str, str] | None = None,
+    *,
+    empty: list[str] | None = None,
 ) -> list[Answer]:
     """Every row with a label, in the order of the file; an error names the first that is wrong.
 
@@ -37,10 +41,11 @@ def read_answers(
     Blanks around a label do not count, nor do small and capital letters unless two classes differ
     by nothing else; ``former`` names of classes stand for those of today. The apostrophe that kept
     an id from being a formula is taken off. A row that says the same as an earlier one is left out.
+    ``empty`` gets the ids of rows of a table without a label.
     """
     path, known = Path(path), Classes(classes, former)
     rows: dict[str, Answer] = {}
-    for place, given in _filled(path):
+    for place, given in _filled(path, empty):
         answer = given._replace(label=known.match(given.label, place))
         if not answer.id:
             raise InputError(f"{place}: there is a label, but no id that says which item it is.")
@@ -53,12 +58,14 @@ def read_answers(
     return list(rows.values())
 
 
-def _filled(path: Path) -> Iterator[tuple[str, Answer]]:
+def _filled(path: Path, empty: list[str] | None = None) -> Iterator[tuple[str, Answer]]:
     """The rows of a table that have a label, and where it stands."""
     source = _opened(path)
     id_name, label_name = _find_column(source, "id"), _find_column(source, "label")
     for number, values in source.rows():
         if is_missing(values[label_name]):
+            if empty is not None:
+                empty.append(str(values[id_name] or ""))
             continue
         label = _cell(source, number, label_name, values[label_name])
         given = values[id_name]

@@ -7,7 +7,7 @@ late retry would bring back what was corrected or withdrawn meanwhile.
 """
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from parbals.errors import InputError, LabelError
@@ -106,7 +106,7 @@ class Answers:
         with self._db.transaction() as connection:
             meta = read_meta(connection)[0]
             writer = Writer(self._db, connection, annotator, source, Renames.of(meta))
-            classes, wanted = meta["classes"], ProjectSettings.of(meta).answers_wanted
+            classes, wanted = meta["classes"], ProjectSettings.of(meta).wanted_of
             for row, submission in enumerate(answers):
                 where, may_revise = f"answers[{row}]", revise or submission.revise
                 stored.append(_store(writer, submission, where, classes, wanted, may_revise))
@@ -314,7 +314,12 @@ class Writer:
 
 
 def _store(
-    writer: Writer, given: Submission, where: str, classes: list[str], wanted: int, revise: bool
+    writer: Writer,
+    given: Submission,
+    where: str,
+    classes: list[str],
+    wanted: Callable[[int], int],
+    revise: bool,
 ) -> tuple[str, int]:
     """One answer: 'new', 'repeated' or 'revised', and its number."""
     position = check_position(given.position, writer.n_items, f"{where}.position")
@@ -345,5 +350,5 @@ def _store(
         answer = writer.append(
             position, revision + 1, label, given.request_id, given.comment or None
         )
-    writer.end_lease(position, wanted)
+    writer.end_lease(position, wanted(position))
     return "repeated" if repeated else "new" if held is None else "revised", answer

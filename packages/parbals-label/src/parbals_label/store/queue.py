@@ -9,7 +9,7 @@ is reached, who asks gets an item that a newcomer has, and both may answer it.
 """
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from parbals_label.store.current import (
@@ -24,11 +24,13 @@ from parbals_label.store.database import Database
 from parbals_label.store.integrity import read_meta
 from parbals_label.store.items import check_positions, count_items
 from parbals_label.store.records import Lease, QueueCounts, Why
-from parbals_label.store.rows import check_position, check_text, from_json, moment
-from parbals_label.store.settings import ProjectSettings
+from parbals_label.store.rows import check_position, check_text, from_json, moment, now
+from parbals_label.store.settings import ProjectSettings, write_meta
 
-__all__ = ["MOST_LEASES", "Queue", "held_lease", "lease_to", "most_of_newcomers"]
+__all__ = ["MOST_LEASES", "SECOND_OPINION", "Queue", "held_lease", "lease_to", "most_of_newcomers"]
 
+SECOND_OPINION = "second opinion"
+"""What stands for a strategy where an item that nobody chose is asked for again."""
 MOST_LEASES = 20
 """Items of the page that one person may have in hand: more than a page shows at once."""
 _NEWCOMERS, _SMALL = 200, 10
@@ -63,7 +65,7 @@ class Queue:
         check_text(annotator, "annotator")
         now, n = moment(), min(n, MOST_LEASES)
         with self._db.transaction() as connection:
-            wanted = ProjectSettings.of(read_meta(connection)[0]).answers_wanted
+            wanted = ProjectSettings.of(read_meta(connection)[0]).wanted_of
             hand = Hand(connection, annotator, now, wanted)
             hand.keep(n)
             known = self._db.answered(connection).names
@@ -122,6 +124,29 @@ class Queue:
                     "UPDATE leases SET annotator = NULL, expires = NULL WHERE queued AND annotator "
                     "IS NOT NULL",
                 )
+            )
+
+    def ask_again(self, position: int) -> None:
+        """One more person is to label an item: it waits on the page for who has not."""
+        with self._db.transaction() as connection:
+            (position,) = check_positions(connection, [position])
+            settings = ProjectSettings.of(read_meta(connection)[0])
+            wanted = max(count_labels(connection, position) + 1, settings.answers_wanted)
+            again = {**dict(settings.again), position: wanted}
+            write_meta(connection, self._db.project, {"again": sorted(again.items())})
+            why = why_of(connection, position)
+            batch = None if why is None else why.batch
+            if batch is None:  # nobody chose it: its label came with the data
+                batch = connection.execute(
+                    "INSERT INTO batches (created, strategy, settings) VALUES (?, ?, '{}')",
+                    (now(), SECOND_OPINION),
+                ).lastrowid
+                row = (batch, position, 0, None, None)
+                connection.execute("INSERT INTO batch_items VALUES (?, ?, ?, ?, ?)", row)
+            connection.execute(
+                "INSERT INTO leases (position, batch, queued) VALUES (?, ?, 1) ON CONFLICT DO "
+                "NOTHING",
+                (position, batch),
             )
 
     def restart_leases(self, lease_seconds: float) -> None:
@@ -190,7 +215,11 @@ class Hand:
     """The items that an annotator is given, in order."""
 
     def __init__(
-        self, connection: sqlite3.Connection, annotator: str, now: float, wanted: int
+        self,
+        connection: sqlite3.Connection,
+        annotator: str,
+        now: float,
+        wanted: Callable[[int], int],
     ) -> None:
         self.connection, self.annotator, self.wanted = connection, annotator, wanted
         self.asked = {"who": annotator, "now": now}
@@ -208,7 +237,7 @@ class Hand:
             if len(self.given) >= n:
                 return
             # Asked of one row after the other: most are never reached.
-            if count_labels(self.connection, position) >= self.wanted:
+            if count_labels(self.connection, position) >= self.wanted(position):
                 # Answered by others while it was somebody's, who then left it; or fewer are wanted
                 # now.
                 self.connection.execute("DELETE FROM leases WHERE position = ?", (position,))

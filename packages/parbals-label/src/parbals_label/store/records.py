@@ -1,6 +1,7 @@
 """What goes into a project and comes out of it: small frozen records."""
 
-from dataclasses import dataclass, field
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 __all__ = [
@@ -26,6 +27,11 @@ class Item:
     position: int
     id: str
     content: dict[str, Any]
+
+    def without(self, hidden: Collection[str]) -> "Item":
+        """The same without these columns."""
+        kept = {name: value for name, value in self.content.items() if name not in hidden}
+        return replace(self, content=kept) if hidden else self
 
 
 @dataclass(frozen=True, slots=True)

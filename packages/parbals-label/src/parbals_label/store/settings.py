@@ -28,7 +28,7 @@ __all__ = [
 
 _TOLD = (
     *("strategy", "loss", "guidelines", "highlight", "find", "answers_wanted", "classes"),
-    *("lease_minutes", "goal_labels", "goal_error", "audit_by"),
+    *("lease_minutes", "goal_labels", "goal_error", "audit_by", "hidden"),
 )
 """What people decide: a change of it is remembered."""
 _HERE = "this machine"
@@ -89,7 +89,8 @@ class ProjectSettings(BaseModel):
         strategy, seed, n_samples, prior_scale, loss: of the learner; the loss is "log" or "error",
             or the name of a metric that needs more than one of them.
         data, media: what the project was made from, and the folder that image paths start from.
-        columns: what people see of an item.
+        columns: what an item has; hidden: those of them that no annotator sees, because they are
+            or may be the answer.
         encoder, encoded_columns, encoded_kind: how features are made, and from which columns;
             table_columns: further columns, beside encoded texts or images.
         id_column, label_column: where items had their names and first labels; "" numbered them.
@@ -103,6 +104,10 @@ class ProjectSettings(BaseModel):
         answers_wanted: how many people label every item.
         lease_minutes: how long an item on the page is one person's.
         goal_labels, goal_error: what people set out for; 0 is no goal.
+        doubts: labels that surprise the model: position, label, its probability, what instead.
+        copies: texts that repeat an earlier item's word for word, each with that item: its label is
+            theirs, and they are not asked for.
+        again: items that somebody else is to label as well: position, how many answers then.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -115,6 +120,7 @@ class ProjectSettings(BaseModel):
     data: str | None = None
     media: str | None = None
     columns: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()
     encoder: str | None = None
     encoded_columns: tuple[str, ...] = ()
     encoded_kind: Literal["text", "image"] | None = None
@@ -134,6 +140,18 @@ class ProjectSettings(BaseModel):
     lease_minutes: _AtLeastOne = 30
     goal_labels: _Count = 0
     goal_error: _Share = 0.0
+    doubts: tuple[tuple[_Count, str, float, str], ...] = ()
+    copies: tuple[tuple[_Count, _Count], ...] = ()
+    again: tuple[tuple[_Count, _AtLeastOne], ...] = ()
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """The columns that annotators see."""
+        return tuple(name for name in self.columns if name not in self.hidden)
+
+    def wanted_of(self, position: int) -> int:
+        """How many people label this item."""
+        return dict(self.again).get(position, self.answers_wanted)
 
     @staticmethod
     def of(values: Mapping[str, Any]) -> "ProjectSettings":
@@ -196,7 +214,7 @@ class Settings:
         return Renames.of(meta).former(meta["classes"])
 
     def update_settings(self, **changes: Any) -> None:
-        """Change settings; ``classes`` may grow but not shrink, since answers refer to them.
+        """Change settings; of ``classes`` only those may be left out that no answer ever named.
 
         What people decide (``_TOLD``) is remembered as an event, with what it was before.
         Predictions for another number of items than there are now are left out: items were added
@@ -207,37 +225,46 @@ class Settings:
         with self._db.transaction() as connection:
             before = read_meta(connection)[0]
             if classes is not None:
-                missing = [name for name in before["classes"] if name not in classes]
-                if missing:
-                    raise LabelError(
-                        f"classes leaves out {missing[0]!r}; classes can be added but not removed."
-                    )
+                _check_left_out(connection, before, classes)
                 changes["classes"] = classes
+                if classes[: len(before["classes"])] != before["classes"]:
+                    changes["predictions"] = None  # their columns are the classes
             predictions = changes.get("predictions")
-            if predictions is not None and predictions["shape"][0] != count_items(connection):
+            if predictions and predictions["shape"][0] != count_items(connection):
                 del changes["predictions"]
             if told := _told(before, changes):
                 self._log(connection, CHANGED, told)
             write_meta(connection, self._db.project, changes)
 
-    def rename_class(self, old: str, new: str) -> None:
-        """Give a class another name; its answers mean it still, and history keeps the old name."""
+    def rename_class(self, old: str, new: str, *, merge: bool = False) -> None:
+        """Give a class another name; its answers mean it still, and history keeps the old name.
+
+        With ``merge`` the name is that of another class, which the answers mean from now on.
+        """
         check_text(new, "The new name of a class")
         with self._db.transaction() as connection:
             meta = read_meta(connection)[0]
             classes = meta["classes"]
             if old not in classes:
                 raise LabelError(f"There is no class {old!r}; the classes are {classes}.")
-            if new in classes:
+            if new in classes and not merge:
                 raise LabelError(
-                    f"{new!r} is a class already, and two classes cannot be joined; choose another "
-                    "name."
+                    f"{new!r} is a class already; choose another name, or make them one with "
+                    f"--merge-class {old}={new}."
+                )
+            if merge and (new not in classes or new == old or len(classes) < 3):
+                raise LabelError(
+                    f"{old!r} can be merged into another class of the project, if two are left; "
+                    f"the classes are {classes}."
                 )
             (last,) = connection.execute("SELECT coalesce(max(answer), 0) FROM answers").fetchone()
             changes: dict[str, Any] = {
                 "classes": [new if name == old else name for name in classes],
                 RENAMES: [*meta.get(RENAMES, []), [old, new, last]],
             }
+            if merge:
+                changes["classes"] = [name for name in classes if name != old]
+                changes["predictions"] = None  # their columns are the classes
             if meta.get("find") == old:
                 changes["find"] = new
             if meta.get("loss") == f"f1:{old}":
@@ -293,6 +320,24 @@ def _user() -> str:
         return getpass.getuser()
     except (KeyError, OSError, ImportError):
         return f"user {getattr(os, 'getuid', int)()}"
+
+
+def _check_left_out(
+    connection: sqlite3.Connection, before: dict[str, Any], classes: list[str]
+) -> None:
+    """Refuse to leave out a class that answers name, now or in history, or that settings need."""
+    renames = Renames.of(before)
+    answers = connection.execute("SELECT label, answer FROM answers WHERE label IS NOT NULL")
+    missing = set(before["classes"]) - set(classes)
+    for label, number in answers.fetchall() if missing else ():
+        if (name := renames.now(label, number)) in missing:
+            raise LabelError(
+                f"{name!r} cannot be removed: answers name it, and history keeps them; merge it "
+                f"into another class instead (--merge-class {name}=OTHER)."
+            )
+    for name in missing:
+        if before.get("find") == name or before.get("loss") == f"f1:{name}":
+            raise LabelError(f"{name!r} is what --find or --metric is about; change that first.")
 
 
 def _told(before: dict[str, Any], changes: dict[str, Any]) -> dict[str, list[Any]]:

@@ -20,7 +20,7 @@ from parbals_label.store.items import Items
 from parbals_label.store.passes import Passes
 from parbals_label.store.people import People
 from parbals_label.store.queue import Queue
-from parbals_label.store.records import Answer, Report
+from parbals_label.store.records import Answer, Item, Report
 from parbals_label.store.rows import from_json, now, to_json
 from parbals_label.store.schema import check_version
 from parbals_label.store.settings import check_classes, checked_settings, write_meta
@@ -119,6 +119,11 @@ class Store(People, Items, Answers, Batches, Passes, Queue):
     def identity(self) -> str:
         """A word that no other project has, given when it was made."""
         return self._db.project
+
+    def shown(self, positions: Sequence[int]) -> list[Item]:
+        """Items as annotators see them: without the columns that are hidden."""
+        hidden = self.settings.hidden
+        return [item.without(hidden) for item in self.items(positions)]
 
     @property
     def journal_behind(self) -> int:

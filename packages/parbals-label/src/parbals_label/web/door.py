@@ -22,13 +22,13 @@ from parbals_label.store.people import OWNER, Entry, hashed, is_reserved, name_k
 from parbals_label.store.records import Person
 from parbals_label.store.store import Store
 
-__all__ = ["SHARED", "Door", "Visitor", "anyone", "owner", "signed"]
+__all__ = ["SESSION_SECONDS", "SHARED", "Door", "Visitor", "anyone", "owner", "signed"]
 
 T = TypeVar("T")
 
 SHARED = "the page's link"
 """The signature of a visitor without a name: anyone who was given the page's own link."""
-_SESSION_SECONDS = 30 * 24 * 3600.0
+SESSION_SECONDS = 30 * 24 * 3600.0
 _LOOK_SECONDS = 1.0
 _MOST_KNOWN = 10_000
 _MOST_NAMES = 100_000
@@ -95,9 +95,7 @@ class Door:
     is revoked by a command ends within that time, one that is revoked on the page at once.
     """
 
-    def __init__(
-        self, desk: Desk, token: str, *, session_seconds: float = _SESSION_SECONDS
-    ) -> None:
+    def __init__(self, desk: Desk, token: str, *, session_seconds: float = SESSION_SECONDS) -> None:
         self._desk, self._token, self.session_seconds = desk, token, session_seconds
         self.pace = Pace()
         self._known: dict[tuple[str, ...], tuple[float, Any]] = {}

@@ -62,7 +62,7 @@ _GO_ON = (
     "<!doctype html><html lang=en {data}><meta charset=utf-8><meta name=viewport "
     "content='width=device-width'><meta name=color-scheme content='light dark'><link rel=icon "
     "href='data:,'><title>parbals</title>"
-    "<script src=/static/js/enter.js></script>"
+    "<script src=static/js/enter.js></script>"
     "<body><noscript><p>This page needs JavaScript.</p></noscript></body></html>"
 )
 
@@ -195,11 +195,15 @@ class Guard:
 
     async def _admit(self, guest: Visitor, token: str, host: str) -> Response:
         """Begin a session, and go on to the page: the token is in no address after this one."""
+        key, cookie = await self.begin(guest, token, host)
+        return HTMLResponse(_GO_ON.format(data=f"data-key={key}"), headers={"Set-Cookie": cookie})
+
+    async def begin(self, guest: Visitor, token: str, host: str) -> tuple[str, str]:
+        """Begin a session: its key, and what a browser is told to keep as its cookie."""
         session, key = await self.door.admit(guest, token, host)
         rules = f"Path=/; HttpOnly; SameSite=Strict; Max-Age={self.door.session_seconds:.0f}"
         secure = "; Secure" if self.place.is_private(host) else ""
-        cookie = f"{self.place.cookie(host)}={session}; {rules}{secure}"
-        return HTMLResponse(_GO_ON.format(data=f"data-key={key}"), headers={"Set-Cookie": cookie})
+        return key, f"{self.place.cookie(host)}={session}; {rules}{secure}"
 
     def _single(self, headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
         """Headers by name; those that decide anything may come once only."""

@@ -29,22 +29,25 @@ from parbals_label.store.records import BACKED_UP
 from parbals_label.store.store import Store
 from parbals_label.web.session import Session
 
-__all__ = ["Watch"]
+__all__ = ["ALWAYS", "Watch"]
 
 _log = logging.getLogger("parbals.web")
 _ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 _PATIENCE = 5.0
 _FRESH, _TRIED = 1.0, 2.0
-_ALWAYS = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
+ALWAYS = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
 _TEXT = "text/plain; version=0.0.4; charset=utf-8"
 _BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.015, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
 class Watch:
-    """Pure ASGI middleware around ``app``; ``metrics_token`` opens ``/metrics``."""
+    """Pure ASGI middleware around ``app``; ``metrics_token`` opens ``/metrics``.
 
-    def __init__(self, app: Any, session: Session, metrics_token: str) -> None:
-        self.app, self.session = app, session
+    Without a session there is no project behind it, and nobody is let in.
+    """
+
+    def __init__(self, app: Any, session: Session | None, metrics_token: str) -> None:
+        self.app, self._session = app, session
         self._token = f"Bearer {metrics_token}".encode()
         self._healthy_until = self._tried_until = 0.0
         self._is_ready, self._trying = False, asyncio.Lock()
@@ -60,6 +63,11 @@ class Watch:
             buckets=_BOUNDS,
             registry=self._registry,
         )
+
+    @property
+    def session(self) -> Session:
+        assert self._session is not None
+        return self._session
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -79,7 +87,7 @@ class Watch:
             if scope["path"] == "/healthz":
                 await (await self._health(scope))(scope, receive, marked)
             elif scope["path"] == "/readyz":
-                await (await self._readiness())(scope, receive, marked)
+                await (await self.readiness())(scope, receive, marked)
             elif scope["path"] == "/metrics":
                 await (await self._metrics(scope))(scope, receive, marked)
             else:
@@ -89,7 +97,8 @@ class Watch:
             self._requests.labels(route, status).inc()
             self._seconds.labels(route).observe(seconds)
             if REQUESTS.isEnabledFor(logging.INFO):
-                facts = {"method": scope["method"], "path": scope["path"], "status": status}
+                path = f"{scope.get('prefix', '')}{scope['path']}"
+                facts = {"method": scope["method"], "path": path, "status": status}
                 facts |= {"ms": round(1000 * seconds, 1), "client": (scope.get("client") or "?")[0]}
                 REQUESTS.info("request", extra={"facts": facts})
 
@@ -106,9 +115,9 @@ class Watch:
                 _log.warning("The project cannot be read", extra={"facts": {"reason": str(error)}})
                 is_well = False
         word, status = ("ok", 200) if is_well else ("unavailable", 503)
-        return PlainTextResponse(f"{word}\n", status, _ALWAYS)
+        return PlainTextResponse(f"{word}\n", status, ALWAYS)
 
-    async def _readiness(self) -> Response:
+    async def readiness(self) -> Response:
         """200 while a label could be stored; tried at most once in two seconds, whoever asks."""
         async with self._trying:
             if time.monotonic() > self._tried_until:
@@ -124,18 +133,18 @@ class Watch:
                 self._tried_until = time.monotonic() + _TRIED
         behind = ", journal behind" if self.session.desk.journal_behind else ""
         word, status = (f"ready{behind}", 200) if self._is_ready else ("unavailable", 503)
-        return PlainTextResponse(f"{word}\n", status, _ALWAYS)
+        return PlainTextResponse(f"{word}\n", status, ALWAYS)
 
     async def _metrics(self, scope: Scope) -> Response:
         given = [value for name, value in scope["headers"] if name == b"authorization"]
         if len(given) != 1 or not secrets.compare_digest(given[0], self._token):
             words = "Send the token of the project's file page-metrics-token as a bearer token.\n"
-            return PlainTextResponse(words, 401, {**_ALWAYS, "www-authenticate": "Bearer"})
+            return PlainTextResponse(words, 401, {**ALWAYS, "www-authenticate": "Bearer"})
         registry = CollectorRegistry()
         try:
             await self.session.desk.read_slowly(lambda s: _add_project_metrics(s, registry))
         except ParbalsError as error:
-            return PlainTextResponse(f"{error}\n", 503, _ALWAYS)
+            return PlainTextResponse(f"{error}\n", 503, ALWAYS)
         worker = self.session.supervisor
         up, seconds = worker.process_id is not None, round(worker.seconds_to_choose, 3)
         desk, free = self.session.desk, shutil.disk_usage(self.session.folder).free
@@ -150,7 +159,7 @@ class Watch:
         version = Gauge("parbals_info", "The server's version.", ("version",), registry=registry)
         version.labels(__version__).set(1)
         body = generate_latest(registry) + generate_latest(self._registry)
-        return Response(body, headers={**_ALWAYS, "content-type": _TEXT})
+        return Response(body, headers={**ALWAYS, "content-type": _TEXT})
 
 
 def _add_project_metrics(store: Store, registry: CollectorRegistry) -> None:

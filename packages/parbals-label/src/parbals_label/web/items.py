@@ -15,7 +15,8 @@ from parbals.learner.numbers.metric import decided
 from parbals.strategies.table import STRATEGIES, UNIFORM
 from parbals.types import Stakes
 
-from parbals_label.project.consensus import combined_labels
+from parbals_label.project.consensus import combined_labels, tied
+from parbals_label.project.doubts import held_doubts
 from parbals_label.project.features import COLUMNS, TABLE, load_features
 from parbals_label.project.media import image_address, image_column
 from parbals_label.project.quick import START
@@ -33,7 +34,7 @@ _FEW_COLUMNS = 3
 _SCANNED = 20_000
 """Items looked through for one answer; a search goes on from there."""
 _SETTINGS = (
-    "columns", "highlight", "guidelines", "answers_wanted", "lease_minutes", "goal_labels",
+    "highlight", "guidelines", "answers_wanted", "lease_minutes", "goal_labels",
     "goal_error", "strategy",
 )  # fmt: skip
 _FOR_MEASURING = (
@@ -50,15 +51,16 @@ def project(store: Store) -> schemas.ProjectOut:
     if image is None and store.n_items and settings.encoder not in (COLUMNS, TABLE):
         content = store.items([0])[0].content
         words = settings.encoded_columns or [
-            name for name in settings.columns if isinstance(content.get(name), str)
+            name for name in settings.shown if isinstance(content.get(name), str)
         ]
-        text = [name for name in words if name in settings.columns]
+        text = [name for name in words if name in settings.shown]
     return schemas.ProjectOut(
         **{name: getattr(settings, name) for name in _SETTINGS},
         # A folder's name may hold bytes that are not text.
         name=store.folder.resolve().name.encode("utf-8", "replace").decode(),
         identity=store.identity,
         n_items=store.n_items,
+        columns=list(settings.shown),
         classes=list(store.classes),
         kind="image" if image else "text" if text else "table",
         text_columns=text,
@@ -111,12 +113,12 @@ class Tasks:
     def __init__(self, store: Store) -> None:
         self.mark = store.settings_mark()
         self.lease_seconds = 60.0 * store.settings.lease_minutes
-        self._image = image_column(store)
+        self._image, self._hidden = image_column(store), store.settings.hidden
         self._predictions = Predictions(store)
 
     def task(self, store: Store, lease: Lease) -> schemas.TaskOut:
         """An item on its way to an annotator."""
-        (item,) = store.items([lease.position])
+        item = store.items([lease.position])[0].without(self._hidden)
         is_sample = lease.why is not None and lease.why.strategy == CERTIFY
         is_audit = is_sample or item.position in self._predictions.audit
         return schemas.TaskOut(
@@ -184,9 +186,17 @@ def list_items(
     ``only`` leaves nothing but one person's own answers and passes.
     """
     rows = _Rows(store, only)
+    if state == "tied" and only:
+        return schemas.ItemsOut(items=[], next=None, total=0)
+    if state == "doubted":  # few, and the most doubtful first
+        found = [] if only else held_doubts(store)
+        part = [rows.row(item) for item in _read(store, [doubt.position for doubt in found])]
+        for row, doubt in zip(part, found, strict=True):
+            row.doubt = doubt.sentence
+        return schemas.ItemsOut(items=part, next=None, total=len(part))
     positions = rows.positions(state, label, only or annotator)
     first = bisect_right(positions, after)
-    part: list[schemas.ItemRow] = []
+    part = []
     last = None
     for item in _read(store, positions[first : first + (_SCANNED if query else limit)]):
         last = item.position
@@ -250,6 +260,8 @@ class _Rows:
         if state in ("unsure", "skipped"):
             kind = "unsure" if state == "unsure" else "skip"
             return (p for p, by in self.passes.items() if kind in by.values())
+        if state == "tied":
+            return tied(self.store.votes())
         if state == "disagree":
             return (p for p, by in self.answers.items() if len(set(by.values())) > 1)
         return everything
@@ -262,7 +274,7 @@ def _of(name: str, said: dict[int, dict[str, str]]) -> dict[int, dict[str, str]]
 
 def show_item(store: Store, position: int, only: str | None = None) -> schemas.ItemOut:
     """Everything about an item, at the cost of one item; or what one person said of it."""
-    (item,) = store.items([position])
+    (item,) = store.shown([position])
     history = [a for a in store.history(position) if only in (None, a.annotator)]
     # The latest of each annotator, in the order in which they came to their labels.
     now: dict[str, Answer] = {}
@@ -304,7 +316,7 @@ def _snippet(item: Item, columns: Sequence[str]) -> str:
 
 def _read(store: Store, positions: list[int] | range) -> Iterator[Item]:
     for start in range(0, len(positions), 200):
-        yield from store.items(positions[start : start + 200])
+        yield from store.shown(positions[start : start + 200])
 
 
 def _matches(item: Item, query: str) -> bool:

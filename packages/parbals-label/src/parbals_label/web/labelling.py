@@ -162,6 +162,12 @@ def labelling_routes(session: Session, door: Door) -> APIRouter:
 
         return await desk.write(act)
 
+    @routes.post("/again", responses=errors_of(body=True))
+    async def again(body: schemas.AgainIn, request: Request) -> schemas.DoneOut:
+        """For an owner: one more person is to label an item."""
+        await desk.write(signed(owner(request), lambda store: store.ask_again(body.position)))
+        return schemas.DoneOut()
+
     @routes.post("/release-all", responses=errors_of(body=True))
     async def release_all(body: schemas.ReleaseAllIn, request: Request) -> schemas.ReleasedOut:
         """For an owner: everything that is out with a person, or with anybody, comes back.

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 from urllib.parse import urlsplit
+from zlib import crc32
 
 from parbals.errors import InputError
 from parbals.files import replacing
@@ -24,14 +25,15 @@ __all__ = [
     "address_of",
     "bracketed",
     "is_copied",
-    "known_origin",
+    "known_address",
     "opening_file",
     "page_token",
     "public_origin",
-    "remember_origin",
+    "remember_address",
 ]
 
 LOOPBACK = ("127.0.0.1", "::1")
+_PATH = re.compile(r"(/p/[A-Za-z0-9._~%-]+)?")
 _HEADER = re.compile(r"[a-z][a-z0-9-]{0,60}")
 _PORTS = {"http": 80, "https": 443}
 _MARKS = "page-marks"
@@ -54,6 +56,7 @@ class Place:
         certificate, key: files for encrypted connections without a proxy.
         user_header: where the proxy names who has logged in; believed from ``proxies`` alone.
         proxies: addresses that the proxy's own requests come from.
+        path: where a project's page begins, as /p/spam; "" where it is the only one.
     """
 
     host: str = "127.0.0.1"
@@ -63,6 +66,7 @@ class Place:
     key: Path | None = None
     user_header: str | None = None
     proxies: tuple[str, ...] = LOOPBACK
+    path: str = ""
     names: frozenset[str] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -102,12 +106,16 @@ class Place:
         return (self.origin if self._is_public(host) else self.scheme).startswith("https")
 
     def cookie(self, host: str) -> str:
-        """The name of the session's cookie; browsers show cookies to every port of a host."""
-        return f"{'__Host-' if self.is_private(host) else ''}parbals-{self.port}"
+        """The name of the session's cookie; browsers show cookies to every port of a host.
+
+        Each project has a name of its own: the first kind of cookie takes no path.
+        """
+        of = f"-{crc32(self.path.encode()):08x}" if self.path else ""
+        return f"{'__Host-' if self.is_private(host) else ''}parbals-{self.port}{of}"
 
     def link(self, token: str) -> str:
         """The address that opens the page."""
-        return f"{self.origin}/?token={token}"
+        return f"{self.origin}{self.path}/?token={token}"
 
     def is_host(self, host: str, local: str) -> bool:
         """Whether a Host header names this place; ``local`` is the address a request came to."""
@@ -236,18 +244,22 @@ def opening_file(folder: Path, link: str) -> Path:
     return file
 
 
-def remember_origin(folder: Path, origin: str) -> None:
+def remember_address(folder: Path, place: Place) -> None:
     """Keep where the page was shown last, so that links can be made for it."""
-    if known_origin(folder) != origin:
-        _write(folder / "page-address", f"{origin}\n")
+    address = f"{place.origin}{place.path}"
+    if known_address(folder) != address:
+        _write(folder / "page-address", f"{address}\n")
 
 
-def known_origin(folder: Path) -> str | None:
+def known_address(folder: Path) -> str | None:
     """Where the page was shown last; None if it never was, or if a copy of the folder says so."""
     with suppress(OSError, UnicodeDecodeError, InputError):
         if not _is_ours(folder / "page-address"):
             return None
-        return public_origin((folder / "page-address").read_text("ascii")[:300])
+        address = (folder / "page-address").read_text("ascii")[:1000].strip()
+        path = urlsplit(address).path
+        if _PATH.fullmatch(path):
+            return public_origin(address.removesuffix(path)) + path
     return None
 
 

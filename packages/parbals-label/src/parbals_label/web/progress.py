@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 from parbals.learner.numbers.report import advice, certificate, goal_parts, judged_line, metric_line
 
-from parbals_label.project.summary import audit_line, overview
+from parbals_label.project.summary import audit_line, chosen_line, overview
 from parbals_label.store.store import Store
 from parbals_label.web.schemas import AdviceOut, CurvePoint, LiveOut, QueueOut, ServerOut
 
@@ -76,6 +76,7 @@ def live(store: Store, curve: Curve, queue: QueueOut, server: ServerOut) -> Live
         judged=[*judged_line(seen.metric, seen.report), *value],
         goal=list(goal_parts(seen.goal, seen.labelled, seen.report)),
         advice=AdviceOut(reached=advised.is_reached, sentence=advised.sentence),
+        chosen=chosen_line(seen),
         history=curve.renew(store),
         agreement=agreement and replace(agreement, pairs=agreement.pairs[:_MOST_PAIRS]),
         server=server,

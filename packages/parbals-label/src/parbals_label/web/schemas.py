@@ -98,6 +98,12 @@ class PositionsIn(InModel):
     positions: Positions
 
 
+class AgainIn(InModel):
+    """An item that somebody else is to label as well."""
+
+    position: Position
+
+
 class ReleaseAllIn(InModel):
     """Whose items are given back; null: everybody's."""
 
@@ -274,7 +280,8 @@ class LiveOut(BaseModel):
     ``trouble`` is what an owner should see to, in a sentence.
 
     ``audit`` counts the random items that measure the error; ``certificate`` is a sentence on it;
-    ``judged`` says what the model is judged by, where that is not accuracy.
+    ``judged`` says what the model is judged by, where that is not accuracy; ``chosen`` says who
+    chose what is labelled.
     """
 
     revision: str
@@ -296,6 +303,7 @@ class LiveOut(BaseModel):
     goal: list[GoalPart] | None = None
     advice: AdviceOut | None = None
     chosen_by: dict[str, int] | None = None
+    chosen: str | None = None
     report: dict[str, Any] | None = None
     history: list[CurvePoint] | None = None
     agreement: Agreement | None = None
@@ -313,6 +321,7 @@ class ItemRow(BaseModel):
     answers: dict[str, str]
     passes: dict[str, str]
     predicted: Probabilities
+    doubt: str | None = None
 
 
 class ItemsOut(BaseModel):

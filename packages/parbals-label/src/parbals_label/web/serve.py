@@ -6,7 +6,7 @@ import socket
 import sys
 import threading
 import webbrowser
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -33,14 +33,17 @@ from parbals_label.web.place import (
     is_copied,
     opening_file,
     page_token,
-    remember_origin,
+    remember_address,
 )
 from parbals_label.web.refusals import handle_errors
 from parbals_label.web.session import Session
 from parbals_label.web.team import team_routes
 from parbals_label.web.viewing import viewing_routes
 
-__all__ = ["make_app", "make_server", "run_server"]
+__all__ = [
+    *("add_static", "make_app", "make_server", "open_browser", "run_listening", "run_server"),
+    *("warn_of_reach", "writing"),
+]
 
 _STATIC = Path(__file__).with_name("static")
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*")
@@ -78,13 +81,13 @@ def run_server(
         f"Another server already shows the project in {folder}; use its page, or stop it first."
     )
     with ExitStack() as held, suppress(KeyboardInterrupt):
-        with _writing(folder):
+        with writing(folder):
             held.enter_context(locked(folder / "page.lock", busy))
         listener = held.enter_context(connections.listen(place.host, place.port))
         place = replace(place, port=listener.getsockname()[1])
         with Store.open(folder) as store:
             store.update_settings(**settings)
-        with _writing(folder):
+        with writing(folder):
             if is_copied(folder):
                 click.echo(
                     f"{folder} is a copy, or came from somebody else: the page gets a new link. "
@@ -92,7 +95,7 @@ def run_server(
                     err=True,
                 )
             token = page_token(folder, new=new_token)
-            remember_origin(folder, place.origin)
+            remember_address(folder, place)
         held.callback(sys.setswitchinterval, sys.getswitchinterval())
         sys.setswitchinterval(_TURN_SECONDS)
         _show(Session(folder, with_model=with_model), listener, place, token, browser)
@@ -100,7 +103,8 @@ def run_server(
 
 
 @contextmanager
-def _writing(folder: Path) -> Iterator[None]:
+def writing(folder: Path) -> Iterator[None]:
+    """Errors of the folder's files as one sentence."""
     try:
         yield
     except OSError as error:
@@ -117,17 +121,24 @@ def _show(
     session.open()
     try:
         server = make_server(session, place=place, token=token)
-        begin = server.startup
-
-        async def begin_and_announce(sockets: list[socket.socket] | None = None) -> None:
-            await begin(sockets=sockets)
-            _announce(folder, place, token, browser)  # the link works from here on
-
-        server.startup = begin_and_announce  # type: ignore[method-assign]
-        asyncio.run(server.serve(sockets=[listener]))
+        run_listening(server, listener, lambda: _announce(folder, place, token, browser))
     finally:
         session.close()
         (folder / "page-open.html").unlink(missing_ok=True)
+
+
+def run_listening(
+    server: uvicorn.Server, listener: socket.socket, announce: Callable[[], None]
+) -> None:
+    """Serve until Ctrl-C; ``announce`` is called once the link works."""
+    begin = server.startup
+
+    async def begin_and_announce(sockets: list[socket.socket] | None = None) -> None:
+        await begin(sockets=sockets)
+        announce()
+
+    server.startup = begin_and_announce  # type: ignore[method-assign]
+    asyncio.run(server.serve(sockets=[listener]))
 
 
 def make_server(session: Session, *, place: Place, token: str) -> uvicorn.Server:
@@ -171,7 +182,7 @@ def make_app(session: Session, *, token: str, place: Place) -> Guard:
     return Guard(app, door=door, place=place)
 
 
-def add_static(app: Any, folder: Path = _STATIC) -> None:
+def add_static(app: Any, folder: Path = _STATIC, index: str = "index.html") -> None:
     """The page's own files: names are plain words, so that no path leads anywhere else."""
 
     def read(name: str) -> Response:
@@ -182,8 +193,8 @@ def add_static(app: Any, folder: Path = _STATIC) -> None:
         return Response(path.read_bytes(), media_type=kind)
 
     @app.get("/", include_in_schema=False)
-    async def index() -> Response:
-        return read("index.html")
+    async def first() -> Response:
+        return read(index)
 
     @app.get("/static/{name:path}", include_in_schema=False)
     async def static(name: str) -> Response:
@@ -204,13 +215,22 @@ def _announce(folder: Path, place: Place, token: str, browser: bool) -> None:
         names = ", ".join(f"{p.name} ({p.role})" for p in invited[:_FEW])
         more = f" and {len(invited) - _FEW} more" if len(invited) > _FEW else ""
         click.echo(f"Invited: {names}{more}.")
+    warn_of_reach(place)
+    if browser:
+        open_browser(folder, link)
+
+
+def warn_of_reach(place: Place) -> None:
+    """Say who can reach the page, where that is not this machine alone."""
     address = address_of(place.host)
     is_near = place.host == "localhost" if address is None else address.is_loopback
     if not is_near and place.public is None:
         click.echo("Anyone who can reach this machine and has the link can label.")
         if place.certificate is None:
             click.echo("The connection is not encrypted; see --ssl-cert and --public-url.")
-    if browser:
-        # The link itself would stand in the list of processes, for every user of this machine.
-        page = opening_file(folder, link).absolute().as_uri()
-        threading.Thread(target=webbrowser.open, args=(page,), daemon=True).start()
+
+
+def open_browser(folder: Path, link: str) -> None:
+    """Open the link, which would stand in the list of processes, for every user of the machine."""
+    page = opening_file(folder, link).absolute().as_uri()
+    threading.Thread(target=webbrowser.open, args=(page,), daemon=True).start()

@@ -14,6 +14,7 @@ from parbals_label.project.quick import START, quick_batch
 from parbals_label.server.desk import Desk
 from parbals_label.store.records import QueueCounts
 from parbals_label.store.store import Store
+from parbals_label.web.ahead import Ahead
 from parbals_label.web.items import Tasks
 from parbals_label.web.progress import Curve, live, revision
 from parbals_label.web.schemas import LiveOut, QueueOut, ServerOut
@@ -22,14 +23,10 @@ from parbals_label.web.supervisor import Supervisor
 __all__ = ["Session"]
 
 _BATCH = 10
-_ITEMS_EACH = 3
 _ACTIVE_SECONDS = 600.0
 _TICK = 2.0
 _PAUSE = 0.25
 _RATE_SECONDS = 30.0
-_SECONDS_TO_CHOOSE = 20.0
-_MOST_AHEAD = 28
-"""With the four items in an annotator's hands 32, the smallest program an accelerator compiles."""
 _LIVE_SECONDS = 0.5
 _JOURNAL = (
     "project.journal cannot be written. Labels are stored, but without their second copy; check "
@@ -57,6 +54,7 @@ class Session:
         self._ready: dict[str, int] = {}
         self._done: deque[float] = deque(maxlen=10_000)
         self._chosen_at = 0
+        self._ahead = Ahead()
         self._curve = Curve()
         self._tasks: Tasks | None = None
         self._live: LiveOut | None = None
@@ -159,7 +157,8 @@ class Session:
                 await asyncio.wait_for(self._wake.wait(), _TICK)
             self._wake.clear()
             try:
-                self.supervisor.ask(*await self._missing())
+                n_items, renew = await self._missing()
+                self.supervisor.ask(n_items, renew, self._ahead.effort)
             except Exception:  # the project cannot be read just now; requests say why
                 await asyncio.sleep(_TICK)
             await asyncio.sleep(_PAUSE)
@@ -167,11 +166,9 @@ class Session:
     async def _missing(self) -> tuple[int, bool]:
         """How many items the model should choose now, and whether instead of those that wait.
 
-        The queue holds three items for each annotator at work, at least ten, and four times what
-        people do in the time that a batch takes, as far as that fits into twenty seconds and into
-        ``_MOST_AHEAD``, and never more than can be labelled (``Queue.room``). It is filled when
-        half are gone. Items chosen without the model are replaced: once it has learnt something
-        new, and the very first items once five are answered.
+        As many as ``Ahead`` says, and never more than can be labelled (``Queue.room``). Items
+        chosen without the model are replaced: once it has learnt something new, and the very first
+        items once five are answered.
         """
         free, chosen_by, done = await self.desk.read(_waiting)
         room = await self.desk.read(lambda store: store.room())
@@ -181,12 +178,10 @@ class Session:
         }
         while self._done and moment - self._done[0] > _RATE_SECONDS:
             self._done.popleft()
-        seconds = self.supervisor.seconds_to_choose
+        seconds, n_chosen = self.supervisor.seconds_to_choose, self.supervisor.n_chosen
         rate = len(self._done) / _RATE_SECONDS
-        each = max(seconds / max(self.supervisor.n_chosen, 1), 1e-3)
-        ahead = min(round(4.0 * seconds * rate), _MOST_AHEAD)
-        wanted = max(_BATCH, _ITEMS_EACH * len(self._seen), ahead)
-        wanted = max(_BATCH, min(wanted, int(_SECONDS_TO_CHOOSE / each)))
+        self._ahead.learn(self.supervisor.n_batches, seconds, n_chosen, rate)
+        wanted = self._ahead.wanted(len(self._seen), seconds, n_chosen, rate)
         low = min([free, *(ready for name, ready in self._ready.items() if name in self._seen)])
         newer = done - self._chosen_at
         is_low = 2 * low < wanted
@@ -207,5 +202,6 @@ def _waiting(store: Store) -> tuple[int, set[str], int]:
 
 
 def _is_finished(store: Store) -> bool:
-    """Every item is labelled or passed; some may still wait for a second opinion."""
-    return store.n_done() == store.n_items and not store.uncounted()
+    """Every item is labelled or passed, or a copy; some may still wait for a second opinion."""
+    done = store.passes().keys() | set(store.labelled()) | dict(store.settings.copies).keys()
+    return len(done) == store.n_items and not store.uncounted()

@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -82,9 +82,12 @@ class Supervisor:
         if self._thread.ident is not None:
             self._thread.join()
 
-    def ask(self, n_items: int, renew: bool = False) -> None:
+    def ask(
+        self, n_items: int, renew: bool = False, effort: Mapping[str, int] | None = None
+    ) -> None:
         """Tell the worker how many items to choose, with ``renew`` instead of those that wait."""
-        self._wanted = {"choose": n_items, "renew": renew} if n_items else None
+        order = {"choose": n_items, "renew": renew, "effort": dict(effort or {})}
+        self._wanted = order if n_items else None
         if self.state != "choosing":  # missing items are counted again when the batch is there
             self._tell()
 

@@ -42,7 +42,10 @@ _EXPORTS = {
 _BLOCK = 64 << 10
 _Format = Literal["csv", "jsonl", "parquet"]
 _Place = Annotated[int, fastapi.Path(ge=0, le=MOST_POSITION)]
-_States = Literal["all", "labelled", "unlabelled", "queued", "out", "unsure", "skipped", "disagree"]
+_States = Literal[
+    "all", "labelled", "unlabelled", "queued", "out", "unsure", "skipped", "disagree", "doubted",
+    "tied",
+]  # fmt: skip
 
 
 def viewing_routes(session: Session) -> APIRouter:

@@ -1,11 +1,11 @@
 """The page's second process: it chooses items for the queue and renews report, predictions and map.
 
-Orders come as JSON lines on standard input, {"choose": n, "renew": whether instead of what waits};
-what it is doing goes to standard output in the same way. Two threads work, each with a store of its
-own: one chooses, the other reports, so that neither waits for the other. Both keep to one core and
-out of the way of labelling. The process ends when its input does, and may be cut off at any time:
-nobody waits for it, since the server hands out quick items meanwhile
-(:mod:`parbals_label.project.quick`).
+Orders come as JSON lines on standard input, {"choose": n, "renew": whether instead of what waits,
+"effort": arguments of the learner}; what it is doing goes to standard output in the same way. Two
+threads work, each with a store of its own: one chooses, the other reports, so that neither waits
+for the other. Both keep to one core and out of the way of labelling. The process ends when its
+input does, and may be cut off at any time: nobody waits for it, since the server hands out quick
+items meanwhile (:mod:`parbals_label.project.quick`).
 """
 
 import json
@@ -39,7 +39,7 @@ _AFTER_REFUSAL = 2.0
 _BETWEEN_REPORTS = 3.0
 _MOST_BETWEEN_REPORTS = 30.0
 _MOST_NEWER = 10
-"""A report is renewed at the latest after so many answers, or after half a minute."""
+"""After so many answers the pause before a new report is half as long."""
 _CANDIDATES = 2_000
 _REPORT_CANDIDATES = 1_000
 """Fewer than when a command chooses: on the page somebody waits."""
@@ -75,11 +75,13 @@ class _Part:
 class Chooser(_Part):
     """Chooses by the project's strategy."""
 
-    def step(self, n_wanted: int, *, renew: bool = False) -> bool:
+    def step(
+        self, n_wanted: int, *, renew: bool = False, effort: Mapping[str, int] | None = None
+    ) -> bool:
         """Choose so many items, with ``renew`` instead of those that wait; False if none was."""
-        return n_wanted > 0 and self.attempt(lambda: self._choose(n_wanted, renew))
+        return n_wanted > 0 and self.attempt(lambda: self._choose(n_wanted, renew, effort or {}))
 
-    def _choose(self, n_wanted: int, renew: bool) -> bool:
+    def _choose(self, n_wanted: int, renew: bool, effort: Mapping[str, int]) -> bool:
         self.say(state="choosing")
         engine = load_engine()
         began = time.monotonic()
@@ -93,7 +95,7 @@ class Chooser(_Part):
                     queued=True,
                     renew=renew,
                     n_candidates=_CANDIDATES,
-                    own=self.own,
+                    own={**effort, **(self.own or {})},
                 )
         except engine.NothingFreeError:
             message = "Every item is labelled, passed or with somebody."
@@ -129,13 +131,14 @@ class Reporter(_Part):
     def is_due(self, answers: int) -> bool:
         """Whether these answers want a new report.
 
-        Where reports take long, most of the time is left for choosing, but never more than ten
-        answers or half a minute.
+        Where reports take long, most of the time is left for choosing: after ten answers half of
+        the pause is enough, and it never lasts longer than half a minute.
         """
         if answers == self.reported:
             return False
         waited = time.monotonic() - self.began
-        return waited >= self.rest or answers - self.reported >= _MOST_NEWER
+        is_behind = answers - self.reported >= _MOST_NEWER and waited >= 0.5 * self.rest
+        return waited >= self.rest or is_behind
 
     def _report(self) -> bool:
         answers = self.store.revision()[0]
@@ -211,7 +214,11 @@ def main(folder: Path) -> None:
                     if later is None:
                         return
                     order = later  # the last order counts
-            chooser.step(int(order.get("choose", 0)), renew=bool(order.get("renew")))
+            chooser.step(
+                int(order.get("choose", 0)),
+                renew=bool(order.get("renew")),
+                effort=order.get("effort"),
+            )
 
 
 def _give_way() -> None:

@@ -1,6 +1,6 @@
 // Talking to the server. Every failure becomes one ApiError that says whether waiting can help.
 
-import { emit, memory } from "./state.js";
+import { BASE, emit, KEY, memory } from "./state.js";
 
 const PATIENCE_MS = 20_000;
 const TEMPORARY = new Set([408, 425, 429, 500, 502, 503, 504]);
@@ -32,10 +32,10 @@ function connected(next) {
 
 /** A request with the half of the session that no other port of this machine sees; another tab may have renewed it. */
 function ask(method, path, body, more = {}) {
-  const key = memory.get("key");
+  const key = memory.get(KEY);
   const headers = key === null ? {} : { "X-Parbals-Key": key };
   if (body !== undefined) headers["Content-Type"] = "application/json";
-  return fetch(path, {
+  return fetch(BASE + path, {
     method,
     headers,
     body: body === undefined ? undefined : JSON.stringify(body),

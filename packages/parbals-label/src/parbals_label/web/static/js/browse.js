@@ -15,6 +15,8 @@ const STATES = {
   unsure: "Unsure",
   skipped: "Skipped",
   disagree: "Disagreement",
+  tied: "Tied",
+  doubted: "Doubted",
   queued: "Queued",
   out: "Out",
 };
@@ -51,7 +53,7 @@ export function itemRow(item, changed) {
         item.id !== item.snippet && h("span", { class: "row-id" }, item.id),
         h("span", { class: "row-snippet", dir: "auto" }, highlighted(item.snippet ?? "")),
       ),
-      h("span", { class: "row-end" }, who, passed),
+      h("span", { class: "row-end" }, who, passed, item.doubt && h("span", { class: "chip", dir: "auto" }, item.doubt)),
     ),
   );
 }

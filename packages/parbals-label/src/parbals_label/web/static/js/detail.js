@@ -4,7 +4,7 @@ import { get, imageAddress, loadPicture, post } from "./api.js";
 import { ago, h, openDialog, randomId, toast } from "./dom.js";
 import { gist, itemName, itemNode } from "./item.js";
 import * as outbox from "./outbox.js";
-import { emit, isOwner, on, state, tone } from "./state.js";
+import { emit, isOwner, on, shortcutsOn, state, tone } from "./state.js";
 import { probabilityBars } from "./why.js";
 
 export function labelChip(label) {
@@ -40,6 +40,10 @@ export async function openItem(position, changed = () => {}) {
     changed();
   };
   opened.add(refresh);
+  dialog.addEventListener("keydown", (event) => {
+    if (event.target.matches("input, select") || event.ctrlKey || event.metaKey || event.altKey || !shortcutsOn()) return;
+    if (event.key.toLowerCase() === "a") body.querySelector("[data-key=a]")?.click();
+  });
   dialog.addEventListener("close", () => opened.delete(refresh));
   fill(body, item);
 }
@@ -87,7 +91,7 @@ function correction(item) {
     { class: "correction" },
     h("div", { class: "field" }, h("label", { for: "correct-label" }, "Label"), select),
     h("div", { class: "field grow" }, h("label", { for: "correct-comment" }, "Comment (optional)"), comment),
-    h("div", { class: "actions" }, save, withdraw),
+    h("div", { class: "actions" }, save, withdraw, isOwner() && item.label && askAgain(item)),
   );
   form.addEventListener("submit", (event) => {
     event.preventDefault();
@@ -103,6 +107,21 @@ function correction(item) {
     toast(`${select.value}: being stored.`);
   });
   return form;
+}
+
+/** For an owner: somebody else labels it as well. The key A does the same. */
+function askAgain(item) {
+  const ask = async () => {
+    try {
+      await post("/api/again", { position: item.position });
+      toast("It waits for somebody else.");
+    } catch (error) {
+      toast(error.message);
+    }
+  };
+  const button = h("button", { type: "button", onclick: ask }, "Ask somebody else ", h("kbd", {}, "A"));
+  button.dataset.key = "a";
+  return button;
 }
 
 /** An owner may take back what others said; it stays in the history, and the log says who did it. */

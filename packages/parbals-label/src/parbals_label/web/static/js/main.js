@@ -13,7 +13,7 @@ import { startOutbox } from "./outbox.js";
 import { errorPanel, modelLine, peoplePanel, progressPanel } from "./panels.js";
 import { askName, startPerson } from "./person.js";
 import { settingsView } from "./settings.js";
-import { emit, isOwner, state } from "./state.js";
+import { BASE, emit, isOwner, state } from "./state.js";
 
 const PAGES = ["label", "overview", "browse", "agreement", "export", "settings"];
 const FOR_OWNERS = ["agreement", "export"];
@@ -94,6 +94,7 @@ async function start() {
   for (const name of FOR_OWNERS) document.querySelector(`.tabs a[href="#${name}"]`).hidden = !isOwner();
   byId("view-label").querySelector(".empty")?.remove();
   byId("project-name").textContent = state.project.name;
+  if (BASE) document.querySelector(".bar").prepend(h("a", { class: "others", href: "/", "aria-label": "All projects" }, "‹"));
   startNotices();
   startOutbox();
   await startLive();

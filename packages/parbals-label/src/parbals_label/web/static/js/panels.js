@@ -95,6 +95,7 @@ export function progressPanel({ full = false } = {}) {
       ...goalBars(live),
       facts.length > 0 && h("p", { class: "quiet facts" }, facts.join(" · ")),
       ...(live.class_balance ? balance(live, full) : own(live)),
+      live.chosen && h("p", { class: "quiet" }, `${live.chosen}.`),
     ];
   });
 }
@@ -110,10 +111,9 @@ function classTable({ recall, precision }) {
   return h("table", { class: "table" }, h("thead", {}, h("tr", {}, names)), h("tbody", {}, rows));
 }
 
-/** For those who want to know: losses in nats, and which strategy chose how many items. */
-function details({ report, chosen_by: chosenBy }) {
+/** For those who want to know: losses in nats. */
+function details({ report }) {
   const loss = report.expected_log_loss;
-  const chosen = Object.entries(chosenBy ?? {}).map(([name, n]) => `${name || "nobody"} ${count(n)}`);
   return h(
     "details",
     { class: "as-table" },
@@ -125,7 +125,6 @@ function details({ report, chosen_by: chosenBy }) {
         { class: "quiet" },
         `The next ${plural(report.batch_size, "label")} are expected to lower it by ${report.next_gain.toPrecision(2)} nats.`,
       ),
-    chosen.length > 0 && h("p", { class: "quiet" }, `Labelled items were chosen by: ${chosen.join(", ")}.`),
   );
 }
 

@@ -7,7 +7,7 @@ import { farewell, imageAddress, loadPicture, post } from "./api.js";
 import { randomId } from "./dom.js";
 import { sameProject } from "./identity.js";
 import { entries } from "./outbox.js";
-import { emit, memory, on, state } from "./state.js";
+import { emit, memory, on, projectKey, state } from "./state.js";
 
 const AHEAD = 3;
 const MOST = 10; // what one request may ask for
@@ -46,7 +46,7 @@ async function othersClaims() {
       const claim = JSON.parse(localStorage.getItem(key));
       const gone = open ? !open.has(key) : Date.now() - claim.at > STALE_MS;
       if (gone) localStorage.removeItem(key);
-      else if (claim.name === state.name) claim.positions.forEach((position) => positions.add(position));
+      else if (claim.name === state.name && claim.project === projectKey()) claim.positions.forEach((position) => positions.add(position));
     }
   } catch {
     /* tabs cannot see each other; the server still keeps one answer an item and person */
@@ -56,7 +56,7 @@ async function othersClaims() {
 
 function writeClaim() {
   const positions = held.map((task) => task.position);
-  memory.set(CLAIM + TAB, JSON.stringify({ at: Date.now(), name: state.name, positions }));
+  memory.set(CLAIM + TAB, JSON.stringify({ at: Date.now(), name: state.name, project: projectKey(), positions }));
 }
 
 /** Loads the picture before it is needed; the same element is shown later, as the server forbids caching. */

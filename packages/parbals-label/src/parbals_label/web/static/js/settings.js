@@ -3,7 +3,7 @@
 import { patch, post } from "./api.js";
 import { h, toast } from "./dom.js";
 import { askName, setTheme, themeName } from "./person.js";
-import { emit, isOwner, memory, on, shortcutsOn, state } from "./state.js";
+import { emit, isOwner, KEY, memory, on, shortcutsOn, state } from "./state.js";
 import { logPanel, teamPanel } from "./team.js";
 
 function field(id, name, help, input) {
@@ -22,7 +22,7 @@ function field(id, name, help, input) {
 async function signOut() {
   try {
     await post("/api/leave", {});
-    memory.remove("key");
+    memory.remove(KEY);
     location.reload();
   } catch (error) {
     toast(error.message);

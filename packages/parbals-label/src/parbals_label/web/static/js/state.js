@@ -15,6 +15,10 @@ export const state = { project: null, me: null, live: null, name: null, shown: n
 
 export const isOwner = () => state.me?.role === "owner";
 
+/** Where this page begins: "" or, where several projects are served, "/p/NAME"; each has a key of its own. */
+export const BASE = location.pathname.slice(0, location.pathname.lastIndexOf("/"));
+export const KEY = `key${BASE}`;
+
 /** localStorage that never throws: a browser that keeps nothing only loses the memory between visits. */
 export const memory = {
   get(key) {

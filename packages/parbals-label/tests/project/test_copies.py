@@ -1,0 +1,76 @@
+"""Texts that repeat are told, asked for once, and never both in the audit and outside."""
+
+import csv
+import json
+
+import pytest
+from message_projects import run  # noqa: F401
+from parbals_label.project.create import Roles, create_project
+from parbals_label.project.engine import choose_batch
+from parbals_label.project.quick import quick_batch
+from parbals_label.project.summary import export_records, overview, overview_lines
+from parbals_label.store.records import Submission
+from parbals_label.store.store import Store
+from parbals_label.web.items import list_items
+
+TEXTS = [f"message number {n} about {n % 7} things" for n in range(60)]
+COPIES = {60: 3, 61: 3, 62: 9}
+ALL = {"label": None, "annotator": None, "query": None, "after": -1, "limit": 50}
+
+
+@pytest.fixture
+def made(tmp_path):
+    """Sixty texts, three that repeat some of them, an empty one and a huge one."""
+    rows = [*TEXTS, TEXTS[3], f"  {TEXTS[3]} ", TEXTS[9], "", "long " * 5000]
+    with open(tmp_path / "t.csv", "w", newline="") as file:
+        csv.writer(file).writerows([["text"], *([row] for row in rows)])
+    roles = Roles(text=("text",), id="")
+    return create_project(tmp_path / "p", tmp_path / "t.csv", roles, ["a", "b"], {}, audit=20)
+
+
+@pytest.fixture
+def store(made, tmp_path):
+    with Store.open(tmp_path / "p") as store:
+        yield store
+
+
+def test_they_are_told_when_a_project_is_made(made, store):
+    assert dict(store.settings.copies) == COPIES
+    words = " ".join(made.notes)
+    assert "3 texts repeat others word for word: the first is asked for, for all of them." in words
+    assert "1 texts are empty." in words
+    assert "1 texts have more than 20,000 characters." in words
+
+
+def test_a_copy_is_never_asked_for_and_never_in_the_audit(store):
+    assert not COPIES.keys() & set(store.settings.audit)
+    store.submit([Submission(n, "ab"[n % 2]) for n in range(20)], annotator="ann")
+    _, batch = choose_batch(store, 30, fewer=True)
+    assert not COPIES.keys() & set(batch.indices.tolist())
+    while quick_batch(store, 100, queued=False) is not None:
+        pass
+    assert not COPIES.keys() & set(store.pending())
+
+
+def test_a_copy_has_the_label_of_the_first_and_a_contradiction_is_listed(store, run):  # noqa: F811
+    store.submit([Submission(3, "a"), Submission(9, "a")], annotator="ann")
+    store.submit([Submission(9, "b")], annotator="bob")
+    store.submit([Submission(61, "b")], annotator="import", source="import")
+    rows = {record["id"]: record for record in export_records(store)}
+    assert (rows["61"]["label"], rows["61"]["annotators"]) == ("a", "copy of 4")
+    assert (rows["62"]["label"], rows["4"]["votes"], rows["4"]["agreement"]) == ("b", "a:1", 1.0)
+    assert (rows["10"]["votes"], rows["10"]["agreement"]) == ("a:1;b:1", 0.5)
+    said = json.loads(run("doubts", store.folder, "--json"))
+    assert said["same_text_other_label"] == ["4 is a and 62, the same text, is b"]
+
+
+def test_ties_are_counted_and_listed(store):
+    store.submit([Submission(3, "a"), Submission(9, "a")], annotator="ann")
+    store.submit([Submission(9, "b"), Submission(3, "a")], annotator="bob")
+    seen = overview(store)
+    assert seen.ties == 1
+    assert any(line.startswith("1 items are tied") for line in overview_lines(seen))
+    assert [row.position for row in list_items(store, state="tied", **ALL).items] == [9]
+    assert list_items(store, state="tied", only="ann", **ALL).items == []
+    store.submit([Submission(9, "b")], annotator="eve")
+    assert overview(store).ties == 0

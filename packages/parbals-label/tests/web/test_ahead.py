@@ -1,0 +1,84 @@
+"""The project's strategy keeps up with quick people, in time that is made up."""
+
+import heapq
+
+import pytest
+from parbals_label.web.ahead import EFFORTS, Ahead
+
+# CPU seconds on two busy cores, 3,000 items of ten classes and 50 features: what every batch
+# costs, and every item that is chosen or out, by the number of universes.
+COSTS = {10: (1.4, 0.18), 4: (0.8, 0.09), 2: (0.4, 0.031)}
+REPORTS = 1.3  # the report's share of the core
+HELD, QUICK = 4, 20
+
+
+def share(n_people, seconds, policy, minutes=5.0):
+    """Which share of the labels the strategy chose, after the first minute."""
+    ahead, queue, events = policy, ["start"] * QUICK, []
+    hands = [[] for _ in range(n_people)]
+    for person in range(n_people):
+        heapq.heappush(events, (seconds * (1 + person / n_people), person))
+    chosen, done, busy_until, batch, latest = [], [], 0.0, 0, (0.0, 0)
+    n_batches = 0
+    while events:
+        now, person = heapq.heappop(events)
+        if now > 60 * minutes:
+            break
+        if batch and now >= busy_until:
+            renewed = [one for one in queue if one == "ours"]
+            queue, batch, n_batches = renewed + ["ours"] * batch, 0, n_batches + 1
+        hand = hands[person]
+        while len(hand) < HELD:
+            queue = queue or ["quick"] * QUICK
+            hand.append(queue.pop(0))
+        if now > 60:
+            chosen.append(hand.pop(0))
+        else:
+            hand.pop(0)
+        done.append(now)
+        heapq.heappush(events, (now + seconds, person))
+        rate = sum(now - moment < 30 for moment in done[-1000:]) / 30
+        if not batch:
+            ahead.learn(n_batches, *latest, rate)
+            wanted = ahead.wanted(n_people, *latest, rate)
+            ours = queue.count("ours")
+            if 2 * ours < wanted:
+                batch = wanted - ours
+                out = n_people * HELD + ours
+                fixed, each = COSTS[ahead.effort["n_universes"]]
+                cost = (fixed + each * (batch + out)) * REPORTS
+                busy_until, latest = now + cost, (cost, batch)
+    return chosen.count("ours") / len(chosen)
+
+
+class Before(Ahead):
+    """At most 28 items ahead, with every universe."""
+
+    effort = EFFORTS[0]
+
+    def wanted(self, n_people, seconds, n_chosen, rate):
+        each = max(seconds / max(n_chosen, 1), 1e-3)
+        wanted = max(10, 3 * n_people, min(round(4.0 * seconds * rate), 28))
+        return max(10, min(wanted, int(20 / each)))
+
+
+@pytest.mark.parametrize("seconds", [2.0, 3.0, 5.0])
+def test_ten_quick_people_and_ten_classes_get_four_fifths_from_the_strategy(seconds):
+    assert share(10, seconds, Ahead()) >= 0.8
+
+
+def test_it_is_the_size_and_the_universes_that_do_it():
+    assert share(10, 2.0, Before()) < 0.6
+
+
+def test_haste_ends_with_the_pace():
+    ahead = Ahead()
+    assert ahead.effort == EFFORTS[-1], "the first batch comes soon"
+    for number in range(1, 4):
+        ahead.learn(number, 10.0, 20, rate=5.0)
+    assert ahead.effort == EFFORTS[-1]
+    ahead.learn(3, 1.0, 20, rate=0.1)  # no new batch, nothing new to learn
+    assert ahead.effort == EFFORTS[-1]
+    for number in range(4, 7):
+        ahead.learn(number, 1.0, 20, rate=0.1)
+    assert ahead.effort == EFFORTS[0]

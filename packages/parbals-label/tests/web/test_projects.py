@@ -1,0 +1,175 @@
+"""Several projects at one address: one person's invitation opens one project, and the list."""
+
+import threading
+from functools import partial
+
+import pytest
+from page_server import Client, make_project, serving
+from parbals.errors import InputError
+from parbals_label.server import connections
+from parbals_label.store.store import Store
+from parbals_label.web import projects, rooms
+from parbals_label.web.place import Place, known_address, page_token
+from parbals_label.web.session import Session
+from test_guard import ROUTES
+
+
+class Host(Client):
+    """A folder of projects, served from a thread of the tests without workers."""
+
+    def __init__(self, folder, **place):
+        self.token = page_token(folder)
+        listener = connections.listen("127.0.0.1", 0)
+        self.port = listener.getsockname()[1]
+        place = Place(port=self.port, **place)
+        self.app = projects.Projects(projects.projects_in(folder), place, self.token)
+        self._server = connections.make_server(self.app)
+        self._thread = threading.Thread(target=self._server.run, args=([listener],))
+        self._thread.start()
+
+    def stop(self):
+        self._server.should_exit = True
+        self._thread.join()
+
+    def enter(self, name, token):
+        """Open a personal link to one project: the headers of its session."""
+        path = f"/p/{name}/?token={token}"
+        door = self.call("GET", path, token=False)
+        assert door.status == 200
+        key = door.body.partition(b"data-key=")[2].partition(b" ")[0].partition(b">")[0].decode()
+        cookie = door.headers["set-cookie"].split(";")[0]
+        return {"Cookie": cookie, "X-Parbals-Key": key, "Origin": f"http://127.0.0.1:{self.port}"}
+
+    def listed(self, headers=None, keys=None):
+        origin = {"Origin": f"http://127.0.0.1:{self.port}", **(headers or {})}
+        answer = self.post("/api/projects", {"keys": keys or {}}, headers=origin, token=False)
+        assert answer.status == 200, answer.body
+        return [row["name"] for row in answer.json["projects"]]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for name in ("cats", "dogs"):
+        make_project(tmp_path / name)
+    return tmp_path
+
+
+@pytest.fixture
+def host(folder, monkeypatch):
+    monkeypatch.setattr(rooms, "Session", partial(Session, with_model=False))
+    host = Host(folder)
+    yield host
+    host.stop()
+
+
+def invite(folder, name, role="annotator"):
+    with Store.open(folder) as store:
+        return store.invite(name, role)
+
+
+@pytest.mark.parametrize("role", ["annotator", "owner"])
+def test_who_is_invited_to_one_project_reaches_nothing_of_the_other(host, folder, role):
+    cats = host.enter("cats", invite(folder / "cats", "ada", role))
+    invite(folder / "dogs", "ada", "owner")  # the same name, but perhaps another person
+    cookie, port = cats["Cookie"], host.port
+    dogs_cookie = Place(port=port, path="/p/dogs").cookie("127.0.0.1")
+    tries = [
+        cats,
+        {**cats, "Cookie": f"{dogs_cookie}={cookie.partition('=')[2]}"},
+        {**cats, "Cookie": f"parbals-{port}={cookie.partition('=')[2]}"},
+    ]
+    for headers in tries:
+        for method, path, body in ROUTES:
+            answer = host.call(method, f"/p/dogs{path}", body, headers, token=False)
+            assert answer.status == 401, (path, answer.body)
+            assert b"message" not in answer.body.replace(b'"message"', b"")
+    assert host.call("GET", "/p/cats/api/me", None, cats, token=False).json["name"] == "ada"
+    assert host.listed(cats, {"cats": cats["X-Parbals-Key"]}) == ["cats"]
+    assert host.listed(cats, {"dogs": cats["X-Parbals-Key"], "cats": "wrong"}) == []
+    opened = host.post("/api/open", {"name": "dogs"}, headers=cats, token=False)
+    assert opened.status == 403
+    with Store.open(folder / "dogs", read_only=True) as store:
+        assert store.current_labels() == {}
+        assert "signed in" not in {event.kind for event in store.events()}
+
+
+def test_strangers_see_an_empty_list_and_learn_no_names(host):
+    assert host.listed() == []
+    assert b"cats" not in host.get("/", token=False).body
+    for path in ("", "api/me", "healthz", "readyz", "metrics", "static/js/main.js"):
+        known = host.get(f"/p/cats/{path}", token=False)
+        unknown = host.get(f"/p/nothing/{path}", token=False)
+        assert (known.status, known.body) == (401, unknown.body)
+        told = [{**one.headers, "date": "", "x-request-id": ""} for one in (known, unknown)]
+        assert told[0] == told[1]
+    assert host.get("/healthz", token=False).status == 200
+
+
+def test_the_servers_own_link_is_the_owner_of_every_project(host, folder):
+    session = host.visit()
+    assert host.listed(session) == ["cats", "dogs"]
+    opened = host.post("/api/open", {"name": "dogs"}, headers=session, token=False)
+    cookie = opened.headers["set-cookie"].split(";")[0]
+    inside = {**session, "Cookie": cookie, "X-Parbals-Key": opened.json["key"]}
+    assert host.get("/p/dogs/api/me", headers=inside, token=False).json["role"] == "owner"
+    assert host.get("/p/cats/api/me", headers=inside, token=False).status == 401
+    assert host.get("/p/cats/api/project").json["name"] == "cats"  # as a bearer
+    link = host.post("/p/dogs/api/people", {"name": "bob"}).json["link"]
+    assert link.startswith(f"http://127.0.0.1:{host.port}/p/dogs/?token=")
+    later = {**session, "X-Parbals-Key": "wrong"}
+    assert host.listed(later) == []
+    forged = session["Cookie"].replace("=", "=9", 1)
+    assert host.listed({**session, "Cookie": forged}) == []
+
+
+def test_a_proxys_word_lists_what_the_name_is_invited_to(folder, monkeypatch):
+    monkeypatch.setattr(rooms, "Session", partial(Session, with_model=False))
+    invite(folder / "dogs", "ada")
+    host = Host(folder, public="https://label.example", user_header="X-Remote-User")
+    try:
+        said = {"X-Remote-User": "ada", "Host": "label.example", "Origin": "https://label.example"}
+        assert host.listed(said) == ["dogs"]
+        assert host.get("/p/dogs/api/me", headers=said, token=False).status == 200
+        assert host.get("/p/cats/api/me", headers=said, token=False).status == 403
+    finally:
+        host.stop()
+
+
+def test_a_damaged_project_does_not_stop_the_others(host, folder):
+    (folder / "cats" / "project.sqlite3").write_bytes(b"not a database at all" * 100)
+    assert host.get("/p/cats/api/project").status == 503
+    assert str(folder).encode() not in host.get("/p/cats/api/project", token=False).body
+    assert host.get("/p/dogs/api/project").status == 200
+    session = host.visit()
+    assert host.listed(session) == ["cats", "dogs"]
+    said = host.post("/api/open", {"name": "cats"}, headers=session, token=False)
+    assert said.status == 503
+    assert "salvage" in said.json["error"]["message"]
+
+
+def test_a_worker_begins_when_somebody_is_let_in(host):
+    rooms = host.app.rooms
+    host.get("/p/cats/api/project", token=False)
+    assert not rooms["cats"]._is_started
+    host.get("/p/cats/api/project")
+    assert rooms["cats"]._is_started
+    assert rooms["dogs"].watch is None
+
+
+def test_a_folder_must_hold_projects_with_names_that_differ(tmp_path):
+    with pytest.raises(InputError, match="There is no project in"):
+        projects.projects_in(tmp_path)
+    with pytest.raises(InputError, match="cannot be read as a folder"):
+        projects.projects_in(tmp_path / "nowhere")
+    for name in ("Cats", "cats"):
+        make_project(tmp_path / name)
+    with pytest.raises(InputError, match="'Cats' and 'cats'"):
+        projects.projects_in(tmp_path)
+
+
+def test_the_command_serves_a_folder(folder):
+    with serving(f"--projects={folder}", token_in=folder) as server:
+        session = server.visit()
+        answer = server.post("/api/projects", {"keys": {}}, headers=session, token=False)
+        assert [row["name"] for row in answer.json["projects"]] == ["cats", "dogs"]
+        assert known_address(folder / "cats") == f"http://127.0.0.1:{server.port}/p/cats"
