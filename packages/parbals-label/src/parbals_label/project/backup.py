@@ -1,9 +1,10 @@
 """A project in one file, made while people label, and the way back.
 
 A backup is a plain zip without compression: the database as SQLite copies it while it is in use,
-the journal, the matrices that the settings name, the images that lie in the project's folder, and
-``SHA256SUMS``. So ``unzip`` makes a project of it, and ``sha256sum -c SHA256SUMS`` checks it,
-without parbals. What opens the page (its token) and what can be made again stay behind.
+the journal, the matrices and the adapted encoder that the settings name, the images that lie in the
+project's folder, and ``SHA256SUMS``. So ``unzip`` makes a project of it, and ``sha256sum -c
+SHA256SUMS`` checks it, without parbals. What opens the page (its token) and what can be made again
+stay behind.
 
 Anybody may have sent a backup. It is hostile until it is proved: only names that
 :func:`write_backup` writes, plain members, no more bytes than the file has. They are written into a
@@ -31,7 +32,7 @@ from parbals.errors import InputError, ProjectDamagedError, ProjectError
 from parbals.files import TEMPORARY_SUFFIX, sync_folder
 
 from parbals_label.files import locked, whole_file
-from parbals_label.project.features import load_features
+from parbals_label.project.features import adapted_files, is_adapted, load_features
 from parbals_label.project.media import image_column
 from parbals_label.readers.images import IMAGE_SUFFIXES
 from parbals_label.store.folder import FILE_NAME, is_project_file
@@ -46,6 +47,7 @@ _SUMS, _JOURNAL = "SHA256SUMS", "project.journal"
 _MATRICES = ("features", "predictions", "map")
 _OURS = re.compile(
     r"project\.sqlite3|project\.journal|SHA256SUMS|(features|predictions|map)-[0-9a-f]+\.npy"
+    r"|encoder-[0-9a-f]{12}/(1_Pooling/)?\w[\w.-]*"
 )
 _SUM = re.compile(r"([0-9a-f]{64})  (.+)")
 _BLOCK = 1 << 20
@@ -88,6 +90,11 @@ def check_project(folder: Path) -> tuple[Contents, list[str]]:
                 is_there = name == "features" or (folder / matrix.file).exists()
                 if is_there and getattr(store.settings, name) == matrix:
                     faults.append(str(error))
+        if is_adapted(encoder := store.settings.encoder):
+            try:
+                adapted_files(folder, str(encoder))
+            except ProjectDamagedError as error:
+                faults.append(str(error))
         return Contents(store.n_items, store.revision()[0]), faults
 
 
@@ -148,6 +155,9 @@ def _write(folder: Path, draft: Path, out: IO[bytes]) -> Contents:
                     raise ProjectDamagedError(
                         f"{error} Where new features were made just now, try again."
                     ) from None
+        if is_adapted(encoder := copy.settings.encoder):
+            for path in adapted_files(folder, str(encoder)):
+                sums.add(path.relative_to(folder).as_posix(), path)
         elsewhere = 0
         for value in _images(copy):
             image = _own_image(folder, value)

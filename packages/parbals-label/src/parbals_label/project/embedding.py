@@ -5,6 +5,7 @@ which takes numbers as they are, and ``table``, which reads numbers, categories,
 with gaps. Whatever grows with the number of items lies in files, not in memory.
 """
 
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -13,14 +14,21 @@ from typing import Any
 
 import numpy as np
 from parbals.arrays import block_rows, release_pages
-from parbals.errors import InputError
+from parbals.errors import InputError, ProjectError
 from parbals.features.table import TableEncoding
 
 from parbals_label.encoders.base import Encoder, Items, Kind, Options
 from parbals_label.encoders.embedding import Embedded, Progress, embed
+from parbals_label.encoders.huggingface import load_folder
 from parbals_label.encoders.scratch import ROWS, reduced_rows, scratch, standardised_rows
 from parbals_label.encoders.table import AUTO, default_encoder, load_encoder
-from parbals_label.project.features import COLUMNS, TABLE, store_features
+from parbals_label.project.features import (
+    COLUMNS,
+    TABLE,
+    frozen_files,
+    is_adapted,
+    store_features,
+)
 from parbals_label.store.store import Store
 
 __all__ = [
@@ -85,10 +93,17 @@ class Encoded:
             self.made.forget()
 
 
-def open_encoder(name: str, options: Options, kind: Kind | None = None) -> Encoder | None:
-    """The encoder, loaded; None for ``columns`` and ``table``, which need none."""
+def open_encoder(
+    name: str, options: Options, kind: Kind | None = None, home: Path | None = None
+) -> Encoder | None:
+    """The encoder, loaded; None for ``columns`` and ``table``, which need none.
+
+    ``home``: the project's folder, where one that was adapted to its labels lies.
+    """
     if name in (COLUMNS, TABLE):
         return None
+    if home is not None and is_adapted(name):
+        return load_folder(home / name, options)
     return load_encoder(name, options, kind, (COLUMNS, TABLE))
 
 
@@ -115,27 +130,43 @@ def embed_project(
         if column not in known:
             raise InputError(f"The project has no column {column!r}; it has {', '.join(known)}.")
     # The columns of last time hold what the last encoder could read.
-    loaded = open_encoder(encoder, how, None if columns else settings.encoded_kind)
+    kind = None if columns else settings.encoded_kind
+    loaded = open_encoder(encoder, how, kind, store.folder)
     base = Path(settings.media or ".")
     return make_features(store, Recipe(encoder, loaded, chosen, further, base, how), progress)
 
 
 def make_features(store: Store, recipe: Recipe, progress: Progress) -> Encoded:
-    """Encode the items of a project, and keep the features in it."""
-    old = store.settings.features
+    """Encode the items of a project, and keep the features in it.
+
+    They take the place of the old ones in one step. Predictions of the old features go with them.
+    """
+    before = store.settings
     encoded = encode(recipe, lambda: item_pairs(store), store.n_items, progress, store.folder)
     written = store_features(store.folder, encoded.features)
-    store.update_settings(
-        features=written,
-        encoder=recipe.name,
-        encoded_columns=recipe.columns,
-        table_columns=recipe.table,
-        encoded_kind=None if recipe.encoder is None else recipe.encoder.kind,
-        unreadable=list(encoded.unreadable),
-    )
+    with store.together():
+        if store.n_items != len(encoded.features) or store.settings.features != before.features:
+            raise ProjectError(
+                f"{store.folder} was changed by another program meanwhile; its features are as "
+                "they were, run it again."
+            )
+        predictions = store.settings.predictions
+        store.update_settings(
+            features=written,
+            predictions=None,
+            encoder=recipe.name,
+            encoded_columns=recipe.columns,
+            table_columns=recipe.table,
+            encoded_kind=None if recipe.encoder is None else recipe.encoder.kind,
+            unreadable=list(encoded.unreadable),
+        )
     encoded.forget()
-    if old is not None and old.file != written.file:
-        (store.folder / old.file).unlink(missing_ok=True)
+    needed = {written.file, *frozen_files(store)}
+    for old in (before.features, predictions):
+        if old is not None and old.file not in needed:
+            (store.folder / old.file).unlink(missing_ok=True)
+    if before.encoder != recipe.name and is_adapted(before.encoder):
+        shutil.rmtree(store.folder / str(before.encoder), ignore_errors=True)
     return encoded
 
 

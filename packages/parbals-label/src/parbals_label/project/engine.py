@@ -17,7 +17,7 @@ from parbals.posterior.predictive import add_bias
 from parbals.types import Batch
 
 from parbals_label.project.consensus import combined_labels
-from parbals_label.project.features import features_of, frozen_files, store_features
+from parbals_label.project.features import features_of, frozen_files, held_out_of, store_features
 from parbals_label.store.batches import TakenError
 from parbals_label.store.settings import PredictionsFile
 from parbals_label.store.store import Store
@@ -66,6 +66,7 @@ def learner_of(
         n_candidates=n_candidates,
         audit=settings.audit,
         find=settings.find,
+        held_out=held_out_of(store),
         **(own or {}),
     )
     uncounted = store.uncounted()  # a program's word on the audit's items measures nothing

@@ -66,7 +66,7 @@ def add_items(
     encoder = (
         None
         if settings.encoder == GIVEN
-        else open_encoder(str(settings.encoder), how, settings.encoded_kind)
+        else open_encoder(str(settings.encoder), how, settings.encoded_kind, store.folder)
     )
     planned = _plan(store, source, data, settings, id_column, label)
     known = _known(store, source, planned, new_only)

@@ -83,7 +83,7 @@ class FittedFeatures:
         if name == GIVEN:
             width = features.shape[1]
             return cls(name, (), None, np.eye(width), np.zeros(width))
-        encoder = open_encoder(name, options or Options(), settings.encoded_kind)
+        encoder = open_encoder(name, options or Options(), settings.encoded_kind, store.folder)
         base = Path(settings.media or ".")
         if encoder is not None:
             items = contents_of(lambda: item_pairs(store), columns, base, encoder.kind)

@@ -87,6 +87,10 @@ class ActiveLearner:
         find: a class that is rare, to be found: items likely to be of it are asked for, with some
             random ones in between, and the report says how much of it has been found. See
             :mod:`parbals.learner.numbers.find`.
+        held_out: where labels have taught what makes the features (an encoder that was fine-tuned):
+            the items whose labels it saw, and predictions (n, C) for them by features that had not
+            seen the label in question, such as of folds. Left-out predictions of features that saw
+            the label are too good; the report believes these instead.
         on_batch: is called with a :class:`~parbals.types.BatchRecord` whenever ``ask`` has chosen;
             for trackers. It is not saved: set ``learner.on_batch`` after loading.
         checked: the features are known to be finite numbers; a large file need not be read again to
@@ -121,6 +125,7 @@ class ActiveLearner:
         n_targets: int = TARGETS,
         audit: int | Sequence[Hashable] = 0,
         find: Hashable | None = None,
+        held_out: tuple[Any, Any] | None = None,
         on_batch: Callable[[BatchRecord], object] | None = None,
         checked: bool = False,
     ) -> None:
@@ -154,6 +159,7 @@ class ActiveLearner:
             n_universes=check_positive_int(n_universes, "n_universes"),
             n_candidates=n_candidates,
             n_targets=check_positive_int(n_targets, "n_targets"),
+            held_out=None if held_out is None else _held_out(held_out, ledger),
         )
         self._state: State | None = None
         self._fits: dict[bytes, Any] = {}
@@ -419,3 +425,16 @@ def _audit_positions(audit: int | Sequence[Hashable], ledger: Ledger, seed: int)
     if isinstance(audit, int | float | np.integer):
         return draw_audit(ledger.n_items, check_positive_int(audit, "audit", least=0), seed)
     return np.array(list(dict.fromkeys(ledger.positions(audit))), np.int64)
+
+
+def _held_out(given: tuple[Any, Any], ledger: Ledger) -> tuple[np.ndarray, np.ndarray]:
+    """Positions (n,) and predictions (n, C), checked."""
+    positions = np.array(ledger.positions(given[0]), np.int64)
+    probs = np.asarray(given[1], np.float64)
+    shape = len(positions), len(ledger.classes)
+    if probs.shape != shape or not (np.isfinite(probs) & (probs >= 0)).all():
+        raise InputError(
+            f"held_out has predictions of shape {probs.shape}; give one probability for each of "
+            f"{shape[0]} items and {shape[1]} classes."
+        )
+    return positions, probs

@@ -37,7 +37,8 @@ _COARSE = 5
 class Setup:
     """What a learner is made with; see the arguments of :class:`parbals.ActiveLearner`.
 
-    ``audit`` are positions in the order they are asked for; ``find`` is a class number.
+    ``audit`` are positions in the order they are asked for; ``find`` is a class number;
+    ``held_out`` are positions (n,) and predictions (n, C).
     """
 
     pool: FeatureTable
@@ -59,6 +60,7 @@ class Setup:
     n_universes: int
     n_candidates: int | None
     n_targets: int
+    held_out: tuple[np.ndarray, np.ndarray] | None = None
 
     @property
     def loss(self) -> Loss:
@@ -252,13 +254,23 @@ class State:
         """Predictions (m, C) for labels it was fitted to, each without it, and their numbers (m,).
 
         Exactly where the posterior says so; of any other model by five fits, each without a fifth,
-        in which Laplace's approximation stands in for particles and chains: those take long.
+        in which Laplace's approximation stands in for particles and chains: those take long. Labels
+        that the features have seen are predicted by ``setup.held_out``.
         """
         positions, numbers = self.training
         gaussian = getattr(model, "gaussian", None)
-        if gaussian is not None:
-            places, probs = gaussian.left_out()
-            return probs, gaussian.labels[places]
+        places, probs = self._by_folds() if gaussian is None else gaussian.left_out()
+        if self.setup.held_out is not None:
+            seen, instead = self.setup.held_out
+            unseen = ~np.isin(positions[places], seen)
+            labelled = np.isin(seen, positions)
+            places = np.append(places[unseen], np.searchsorted(positions, seen[labelled]))
+            probs = np.concatenate([probs[unseen], instead[labelled]])
+        return probs, numbers[places]
+
+    def _by_folds(self) -> tuple[np.ndarray, np.ndarray]:
+        """Places (m,) of training labels, and predictions (m, C) of fits without them."""
+        positions, numbers = self.training
         setup, known = self.setup, np.zeros(len(numbers), bool)
         probs = np.zeros((len(numbers), len(setup.classes)))
         quick = setup if setup.model is not None else replace(setup, inference="laplace")
@@ -268,7 +280,7 @@ class State:
             if here.any() and self._is_enough(numbers[rest]):
                 fit = quick.fit(positions[rest], numbers[rest], setup.seed)
                 probs[here], known[here] = setup.predicted(fit, positions[here]), True
-        return probs[known], numbers[known]
+        return np.flatnonzero(known), probs[known]
 
     def _is_enough(self, numbers: np.ndarray) -> bool:
         return self.setup.model is None or len(np.unique(numbers)) >= 2
