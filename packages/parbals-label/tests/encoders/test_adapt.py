@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import parbals as parbals_module
 import pytest
 from click.testing import CliRunner
 from parbals.cli.main import parbals
@@ -303,6 +304,33 @@ class TestInterrupted:
 
         with Store.open(project) as store, pytest.raises(ProjectError, match="meanwhile"):
             adapt_project(store, meanwhile, force=True)
+
+
+class TestLeavingWithIt:
+    def test_transformers_alone_predicts_as_the_page_says(self, project, tmp_path, monkeypatch):
+        with Store.open(project) as store:
+            adapt_project(store, silent, force=True)
+        monkeypatch.chdir(tmp_path)
+        said = run("export", project, "--model", tmp_path / "spam-model")
+        assert "transformers alone" in said
+        page = (Path(__file__).parents[4] / "docs" / "predict.md").read_text("utf-8")
+        (recipe,) = [part for part in page.split("```") if "AutoTokenizer" in part]
+        _, some = texts()
+        recipe = recipe.removeprefix("python\n")
+        names = {"texts": some}
+        exec(recipe.replace('["You have won a prize", "See you at six"]', "texts"), names)
+        learner = parbals_module.open(project)
+        probs = learner.predict_proba(learner.pool.rows(np.arange(N_ITEMS)))
+        assert names["classes"] == list(learner.classes)
+        assert (names["probs"].numpy().argmax(1) == probs.argmax(1)).mean() > 0.98
+        assert not list((tmp_path / "spam-model").rglob("*.bin"))
+        assert not (tmp_path / "spam-model" / "parbals.json").exists()  # it names items
+
+    def test_a_folder_is_for_adapted_encoders(self, project, tmp_path):
+        command = ["export", str(project), "--model", str(tmp_path / "folder")]
+        result = CliRunner().invoke(parbals, command)
+        assert result.exit_code != 0
+        assert "give it the ending .npz" in str(result.output) + str(result.exception)
 
 
 def run(*arguments):

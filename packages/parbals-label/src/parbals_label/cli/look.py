@@ -97,7 +97,8 @@ def status(
     "--model",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Write the model instead, as arrays (FILE.npz) that parbals.load_model reads.",
+    help="Write the model instead: arrays (FILE.npz) that parbals.load_model reads or, with an "
+    "adapted encoder, a new folder that transformers reads.",
 )
 @FORCE
 @JSON

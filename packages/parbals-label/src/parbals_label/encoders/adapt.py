@@ -137,6 +137,7 @@ def save_encoder(encoder: TextModel, folder: Path) -> None:
     }
     try:
         (draft / "1_Pooling").mkdir(parents=True)
+        encoder.tokenizer.model_max_length = encoder.longest
         with quiet():
             encoder.network.save_pretrained(draft)
             encoder.tokenizer.save_pretrained(draft)

@@ -66,8 +66,7 @@ def learner_of(
         n_candidates=n_candidates,
         audit=settings.audit,
         find=settings.find,
-        held_out=held_out_of(store),
-        **(own or {}),
+        **{"held_out": held_out_of(store), **(own or {})},
     )
     uncounted = store.uncounted()  # a program's word on the audit's items measures nothing
     labels = {p: v for p, v in combined_labels(store.votes()).items() if p not in uncounted}
