@@ -10,6 +10,7 @@ from parbals.errors import InputError, ParbalsError
 from parbals.features.frames import Encoding, learn_encoding
 from parbals.learner.archive import read_learner, write_learner
 from parbals.learner.choosing import choose_items
+from parbals.learner.described import described_rows
 from parbals.learner.features import FeatureTable, Preparation
 from parbals.learner.ledger import Event, Ledger
 from parbals.learner.models import as_sample_model, fresh_copy
@@ -91,6 +92,12 @@ class ActiveLearner:
             the items whose labels it saw, and predictions (n, C) for them by features that had not
             seen the label in question, such as of folds. Left-out predictions of features that saw
             the label are too good; the report believes these instead.
+        class_descriptions: {class: sentence}, of some classes or all; ``encoder`` makes rows (n, D)
+            of sentences as it made ``X_pool`` of texts. Or {class: row (D,)}. The model then
+            predicts before the first label, and lets descriptions go that labels contradict. See
+            :mod:`parbals.learner.described`.
+        class_scores: (N, C) how well each class fits each item, by a model that has seen no label:
+            an LLM's probabilities, CLIP's similarities. They count as descriptions do.
         on_batch: is called with a :class:`~parbals.types.BatchRecord` whenever ``ask`` has chosen;
             for trackers. It is not saved: set ``learner.on_batch`` after loading.
         checked: the features are known to be finite numbers; a large file need not be read again to
@@ -126,6 +133,9 @@ class ActiveLearner:
         audit: int | Sequence[Hashable] = 0,
         find: Hashable | None = None,
         held_out: tuple[Any, Any] | None = None,
+        class_descriptions: Mapping[Any, Any] | None = None,
+        encoder: Callable[[list[str]], Any] | None = None,
+        class_scores: Any = None,
         on_batch: Callable[[BatchRecord], object] | None = None,
         checked: bool = False,
     ) -> None:
@@ -160,7 +170,14 @@ class ActiveLearner:
             n_candidates=n_candidates,
             n_targets=check_positive_int(n_targets, "n_targets"),
             held_out=None if held_out is None else _held_out(held_out, ledger),
+            described=described_rows(
+                pool, ledger.classes, class_descriptions, encoder, class_scores
+            ),
         )
+        if self.setup.described is not None and (
+            model is not None or inference not in ("auto", "ep")
+        ):
+            raise InputError("Descriptions of classes need the default model in closed form.")
         self._state: State | None = None
         self._fits: dict[bytes, Any] = {}
         self.last_batch: Batch | None = None

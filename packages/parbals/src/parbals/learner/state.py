@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from parbals.errors import InputError
+from parbals.learner.described import Described, with_descriptions
 from parbals.learner.features import FeatureTable, Preparation
 from parbals.learner.models import fresh_copy
 from parbals.learner.numbers.metric import METRICS, judged_positions, loss_of, stakes_for
@@ -61,6 +62,7 @@ class Setup:
     n_candidates: int | None
     n_targets: int
     held_out: tuple[np.ndarray, np.ndarray] | None = None
+    described: Described | None = None
 
     @property
     def loss(self) -> Loss:
@@ -126,17 +128,21 @@ class Setup:
             more = (self.pool_moments,) if ours else ()
             own.fit(self.pool_rows(positions), numbers, *more)
             return CheckedModel(own, len(self.classes))
-        model = LogisticModel(
-            self.n_samples,
-            self.prior_scale,
-            self.inference,
-            classes=np.arange(len(self.classes)),
-            random_state=seed,
-        )
         moments = self.pool_moments if self.prior_scale == "auto" else None
-        if len(positions) == 0:
-            return model.fit_prior(self.pool_rows(np.zeros(1, int)).shape[1], moments)
-        return model.fit(self.pool_rows(positions), numbers, moments, near)
+
+        def fitted(rows: np.ndarray, numbers: np.ndarray) -> LogisticModel:
+            classes = np.arange(len(self.classes))
+            how = self.n_samples, self.prior_scale, self.inference, classes, seed
+            if len(rows) == 0:
+                width = self.pool_rows(np.zeros(1, int)).shape[1]
+                return LogisticModel(*how).fit_prior(width, moments)
+            return LogisticModel(*how).fit(rows, numbers, moments, near)
+
+        rows = self.pool_rows(positions)
+        if self.described is None:
+            return fitted(rows, numbers)
+        described = self.described.numbers, self.preparation(self.described.rows)
+        return with_descriptions(fitted, rows, numbers, Described(*described))
 
 
 @dataclass(frozen=True, eq=False)
@@ -260,6 +266,8 @@ class State:
         positions, numbers = self.training
         gaussian = getattr(model, "gaussian", None)
         places, probs = self._by_folds() if gaussian is None else gaussian.left_out()
+        real = places < len(positions)  # behind them are descriptions
+        places, probs = places[real], probs[real]
         if self.setup.held_out is not None:
             seen, instead = self.setup.held_out
             unseen = ~np.isin(positions[places], seen)
