@@ -146,7 +146,7 @@ def export(
     path = out or folder / f"export{ending_of(fmt) if fmt in _TOOLS else f'.{fmt}'}"
     with Store.open(folder, read_only=not renew) as store:
         check_destination(folder, path, force=force or out is None)  # its own file is renewed
-        if renew and store.n_labelled:
+        if renew and (store.n_labelled or store.settings.described):
             from parbals_label.project.engine import refresh
 
             with progress() as show:

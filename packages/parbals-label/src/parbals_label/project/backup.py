@@ -44,9 +44,9 @@ __all__ = ["Contents", "check_backup", "check_project", "rehearse", "restore_bac
 __all__ += ["write_backup"]
 
 _SUMS, _JOURNAL = "SHA256SUMS", "project.journal"
-_MATRICES = ("features", "predictions", "map")
+_MATRICES = ("features", "described", "predictions", "map")
 _OURS = re.compile(
-    r"project\.sqlite3|project\.journal|SHA256SUMS|(features|predictions|map)-[0-9a-f]+\.npy"
+    r"project\.sqlite3|project\.journal|SHA256SUMS|(features|predictions|map|described)-[0-9a-f]+\.npy"
     r"|encoder-[0-9a-f]{12}/(1_Pooling/)?\w[\w.-]*"
 )
 _SUM = re.compile(r"([0-9a-f]{64})  (.+)")
@@ -87,7 +87,7 @@ def check_project(folder: Path) -> tuple[Contents, list[str]]:
             except ProjectDamagedError as error:
                 # The page's worker replaces predictions and map as labels come, and makes them
                 # again where they are missing.
-                is_there = name == "features" or (folder / matrix.file).exists()
+                is_there = name in _MATRICES[:2] or (folder / matrix.file).exists()
                 if is_there and getattr(store.settings, name) == matrix:
                     faults.append(str(error))
         if is_adapted(encoder := store.settings.encoder):
@@ -151,7 +151,7 @@ def _write(folder: Path, draft: Path, out: IO[bytes]) -> Contents:
                 load_features(folder, matrix, verify=True, encoder=copy.settings.encoder)
                 sums.add(matrix.file, folder / matrix.file)
             except (ProjectDamagedError, FileNotFoundError) as error:
-                if name == "features":  # predictions and map are made again
+                if name in _MATRICES[:2]:  # predictions and map are made again
                     raise ProjectDamagedError(
                         f"{error} Where new features were made just now, try again."
                     ) from None

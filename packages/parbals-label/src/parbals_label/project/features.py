@@ -25,8 +25,15 @@ from parbals_label.store.records import BatchRecord
 from parbals_label.store.settings import MatrixFile
 from parbals_label.store.store import Store
 
-__all__ = ["ABOUT", "about_adapted", "adapted_files", "certificate_samples", "embed_advice"]
-__all__ += ["encoder_name", "features_of", "frozen_files", "held_out_of", "is_adapted"]
+__all__ = ["ABOUT", "about_adapted", "adapted_files", "certificate_samples", "described_of"]
+__all__ += [
+    "embed_advice",
+    "encoder_name",
+    "features_of",
+    "frozen_files",
+    "held_out_of",
+    "is_adapted",
+]
 __all__ += ["load_features", "predictions_of", "store_features"]
 
 COLUMNS, TABLE = "columns", "table"
@@ -174,6 +181,15 @@ def about_adapted(store: Store) -> Any:
             f"{path} is damaged ({error}); put back a copy, or go back to features that were not "
             f"adapted: parbals embed {store.folder} --encoder auto."
         ) from None
+
+
+def described_of(store: Store) -> dict[str, Any]:
+    """What the project's learner is told of its classes; nothing where nobody described them."""
+    settings = store.settings
+    if settings.described is None:
+        return {}
+    rows = load_features(store.folder, settings.described, encoder=settings.encoder)
+    return {"class_descriptions": dict(zip(settings.descriptions, rows, strict=True))}
 
 
 def adapted_files(folder: Path, name: str) -> list[Path]:

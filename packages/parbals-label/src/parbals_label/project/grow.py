@@ -18,7 +18,14 @@ from parbals_label.encoders.base import Options
 from parbals_label.encoders.embedding import Progress
 from parbals_label.encoders.scratch import ROWS, scratch
 from parbals_label.project.create import media_folder
-from parbals_label.project.embedding import Encoded, Recipe, encode, item_pairs, open_encoder
+from parbals_label.project.embedding import (
+    Encoded,
+    Recipe,
+    encode,
+    item_pairs,
+    open_encoder,
+    store_described,
+)
 from parbals_label.project.features import GIVEN, features_of, store_features
 from parbals_label.readers.items import NUMBERED, id_column_of, plan_items
 from parbals_label.readers.open import open_source
@@ -92,9 +99,11 @@ def add_items(
             settings.table_columns,
             Path(settings.media or "."),
             how,
+            settings.descriptions,
         )
         encoded = encode(recipe, everything, n_before + n_new, progress, store.folder)
     written = store_features(store.folder, encoded.features)
+    described = store_described(store, encoded)
     labels = [
         Submission(n_before + place, label)
         for place, (_, _, label) in enumerate(new())
@@ -112,10 +121,13 @@ def add_items(
         if labels:
             store.submit(labels, annotator="import", source="import")
         unreadable = list(encoded.unreadable)
-        store.update_settings(features=written, predictions=None, unreadable=unreadable)
+        store.update_settings(
+            features=written, described=described, predictions=None, unreadable=unreadable
+        )
     encoded.forget()
-    for file in (old, predictions):
-        if file is not None and file.file != written.file:
+    kept = {file.file for file in (written, described) if file is not None}
+    for file in (old, settings.described, predictions):
+        if file is not None and file.file not in kept:
             (store.folder / file.file).unlink(missing_ok=True)
     if settings.audit:
         notes.append(f"The audit still measures the error on the first {n_before:,} items.")

@@ -209,7 +209,7 @@ class NewItems:
 
 def trained_learner(store: Store) -> ActiveLearner:
     """The project's learner, which must have seen a label."""
-    if not store.n_labelled:
+    if not store.n_labelled and store.settings.described is None:
         raise ProjectError(
             f"The project in {store.folder} has no labels yet, so there is no model; label some "
             f"items first (parbals serve {store.folder})."

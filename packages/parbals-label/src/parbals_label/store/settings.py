@@ -37,7 +37,7 @@ _HERE = "this machine"
 
 def _checked_file(name: str) -> str:
     # It is read and removed under this name: it must not lead out of the project's folder.
-    if not re.fullmatch(r"(features|predictions|map)-[0-9a-f]+\.npy", name):
+    if not re.fullmatch(r"(features|predictions|map|described)-[0-9a-f]+\.npy", name):
         raise ValueError("name a file such as features-0123456789ab.npy")
     return name
 
@@ -95,6 +95,7 @@ class ProjectSettings(BaseModel):
         id_column, label_column: where items had their names and first labels; "" numbered them.
         unreadable: positions of items that the encoder could not read; their features are blank.
         features, predictions, map: files beside the database.
+        descriptions: class → a sentence about it; described: their features, in this order.
         highlight, guidelines: words marked in texts, and what annotators should know.
         find: the rare class whose items are looked for; None where the whole model counts.
         audit: positions of the random items that measure the error, in the order they are asked
@@ -125,6 +126,8 @@ class ProjectSettings(BaseModel):
     features: MatrixFile | None = None
     predictions: PredictionsFile | None = None
     map: MapFile | None = None
+    descriptions: dict[str, str] = Field(default_factory=dict)
+    described: MatrixFile | None = None
     highlight: tuple[str, ...] = ()
     guidelines: str = ""
     find: str | None = None
@@ -238,6 +241,9 @@ class Settings:
                 "classes": [new if name == old else name for name in classes],
                 RENAMES: [*meta.get(RENAMES, []), [old, new, last]],
             }
+            if old in meta.get("descriptions", {}):
+                told = meta["descriptions"].items()
+                changes["descriptions"] = {new if c == old else c: text for c, text in told}
             if meta.get("find") == old:
                 changes["find"] = new
             if meta.get("loss") == f"f1:{old}":

@@ -4,7 +4,8 @@ A description of class c becomes a row e_c where the items' features lie: the en
 sentence, or the mean of the items that another model finds to be of the class. The model takes it
 for an item of class c that was labelled three times. To a linear model with a Gaussian prior that
 is a prior mean: before any label the posterior mean of w_c is along T Tᵀ e_c, T Tᵀ the prior's
-covariance, and how much of it is left after n labels is up to the evidence, as with any label.
+covariance, and labels move it from there. Scale and shape of the prior are still learnt from the
+labels alone: descriptions are no sample of the items.
 
 Descriptions may be wrong, or mean nothing to the encoder. So the labels themselves judge them: the
 model is fitted with and without, and with them it is where the labels, each left out, are at least
@@ -37,27 +38,20 @@ class Described(NamedTuple):
     rows: np.ndarray
 
 
-def with_descriptions(
-    fitted: Callable[[np.ndarray, np.ndarray], LogisticModel],
-    rows: np.ndarray,
-    numbers: np.ndarray,
-    described: Described,
-) -> LogisticModel:
-    """The model of labelled rows (n, D) and class numbers, with descriptions if they help.
+def with_descriptions(alone: LogisticModel, described: Described, n_labels: int) -> LogisticModel:
+    """A model of ``n_labels`` labels, conditioned on descriptions if they help.
 
-    Descriptions come last, so that the first n rows of the posterior are the labels.
+    Its prior stays the one that the labels, or nobody yet, have taught it. Descriptions come last,
+    so that the first rows of the posterior are the labels.
     """
-    n_labels = len(rows)
     if n_labels >= _ENOUGH:
-        return fitted(rows, numbers)
-    helped = fitted(
-        np.concatenate([rows, *[described.rows] * _LABELS]),
-        np.concatenate([numbers, *[described.numbers] * _LABELS]),
-    )
+        return alone
+    told = np.repeat(described.rows, _LABELS, axis=0), np.repeat(described.numbers, _LABELS)
+    helped = alone.condition(*told)
     if not n_labels:
         return helped
-    alone = fitted(rows, numbers)
-    return helped if _left_out(helped, numbers) >= _left_out(alone, numbers) else alone
+    labels = alone.labelled_rows[1]
+    return helped if _left_out(helped, labels) >= _left_out(alone, labels) else alone
 
 
 def _left_out(model: LogisticModel, numbers: np.ndarray) -> float:

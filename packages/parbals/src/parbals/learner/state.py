@@ -128,21 +128,22 @@ class Setup:
             more = (self.pool_moments,) if ours else ()
             own.fit(self.pool_rows(positions), numbers, *more)
             return CheckedModel(own, len(self.classes))
+        model = LogisticModel(
+            self.n_samples,
+            self.prior_scale,
+            self.inference,
+            classes=np.arange(len(self.classes)),
+            random_state=seed,
+        )
         moments = self.pool_moments if self.prior_scale == "auto" else None
-
-        def fitted(rows: np.ndarray, numbers: np.ndarray) -> LogisticModel:
-            classes = np.arange(len(self.classes))
-            how = self.n_samples, self.prior_scale, self.inference, classes, seed
-            if len(rows) == 0:
-                width = self.pool_rows(np.zeros(1, int)).shape[1]
-                return LogisticModel(*how).fit_prior(width, moments)
-            return LogisticModel(*how).fit(rows, numbers, moments, near)
-
-        rows = self.pool_rows(positions)
+        if len(positions) == 0:
+            model.fit_prior(self.pool_rows(np.zeros(1, int)).shape[1], moments)
+        else:
+            model.fit(self.pool_rows(positions), numbers, moments, near)
         if self.described is None:
-            return fitted(rows, numbers)
-        described = self.described.numbers, self.preparation(self.described.rows)
-        return with_descriptions(fitted, rows, numbers, Described(*described))
+            return model
+        told = self.described._replace(rows=self.preparation(self.described.rows))
+        return with_descriptions(model, told, len(positions))
 
 
 @dataclass(frozen=True, eq=False)
