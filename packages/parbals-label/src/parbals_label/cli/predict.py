@@ -8,7 +8,7 @@ from parbals.cli.output import JSON, progress, say
 
 from parbals_label.cli.options import FOLDER, FORCE, READING
 
-__all__ = ["export_model", "predict"]
+__all__ = ["export_model", "export_training_data", "predict"]
 
 _FORMATS = {".jsonl": "jsonl", ".parquet": "parquet"}
 
@@ -124,3 +124,15 @@ def export_model(folder: Path, path: Path, *, with_audit: bool, force: bool, as_
         {"file": str(path), "encoder": fitted.name},
         f"The model of {len(learner.labelled):,} labels is in {path}; it takes {takes}. {reads}",
     )
+
+
+def export_training_data(folder: Path, path: Path, *, as_json: bool) -> None:
+    """Write a project as data to train another model with."""
+    from parbals_label.project.training import write_training_data
+    from parbals_label.store.store import Store
+
+    with Store.open(folder, read_only=True) as store, progress() as show:
+        show("predicting")
+        counts = write_training_data(store, path)
+    sizes = ", ".join(f"{count:,} items to {name}" for name, count in counts.items())
+    say(as_json, {"folder": str(path), **counts}, f"{sizes}, in {path}; recipes: docs/predict.md.")
