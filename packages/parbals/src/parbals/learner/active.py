@@ -42,10 +42,8 @@ class ActiveLearner:
     order in which labels came, not of earlier asks that were given back, and not of saving and
     loading in between. An audit leaves the choice among the other items as it is.
 
-    *The first batch.* Before any label the model is its prior, and strategies that need no labels
-    choose under it: for ParBaLS these are the items that would say most about the target set
-    whatever the weights turn out to be. Strategies that need labels, and models of your own until
-    they have seen two classes, start with ``coreset``.
+    *The first batch.* Before any label strategies start with ``kmeans``, and so do models of your
+    own until they have seen two classes. Where classes are described the model chooses at once.
 
     Args:
         X_pool: (N, D) features: NumPy, a memory map or the path of an ``.npy`` file, pandas,
