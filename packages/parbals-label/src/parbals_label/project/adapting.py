@@ -272,8 +272,8 @@ class _Plan:
         if not (self.store.folder / name).is_dir():
             shutil.copytree(made, draft)
             publish(draft, self.store.folder / name)
-        encoder = load_folder(self.store.folder / name, self.options)
-        make_features(self.store, self.recipe(name, encoder), progress)
+        loaded = load_folder(self.store.folder / name, self.options)
+        make_features(self.store, self.recipe(name, loaded), progress)
         return Adapted(**asdict(found) | {"used": True, "encoder": name})
 
 

@@ -125,9 +125,9 @@ def add_items(
             features=written, described=described, predictions=None, unreadable=unreadable
         )
     encoded.forget()
-    kept = {file.file for file in (written, described) if file is not None}
+    needed = {file.file for file in (written, described) if file is not None}
     for file in (old, settings.described, predictions):
-        if file is not None and file.file not in kept:
+        if file is not None and file.file not in needed:
             (store.folder / file.file).unlink(missing_ok=True)
     if settings.audit:
         notes.append(f"The audit still measures the error on the first {n_before:,} items.")
