@@ -36,7 +36,7 @@ __all__ += ["publish", "save_encoder"]
 _RATE, _HEAD_RATE = 5e-5, 2e-3
 _LENGTH = 8.0
 _BATCH = 16
-_MOST_EPOCHS, _FEWEST_EPOCHS, _TEXTS = 20, 5, 5_000
+_MOST_EPOCHS, _FEWEST_EPOCHS, _TEXTS = 20, 5, 2_500
 _WARM = 0.1
 
 
@@ -71,7 +71,7 @@ def load_base(folder: Path, options: Options) -> TextModel:
 
 
 def n_steps(n_texts: int) -> int:
-    """Batches of one training: 20 epochs of up to 250 texts, fewer of more, never fewer than 5."""
+    """Batches of one training: 20 epochs of up to 125 texts, fewer of more, never fewer than 5."""
     epochs = min(_MOST_EPOCHS, max(_FEWEST_EPOCHS, _TEXTS // n_texts))
     return epochs * -(-n_texts // _BATCH)
 
