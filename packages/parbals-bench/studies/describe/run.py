@@ -100,8 +100,11 @@ def page(records: list[Record]) -> Iterator[str]:
         cells = []
         for way in WAYS:
             found = [values[size, way, seed] for seed in seeds if (size, way, seed) in values]
+            if not found:
+                cells.append("–")
+                continue
             means = [np.mean([one[name] for one in found]) for name in ("accuracy", "log_loss")]
-            cells.append(f"{100 * means[0]:.1f} ({means[1]:.3f})" if found else "–")
+            cells.append(f"{100 * means[0]:.1f} ({means[1]:.3f})")
         yield f"| {size} | {len(seeds)} | " + " | ".join(cells) + " |"
     yield ""
     yield "The sentences: " + "; ".join(f"*{sentence}*" for sentence in SENTENCES) + "."
