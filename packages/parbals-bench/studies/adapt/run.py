@@ -104,7 +104,7 @@ def page(records: list[Record]) -> Iterator[str]:
     yield ""
     yield "| labels | seed | frozen, real | expected | adapted, real | expected (90 %) | naive |"
     yield "| ---: | ---: | ---: | ---: | ---: | ---: | ---: |"
-    for record in sorted(records, key=lambda one: one["run"]):
+    for record in sorted(records, key=lambda one: tuple(one["run"])):
         frozen, adapted = record["frozen"], record["adapted"]
         low, high = (f"{100 * end:.1f}" for end in adapted["interval"])
         numbers = frozen["error"], frozen["expected"], adapted["error"], adapted["expected"]
