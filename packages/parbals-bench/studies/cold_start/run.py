@@ -57,7 +57,8 @@ def _value(measure: Callable[..., float], *run: Any) -> Record:
 
 def accuracy(data: str, start: str, seed: int) -> float:
     """On rows outside the pool, after the first 20 labels."""
-    from parbals import ActiveLearner
+    from parbals import ActiveLearner, select_batch_from_model
+    from parbals.learner.numbers.metric import loss_of
 
     X, y, n_classes = load(data)
     order = np.random.default_rng(seed).permutation(len(X))
@@ -68,7 +69,17 @@ def accuracy(data: str, start: str, seed: int) -> float:
     learner = ActiveLearner(
         X[pool], range(n_classes), strategy=strategy, metric=metric, random_state=seed
     )
-    chosen = medoids(X[pool], seed) if start == "k-means" else learner.ask(BATCH)
+    if start == "k-means":
+        chosen = medoids(X[pool], seed)
+    elif start in PARBALS:  # a learner would start with k-means
+        rows, loss = X[pool], loss_of(metric)
+        prior = learner.fitted()
+        batch = select_batch_from_model(
+            prior, rows, rows, BATCH, strategy, random_state=seed, loss=loss
+        )
+        chosen = batch.indices
+    else:
+        chosen = learner.ask(BATCH)
     learner.tell(chosen, y[pool[chosen]])
     return float(np.mean(learner.predict_proba(X[test]).argmax(axis=1) == y[test]))
 

@@ -56,7 +56,7 @@ def test_a_simulated_llm_labels_every_item(label, write, tmp_path, n, strategy):
     assert 0 < len(wrong) < 15
     assert {answer.source for answer in found.answers} == {"machine"}
     with Store.open(folder) as store:
-        assert {batch.strategy for batch in store.batches()} <= {strategy, "coreset"}
+        assert {batch.strategy for batch in store.batches()} <= {strategy, "kmeans"}
         assert [event.kind for event in store.events() if "run" in event.kind] == [
             "machine run",
             "machine run ended",

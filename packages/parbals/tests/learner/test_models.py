@@ -71,7 +71,7 @@ def test_a_forest_goes_round_the_loop(strategy):
 def test_before_two_classes_are_known_it_covers_the_pool():
     active = parbals.ActiveLearner(X, [0, 1, 2], model=RandomForestClassifier(5), random_state=0)
     first = active.ask(4)
-    expected = parbals.ActiveLearner(X, [0, 1, 2], strategy="coreset", random_state=0).ask(4)
+    expected = parbals.ActiveLearner(X, [0, 1, 2], strategy="kmeans", random_state=0).ask(4)
     assert first.tolist() == expected.tolist()
     with pytest.raises(InputError, match="at least two classes"):
         active.predict_proba(X)

@@ -124,3 +124,50 @@ def test_a_model_of_ones_own_before_two_classes_gets_its_advice():
     assert (report.stop, report.next_gain, report.batch_size) == (False, None, 3)
     assert "expected" not in str(report)
     assert json.loads(json.dumps(report.to_dict(), allow_nan=False))["expected_error"] is None
+
+
+class TestFeaturesThatSawTheLabels:
+    """Features taught by labels that say nothing: half of what is predicted is wrong."""
+
+    N, LABELS = 300, 60
+
+    def learners(self, **more):
+        generator = np.random.default_rng(0)
+        y = generator.integers(0, 2, self.N)
+        X = generator.standard_normal((self.N, 3))
+        X[: self.LABELS, 0] = 6.0 * y[: self.LABELS] - 3.0  # known by heart
+        honest = generator.dirichlet([1.0, 1.0], self.LABELS)
+        options = {"strategy": "random", "random_state": 0} | more
+        held_out = (np.arange(self.LABELS), honest)
+        made = [parbals.ActiveLearner(X, [0, 1], held_out=x, **options) for x in (None, held_out)]
+        for learner in made:
+            learner.tell(np.arange(self.LABELS), y[: self.LABELS])
+        return *made, y, honest
+
+    def test_the_report_believes_what_was_held_out(self):
+        naive, honest, _, _ = self.learners()
+        low, high = (learner.report().expected_error.mean for learner in (naive, honest))
+        assert high > 0.25
+        assert high > low + 0.1
+
+    def test_labels_that_came_later_are_left_out_as_ever(self):
+        naive, honest, y, given = self.learners()
+        for learner in (naive, honest):
+            learner.tell([100, 101], y[[100, 101]])
+            learner.forget([3])
+        probs, numbers = honest.state.left_out(honest.fitted())
+        later = naive.state.left_out(naive.fitted())[0][-2:]
+        assert len(probs) == self.LABELS + 1
+        np.testing.assert_allclose(probs[:2], later)
+        np.testing.assert_allclose(probs[2:], np.delete(given, 3, axis=0))
+        assert numbers.tolist() == [*y[[100, 101]], *np.delete(y[: self.LABELS], 3)]
+
+    def test_it_is_saved(self, tmp_path):
+        _, honest, _, _ = self.learners()
+        honest.save(tmp_path / "a")
+        loaded = parbals.ActiveLearner.load(tmp_path / "a")
+        assert loaded.report().expected_error == honest.report().expected_error
+
+    def test_predictions_of_another_shape_are_refused(self):
+        with pytest.raises(parbals.errors.InputError, match=r"held_out has predictions of shape"):
+            parbals.ActiveLearner(np.eye(4), [0, 1], held_out=([0, 1], np.ones((2, 3))))

@@ -158,10 +158,10 @@ def test_what_is_fitted_already_is_not_fitted_again():
     np.testing.assert_array_equal(fitted.predict_proba(X), before)
 
 
-def test_before_two_classes_are_known_coreset_chooses_for_their_models():
+def test_before_two_classes_are_known_kmeans_chooses_for_their_models():
     y = np.where(np.arange(24) < 2, 1.0, MISSING_LABEL)
     np.testing.assert_array_equal(
-        query("epig", forest(), y, batch_size=3)[0], query("coreset", forest(), y, batch_size=3)[0]
+        query("epig", forest(), y, batch_size=3)[0], query("kmeans", forest(), y, batch_size=3)[0]
     )
     # Ours has a prior, and chooses by it.
     nothing = np.full(24, MISSING_LABEL)

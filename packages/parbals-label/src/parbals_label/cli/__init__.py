@@ -1,5 +1,6 @@
 """The commands of projects: one file for each group of them."""
 
+from parbals_label.cli.adapt import adapt
 from parbals_label.cli.backup import COMMANDS as OPERATIONS
 from parbals_label.cli.batch import next_, tell, untell
 from parbals_label.cli.change import COMMANDS as CHANGES
@@ -15,6 +16,6 @@ from parbals_label.cli.team import COMMANDS as TEAM
 __all__ = ["COMMANDS"]
 
 COMMANDS = (
-    *(init, embed, next_, tell, untell, status, doubts, certify, estimate, export, salvage),
+    *(init, embed, adapt, next_, tell, untell, status, doubts, certify, estimate, export, salvage),
     *(*CHANGES, *OPERATIONS, predict, serve, *TEAM, label, label_studio),
 )

@@ -145,7 +145,15 @@ def status(
     "--model",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Write the model instead, as arrays (FILE.npz) that parbals.load_model reads.",
+    help="Write the model instead: arrays (FILE.npz) that parbals.load_model reads or, with an "
+    "adapted encoder, a new folder that transformers reads.",
+)
+@click.option(
+    "--for-training",
+    type=click.Path(path_type=Path),
+    metavar="OUT",
+    help="Write a new folder to train another model with instead: every item with its label or "
+    "soft label, a weight, who labelled it; the audit's items are the test split.",
 )
 @FORCE
 @JSON
@@ -157,6 +165,7 @@ def export(
     renew: bool,
     with_audit: bool,
     model: Path | None,
+    for_training: Path | None,
     force: bool,
     as_json: bool,
 ) -> None:
@@ -170,6 +179,7 @@ def export(
       parbals export spam --renew
       parbals export spam --format jsonl --out - --labelled-only
       parbals export spam --model spam.npz
+      parbals export spam --for-training spam-data
     """
     from parbals_label.project.history import log_quietly
     from parbals_label.store.records import EXPORTED
@@ -179,6 +189,12 @@ def export(
 
         export_model(folder, model, with_audit=with_audit, force=force, as_json=as_json)
         log_quietly(folder, EXPORTED, format="model", labelled_only=False)
+        return
+    if for_training is not None:
+        from parbals_label.cli.predict import export_training_data
+
+        export_training_data(folder, for_training, as_json=as_json)
+        log_quietly(folder, EXPORTED, format="for training", labelled_only=False)
         return
     from parbals.errors import InputError
 
@@ -191,7 +207,7 @@ def export(
     path = out or folder / f"export.{fmt}"
     with Store.open(folder, read_only=not renew) as store:
         check_destination(folder, path, force=force or out is None)  # its own file is renewed
-        if renew and store.n_labelled:
+        if renew and (store.n_labelled or store.settings.described):
             from parbals_label.project.engine import refresh
 
             with progress() as show:

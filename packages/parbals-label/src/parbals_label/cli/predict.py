@@ -8,7 +8,7 @@ from parbals.cli.output import JSON, progress, say
 
 from parbals_label.cli.options import FOLDER, FORCE, READING
 
-__all__ = ["export_model", "predict"]
+__all__ = ["export_model", "export_training_data", "predict"]
 
 _FORMATS = {".jsonl": "jsonl", ".parquet": "parquet"}
 
@@ -81,27 +81,58 @@ def predict(
 
 
 def export_model(folder: Path, path: Path, *, with_audit: bool, force: bool, as_json: bool) -> None:
-    """Write the model of a project as arrays."""
+    """Write the model of a project as arrays, or with its adapted encoder as a folder."""
     from parbals.errors import InputError
+    from parbals.learner.numbers.expectation import sharpened
+    from parbals.learner.reporting import temperature_of
 
     from parbals_label.project.exports import check_destination
-    from parbals_label.project.model_files import ExportedModel
-    from parbals_label.project.predict import FittedFeatures, trained_learner
+    from parbals_label.project.features import is_adapted
+    from parbals_label.project.model_files import ExportedModel, save_folder
+    from parbals_label.project.predict import FittedFeatures, some_predictions, trained_learner
     from parbals_label.store.store import Store
 
-    if path.suffix.lower() != ".npz":
-        raise InputError(f"--model is {path}; give it the ending .npz.")
+    is_file = path.suffix.lower() == ".npz"
     with Store.open(folder, read_only=True) as store, progress() as show:
-        check_destination(folder, path, force=force)
+        settings = store.settings
+        if not is_file and (not is_adapted(settings.encoder) or settings.table_columns):
+            raise InputError(
+                f"--model is {path}; give it the ending .npz (a folder is for texts alone, by an "
+                f"encoder that was adapted: parbals adapt {folder})."
+            )
+        if is_file or not path.is_dir():
+            check_destination(folder, path, force=force)
+        elif any(path.iterdir()):
+            raise InputError(f"{path} is there already and not an empty folder; name a new one.")
         learner = trained_learner(store)
         show("fitting")
         model, fitted = learner.fitted(with_audit=with_audit), FittedFeatures.of(store)
         exported = ExportedModel.of(model, fitted, store.classes, learner.setup.stakes(model))
-        exported.save(path)
+        if is_file:
+            exported.save(path)
+        else:
+            heat = temperature_of(learner.state, model)
+            probs, rows = some_predictions(store, model, fitted)
+            home = folder / fitted.name
+            save_folder(home, exported, sharpened(probs, heat.degree), rows, path)
     takes = "texts" if "vocabulary" in exported.arrays else f"rows of the encoder {fitted.name}"
+    reads = "Read it with parbals.load_model, or by the formula in docs/predict.md."
+    if not is_file:
+        takes, reads = "texts", "transformers alone predicts with it: docs/predict.md."
     say(
         as_json,
         {"file": str(path), "encoder": fitted.name},
-        f"The model of {len(learner.labelled):,} labels is in {path}; it takes {takes}. Read it "
-        "with parbals.load_model, or by the formula in docs/predict.md.",
+        f"The model of {len(learner.labelled):,} labels is in {path}; it takes {takes}. {reads}",
     )
+
+
+def export_training_data(folder: Path, path: Path, *, as_json: bool) -> None:
+    """Write a project as data to train another model with."""
+    from parbals_label.project.training import write_training_data
+    from parbals_label.store.store import Store
+
+    with Store.open(folder, read_only=True) as store, progress() as show:
+        show("predicting")
+        counts = write_training_data(store, path)
+    sizes = ", ".join(f"{count:,} items to {name}" for name, count in counts.items())
+    say(as_json, {"folder": str(path), **counts}, f"{sizes}, in {path}; recipes: docs/predict.md.")

@@ -63,6 +63,13 @@ __all__ = ["embed", "init"]
     metavar="NAME",
     help="By default auto: the best that is installed; see `parbals data encoders`.",
 )
+@click.option(
+    "--describe",
+    multiple=True,
+    metavar="CLASS=SENTENCE",
+    help="What a class is, in a sentence that the text encoder reads too; once for each class. The "
+    "model then predicts before the first label.",
+)
 @READING
 @click.option(
     "--strategy", metavar="NAME", help="By default parbals-epig; see `parbals strategies`."
@@ -112,6 +119,7 @@ def init(
     hidden: tuple[str, ...],
     id_column: str | None,
     encoder: str | None,
+    describe: tuple[str, ...],
     reading: dict[str, Any],
     strategy: str | None,
     metric: str,
@@ -135,6 +143,8 @@ def init(
       parbals init tickets tickets.csv --text note --features age,city,opened --classes a,b
       parbals init pets photos/ --classes cat,dog
       parbals init vectors embeddings.npy --classes yes,no
+      parbals init spam messages.csv --text message --classes ham,spam \
+        --describe spam="advertising nobody asked for" --describe ham="a message from a friend"
       parbals init hunt messages.csv --text message --classes ham,spam --find spam
     """
     from parbals.learner.numbers.metric import setting_of
@@ -152,7 +162,7 @@ def init(
             Roles(text, image, features, label, id_column, shown, hidden),
             list(classes) or None,
             {"strategy": strategy, "seed": seed, "loss": setting_of(metric), "find": find}
-            | {"audit_by": audit_by or "people"}
+            | {"audit_by": audit_by or "people", "descriptions": _descriptions(describe)}
             | goal,
             audit=audit,
             encoder=encoder,
@@ -181,6 +191,16 @@ def init(
         f"features ({by}), classes {', '.join(made.classes)}.\n{named}\nNext: parbals "
         f"serve {folder}, or parbals next {folder} -n 20 --out batch.csv",
     )
+
+
+def _descriptions(given: tuple[str, ...]) -> dict[str, str]:
+    from parbals.errors import InputError
+
+    pairs = [one.partition("=") for one in given]
+    for one, (label, _, text) in zip(given, pairs, strict=True):
+        if not label.strip() or not text.strip():
+            raise InputError(f'--describe is {one!r}; write --describe CLASS="a sentence".')
+    return {label.strip(): text.strip() for label, _, text in pairs}
 
 
 @click.command()

@@ -42,7 +42,7 @@ from parbals_label.encoders.torch_models import (
     read_weights,
 )
 
-__all__ = ["BERT", "BERT_MEAN", "CLIP_B32", "DINOV2_S14", "HUGGINGFACE", "load_folder"]
+__all__ = ["BERT", "BERT_MEAN", "CLIP_B32", "DINOV2_S14", "HUGGINGFACE", "load_folder", "quiet"]
 
 _PACKAGES = "torch transformers safetensors"
 _INSTALL = "parbals[encoders]"
@@ -90,7 +90,7 @@ def _network(folder: Path, paths: list[Path], is_safe: bool) -> tuple[Any, Any]:
 
     safely = {"local_files_only": True, "trust_remote_code": False}
     try:
-        with _quiet():
+        with quiet():
             config = AutoConfig.from_pretrained(folder, **safely)
             with _safe_weights(folder, paths, is_safe) as place:
                 network, loading = AutoModel.from_pretrained(
@@ -142,7 +142,7 @@ def _tokenizer(folder: Path) -> Any:
             f"{folder} has no vocabulary (tokenizer.json, vocab.txt, …); download the whole model."
         )
     try:
-        with _quiet():
+        with quiet():
             return AutoTokenizer.from_pretrained(
                 folder, local_files_only=True, trust_remote_code=False
             )
@@ -206,7 +206,7 @@ def _pooling(folder: Path) -> Pooling:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Loading prints tables and bars; what matters of them becomes an error of ours."""
     from transformers.utils import logging
 

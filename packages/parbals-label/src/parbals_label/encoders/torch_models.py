@@ -158,11 +158,16 @@ class _Model(Encoder):
     def __init__(
         self, model: str, network: Any, forward: Callable[..., Any], options: Options
     ) -> None:
-        self._network = _on_device(network, options)
+        self.network = _on_device(network, options)
         self._forward = forward
-        self._parameter = next(self._network.parameters())
+        self._parameter = next(self.network.parameters())
         self.model = f"{model} {'float16' if options.half else 'float32'}"
         self.dtype = "<f2" if options.half else "<f4"
+
+    @property
+    def device(self) -> Any:
+        """Where the network is."""
+        return self._parameter.device
 
     @contextmanager
     def _running(self, n_items: int) -> Iterator[Any]:
@@ -199,7 +204,7 @@ class ImageModel(_Model):
 
     def encode(self, prepared: Sequence[np.ndarray]) -> np.ndarray:
         with self._running(len(prepared)) as torch:
-            device = self._parameter.device
+            device = self.device
             mean, std = (
                 torch.tensor(values, device=device).view(1, 3, 1, 1)
                 for values in (self.preprocess.mean, self.preprocess.std)
@@ -224,6 +229,7 @@ class TextModel(_Model):
         options: Options,
     ) -> None:
         super().__init__(f"{model} {longest} tokens", network, forward, options)
+        self.tokenizer, self.longest = tokenizer, longest
         self._tokenize = functools.partial(
             tokenizer, padding=True, truncation=True, max_length=longest, return_tensors="pt"
         )
@@ -236,13 +242,14 @@ class TextModel(_Model):
     def size(self, prepared: Any) -> int:
         return len(prepared)
 
-    def encode(self, prepared: Sequence[str]) -> np.ndarray:
+    def rows(self, prepared: Sequence[str]) -> Any:
+        """A tensor (B, D), through which a network may learn."""
         tokens = self._tokenize(list(prepared))
+        return self._forward(*(tokens[k].to(self.device) for k in ("input_ids", "attention_mask")))
+
+    def encode(self, prepared: Sequence[str]) -> np.ndarray:
         with self._running(len(prepared)):
-            device = self._parameter.device
-            return _rows(
-                self._forward(tokens["input_ids"].to(device), tokens["attention_mask"].to(device))
-            )
+            return _rows(self.rows(prepared))
 
 
 def _rows(features: Any) -> np.ndarray:

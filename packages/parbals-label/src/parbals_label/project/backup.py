@@ -1,10 +1,10 @@
 """A project in one file, made while people label, and the way back.
 
 A backup is a plain zip without compression: the database as SQLite copies it while it is in use,
-the journal, the matrices that the settings name, the predictions that the latest certificate is
-about, the images that lie in the project's folder, and ``SHA256SUMS``. So ``unzip`` makes a project
-of it, and ``sha256sum -c SHA256SUMS`` checks it, without parbals. What opens the page (its token)
-and what can be made again stay behind.
+the journal, the matrices and the adapted encoder that the settings name, the predictions that the
+latest certificate is about, the images that lie in the project's folder, and ``SHA256SUMS``. So
+``unzip`` makes a project of it, and ``sha256sum -c SHA256SUMS`` checks it, without parbals. What
+opens the page (its token) and what can be made again stay behind.
 
 Anybody may have sent a backup. It is hostile until it is proved: only names that
 :func:`write_backup` writes, plain members, no more bytes than the file has. They are written into a
@@ -32,7 +32,12 @@ from parbals.errors import InputError, ProjectDamagedError, ProjectError
 from parbals.files import TEMPORARY_SUFFIX, sync_folder
 
 from parbals_label.files import locked, whole_file
-from parbals_label.project.features import frozen_predictions, load_features
+from parbals_label.project.features import (
+    adapted_files,
+    frozen_predictions,
+    is_adapted,
+    load_features,
+)
 from parbals_label.project.media import image_column
 from parbals_label.readers.images import IMAGE_SUFFIXES
 from parbals_label.store.folder import FILE_NAME, is_project_file
@@ -45,9 +50,10 @@ __all__ = ["Contents", "check_backup", "check_project", "rehearse", "restore_bac
 __all__ += ["write_backup"]
 
 _SUMS, _JOURNAL = "SHA256SUMS", "project.journal"
-_MATRICES = ("features", "predictions", "map")
+_MATRICES = ("features", "described", "predictions", "map")
 _OURS = re.compile(
-    r"project\.sqlite3|project\.journal|SHA256SUMS|(features|predictions|map)-[0-9a-f]+\.npy"
+    r"project\.sqlite3|project\.journal|SHA256SUMS|(features|predictions|map|described)-[0-9a-f]+\.npy"
+    r"|encoder-[0-9a-f]{12}/(1_Pooling/)?\w[\w.-]*"
 )
 _SUM = re.compile(r"([0-9a-f]{64})  (.+)")
 _BLOCK = 1 << 20
@@ -87,9 +93,14 @@ def check_project(folder: Path) -> tuple[Contents, list[str]]:
             except ProjectDamagedError as error:
                 # The page's worker replaces predictions and map as labels come, and makes them
                 # again where they are missing.
-                is_there = name == "features" or (folder / matrix.file).exists()
+                is_there = name in _MATRICES[:2] or (folder / matrix.file).exists()
                 if is_there and getattr(store.settings, name) == matrix:
                     faults.append(str(error))
+        if is_adapted(encoder := store.settings.encoder):
+            try:
+                adapted_files(folder, str(encoder))
+            except ProjectDamagedError as error:
+                faults.append(str(error))
         return Contents(store.n_items, store.revision()[0]), faults
 
 
@@ -143,10 +154,13 @@ def _write(folder: Path, draft: Path, out: IO[bytes]) -> Contents:
                 load_features(folder, matrix, verify=True, encoder=copy.settings.encoder)
                 sums.add(matrix.file, folder / matrix.file)
             except (ProjectDamagedError, FileNotFoundError) as error:
-                if name == "features":  # predictions and map are made again
+                if name in _MATRICES[:2]:  # predictions and map are made again
                     raise ProjectDamagedError(
                         f"{error} Where new features were made just now, try again."
                     ) from None
+        if is_adapted(encoder := copy.settings.encoder):
+            for path in adapted_files(folder, str(encoder)):
+                sums.add(path.relative_to(folder).as_posix(), path)
         elsewhere = 0
         for value in _images(copy):
             image = _own_image(folder, value)

@@ -23,6 +23,7 @@ from parbals_label.project.copies import look_through
 from parbals_label.project.embedding import (
     Encoded,
     Recipe,
+    check_descriptions,
     columns_of,
     make_features,
     open_encoder,
@@ -125,6 +126,7 @@ def create_project(
             )
         classes = classes_in(source, roles.label)
     check_metric(metric_of(settings.get("loss", METRICS["accuracy"])), classes)
+    check_descriptions(settings.get("descriptions") or {}, classes, loaded)
     if settings.get("find") not in (None, *classes):
         raise InputError(
             f"{settings['find']!r}, which is to be found, is not one of the classes: "

@@ -5,7 +5,8 @@ which takes numbers as they are, and ``table``, which reads numbers, categories,
 with gaps. Whatever grows with the number of items lies in files, not in memory.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -13,19 +14,28 @@ from typing import Any
 
 import numpy as np
 from parbals.arrays import block_rows, release_pages
-from parbals.errors import InputError
+from parbals.errors import InputError, ProjectError
 from parbals.features.table import TableEncoding
 
 from parbals_label.encoders.base import Encoder, Items, Kind, Options
 from parbals_label.encoders.embedding import Embedded, Progress, embed
+from parbals_label.encoders.huggingface import load_folder
 from parbals_label.encoders.scratch import ROWS, reduced_rows, scratch, standardised_rows
 from parbals_label.encoders.table import AUTO, default_encoder, load_encoder
-from parbals_label.project.features import COLUMNS, TABLE, store_features
+from parbals_label.project.features import (
+    COLUMNS,
+    TABLE,
+    frozen_predictions,
+    is_adapted,
+    store_features,
+)
+from parbals_label.store.settings import MatrixFile
 from parbals_label.store.store import Store
 
 __all__ = [
     "Encoded",
     "Recipe",
+    "check_descriptions",
     "columns_of",
     "contents_of",
     "embed_project",
@@ -35,6 +45,7 @@ __all__ = [
     "make_features",
     "numbers_of",
     "open_encoder",
+    "store_described",
 ]
 
 _LENGTH = 3.0
@@ -60,21 +71,24 @@ class Recipe:
     table: Sequence[str] = ()
     base: Path = Path()
     options: Options = field(default_factory=Options)
+    descriptions: Mapping[str, str] = field(default_factory=dict)
+    """Of classes: each becomes a row as a text of the items does."""
 
 
 @dataclass(frozen=True)
 class Encoded:
     """Features (N, D) float32, in a file if they are many; positions of items not read are listed.
 
-    Such an item's row is zero, the mean of all. ``notes`` are sentences for people. ``forget``
-    removes what was kept so that an interrupted run could go on; call it when the features are
-    stored.
+    Such an item's row is zero, the mean of all. ``notes`` are sentences for people, ``described``
+    the features (k, D) of classes' descriptions. ``forget`` removes what was kept so that an
+    interrupted run could go on; call it when the features are stored.
     """
 
     features: np.ndarray
     unreadable: tuple[int, ...] = ()
     made: Embedded | None = None
     notes: tuple[str, ...] = ()
+    described: np.ndarray | None = None
 
     @property
     def n_features(self) -> int:
@@ -85,10 +99,17 @@ class Encoded:
             self.made.forget()
 
 
-def open_encoder(name: str, options: Options, kind: Kind | None = None) -> Encoder | None:
-    """The encoder, loaded; None for ``columns`` and ``table``, which need none."""
+def open_encoder(
+    name: str, options: Options, kind: Kind | None = None, home: Path | None = None
+) -> Encoder | None:
+    """The encoder, loaded; None for ``columns`` and ``table``, which need none.
+
+    ``home``: the project's folder, where one that was adapted to its labels lies.
+    """
     if name in (COLUMNS, TABLE):
         return None
+    if home is not None and is_adapted(name):
+        return load_folder(home / name, options)
     return load_encoder(name, options, kind, (COLUMNS, TABLE))
 
 
@@ -115,28 +136,70 @@ def embed_project(
         if column not in known:
             raise InputError(f"The project has no column {column!r}; it has {', '.join(known)}.")
     # The columns of last time hold what the last encoder could read.
-    loaded = open_encoder(encoder, how, None if columns else settings.encoded_kind)
+    kind = None if columns else settings.encoded_kind
+    loaded = open_encoder(encoder, how, kind, store.folder)
     base = Path(settings.media or ".")
     return make_features(store, Recipe(encoder, loaded, chosen, further, base, how), progress)
 
 
 def make_features(store: Store, recipe: Recipe, progress: Progress) -> Encoded:
-    """Encode the items of a project, and keep the features in it."""
-    old = store.settings.features
+    """Encode the items of a project, and keep the features in it.
+
+    They take the place of the old ones in one step. Predictions of the old features go with them.
+    """
+    before = store.settings
+    check_descriptions(before.descriptions, store.classes, recipe.encoder)
+    recipe = replace(recipe, descriptions=before.descriptions)
     encoded = encode(recipe, lambda: item_pairs(store), store.n_items, progress, store.folder)
     written = store_features(store.folder, encoded.features)
-    store.update_settings(
-        features=written,
-        encoder=recipe.name,
-        encoded_columns=recipe.columns,
-        table_columns=recipe.table,
-        encoded_kind=None if recipe.encoder is None else recipe.encoder.kind,
-        unreadable=list(encoded.unreadable),
-    )
+    described = store_described(store, encoded)
+    with store.together():
+        if store.n_items != len(encoded.features) or store.settings.features != before.features:
+            raise ProjectError(
+                f"{store.folder} was changed by another program meanwhile; its features are as "
+                "they were, run it again."
+            )
+        predictions = store.settings.predictions
+        store.update_settings(
+            features=written,
+            described=described,
+            predictions=None,
+            encoder=recipe.name,
+            encoded_columns=recipe.columns,
+            table_columns=recipe.table,
+            encoded_kind=None if recipe.encoder is None else recipe.encoder.kind,
+            unreadable=list(encoded.unreadable),
+        )
     encoded.forget()
-    if old is not None and old.file != written.file:
-        (store.folder / old.file).unlink(missing_ok=True)
+    kept = (written, described, frozen_predictions(store))
+    needed = {matrix.file for matrix in kept if matrix is not None}
+    for old in (before.features, before.described, predictions):
+        if old is not None and old.file not in needed:
+            (store.folder / old.file).unlink(missing_ok=True)
+    if before.encoder != recipe.name and is_adapted(before.encoder):
+        shutil.rmtree(store.folder / str(before.encoder), ignore_errors=True)
     return encoded
+
+
+def check_descriptions(
+    descriptions: Mapping[str, str], classes: Sequence[str], encoder: Encoder | None
+) -> None:
+    """Refuse descriptions of what is no class, and those that no encoder can read."""
+    for label in descriptions:
+        if label not in classes:
+            raise InputError(
+                f"The description of {label!r} is of no class; they are {', '.join(classes)}."
+            )
+    if descriptions and (encoder is None or encoder.kind != "text"):
+        raise InputError(
+            "Classes can be described where items are texts: the same encoder reads both."
+        )
+
+
+def store_described(store: Store, encoded: Encoded) -> MatrixFile | None:
+    """Write the features of descriptions; what the project must remember of them."""
+    rows = encoded.described
+    return None if rows is None else store_features(store.folder, rows, name="described")
 
 
 def item_pairs(store: Store) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -152,6 +215,7 @@ def encode(
     if recipe.name == TABLE:
         return _encode_table(items, n_items, recipe.columns, workspace, progress)
     encoded = _encode_columns(recipe, items, n_items, progress, workspace)
+    n_rows = len(encoded.features)  # descriptions of classes are the last
     progress("encoding", n_items, n_items)
     if encoded.features.shape[1] == 0:
         raise InputError(
@@ -161,11 +225,12 @@ def encode(
     notes: tuple[str, ...] = ()
     if n_bad := len(encoded.unreadable):
         notes = (f"{n_bad:,} of {n_items:,} items could not be read; their features are blank.",)
-    if not recipe.table:
-        return replace(encoded, notes=notes)
-    table = _encode_table(items, n_items, recipe.table, workspace, progress)
-    both = _beside(encoded.features, table.features, workspace)
-    return replace(encoded, features=both, notes=(*notes, *table.notes))
+    features = encoded.features
+    if recipe.table:
+        table = _encode_table(items, n_items, recipe.table, workspace, progress)
+        features, notes = _beside(features, table.features, workspace), (*notes, *table.notes)
+    described = np.array(features[n_items:]) if n_rows > n_items else None
+    return replace(encoded, features=features[:n_items], notes=notes, described=described)
 
 
 def _encode_columns(
@@ -184,6 +249,8 @@ def _encode_columns(
         return Encoded(standardised_rows(rows, workspace))
     contents = contents_of(items, columns, recipe.base, encoder.kind)
     encoder.fit(contents, n_items)
+    contents = _with_descriptions(contents, recipe.descriptions)
+    n_items += len(recipe.descriptions)
     if encoder.reduced:
 
         def make(part: list[tuple[str, Any]]) -> np.ndarray:
@@ -193,6 +260,14 @@ def _encode_columns(
     made = embed(encoder, recipe.name, contents, n_items, recipe.options, workspace, progress)
     unreadable = tuple(bad.row for bad in made.skipped)
     return Encoded(reduced_rows(made.rows, _LENGTH, workspace, unreadable), unreadable, made)
+
+
+def _with_descriptions(contents: Items, descriptions: Mapping[str, str]) -> Items:
+    def all_of_them() -> Iterator[tuple[str, Any]]:
+        yield from contents()
+        yield from ((f"description of {label!r}", text) for label, text in descriptions.items())
+
+    return all_of_them
 
 
 def contents_of(items: Items, columns: Sequence[str], base: Path, kind: Kind) -> Items:
@@ -276,13 +351,17 @@ def _encode_table(
 
 
 def _beside(encoded: np.ndarray, table: np.ndarray, workspace: Path | None) -> np.ndarray:
-    """Both side by side; the table's rows are centred and get the length that encoded rows have."""
+    """Both side by side; the table's rows are centred and get the length that encoded rows have.
+
+    Descriptions of classes, the last encoded rows, have no cells: theirs are the mean, zero.
+    """
     blocks = list(block_rows(len(table), ROWS))
     centre = sum(table[block].sum(axis=0, dtype=np.float64) for block in blocks) / len(table)
     total = sum(float(np.square(table[block] - centre).sum()) for block in blocks)
     factor = _LENGTH / np.sqrt(total / len(table)) if total else 1.0
     n_encoded = encoded.shape[1]
-    rows = scratch((len(table), n_encoded + table.shape[1]), workspace)
+    rows = scratch((len(encoded), n_encoded + table.shape[1]), workspace)
+    rows[len(table) :, :n_encoded] = encoded[len(table) :]
     for block in blocks:
         rows[block, :n_encoded] = encoded[block]
         rows[block, n_encoded:] = (table[block] - centre) * factor

@@ -18,7 +18,13 @@ from parbals.types import Batch
 
 from parbals_label.project.consensus import combined_labels
 from parbals_label.project.doubts import doubted
-from parbals_label.project.features import features_of, frozen_predictions, store_features
+from parbals_label.project.features import (
+    described_of,
+    features_of,
+    frozen_predictions,
+    held_out_of,
+    store_features,
+)
 from parbals_label.store.batches import TakenError
 from parbals_label.store.settings import PredictionsFile
 from parbals_label.store.store import Store
@@ -67,7 +73,7 @@ def learner_of(
         n_candidates=n_candidates,
         audit=settings.audit,
         find=settings.find,
-        **(own or {}),
+        **{"held_out": held_out_of(store), **described_of(store), **(own or {})},
     )
     uncounted = store.uncounted()  # a program's word on the audit's items measures nothing
     labels = {p: v for p, v in combined_labels(store.votes()).items() if p not in uncounted}

@@ -4,9 +4,13 @@ So are its predictions and its map. :mod:`parbals_label.project.embedding` makes
 """
 
 import hashlib
+import json
 import os
+import re
 import secrets
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from parbals.arrays import release_pages
@@ -15,18 +19,35 @@ from parbals.files import TEMPORARY_SUFFIX
 from parbals.learner.numbers.certify import CERTIFY
 
 from parbals_label.encoders.scratch import ROWS
+from parbals_label.encoders.torch_models import file_digest
 from parbals_label.store.folder import file_mode
 from parbals_label.store.records import BatchRecord
 from parbals_label.store.settings import MatrixFile
 from parbals_label.store.store import Store
 
-__all__ = ["certificate_samples", "embed_advice", "features_of", "frozen_predictions"]
+__all__ = ["ABOUT", "about_adapted", "adapted_files", "certificate_samples", "described_of"]
+__all__ += [
+    "embed_advice",
+    "encoder_name",
+    "features_of",
+    "frozen_predictions",
+    "held_out_of",
+    "is_adapted",
+]
 __all__ += ["load_features", "predictions_of", "store_features"]
 
 COLUMNS, TABLE = "columns", "table"
 """Columns of numbers as they are, and columns of a table, in place of an encoder's name."""
 GIVEN = "given"
 """The matrix came with the data."""
+ABOUT = "parbals.json"
+"""In the folder of an adapted encoder: what taught it, and what held-out labels say of it."""
+_ADAPTED = re.compile(r"encoder-[0-9a-f]{12}")
+
+
+def is_adapted(encoder: str | None) -> bool:
+    """Whether the project's labels have taught it; it is called by the name of its folder there."""
+    return _ADAPTED.fullmatch(encoder or "") is not None
 
 
 def store_features(folder: Path, features: np.ndarray, name: str = "features") -> MatrixFile:
@@ -135,3 +156,58 @@ def frozen_predictions(store: Store) -> MatrixFile | None:
         found = record.settings["predictions"]
         return MatrixFile(found["file"], found["digest"], tuple(found["shape"]))
     return None
+
+
+def held_out_of(store: Store) -> tuple[list[int], np.ndarray] | None:
+    """Positions whose labels taught the project's encoder, and predictions (n, C) without them.
+
+    None where none did. Classes are those of today: one that was added since has no probability,
+    one that was merged into another adds to its.
+    """
+    if not is_adapted(store.settings.encoder):
+        return None
+    about = about_adapted(store)
+    classes, former = store.classes, store.former_classes
+    probs = np.zeros((len(about["positions"]), len(classes)))
+    for name, column in zip(about["classes"], np.array(about["held_out"]).T, strict=True):
+        if (now := former.get(name, name)) in classes:
+            probs[:, classes.index(now)] += column
+    return about["positions"], probs / np.maximum(probs.sum(axis=1, keepdims=True), 1e-12)
+
+
+def about_adapted(store: Store) -> Any:
+    """What is known of the encoder that the project's labels have taught."""
+    path = store.folder / str(store.settings.encoder) / ABOUT
+    try:
+        return json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise ProjectDamagedError(
+            f"{path} is damaged ({error}); put back a copy, or go back to features that were not "
+            f"adapted: parbals embed {store.folder} --encoder auto."
+        ) from None
+
+
+def described_of(store: Store) -> dict[str, Any]:
+    """What the project's learner is told of its classes; nothing where nobody described them."""
+    settings = store.settings
+    if settings.described is None:
+        return {}
+    rows = load_features(store.folder, settings.described, encoder=settings.encoder)
+    return {"class_descriptions": dict(zip(settings.descriptions, rows, strict=True))}
+
+
+def adapted_files(folder: Path, name: str) -> list[Path]:
+    """The files of an adapted encoder in a project's folder; its name is a digest of them."""
+    home = folder / name
+    files = [] if home.is_symlink() else [path for path in home.rglob("*") if path.is_file()]
+    if name != encoder_name(files):
+        raise ProjectDamagedError(
+            f"{home} is not what was written; put back a copy, or go back to features that were "
+            f"not adapted: parbals embed {folder} --encoder auto."
+        )
+    return files
+
+
+def encoder_name(files: Iterable[Path]) -> str:
+    """What an adapted encoder is called: a digest of everything in its folder."""
+    return f"encoder-{file_digest(files)[:12]}"

@@ -19,7 +19,14 @@ from parbals_label.encoders.embedding import Progress
 from parbals_label.encoders.scratch import ROWS, scratch
 from parbals_label.project.copies import look_through
 from parbals_label.project.create import media_folder
-from parbals_label.project.embedding import Encoded, Recipe, encode, item_pairs, open_encoder
+from parbals_label.project.embedding import (
+    Encoded,
+    Recipe,
+    encode,
+    item_pairs,
+    open_encoder,
+    store_described,
+)
 from parbals_label.project.features import GIVEN, features_of, store_features
 from parbals_label.readers.items import NUMBERED, id_column_of, plan_items
 from parbals_label.readers.open import open_source
@@ -67,7 +74,7 @@ def add_items(
     encoder = (
         None
         if settings.encoder == GIVEN
-        else open_encoder(str(settings.encoder), how, settings.encoded_kind)
+        else open_encoder(str(settings.encoder), how, settings.encoded_kind, store.folder)
     )
     planned = _plan(store, source, data, settings, id_column, label)
     known = _known(store, source, planned, new_only)
@@ -93,9 +100,11 @@ def add_items(
             settings.table_columns,
             Path(settings.media or "."),
             how,
+            settings.descriptions,
         )
         encoded = encode(recipe, everything, n_before + n_new, progress, store.folder)
     written = store_features(store.folder, encoded.features)
+    described = store_described(store, encoded)
     labels = [
         Submission(n_before + place, label)
         for place, (_, _, label) in enumerate(new())
@@ -113,10 +122,13 @@ def add_items(
         if labels:
             store.submit(labels, annotator="import", source="import")
         unreadable = list(encoded.unreadable)
-        store.update_settings(features=written, predictions=None, unreadable=unreadable)
+        store.update_settings(
+            features=written, described=described, predictions=None, unreadable=unreadable
+        )
     encoded.forget()
-    for file in (old, predictions):
-        if file is not None and file.file != written.file:
+    needed = {file.file for file in (written, described) if file is not None}
+    for file in (old, settings.described, predictions):
+        if file is not None and file.file not in needed:
             (store.folder / file.file).unlink(missing_ok=True)
     if settings.encoded_kind == "text":
         copies, repeats = look_through(store, settings.encoded_columns)

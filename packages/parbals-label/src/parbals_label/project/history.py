@@ -13,6 +13,7 @@ from parbals.learner.numbers.metric import metric_of
 
 from parbals_label.readers.cells import without_nul
 from parbals_label.store.records import (
+    ADAPTED,
     ADDED,
     BACKED_UP,
     BROUGHT_BACK,
@@ -39,7 +40,7 @@ COLUMNS = ("created", "what", "who", "id", "label", "label_now", "revision", "so
 LOGGED = (
     *(CHANGED, RENAMED_CLASS, ADDED, EXPORTED, TAKEN_BACK, RELEASED),
     *(INVITED, NEW_LINK, ROLE, REVOKED, WITHDRAWN, BROUGHT_BACK, BACKED_UP),
-    *(SIGNED_IN, ENDED, FORGOTTEN),
+    *(SIGNED_IN, ENDED, FORGOTTEN, ADAPTED),
 )
 """The events that are somebody's decision; programs write others for themselves."""
 
@@ -148,6 +149,9 @@ def _sentence(event: Event) -> str:
         )
     if kind == BACKED_UP:
         return f"{detail.get('answers')} answers in {detail.get('file')}"
+    if kind == ADAPTED:
+        used = "in use" if detail.get("used") else "no better, not in use"
+        return f"to {detail.get('n_labels')} labels; {used}"
     if kind == TAKEN_BACK:
         return f"{detail.get('was')} by {detail.get('name')}, item {detail.get('item')}"
     if kind in (WITHDRAWN, BROUGHT_BACK):

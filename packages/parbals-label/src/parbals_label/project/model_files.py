@@ -13,6 +13,8 @@ which one alone counts, if one does. No pickle.
 """
 
 import json
+import os
+import shutil
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,16 +24,19 @@ from typing import Any, Self
 import numpy as np
 from parbals.errors import InputError
 from parbals.features.table import TableEncoding
+from parbals.files import TEMPORARY_SUFFIX
 from parbals.learner.numbers.metric import decided
 from parbals.mixture import sigmoid_means
 from parbals.race import class_probs
 from parbals.types import Stakes
+from scipy.special import logsumexp
 
 from parbals_label.files import whole_file
+from parbals_label.project.features import ABOUT
 from parbals_label.project.predict import FittedFeatures
 from parbals_label.readers.numpy_files import DAMAGED_ZIP, members_of, read_member
 
-__all__ = ["ExportedModel", "load_model"]
+__all__ = ["ExportedModel", "load_model", "save_folder"]
 
 _FORMAT, _VERSION = "parbals-model", 1
 _BLOCK = 4_096
@@ -149,6 +154,53 @@ class ExportedModel:
             return np.asarray(class_probs(mean.T, variance.T).T)
         (second,) = sigmoid_means(mean[:, 0], variance[:, 0], 0)
         return np.stack([1.0 - second, second], axis=1)
+
+
+def save_folder(
+    home: Path, exported: ExportedModel, calibrated: np.ndarray, rows: np.ndarray, folder: Path
+) -> None:
+    """An adapted encoder with a linear head, from which transformers alone can predict.
+
+    The head is the mean of the weights, W (C, D') and b (C,), divided by the one number at which
+    softmax(W r + b) is nearest to what the project's model believes, by cross entropy.
+
+    Args:
+        home: the folder of the adapted encoder.
+        calibrated: (n, C) probabilities of some items.
+        rows: (n, D') what the encoder makes of them.
+        folder: to be made.
+    """
+    from safetensors.numpy import save_file
+    from scipy.optimize import minimize_scalar
+
+    arrays = exported.arrays
+    mean = (
+        np.einsum("kcd,k->cd", arrays["draws"], arrays["weights"])
+        if "draws" in arrays
+        else arrays["mean"].T
+    )
+    mean = np.vstack([np.zeros_like(mean), mean]) if len(mean) == 1 else mean  # (C, D' + 1)
+    logits = rows @ mean[:, :-1].T + mean[:, -1]
+
+    def apart(log_degree: float) -> float:
+        scores = logits * np.exp(-log_degree)
+        return float((logsumexp(scores, axis=1) - (calibrated * scores).sum(axis=1)).mean())
+
+    degree = np.exp(minimize_scalar(apart, bounds=(-5.0, 5.0), method="bounded").x)
+    draft = folder.with_name(f".{folder.name}{TEMPORARY_SUFFIX}")
+    try:
+        shutil.copytree(home, draft, ignore=shutil.ignore_patterns(ABOUT))
+        tensors = {"weight": mean[:, :-1] / degree, "bias": mean[:, -1] / degree}
+        save_file(
+            {name: np.ascontiguousarray(x, np.float32) for name, x in tensors.items()},
+            draft / "head.safetensors",
+            metadata={"classes": json.dumps(exported.classes)},
+        )
+        os.replace(draft, folder)
+    except OSError as error:
+        raise InputError(f"{folder} cannot be written ({error.strerror or error}).") from None
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
 
 
 def load_model(path: str | Path) -> ExportedModel:

@@ -20,6 +20,7 @@ from parbals.errors import InputError, ProjectError
 from parbals.features.table import TableEncoding
 from parbals.learner.active import ActiveLearner
 from parbals.learner.numbers.metric import decided
+from parbals.learner.state import mean_proba
 
 from parbals_label.encoders.base import BadItem, Encoder, Options
 from parbals_label.project.create import media_folder
@@ -43,6 +44,7 @@ __all__ = [
     "NewItems",
     "open_new_items",
     "predictions",
+    "some_predictions",
     "trained_learner",
 ]
 
@@ -53,6 +55,7 @@ _MORE_ROWS = 256
 _TOLERANCE = 1e-3
 """How far off the map may be, as a share of the largest feature."""
 _ENCODED_AT_ONCE = 32
+_SOME = 500
 
 Item = tuple[str, dict[str, Any]]
 
@@ -83,7 +86,7 @@ class FittedFeatures:
         if name == GIVEN:
             width = features.shape[1]
             return cls(name, (), None, np.eye(width), np.zeros(width))
-        encoder = open_encoder(name, options or Options(), settings.encoded_kind)
+        encoder = open_encoder(name, options or Options(), settings.encoded_kind, store.folder)
         base = Path(settings.media or ".")
         if encoder is not None:
             items = contents_of(lambda: item_pairs(store), columns, base, encoder.kind)
@@ -185,6 +188,15 @@ def _some(store: Store, positions: np.ndarray) -> list[Item]:
     return [(item.id, item.content) for item in store.items(positions.tolist())]
 
 
+def some_predictions(
+    store: Store, model: Any, fitted: FittedFeatures
+) -> tuple[np.ndarray, np.ndarray]:
+    """Predictions (n, C) of items evenly spread over the pool, and their encoder's rows (n, D')."""
+    places = np.unique(np.linspace(0, store.n_items - 1, _SOME).round().astype(int))
+    rows = fitted.encoded(_some(store, places), Path(store.settings.media or "."))
+    return mean_proba(model, fitted.features(rows)), rows
+
+
 @dataclass(frozen=True)
 class NewItems:
     """Items that a project's encoder can read, opened but not read yet."""
@@ -197,7 +209,7 @@ class NewItems:
 
 def trained_learner(store: Store) -> ActiveLearner:
     """The project's learner, which must have seen a label."""
-    if not store.n_labelled:
+    if not store.n_labelled and store.settings.described is None:
         raise ProjectError(
             f"The project in {store.folder} has no labels yet, so there is no model; label some "
             f"items first (parbals serve {store.folder})."

@@ -7,7 +7,7 @@ from typing import Any
 __all__ = [
     *("ADDED", "CHANGED", "EXPORTED", "INVITED", "NEW_LINK", "RELEASED", "RENAMED_CLASS"),
     *("REVOKED", "ROLE", "TAKEN_BACK", "WITHDRAWN", "BROUGHT_BACK", "BACKED_UP"),
-    *("ENDED", "FORGOTTEN", "SIGNED_IN", "SessionRow"),
+    *("ADAPTED", "ENDED", "FORGOTTEN", "SIGNED_IN", "SessionRow"),
     *("Annotator", "Answer", "BatchItem", "BatchRecord", "Event", "Item", "Lease", "Pass"),
     *("Person", "QueueCounts", "Report", "Submission", "SubmitResult", "Why"),
 ]
@@ -17,6 +17,7 @@ EXPORTED, TAKEN_BACK, RELEASED = "exported", "label taken back", "items given ba
 INVITED, NEW_LINK, ROLE, REVOKED = "invited", "new link", "role changed", "link revoked"
 WITHDRAWN, BROUGHT_BACK = "work taken back", "work brought back"
 BACKED_UP, SIGNED_IN, ENDED, FORGOTTEN = "backed up", "signed in", "session ended", "person removed"
+ADAPTED = "encoder adapted"
 """Kinds of events."""
 
 

@@ -31,13 +31,15 @@ _TOLD = (
     *("lease_minutes", "goal_labels", "goal_error", "audit_by", "hidden"),
 )
 """What people decide: a change of it is remembered."""
+_UNDESCRIBED = {"descriptions": {}, "described": None}
+"""Where a class that was described goes: the rows of the others' descriptions are told by place."""
 _HERE = "this machine"
 """Where commands come from."""
 
 
 def _checked_file(name: str) -> str:
     # It is read and removed under this name: it must not lead out of the project's folder.
-    if not re.fullmatch(r"(features|predictions|map)-[0-9a-f]+\.npy", name):
+    if not re.fullmatch(r"(features|predictions|map|described)-[0-9a-f]+\.npy", name):
         raise ValueError("name a file such as features-0123456789ab.npy")
     return name
 
@@ -96,6 +98,7 @@ class ProjectSettings(BaseModel):
         id_column, label_column: where items had their names and first labels; "" numbered them.
         unreadable: positions of items that the encoder could not read; their features are blank.
         features, predictions, map: files beside the database.
+        descriptions: class → a sentence about it; described: their features, in this order.
         highlight, guidelines: words marked in texts, and what annotators should know.
         find: the rare class whose items are looked for; None where the whole model counts.
         audit: positions of the random items that measure the error, in the order they are asked
@@ -131,6 +134,8 @@ class ProjectSettings(BaseModel):
     features: MatrixFile | None = None
     predictions: PredictionsFile | None = None
     map: MapFile | None = None
+    descriptions: dict[str, str] = Field(default_factory=dict)
+    described: MatrixFile | None = None
     highlight: tuple[str, ...] = ()
     guidelines: str = ""
     find: str | None = None
@@ -227,6 +232,8 @@ class Settings:
             if classes is not None:
                 _check_left_out(connection, before, classes)
                 changes["classes"] = classes
+                if not set(before.get("descriptions", {})) <= set(classes):
+                    changes |= _UNDESCRIBED
                 if classes[: len(before["classes"])] != before["classes"]:
                     changes["predictions"] = None  # their columns are the classes
             predictions = changes.get("predictions")
@@ -265,6 +272,11 @@ class Settings:
             if merge:
                 changes["classes"] = [name for name in classes if name != old]
                 changes["predictions"] = None  # their columns are the classes
+            if old in meta.get("descriptions", {}) and merge:
+                changes |= _UNDESCRIBED
+            elif old in meta.get("descriptions", {}):
+                told = meta["descriptions"].items()
+                changes["descriptions"] = {new if c == old else c: text for c, text in told}
             if meta.get("find") == old:
                 changes["find"] = new
             if meta.get("loss") == f"f1:{old}":

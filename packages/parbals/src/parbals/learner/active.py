@@ -10,6 +10,7 @@ from parbals.errors import InputError, ParbalsError
 from parbals.features.frames import Encoding, learn_encoding
 from parbals.learner.archive import read_learner, write_learner
 from parbals.learner.choosing import choose_items
+from parbals.learner.described import described_rows
 from parbals.learner.features import FeatureTable, Preparation
 from parbals.learner.ledger import Event, Ledger
 from parbals.learner.models import as_sample_model, fresh_copy
@@ -41,10 +42,8 @@ class ActiveLearner:
     order in which labels came, not of earlier asks that were given back, and not of saving and
     loading in between. An audit leaves the choice among the other items as it is.
 
-    *The first batch.* Before any label the model is its prior, and strategies that need no labels
-    choose under it: for ParBaLS these are the items that would say most about the target set
-    whatever the weights turn out to be. Strategies that need labels, and models of your own until
-    they have seen two classes, start with ``coreset``.
+    *The first batch.* Before any label strategies start with ``kmeans``, and so do models of your
+    own until they have seen two classes. Where classes are described the model chooses at once.
 
     Args:
         X_pool: (N, D) features: NumPy, a memory map or the path of an ``.npy`` file, pandas,
@@ -86,6 +85,16 @@ class ActiveLearner:
         find: a class that is rare, to be found: items likely to be of it are asked for, with some
             random ones in between, and the report says how much of it has been found. See
             :mod:`parbals.learner.numbers.find`.
+        held_out: where labels have taught what makes the features (an encoder that was fine-tuned):
+            the items whose labels it saw, and predictions (n, C) for them by features that had not
+            seen the label in question, such as of folds. Left-out predictions of features that saw
+            the label are too good; the report believes these instead.
+        class_descriptions: {class: sentence}, of some classes or all; ``encoder`` makes rows (n, D)
+            of sentences as it made ``X_pool`` of texts. Or {class: row (D,)}. The model then
+            predicts before the first label, and lets descriptions go that labels contradict. See
+            :mod:`parbals.learner.described`.
+        class_scores: (N, C) how well each class fits each item, by a model that has seen no label:
+            an LLM's probabilities, CLIP's similarities. They count as descriptions do.
         on_batch: is called with a :class:`~parbals.types.BatchRecord` whenever ``ask`` has chosen;
             for trackers. It is not saved: set ``learner.on_batch`` after loading.
         checked: the features are known to be finite numbers; a large file need not be read again to
@@ -119,6 +128,10 @@ class ActiveLearner:
         n_targets: int = TARGETS,
         audit: int | Sequence[Hashable] = 0,
         find: Hashable | None = None,
+        held_out: tuple[Any, Any] | None = None,
+        class_descriptions: Mapping[Any, Any] | None = None,
+        encoder: Callable[[list[str]], Any] | None = None,
+        class_scores: Any = None,
         on_batch: Callable[[BatchRecord], object] | None = None,
         checked: bool = False,
     ) -> None:
@@ -151,7 +164,15 @@ class ActiveLearner:
             n_universes=check_positive_int(n_universes, "n_universes"),
             n_candidates=n_candidates,
             n_targets=check_positive_int(n_targets, "n_targets"),
+            held_out=None if held_out is None else _held_out(held_out, ledger),
+            described=described_rows(
+                pool, ledger.classes, class_descriptions, encoder, class_scores
+            ),
         )
+        if self.setup.described is not None and (
+            model is not None or inference not in ("auto", "ep")
+        ):
+            raise InputError("Descriptions of classes need the default model in closed form.")
         self._state: State | None = None
         self._fits: dict[bytes, Any] = {}
         self.last_batch: Batch | None = None
@@ -435,3 +456,16 @@ def _audit_positions(audit: int | Sequence[Hashable], ledger: Ledger, seed: int)
     if isinstance(audit, int | float | np.integer):
         return draw_audit(ledger.n_items, check_positive_int(audit, "audit", least=0), seed)
     return np.array(list(dict.fromkeys(ledger.positions(audit))), np.int64)
+
+
+def _held_out(given: tuple[Any, Any], ledger: Ledger) -> tuple[np.ndarray, np.ndarray]:
+    """Positions (n,) and predictions (n, C), checked."""
+    positions = np.array(ledger.positions(given[0]), np.int64)
+    probs = np.asarray(given[1], np.float64)
+    shape = len(positions), len(ledger.classes)
+    if probs.shape != shape or not (np.isfinite(probs) & (probs >= 0)).all():
+        raise InputError(
+            f"held_out has predictions of shape {probs.shape}; give one probability for each of "
+            f"{shape[0]} items and {shape[1]} classes."
+        )
+    return positions, probs

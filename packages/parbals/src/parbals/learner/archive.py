@@ -79,6 +79,8 @@ def write_learner(
         "columns": None if pool.names is None else list(pool.names),
         "encoding": encoding,
         "audit": setup.audit.tolist(),
+        "described": setup.described and [part.tolist() for part in setup.described],
+        "held_out": setup.held_out and [part.tolist() for part in setup.held_out],
         "events": [[e.position, e.action, e.label] for e in events],
     }
     try:
@@ -112,6 +114,12 @@ def read_learner(path: Path, X_pool: Any, X_target: Any, model: Any) -> Saved:
         X_target = arrays.get("X_target.npy") if X_target is None else X_target
         learnt = {Path(name).stem: array for name, array in arrays.items() if "/" in name}
         ids = None if document["ids"] is None else [_name(name) for name in document["ids"]]
+
+        def named(positions: list[int]) -> list[Any]:
+            return positions if ids is None else [ids[p] for p in positions]
+
+        held_out, described = document.get("held_out"), document.get("described")
+        told = described and {document["classes"][c]: r for c, r in zip(*described, strict=True)}
         arguments = {
             "X_pool": X_pool,
             "classes": document["classes"],
@@ -121,7 +129,9 @@ def read_learner(path: Path, X_pool: Any, X_target: Any, model: Any) -> Saved:
             "model": model,
             "features": restored(document["encoding"], learnt),
             "find": document["find"],
-            "audit": document["audit"] if ids is None else [ids[p] for p in document["audit"]],
+            "audit": named(document["audit"]),
+            "class_descriptions": told,
+            "held_out": held_out and (named(held_out[0]), held_out[1]),
             **document["settings"],
         }
         events = [Event(*event) for event in document["events"]]

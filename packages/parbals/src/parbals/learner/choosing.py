@@ -92,9 +92,15 @@ def choose_among(state: State, free: np.ndarray, n: int, strategy: str, loss: Lo
 
 
 def _usable(state: State, strategy: str) -> str:
-    """The strategy, or the one that stands in for it until there are labels."""
-    entry = strategy_named(strategy)
-    blind = not state.can_fit or (entry.needs_labels and not len(state.training[0]))
+    """The strategy, or the one that stands in for it until there are labels.
+
+    Those that could choose under the prior start so too: its first batches are worth less
+    (studies/cold_start). Not where descriptions of classes say more, nor where rows are elsewhere.
+    """
+    entry, setup = strategy_named(strategy), state.setup
+    told = setup.described is not None or setup.pool.is_distributed
+    nothing = not len(state.training[0])
+    blind = not state.can_fit or (nothing and (entry.needs_labels or not told))
     return COLD_START if entry.uses_predictions and blind else strategy
 
 

@@ -18,7 +18,7 @@ from parbals.strategies.lookahead import expected_gain
 from parbals.strategies.table import DEFAULT, UNIFORM
 from parbals.validate import check_weights
 
-__all__ = ["make_report"]
+__all__ = ["make_report", "temperature_of"]
 
 _LOOKED_AHEAD = 1_000
 """The best of so many free items are worth within a few hundredths what the best of all are."""
@@ -35,9 +35,7 @@ def make_report(state: State, batch_size: int) -> Report:
     if model is not None:
         samples = model.sample_proba(targets)
         weights = check_weights(model.sample_weights, samples.shape[1])
-        # How far the model is to be believed: by labels left out of it, and by the audit.
-        chosen = setup.strategy != UNIFORM
-        heat = temperature(state.left_out(model), audit_predictions(state, model), chosen=chosen)
+        heat = temperature_of(state, model)
         stakes = setup.stakes(model)
         decisions = decided(mean_prediction(samples, weights), stakes)
         generator = derive_generator(setup.seed, "report")
@@ -67,6 +65,12 @@ def make_report(state: State, batch_size: int) -> Report:
         expected_metric=judged,
         decide_from=threshold,
     )
+
+
+def temperature_of(state: State, model: Any) -> Temperature:
+    """How far a state's model is to be believed: by labels left out of it, and by the audit."""
+    chosen = state.setup.strategy != UNIFORM
+    return temperature(state.left_out(model), audit_predictions(state, model), chosen=chosen)
 
 
 def _next_gain(

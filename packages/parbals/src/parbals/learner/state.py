@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from parbals.errors import InputError
+from parbals.learner.described import Described, with_descriptions
 from parbals.learner.features import FeatureTable, Preparation
 from parbals.learner.models import fresh_copy
 from parbals.learner.numbers.metric import METRICS, judged_positions, loss_of, stakes_for
@@ -37,7 +38,8 @@ _COARSE = 5
 class Setup:
     """What a learner is made with; see the arguments of :class:`parbals.ActiveLearner`.
 
-    ``audit`` are positions in the order they are asked for; ``find`` is a class number.
+    ``audit`` are positions in the order they are asked for; ``find`` is a class number;
+    ``held_out`` are positions (n,) and predictions (n, C).
     """
 
     pool: FeatureTable
@@ -58,6 +60,8 @@ class Setup:
     n_universes: int
     n_candidates: int | None
     n_targets: int
+    held_out: tuple[np.ndarray, np.ndarray] | None = None
+    described: Described | None = None
 
     @property
     def loss(self) -> Loss:
@@ -132,8 +136,13 @@ class Setup:
         )
         moments = self.pool_moments if self.prior_scale == "auto" else None
         if len(positions) == 0:
-            return model.fit_prior(self.pool_rows(np.zeros(1, int)).shape[1], moments)
-        return model.fit(self.pool_rows(positions), numbers, moments, near)
+            model.fit_prior(self.pool_rows(np.zeros(1, int)).shape[1], moments)
+        else:
+            model.fit(self.pool_rows(positions), numbers, moments, near)
+        if self.described is None:
+            return model
+        told = self.described._replace(rows=self.preparation(self.described.rows))
+        return with_descriptions(model, told, len(positions))
 
 
 @dataclass(frozen=True, eq=False)
@@ -253,13 +262,25 @@ class State:
         """Predictions (m, C) for labels it was fitted to, each without it, and their numbers (m,).
 
         Exactly where the posterior says so; of any other model by five fits, each without a fifth,
-        in which Laplace's approximation stands in for particles and chains: those take long.
+        in which Laplace's approximation stands in for particles and chains: those take long. Labels
+        that the features have seen are predicted by ``setup.held_out``.
         """
         positions, numbers = self.training
         gaussian = getattr(model, "gaussian", None)
-        if gaussian is not None:
-            places, probs = gaussian.left_out()
-            return probs, gaussian.labels[places]
+        places, probs = self._by_folds() if gaussian is None else gaussian.left_out()
+        real = places < len(positions)  # behind them are descriptions
+        places, probs = places[real], probs[real]
+        if self.setup.held_out is not None:
+            seen, instead = self.setup.held_out
+            unseen = ~np.isin(positions[places], seen)
+            labelled = np.isin(seen, positions)
+            places = np.append(places[unseen], np.searchsorted(positions, seen[labelled]))
+            probs = np.concatenate([probs[unseen], instead[labelled]])
+        return probs, numbers[places]
+
+    def _by_folds(self) -> tuple[np.ndarray, np.ndarray]:
+        """Places (m,) of training labels, and predictions (m, C) of fits without them."""
+        positions, numbers = self.training
         setup, known = self.setup, np.zeros(len(numbers), bool)
         probs = np.zeros((len(numbers), len(setup.classes)))
         quick = setup if setup.model is not None else replace(setup, inference="laplace")
@@ -269,7 +290,7 @@ class State:
             if here.any() and self._is_enough(numbers[rest]):
                 fit = quick.fit(positions[rest], numbers[rest], setup.seed)
                 probs[here], known[here] = setup.predicted(fit, positions[here]), True
-        return probs[known], numbers[known]
+        return np.flatnonzero(known), probs[known]
 
     def _is_enough(self, numbers: np.ndarray) -> bool:
         return self.setup.model is None or len(np.unique(numbers)) >= 2

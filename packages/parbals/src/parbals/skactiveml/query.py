@@ -29,7 +29,7 @@ _Query: Any = _base.SingleAnnotatorPoolQueryStrategy
 class ParbalsQuery(_Query):
     """A strategy of parbals, or of a package that adds one, for a pool of scikit-activeml.
 
-    Until labels of two classes are known a classifier of theirs says nothing yet, and ``coreset``
+    Until labels of two classes are known a classifier of theirs says nothing yet, and ``kmeans``
     chooses. Of :class:`BayesianClassifier` every strategy but GALAXY and GLISTER, which compare
     labels, chooses from the first item on.
 

@@ -25,8 +25,8 @@ __all__ += ["all_strategies", "strategy_named", "strategy_title"]
 DEFAULT = "parbals-epig"
 ONE_BY_ONE = "epig"
 """What the default is without looking at the batch: it scores every item by itself."""
-COLD_START = "coreset"
-"""Chooses where a strategy needs labels or predictions and there are none yet."""
+COLD_START = "kmeans"
+"""Chooses the first batch, where there is no label and no description of the classes yet."""
 QUICK = "confidence"
 """Chooses where somebody waits and the default would take too long."""
 UNIFORM = "random"
@@ -58,7 +58,8 @@ class Strategy:
         options: names accepted in ``select_batch(options={...})``.
         cost: operations, in the axis letters N M K C D B U, L labelled points.
         reference: where it was published.
-        tables: which of the paper's two kinds of table it stands in, "bayesian" and "heuristics".
+        tables: which of the paper's two kinds of table it stands in, "bayesian" and "heuristics";
+            what is not the paper's stands in none.
         style: colour, dashes, marker and width of its line in pictures; None takes a spare one.
     """
 
@@ -134,6 +135,11 @@ STRATEGIES: dict[str, Strategy] = {
         needs_features=True, uses_predictions=False, batch_aware=True,
         cost="N·(L+B)·D", reference="Sener and Savarese 2018",
         tables=_HEURISTICS, style=(_PINK, "--", "<", 1.6)),
+    "kmeans": Strategy(
+        _at("kmeans:select_kmeans"), "k-means",
+        "chosen because it is typical of many items that nothing is known of",
+        needs_features=True, uses_predictions=False, batch_aware=True,
+        cost="N·(L+B)·D", reference="Lloyd 1982", style=(_SKY, ":", "s", 1.6)),
     "badge": Strategy(
         _at("badge:select_badge"), "BADGE",
         "chosen because the model is unsure of it and it differs from the others of its batch",

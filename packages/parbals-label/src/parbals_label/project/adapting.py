@@ -1,0 +1,302 @@
+"""Features that learn: a project's text encoder, fine-tuned on its labels.
+
+Features that have seen a label predict it too well, and so does a model that is fitted to them with
+that label left out. What is said of an adapted encoder is therefore *cross-fitted*: the labels are
+cut into three parts, and each is predicted by an encoder, and a model on its rows, that have seen
+the other two alone. These held-out predictions do two things.
+
+* They decide: the adapted encoder, trained on all labels, is taken only where their log loss is
+  below that of the frozen features, fitted to the same parts; both at their own best temperature.
+* They stay with the encoder. The report's temperature comes from them, for labels that the encoder
+  has seen, and from left-out predictions for labels that came later
+  (:meth:`parbals.learner.state.State.left_out`).
+
+The audit's items, and copies of them, teach no encoder, so an audit measures it as it does any.
+
+What is done is kept in the cache, under a digest of all it was made of, until the features are
+stored: an interrupted run goes on with the part it was at. The project notices nothing until one
+transaction names the new encoder and its features.
+"""
+
+import hashlib
+import json
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from parbals.errors import InputError, ProjectError
+from parbals.files import TEMPORARY_SUFFIX, replacing
+from parbals.learner.active import ActiveLearner
+from parbals.learner.numbers.expectation import sharpened, temperature
+from parbals.randomness import derive_generator
+
+from parbals_label.encoders.adapt import (
+    base_folder,
+    fine_tune,
+    load_base,
+    n_steps,
+    publish,
+    save_encoder,
+)
+from parbals_label.encoders.base import Encoder, Options
+from parbals_label.encoders.embedding import Progress
+from parbals_label.encoders.huggingface import load_folder
+from parbals_label.encoders.torch_models import TextModel, folder_digest, model_files
+from parbals_label.files import cache_folder, locked
+from parbals_label.project.embedding import Recipe, contents_of, encode, make_features, open_encoder
+from parbals_label.project.engine import learner_of
+from parbals_label.project.features import (
+    ABOUT,
+    about_adapted,
+    encoder_name,
+    features_of,
+    is_adapted,
+)
+from parbals_label.store.records import ADAPTED
+from parbals_label.store.store import Store
+
+__all__ = ["Adapted", "adapt_project"]
+
+_FOLDS = 3
+_FEWEST = 20
+"""Labels: a fold of fewer than seven says nothing."""
+_OTHERS = 500
+"""Items without a label that show how features vary, beside those with one."""
+_FORGOTTEN_AFTER = 30 * 24 * 3600
+
+
+@dataclass(frozen=True)
+class Adapted:
+    """What adapting found; errors and log losses are of held-out labels.
+
+    ``used``: the adapted encoder is the project's now; ``encoder`` is then its name.
+    """
+
+    used: bool
+    encoder: str
+    n_labels: int
+    error: float
+    log_loss: float
+    frozen_error: float
+    frozen_log_loss: float
+
+
+def adapt_project(
+    store: Store,
+    progress: Progress = lambda stage, done, total: None,
+    *,
+    encoder: str | None = None,
+    options: Options | None = None,
+    force: bool = False,
+) -> Adapted:
+    """Fine-tune the project's encoder; its features follow where that makes a better model.
+
+    ``encoder``: another one to start from, hf:FOLDER. ``force``: take it whatever labels say.
+    """
+    plan = _Plan.of(store, encoder, options or Options())
+    busy = ProjectError(f"Another program is adapting the encoder of {store.folder}.")
+    with locked(store.folder / ".adapt.lock", busy):
+        _sweep(store)
+        plan.kept.mkdir(parents=True, exist_ok=True)
+        steps = _Steps(progress, sum(n_steps(int((plan.fold != k).sum())) for k in range(_FOLDS)))
+        frozen = plan.predicted(lambda part: plan.frozen)
+        held_out = plan.predicted(lambda part: plan.tuned_features(part, steps))
+        found = plan.compared(held_out, frozen)
+        if found.used or force:
+            found = plan.take(found, held_out, progress)
+        store.log(ADAPTED, **asdict(found))
+        shutil.rmtree(plan.kept, ignore_errors=True)
+    return found
+
+
+class _Steps:
+    """Progress over several trainings."""
+
+    def __init__(self, progress: Progress, total: int) -> None:
+        self._progress, self.done, self.total = progress, 0, total
+
+    def __call__(self, n: int = 1) -> None:
+        self.done += n
+        self._progress("adapting to a part of the labels", self.done, self.total)
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What is adapted to what: labels that train, their folds, and some items beside them."""
+
+    store: Store
+    name: str  # of the encoder whose features are the frozen ones
+    base: Path
+    options: Options
+    learner: ActiveLearner
+    positions: np.ndarray  # (n,) of labels that train
+    numbers: np.ndarray  # (n,)
+    fold: np.ndarray  # (n,)
+    chosen: np.ndarray  # (m,) positions: the labels, then others
+
+    @classmethod
+    def of(cls, store: Store, encoder: str | None, options: Options) -> "_Plan":
+        settings = store.settings
+        if settings.encoded_kind != "text":
+            raise InputError("The items of this project are not encoded texts; only those adapt.")
+        name = str(settings.encoder)
+        if is_adapted(name):
+            name = about_adapted(store)["base"]
+        base = base_folder(encoder or name)
+        learner = learner_of(store, with_pending=False)
+        positions, numbers = learner.state.training
+        counts = np.bincount(numbers, minlength=len(learner.classes))
+        if len(positions) < _FEWEST or (counts > 0).sum() < 2:
+            raise InputError(
+                f"{len(positions)} labels of {(counts > 0).sum()} classes are too few to adapt an "
+                f"encoder; it takes {_FEWEST} of at least two, without those of the audit."
+            )
+        generator = derive_generator(settings.seed, "adapt", len(positions))
+        fold = np.empty(len(positions), int)
+        for number in np.unique(numbers):  # every class in every part
+            places = generator.permutation(np.flatnonzero(numbers == number))
+            fold[places] = (np.arange(len(places)) + generator.integers(_FOLDS)) % _FOLDS
+        out = np.concatenate([positions, learner.audit, learner.setup.twins])
+        others = np.setdiff1d(np.arange(store.n_items), out)
+        others = generator.permutation(others)[:_OTHERS]
+        chosen = np.concatenate([positions, np.sort(others)])
+        return cls(store, name, base, options, learner, positions, numbers, fold, chosen)
+
+    @cached_property
+    def items(self) -> list[tuple[str, dict[str, Any]]]:
+        return [(item.id, item.content) for item in self.store.items(self.chosen.tolist())]
+
+    @cached_property
+    def texts(self) -> list[str]:
+        """(n,) of the labels that train."""
+        columns = self.store.settings.encoded_columns
+        some = contents_of(lambda: iter(self.items[: len(self.positions)]), columns, Path(), "text")
+        return [text for _, text in some()]
+
+    @cached_property
+    def kept(self) -> Path:
+        """Where what is done waits for the end: a folder called by all that it depends on."""
+        folder = folder_digest(self.base, model_files(self.base)[0])
+        digest = hashlib.blake2b(f"{folder} {self.options.half}".encode(), digest_size=16)
+        digest.update(json.dumps([self.texts, self.store.identity]).encode())
+        digest.update(self.numbers.tobytes() + self.fold.tobytes() + self.chosen.tobytes())
+        return cache_folder() / "adapted" / digest.hexdigest()
+
+    def recipe(self, name: str, encoder: Encoder | None) -> Recipe:
+        settings = self.store.settings
+        base = Path(settings.media or ".")
+        columns, table = settings.encoded_columns, settings.table_columns
+        return Recipe(name, encoder, columns, table, base, self.options)
+
+    @cached_property
+    def frozen(self) -> np.ndarray:
+        """(m, D) features of the chosen items as they were before any adaptation."""
+        if self.store.settings.encoder == self.name:
+            return np.array(features_of(self.store)[self.chosen])
+        return self._encoded(self.name, open_encoder(self.name, self.options))
+
+    def _encoded(self, name: str, encoder: Encoder | None) -> np.ndarray:
+        made = encode(
+            self.recipe(name, encoder), lambda: iter(self.items), len(self.items), _silent
+        )
+        features = np.array(made.features)
+        made.forget()
+        return features
+
+    def tuned_features(self, part: int, steps: _Steps) -> np.ndarray:
+        """(m, D) of an encoder that has seen all labels but those of a part."""
+        file, rest = self.kept / f"{part}.npy", self.fold != part
+        if file.is_file():
+            steps(n_steps(int(rest.sum())))
+            return np.load(file, allow_pickle=False)
+        encoder = self._tuned(rest, part, steps)
+        encoder.model = f"{self.kept.name} {part}"  # no longer the folder's
+        features = self._encoded("adapted", encoder)
+        with replacing(file) as out:
+            np.save(out, features)
+        return features
+
+    def _tuned(self, which: np.ndarray, seed: int, steps: Callable[[], object]) -> TextModel:
+        encoder = load_base(self.base, self.options)
+        texts = [text for text, here in zip(self.texts, which, strict=True) if here]
+        fine_tune(encoder, texts, self.numbers[which], seed, steps)
+        return encoder
+
+    def predicted(self, features_without: Callable[[int], np.ndarray]) -> np.ndarray:
+        """(n, C) predictions for the labels, each by a model of the other parts."""
+        setup, n_labels = self.learner.setup, len(self.positions)
+        probs = np.empty((n_labels, len(setup.classes)))
+        for part in range(_FOLDS):
+            features, rest = features_without(part), np.flatnonzero(self.fold != part)
+            here = np.flatnonzero(self.fold == part)
+            model = ActiveLearner(
+                features,
+                setup.classes,
+                random_state=setup.seed,
+                prior_scale=setup.prior_scale,
+                checked=True,
+            )
+            model.tell(rest, [setup.classes[number] for number in self.numbers[rest]])
+            probs[here] = model.predict_proba(features[here])
+        return probs
+
+    def compared(self, adapted: np.ndarray, frozen: np.ndarray) -> Adapted:
+        values = [_judged(probs, self.numbers) for probs in (adapted, frozen)]
+        (error, loss), (frozen_error, frozen_loss) = values
+        numbers = (len(self.positions), error, loss, frozen_error, frozen_loss)
+        return Adapted(loss < frozen_loss, self.name, *numbers)
+
+    def take(self, found: Adapted, held_out: np.ndarray, progress: Progress) -> Adapted:
+        """Train on all labels; encoder and features become the project's."""
+        made, everything = self.kept / "encoder", np.ones(len(self.positions), bool)
+        if not made.is_dir():
+            total, done = n_steps(len(self.positions)), iter(range(1, 1 << 30))
+            progress("adapting to all labels", 0, total)
+            encoder = self._tuned(
+                everything,
+                _FOLDS,
+                lambda: progress("adapting to all labels", next(done), total),
+            )
+            save_encoder(encoder, made)
+        about = asdict(found) | {"base": self.name, "classes": list(self.learner.classes)}
+        about |= {"positions": self.positions.tolist(), "held_out": held_out.round(6).tolist()}
+        (made / ABOUT).write_text(json.dumps(about), "utf-8")
+        name = encoder_name(path for path in made.rglob("*") if path.is_file())
+        draft = self.store.folder / f".{name}{TEMPORARY_SUFFIX}"
+        shutil.rmtree(draft, ignore_errors=True)
+        if not (self.store.folder / name).is_dir():
+            shutil.copytree(made, draft)
+            publish(draft, self.store.folder / name)
+        loaded = load_folder(self.store.folder / name, self.options)
+        make_features(self.store, self.recipe(name, loaded), progress)
+        return Adapted(**asdict(found) | {"used": True, "encoder": name})
+
+
+def _judged(probs: np.ndarray, numbers: np.ndarray) -> tuple[float, float]:
+    """Error, and log loss at the temperature that these predictions (n, C) need."""
+    none = probs[:0], numbers[:0]
+    heat = temperature((probs, numbers), none, chosen=False)
+    own = sharpened(probs, heat.degree)[np.arange(len(numbers)), numbers]
+    wrong = probs.argmax(axis=1) != numbers
+    return float(wrong.mean()), float(-np.log(np.maximum(own, 1e-300)).mean())
+
+
+def _sweep(store: Store) -> None:
+    """Remove what killed runs left: folders that no setting names, parts that nobody came for."""
+    for path in store.folder.glob("encoder-*"):
+        if is_adapted(path.name) and path.name != store.settings.encoder:
+            shutil.rmtree(path, ignore_errors=True)
+    for path in store.folder.glob(f".encoder-*{TEMPORARY_SUFFIX}"):
+        shutil.rmtree(path, ignore_errors=True)
+    for path in (cache_folder() / "adapted").glob("*"):
+        if path.stat().st_mtime < time.time() - _FORGOTTEN_AFTER:
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _silent(stage: str, done: int, total: int | None) -> None:
+    pass

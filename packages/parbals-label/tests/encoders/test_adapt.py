@@ -1,0 +1,386 @@
+"""A project's encoder learns from its labels: honestly, resumably, and whole or not at all."""
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import parbals as parbals_module
+import pytest
+from click.testing import CliRunner
+from parbals.cli.main import parbals
+from parbals.errors import InputError, MissingDependencyError, ProjectDamagedError, ProjectError
+from parbals_label.encoders import Options, adapt
+from parbals_label.project import adapting
+from parbals_label.project.adapting import adapt_project
+from parbals_label.project.backup import check_project, restore_backup, write_backup
+from parbals_label.project.create import Roles, create_project
+from parbals_label.project.embedding import embed_project
+from parbals_label.project.engine import choose_batch, learner_of, refresh
+from parbals_label.project.features import features_of, held_out_of, is_adapted, load_features
+from parbals_label.store.records import Submission
+from parbals_label.store.store import Store
+
+WORDS = [*("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"), "up", "down", *"abcdef"]
+N_ITEMS, AUDIT = 150, 15
+
+
+def silent(stage, done, total):
+    pass
+
+
+@pytest.fixture(scope="session")
+def base(tmp_path_factory):
+    """A tiny BERT with random weights."""
+    torch = pytest.importorskip("torch", reason="adapting needs torch")
+    transformers = pytest.importorskip("transformers", reason="adapting needs transformers")
+    folder = tmp_path_factory.mktemp("base") / "tiny"
+    torch.manual_seed(0)
+    size = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+    size |= {"intermediate_size": 32, "max_position_embeddings": 32}
+    config = transformers.BertConfig(vocab_size=len(WORDS), **size)
+    transformers.BertModel(config).save_pretrained(folder)
+    (folder / "vocab.txt").write_text("\n".join(WORDS))
+    described = {"tokenizer_class": "BertTokenizer", "model_max_length": 32}
+    (folder / "tokenizer_config.json").write_text(json.dumps(described))
+    return folder
+
+
+def texts():
+    rng = np.random.default_rng(0)
+    kind = rng.integers(0, 2, N_ITEMS)
+    noise = ["".join(rng.choice(list("abcdef"), 1)) for _ in range(8 * N_ITEMS)]
+    return kind, [
+        " ".join([*noise[8 * i : 8 * i + 7], ("up", "down")[k], noise[8 * i + 7]])
+        for i, k in enumerate(kind)
+    ]
+
+
+@pytest.fixture
+def project(base, tmp_path):
+    return made(tmp_path / "p", base, tmp_path)
+
+
+def made(folder, base, tmp_path, n_labels=60):
+    kind, some = texts()
+    with open(tmp_path / "texts.csv", "w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([["text"], *([text] for text in some)])
+    create_project(
+        folder,
+        tmp_path / "texts.csv",
+        Roles(text=("text",)),
+        ["rise", "fall"],
+        {},
+        audit=AUDIT,
+        encoder=f"hf:{base}",
+        encode_with=Options(device="cpu"),
+    )
+    with Store.open(folder) as store:
+        names = store.classes
+        store.submit([Submission(p, names[kind[p]]) for p in range(n_labels)], annotator="a")
+    return folder
+
+
+def features(folder):
+    with Store.open(folder) as store:
+        return np.array(load_features(folder, store.settings.features, verify=True))
+
+
+class TestAdapting:
+    def test_everything_follows_the_new_features(self, project, tmp_path):
+        frozen = features(project)
+        with Store.open(project) as store:
+            refresh(store)
+            old = store.settings
+            found = adapt_project(store, silent, force=True)
+            assert found.used
+            assert is_adapted(store.settings.encoder)
+            assert store.settings.predictions is None  # they were of the old features
+            assert not (project / old.predictions.file).exists()
+            assert not (project / old.features.file).exists()
+            refresh(store)
+            choose_batch(store, 3)
+        assert features(project).shape[0] == frozen.shape[0]
+        (tmp_path / "new.csv").write_text("text\na b up c\nd e down f\n")
+        out = tmp_path / "out.csv"
+        run("predict", project, tmp_path / "new.csv", "--out", out)
+        assert len(out.read_text().splitlines()) == 3
+
+    def test_the_audit_and_its_copies_teach_nothing(self, project, monkeypatch):
+        taught = []
+        tune = adapt.fine_tune
+        monkeypatch.setattr(
+            adapting, "fine_tune", lambda e, t, *rest: (taught.append(t), tune(e, t, *rest))
+        )
+        with Store.open(project) as store:
+            adapt_project(store, silent, force=True)
+            learner = learner_of(store)
+            assert len(learner.state.audited)
+            assert held_out_of(store)[0] == learner.state.training[0].tolist()
+        _, some = texts()
+        unseen = {some[p] for p in learner.audit.tolist()}
+        assert len(taught) == 4  # three parts, then all
+        assert not unseen & {text for part in taught for text in part}
+
+    def test_held_out_predictions_are_by_encoders_that_had_not_seen_the_label(
+        self, project, monkeypatch
+    ):
+        """Labels that say nothing: left-out predictions of adapted features believe them."""
+        rng = np.random.default_rng(1)
+
+        def rows(encoder, texts, numbers, *rest):
+            known = dict(zip(texts, numbers.tolist(), strict=True))
+            encoder.encode = lambda prepared: np.array(
+                [
+                    [10.0 * known[t] - 5.0, 1.0] if t in known else rng.normal(size=2)
+                    for t in prepared
+                ]
+            ).astype(np.float32)
+
+        monkeypatch.setattr(adapting, "fine_tune", rows)
+        monkeypatch.setattr(adapting, "save_encoder", lambda encoder, folder: folder.mkdir())
+        monkeypatch.setattr(adapting, "load_folder", lambda folder, options: Learnt(project))
+        with Store.open(project) as store:
+            found = adapt_project(store, silent, force=True)
+            learner = learner_of(store)
+            honest = learner.state.left_out(learner.fitted())
+            naive = learner.fitted().gaussian.left_out()[1]
+        assert 0.3 < found.error < 0.7
+        wrong = honest[0].argmax(axis=1) != honest[1]
+        assert len(wrong) == len(naive)
+        assert wrong.mean() == pytest.approx(found.error)
+        numbers = learner.state.training[1]
+        assert (naive.argmax(axis=1) != numbers).mean() < 0.05
+
+    def test_one_that_is_no_better_is_not_taken(self, project, monkeypatch):
+        losses = [0.5, 0.6]  # from its end: adapted, frozen
+        monkeypatch.setattr(adapting, "_judged", lambda probs, numbers: (0.2, losses.pop()))
+        before = features(project)
+        with Store.open(project) as store:
+            found = adapt_project(store, silent)
+            assert not found.used
+            assert not is_adapted(store.settings.encoder)
+            assert "no better" in json.dumps(run_json("log", project))
+        np.testing.assert_array_equal(features(project), before)
+        assert not list(project.glob("encoder-*"))
+
+    def test_again_it_starts_from_the_same_encoder(self, project):
+        with Store.open(project) as store:
+            first = adapt_project(store, silent, force=True)
+            store.submit([Submission(100, "rise")], annotator="a")
+            second = adapt_project(store, silent, force=True)
+            assert second.n_labels == first.n_labels + 1
+            assert [path.name for path in project.glob("encoder-*")] == [second.encoder]
+            embed_project(store, "words", None, silent)
+        assert not list(project.glob("encoder-*"))
+
+    def test_a_backup_holds_it(self, project, tmp_path):
+        with Store.open(project) as store:
+            found = adapt_project(store, silent, force=True)
+        write_backup(project, tmp_path / "b.zip")
+        restore_backup(tmp_path / "b.zip", tmp_path / "back")
+        assert check_project(tmp_path / "back")[1] == []
+        with Store.open(tmp_path / "back") as store:
+            assert len(held_out_of(store)[0]) == found.n_labels
+        (tmp_path / "back" / found.encoder / "config.json").write_text("{}")
+        assert "not what was written" in check_project(tmp_path / "back")[1][0]
+        (tmp_path / "back" / found.encoder / "parbals.json").unlink()
+        with Store.open(tmp_path / "back") as store, pytest.raises(ProjectDamagedError):
+            learner_of(store)
+
+
+class Learnt:
+    """Rows by which the final encoder knows its labels by heart."""
+
+    kind, reduced, model, dtype = "text", False, "learnt", "<f4"
+
+    def __init__(self, folder):
+        with Store.open(folder, read_only=True) as store:
+            votes = {p: next(iter(v.values())) for p, v in store.votes().items()}
+            items = list(store.iter_items())
+            self.known = {
+                items[p].content["text"]: store.classes.index(label) for p, label in votes.items()
+            }
+        self.rng = np.random.default_rng(2)
+
+    def fit(self, items, n_items):
+        pass
+
+    def prepare(self, item):
+        return item
+
+    def size(self, prepared):
+        return 0
+
+    def encode(self, prepared):
+        rows = [
+            [10.0 * self.known[t] - 5.0, 1.0] if t in self.known else self.rng.normal(size=2)
+            for t in prepared
+        ]
+        return np.array(rows).astype(np.float32)
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from parbals_label.project import adapting, embedding
+from parbals_label.store.store import Store
+
+folder, where = Path(sys.argv[1]), sys.argv[2]
+
+def die():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+def progress(stage, done, total):
+    if stage.startswith(where) and total and done > total / 2:
+        die()
+
+if where == "named":  # the encoder has its name, the features have none
+    adapting.make_features = lambda *rest: die()
+if where == "written":  # the features are on disk, and the settings do not know
+    write = embedding.store_features
+    embedding.store_features = lambda *rest: (write(*rest), die())
+if where == "stored":  # the settings know, and what was there before is still there
+    embedding.frozen_files = lambda store: die()
+with Store.open(folder) as store:
+    adapting.adapt_project(store, progress, force=True)
+"""
+
+
+class TestInterrupted:
+    @pytest.mark.parametrize(
+        "where", ["adapting to a part", "adapting to all", "encoding", "named", "written", "stored"]
+    )
+    def test_a_kill_leaves_the_old_features_or_the_new(self, where, project, base, tmp_path):
+        frozen = features(project)
+        (tmp_path / "killed.py").write_text(KILLED)
+        command = [sys.executable, str(tmp_path / "killed.py"), str(project), where]
+        died = subprocess.run(command, env=os.environ, check=False, capture_output=True)
+        assert died.returncode == -signal.SIGKILL, died.stderr.decode()
+        assert check_project(project)[1] == []
+        with Store.open(project) as store:
+            is_new = is_adapted(store.settings.encoder)
+            assert is_new == (where == "stored")
+            assert store.n_labelled == 60
+            choose_batch(store, 2)
+        if not is_new:
+            np.testing.assert_array_equal(features(project), frozen)
+        with Store.open(project) as store:
+            found = adapt_project(store, silent, force=True)
+        assert [path.name for path in project.glob("encoder-*")] == [found.encoder]
+        assert check_project(project)[1] == []
+
+    def test_it_goes_on_with_the_part_it_was_at(self, project, monkeypatch):
+        taught = []
+        tune = adapt.fine_tune
+        monkeypatch.setattr(
+            adapting, "fine_tune", lambda e, t, *rest: (taught.append(len(t)), tune(e, t, *rest))
+        )
+
+        class Cut(Exception):
+            pass
+
+        def cut(stage, done, total):
+            if stage == "adapting to all labels" and done:
+                raise Cut
+
+        with Store.open(project) as store:
+            with pytest.raises(Cut):
+                adapt_project(store, cut, force=True)
+            adapt_project(store, silent, force=True)
+        n_labels = taught[-1]
+        assert len(taught) == 5  # three parts and all, and all again
+        assert taught[-2:] == [n_labels, n_labels]
+        assert list((Path(os.environ["PARBALS_CACHE_DIR"]) / "adapted").iterdir()) == []
+
+    def test_items_that_came_meanwhile_are_not_lost(self, project):
+        def meanwhile(stage, done, total):
+            if stage == "encoding" and done == total:
+                store.update_settings(features=None)
+
+        with Store.open(project) as store, pytest.raises(ProjectError, match="meanwhile"):
+            adapt_project(store, meanwhile, force=True)
+
+
+class TestLeavingWithIt:
+    def test_transformers_alone_predicts_as_the_page_says(self, project, tmp_path, monkeypatch):
+        with Store.open(project) as store:
+            adapt_project(store, silent, force=True)
+        monkeypatch.chdir(tmp_path)
+        said = run("export", project, "--model", tmp_path / "spam-model")
+        assert "transformers alone" in said
+        page = (Path(__file__).parents[4] / "docs" / "predict.md").read_text("utf-8")
+        (recipe,) = [part for part in page.split("```") if "AutoTokenizer" in part]
+        _, some = texts()
+        recipe = recipe.removeprefix("python\n")
+        names = {"texts": some}
+        exec(recipe.replace('["You have won a prize", "See you at six"]', "texts"), names)
+        learner = parbals_module.open(project)
+        probs = learner.predict_proba(learner.pool.rows(np.arange(N_ITEMS)))
+        assert names["classes"] == list(learner.classes)
+        assert (names["probs"].numpy().argmax(1) == probs.argmax(1)).mean() > 0.98
+        assert not list((tmp_path / "spam-model").rglob("*.bin"))
+        assert not (tmp_path / "spam-model" / "parbals.json").exists()  # it names items
+
+    def test_a_folder_is_for_adapted_encoders(self, project, tmp_path):
+        command = ["export", str(project), "--model", str(tmp_path / "folder")]
+        result = CliRunner().invoke(parbals, command)
+        assert result.exit_code != 0
+        assert "give it the ending .npz" in str(result.output) + str(result.exception)
+
+
+def run(*arguments):
+    result = CliRunner().invoke(parbals, [str(a) for a in arguments])
+    assert result.exit_code == 0, (result.output, result.exception)
+    return result.output
+
+
+def run_json(*arguments):
+    return json.loads(run(*arguments, "--json"))
+
+
+class TestBadInput:
+    def test_too_few_labels_or_one_class(self, base, tmp_path):
+        folder = made(tmp_path / "few", base, tmp_path, n_labels=10)
+        with Store.open(folder) as store, pytest.raises(InputError, match="too few to adapt"):
+            adapt_project(store, silent)
+
+    def test_no_torch(self, monkeypatch):
+        monkeypatch.setitem(sys.modules, "torch", None)
+        with pytest.raises(MissingDependencyError, match="Adapting an encoder needs"):
+            adapt.base_folder("words")
+
+    def test_a_folder_that_is_none(self, project):
+        with Store.open(project) as store, pytest.raises(InputError, match="no folder"):
+            adapt_project(store, silent, encoder="hf:./nowhere")
+
+    def test_a_folder_without_weights(self, project, tmp_path):
+        (tmp_path / "empty").mkdir()
+        with Store.open(project) as store, pytest.raises(InputError, match="holds no weights"):
+            adapt_project(store, silent, encoder=f"hf:{tmp_path / 'empty'}")
+
+    def test_an_encoder_that_cannot_learn(self, base):
+        with pytest.raises(InputError, match="tfidf cannot be adapted"):
+            adapt.base_folder("tfidf")
+
+    def test_items_that_are_no_texts(self, tmp_path):
+        np.save(tmp_path / "x.npy", np.random.default_rng(0).normal(size=(40, 3)))
+        create_project(tmp_path / "p", tmp_path / "x.npy", Roles(), ["a", "b"], {})
+        with Store.open(tmp_path / "p") as store, pytest.raises(InputError, match="encoded texts"):
+            adapt_project(store, silent)
+
+
+def test_the_command_says_what_was_found(project):
+    said = run("adapt", project, "--force", "--device", "cpu")
+    assert "each held out once" in said
+    assert "uses the adapted one now" in said
+    assert features_of_store(project).shape[0] == N_ITEMS
+
+
+def features_of_store(folder):
+    with Store.open(folder) as store:
+        return np.array(features_of(store))
