@@ -31,7 +31,7 @@ _TOLD = (
     *("lease_minutes", "goal_labels", "goal_error", "audit_by", "hidden"),
 )
 """What people decide: a change of it is remembered."""
-_UNDESCRIBED = {"descriptions": {}, "described": None}
+_UNDESCRIBED: dict[str, Any] = {"descriptions": {}, "described": None}
 """Where a class that was described goes: the rows of the others' descriptions are told by place."""
 _HERE = "this machine"
 """Where commands come from."""

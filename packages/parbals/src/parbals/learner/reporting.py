@@ -7,7 +7,12 @@ import numpy as np
 from parbals.arrays import mean_prediction
 from parbals.learner.choosing import choose_among
 from parbals.learner.numbers.audit import audit_predictions, measure
-from parbals.learner.numbers.expectation import believed_labels, estimates, temperature
+from parbals.learner.numbers.expectation import (
+    Temperature,
+    believed_labels,
+    estimates,
+    temperature,
+)
 from parbals.learner.numbers.find import estimate_recall
 from parbals.learner.numbers.metric import METRICS, decide_from, decided, metric_values
 from parbals.learner.numbers.report import Estimate, Report
