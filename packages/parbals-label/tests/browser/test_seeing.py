@@ -53,7 +53,9 @@ def test_a_random_item_measures_the_error_and_shows_no_guess(serve, person):
 
 def leftmost(tab, canvas):
     """Where the leftmost item lies on the canvas; the map keeps 12 pixels free at its edges."""
-    points = tab.evaluate("fetch('/api/map').then(reply => reply.json())")["points"]
+    key = "{headers: {'X-Parbals-Key': localStorage.getItem('parbals:key')}}"
+    reply = tab.evaluate(f"fetch('/api/map', {key}).then(reply => reply.json())")
+    points = reply["points"]
     _, y = min(zip(points["x"], points["y"], strict=True))
     box = canvas.bounding_box()
     height = (y - min(points["y"])) / (max(points["y"]) - min(points["y"]))
