@@ -11,6 +11,9 @@ the other two alone. These held-out predictions do two things.
   has seen, and from left-out predictions for labels that came later
   (:meth:`parbals.learner.state.State.left_out`).
 
+The final encoder has seen more labels than those of the folds, and is surer of what it says: their
+temperature is a little low for it, and so is the error that is expected (studies/adapt).
+
 The audit's items, and copies of them, teach no encoder, so an audit measures it as it does any.
 
 What is done is kept in the cache, under a digest of all it was made of, until the features are
