@@ -99,11 +99,6 @@ def test_a_folder_that_cannot_be_written_is_refused_before_the_work(monkeypatch,
     assert taken.read_text() == "a file, not a folder"
 
 
-def test_more_labels_than_messages_are_refused(tmp_path, capsys):
-    assert run_main("demo", "--out", str(tmp_path), "--batch-size", "4000") == 2
-    assert "choose a smaller budget" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(
     ("name", "code_of_end"), [("SIGINT", 130), pytest.param("SIGTERM", 143, marks=pytest.mark.full)]
 )

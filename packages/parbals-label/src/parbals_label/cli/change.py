@@ -128,6 +128,7 @@ def edit(
     pairs, joined = [_pair(text) for text in renamed], [_pair(text) for text in merged]
     wanted = bool(changes or pairs or added or shown or hidden or joined or removed or order)
     with Store.open(folder, read_only=not wanted) as store:
+        had_predictions = store.settings.predictions is not None
         if wanted:
             with store.together():
                 for old, new in pairs:
@@ -151,7 +152,7 @@ def edit(
                 if changes:
                     store.update_settings(**changes)
         settings, classes = store.settings, store.classes
-        if wanted and settings.predictions is None and store.n_labelled and settings.features:
+        if had_predictions and settings.predictions is None and store.n_labelled:
             from parbals_label.project.engine import refresh
 
             with progress() as show:
