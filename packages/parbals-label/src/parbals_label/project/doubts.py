@@ -43,6 +43,8 @@ def doubted(learner: ActiveLearner, classes: Sequence[str]) -> list[Doubt]:
         return []
     positions, numbers = learner.state.training
     places, probs = gaussian.left_out()
+    is_label = places < len(positions)  # behind them are descriptions of classes
+    places, probs = places[is_label], probs[is_label]
     given = probs[np.arange(len(places)), numbers[places]]
     found = [
         Doubt(int(positions[place]), classes[numbers[place]], round(float(p), 6), classes[best])

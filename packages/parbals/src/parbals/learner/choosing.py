@@ -54,7 +54,7 @@ def choose_among(state: State, free: np.ndarray, n: int, strategy: str, loss: Lo
     setup, used = state.setup, _usable(state, strategy)
     key = state.key(with_pending=True)
     entry = strategy_named(used)
-    in_place = entry.closed_form and has_closed_form(entry, state.fitted())
+    in_place = entry.closed_form and has_closed_form(entry, state.fitted(alone=True))
     whole = in_place and setup.pool.is_distributed
     most = max(n, len(free) if whole else _most(state, in_place))
     candidates = free
@@ -68,6 +68,9 @@ def choose_among(state: State, free: np.ndarray, n: int, strategy: str, loss: Lo
         if in_place
         else setup.pool_rows(positions)
     )
+    stakes = None
+    if loss == "error" and state.can_fit:
+        stakes = setup.stakes(state.fitted(alone=True))
     terms = check_terms(
         used,
         len(pool),
@@ -76,13 +79,13 @@ def choose_among(state: State, free: np.ndarray, n: int, strategy: str, loss: Lo
         n_universes=setup.n_universes,
         random_state=int.from_bytes(key[:7], "little"),
         loss=loss,
-        stakes=setup.stakes(state.fitted()) if loss == "error" and state.can_fit else None,
+        stakes=stakes,
         options=setup.options if used == setup.strategy else None,
     )
     known, numbers = state.training
     labelled = Labelled(numbers, setup.pool_rows(known)) if len(known) else Labelled()
     if entry.uses_predictions:
-        batch = choose_batch(terms, state.fitted(), pool, state.target_rows(), labelled)
+        batch = choose_batch(terms, state.fitted(alone=True), pool, state.target_rows(), labelled)
     else:
         batch = choose_batch(terms, None, pool, None, labelled)
     notes = (*setup.pool.notes, *batch.notes)
@@ -111,4 +114,5 @@ def _most(state: State, is_closed: bool) -> int:
         return setup.n_candidates
     if not is_closed:
         return _CANDIDATES
-    return max(_CANDIDATES, affordable_rows(state.fitted().gaussian.channels, setup.n_targets))
+    channels = state.fitted(alone=True).gaussian.channels
+    return max(_CANDIDATES, affordable_rows(channels, setup.n_targets))

@@ -19,6 +19,7 @@ from parbals.learner.features import FeatureTable, Preparation
 from parbals.learner.models import fresh_copy
 from parbals.learner.numbers.metric import METRICS, judged_positions, loss_of, stakes_for
 from parbals.machine import several_threads
+from parbals.posterior.closed import sites
 from parbals.posterior.closed.prior import PoolMoments
 from parbals.posterior.estimator import LogisticModel
 from parbals.randomness import derive_generator
@@ -235,23 +236,30 @@ class State:
         """Whether the labels are enough: a model of your own needs two classes, ours needs none."""
         return self._is_enough(self.training[1])
 
-    def fitted(self, *, with_audit: bool = False) -> Any:
-        """The model given these labels; the audit's are left out unless asked for."""
-        model = self.model_of(self.labelled if with_audit else self.training[0])
+    def fitted(self, *, with_audit: bool = False, alone: bool = False) -> Any:
+        """The model given these labels; the audit's are left out unless asked for.
+
+        ``alone``: whatever was fitted before. With thousands of labels another start leaves
+        predictions up to 1e-3 apart, and a choice must depend on the labels only.
+        """
+        model = self.model_of(self.labelled if with_audit else self.training[0], alone=alone)
         if model is None:
             raise InputError(
                 "A model of your own needs labels of at least two classes first; tell some more."
             )
         return model
 
-    def model_of(self, positions: np.ndarray) -> Any:
-        """The model that knows these labels alone (positions ascending); None if it needs more."""
+    def model_of(self, positions: np.ndarray, *, alone: bool = False) -> Any:
+        """The model that knows these labels only (positions ascending); None if it needs more."""
         numbers = self.numbers(positions)
         if not self._is_enough(numbers):
             return None
         key = self.setup.digest(positions, numbers)
+        from_start = key + b" alone"
+        if len(positions) >= sites.MANY and (alone or from_start in self.fits):
+            key = from_start
         if key not in self.fits:
-            near = self.fits[[*self.fits][-1]] if self.fits else None
+            near = self.fits[[*self.fits][-1]] if self.fits and key != from_start else None
             model = self.setup.fit(positions, numbers, int.from_bytes(key[:7], "little"), near)
             for old in list(self.fits)[:-1]:  # the latest look's stays beside today's
                 del self.fits[old]

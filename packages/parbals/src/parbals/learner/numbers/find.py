@@ -64,7 +64,7 @@ def choose_likely(state: State, free: np.ndarray, n: int) -> Batch:
     n_random = (n_out + n) // every - n_out // every if len(known) and state.can_fit else n
     chances, order = np.full(len(free), np.nan), np.zeros(len(free))
     if n_random < n:
-        chances, order = _chances(state, state.fitted(), free)
+        chances, order = _chances(state, state.fitted(alone=True), free)
     likely = np.lexsort((np.arange(len(free)), -order))[: n - n_random]
     rest = np.setdiff1d(np.arange(len(free)), likely)
     drawn = generator.choice(rest, n_random, replace=False)
