@@ -75,7 +75,7 @@ def test_labels_are_taken_back_by_a_command_and_not_by_empty_cells(run, project)
     again = _labels(project, {"010": "ham", "011": ""})
     assert "1 empty cells left what was there" in run("tell", project, again, "--revise")
     said = run("untell", project, "010", "011", "--no-report")
-    assert said == "2 labels of me are taken back.\n"
+    assert said == "Taken back: 2, answered by me.\n"
     assert "no item '999'" in str(run("untell", project, "999", fails=True).exception)
     with Store.open(project, read_only=True) as store:
         assert not {10, 11} & store.votes().keys()

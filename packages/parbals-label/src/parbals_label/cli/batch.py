@@ -201,7 +201,7 @@ def untell(
         if missing := [item for item in ids if item not in known]:
             raise InputError(f"There is no item {missing[0]!r} in this project.")
         count = store.withdraw([known[item] for item in ids], annotator=annotator)
-        say(as_json, {"taken_back": count}, f"{count} labels of {annotator} are taken back.")
+        say(as_json, {"taken_back": count}, f"Taken back: {count:,}, answered by {annotator}.")
         if count and store.n_labelled and not no_report:
             from parbals_label.project.engine import refresh
 
