@@ -51,7 +51,10 @@ def asked(tmp_path):
 def test_a_simulated_llm_labels_every_item(label, write, tmp_path, n, strategy):
     folder = make_project(tmp_path / "many", n, strategy=strategy)
     found = label(write(LLM), folder=folder, batch_size=20)
-    assert (found.result.stored, found.result.ended, found.out) == (n, "done", [])
+    with Store.open(folder) as store:  # texts that repeat others are not asked for
+        n_asked = n - len(store.settings.copies)
+    assert n - n_asked < 5
+    assert (found.result.stored, found.result.ended, found.out) == (n_asked, "done", [])
     wrong = [name for name, given in found.labels.items() if given != truth(int(name))]
     assert 0 < len(wrong) < 15
     assert {answer.source for answer in found.answers} == {"machine"}
