@@ -207,8 +207,13 @@ class Client:
 
     def _call(self, method: str, path: str, body: str | None) -> Any:
         headers = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"}
-        self.connection.request(method, path, body, headers)
-        response = self.connection.getresponse()
+        try:
+            self.connection.request(method, path, body, headers)
+            response = self.connection.getresponse()
+        except (ConnectionError, http.client.HTTPException):  # closed, after a long pause
+            self.connection.close()
+            self.connection.request(method, path, body, headers)
+            response = self.connection.getresponse()
         answer = json.loads(response.read())
         if response.status != 200:
             raise SystemExit(f"{path}: {answer}")
