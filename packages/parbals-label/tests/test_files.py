@@ -3,11 +3,15 @@
 import os
 import subprocess
 import sys
+import types
 from pathlib import Path
 
+import parbals.files
 import pytest
 from parbals.errors import InputError, ProjectError
 from parbals_label.files import cache_folder, locked, whole_file
+from parbals_label.store.records import Submission
+from parbals_label.store.store import Store
 
 
 def run(code, *arguments):
@@ -104,3 +108,58 @@ def test_the_cache_folder_follows_the_environment(monkeypatch, tmp_path):
     assert cache_folder() == tmp_path / "parbals"
     monkeypatch.setenv("PARBALS_CACHE_DIR", "~/own")
     assert cache_folder() == Path.home() / "own"
+
+
+class TestOtherSystems:
+    """Windows and macOS by simulation: what Linux has and they have not is left out, not needed."""
+
+    def test_a_folder_that_cannot_be_opened_is_not_needed(self, tmp_path, monkeypatch):
+        opened = []
+        monkeypatch.setattr(parbals.files.os, "name", "nt")
+        monkeypatch.setattr(parbals.files.os, "open", lambda *some: opened.append(some))
+        parbals.files.sync_folder(tmp_path)
+        assert opened == []
+
+    def test_the_lock_is_that_of_windows(self, tmp_path, monkeypatch):
+        held = []
+
+        def locking(number, mode, count):
+            if held:
+                raise OSError("held")
+            held.append((mode, count))
+
+        system = types.SimpleNamespace(locking=locking, LK_NBLCK=2)
+        monkeypatch.setitem(sys.modules, "msvcrt", system)
+        monkeypatch.setattr(sys, "platform", "win32")
+        with locked(tmp_path / "lock", ProjectError("busy")):
+            assert held == [(2, 1)]
+            with (
+                pytest.raises(ProjectError, match="busy"),
+                locked(tmp_path / "lock", ProjectError("busy")),
+            ):
+                pass
+
+    @pytest.mark.parametrize(
+        "missing", [("nice",), ("sched_setscheduler",), ("nice", "SCHED_IDLE")]
+    )
+    def test_a_worker_gives_way_as_far_as_it_can(self, monkeypatch, missing):
+        from parbals_label.web import worker
+
+        called = []
+        monkeypatch.setattr(os, "nice", lambda n: called.append("nice"))
+        monkeypatch.setattr(os, "sched_setscheduler", lambda *some: called.append("idle"))
+        for name in missing:
+            monkeypatch.delattr(os, name)
+        worker._give_way()
+        kept = {"nice": "nice" not in missing, "idle": missing == ("nice",)}
+        assert called == [name for name, there in kept.items() if there]
+
+    def test_an_answer_is_forced_to_disk_without_fdatasync(self, tmp_path, monkeypatch):
+        synced = []
+        monkeypatch.delattr(os, "fdatasync", raising=False)
+        monkeypatch.setattr(os, "fsync", lambda number: synced.append(number))
+        with Store.create(tmp_path / "p", classes=["a", "b"], settings={}) as store:
+            store.add_items([("1", {"text": "x"})])
+            before = len(synced)
+            store.submit([Submission(0, "a")], annotator="ann")
+            assert len(synced) > before

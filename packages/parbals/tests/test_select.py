@@ -257,9 +257,9 @@ class TestFromModel:
 def test_the_pool_is_scanned_once(monkeypatch):
     """Input is checked at the door, however many scores a strategy computes."""
     scans = []
-    extremes = validate._extremes
+    sums = validate._class_sums
     monkeypatch.setattr(
-        validate, "_extremes", lambda array: (scans.append(len(array)), extremes(array))[1]
+        validate, "_class_sums", lambda array: (scans.append(len(array)), sums(array))[1]
     )
     for strategy in ("entropy", "batchbald", "epig", "parbals-map-epig"):
         scans.clear()

@@ -62,7 +62,7 @@ def measured(n_labels: int, seed: int) -> Record:
             found = adapt_project(store, force=True)
             learner = learner_of(store)
             record["adapted"] = _numbers(learner, labels, n_labels)
-            naive = learner_of(store, own={"held_out": None})
+            naive = learner_of(store, changes={"held_out": None})
             record["naive"] = naive.report().expected_error.mean
         record["held_out"] = [found.error, found.frozen_error]
         record["held_out_loss"] = [found.log_loss, found.frozen_log_loss]

@@ -45,7 +45,7 @@ def runs(given: Namespace) -> Iterator[Todo]:
 
 
 @cache
-def _news() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def news() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Embeddings (N, 384), labels (N,), and embedded sentences (4, 384)."""
     from parbals_label.encoders.sentences import MiniLM, sentence_weights
 
@@ -63,7 +63,7 @@ def measured(n_labels: int, way: str, seed: int) -> Record:
     """Accuracy and log loss on items outside the pool."""
     from parbals import ActiveLearner
 
-    X, y, rows = _news()
+    X, y, rows = news()
     order = np.random.default_rng(seed).permutation(len(X))
     pool, test = order[:N_POOL], order[N_POOL : N_POOL + N_TEST]
     told: dict[str, Any] = {}

@@ -26,11 +26,9 @@ from parbals_label.encoders.sentences import sentence_weights
 N_ITEMS, SIZES, SEEDS, BATCH = 1_000, (100, 250), 3, 32
 MEGABYTES = {"words": 4, "sentences": 92, "wordllama": 44}
 NOTES = {
-    "tfidf": "the default until now",
     "words": "**the default**",
     "sentences": "**the default where the weights are installed**",
     "wordllama": "static vectors of PyPI's wordllama",
-    "pixels": "the default until now",
     "shapes": "**the default**",
 }
 
@@ -116,7 +114,7 @@ def main():
     parser.add_argument("--only", choices=("texts", "images"), help="half of the table")
     asked = parser.parse_args()
     warnings.filterwarnings("ignore")
-    texts, images = ["tfidf", "words"], ["pixels", "shapes"]
+    texts, images = ["words"], ["shapes"]
     texts += ["wordllama"] if find_spec("wordllama") and find_spec("tokenizers") else []
     texts += ["sentences"] if sentence_weights() else []
     sets = {}

@@ -142,7 +142,7 @@ def search(
 ) -> list[Step]:
     """A batch of a pool (N, D) that was screened before, (N,)."""
     labels, none, free = DrawnLabels(channels, UNIVERSES, 0), np.array([], int), start > -np.inf
-    given = surface, labels, pool, start, free, none, BATCH, score, numpy_backend
+    given = [(surface, labels)], pool, start, free, none, BATCH, score, numpy_backend
     with gaussian.gaussian_universes(*given) as universes:
         return grow(universes, free, none, BATCH)
 

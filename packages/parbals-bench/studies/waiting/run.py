@@ -82,7 +82,7 @@ def make_project(folder: Path, n_items: int, n_classes: int, n_known: int) -> li
     centres = SPREAD * generator.standard_normal((n_classes, N_FEATURES))
     rows = centres[number] + generator.standard_normal((n_items, N_FEATURES))
     truth = [f"class {n}" for n in number]
-    settings = {"columns": ["text"], "encoder": "tfidf", "encoded_columns": ["text"]}
+    settings = {"columns": ["text"], "encoder": "words", "encoded_columns": ["text"]}
     settings |= {"prior_scale": "auto", "loss": "error"}
     names = [f"class {n}" for n in range(n_classes)]
     with Store.create(folder, classes=names, settings=settings) as store:

@@ -8,14 +8,13 @@ from parbals.cli.main import main
 from parbals.errors import ParbalsError
 from parbals_bench.demo import story
 
-FILES = {"report.html", "learning_curve.png", "pool_map.png"}
+FILES = {"report.html", "learning_curve.png"}
 
 
 @pytest.fixture(autouse=True)
-def no_work(monkeypatch, demo, places):
+def no_work(monkeypatch, demo):
     """The experiment is replaced by one that was already run."""
     monkeypatch.setattr(story, "run_demo", lambda *args, progress: demo)
-    monkeypatch.setattr(story, "pool_map", lambda *args: places)
 
 
 def test_the_command_writes_the_files_and_says_where_the_report_is(tmp_path, capsys):

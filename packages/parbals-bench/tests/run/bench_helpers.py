@@ -29,12 +29,13 @@ budgets = ["10+2x3"]
 strategies = ["random", "confidence", "parbals-epig"]
 seeds = 3
 """
-OWN_DATA = "size,verdict\n" + "".join(
-    f"{i % 7},{'no' if i % 7 < 3 else 'yes'}\n" for i in range(100)
-)
+OWN_DATA = {
+    "X": np.eye(7, dtype="f4")[np.arange(100) % 7],
+    "verdict": np.where(np.arange(100) % 7 < 3, "no", "yes"),
+}
 OWN_SUITE = (
     TINY_SUITE.replace("breast-cancer", "mine").replace("parbals-epig", "margin")
-    + '[data.mine]\npath = "mine.csv"\nlabel = "verdict"\n'
+    + '[data.mine]\npath = "mine.npz"\nlabel = "verdict"\n'
 )
 
 

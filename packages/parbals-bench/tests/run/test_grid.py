@@ -4,7 +4,7 @@ import pytest
 from bench_helpers import TINY_SUITE, Canned, InProcess, load_tiny, record_of, runs_of
 from parbals.errors import InputError
 from parbals_bench.run.folder import ResultsFolder
-from parbals_bench.run.grid import load_suite, read_suite, run_grid, seconds_left
+from parbals_bench.run.grid import load_suite, read_suite, run_grid
 from parbals_bench.run.loading import load_data
 from parbals_bench.run.records import read_line, write_line
 from parbals_bench.run.spec import Budget, Run, Settings
@@ -267,17 +267,6 @@ class TestFailures:
                 runs, ResultsFolder(tmp_path), lambda reference: data, InProcess()
             )
             assert "131 labels" in failure.error
-
-
-def test_the_time_left_comes_from_runs_of_the_same_cell():
-    slow, quick = runs_of(strategy="parbals-epig"), runs_of(strategy="random")
-    other = runs_of("yelp", strategy="random", seeds=[0])  # as long as Random elsewhere
-    runs = [*slow, *quick, *other]
-    assert seconds_left(runs, []) is None
-    # 11 fits, 11 predictions and 10 batches
-    records = [record_of(slow[0], seconds=10.0), record_of(quick[0], seconds=1.0)]
-    assert seconds_left(runs, records) == pytest.approx(32 * (2 * 10.0 + 2 * 1.0 + 1.0))
-    assert seconds_left(quick[:1], records) == 0.0
 
 
 def test_progress_counts_what_is_done_and_what_failed(tmp_path, suite):

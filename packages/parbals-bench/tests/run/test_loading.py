@@ -1,6 +1,8 @@
 """What a suite calls a dataset."""
 
+import numpy as np
 import pytest
+from bench_helpers import OWN_DATA
 from parbals.errors import InputError
 from parbals_bench.run.loading import load_data, resolved_tables
 
@@ -33,9 +35,8 @@ def test_each_dataset_has_its_place_in_the_folder(tmp_path):
 
 class TestNamesOfTheSuitesOwn:
     def test_a_file_beside_the_suite(self, tmp_path):
-        rows = "".join(f"{i % 7},{'AB'[i % 2]},{'no' if i % 7 < 3 else 'yes'}\n" for i in range(60))
-        (tmp_path / "my data.csv").write_text("size,town,verdict\n" + rows)
-        tables = resolved_tables({"mine": {"path": "my data.csv", "label": "verdict"}}, tmp_path)
+        np.savez(tmp_path / "my data.npz", **OWN_DATA)
+        tables = resolved_tables({"mine": {"path": "my data.npz", "label": "verdict"}}, tmp_path)
         assert load_data("mine", None, tables).classes == ("no", "yes")
         assert load_data("mine:no", None, tables).classes == ("not no", "no")
 

@@ -95,7 +95,7 @@ def test_no_point_is_labelled_twice_and_every_round_is_measured(records):
         assert len(labelled) == len(set(labelled)) == 16
         assert all(len(record.metrics[name]) == 3 for name in METRICS)
         assert [len(record.seconds[stage]) for stage in ("fit", "predict", "select")] == [3, 3, 2]
-        assert {"parbals", "jax", "numpy"} <= record.versions.keys()
+        assert {"parbals", "numpy"} <= record.versions.keys()
 
 
 def test_the_record_knows_which_data_it_came_from(data, records):

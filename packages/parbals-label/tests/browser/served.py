@@ -25,7 +25,9 @@ MANY = [
 _SETTINGS = {"strategy": "parbals-epig", "seed": 0}
 
 
-def text_project(folder, n=60, classes=("ham", "spam"), queued=range(20, 60), texts=None):
+def text_project(
+    folder, n=60, classes=("ham", "spam"), queued=range(20, 60), texts=None, task="classes"
+):
     """Made-up messages; those at ``queued`` wait on the page, so that no test waits for a model."""
     data = folder.with_suffix(".csv")
     rows = {number: message(number) for number in range(n)} | dict(texts or {})
@@ -33,7 +35,8 @@ def text_project(folder, n=60, classes=("ham", "spam"), queued=range(20, 60), te
         writer = csv.writer(file)
         writer.writerow(["id", "message"])
         writer.writerows([f"m{number:02d}", rows[number]] for number in range(n))
-    create_project(folder, data, Roles(text=("message",), id="id"), list(classes), _SETTINGS)
+    settings, names = {**_SETTINGS, "task": task}, None if classes is None else list(classes)
+    create_project(folder, data, Roles(text=("message",), id="id"), names, settings)
     queue_up(folder, queued)
     return folder
 

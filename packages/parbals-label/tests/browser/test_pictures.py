@@ -65,7 +65,7 @@ def messages(tmp_path_factory):
             "parbals-epig",
             0,
             [(p, 0.021 - 0.002 * i, 0.024) for i, p in enumerate(spam)],
-            {"similar": {str(p): 37 - 4 * i for i, p in enumerate(spam)}},
+            {},
             queued=True,
         )
     server = served.Served(folder)

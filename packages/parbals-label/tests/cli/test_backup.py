@@ -84,3 +84,20 @@ def test_a_drill_says_whether_the_last_backup_would_open(project, run, tmp_path)
     assert "damaged" in str(run("drill", project, fails=True).exception)
     (tmp_path / "b.zip").unlink()
     assert "There is no backup" in str(run("drill", project, fails=True).exception)
+
+
+def test_check_and_doctor_say_when_images_are_gone(run, tmp_path):
+    from PIL import Image
+
+    (tmp_path / "photos").mkdir()
+    for n in range(4):
+        Image.new("RGB", (8, 8), (60 * n, 0, 9)).save(tmp_path / "photos" / f"{n}.png")
+    run("init", "p", "photos", "--classes", "a,b")
+    assert "is sound" in run("check", "p")
+    assert "is sound" in run("doctor", "p")
+    (tmp_path / "photos" / "2.png").unlink()
+    for command in ("check", "doctor"):
+        result = run(command, "p", "--json", fails=True)
+        assert result.exit_code == 3
+        (fault,) = json.loads(result.output)["problems"]
+        assert fault.startswith("1 of 4 images, such as 2.png, are not in ")

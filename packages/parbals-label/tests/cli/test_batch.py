@@ -50,14 +50,6 @@ class TestRound:
         ]
         assert np.mean(right) > 0.85
 
-    def test_a_quick_batch_is_out_as_a_file(self, run, project):
-        run("next", project, "-n", "4")
-        quick = json.loads(run("next", project, "-n", "3", "--quick", "--json"))
-        assert (quick["batch"], len(quick["ids"])) == (2, 3)
-        with Store.open(project) as store:
-            assert store.batches()[-1].strategy in ("confidence", "random")
-            assert not store.queue_counts().free, "they are out as a file"
-
     def test_two_batches_at_once_share_nothing(self, run, project, tmp_path):
         first = json.loads(run("next", project, "-n", "5", "--json"))["ids"]
         second = json.loads(run("next", project, "-n", "5", "--json"))["ids"]
@@ -118,7 +110,7 @@ class TestRound:
         next(project.glob("features-*.npy")).unlink()
         said = str(run("next", project, fails=True).exception)
         assert f"run `parbals embed {project} --encoder words`" in said
-        run("embed", project, "--encoder", "tfidf")
+        run("embed", project, "--encoder", "words")
         run("next", project, "-n", "2")
 
     def test_telling_known_labels_again_renews_a_report_that_is_behind(

@@ -14,10 +14,10 @@ def test_columns_are_hidden_and_shown_again_wherever_items_are_seen(run, tmp_pat
     rows = "\n".join(f"{message(i)!r},{'ab'[i % 2]},z{i}" for i in range(40))
     (tmp_path / "t.csv").write_text(f"text,label,note\n{rows}", "utf-8")
     run("init", "p", "t.csv", "--text", "text", "--classes", "a,b")
-    run("next", "p", "-n", "2", "--out", "one.csv", "--quick")
+    run("next", "p", "-n", "2", "--out", "one.csv")
     assert (tmp_path / "one.csv").read_text("utf-8-sig").splitlines()[0] == "id,text,note,label"
     assert "hidden          note" in run("edit", "p", "--show", "label", "--hide", "note")
-    run("next", "p", "-n", "2", "--out", "two.csv", "--quick")
+    run("next", "p", "-n", "2", "--out", "two.csv")
     assert (tmp_path / "two.csv").read_text("utf-8-sig").startswith("id,text,item.label,label")
     refused = run("edit", "p", "--hide", "nothing", fails=True)
     assert "no column 'nothing'" in str(refused.exception)
@@ -225,6 +225,9 @@ class TestTables:
         arguments = ("init", "p", "photos", "--classes", "a,b")
         assert "bad.png" in str(run(*arguments, fails=True).exception)
         assert "1 of 6 items could not be read" in run(*arguments, "--skip-bad")
+        (tmp_path / "photos" / "worse.png").write_bytes(b"no image either")
+        assert "worse.png" in str(run("add", "p", "photos", fails=True).exception)
+        assert "2 of 7 items could not be read" in run("add", "p", "photos", "--skip-bad")
 
 
 def test_items_that_are_out_are_given_back(run, project):

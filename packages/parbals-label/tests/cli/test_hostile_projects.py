@@ -34,7 +34,7 @@ COMMANDS = (
     ("export",),
     ("export", "--renew"),
     ("salvage", "--out", "answers.csv"),
-    ("embed", "--encoder", "tfidf"),
+    ("embed", "--encoder", "words"),
     ("serve", "--no-browser"),
     ("backup", "backup.zip"),
     ("check",),
@@ -148,7 +148,7 @@ VALUES = {
     "a list": "[1, 2]",
     "a text": '"x"',
     "not JSON": "{",
-    "nothing of what is expected": '{"expected_error": 5, "classes": 3, "similar": []}',
+    "nothing of what is expected": '{"expected_error": 5, "classes": 3}',
 }
 PLACES = ("items", "batches", "events", "reports", "classes", "renames", "guidelines")
 READING = (

@@ -22,6 +22,7 @@ from parbals_label.project.create import Roles, create_project
 from parbals_label.project.embedding import embed_project
 from parbals_label.project.engine import choose_batch, learner_of, refresh
 from parbals_label.project.features import features_of, held_out_of, is_adapted, load_features
+from parbals_label.project.summary import overview
 from parbals_label.store.records import Submission
 from parbals_label.store.store import Store
 
@@ -245,7 +246,7 @@ if where == "written":  # the features are on disk, and the settings do not know
     write = embedding.store_features
     embedding.store_features = lambda *rest: (write(*rest), die())
 if where == "stored":  # the settings know, and what was there before is still there
-    embedding.frozen_files = lambda store: die()
+    embedding.frozen_predictions = lambda store: die()
 with Store.open(folder) as store:
     adapting.adapt_project(store, progress, force=True)
 """
@@ -306,6 +307,53 @@ class TestInterrupted:
             adapt_project(store, meanwhile, force=True)
 
 
+class TestOnThePage:
+    def test_a_worker_that_is_killed_leaves_the_old_features_and_the_next_one_goes_on(
+        self, base, tmp_path
+    ):
+        folder = made(tmp_path / "page", base, tmp_path, n_labels=130)
+        frozen = features(folder)
+        with Store.open(folder) as store:
+            store.update_settings(adapt=True)
+        assert step(folder, tmp_path, "to all labels").returncode == -signal.SIGKILL
+        with Store.open(folder) as store:
+            assert not is_adapted(store.settings.encoder)
+        np.testing.assert_array_equal(features(folder), frozen)
+        said = step(folder, tmp_path, "never").stdout
+        assert "a part of the labels" not in said.splitlines()[0], "the parts were kept"
+        assert said.splitlines()[-1] == "{'adapting': None}"
+        with Store.open(folder, read_only=True) as store:
+            assert is_adapted(store.settings.encoder)
+            assert "has learnt from" in overview(store).features
+        assert check_project(folder)[1] == []
+
+
+STEP = """
+import os, signal, sys
+from pathlib import Path
+from parbals_label.project import adapting
+from parbals_label.store.store import Store
+from parbals_label.web import worker
+
+def say(**words):
+    print(words, flush=True)
+    if sys.argv[2] in str(words):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+worker._TOLD_EVERY = 0.0
+adapting._judged = lambda probs, numbers, loss=iter([0.1, 0.2]): (0.2, next(loss))
+with Store.open(Path(sys.argv[1])) as store:
+    assert worker.Adapter(store, say).step()
+"""
+
+
+def step(folder, tmp_path, until):
+    """What the page's worker does in its third thread, killed when it says ``until``."""
+    (tmp_path / "step.py").write_text(STEP)
+    command = [sys.executable, str(tmp_path / "step.py"), str(folder), until]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
 class TestLeavingWithIt:
     def test_transformers_alone_predicts_as_the_page_says(self, project, tmp_path, monkeypatch):
         with Store.open(project) as store:
@@ -364,8 +412,8 @@ class TestBadInput:
             adapt_project(store, silent, encoder=f"hf:{tmp_path / 'empty'}")
 
     def test_an_encoder_that_cannot_learn(self, base):
-        with pytest.raises(InputError, match="tfidf cannot be adapted"):
-            adapt.base_folder("tfidf")
+        with pytest.raises(InputError, match="shapes cannot be adapted"):
+            adapt.base_folder("shapes")
 
     def test_items_that_are_no_texts(self, tmp_path):
         np.save(tmp_path / "x.npy", np.random.default_rng(0).normal(size=(40, 3)))

@@ -168,7 +168,7 @@ class TestBadImages:
 
     def run(self, paths, **options):
         named = lambda: ((path.name, path) for path in paths)  # noqa: E731
-        return embed(load_encoder("pixels"), "pixels", named, len(paths), Options(**options))
+        return embed(load_encoder("shapes"), "shapes", named, len(paths), Options(**options))
 
     def test_every_bad_image_is_named_with_its_reason(self, paths):
         with pytest.raises(InputError) as caught:
@@ -182,7 +182,7 @@ class TestBadImages:
     def test_on_request_they_are_left_out_and_listed(self, paths):
         made = self.run(paths, skip_bad=True)
         assert [bad[:2] for bad in made.skipped] == [(2, "2.png"), (5, "5.png"), (6, "6.png")]
-        assert made.rows.shape == (8, 768)
+        assert made.rows.shape == (8, 1092)
         assert np.isfinite(made.rows).all()
 
     def test_rows_follow_the_bytes_of_the_files_not_their_names(self, paths):

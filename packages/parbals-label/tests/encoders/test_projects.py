@@ -70,7 +70,7 @@ class TestCommands:
         made = json.loads(self.run("init", tmp_path / "p", messages, "--encoder", NAME, *options))
         assert (made["items"], made["encoder"]) == (90, NAME)
         assert 1 <= made["features"] <= 8
-        assert "features by tfidf" in self.run("embed", tmp_path / "p", "--encoder", "tfidf")
+        assert "features by words" in self.run("embed", tmp_path / "p", "--encoder", "words")
         assert "1 features by columns" in self.run(
             "embed", tmp_path / "p", "--encoder", "columns", "--columns", "length"
         )
@@ -97,7 +97,7 @@ class TestCommands:
 
     def test_an_encoder_that_is_not_there_stops_before_anything_is_read(self, messages, tmp_path):
         with pytest.raises(
-            InputError, match=r"no encoder 'nope'; choose one of: .*pixels.*columns"
+            InputError, match=r"no encoder 'nope'; choose one of: .*shapes.*columns"
         ):
             create(tmp_path / "p", messages, encoder="nope")
         assert not (tmp_path / "p").exists()
@@ -130,9 +130,9 @@ class TestFeatures:
         create(tmp_path / "p", photos)
         with (
             Store.open(tmp_path / "p") as store,
-            pytest.raises(InputError, match="tfidf reads texts, not images"),
+            pytest.raises(InputError, match="words reads texts, not images"),
         ):
-            embed_project(store, "tfidf", None, lambda stage, done, total: None)
+            embed_project(store, "words", None, lambda stage, done, total: None)
 
     def test_a_column_that_is_not_there_is_named(self, messages, tmp_path):
         create(tmp_path / "p", messages)

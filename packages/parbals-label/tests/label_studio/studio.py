@@ -22,16 +22,7 @@ CONFIG = (
 _CSRF = re.compile(r'name="csrfmiddlewaretoken" value="([^"]+)"')
 
 
-# The open source release has the code of the editions that import in the background.
-OTHER_EDITION = """\
-from label_studio.core.settings.base import *
-from label_studio.core.settings.label_studio import *
-VERSION_EDITION = "Not Community"
-FEATURE_FLAGS_FILE = BASE_DIR + "/../" + FEATURE_FLAGS_FILE
-"""
-
-
-def fresh_studio(folder: Path, **more: str) -> "Studio":
+def fresh_studio(folder: Path) -> "Studio":
     """A server with an empty database, which is made once: that takes a minute."""
     template = Path(PROGRAM).absolute().parent.parent / "fresh"
     if not template.is_dir():
@@ -40,14 +31,14 @@ def fresh_studio(folder: Path, **more: str) -> "Studio":
         Studio(making).stop()
         making.rename(template)
     shutil.copytree(template, folder / "studio")
-    return Studio(folder / "studio", **more)
+    return Studio(folder / "studio")
 
 
 class Studio:
     """The server on a port of this machine; ``stop`` and ``start`` keep its data."""
 
-    def __init__(self, folder: Path, settings: str = "") -> None:
-        self.folder, self.log, self.settings = folder, folder / "server.log", settings
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.log = folder, folder / "server.log"
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
@@ -68,10 +59,6 @@ class Studio:
             "LATEST_VERSION_CHECK": "false",
         }
         environment.pop("PYTHONPATH", None)
-        if self.settings:
-            (self.folder / "other_settings.py").write_text(self.settings, "utf-8")
-            environment["PYTHONPATH"] = str(self.folder)
-            environment["DJANGO_SETTINGS_MODULE"] = "other_settings"
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(
                 [str(Path(PROGRAM).absolute()), *options],

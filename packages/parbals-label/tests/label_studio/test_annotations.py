@@ -4,14 +4,15 @@ import random
 
 import pytest
 from parbals.errors import ProjectDamagedError
+from parbals_label.answer_form import AnswerForm
 from parbals_label.label_studio.annotations import Heard, record_annotations
 from parbals_label.label_studio.interface import new_interface, read_interface
-from parbals_label.label_studio.tasks import Matcher, State, data_of
+from parbals_label.label_studio.tasks import State
 from parbals_label.store.store import Store
 
 UID = "1.1700000000"
-CLASSES = ["ham", "spam"]
-INTERFACE = read_interface(new_interface([("message", "text")], CLASSES), CLASSES)
+FORM = AnswerForm(classes=("ham", "spam"))
+INTERFACE = read_interface(new_interface([("message", "text")], FORM), FORM)
 
 
 def annotation(number, *chosen, who=7, at=1, skipped=False, **more):
@@ -109,19 +110,6 @@ def test_tasks_are_remembered_and_forgotten(store):
     assert (again.tasks, again.positions, again.lost) == ({3: 30}, {30: 3}, {4})
     again.remember({4: 41})
     assert (State(store, UID).tasks[4], State(store, UID).lost) == (41, set())
-
-
-def test_whose_task_is_whose(store):
-    (item,) = store.items([5])
-    ours = data_of(store, INTERFACE, item, None, lambda *_: "")
-    matcher = Matcher(store)
-    assert matcher.position({"data": ours}) == 5
-    assert matcher.position({"data": {**ours, "parbals_project": "another"}}) is None
-    assert matcher.position({"data": {**ours, "parbals_item": "nobody"}}) is None
-    assert matcher.position({"data": {"message": item.content["message"]}}) == 5
-    assert matcher.position({"data": {"message": "never heard"}}) is None
-    for data in (None, [], {}, {"message": ["x"]}):
-        assert matcher.position({"data": data}) is None
 
 
 @pytest.mark.parametrize("detail", [{}, {"what": 3}, {"what": [[1]]}, {"what": [["x", []]]}])

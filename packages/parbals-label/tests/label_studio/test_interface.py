@@ -2,9 +2,10 @@
 
 import pytest
 from parbals.errors import InputError
+from parbals_label.answer_form import AnswerForm
 from parbals_label.label_studio.interface import is_empty, new_interface, read_interface
 
-CLASSES = ["ham", "spam"]
+FORM = AnswerForm(classes=("ham", "spam"))
 
 
 def choices(*values, name="label"):
@@ -14,13 +15,10 @@ def choices(*values, name="label"):
 
 def test_of_several_controls_the_one_with_the_classes_counts():
     config = f'<View><Text name="text" value="$message"/>{choices("yes", name="sure")}'
-    interface = read_interface(f"{config}{choices('Spam', 'ham', 'other')}</View>", CLASSES)
+    interface = read_interface(f"{config}{choices('Spam', 'ham', 'other')}</View>", FORM)
     assert (interface.control, interface.shown, interface.others) == ("label", "text", ("other",))
     assert interface.choices == {"spam": "Spam", "ham": "ham"}
     assert interface.variables == ("message",)
-    (region,) = interface.result("spam", 0.75)
-    assert (region["value"], region["score"]) == ({"choices": ["Spam"]}, 0.75)
-    assert interface.result("news") == []
 
 
 def test_aliases_and_former_names_are_understood():
@@ -28,14 +26,16 @@ def test_aliases_and_former_names_are_understood():
         '<View><Image name="text" value="$image"/><Choices name="label" toName="text">'
         '<Choice value="Good mail" alias="ham"/><Choice value="junk"/></Choices></View>'
     )
-    interface = read_interface(config, CLASSES, {"junk": "spam"})
+    interface = read_interface(config, FORM, {"junk": "spam"})
     assert interface.choices == {"ham": "ham", "spam": "junk"}
 
 
 def test_a_new_interface_is_read_back():
     classes = ['a "quoted" <b>', "ham & eggs"]
-    config = new_interface([("message", "text"), ("image", "image")], classes)
-    interface = read_interface(config, classes)
+    config = new_interface(
+        [("message", "text"), ("image", "image")], AnswerForm(classes=tuple(classes))
+    )
+    interface = read_interface(config, AnswerForm(classes=tuple(classes)))
     assert interface.choices == {name: name for name in classes}
     assert set(interface.variables) == {"message", "image"}
     assert interface.shown == "item"
@@ -63,4 +63,4 @@ BOMB = '<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;">]><View>&
 )
 def test_what_cannot_be_used(config, said):
     with pytest.raises(InputError, match=said):
-        read_interface(config, CLASSES)
+        read_interface(config, FORM)

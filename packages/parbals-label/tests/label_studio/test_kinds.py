@@ -1,14 +1,13 @@
-"""What tasks hold: pictures, tasks that were there before, items of an audit, the command."""
+"""What tasks hold: pictures, items of an audit; the command."""
 
 import json
 
 import pytest
 from click.testing import CliRunner
-from message_data import message
 from parbals.cli.main import parbals
 from parbals_label.project.create import Roles, create_project
 from parbals_label.store.store import Store
-from studio import CONFIG, right
+from studio import CONFIG
 
 pytestmark = pytest.mark.label_studio
 
@@ -48,51 +47,6 @@ def test_pictures_are_given_to_the_server(studio, admin, people, pictures, suppl
         assert shown.content == (pictures / "shapes" / item.content["image"]).read_bytes()
     people[0].annotate(tasks[0]["id"], "circle")
     assert supply(folder, project, n=4).result.labels == 1
-
-
-def test_tasks_that_people_imported_are_taken_over(admin, people, folder, supply):
-    project = admin.new_project("Imported", CONFIG)
-    theirs = [{"data": {"message": message(i), "source": "mail"}} for i in range(40)]
-    admin.call("POST", f"projects/{project}/import", json=theirs[:20])
-    before = admin.tasks(project)
-    people[0].annotate(before[3]["id"], "ham")
-    taken = supply(folder, project, n=40)
-    after = admin.tasks(project)
-    named = [task["data"].get("parbals_item") for task in after]
-    assert taken.labels == {"003": {"kim@example.com": "ham"}}
-    assert len(after) == 40  # every message has one task, whoever made it
-    assert sorted(task["data"]["message"] for task in after) == sorted(map(message, range(40)))
-    assert after[0]["data"]["source"] == "mail"
-    assert len(set(filter(None, named))) == 39  # the labelled one was not handed out
-    assert supply(folder, project, n=40).result.created == 0
-
-
-def test_imported_tasks_are_still_known_in_a_later_run(admin, people, folder, supply):
-    project = admin.new_project("Imported, later", CONFIG)
-    theirs = [{"data": {"message": message(i)}} for i in range(40)]
-    admin.call("POST", f"projects/{project}/import", json=theirs)
-    supply(folder, project, n=2)
-    handed_out = [t for t in admin.tasks(project) if "parbals_item" in t["data"]]
-    for task in handed_out:
-        people[0].annotate(task["id"], right(task))
-    assert supply(folder, project, n=2).result.created == 0
-    tasks = admin.tasks(project)
-    later = [t for t in tasks if t["data"].get("parbals_batch") == 2]
-    assert (len(tasks), len(handed_out), len(later)) == (40, 2, 2)
-    assert all(task["predictions"] for task in later)
-
-
-def test_items_of_the_audit_come_without_a_prediction(admin, people, folder, supply):
-    project = admin.new_project("Audit", CONFIG)
-    with Store.open(folder) as store:
-        store.update_settings(audit=list(range(0, 40, 2)))
-    supply(folder, project)
-    for task in admin.tasks(project):
-        people[0].annotate(task["id"], right(task))
-    supply(folder, project, n=12)
-    for task in admin.tasks(project)[6:]:
-        in_audit = int(task["data"]["parbals_item"]) % 2 == 0
-        assert len(task["predictions"]) == (0 if in_audit else 1)
 
 
 def test_the_command(studio, admin, folder, key):

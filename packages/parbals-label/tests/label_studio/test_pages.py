@@ -14,7 +14,7 @@ from parbals_label.project.create import Roles, create_project
 from studio import until
 
 pytestmark = pytest.mark.label_studio
-SHOWN = ("id", "predictions_score", "message", "parbals_batch", "parbals_rank", "parbals_score")
+SHOWN = ("id", "message", "parbals_batch", "parbals_rank", "parbals_score")
 
 
 @pytest.fixture
@@ -79,6 +79,7 @@ def test_the_pages(studio, admin, supply, page, shoot, tmp_path):
     page.goto(f"{studio.url}/projects/{project}/data?task={open_task['id']}")
     page.get_by_text("Submit", exact=True).wait_for()
     shoot("task")
+    page.get_by_text("ham", exact=True).first.click()
     page.get_by_text("Submit", exact=True).click()
     name = open_task["data"]["parbals_item"]
     until(lambda: name in supply(folder, project, n=2).labels)

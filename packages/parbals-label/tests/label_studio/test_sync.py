@@ -29,11 +29,7 @@ def test_a_batch_goes_out_and_labels_come_in(admin, people, folder, supply):
     assert second.labels[tasks[0]["data"]["parbals_item"]]["lee@example.com"] == "ham"
     later = admin.tasks(project)[6:]
     assert not set(items_of(later)) & set(items_of(tasks))  # two of them are still out
-    for task in later:
-        (predicted,) = task["predictions"]
-        assert predicted["model_version"] == "parbals"
-        assert 0.5 <= predicted["score"] <= 1
-        assert predicted["result"][0]["value"]["choices"][0] in ("ham", "spam")
+    assert not any(task["predictions"] for task in later), "a guess that is seen sways"
     third = supply(folder, project)  # nothing new: nothing happens
     assert (third.result.labels, third.result.created, third.said) == (0, 0, [])
 
@@ -81,8 +77,6 @@ def test_what_is_changed_taken_back_skipped_and_deleted(admin, people, folder, s
         supply(folder, project)
     assert names[3] not in items_of(admin.tasks(project))  # a deleted task is not made again
     assert len(set(items_of(admin.tasks(project)))) == len(admin.tasks(project))
-    made = supply(folder, project, n=40, ask_again=True)  # who deleted it thought better of it
-    assert names[3] in items_of(admin.tasks(project)), made.said
 
 
 def test_a_changed_label_set(admin, people, folder, supply):

@@ -11,14 +11,20 @@ sys.path.insert(0, str(Path(__file__).parent))  # the helper modules beside this
 from threading import Event
 
 from machine_projects import PRELUDE, make_project
+from message_projects import copy_project
 from parbals_label.machines.loop import Rules, label_items
 from parbals_label.machines.programs import Program
 from parbals_label.store.store import Store
 
 
+@pytest.fixture(scope="session")
+def made_once(tmp_path_factory):
+    return make_project(tmp_path_factory.mktemp("machines") / "spam")
+
+
 @pytest.fixture
-def project(tmp_path):
-    return make_project(tmp_path / "spam")
+def project(made_once, tmp_path):
+    return copy_project(made_once, tmp_path / "spam")
 
 
 @pytest.fixture

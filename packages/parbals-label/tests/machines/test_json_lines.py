@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from parbals_label.answer_form import AnswerForm
 from parbals_label.machines.json_lines import (
     MAX_COMMENT,
     BadLine,
@@ -13,12 +14,12 @@ from parbals_label.machines.json_lines import (
 )
 from parbals_label.store.records import Item
 
-CLASSES = ("ham", "spam")
+FORM = AnswerForm(classes=("ham", "spam"))
 ITEMS = [Item(0, "a", {"text": "é\nzwei"}), Item(7, "007", {"text": None})]
 
 
 def test_an_item_is_one_line_with_what_is_needed_to_label_it():
-    lines = request_lines(ITEMS, CLASSES).decode().splitlines()
+    lines = request_lines(ITEMS, FORM).decode().splitlines()
     assert [json.loads(line) for line in lines] == [
         {"id": "a", "position": 0, "classes": ["ham", "spam"], "content": {"text": "é\nzwei"}},
         {"id": "007", "position": 7, "classes": ["ham", "spam"], "content": {"text": None}},
@@ -27,20 +28,20 @@ def test_an_item_is_one_line_with_what_is_needed_to_label_it():
 
 def test_a_full_reply_keeps_comment_and_confidence_as_compact_json():
     reply = parse_line(
-        '{"id":"a","label":"spam","comment":" naïve ","confidence":1,"model":"x"}'.encode(), CLASSES
+        '{"id":"a","label":"spam","comment":" naïve ","confidence":1,"model":"x"}'.encode(), FORM
     )
     assert reply == Reply("a", "spam", "naïve", 1.0)
     assert reply.remark() == '{"confidence":1.0,"comment":"naïve"}'
 
 
 def test_a_bare_reply_has_no_remark_and_null_abstains():
-    assert parse_line(b'{"id":"a","label":"ham"}\r', CLASSES).remark() is None
-    assert parse_line(b'{"id":"a","label":null}', CLASSES).label is None
+    assert parse_line(b'{"id":"a","label":"ham"}\r', FORM).remark() is None
+    assert parse_line(b'{"id":"a","label":null}', FORM).label is None
 
 
 def test_a_long_comment_is_cut():
     reply = parse_line(
-        json.dumps({"id": "a", "label": "ham", "comment": "x" * 10_000}).encode(), CLASSES
+        json.dumps({"id": "a", "label": "ham", "comment": "x" * 10_000}).encode(), FORM
     )
     assert len(reply.comment) == MAX_COMMENT
     assert reply.comment.endswith("…")
@@ -76,12 +77,12 @@ def test_a_long_comment_is_cut():
 )
 def test_a_bad_line_is_refused_with_its_reason(line, why):
     with pytest.raises(BadLine, match=why) as refused:
-        parse_line(line, CLASSES)
+        parse_line(line, FORM)
     assert str(refused.value).isprintable()
 
 
 def test_the_first_answer_counts_and_a_contradiction_is_told():
-    tally = Tally(ITEMS, CLASSES)
+    tally = Tally(ITEMS, FORM)
     assert tally.accept(b'{"id":"a","label":"ham"}') == (ITEMS[0], Reply("a", "ham"))
     assert tally.accept(b'{"id":"a","label":"ham","comment":"again"}') is None
     assert tally.notes == []
@@ -90,7 +91,7 @@ def test_the_first_answer_counts_and_a_contradiction_is_told():
 
 
 def test_a_bad_line_about_an_item_is_its_reason_until_a_good_one_comes():
-    tally = Tally(ITEMS, CLASSES)
+    tally = Tally(ITEMS, FORM)
     assert tally.accept(b'{"id":"007","label":"Ham"}') is None
     assert tally.reasons == {"007": "its label 'Ham' is not one of the classes ham, spam"}
     assert tally.accept(b'{"id":"007","label":"ham"}') is not None
@@ -102,13 +103,13 @@ def test_a_bad_line_about_an_item_is_its_reason_until_a_good_one_comes():
     "line", [b'{"id":"7","label":"ham"}', b'{"id":"7","label":"Ham"}', b"noise", None]
 )
 def test_lines_about_nobody_are_noted_and_change_nothing(line):
-    tally = Tally(ITEMS, CLASSES)
+    tally = Tally(ITEMS, FORM)
     assert tally.accept(line) is None
     assert len(tally.notes) == 1
     assert len(tally.missing) == 2
 
 
 def test_blank_lines_are_nothing():
-    tally = Tally(ITEMS, CLASSES)
+    tally = Tally(ITEMS, FORM)
     assert [tally.accept(line) for line in (b"", b"\r", b"  ")] == [None] * 3
     assert tally.notes == []

@@ -107,7 +107,6 @@ def test_abstentions_are_remembered_and_not_asked_again(label, write, tmp_path):
         "done",
         [],
     )
-    assert label(words, ask_again=True).result.abstained == 3
     assert (
         label(words, name="machine:other").result.abstained == 3
     )  # another machine may know better
@@ -223,41 +222,6 @@ time.sleep(600)
         found = label(write(body), stop=stop)
     assert (found.result.ended, found.result.stored, found.result.failed) == ("interrupted", 1, 0)
     assert found.out == []
-
-
-def test_the_reports_advice_can_end_a_run(label, write, tmp_path):
-    words = write(
-        GOOD.replace("say(item)", "say(item, 'spam' if int(item['id']) % 3 == 0 else 'ham')")
-    )
-    rules = {"batch_size": 6, "until_advised": True, "budget": 12}
-    eager = make_project(tmp_path / "eager", 24, labelled=6)
-    ended = label(words, folder=eager, **rules).result.ended
-    assert ended == "budget", "every label still teaches something"
-    sure = make_project(tmp_path / "sure", 24, labelled=6)
-    with Store.open(sure) as store:  # so sure of its prior that labels cannot move it
-        store.update_settings(prior_scale=0.01)
-    found = label(words, folder=sure, **rules)
-    assert (found.result.ended, found.result.stored, found.out) == ("advised", 6, [])
-    assert found.said[-1].startswith("More labels hardly change the model")
-
-
-@pytest.mark.parametrize(
-    ("goal", "ended", "stored"),
-    [
-        ({"goal_labels": 12}, "advised", 6),
-        ({"goal_labels": 6}, "advised", 0),  # reached before the run began
-        ({"goal_labels": 12, "goal_error": 0.001}, "budget", 12),
-        ({"goal_labels": 12, "goal_error": 0.9}, "budget", 12),  # expected, not measured
-    ],
-)
-def test_a_goal_is_what_ends_a_run(label, write, tmp_path, goal, ended, stored):
-    """A goal that people set is followed also where the report sees no use in more labels."""
-    folder = make_project(tmp_path / "goal", 24, labelled=6)
-    with Store.open(folder) as store:
-        store.update_settings(prior_scale=0.01, **goal)
-    found = label(write(GOOD), folder=folder, batch_size=6, until_advised=True, budget=12)
-    assert (found.result.ended, found.result.stored) == (ended, stored)
-    assert (ended == "advised") == any("Your goal is reached." in said for said in found.said)
 
 
 def test_a_label_given_under_the_same_name_meanwhile_is_not_overwritten(label, write, project):

@@ -1,8 +1,18 @@
 """One label from several people's answers; kappa by hand, by scikit-learn and statsmodels."""
 
+import random
+from collections import Counter
+
 import numpy as np
 import pytest
-from parbals_label.project.consensus import agreement, combined_labels
+from parbals_label.answer_form import AnswerForm, listed
+from parbals_label.project.consensus import (
+    agreement,
+    cohen_kappa,
+    combined_labels,
+    fleiss_kappa,
+    tied,
+)
 from parbals_label.store.records import Submission
 from parbals_label.store.store import Store
 from sklearn.metrics import cohen_kappa_score
@@ -103,3 +113,49 @@ def test_without_a_second_opinion_or_a_second_label_there_is_no_kappa():
     assert agreement({0: {"a": "x"}, 1: {"b": "y"}}) is None
     alike = agreement({0: {"a": "x", "b": "x"}})
     assert (alike.fleiss, alike.pairs[0].kappa) == (None, None)
+
+
+class TestOtherTasks:
+    @staticmethod
+    def votes(*labels):
+        return {0: {f"p{n}": label for n, label in enumerate(labels)}}
+
+    def test_each_of_many_labels_has_a_majority_of_its_own(self):
+        form = AnswerForm("many-labels", ("a", "b", "c"))
+        said = ['["a","b"]', '["b","c"]', '["b"]', '["a"]']
+        assert combined_labels(self.votes(*said), form) == {0: '["a","b"]'}
+        assert combined_labels(self.votes(*said[::-1][1:]), form) == {0: '["b"]'}
+        # Half of them: the first decides.
+        assert combined_labels(self.votes('["a"]', "[]"), form) == {0: '["a"]'}
+        assert combined_labels(self.votes("[]", '["a"]'), form) == {0: "[]"}
+        assert tied(self.votes("[]", '["a"]'), form) == {0}
+        assert tied(self.votes(*said[:3]), form) == set()
+
+    def test_ordered_classes_and_numbers_have_a_median(self):
+        stars = AnswerForm("ordinal", ("poor", "fair", "good", "great"))
+        assert combined_labels(self.votes("great", "poor", "fair"), stars) == {0: "fair"}
+        assert combined_labels(self.votes("great", "poor"), stars) == {0: "poor"}
+        numbers = AnswerForm("regression")
+        assert combined_labels(self.votes("10", "1", "2.5"), numbers) == {0: "2.5"}
+        assert combined_labels(self.votes("1", "2"), numbers) == {0: "1.5"}
+        assert agreement(self.votes("1", "2"), numbers) is None
+        assert tied(self.votes("great", "poor"), stars) == set()
+
+    def test_agreement_of_many_labels_is_that_of_each_as_a_yes_or_no(self):
+        form, chance = AnswerForm("many-labels", ("a", "b", "c")), random.Random(1)
+        sets = [
+            {who: {c for c in form.classes if chance.random() < 0.5} for who in "xyz"}
+            for _ in range(40)
+        ]
+        votes = {p: {who: listed(names) for who, names in by.items()} for p, by in enumerate(sets)}
+        found = agreement(votes, form)
+        each = {
+            c: fleiss_kappa([Counter(c in names for names in by.values()) for by in sets])
+            for c in form.classes
+        }
+        assert found.by_label == pytest.approx(each)
+        assert found.fleiss == pytest.approx(sum(each.values()) / 3)
+        pairs = [cohen_kappa([(c in by["x"], c in by["y"]) for by in sets]) for c in form.classes]
+        (pair,) = [pair for pair in found.pairs if (pair.a, pair.b) == ("x", "y")]
+        assert pair.kappa == pytest.approx(sum(pairs) / 3)
+        assert pair.n == found.n_items == 40

@@ -2,11 +2,15 @@
 
 import csv
 import json
+import random
 
+import numpy as np
 import pytest
 from message_projects import run  # noqa: F401
+from parbals_label.project import copies
 from parbals_label.project.create import Roles, create_project
 from parbals_label.project.engine import choose_batch
+from parbals_label.project.grow import add_items
 from parbals_label.project.quick import quick_batch
 from parbals_label.project.summary import export_records, overview, overview_lines
 from parbals_label.store.records import Submission
@@ -14,6 +18,9 @@ from parbals_label.store.store import Store
 from parbals_label.web.items import list_items
 
 TEXTS = [f"message number {n} about {n % 7} things" for n in range(60)]
+WORDS = """river cheese window planet doctor garden music engine winter letter bridge coffee market
+pencil forest silver ticket island button candle mirror summer pocket rocket farmer dinner orange
+purple school kitchen blanket hammer ladder monkey needle oyster parrot quarry rabbit saddle"""
 COPIES = {60: 3, 61: 3, 62: 9}
 ALL = {"label": None, "annotator": None, "query": None, "after": -1, "limit": 50}
 
@@ -74,3 +81,44 @@ def test_ties_are_counted_and_listed(store):
     assert list_items(store, state="tied", only="ann", **ALL).items == []
     store.submit([Submission(9, "b")], annotator="eve")
     assert overview(store).ties == 0
+
+
+def test_items_that_nearly_repeat_others_are_told_at_init_and_add(tmp_path):
+    """One whose last two words are swapped, beside an exact copy, which is told as such."""
+
+    def swapped(text):
+        return " ".join([*text.split()[:-2], *text.split()[:-3:-1]])
+
+    draw, words = random.Random(0), WORDS.split()
+    texts = [" ".join(draw.sample(words, 12)) for _ in range(300)]
+    rows = [*texts, swapped(texts[4]), texts[2]]
+    with open(tmp_path / "t.csv", "w", newline="") as file:
+        csv.writer(file).writerows([["id", "text"], *([f"t{n}", t] for n, t in enumerate(rows))])
+    roles = Roles(text=("text",))
+    created = create_project(tmp_path / "p", tmp_path / "t.csv", roles, ["a", "b"], {})
+    assert "1 items nearly repeat others, such as t300 and t4." in created.notes
+    with open(tmp_path / "more.csv", "w", newline="") as file:
+        csv.writer(file).writerows([["id", "text"], ["u1", swapped(texts[9])]])
+    with Store.open(tmp_path / "p") as store:
+        added = add_items(store, tmp_path / "more.csv")
+    assert "2 items nearly repeat others, such as t300 and t4." in added.notes
+
+
+@pytest.mark.parametrize("compared", [20_000, 700])
+def test_near_copies_by_definition(tmp_path, monkeypatch, compared):
+    monkeypatch.setattr(copies, "_COMPARED", compared)
+    generator = np.random.default_rng(0)
+    rows = generator.normal(size=(1_100, 6)) + 5.0
+    for n in range(0, 1_100, 37):
+        rows[n] = rows[n // 2] + 0.1 * generator.normal(size=6)
+    np.save(tmp_path / "x.npy", rows.astype(np.float32))
+    create_project(tmp_path / "p", tmp_path / "x.npy", Roles(), ["a", "b"], {})
+    rows = rows[:compared] - rows[:compared].mean(axis=0)
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    wanted = [n for n in range(1, len(rows)) if max(rows[n] @ rows[m] for m in range(n)) >= 0.97]
+    with Store.open(tmp_path / "p") as store:
+        (said,) = copies.near_copies(store)
+        store.update_settings(copies=[(n, 0) for n in wanted[1:]])
+        assert copies.near_copies(store)[0].count("1 items nearly repeat") == 1
+    assert f"{len(wanted):,} items nearly repeat others, such as {wanted[0] + 1} and " in said
+    assert said.startswith("Of the first 700, ") == (compared == 700)

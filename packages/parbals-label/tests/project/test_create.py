@@ -4,11 +4,12 @@ import csv
 import json
 import os
 import sys
+import unicodedata
 from pathlib import Path
 
 import pytest
 from message_data import message
-from parbals.errors import InputError
+from parbals.errors import InputError, LabelError
 from parbals_label.project.create import Roles, create_project
 from parbals_label.store.store import Store
 
@@ -144,3 +145,25 @@ def test_yes_and_no_in_many_columns_are_no_answer(tmp_path):
     settings, _, _ = hidden(tmp_path, f"wet,cold,size\n{rows}", ["0", "1"])
     assert settings.hidden == ()
     assert set(settings.encoded_columns) == {"wet", "cold", "size"}
+
+
+def test_labels_as_files_have_them(tmp_path):
+    """0.0 meets the class 0, N/A is counted as no label, and a copy of the answer stays hidden."""
+    rows = [f"text number {n},{n % 2}.0,{n % 2}.0" for n in range(8)]
+    (tmp_path / "x.csv").write_text("\n".join(["text,y,again", *rows, "one more,N/A,"]))
+    roles = Roles(text=("text",), label="y")
+    made = create_project(tmp_path / "p", tmp_path / "x.csv", roles, ["0", "1"], {})
+    assert (made.n_labels, made.classes) == (8, ("0", "1"))
+    assert "1 labels are N/A, which is read as none." in made.notes
+    with Store.open(tmp_path / "p", read_only=True) as store:
+        assert list(store.settings.hidden) == ["again"]
+
+
+def test_class_names_have_one_unicode_form(tmp_path):
+    two = unicodedata.normalize("NFD", "café")
+    (tmp_path / "x.csv").write_text(f"text,y\none text,{two}\nanother,tea\nthird,café\n")
+    roles = Roles(text=("text",), label="y")
+    made = create_project(tmp_path / "p", tmp_path / "x.csv", roles, [two, "tea"], {})
+    assert (made.n_labels, made.classes) == (3, ("café", "tea"))
+    with Store.open(tmp_path / "p") as store, pytest.raises(LabelError, match="'café' again"):
+        store.update_settings(classes=["café", "tea", two])

@@ -30,7 +30,7 @@ def run(*arguments, code=0):
 
 
 def init(folder, data, *more, code=0):
-    options = ["--text", "text", "--classes", "ham,spam", "--encoder", "tfidf"]
+    options = ["--text", "text", "--classes", "ham,spam", "--encoder", "words"]
     return run("init", folder, data, *options, *more, code=code)
 
 
@@ -89,3 +89,75 @@ def test_items_that_are_no_texts_cannot_be_described(tmp_path):
     np.save(tmp_path / "x.npy", np.random.default_rng(0).normal(size=(30, 3)))
     command = ["init", tmp_path / "p", tmp_path / "x.npy", "--classes", "ham,spam", *DESCRIBED]
     assert "where items are texts" in run(*command, code=1)
+
+
+@pytest.fixture
+def scores(tmp_path):
+    """Another model's: right of nine items in ten, in another order than the items."""
+    rng = np.random.default_rng(1)
+    lines = ["id,spam,ham"]
+    for i in rng.permutation(80):
+        right = 0.8 if rng.random() < 0.9 else 0.2
+        spam = right if i % 2 else 1 - right
+        lines.append(f"m{i},{spam:.3f},{1 - spam:.3f}")
+    (tmp_path / "scores.csv").write_text("\n".join(lines))
+    return tmp_path / "scores.csv"
+
+
+def right_share(folder, tmp_path):
+    run("export", folder, "--renew", "--format", "jsonl", "--out", tmp_path / "s.jsonl", "--force")
+    rows = [json.loads(line) for line in (tmp_path / "s.jsonl").read_text().splitlines()]
+    return np.mean([r["predicted"] == ["ham", "spam"][int(r["id"][1:]) % 2] for r in rows[:80]])
+
+
+def test_scores_of_another_model_predict_before_the_first_label(data, scores, tmp_path):
+    init(tmp_path / "p", data, "--prior-scores", scores)
+    assert right_share(tmp_path / "p", tmp_path) > 0.9
+    (tmp_path / "more.csv").write_text("id,text\nn1,free cash\n")
+    run("add", tmp_path / "p", tmp_path / "more.csv")
+    assert right_share(tmp_path / "p", tmp_path) > 0.9, "of items that came later they say nothing"
+    write_backup(tmp_path / "p", tmp_path / "b.zip")
+    restore_backup(tmp_path / "b.zip", tmp_path / "back")
+    assert check_project(tmp_path / "back")[1] == []
+    with Store.open(tmp_path / "back") as store:
+        assert learner_of(store).setup.described is not None
+
+
+def test_scores_come_later_or_again_and_go_with_other_classes(data, scores, tmp_path):
+    init(tmp_path / "p", data)
+    said = json.loads(run("edit", tmp_path / "p", "--prior-scores", scores, "--json"))
+    assert said["prior_scores"]
+    assert right_share(tmp_path / "p", tmp_path) > 0.9
+    logits = scores.read_text().replace("id,spam,ham", "id,p_spam,p_ham").replace(",0.8", ",4.5")
+    scores.write_text(logits)  # no probabilities any more, named as our exports name them
+    run("edit", tmp_path / "p", "--prior-scores", scores)
+    assert len(list((tmp_path / "p").glob("scores-*.npy"))) == 1
+    run("edit", tmp_path / "p", "--add-class", "neither")
+    assert not list((tmp_path / "p").glob("scores-*.npy"))
+    with Store.open(tmp_path / "p") as store:
+        assert learner_of(store).setup.described is None
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("id,spam,ham", "id,spam,other"), "has no column 'ham'; scores need an id and"),
+        (("id,spam,ham", "name_of_it,spam,ham"), "has no column 'id'"),
+        (("m7,", "m8,"), "names 'm8' again; keep one row for each item"),
+        (("m7,", "x7,"), "no item with the id 'x7'"),
+        (("0.800", "high"), "is 'high', which is not a number"),
+    ],
+)
+def test_wrong_files_of_scores_are_refused_in_a_sentence(change, message, data, scores, tmp_path):
+    scores.write_text(scores.read_text().replace(*change))
+    assert message in init(tmp_path / "p", data, "--prior-scores", scores, code=1)
+    assert not (tmp_path / "p").exists()
+
+
+def test_scores_for_some_items_or_beside_sentences_are_refused(data, scores, tmp_path):
+    more = ["--prior-scores", scores]
+    assert "not both" in init(tmp_path / "p", data, *DESCRIBED, *more, code=1)
+    lines = [x for x in scores.read_text().splitlines() if not x.startswith(("m3,", "m5,"))]
+    scores.write_text("\n".join(lines))
+    said = init(tmp_path / "p", data, *more, code=1)
+    assert "no scores for 2 of 80 items, the first is 'm3'" in said

@@ -66,7 +66,7 @@ class TestPredict:
     @pytest.mark.parametrize(
         "roles",
         [
-            ("--text", "message", "--features", "length", "--encoder", "tfidf"),
+            ("--text", "message", "--features", "length", "--encoder", "words"),
             ("--features", "length,kind"),
         ],
     )
@@ -105,11 +105,11 @@ class TestPredict:
         assert [row["id"] for row in whole] == ["1", "2", "3", "4"]
         assert whole[:1] == alone
 
-    @pytest.mark.parametrize("encoder", ["columns", "pixels", "given"])
+    @pytest.mark.parametrize("encoder", ["columns", "shapes", "given"])
     def test_every_encoder_reads_new_items_as_it_read_the_old_ones(self, run, tmp_path, encoder):
         generator = np.random.default_rng(1)
-        if encoder == "pixels":
-            data, more = make_images(tmp_path / "photos"), ("--encoder", "pixels")
+        if encoder == "shapes":
+            data, more = make_images(tmp_path / "photos"), ("--encoder", "shapes")
         elif encoder == "given":
             data, more = tmp_path / "rows.npy", ()
             np.save(data, generator.standard_normal((12, 4)))
@@ -167,7 +167,7 @@ class TestPredict:
 
 class TestModelFiles:
     def test_a_file_gives_the_probabilities_of_predict(self, run, project, tmp_path):
-        run("embed", project, "--encoder", "tfidf")
+        run("embed", project, "--encoder", "words")
         run("predict", project, "messages.csv", "--out", "p.csv")
         wanted = probabilities(table("p.csv"))
         assert "takes texts" in run("export", project, "--model", "m.npz")
@@ -189,7 +189,7 @@ class TestModelFiles:
         """Two classes by NumPy and SciPy alone, as docs/predict.md writes it."""
         from scipy.special import expit
 
-        run("embed", project, "--encoder", "tfidf")
+        run("embed", project, "--encoder", "words")
         run("export", project, "--model", "m.npz")
         model = load_model(tmp_path / "m.npz")
         rows = model.rows([row["message"] for row in table("messages.csv")])
@@ -219,8 +219,8 @@ class TestModelFiles:
         np.testing.assert_array_equal(again, exported.predict_proba(rows))
 
     def test_every_way_out_decides_by_the_metric(self, run, project, tmp_path):
-        run("embed", project, "--encoder", "tfidf")
-        run("edit", project, "--metric", "f1:ham")
+        run("embed", project, "--encoder", "words")
+        run("edit", project, "--metric", "f1:spam")
         run("predict", project, "messages.csv", "--out", "p.csv")
         rows = table("p.csv")
         decided = [row["predicted"] for row in rows]

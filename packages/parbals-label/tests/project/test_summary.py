@@ -1,5 +1,9 @@
 """What there is to see of a project, without a model."""
 
+from dataclasses import asdict
+
+import numpy as np
+from parbals_label.project.features import store_features
 from parbals_label.project.summary import (
     chosen_line,
     export_columns,
@@ -8,6 +12,7 @@ from parbals_label.project.summary import (
     overview_lines,
 )
 from parbals_label.store.records import Submission
+from parbals_label.store.settings import PredictionsFile
 from parbals_label.store.store import Store
 
 
@@ -104,3 +109,42 @@ def test_it_is_said_who_chose_what_is_labelled(tmp_path):
             "was a model; 5 in its stead by Confidence, because nobody waits (25 %)"
         )
         assert chosen_line(seen) in overview_lines(seen)
+
+
+def test_labelled_means_that_as_many_answers_as_wanted_are_there(tmp_path):
+    settings = {"answers_wanted": 2}
+    with Store.create(tmp_path / "p", classes=["spam", "ham"], settings=settings) as store:
+        store.add_items((f"mail-{n}", {"text": f"text {n}"}) for n in range(10))
+        store.submit([Submission(n, "ham") for n in (0, 1, 2)], annotator="ann")
+        store.submit([Submission(0, "spam")], annotator="bob")
+        store.submit([Submission(3, "ham")], annotator="import", source="import")
+        store.submit(
+            [Submission(2, "ham"), Submission(4, "ham")], annotator="rule", source="machine"
+        )
+        assert store.unfinished() == {1, 2}, "a program's answer is not a person's"
+        seen = overview(store)
+        assert (seen.labelled, seen.partly, seen.ties) == (3, 2, 1)
+        assert "2 more have answers, but fewer than are wanted" in overview_lines(seen)
+        store.submit([Submission(0, "spam")], annotator="ann", source="decision", revise=True)
+        store.submit([Submission(1, "spam")], annotator="cyd", source="decision")
+        seen = overview(store)
+        assert (seen.labelled, seen.partly, seen.ties) == (4, 1, 0)
+        rows = {row["id"]: row for row in export_records(store)}
+    assert (rows["mail-1"]["label"], rows["mail-1"]["votes"]) == ("spam", "ham:1;spam:1")
+
+
+def test_what_is_taken_for_what_is_counted_over_the_audit_alone(tmp_path):
+    with Store.create(tmp_path / "p", classes=["spam", "ham"], settings={}) as store:
+        store.add_items((f"mail-{n}", {"text": f"text {n}"}) for n in range(30))
+        said = np.arange(30) % 3 == 0
+        probs = np.stack([said, ~said], axis=1).astype(np.float32)
+        written = asdict(store_features(store.folder, probs, name="predictions"))
+        store.update_settings(audit=list(range(20)), predictions=PredictionsFile(**written))
+        labels = ["spam" if n % 2 == 0 else "ham" for n in range(30)]
+        store.submit([Submission(n, labels[n]) for n in range(9)], annotator="ann")
+        assert overview(store).confusion is None, "too few"
+        store.submit([Submission(n, labels[n]) for n in range(9, 26)], annotator="ann")
+        # Of 20, every sixth is spam and taken for it: 0, 6, 12, 18.
+        assert overview(store).confusion == [[4, 6], [3, 7]]
+        store.update_settings(predictions=PredictionsFile(**written, with_audit=True))
+        assert overview(store).confusion is None, "that model has seen them"

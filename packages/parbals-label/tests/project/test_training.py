@@ -33,7 +33,7 @@ def project(tmp_path):
         ["ham", "spam"],
         {},
         audit=AUDIT,
-        encoder="tfidf",
+        encoder="words",
     )
     with Store.open(folder) as store:
         answers = [Submission(i, ["ham", "spam"][i % 2]) for i in range(N_LABELS)]

@@ -1,9 +1,12 @@
 """A batch comes back from a spreadsheet: read as the annotator meant it, or refused as a whole."""
 
+import unicodedata
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from parbals.errors import InputError, LabelError
+from parbals_label.answer_form import AnswerForm
 from parbals_label.project.exports import write_batch_csv
 from parbals_label.readers.answers import read_answers
 from parbals_label.readers.open import open_source
@@ -17,7 +20,7 @@ IDS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"),
 def answers(tmp_path):
     def read(content, name="batch.csv", classes=CLASSES):
         (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
-        found = read_answers(tmp_path / name, classes)
+        found = read_answers(tmp_path / name, AnswerForm(classes=tuple(classes)))
         return [row[:3] for row in found]
 
     return read
@@ -92,6 +95,30 @@ class TestLabels:
         ):
             answers("id,label\n1,up\n", classes=["Up", "UP"])
 
+    @pytest.mark.parametrize("cell", ["1", "1.0", " 1. ", "1.00"])
+    def test_whole_numbers_with_a_point(self, answers, cell):
+        assert answers(f"id,label\n7,{cell}\n", classes=["0", "1"]) == [(2, "7", "1")]
+
+    def test_a_fraction_is_another_number(self, answers):
+        with pytest.raises(LabelError, match=r"'1\.5' is not one of"):
+            answers("id,label\n7,1.5\n", classes=["0", "1"])
+
+    @pytest.mark.parametrize("form", ["NFC", "NFD"])
+    def test_one_unicode_form(self, answers, form):
+        cell = unicodedata.normalize(form, "Café")
+        assert answers(f"id,label\n1,{cell}\n", classes=["Café", "b"]) == [(2, "1", "Café")]
+
+    @pytest.mark.parametrize("cell", ["N/A", "na", "NaN", "NULL", "#N/A", "<NA>"])
+    def test_what_programs_write_for_no_label(self, answers, cell):
+        assert answers(f"id,label\n1,{cell}\n2,ham\n") == [(3, "2", "ham")]
+        assert answers(f"id,label\n1,{cell}\n", classes=["x", cell]) == [(2, "1", cell)]
+
+    def test_bytes_that_cannot_be_read_matter_only_in_a_label(self, answers):
+        rows = "id,text,label\n1,gr\u00fcn,ham\n".encode()
+        assert answers(rows + b"2,\xff,spam\n")[1] == (3, "2", "spam")
+        with pytest.raises(LabelError, match=r"row 3, column 'label'.*is not one of"):
+            answers(rows + b"2,a,sp\xffm\n")
+
     def test_a_class_that_looks_like_a_formula(self, answers):
         assert answers("id,label\n1,'-ve\n2,-VE\n", classes=["-ve", "+ve"]) == [
             (2, "1", "-ve"),
@@ -135,10 +162,10 @@ class TestRefused:
             answers(content)
 
     def test_files_that_are_no_tables(self, answers, tmp_path):
-        with pytest.raises(InputError, match="save the sheet as CSV"):
-            answers(b"PK\x03\x04", "batch.xlsx")
+        with pytest.raises(InputError, match=r"save the sheet as \.xlsx or CSV"):
+            answers(b"PK\x03\x04", "batch.ods")
         with pytest.raises(InputError, match="does not exist"):
-            read_answers(tmp_path / "no.csv", CLASSES)
+            read_answers(tmp_path / "no.csv", AnswerForm(classes=tuple(CLASSES)))
 
     def test_a_label_that_is_no_text(self, answers):
         with pytest.raises(InputError, match=r"row 1, column 'label'"):
@@ -165,6 +192,6 @@ def test_ids_come_back_from_a_filled_in_batch(tmp_path_factory, pairs):
         for row in [["id", "text", "label"], *quoted]
     ]
     file.write_bytes("\r\n".join(lines).encode("utf-8-sig"))
-    assert [(item, label) for _, item, label in read_answers(file, CLASSES)] == [
-        pair for pair in pairs if pair[1]
-    ]
+    assert [
+        (item, label) for _, item, label in read_answers(file, AnswerForm(classes=tuple(CLASSES)))
+    ] == [pair for pair in pairs if pair[1]]

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from parbals.errors import InputError, LabelError, MissingDependencyError
+from parbals_label.answer_form import AnswerForm
 from parbals_label.readers import arrow, numpy_files
 from parbals_label.readers.items import check_numbers, plan_items
 from parbals_label.readers.open import open_source
@@ -57,6 +58,33 @@ class TestText:
         refused(tmp_path / "bad.csv", "not utf-8", "row")
         (tmp_path / "bad.csv").write_bytes("a\nxyz\n".encode("utf-16")[:-1])
         refused(tmp_path / "bad.csv", "not utf-16", "row")
+
+    @pytest.mark.parametrize(
+        ("name", "content", "row"),
+        [
+            ("x.csv", "n,text\n1,grün\n2,blau\n3,gelb ?\n4,öde\n", 4),
+            ("x.csv", "n,text\n" + "1,grün\n" * 5_000 + "3,?\n" + "1,grün\n" * 9, 5_002),
+            ("x.jsonl", '{"text": "grün, blöd"}\n{"text": "?"}\n', 2),
+        ],
+    )
+    def test_a_bad_byte_is_named_or_replaced(self, tmp_path, name, content, row):
+        file = tmp_path / name
+        file.write_bytes(content.encode().replace(b"?", b"\xff"))
+        refused(file, f"{name}, row {row}, column 'text'", "not utf-8", "--encoding-errors replace")
+        source = open_source(file, encoding_errors="replace")
+        assert "\ufffd" in {r.number: r.values["text"] for r in source.rows()}[row]
+        assert next(source.rows()).values["text"].startswith("grün")
+        assert "read as \ufffd" in source.notes[0]
+
+    def test_nothing_is_replaced_where_all_can_be_read(self, tmp_path):
+        (tmp_path / "x.csv").write_bytes("text\ngrün \n".encode("cp1252"))
+        source = open_source(tmp_path / "x.csv", encoding_errors="replace")
+        assert (source.encoding, source.notes) == ("cp1252", ())
+
+    def test_a_txt_file_says_what_is_wrong_with_it(self, tmp_path):
+        (tmp_path / "x.txt").write_bytes("a\tb\n1\t2\n".encode("utf-16-le"))
+        refused(tmp_path / "x.txt", "--encoding utf-16-le")
+        assert open_source(tmp_path / "x.txt", encoding="utf-16-le").columns == ["a", "b"]
 
     def test_an_encoding_that_does_not_exist(self, tmp_path):
         (tmp_path / "x.csv").write_bytes(b"a\n1\n")
@@ -120,7 +148,7 @@ class TestItems:
                 plan_items(
                     self.source(tmp_path, "y\nham\neggs\n"),
                     label_column="y",
-                    classes=["ham", "spam"],
+                    form=AnswerForm(classes=("ham", "spam")),
                 )
             )
 
@@ -275,7 +303,7 @@ class TestFolders:
             with suppress(InputError):
                 list(plan_items(open_source(file)))
 
-    @pytest.mark.parametrize("name", ["x.pkl", "x.pt", "x.xlsx", "x.json", "x.gz", "x.unknown"])
+    @pytest.mark.parametrize("name", ["x.pkl", "x.pt", "x.xls", "x.json", "x.gz", "x.unknown"])
     def test_other_files_come_with_advice(self, tmp_path, name):
         (tmp_path / name).write_bytes(b"\x80\x04K\x01.")
         refused(tmp_path / name, name, "cannot be read")
@@ -318,9 +346,11 @@ def test_reading_needs_no_jax_and_no_optional_package(tmp_path):
     code = (
         "import sys; from parbals_label.project import exports\n"
         "from parbals_label.readers import answers, items, open\n"
+        "from parbals_label.answer_form import AnswerForm\n"
         f"list(items.plan_items(open.open_source({str(tmp_path / 'x.csv')!r})))\n"
-        f"answers.read_answers({str(tmp_path / 'x.csv')!r}, ['a', 'b'])\n"
-        "print(sorted({'jax', 'pyarrow', 'PIL', 'scipy', 'sklearn'} & sys.modules.keys()))"
+        f"answers.read_answers({str(tmp_path / 'x.csv')!r}, AnswerForm(classes=('a', 'b')))\n"
+        "heavy = {'jax', 'pyarrow', 'openpyxl', 'PIL', 'scipy', 'sklearn'}\n"
+        "print(sorted(heavy & sys.modules.keys()))"
     )
     assert (
         subprocess.run(

@@ -5,6 +5,7 @@ import json
 
 import pytest
 from parbals.errors import InputError
+from parbals_label.answer_form import AnswerForm
 from parbals_label.readers.answers import read_answers
 from parbals_label.readers.open import open_source
 
@@ -29,7 +30,9 @@ def test_objects_stay_as_they_are(tmp_path, ending):
     ]
     file = write(tmp_path / f"rows{ending}", rows)
     assert read(file) == rows
-    assert [row[1:] for row in read_answers(file, ["ham", "spam"])] == [("1", "ham")]
+    assert [row[1:] for row in read_answers(file, AnswerForm(classes=("ham", "spam")))] == [
+        ("1", "ham")
+    ]
 
 
 class TestLists:

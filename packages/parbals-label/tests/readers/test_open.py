@@ -3,11 +3,18 @@
 import datetime
 import gzip
 import json
+import sys
+import unicodedata
+from collections import Counter
+from contextlib import suppress
 from decimal import Decimal
 
 import numpy as np
 import pytest
-from parbals.errors import InputError, LabelError
+from parbals.errors import InputError, LabelError, MissingDependencyError
+from parbals_label.answer_form import AnswerForm
+from parbals_label.readers import excel
+from parbals_label.readers.answers import read_answers
 from parbals_label.readers.cells import plain_value
 from parbals_label.readers.items import NUMBERED, classes_in, id_column_of, plan_items
 from parbals_label.readers.open import open_source
@@ -206,6 +213,65 @@ class TestArrow:
             open_source(tmp_path / "folder")
 
 
+class TestExcel:
+    @pytest.fixture
+    def book(self):
+        return pytest.importorskip("openpyxl").Workbook()
+
+    def test_cells_are_what_excel_shows(self, book, tmp_path):
+        sheet = book.active
+        sheet.append([])
+        sheet.append(["id", "text", None, "when", "label"])
+        sheet.append(["007", "grün", "a remark", datetime.datetime(2024, 5, 6), 1.0])
+        sheet.append([])
+        sheet.append([8, "  ", None, None, "N/A"])
+        book.create_sheet("prices").append([1])
+        book.save(tmp_path / "items.xlsx")
+        source = open_source(tmp_path / "items.xlsx")
+        assert [(row.number, row.values["text"]) for row in source.rows()] == [
+            (3, "grün"),
+            (5, None),
+        ]
+        assert source.notes == (
+            "Of items.xlsx the sheet 'Sheet' is read, not 'prices'.",
+            "Column 3 of items.xlsx has no name and is left out.",
+        )
+        form = AnswerForm(classes=("0", "1"))
+        rows = plan_items(source, id_column="id", label_column="label", form=form)
+        assert list(rows) == [
+            ("007", {"text": "grün", "when": "2024-05-06T00:00:00"}, "1"),
+            ("8", {"text": None, "when": None}, None),
+        ]
+        assert [a[1:] for a in read_answers(tmp_path / "items.xlsx", form)] == [("007", "1")]
+
+    def test_an_empty_book_and_one_that_fills_the_disk(self, book, tmp_path, monkeypatch):
+        book.save(tmp_path / "x.xlsx")
+        with pytest.raises(InputError, match="is empty"):
+            open_source(tmp_path / "x.xlsx")
+        monkeypatch.setattr(excel, "_LARGEST", 100)
+        with pytest.raises(InputError, match="would unpack to"):
+            open_source(tmp_path / "x.xlsx")
+
+    def test_a_damaged_book_never_crashes(self, book, tmp_path):
+        for number in range(50):
+            book.active.append([f"column {number}", number])
+        book.save(tmp_path / "x.xlsx")
+        whole, rng = (tmp_path / "x.xlsx").read_bytes(), np.random.default_rng(0)
+        for trial in range(40):
+            content = bytearray(whole if trial % 3 else whole[: rng.integers(len(whole))])
+            for at in rng.integers(0, max(len(content), 1), 3):
+                content[at : at + 1] = bytes([rng.integers(256)])
+            (tmp_path / "x.xlsx").write_bytes(content)
+            with suppress(InputError):
+                list(plan_items(open_source(tmp_path / "x.xlsx")))
+
+    def test_without_openpyxl_one_sentence_says_what_to_install(self, tmp_path, monkeypatch):
+        monkeypatch.setitem(sys.modules, "openpyxl", None)
+        (tmp_path / "x.xlsx").write_bytes(b"PK")
+        with pytest.raises(MissingDependencyError, match=r"pip install 'parbals\[excel\]'"):
+            open_source(tmp_path / "x.xlsx")
+
+
 class TestImages:
     @pytest.fixture
     def folder(self, tmp_path):
@@ -309,7 +375,10 @@ class TestItems:
     def test_labels_are_read_as_answers_are(self, tmp_path):
         source = self.source(tmp_path, "t,y\na,HAM\nb, spam \nc,Ham\n")
         assert [
-            label for _, _, label in plan_items(source, label_column="y", classes=["ham", "spam"])
+            label
+            for _, _, label in plan_items(
+                source, label_column="y", form=AnswerForm(classes=("ham", "spam"))
+            )
         ] == [
             "ham",
             "spam",
@@ -332,6 +401,25 @@ class TestItems:
             None,
             "1",
         ]
+
+    @pytest.mark.parametrize("form", [None, AnswerForm(classes=("0", "1"))])
+    def test_whole_numbers_in_text_as_well(self, tmp_path, form):
+        source = self.source(tmp_path, "t,y\na,1.0\nb,0.0\nc,\nd,1\n")
+        planned = plan_items(source, label_column="y", form=form)
+        assert [label for _, _, label in planned] == ["1", "0", None, "1"]
+
+    def test_what_programs_write_for_no_label_is_counted(self, tmp_path):
+        source = self.source(tmp_path, "t,y\na,ham\nb,N/A\nc,N/A \nd,nan\ne,spam\nf,\n")
+        blank = Counter()
+        planned = plan_items(source, label_column="y", blank=blank)
+        assert [label for _, _, label in planned] == ["ham", None, None, None, "spam", None]
+        assert blank == {"N/A": 2, "nan": 1}
+        assert classes_in(source, "y") == ["ham", "spam"]
+
+    def test_two_unicode_forms_of_a_name_are_one_class(self, tmp_path):
+        two = unicodedata.normalize("NFD", "café")
+        source = self.source(tmp_path, f"t,y\na,café\nb,{two}\nc,tea\n")
+        assert classes_in(source, "y") == ["café", "tea"]
 
     def test_values_that_json_has_not_become_text(self):
         found = plain_value(

@@ -21,10 +21,15 @@ from parbals_label.store.store import Store
 CLASSES = ("cat", "dog", 'it\'s "both"')
 
 
-def label_of(number):
-    return CLASSES[
-        (number + 2 * (number // 50)) % 3
-    ]  # another label whenever 50 items have gone round
+LABELS = {
+    "many-labels": ("[]", '["cat","dog"]', 'cat|it\'s "both"'),
+    "regression": ("0.5", "-2.0", "1e21"),
+}
+
+
+def label_of(number, task="classes"):
+    # another label whenever 50 items have gone round
+    return LABELS.get(task, CLASSES)[(number + 2 * (number // 50)) % 3]
 
 
 def say(*words):
@@ -35,7 +40,8 @@ def submit(folder, annotator, start, stop):
     with Store.open(folder) as store:
         say("ready")
         for number in range(int(start), int(stop)):
-            answer = Submission(number % store.n_items, label_of(number), f"{annotator}-{number}")
+            label = label_of(number, store.settings.task)
+            answer = Submission(number % store.n_items, label, f"{annotator}-{number}")
             store.submit([answer], annotator=annotator, revise=True)
             say(number)
 

@@ -85,7 +85,7 @@ def test_letters_that_differ_make_two_people(store):
     "name",
     [
         "machine:gpt", "Machine:gpt", "ｍachine:x", "machine\u200b:x", "import", "IMPORT",
-        "notebook", "Label-Studio project 3", "", "  ", "\u200b", "a\x00b",
+        "Label-Studio project 3", "", "  ", "\u200b", "a\x00b",
         "a\nb\x1b[31m", "abc\u202ecba", "x" * 101, 7,
     ],
 )  # fmt: skip

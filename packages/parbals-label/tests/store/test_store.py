@@ -38,15 +38,15 @@ def labels(store):
 
 def test_settings_and_classes_come_back_as_they_were_given(store, folder):
     matrix = MatrixFile("features-1.npy", "1", (3, 2))
-    store.update_settings(seed=8, columns=["text"], features=matrix, encoder="tfidf")
+    store.update_settings(seed=8, columns=["text"], features=matrix, encoder="words")
     with Store.open(folder) as again:
         assert again.settings == ProjectSettings(
-            seed=8, columns=("text",), features=matrix, encoder="tfidf"
+            seed=8, columns=("text",), features=matrix, encoder="words"
         )
         assert again.classes == ("spam", "ham")
     store.update_settings(features=None)
     assert store.settings.features is None
-    assert store.settings.encoder == "tfidf"
+    assert store.settings.encoder == "words"
 
 
 def test_settings_are_stored_as_plain_json(store, folder):
@@ -453,12 +453,12 @@ def test_a_withdrawn_item_can_go_out_again(store):
 
 def test_events_and_reports_come_back(store):
     assert store.latest_report() is None
-    store.log("embedded", encoder="tfidf", seconds=1.5)
+    store.log("embedded", encoder="words", seconds=1.5)
     store.log("exported")
     store.save_report({"error": 0.2}, n_labels=3)
     store.save_report({"error": 0.1}, n_labels=9)
     assert [(event.kind, event.detail) for event in store.events()] == [
-        ("embedded", {"encoder": "tfidf", "seconds": 1.5}),
+        ("embedded", {"encoder": "words", "seconds": 1.5}),
         ("exported", {}),
     ]
     assert (store.latest_report().n_labels, store.latest_report().body) == (9, {"error": 0.1})

@@ -37,7 +37,7 @@ def make_project(
     remembered = {
         "columns": list(content[0]),
         "encoded_columns": [next(iter(content[0]))],
-        "encoder": "tfidf",
+        "encoder": "words",
     }
     remembered |= {"strategy": "parbals-epig", "seed": 0, **settings}
     with Store.create(folder, classes=list(classes), settings=remembered) as store:

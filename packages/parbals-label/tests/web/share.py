@@ -29,7 +29,7 @@ def make_data(folder, n_items, n_classes, n_features, seed):
     truth = generator.integers(n_classes, size=n_items)
     rows = centres[truth] + generator.standard_normal((n_items, n_features))
     classes = [f"class {number}" for number in range(n_classes)]
-    settings = {"columns": ["text"], "encoded_columns": ["text"], "encoder": "tfidf"}
+    settings = {"columns": ["text"], "encoded_columns": ["text"], "encoder": "words"}
     settings |= {"prior_scale": "auto", "loss": "error"}
     with Store.create(folder, classes=classes, settings=settings) as store:
         store.add_items((f"m{n}", {"text": f"message {n}"}) for n in range(n_items))

@@ -30,6 +30,11 @@ ROUTES = [
     ("POST", "/api/release", {"annotator": "eve", "positions": [0]}),
     ("POST", "/api/release-all", {"of": None}),
     ("POST", "/api/again", {"position": 0}),
+    (
+        "POST",
+        "/api/bulk",
+        {"annotator": "eve", "positions": [0], "label": "spam", "request_id": "evil-bulk"},
+    ),
     ("GET", "/api/live", None),
     ("GET", "/api/map", None),
     ("GET", "/api/items", None),

@@ -52,12 +52,10 @@ def test_details_name_strategy_and_score(store, strategy, score, words):
 
 
 def test_people_are_told_in_plain_words_why_an_item_was_chosen(store):
-    why = Why(7, 1, 20, 0.25, 0.5, "parbals-epig", similar=143)
+    why = Why(7, 1, 20, 0.25, 0.5, "parbals-epig")
     predict(store, 0.55, 0.45)
     sentence = told(store, why).sentence
-    assert sentence == (
-        "The model wavers between ham and spam; about 140 similar items depend on it."
-    )
+    assert sentence == "The model wavers between ham and spam."
     start = told(store, Why(1, 0, 20, None, None, "k-means")).sentence
     assert start == "One of the items that stand for the others, to begin with."
 

@@ -87,3 +87,37 @@ def test_the_page_sees_where_every_item_lies_and_what_state_it_is_in(store):
     assert max(map(abs, points.x + points.y)) <= 1.0
     label = dict(zip(points.position, points.label, strict=True))
     assert (label[9], label[20], set(points.predicted)) == (1, -1, {-1})
+
+
+def test_items_are_drawn_to_the_classes_that_the_model_believes_in(store):
+    make_map(store)
+    before = {p: (x, y) for p, x, y in zip(*points_of(store), strict=True)}
+    guesses = np.full((30, 2), 0.5, np.float32)
+    guesses[[3, 8]] = 0.98, 0.02
+    guesses[[5, 9]] = 0.02, 0.98
+    written = store_features(store.folder, guesses, name="predictions")
+    store.update_settings(predictions=PredictionsFile(**asdict(written)))
+    store.submit([Submission(9, "spam")], annotator="ann")
+    after = {p: (x, y) for p, x, y in zip(*points_of(store), strict=True)}
+    for position, share in ((3, 0.98), (5, 0.02), (20, 0.5)):
+        x, y = before[position]
+        # Two classes stand left and right: x = 0.7 (p_right - p_left) + 0.3 x.
+        assert after[position] == pytest.approx(
+            (0.7 * (1 - 2 * share) + 0.3 * x, 0.3 * y), abs=1e-4
+        )
+    assert show_map(store).by_model
+
+
+def test_a_place_does_not_tell_what_is_predicted_for_the_audit(store):
+    make_map(store)
+    store.update_settings(audit=[4, 9])
+    assert {4, 9} <= set(points_of(store)[0]), "without predictions a place tells nothing"
+    written = store_features(store.folder, np.full((30, 2), 0.5, np.float32), name="predictions")
+    store.update_settings(predictions=PredictionsFile(**asdict(written)))
+    store.submit([Submission(9, "spam")], annotator="ann")
+    assert set(points_of(store)[0]) == set(range(30)) - {4}, "9 has its label"
+
+
+def points_of(store):
+    points = show_map(store).points
+    return points.position, points.x, points.y

@@ -1,12 +1,9 @@
-"""Behind a proxy, and with a certificate: what the server is called, and whom it believes."""
+"""Behind a proxy: what the server is called, and whom it believes."""
 
-import http.client
 import shutil
-import ssl
-from contextlib import closing
 
 import pytest
-from page_server import make_certificate, make_project, page
+from page_server import make_project, page
 from parbals.errors import InputError
 from parbals_label.store.store import Store
 from parbals_label.web.place import Place, is_copied, page_token
@@ -39,8 +36,6 @@ def folder(tmp_path):
         ({"public": PUBLIC, "user_header": ""}, "not the name of a header"),
         ({"proxies": ("proxy.example",)}, "10.0.0.5"),
         ({"proxies": ("10.0.0.1/8",)}, "10.0.0.5"),
-        ({"certificate": "cert.pem"}, "--ssl-key together"),
-        ({"key": "key.pem"}, "--ssl-cert"),
     ],
 )
 def test_options_that_do_not_fit_are_refused(options, words):
@@ -53,43 +48,6 @@ def test_addresses_for_people():
     assert Place(host="::1", port=1).link("t") == "http://[::1]:1/?token=t"
     assert Place(port=1, public="HTTPS://Label.Example:443/").link("t") == f"{PUBLIC}/?token=t"
     assert Place(public="http://label.example:8443").origin == "http://label.example:8443"
-
-
-def test_a_certificate_that_cannot_be_used_is_refused_before_anything_starts(tmp_path):
-    certificate, key = make_certificate(tmp_path)
-    assert Place(certificate=certificate, key=key).encryption() is not None
-    assert Place().encryption() is None
-    for files in ((certificate, tmp_path / "none"), (key, certificate), (key, key)):
-        with pytest.raises(InputError, match="not a certificate and its key"):
-            Place(certificate=files[0], key=files[1]).encryption()
-
-
-def test_the_page_speaks_https_with_a_certificate(tmp_path, folder):
-    certificate, key = make_certificate(tmp_path)
-    trusting = ssl.create_default_context(cafile=str(certificate))
-    with page(folder, certificate=certificate, key=key) as server:
-        assert server.link.startswith("https://127.0.0.1:")
-
-        def call(path, headers):
-            connection = http.client.HTTPSConnection(
-                "localhost", server.port, timeout=60, context=trusting
-            )
-            with closing(connection):
-                connection.request("GET", path, headers=headers)
-                answer = connection.getresponse()
-                return answer, answer.read()
-
-        own = {"Origin": f"https://localhost:{server.port}"}
-        door, body = call(f"/?token={server.token}", {})
-        assert door.status == 200
-        cookie = door.headers["set-cookie"]
-        assert cookie.startswith(f"__Host-parbals-{server.port}=")
-        assert "; Secure" in cookie
-        session = {"Cookie": cookie.split(";")[0]}
-        session["X-Parbals-Key"] = body.split(b"data-key=")[1].split(b">")[0].decode()
-        assert call("/api/project", {**own, **session})[0].status == 200
-        plain = {"Origin": f"http://localhost:{server.port}"}
-        assert call("/api/project", {**plain, **session})[0].status == 403
 
 
 def test_behind_a_proxy_the_page_is_called_by_its_public_name(tmp_path, folder):

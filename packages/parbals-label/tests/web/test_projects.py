@@ -1,16 +1,15 @@
 """Several projects at one address: one person's invitation opens one project, and the list."""
 
 import threading
-from functools import partial
 
 import pytest
 from page_server import Client, make_project, serving
 from parbals.errors import InputError
 from parbals_label.server import connections
 from parbals_label.store.store import Store
-from parbals_label.web import projects, rooms
+from parbals_label.web import projects
 from parbals_label.web.place import Place, known_address, page_token
-from parbals_label.web.session import Session
+from parbals_label.web.supervisor import Supervisor
 from test_guard import ROUTES
 
 
@@ -56,7 +55,7 @@ def folder(tmp_path):
 
 @pytest.fixture
 def host(folder, monkeypatch):
-    monkeypatch.setattr(rooms, "Session", partial(Session, with_model=False))
+    monkeypatch.setattr(Supervisor, "start", lambda self: None)
     host = Host(folder)
     yield host
     host.stop()
@@ -123,7 +122,7 @@ def test_the_servers_own_link_is_the_owner_of_every_project(host, folder):
 
 
 def test_a_proxys_word_lists_what_the_name_is_invited_to(folder, monkeypatch):
-    monkeypatch.setattr(rooms, "Session", partial(Session, with_model=False))
+    monkeypatch.setattr(Supervisor, "start", lambda self: None)
     invite(folder / "dogs", "ada")
     host = Host(folder, public="https://label.example", user_header="X-Remote-User")
     try:

@@ -18,7 +18,7 @@ from parbals_label.web import serve as server_module
 from parbals_label.web.place import Place
 from parbals_label.web.serve import run_server
 
-OPTIONS = {"place": Place(), "browser": False, "new_token": False, "settings": {}}
+OPTIONS = {"place": Place(), "browser": False, "new_token": False}
 
 
 def test_a_second_server_on_the_same_project_is_refused(project):
@@ -74,11 +74,9 @@ def test_options_are_remembered_and_the_link_is_kept_until_a_new_one_is_wanted(
         assert (folder / "page-address").read_text() == f"{place.origin}\n"
         return token
 
-    first = start("--answers-wanted", "2", "--lease-minutes", "7")
+    first = start()
     assert start() == first
     assert start("--new-token") != first
-    with Store.open(folder, read_only=True) as store:
-        assert (store.settings.answers_wanted, store.settings.lease_minutes) == (2, 7)
 
 
 def test_no_secret_stands_in_the_list_of_processes(project, tmp_path, monkeypatch):

@@ -47,7 +47,7 @@ def test_progress_is_counted_and_unchanged_progress_is_not_sent_again(project):
             again = server.get(f"/api/live?since={now['revision']}").json
             return again["unchanged"] and again
 
-        assert set(wait_for(settled)) == {"unchanged", "revision", "queue"}
+        assert set(wait_for(settled)) == {"unchanged", "revision", "queue", "features"}
 
 
 def test_the_worker_fills_the_queue_and_makes_report_predictions_and_map(tmp_path):
@@ -234,7 +234,7 @@ def pictures(tmp_path_factory):
     ]
     content = [{"image": name} for name in names + wrong + missing]
     folder = make_project(
-        root / "p", content=content, queued=9, encoder="pixels", media=str(images)
+        root / "p", content=content, queued=9, encoder="shapes", media=str(images)
     )
     with page(folder) as server:
         yield server, names, wrong, missing
@@ -276,7 +276,7 @@ def test_readers_who_do_not_read_keep_no_image_in_memory(tmp_path):
     """Fifteen clients ask for 20 MB and leave it unread; the server's memory does not grow."""
     (tmp_path / "large.png").write_bytes(PNG + b"0" * 20_000_000)
     folder = make_project(
-        tmp_path / "p", content=[{"image": "large.png"}], queued=1, encoder="pixels",
+        tmp_path / "p", content=[{"image": "large.png"}], queued=1, encoder="shapes",
         media=str(tmp_path),
     )  # fmt: skip
     with serving(folder, before=WITHOUT_WORKER) as server, ExitStack() as held:

@@ -6,14 +6,21 @@ import subprocess
 import sys
 import time
 
+import numpy as np
 import pytest
 from page_server import make_project, wait_for
+from parbals.errors import MissingDependencyError
 from parbals.learner.active import ActiveLearner
+from parbals_label.project import adapting
+from parbals_label.project.adapting import Adapted
 from parbals_label.project.engine import choose_batch, learner_of, refresh
-from parbals_label.store.records import Submission
+from parbals_label.project.features import features_of, store_features
+from parbals_label.project.summary import overview
+from parbals_label.store.records import ADAPTED, Submission
 from parbals_label.store.store import Store
+from parbals_label.web import worker as worker_module
 from parbals_label.web.supervisor import Supervisor, worker_environment
-from parbals_label.web.worker import Chooser, Reporter
+from parbals_label.web.worker import Adapter, Chooser, Reporter
 
 PARTS = (Chooser, Reporter)
 
@@ -61,7 +68,6 @@ def test_a_better_batch_takes_the_place_of_what_nobody_has_seen(store):
     assert len(store.unseen()["parbals-epig"]) == 5
     assert mine.position in store.pending(), "what somebody has stays theirs"
     assert [len(record.items) for record in store.batches()] == [1, 5]
-    assert all(store.why(p).similar is not None for p in store.unseen()["parbals-epig"])
 
 
 def test_after_ten_answers_a_report_waits_half_as_long(store):
@@ -193,3 +199,106 @@ def test_a_batch_and_a_report_are_made_beside_each_other(tmp_path):
     finally:
         supervisor.stop()
     assert supervisor.n_chosen == 5
+
+
+class TestAdapting:
+    """The idle task, without PyTorch: what adapts is a stand-in."""
+
+    @pytest.fixture
+    def adapter(self, store, monkeypatch):
+        self.ran, self.said, self.used = [], [], False
+
+        def adapt(store, progress):
+            progress("adapting to all labels", 1, 4)
+            n_labels = store.n_labelled
+            self.ran.append(n_labels)
+            store.log(ADAPTED, n_labels=n_labels, used=self.used)
+            return Adapted(self.used, "e", n_labels, 0.1, 0.2, 0.1, 0.1)
+
+        monkeypatch.setattr(adapting, "adapt_project", adapt)
+        monkeypatch.setattr(adapting, "starting_point", lambda store: None)
+        monkeypatch.setattr(worker_module, "ADAPT_FROM", 4)
+        store.update_settings(encoded_kind="text", encoder="words")
+        return Adapter(store, lambda **words: self.said.append(words))
+
+    @staticmethod
+    def label(store, first, last):
+        store.submit(
+            [Submission(n, ("ham", "spam")[n % 2]) for n in range(first, last)], annotator="ann"
+        )
+
+    def test_nothing_happens_before_an_owner_wants_it(self, store, adapter):
+        self.label(store, 0, 10)
+        assert not adapter.step()
+        assert not self.said
+
+    def test_it_waits_for_labels_and_then_for_half_as_many_more(self, store, adapter):
+        store.update_settings(adapt=True)
+        self.label(store, 0, 3)
+        assert not adapter.step()
+        assert "from 4 labels on; there are 3" in self.said[-1]["adapting"]
+        self.label(store, 3, 4)
+        assert adapter.step()
+        assert any("adapting to all labels: 25 %" in (s["adapting"] or "") for s in self.said)
+        assert self.said[-1] == {"adapting": None}
+        self.label(store, 4, 5)
+        assert not adapter.step()
+        self.label(store, 5, 6)
+        assert Adapter(store, silent).step(), "also where a worker was started again"
+        assert self.ran == [4, 6]
+        assert "it was no better for those held out" in overview(store).features
+
+    def test_switched_off_it_ends_and_says_so(self, store, adapter, monkeypatch):
+        store.update_settings(adapt=True)
+        self.label(store, 0, 6)
+
+        def slow(store, progress):
+            store.update_settings(adapt=False)
+            progress("adapting to all labels", 1, 4)
+
+        monkeypatch.setattr(adapting, "adapt_project", slow)
+        assert not adapter.step()
+        assert "switched off" in self.said[-1]["adapting"]
+
+    def test_one_that_cannot_adapt_says_why_in_one_sentence(self, store, adapter, monkeypatch):
+        def missing(store):
+            raise MissingDependencyError("Adapting an encoder needs packages.")
+
+        store.update_settings(adapt=True)
+        monkeypatch.setattr(adapting, "starting_point", missing)
+        assert not adapter.step()
+        assert self.said == [{"adapting": "Adapting an encoder needs packages."}]
+        supervisor = Supervisor(store.folder, lambda: None)
+        supervisor._hear(json.dumps(self.said[0]))
+        assert supervisor.adapting == "Adapting an encoder needs packages."
+        supervisor._hear('{"adapting": null}')
+        assert supervisor.adapting is None
+        assert supervisor.state == "starting", "choosing goes on"
+
+
+def test_other_features_are_reported_on_without_a_new_label(store):
+    store.submit([Submission(0, "ham"), Submission(1, "spam")], annotator="ann")
+    reporter = Reporter(store, silent)
+    assert reporter.step()
+    old = store.settings.features
+    written = store_features(store.folder, 1.0 + np.array(features_of(store)))
+    store.update_settings(features=written, predictions=None)
+    assert written != old
+    reporter.rest = 0.0
+    assert reporter.step()
+    assert store.settings.predictions is not None
+
+
+def test_predictions_of_features_that_are_gone_are_not_kept(store, monkeypatch):
+    store.submit([Submission(0, "ham"), Submission(1, "spam")], annotator="ann")
+    report = ActiveLearner.report
+
+    def meanwhile(learner):
+        written = store_features(store.folder, 1.0 + np.array(features_of(store)))
+        store.update_settings(features=written, predictions=None)
+        return report(learner)
+
+    monkeypatch.setattr(ActiveLearner, "report", meanwhile)
+    refresh(store)
+    assert store.settings.predictions is None
+    assert not list(store.folder.glob("predictions-*"))

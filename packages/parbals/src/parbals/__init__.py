@@ -39,31 +39,16 @@ _HOMES = {
 # What parbals-label brings. `open` is not in __all__: importing everything must not hide Python's.
 _EXTENSIONS = ("load_model", "open")
 
-__all__ = [
-    "ActiveLearner",
-    "Batch",
-    "BayesianLogisticRegression",
-    "EnsembleModel",
-    "Report",
-    "SampleModel",
-    "__version__",
-    "bald",
-    "epig",
-    "errors",
-    "least_confidence",
-    "margin",
-    "paper_learner",
-    "predictive_entropy",
-    "select_batch",
-    "select_batch_from_model",
-]
+__all__ = ["ActiveLearner", "Batch", "BayesianLogisticRegression", "EnsembleModel", "Report"]
+__all__ += ["SampleModel", "__version__", "bald", "epig", "errors", "least_confidence", "margin"]
+__all__ += ["paper_learner", "predictive_entropy", "select_batch", "select_batch_from_model"]
 
 
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
     if name in _EXTENSIONS:
-        return import_module("parbals.plugins").extension(name, f"parbals.{name}")
+        return import_module("parbals.plugins").extension(name)
     if name == "errors":
         return import_module("parbals.errors")
     raise AttributeError(f"module 'parbals' has no attribute {name!r}")

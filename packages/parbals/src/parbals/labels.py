@@ -131,16 +131,8 @@ def _kind(label: Any) -> Any:
 
 def _refuse_missing(labels: np.ndarray, name: str) -> None:
     """Raise for the first None, NaN, NaT or inf."""
-    if labels.dtype.kind == "f":
-        missing = ~np.isfinite(labels)
-    elif labels.dtype.kind in "mM":
-        missing = np.isnat(labels)
-    elif labels.dtype.kind == "O":
-        missing = np.fromiter((_is_missing(label) for label in labels), bool, len(labels))
-    else:
-        return
-    if missing.any():
-        row = int(missing.argmax())
+    row = next((row for row, label in enumerate(labels.tolist()) if _is_missing(label)), None)
+    if row is not None:
         raise LabelError(
             f"{name}[{row}] is {labels[row]}; a label cannot be None, NaN or inf, leave unlabelled "
             "rows out."

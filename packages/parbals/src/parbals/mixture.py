@@ -24,46 +24,31 @@ from parbals.shapes import Array, Float
 
 __all__ = ["SCALES", "WEIGHTS", "label_evidence", "normal", "polynomial", "sigmoid_means"]
 
+_Values = Float[Array, "*n"]
+
 SCALES = (
-    0.26947619101829173,
-    0.3667142856768048,
-    0.4955648901262393,
-    0.668349880496926,
-    0.8973398447400494,
-    1.2112243174567434,
-)
+    0.26947619101829173, 0.3667142856768048, 0.4955648901262393, 0.668349880496926,
+    0.8973398447400494, 1.2112243174567434,
+)  # fmt: skip
 WEIGHTS = (
-    0.009080868440880368,
-    0.10893937873181292,
-    0.31697873001479976,
-    0.37387632569068413,
-    0.17267283473894882,
-    0.018451862382873857,
-)
+    0.009080868440880368, 0.10893937873181292, 0.31697873001479976, 0.37387632569068413,
+    0.17267283473894882, 0.018451862382873857,
+)  # fmt: skip
 _LOG_ROOT = 0.5 * float(np.log(2.0 * np.pi))
 _ROOT = float(np.sqrt(2.0 * np.pi))
 _FARTHEST = 40.0  # deviations: nothing is left beyond, and powers stay finite
 # Φ(-x) = exp(-x²/2) A(x) / B(x) for x ≥ 0, relative error 7.1e-9: a minimax fit, falling powers.
 _ABOVE = (
-    0.004222143751952842,
-    0.041341858599364255,
-    0.18532972996615596,
-    0.44110949832892415,
+    0.004222143751952842, 0.041341858599364255, 0.18532972996615596, 0.44110949832892415,
     0.5000000035264482,
-)
+)  # fmt: skip
 _BELOW = (
-    0.010583247085724334,
-    0.10363420935604915,
-    0.47500200966986567,
-    1.2111829614896312,
-    1.6801040541533507,
-    1.0,
-)
+    0.010583247085724334, 0.10363420935604915, 0.47500200966986567, 1.2111829614896312,
+    1.6801040541533507, 1.0,
+)  # fmt: skip
 
 
-def normal(
-    z: Float[Array, "*n"], xp: ModuleType = np
-) -> tuple[Float[Array, "*n"], Float[Array, "*n"]]:
+def normal(z: _Values, xp: ModuleType = np) -> tuple[_Values, _Values]:
     """Φ(z) and exp(-z²/2), from one exponential: a quarter of the time of SciPy's two."""
     x = xp.minimum(xp.abs(z), _FARTHEST)
     bell = x * x
@@ -75,7 +60,7 @@ def normal(
     return xp.where(z > 0, 1.0 - tail, tail), bell
 
 
-def polynomial(coefficients: tuple[float, ...], x: Float[Array, "*n"]) -> Float[Array, "*n"]:
+def polynomial(coefficients: tuple[float, ...], x: _Values) -> _Values:
     """The polynomial at x, of falling powers, by Horner's rule."""
     value = coefficients[0] * x
     for coefficient in coefficients[1:-1]:  # in place where there is a place: half the time
@@ -86,12 +71,8 @@ def polynomial(coefficients: tuple[float, ...], x: Float[Array, "*n"]) -> Float[
 
 
 def sigmoid_means(
-    mean: Float[Array, "*n"],
-    variance: Float[Array, "*n"],
-    order: int,
-    xp: ModuleType = np,
-    unit: Float[Array, "*n"] | float = 1.0,
-) -> list[Float[Array, "*n"]]:
+    mean: _Values, variance: _Values, order: int, xp: ModuleType = np, unit: _Values | float = 1.0
+) -> list[_Values]:
     """E[σ⁽ᵏ⁾(f)] unitᵏ for k = 0..order, f ~ N(mean, variance).
 
     In units of f's own deviation they stay finite, whatever the variance.
@@ -110,11 +91,8 @@ def sigmoid_means(
 
 
 def label_evidence(
-    mean: Float[Array, "*n"],
-    variance: Float[Array, "*n"],
-    sign: Float[Array, "..."] | float,
-    xp: ModuleType = np,
-) -> tuple[Float[Array, "*n"], Float[Array, "*n"], Float[Array, "*n"]]:
+    mean: _Values, variance: _Values, sign: Float[Array, "..."] | float, xp: ModuleType = np
+) -> tuple[_Values, _Values, _Values]:
     """ln Z, d ln Z / dm and -d² ln Z / dm² of Z = E[σ(sign · f)], f ~ N(mean, variance); sign ±1.
 
     The posterior of f given the label has mean m + v α and variance v - v² β, α and β the last two.
@@ -131,7 +109,7 @@ def label_evidence(
 
 
 def _standardised(
-    mean: Float[Array, "*n"], variance: Float[Array, "*n"], xp: ModuleType
+    mean: _Values, variance: _Values, xp: ModuleType
 ) -> tuple[Float[Array, "T *n"], Float[Array, "T *n"], Float[Array, "T ..."]]:
     """r_i, z_i and ω_i along a new first axis."""
     shape = (-1, *[1] * mean.ndim)

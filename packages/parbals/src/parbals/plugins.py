@@ -44,13 +44,10 @@ def loadable_entries(
     return loaded
 
 
-def extension(name: str, what: str) -> Any:
-    """What a package that stands on this one adds to it (entry-point group ``parbals.extensions``).
-
-    ``what``: how a sentence calls it where that package is not installed.
-    """
+def extension(name: str) -> Any:
+    """What a package that stands on this one adds to it (group ``parbals.extensions``)."""
     for entry in entry_points(group="parbals.extensions", name=name):
         return entry.load()
     raise MissingDependencyError(
-        f"{what} needs a package that is not installed: pip install 'parbals[label]'"
+        f"parbals.{name} needs a package that is not installed: pip install 'parbals[label]'"
     )

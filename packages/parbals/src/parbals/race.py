@@ -37,6 +37,10 @@ from parbals.shapes import Array, Float, Int
 __all__ = ["GUMBEL_VARIANCE", "balanced", "class_evidence", "class_means", "class_probs"]
 __all__ += ["class_slopes"]
 
+# Classes last, or first: points then lie side by side.
+_Logits = Float[Array, "*n C"]
+_ByClass = Float[Array, "C n"]
+
 # Shares, centres and widths of the normals.
 _FOR_LABELS = (
     (0.2146424, 0.3749623, 0.2621601, 0.1083744, 0.0313595, 0.0069878, 0.0013331, 0.0001804),
@@ -66,8 +70,8 @@ _ROUNDS, _FEW_ROUNDS = 16, 4
 
 
 def class_means(
-    mean: Float[Array, "*n C"], variance: Float[Array, "*n C"], xp: ModuleType = np
-) -> tuple[Float[Array, "*n C"], Float[Array, "*n C C"]]:
+    mean: _Logits, variance: _Logits, xp: ModuleType = np
+) -> tuple[_Logits, Float[Array, "*n C C"]]:
     """p and J of f_a ~ N(mean_a, variance_a)."""
     product, hazard = _hazards(xp.moveaxis(mean, -1, 0), xp.moveaxis(variance, -1, 0), xp)
     pulled = product * hazard  # (T, C, ...)
@@ -80,9 +84,7 @@ def class_means(
     return probs / total, crossed.sum(axis=-1)[..., None] * (1.0 - apart) - crossed
 
 
-def class_probs(
-    mean: Float[Array, "C n"], variance: Float[Array, "C n"], xp: ModuleType = np
-) -> Float[Array, "C n"]:
+def class_probs(mean: _ByClass, variance: _ByClass, xp: ModuleType = np) -> _ByClass:
     """p alone; points lie side by side in memory, as a processor wants them.
 
     Within 1e-3 where variances differ by a factor of 10, 1e-2 where they differ by 100.
@@ -146,8 +148,8 @@ def _hazards(
 
 
 def class_slopes(
-    mean: Float[Array, "C n"], variance: Float[Array, "C n"], xp: ModuleType = np
-) -> tuple[Float[Array, "C n"], Float[Array, "C n"]]:
+    mean: _ByClass, variance: _ByClass, xp: ModuleType = np
+) -> tuple[_ByClass, _ByClass]:
     """p and the diagonal of J, from fewer nodes (largest error 1e-2): to rank by.
 
     No pair of classes is formed.
@@ -162,12 +164,12 @@ def class_slopes(
 
 
 def class_evidence(
-    mean: Float[Array, "*n C"],
-    variance: Float[Array, "*n C"],
-    labels: Int[Array, "*n"],
-    xp: ModuleType = np,
-) -> tuple[Float[Array, "*n"], Float[Array, "*n C"], Float[Array, "*n C"]]:
-    """ln Z, slopes and curvatures of Z = E[softmax(f)_label].
+    mean: _Logits, variance: _Logits, labels: Int[Array, "*n"] | _Logits, xp: ModuleType = np
+) -> tuple[Float[Array, "*n"], _Logits, _Logits]:
+    """ln Z, slopes and curvatures of Z = E[softmax(f)_label], or of E[Σ_c w_c softmax(f)_c].
+
+    ``labels`` are class numbers, or w. With r = Σ_c r_c and o = Σ_c w_c r_c the mix has the slopes
+    ∫ Π r_a (w_a r - o) dt and the second derivatives ∫ Π F_a"/F_a (o - w_a r) dt.
 
     The slopes are α = ∂ ln Z / ∂m. The Hessian -∂² ln Z / ∂m² has the vector of ones in its null
     space, as diag(β) - β βᵀ / Σβ has. The curvatures lie between that Hessian's diagonal and the β
@@ -177,9 +179,17 @@ def class_evidence(
     """
     weights, (below, density, bend) = _runners(mean, variance, xp)
     n_classes = mean.shape[-1]
-    is_own = labels[..., None] == xp.arange(n_classes)
     hazard = density / below
     product = weights * xp.exp(xp.log(below).sum(axis=-1))
+    if labels.ndim == mean.ndim:
+        own = (hazard * labels[..., None, :]).sum(axis=-1)
+        apart = labels[..., None, :] * hazard.sum(axis=-1)[..., None] - own[..., None]
+        apart = product[..., None] * apart
+        evidence = xp.maximum((product * own).sum(axis=-1), _LEAST)
+        slopes = (apart * hazard).sum(axis=-2) / evidence[..., None]
+        second = -(apart * bend / below).sum(axis=-2)
+        return _as_a_label(evidence, slopes, second, variance, xp)
+    is_own = labels[..., None] == xp.arange(n_classes)
     own = (hazard * is_own[..., None, :]).sum(axis=-1)  # (..., T)
     joint = product * own
     evidence = xp.maximum(joint.sum(axis=-1), _LEAST)
@@ -190,6 +200,17 @@ def class_evidence(
     rivals = product[..., None] * (hazard.sum(axis=-1) - own)[..., None]
     own_second = -(rivals * bend / below).sum(axis=-2)
     second = xp.where(is_own, own_second, second)
+    return _as_a_label(evidence, slopes, second, variance, xp)
+
+
+def _as_a_label(
+    evidence: Float[Array, "*n"],
+    slopes: _Logits,
+    second: _Logits,
+    variance: _Logits,
+    xp: ModuleType,
+) -> tuple[Float[Array, "*n"], _Logits, _Logits]:
+    """What a site needs, kept to what a softmax can say."""
     diagonal = xp.square(slopes) - second / evidence[..., None]
     diagonal = xp.maximum(diagonal, 1e-14 / (1.0 + variance))  # of the size that wide logits have
     # Beyond the mixture's tail a label would pull harder than any softmax can: α_label ≤ 1.
@@ -214,7 +235,7 @@ def balanced(
 
 
 def _ends(
-    mean: Float[Array, "*n C"], variance: Float[Array, "*n C"], xp: ModuleType
+    mean: _Logits, variance: _Logits, xp: ModuleType
 ) -> tuple[Float[Array, "*n 1"], Float[Array, "*n 1"]]:
     """Where the product of all distribution functions leaves zero, and where it has reached one.
 
@@ -249,7 +270,7 @@ def _repeated(times: int, step: Callable[[Any], Any], state: Any, xp: ModuleType
 
 
 def _runners(
-    mean: Float[Array, "*n C"], variance: Float[Array, "*n C"], xp: ModuleType
+    mean: _Logits, variance: _Logits, xp: ModuleType
 ) -> tuple[Float[Array, "*n T"], list[Float[Array, "*n T C"]]]:
     """Quadrature weights and F, F', F" of every runner, for labels."""
     nodes, weights = _legendre(_NODES, mean.dtype)

@@ -33,13 +33,6 @@ def test_a_terminal_sees_each_stage_and_then_a_clean_line(monkeypatch):
     assert text.endswith(output._CLEAR)
 
 
-def test_bytes_are_told_in_megabytes(monkeypatch):
-    monkeypatch.setattr(sys, "stderr", stream := Terminal())
-    with progress(in_bytes=True) as show:
-        show("fetching", 2_500_000, 10_000_000)
-    assert "2.5 MB of 10.0 MB" in stream.getvalue()
-
-
 def test_no_line_is_wider_than_the_window(monkeypatch):
     monkeypatch.setenv("COLUMNS", "40")
     text = written(monkeypatch, Terminal())

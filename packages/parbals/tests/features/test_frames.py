@@ -178,3 +178,42 @@ def test_a_frame_beside_predictive_samples_is_read_as_a_table():
         random_state=0,
     )
     assert batch.notes[0] == "'id' is left out: it only tells the rows apart."
+
+
+class TestTexts:
+    """A list, array or column of texts is a pool, too."""
+
+    TEXTS = tuple(f"{city} is where {n} people met" for n, city in enumerate(COLUMNS["city"]))
+
+    def kinds(self):
+        pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
+        arrow = pytest.importorskip("pyarrow")
+        yield from (list(self.TEXTS), self.TEXTS, np.array(self.TEXTS), polars.Series(self.TEXTS))
+        yield from (pandas.Series(self.TEXTS), arrow.array(self.TEXTS))
+
+    def test_every_kind_is_the_frame_of_one_column(self):
+        frame = pytest.importorskip("pandas").DataFrame({"text": self.TEXTS})
+        wanted = learner(frame).predict_proba(frame)
+        for texts in self.kinds():
+            made = learner(texts)
+            np.testing.assert_allclose(made.predict_proba(texts), wanted, rtol=1e-6)
+            assert made.pool.notes == ("'text': read as text, by words, form and meaning.",)
+
+    def test_one_text_is_predicted_also_after_loading(self, tmp_path):
+        made = learner(self.TEXTS)
+        made.save(tmp_path / "x.parbals")
+        again = parbals.ActiveLearner.load(tmp_path / "x.parbals")
+        for one in (made, again):
+            yes = one.predict_proba(["Oslo is where they met", "Rome is where they met"])[:, 1]
+            assert yes[0] > yes[1]
+
+    def test_short_texts_and_gaps_are_texts_as_well(self):
+        made = learner([None, float("nan"), "", *COLUMNS["city"][3:]])
+        assert made.predict_proba(["Oslo"])[0, 1] > made.predict_proba(["Bern"])[0, 1]
+
+    def test_what_is_no_text_is_refused_as_before(self):
+        for X in (["a", 1], "a text", np.array(["2024-01-01"], "M8[D]")):
+            with pytest.raises(InputError):
+                parbals.ActiveLearner(X, ["no", "yes"])
+        with pytest.raises(InputError):
+            parbals.ActiveLearner(self.TEXTS, ["no", "yes"], features="numbers")

@@ -5,8 +5,9 @@ import threading
 import numpy as np
 import parbals
 import pytest
-from parbals.errors import InputError, ParbalsWarning, ShapeError
+from parbals.errors import InputError, ParbalsWarning, SampleCollapseWarning, ShapeError
 from parbals.learner.models import EnsembleModel, as_sample_model
+from sklearn.base import clone
 from sklearn.ensemble import (
     AdaBoostClassifier,
     BaggingClassifier,
@@ -19,6 +20,8 @@ from sklearn.ensemble import (
 from sklearn.linear_model import LogisticRegression
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
@@ -42,16 +45,63 @@ def test_members_are_samples_and_their_mean_is_the_ensembles_prediction(name):
     model = as_sample_model(ENSEMBLES[name], 3).fit(X, Y)
     probs = model.sample_proba(X)
     assert probs.shape == (80, len(ENSEMBLES[name].estimators_), 3)
-    np.testing.assert_allclose(probs.mean(axis=1), ENSEMBLES[name].predict_proba(X), atol=1e-9)
-
-
-def test_a_class_without_labels_has_probability_zero():
-    model = EnsembleModel(RandomForestClassifier(5, random_state=0), 4).fit(
-        X, np.where(Y == 1, 3, 0)
-    )
-    probs = model.sample_proba(X)
-    assert (probs[:, :, [1, 2]] == 0).all()
     np.testing.assert_allclose(probs.sum(axis=2), 1.0)
+    if not hasattr(ENSEMBLES[name].estimators_[0], "tree_"):
+        mean = ENSEMBLES[name].predict_proba(X)
+        np.testing.assert_allclose(probs.mean(axis=1), mean, atol=1e-9)
+
+
+@pytest.mark.parametrize("bootstrap", [False, True])
+def test_a_leaf_gives_the_posterior_mean_of_its_labels(bootstrap):
+    """By hand: a leaf's labels are those of the rows that fall into it; Dirichlet(1/C, …)."""
+    forest = RandomForestClassifier(4, max_depth=2, bootstrap=bootstrap, random_state=0)
+    model = EnsembleModel(forest, 4).fit(X, np.where(Y == 1, 3, 0))  # classes 1 and 2 are unseen
+    probs = model.sample_proba(X)
+    np.testing.assert_allclose(probs.sum(axis=2), 1.0)
+    assert probs.min() > 0.0
+    if bootstrap:
+        return
+    for k, leaves in enumerate(forest.apply(X).T):
+        for row, leaf in enumerate(leaves):
+            here = np.where(Y == 1, 3, 0)[leaves == leaf]
+            counts = np.bincount(here, minlength=4)
+            np.testing.assert_allclose(probs[row, k], (counts + 0.25) / (len(here) + 1.0))
+
+
+def test_members_without_leaves_give_zero_to_what_they_have_not_seen():
+    voting = VotingClassifier([("a", GaussianNB()), ("b", LogisticRegression())], voting="soft")
+    probs = EnsembleModel(voting, 4).fit(X, np.where(Y == 1, 3, 0)).sample_proba(X)
+    assert (probs[:, :, [1, 2]] == 0).all()
+
+
+def test_a_batch_does_not_wear_the_trees_out():
+    """With the shares of pure leaves as samples 1 of 50 trees carries all weight at the end."""
+    learner = parbals.ActiveLearner(
+        X, [0, 1, 2], model=RandomForestClassifier(50, random_state=0), random_state=0
+    )
+    learner.tell(range(20), Y[:20])
+    learner.ask(5)
+    assert learner.last_batch.effective_sample_size[-1] > 5
+    forest = RandomForestClassifier(50, random_state=0).fit(X[:20], Y[:20])
+    shares = np.stack([tree.predict_proba(X) for tree in forest.estimators_], axis=1)
+    with pytest.warns(SampleCollapseWarning):
+        pure = parbals.select_batch(shares, shares, batch_size=5, random_state=0)
+    assert pure.effective_sample_size[-1] < 3
+
+
+@pytest.mark.parametrize("steps", [1, 2])
+def test_a_pipeline_may_end_in_a_forest(steps):
+    forest = RandomForestClassifier(15, random_state=0)
+    pipeline = make_pipeline(*[StandardScaler(), forest][-steps:])
+    scaled = StandardScaler().fit_transform(X) if steps == 2 else X
+    probs = as_sample_model(pipeline, 3).fit(X, Y).sample_proba(X)
+    alone = as_sample_model(clone(forest), 3).fit(scaled, Y).sample_proba(scaled)
+    np.testing.assert_allclose(probs, alone)
+    learner = parbals.ActiveLearner(X, [0, 1, 2], model=pipeline, random_state=0)
+    learner.tell(range(20), Y[:20])
+    assert len(learner.ask(2)) == 2
+    with pytest.raises(InputError, match="GradientBoostingClassifier"):
+        as_sample_model(make_pipeline(StandardScaler(), GradientBoostingClassifier()), 3)
 
 
 @pytest.mark.filterwarnings(

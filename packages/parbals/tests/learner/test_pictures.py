@@ -110,6 +110,22 @@ def test_the_figure_has_the_curve_and_the_pool(active):
     assert [text.get_text() for text in right.get_legend().get_texts()] == [*CLASSES, "batch"]
 
 
+def test_after_loading_it_goes_on_as_if_it_had_never_stopped(active, tmp_path):
+    active.save(tmp_path / "x.parbals")
+    again = parbals.ActiveLearner.load(tmp_path / "x.parbals")
+    assert [r.to_dict() for r in again.reports] == [r.to_dict() for r in active.reports]
+    old, new = active.plot().axes, again.plot().axes
+    assert len(new[0].lines) == len(old[0].lines) > 0
+    for before, now in zip(old[0].lines, new[0].lines, strict=True):
+        np.testing.assert_allclose(now.get_xydata(), before.get_xydata())
+    assert len(new[1].collections[-1].get_offsets()) == len(active.pending)
+
+
+def test_a_learner_in_one_line(active):
+    assert repr(active).startswith("<ActiveLearner by ")
+    assert f"{len(active.labels)} of {active.setup.pool.n_rows} labelled" in repr(active)
+
+
 def test_without_matplotlib_the_message_says_what_to_install(active, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(
@@ -122,6 +138,21 @@ def test_without_matplotlib_the_message_says_what_to_install(active, monkeypatch
 def test_dollars_in_a_class_are_no_formula():
     made = parbals.ActiveLearner(X, ["$\\frac$", "a"], random_state=0, strategy="random")
     assert "$\\frac$" in read(made._repr_html_()).text
+
+
+@pytest.mark.parametrize(
+    ("task", "classes", "labels"),
+    [
+        ("many-labels", ["a", "b", "c"], [["a", "b"], [], ["c"]]),
+        ("regression", None, [2.0, 0.5, 1]),
+    ],
+)
+def test_labels_that_are_no_classes_have_one_colour(task, classes, labels):
+    X = np.random.default_rng(0).standard_normal((20, 3))
+    active = parbals.ActiveLearner(X, classes, task=task, random_state=0)
+    active.tell([0, 1, 2], labels)
+    assert map_of(active.state, None)[1].tolist() == [0, 0, 0, *[-1] * 17]
+    assert active.plot().axes[1].get_legend_handles_labels()[1] == ["labelled", "batch"]
 
 
 def test_the_map_keeps_still_while_labels_come(active):

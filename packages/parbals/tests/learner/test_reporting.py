@@ -6,7 +6,8 @@ import numpy as np
 import parbals
 import pytest
 from parbals.arrays import effective_sample_size
-from parbals.learner.reporting import _noise_floor
+from parbals.learner.numbers.report import Report
+from parbals.learner.reporting import _noise_floor, temperature_of
 
 
 def simulated(seed, n_labels, n_pool=200, d=3):
@@ -88,6 +89,29 @@ def test_more_labels_lower_the_expected_error_and_the_gain_until_it_says_stop():
     assert few.advice.startswith("Go on")
 
 
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_the_gain_is_that_of_the_next_batch_and_less_where_labels_are_out(n_classes):
+    """By two universes within a tenth of what twenty say."""
+    generator = np.random.default_rng(0)
+    X = generator.standard_normal((130, 5)) * [2.0, 1.0, 1.0, 0.5, 0.2]
+    logits = X @ generator.standard_normal((5, n_classes))
+    labels = np.argmax(logits + generator.gumbel(size=logits.shape), axis=1)
+
+    def learner(**terms):
+        made = parbals.ActiveLearner(X, range(n_classes), random_state=0, **terms)
+        made.tell(range(30), labels[:30])
+        return made
+
+    whole = learner(n_universes=20, metric="log-loss").choose(10).scores.sum()
+    gains = []
+    for n_out in (0, 5, 20):
+        active = learner()
+        active.mark_pending(range(30, 30 + n_out))
+        gains.append(active.report(10).next_gain)
+    assert gains[0] == pytest.approx(whole, rel=0.1)
+    assert gains[0] > gains[1] > gains[2] > 0.0
+
+
 def test_it_counts_reads_well_and_becomes_json():
     active = simulated(2, 20)[0]
     active.ask(3)
@@ -126,6 +150,41 @@ def test_a_model_of_ones_own_before_two_classes_gets_its_advice():
     assert json.loads(json.dumps(report.to_dict(), allow_nan=False))["expected_error"] is None
 
 
+class Members:
+    """``n`` models that differ a little from one that knows little."""
+
+    def __init__(self, n, spread):
+        self.n, self.spread = n, spread
+
+    def fit(self, X, y):
+        draw = np.random.default_rng(0)
+        self.weights = draw.normal(size=(X.shape[1], 1, 4))
+        self.weights = self.weights + self.spread * draw.normal(size=(X.shape[1], self.n, 4))
+        return self
+
+    def sample_proba(self, X):
+        odds = np.exp(0.5 * np.einsum("nd,dkc->nkc", X, self.weights))
+        return odds / odds.sum(axis=2, keepdims=True)
+
+
+@pytest.mark.parametrize(
+    ("n", "spread", "known"),
+    [(8, 0.1, False), (8, 0.3, False), (200, 0.1, True)],
+)
+def test_a_few_members_cannot_tell_that_more_labels_are_not_worth_it(n, spread, known):
+    """Eight networks with an expected error of 40 % said stop: they agreed, and that was all."""
+    X = np.random.default_rng(1).normal(size=(300, 8))
+    learner = parbals.ActiveLearner(
+        X, range(4), model=Members(n, spread), random_state=0, n_targets=100, n_candidates=100
+    )
+    learner.tell(range(20), np.arange(20) % 4)
+    report = learner.report()
+    assert report.expected_error.mean > 0.4
+    assert (report.next_gain is not None) == report.stop == known
+    assert ("too few samples" in report.advice) == (not known)
+    assert Report.from_dict(report.to_dict()).next_gain == report.next_gain
+
+
 class TestFeaturesThatSawTheLabels:
     """Features taught by labels that say nothing: half of what is predicted is wrong."""
 
@@ -149,6 +208,22 @@ class TestFeaturesThatSawTheLabels:
         low, high = (learner.report().expected_error.mean for learner in (naive, honest))
         assert high > 0.25
         assert high > low + 0.1
+
+    def test_predictions_are_as_sure_as_what_was_held_out_allows(self):
+        naive, honest, y, _ = self.learners()
+        others = np.arange(self.LABELS, self.N)
+        rows = naive.pool.rows(others)
+        losses = []
+        for learner in (naive, honest):
+            probs = learner.predict_proba(rows)
+            losses.append(-np.log(probs[np.arange(len(others)), y[others]]).mean())
+        assert losses[1] < losses[0]
+        np.testing.assert_array_equal(honest.predict(rows), naive.predict(rows))
+        degree = temperature_of(honest.state, honest.fitted()).degree
+        powers = naive.predict_proba(rows) ** (1.0 / degree)
+        np.testing.assert_allclose(
+            honest.predict_proba(rows), powers / powers.sum(axis=1, keepdims=True), atol=1e-9
+        )
 
     def test_labels_that_came_later_are_left_out_as_ever(self):
         naive, honest, y, given = self.learners()

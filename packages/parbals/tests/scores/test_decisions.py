@@ -13,6 +13,13 @@ from scipy.optimize import brentq
 from scipy.stats import norm, spearmanr
 
 
+def of_tables(tables):
+    """Covariances (A, n, M) that are there already."""
+    n_channels, n_points, n_targets = tables.shape
+    nothing = (np.zeros((n_channels, n, 0), tables.dtype) for n in (n_points, n_targets))
+    return Covariances(tables.swapaxes(1, 2), *nothing)
+
+
 @pytest.mark.parametrize("stakes", [None, (0.4, 1.6)])
 def test_the_gain_in_accuracy_ranks_as_the_worth_that_a_label_adds(pairs, stakes):
     """The worth of the best decision at each target, before the label and after either label."""
@@ -24,7 +31,7 @@ def test_the_gain_in_accuracy_ranks_as_the_worth_that_a_label_adds(pairs, stakes
     share = np.full(target_mean.shape[1], 1.0 / target_mean.shape[1])
     ours = np.asarray(
         decision_gain(
-            Covariances.of_tables(covariance),
+            of_tables(covariance),
             target_gains(mean, variance),
             decisions_at(target_mean, target_mean, target_variance, stakes=stakes),
             share,
@@ -80,7 +87,7 @@ def test_the_gain_in_accuracy_is_that_of_normal_shifts(one_counts):
     )
     stakes = None if one_counts is None else Stakes(values, mark)
     decisions = decisions_at(probs, mean, variance, stakes=stakes)
-    ours = decision_gain(Covariances.of_tables(covariance), gains, decisions, share)
+    ours = decision_gain(of_tables(covariance), gains, decisions, share)
     assert (np.abs(np.asarray(ours) - expected) < 4.0 * error + 1e-5).all()
 
 
@@ -121,6 +128,6 @@ def test_targets_of_each_channel_alone_give_what_all_channels_give():
         decisions = decisions_at(probs, mean, variance, xp)
         return decision_gain(covariance, gains, decisions, share, xp)
 
-    given = Covariances.of_tables(covariance), gains, probs, mean, variance
+    given = of_tables(covariance), gains, probs, mean, variance
     in_jax = jax.jit(gain, static_argnames="xp")(*given, xp=jnp)
     np.testing.assert_allclose(gain(*given, np), in_jax, rtol=1e-5)

@@ -22,6 +22,13 @@ from scipy.special import expit, softmax, xlogy
 from scipy.stats import norm, spearmanr
 
 
+def of_tables(tables):
+    """Covariances (A, n, M) that are there already."""
+    n_channels, n_points, n_targets = tables.shape
+    nothing = (np.zeros((n_channels, n, 0), tables.dtype) for n in (n_points, n_targets))
+    return Covariances(tables.swapaxes(1, 2), *nothing)
+
+
 def entropy(p):
     return -(xlogy(p, p) + xlogy(1.0 - p, 1.0 - p))
 
@@ -73,7 +80,7 @@ def test_the_quadratic_form_ranks_as_epig_does(pairs):
         target_gains(target_mean[None], target_variance[None]),
     )
     share = np.full(len(target_mean), 1.0 / len(target_mean))
-    form = quadratic_gain(Covariances.of_tables(covariance[None]), here, there, share)
+    form = quadratic_gain(of_tables(covariance[None]), here, there, share)
     assert spearmanr(form, truth).statistic > 0.97
     assert truth[int(form.argmax())] > 0.97 * truth.max()
 
@@ -127,7 +134,7 @@ def test_the_form_of_many_classes_ranks_as_the_information_does(n_classes, sprea
         for pair in (moments[:2], moments[2:])
     )
     share = np.full(there.shape[1], 1.0 / there.shape[1])
-    tables = Covariances.of_tables(covariance.astype(np.float32))
+    tables = of_tables(covariance.astype(np.float32))
     form = quadratic_gain(tables, here, there, share)
     assert spearmanr(form, truth).statistic > rank
     assert truth[form.argmax()] > best * truth.max()
@@ -161,28 +168,28 @@ def test_the_form_is_the_sum_over_pairs_of_channels():
     expected = 0.5 * np.einsum(
         "knm,lnm,kln,klm,m->n", covariance, covariance, matrix(here), matrix(there), share
     )
-    form = quadratic_gain(Covariances.of_tables(covariance), here, there, share)
+    form = quadratic_gain(of_tables(covariance), here, there, share)
     np.testing.assert_allclose(form, expected, rtol=1e-4)
 
 
 def test_a_screen_is_the_form_where_points_waver_evenly_between_the_same_classes():
     generator = np.random.default_rng(2)
     tables = np.tile(generator.standard_normal((6, 5)), (4, 1, 1))
-    covariance = Covariances.of_tables(tables)
+    covariance = of_tables(tables)
     share = generator.dirichlet(np.ones(5))
     for n_alike in (2, 3, 4):
         alike = (np.arange(4) < n_alike)[:, None]
         here, there = (alike * generator.exponential(size=n) for n in (6, 5))
         form = quadratic_gain(covariance, here, there, share)
         np.testing.assert_allclose(screen(covariance, here, there, share), form, rtol=1e-6)
-    one = Covariances.of_tables(tables[:1]), here[:1], there[:1], share  # two classes
+    one = of_tables(tables[:1]), here[:1], there[:1], share  # two classes
     np.testing.assert_allclose(screen(*one), quadratic_gain(*one), rtol=1e-6)
 
 
 @pytest.mark.parametrize("n_classes", [3, 10])
 def test_a_screen_ranks_as_the_form_does(n_classes):
     _, moments, tables = information_of_many_classes(n_classes, 0.4)
-    covariance = Covariances.of_tables(tables)
+    covariance = of_tables(tables)
     here, there = target_gains(*moments[:2]), target_gains(*moments[2:])
     share = np.full(there.shape[1], 1.0 / there.shape[1])
     form, rough = quadratic_gain(covariance, here, there, share), rough_gains(*moments[:2])

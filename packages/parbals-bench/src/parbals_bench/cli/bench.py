@@ -169,13 +169,12 @@ def status(results: Path, as_json: bool) -> None:
       parbals bench status results --json
     """
     from parbals_bench.run.folder import open_results
-    from parbals_bench.run.grid import read_suite, seconds_left
+    from parbals_bench.run.grid import read_suite
 
     stored = open_results(results)
     suite = read_suite(stored.suite_text(), str(results / "suite.toml"))
     records, damages = stored.read()
     held = {record.key for record in records}
-    left = seconds_left(suite.runs, records)
     rows: dict[tuple[str, str], list[int]] = {}
     for run in suite.runs:
         counts = rows.setdefault((run.reference, str(run.budget)), [0, 0])
@@ -186,7 +185,6 @@ def status(results: Path, as_json: bool) -> None:
         "suite": suite.name,
         "runs": len(suite.runs),
         "done": done,
-        "process_seconds_left": None if left is None else round(left, 1),
         "damaged_lines": len(damages),
         "settings": [
             {"dataset": name, "budget": budget, "done": counts[0], "runs": counts[1]}
@@ -200,8 +198,7 @@ def status(results: Path, as_json: bool) -> None:
         f"{name:{width}}  {budget:{budget_width}}  {part:>6}  {whole:>6}"
         for name, budget, part, whole in lines
     )
-    estimate = f", about {_duration(left)} of work for one process left" if left else ""
-    text += f"\n\n{suite.title}: {done:,} of {len(suite.runs):,} runs are done{estimate}."
+    text += f"\n\n{suite.title}: {done:,} of {len(suite.runs):,} runs are done."
     say(as_json, record, text)
     for damage in () if as_json else damages:
         click.echo(f"Damaged, will be computed again: {damage}", err=True)
@@ -224,11 +221,11 @@ def status(results: Path, as_json: bool) -> None:
 )
 @JSON
 def report(results: Path, out: Path | None, metric: str, no_pictures: bool, as_json: bool) -> None:
-    """Tables, leaderboard, curves and run times as one page, and as files for a paper.
+    """Tables, leaderboard and curves as one page, and as files for a paper.
 
-    Writes report.html, tables.md, tables.tex and curves/ as PNG and SVG. Works while the grid still
-    runs. Tables of all metrics are always there; --metric decides which one the pictures and the
-    findings are about. RESULTS is a folder, or one file that tar made of it.
+    Writes report.html, tables.tex and curves/ as PNG and SVG. Works while the grid still
+    runs. Tables of all metrics are always there; --metric decides which one the pictures are
+    about. RESULTS is a folder, or one file that tar made of it.
 
     \b
     Examples:
@@ -247,11 +244,3 @@ def report(results: Path, out: Path | None, metric: str, no_pictures: bool, as_j
     page = folder / "report.html"
     record = {"report": str(page), "files": [str(path) for path in paths]}
     say(as_json, record, f"{len(paths)} files.\nThe report: {page}")
-
-
-def _duration(seconds: float) -> str:
-    """Seconds as people say them."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    minutes = seconds / 60
-    return f"{minutes:.0f} min" if minutes < 90 else f"{minutes / 60:.1f} h"

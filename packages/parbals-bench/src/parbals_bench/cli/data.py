@@ -1,9 +1,11 @@
 """`parbals data`: what there is, where it comes from, and encoding its texts and images."""
 
 from pathlib import Path
+from typing import Any
 
 import click
-from parbals.cli.output import JSON, encoder_options, progress, say
+from parbals.cli.output import ENCODER_OPTIONS, JSON, progress, say
+from parbals.errors import InputError
 
 __all__ = ["data"]
 
@@ -44,6 +46,12 @@ def list_(as_json: bool) -> None:
     say(as_json, records, "\n".join(lines))
 
 
+def _encoding(command: Any) -> Any:
+    for option in reversed(ENCODER_OPTIONS):
+        command = option(command)
+    return command
+
+
 @data.command()
 @click.argument("name")
 @click.option("--encoder", required=True, metavar="ENC", help="See `parbals data encoders`.")
@@ -53,29 +61,16 @@ def list_(as_json: bool) -> None:
     type=click.Path(path_type=Path),
     help="The dataset's folder; by default in $PARBALS_DATA.",
 )
-@encoder_options("Leave out images that cannot be read instead of stopping at them.")
+@_encoding
 @JSON
-def embed(
-    name: str,
-    encoder: str,
-    folder: Path | None,
-    batch_size: int,
-    device: str | None,
-    half: bool,
-    skip_bad: bool,
-    as_json: bool,
-) -> None:
+def embed(name: str, encoder: str, folder: Path | None, as_json: bool, **how: Any) -> None:
     """Encode a dataset's texts or images into files beside them; run again, it goes on.
-
-    Rows that cannot be read and were left out (--skip-bad) are listed in the file ending in
-    .npy.json; the dataset is then loaded without them.
 
     \b
     Examples:
       parbals data embed ag-news --encoder bert-base-uncased
       parbals data embed cifar10 --encoder hf:models/dinov2 --device cuda --half
     """
-    from parbals.errors import InputError
     from parbals_label.encoders.base import Options
 
     from parbals_bench.datasets.base import data_folder
@@ -87,11 +82,7 @@ def embed(
         raise InputError(f"{name} has neither texts nor images to encode.")
     with progress(quiet=as_json) as show:
         parts = embed_parts(
-            read(folder),
-            data_folder(folder, name),
-            encoder,
-            options=Options(device, half, batch_size, skip_bad),
-            progress=show,
+            read(folder), data_folder(folder, name), encoder, options=Options(**how), progress=show
         )
     records = [
         {
@@ -106,8 +97,9 @@ def embed(
     lines = []
     for part in parts:
         rows = f"{part.n_rows:,} rows of {part.n_features}, {part.n_computed:,} computed now"
-        left_out = f"; {len(part.skipped)} left out, listed in {part.path}.json"
-        lines.append(f"{part.path}: {rows}{left_out if part.skipped else ''}")
+        if part.skipped:
+            rows += f"; {len(part.skipped)} could not be read, first {part.skipped[0].name}"
+        lines.append(f"{part.path}: {rows}")
     say(as_json, records, "\n".join(lines))
 
 

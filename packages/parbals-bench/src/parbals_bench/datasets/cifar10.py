@@ -19,10 +19,7 @@ ORIGIN = Origin(NAME, _PAGE, (_ARCHIVE,), (f"{_PAGE}{_ARCHIVE}",))
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 PAPER_ENCODER = "dinov2-vits14"
 _INSIDE = "cifar-10-batches-bin"
-_BATCHES = {
-    "train": tuple(f"data_batch_{i}.bin" for i in range(1, 6)),
-    "test": ("test_batch.bin",),
-}
+_BATCHES = {"train": tuple(f"data_batch_{i}.bin" for i in range(1, 6)), "test": ("test_batch.bin",)}
 _PUBLISHED = {"train": 50_000, "test": 10_000}
 _IMAGE = 3 * 32 * 32
 

@@ -1,10 +1,9 @@
 """From texts or images to features: an encoder's cached array, TF-IDF, or pixels."""
 
-import json
 import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -14,7 +13,7 @@ from parbals.features.pca import float_blocks, principal
 from parbals.features.text import CANONICAL, Tfidf
 from parbals.files import replacing
 from parbals_label.encoders.base import Options
-from parbals_label.encoders.embedding import BadRow, UnreadableError, embed
+from parbals_label.encoders.embedding import BadRow, embed
 from parbals_label.encoders.table import load_encoder
 from threadpoolctl import threadpool_limits
 
@@ -22,7 +21,6 @@ from parbals_bench.datasets.base import Data, Part, Raw, halves
 from parbals_bench.datasets.files import read_matrix
 
 __all__ = ["Made", "Progress", "TextFeatures", "embed_parts", "embedded", "reduced"]
-__all__ += ["tfidf_features"]
 
 Progress = Callable[[str, float, float | None], None]
 """Called with a stage, how many rows are through it, and how many there are."""
@@ -62,18 +60,14 @@ def embedded(raw: Raw, folder: Path, features: str, seed: int, paper_encoder: st
 
     The parts are ``train`` and either ``val`` and ``test``, or only ``test``, which is then halved.
     ``features`` is an encoder's name, "tfidf" for texts, "pixels" for images that are arrays, or
-    "auto": the paper's encoder if its features are there, else those that are. Rows whose image the
-    encoder could not read are left out, with a note.
+    "auto": the paper's encoder if its features are there, else those that are.
     """
     name, notes = (features, ()) if features != "auto" else _automatic(raw, folder, paper_encoder)
     if name == "tfidf":
         X = _tfidf(raw, seed)
     else:
-        if name == "pixels" and raw.kind != "image":
-            X = _pixels(raw)
-        else:
-            raw, X = _cached(raw, folder, name)
-        X = reduced(X, "train")
+        is_made_here = name == "pixels" and raw.kind != "image"
+        X = reduced(_pixels(raw) if is_made_here else _cached(raw, folder, name), "train")
     X = {part: np.ascontiguousarray(matrix, np.float32) for part, matrix in X.items()}
     y_pool, y_test = raw.parts["train"].y, raw.parts["test"].y
     target, X_test = X.get("val"), X["test"]
@@ -140,29 +134,13 @@ def _automatic(raw: Raw, folder: Path, paper_encoder: str) -> tuple[str, tuple[s
 
 @dataclass(frozen=True)
 class Made:
-    """A file of features, how many of its rows were computed now, and those left out."""
+    """A file of features, how many of its rows were computed now, and those left blank."""
 
     path: Path
     n_rows: int
     n_features: int
     n_computed: int
-    skipped: tuple[BadRow, ...]
-
-
-def _note_path(path: Path) -> Path:
-    """Beside features that were made here: which rows could not be read."""
-    return path.with_name(f"{path.name}.json")
-
-
-def _skipped_rows(path: Path) -> list[int]:
-    try:
-        return [int(bad["row"]) for bad in json.loads(_note_path(path).read_text("utf-8"))]
-    except FileNotFoundError:  # made elsewhere
-        return []
-    except (OSError, ValueError, TypeError, LookupError, RecursionError):
-        raise InputError(
-            f"{_note_path(path)} is damaged; delete it and {path.name}, and embed again."
-        ) from None
+    skipped: tuple[BadRow, ...] = ()
 
 
 def embed_parts(
@@ -175,7 +153,7 @@ def embed_parts(
 ) -> list[Made]:
     """Encode every part of a dataset into the file where :func:`embedded` looks for it.
 
-    What is there is kept. Items that cannot be read are named when all parts are done.
+    What is there already is kept, whoever made it.
     """
     if encoder == "tfidf" or (encoder == "pixels" and raw.kind == "pixels"):
         raise InputError(
@@ -189,34 +167,26 @@ def embed_parts(
                 f"{folder} holds the labels of {raw.name} ({part.stem}) but not its {what}, to "
                 "encode."
             )
-        (there,) = _files(folder, encoder, [part.stem])
-        if there is not None and not _note_path(there).is_file():
-            raise InputError(
-                f"{there} is there already and was not made by this command; move it away first."
-            )
     loaded = load_encoder(encoder, options, "text" if raw.kind == "text" else "image")
     loaded.fit(_named(raw.parts["train"]), len(raw.parts["train"].y))
     done: list[Made] = []
-    unreadable: list[str] = []
     for part in raw.parts.values():
+        (path,) = _files(folder, encoder, [part.stem])
+        if path is not None:
+            rows = read_matrix(path, len(part.y), f"{raw.name} ({part.stem})")
+            done.append(Made(path, len(rows), rows.shape[1], 0))
+            continue
         path = folder / _cache_name(encoder, part.stem)
 
         def show(stage: str, rows: int, total: int | None, stem: str = part.stem) -> None:
             progress(f"{stage} {stem}", rows, total)
 
-        try:
-            made = embed(loaded, encoder, _named(part), len(part.y), options, folder, show)
-        except UnreadableError as error:
-            unreadable += error.clauses
-            continue
-        with replacing(_note_path(path)) as file:
-            file.write(json.dumps([bad._asdict() for bad in made.skipped]).encode())
+        made = embed(loaded, encoder, _named(part), len(part.y), options, folder, show)
         with replacing(path) as file:
             np.save(file, made.rows)
         n_rows, n_features = made.rows.shape
         done.append(Made(path, n_rows, n_features, made.n_computed, made.skipped))
-    if unreadable:  # of all parts at once
-        raise UnreadableError(*unreadable)
+        made.forget()
     return done
 
 
@@ -265,45 +235,32 @@ def _stems(raw: Raw) -> list[str]:
     return [part.stem for part in raw.parts.values()]
 
 
-def _cached(raw: Raw, folder: Path, encoder: str) -> tuple[Raw, dict[str, np.ndarray]]:
-    """Rows of an encoder's files, without those whose item could not be read: they say nothing."""
+def _cached(raw: Raw, folder: Path, encoder: str) -> dict[str, np.ndarray]:
+    """Rows of an encoder's files."""
     X: dict[str, np.ndarray] = {}
-    parts, notes = dict(raw.parts), list(raw.notes)
     for name, part in raw.parts.items():
         (path,) = _files(folder, encoder, [part.stem])
         if path is None:
             raise _no_features(raw, folder, encoder)
         X[name] = read_matrix(path, len(part.y), f"{raw.name} ({part.stem})")
-        skipped = _skipped_rows(path)
-        if skipped:
-            kept = np.setdiff1d(np.arange(len(part.y)), skipped)
-            parts[name], X[name] = Part(None, part.y[kept], part.stem), X[name][kept]
-            count = f"{len(skipped)} of {len(part.y)} rows of {part.stem}"
-            notes.append(f"{count} could not be read and are left out")
     if len({matrix.shape[1] for matrix in X.values()}) != 1:
         shown = ", ".join(f"{name} {matrix.shape[1]}" for name, matrix in X.items())
         raise InputError(
             f"The features of {encoder} for {raw.name} differ in length ({shown}); make them again."
         )
-    return replace(raw, parts=parts, notes=tuple(notes)), X
+    return X
 
 
 def _tfidf(raw: Raw, seed: int) -> dict[str, np.ndarray]:
+    """TF-IDF and SVD of the pool's texts; up to 256 directions, fewer where it has few words."""
     if raw.kind != "text":
         raise InputError(f"{raw.name} has no texts, so there are no tfidf features of it.")
     texts = {name: tuple(part.items or ()) for name, part in raw.parts.items()}
-    return tfidf_features(texts, "train", seed, raw.name)
-
-
-def tfidf_features(
-    texts: dict[str, tuple[str, ...]], pool: str, seed: int, what: str
-) -> dict[str, np.ndarray]:
-    """TF-IDF and SVD of the pool's texts; up to 256 directions, fewer where it has few words."""
-    n_features = max(1, min(_DIRECTIONS, len(texts[pool]) // 4))
+    n_features = max(1, min(_DIRECTIONS, len(texts["train"]) // 4))
     try:
-        encoder = TextFeatures(n_features, seed=seed).fit(texts[pool])
+        encoder = TextFeatures(n_features, seed=seed).fit(texts["train"])
     except ValueError as error:
-        raise InputError(f"{what} has too few words for tfidf features ({error}).") from None
+        raise InputError(f"{raw.name} has too few words for tfidf features ({error}).") from None
     return {name: encoder.transform(part).astype(np.float32) for name, part in texts.items()}
 
 

@@ -8,13 +8,7 @@ from pathlib import Path
 
 from parbals_bench.datasets.base import Data, Dataset, Origin, Part, Raw, data_folder
 from parbals_bench.datasets.embedded import embedded
-from parbals_bench.datasets.files import (
-    Table,
-    count_note,
-    find_parquet,
-    published_file,
-    read_table,
-)
+from parbals_bench.datasets.files import Table, count_note, find_parquet, published_file, read_table
 
 __all__ = ["AG_NEWS", "YELP"]
 

@@ -1,31 +1,44 @@
 """One self-contained page about a demo run: nothing is loaded from elsewhere, texts are escaped."""
 
-import base64
 from collections.abc import Iterable
 from html import escape
 
 import numpy as np
+from matplotlib.figure import Figure
 from parbals import __version__
 from parbals.strategies.table import DEFAULT, UNIFORM, strategy_title
 from parbals.strategies.table import STRATEGIES as TABLE
 from parbals.wording import percent
 
-from parbals_bench.demo.plots import COLOURS, curves, map_figure
-from parbals_bench.demo.run import SIMILAR, STRATEGIES, Demo
+from parbals_bench.datasets.table import dataset_title
+from parbals_bench.demo.run import STRATEGIES, Demo
 from parbals_bench.report.page import fill, whole_page
-from parbals_bench.report.plots import inline_svg, to_png
+from parbals_bench.report.plots import Curve, curve_figure, inline_svg, styles_of
 from parbals_bench.report.stats import mean_interval
 from parbals_bench.report.tables import number, text_table, to_html
 from parbals_bench.run.metrics import METRICS
 
-__all__ = ["build_report", "curve_sentences", "worth_sentences"]
+__all__ = ["build_report", "curve_sentences", "curves", "worth_sentences"]
 
+_COLOURS = {name: style[0] for name, style in zip(STRATEGIES, styles_of(STRATEGIES), strict=True)}
 _SHOWN_METRICS = ("accuracy", "f1")
 _LONGEST_TEXT = 190
 
 
-def build_report(demo: Demo, places: dict[int, np.ndarray]) -> str:
-    """The whole page; ``places``: where :func:`~parbals_bench.demo.plots.pool_map` put messages."""
+def curves(demo: Demo, metric: str) -> Figure:
+    """The learning curves of one metric: mean over seeds with its 95 % interval."""
+    lines = [
+        Curve(strategy_title(name), name, demo.budget.n_labels, demo.values(name, metric) / 100)
+        for name in STRATEGIES
+    ]
+    title = f"{dataset_title('sms-spam')}  ·  {demo.budget.spelt}"
+    figure = curve_figure(lines, title, METRICS[metric])
+    figure.axes[0].set_xticks(demo.budget.n_labels)
+    return figure
+
+
+def build_report(demo: Demo) -> str:
+    """The whole page."""
     budget, settings = demo.budget, demo.records[DEFAULT][0].run.settings
     largest = max(float(batch.judged.initial_scores.max()) for batch in demo.first.values())
     words = {name: f"{METRICS[name].title} against the number of labels" for name in _SHOWN_METRICS}
@@ -48,9 +61,7 @@ def build_report(demo: Demo, places: dict[int, np.ndarray]) -> str:
         ham=percent(1 - demo.spam_share),
         n_targets=str(settings.n_targets),
         batches="".join(_batch_card(demo, name, max(largest, 1e-12)) for name in STRATEGIES),
-        maps="".join(_map(demo, places, name) for name in STRATEGIES),
         worth=_list(worth_sentences(demo)),
-        n_places=f"{len(places):,}",
         grew=_list(curve_sentences(demo)),
         curves="".join(
             f"<figure>{inline_svg(curves(demo, metric), metric, description)}</figure>\n"
@@ -124,7 +135,7 @@ def _card(demo: Demo, strategy: str) -> str:
         times = batch.joint / random
         beside = f"<br>It teaches <b>{times:.1f}</b> times as much as the random one."
     return (
-        f'<div class="card" style="--method: {COLOURS[strategy]}">'
+        f'<div class="card" style="--method: {_COLOURS[strategy]}">'
         f"<h3>{strategy_title(strategy)}</h3>"
         f'<div class="number">{percent(accuracy)}</div>'
         f"of new messages sorted rightly after {demo.budget.total} labels.<br>"
@@ -137,23 +148,20 @@ def _batch_card(demo: Demo, strategy: str, largest: float) -> str:
     batch = demo.first[strategy]
     judged = batch.judged
     # The judge orders the batch by information; its positions count within the batch.
-    similarity = batch.similarity[np.ix_(judged.indices, judged.indices)]
     items = []
     for rank, position in enumerate(judged.indices):
         row = int(batch.rows[position])
         text, label = demo.pool.texts[row], escape(str(demo.pool.labels[row]))
         alone, given = float(judged.initial_scores[rank]), float(judged.scores[rank])
-        twins = np.flatnonzero(similarity[rank, :rank] >= SIMILAR)
-        flag = f' <span class="chip flag">repeats {twins[0] + 1}</span>' if len(twins) else ""
         shown = text if len(text) <= _LONGEST_TEXT else text[: _LONGEST_TEXT - 1].rstrip() + "…"
         items.append(
             f'<li><span class="rank">{rank + 1}.</span> {escape(shown)} '
-            f'<span class="chip {label}">{label}</span>{flag}'
+            f'<span class="chip {label}">{label}</span>'
             f'<div class="worth"><span class="alone" style="width:{_share(alone, largest)}"></span>'
             f'<span style="width:{_share(given, largest)}"></span></div></li>\n'
         )
     return (
-        f'<section class="card" style="--method: {COLOURS[strategy]}">'
+        f'<section class="card" style="--method: {_COLOURS[strategy]}">'
         f"<h3>{strategy_title(strategy)}</h3>"
         f"<div>Each message was {_rule(strategy)}.</div>"
         f'<ol class="items">\n{"".join(items)}</ol></section>\n'
@@ -166,14 +174,6 @@ def _rule(strategy: str) -> str:
         return row.about
     how = "given those already in the batch" if row.batch_aware else "by itself"
     return f"{row.about}; each was scored {how}"
-
-
-def _map(demo: Demo, places: dict[int, np.ndarray], strategy: str) -> str:
-    png = base64.b64encode(to_png(map_figure(demo, places, (strategy,)))).decode("ascii")
-    return (
-        f'<figure><img alt="Map of the pool with the first batch of {strategy_title(strategy)}" '
-        f'src="data:image/png;base64,{png}"></figure>\n'
-    )
 
 
 def _table(demo: Demo, metric: str) -> str:

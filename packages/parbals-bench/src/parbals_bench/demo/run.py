@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from parbals import BayesianLogisticRegression, select_batch_from_model
-from parbals.features.text import TextMix
 from parbals.strategies.table import DEFAULT, ONE_BY_ONE, UNIFORM, strategy_title
 from parbals.types import Batch
 
@@ -14,11 +13,9 @@ from parbals_bench.run.records import RunRecord
 from parbals_bench.run.single import draw_targets, run_one
 from parbals_bench.run.spec import Budget, Settings
 
-__all__ = ["SIMILAR", "STRATEGIES", "Demo", "FirstBatch", "judge_batch", "run_demo"]
+__all__ = ["STRATEGIES", "Demo", "FirstBatch", "judge_batch", "run_demo"]
 
 STRATEGIES = (UNIFORM, ONE_BY_ONE, DEFAULT)
-SIMILAR = 0.5
-"""Two messages whose wordings have at least this cosine similarity are called near-duplicates."""
 _JUDGE_UNIVERSES = 10
 _JUDGE_SEED = 1_000_003
 
@@ -32,7 +29,6 @@ class FirstBatch:
 
     rows: np.ndarray  # (B,) positions in the pool
     judged: Batch  # the same items, measured together (see `judge_batch`)
-    similarity: np.ndarray  # (B, B) cosine similarity of the wordings
 
     @property
     def alone(self) -> float:
@@ -109,15 +105,13 @@ def run_demo(
     progress("judging the first batches")
     messages = load_messages()
     pool = split_messages(messages, 0).pool
-    wordings = TextMix().fit(pool.texts).words(pool.texts)
     X_target = data.X_target_source[draw_targets(0, 0, len(data.X_target_source), n_targets)]
     first = {}
     for strategy in STRATEGIES:
         known = np.array(records[strategy][0].initial)
         rows = np.array(records[strategy][0].chosen[0])
         judged = judge_batch(data.X_pool[rows], X_target, data.X_pool[known], data.y_pool[known])
-        similarity = np.asarray((wordings[rows] @ wordings[rows].T).todense())
-        first[strategy] = FirstBatch(rows, judged, similarity)
+        first[strategy] = FirstBatch(rows, judged)
     spam_share = float(np.mean(messages.labels == CLASSES[1]))
     runs = {strategy: tuple(of_seed) for strategy, of_seed in records.items()}
     return Demo(runs, first, pool, data.X_pool, len(data.X_test), spam_share)

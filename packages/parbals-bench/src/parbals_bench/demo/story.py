@@ -7,8 +7,7 @@ from pathlib import Path
 from parbals.errors import ParbalsError
 from parbals_label.files import whole_file
 
-from parbals_bench.demo.plots import curves, map_figure, pool_map
-from parbals_bench.demo.report import build_report
+from parbals_bench.demo.report import build_report, curves
 from parbals_bench.demo.run import Demo, run_demo
 from parbals_bench.report.plots import to_png
 
@@ -16,19 +15,15 @@ __all__ = ["make_demo"]
 
 
 def make_demo(
-    out: Path,
-    n_seeds: int = 5,
-    progress: Callable[..., None] = lambda *stage: None,
+    out: Path, n_seeds: int = 5, progress: Callable[..., None] = lambda *stage: None
 ) -> Demo:
-    """Write report.html, learning_curve.png and pool_map.png into ``out``."""
+    """Write report.html and learning_curve.png into ``out``."""
     _check_folder(out)
     demo = run_demo(n_seeds, progress=progress)
     progress("drawing the pictures")
-    places = pool_map(demo)
     files = {
         "learning_curve.png": to_png(curves(demo, "accuracy")),
-        "pool_map.png": to_png(map_figure(demo, places)),
-        "report.html": build_report(demo, places).encode(),
+        "report.html": build_report(demo).encode(),
     }
     for name, content in files.items():
         with whole_file(out / name) as file:

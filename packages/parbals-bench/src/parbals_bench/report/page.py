@@ -10,17 +10,16 @@ from string import Template
 from parbals.errors import InputError
 from parbals_label.files import whole_file
 
-from parbals_bench.report.headlines import headlines
 from parbals_bench.report.plots import inline_svg, to_png, to_svg
 from parbals_bench.report.results import ONE_AT_A_TIME, ONE_VS_ALL, SAVED, Results
-from parbals_bench.report.tables import Table, to_html, to_latex, to_markdown
+from parbals_bench.report.tables import Table, to_html, to_latex
 from parbals_bench.run.folder import ResultsFiles
 from parbals_bench.run.grid import read_suite
 from parbals_bench.run.metrics import METRICS, metric_named
 
 __all__ = ["build_page", "fill", "read_results", "whole_page", "write_report"]
 
-_LINKS = ("Beside the paper", "Labels saved", "Run time")
+_LINKS = ("Beside the paper", "Labels saved")
 _GROUPS = {
     ONE_AT_A_TIME: "The model is refitted after every single label, so nothing is redundant. "
     "Dotted: as many labels of the same data, chosen in batches.",
@@ -45,11 +44,10 @@ def read_results(stored: ResultsFiles, metric: str = "accuracy") -> Results:
 
 
 def write_report(results: Results, out: Path, *, pictures: bool = True) -> list[Path]:
-    """Write ``report.html``, ``tables.md``, ``tables.tex`` and ``curves/*.png|svg``; the paths."""
+    """Write ``report.html``, ``tables.tex`` and ``curves/*.png|svg``; the paths."""
     tables = _tables(results)
     files = {
         "report.html": build_page(results).encode(),
-        "tables.md": "\n".join(map(to_markdown, tables)).encode(),
         "tables.tex": "\n".join(map(to_latex, tables)).encode(),
     }
     for name, figure in results.figures.items() if pictures else ():
@@ -66,13 +64,13 @@ def write_report(results: Results, out: Path, *, pictures: bool = True) -> list[
 
 
 def build_page(results: Results) -> str:
-    """What was found, pictures, then tables; it loads nothing and has no script."""
+    """Pictures, then tables; it loads nothing and has no script."""
     suite, records, metric = results.suite, results.records, results.metric
     missing = len(suite.runs) - len(records)
     waiting = f"{missing:,} runs of the suite are still missing; they are not counted."
-    optional = {"agreement": _agreement, "savings": _savings, "times": _times}
+    optional = {"agreement": _agreement, "savings": _savings}
     sections = {name: section(results) for name, section in optional.items()}
-    links = zip(sections, ("#paper", "#saved", "#time"), _LINKS, strict=True)
+    links = zip(sections, ("#paper", "#saved"), _LINKS, strict=True)
     versions = dict.fromkeys(
         ", ".join(f"{name} {version}" for name, version in record.versions.items())
         for record in records
@@ -81,7 +79,6 @@ def build_page(results: Results) -> str:
         "parbals_bench.report",
         "report.html",
         title=escape(suite.title),
-        found="".join(f"<li>{escape(sentence)}</li>\n" for sentence in headlines(results)),
         waiting=f'<p class="soft">{waiting}</p>\n' if missing else "",
         cards=_cards(results),
         links="".join(f'<a href="{at}">{say}</a>' for name, at, say in links if sections[name]),
@@ -122,7 +119,6 @@ def _tables(results: Results) -> list[Table]:
         *results.leaderboard_tables,
         *results.agreement_tables,
         *results.savings_tables,
-        *results.times_tables,
         *(table for name in others for table in results.tables[name]),
     ]
 
@@ -170,8 +166,6 @@ def _metrics(results: Results) -> str:
     buttons, panels = [], []
     for key, metric in METRICS.items():
         tables = results.tables[key]
-        small = " Small figures below ours are the paper's own."
-        paper = small if any(table.has_paper for table in tables) else ""
         checked = " checked" if key == results.metric.key else ""
         buttons.append(
             f'<input type="radio" name="metric" id="by-{key}"{checked}>'
@@ -179,7 +173,7 @@ def _metrics(results: Results) -> str:
         )
         panels.append(
             f'<div class="panel {key}">\n<p>{escape(metric.explanation)} The {metric.best} mean of '
-            f"a column is <u>underlined</u>.{paper}</p>\n{''.join(map(to_html, tables))}</div>\n"
+            f"a column is <u>underlined</u>.</p>\n{''.join(map(to_html, tables))}</div>\n"
         )
     return "".join(buttons + panels)
 
@@ -211,18 +205,3 @@ strategy 220; a minus means more. "Not reached": the strategy never gets beyond 
 For medians that counts as the worst possible, all labels spent and none of Random's saved (-100 %
 or below).</p>
 {"".join(map(to_html, results.savings_tables))}"""
-
-
-def _times(results: Results) -> str:
-    tables = results.times_tables
-    if not tables:
-        return ""
-    apart = (
-        " The runs were made on different machines: compare times within a table, never between "
-        "tables."
-    )
-    return f"""<h2 id="time">Run time</h2>
-<p>One batch is the median time to choose one; the first batches of a process include the time to
-compile. The other columns are means over runs. Fitting and predicting are the same for everyone;
-choosing is not. One label at a time is not counted.{apart if len(tables) > 1 else ""}</p>
-{"".join(map(to_html, tables))}"""

@@ -9,10 +9,9 @@ from math import isnan
 
 from parbals_bench.report.stats import Interval, mean_interval, welch
 from parbals_bench.report.tasks import Line, Task
-from parbals_bench.run.metrics import Metric
 from parbals_bench.run.spec import Budget
 
-__all__ = ["Agreement", "agreements", "paper_figures", "published"]
+__all__ = ["Agreement", "agreements", "paper_figures"]
 
 _SEEDS = 10
 """What each of the paper's figures is the mean of."""
@@ -64,13 +63,6 @@ def paper_figures() -> Mapping[tuple[str, str, str], tuple[float, float]]:
         if isinstance(row, dict)
         for dataset, pair in row.items()
     }
-
-
-def published(task: Task, line: Line, metric: Metric) -> tuple[float, float] | None:
-    """The paper's figure for a line of a task, if it has one: it has accuracies alone."""
-    if metric.key != "accuracy" or not task.is_default:
-        return None
-    return paper_figures().get((str(task.budget), line.strategy, task.dataset))
 
 
 def agreements(tasks: Sequence[Task]) -> list[Agreement]:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
 
-import numpy as np
 from matplotlib.figure import Figure
 
 from parbals_bench.datasets.table import dataset_title
@@ -23,7 +22,6 @@ from parbals_bench.report.tables import (
     text_table,
 )
 from parbals_bench.report.tasks import KINDS, OURS, SEQUENTIAL, Line, Task, collect
-from parbals_bench.report.times import times_tables
 from parbals_bench.run.grid import Suite
 from parbals_bench.run.metrics import METRICS, Metric
 from parbals_bench.run.records import RunRecord
@@ -125,24 +123,6 @@ class Results:
         return agreements(self.tasks)
 
     @cached_property
-    def batch_gaps(self) -> dict[Line, list[tuple[Task, np.ndarray]]]:
-        """What batches end with less what EPIG ends with one label at a time, at as many labels.
-
-        By line of the batches: tasks, each with (seeds,) differences over the seeds that both have;
-        those started from the same labels.
-        """
-        gaps: dict[Line, list[tuple[Task, np.ndarray]]] = {}
-        for task in self.tasks:
-            if task.budget.batch == 1 and SEQUENTIAL in task.records:
-                for other, line in self._batched(task):
-                    seeds = task.records[SEQUENTIAL].keys() & other.records[line].keys()
-                    if seeds:
-                        end = other.final(line, self.metric.key, seeds)
-                        gap = end - task.final(SEQUENTIAL, self.metric.key, seeds)
-                        gaps.setdefault(line, []).append((task, gap))
-        return gaps
-
-    @cached_property
     def notes(self) -> list[tuple[str, str]]:
         """Every note once, that of the fewest runs first, with the runs it is of.
 
@@ -164,7 +144,7 @@ class Results:
         """Learning curves of every task, in the order of the tasks."""
         pictures: list[Picture] = []
         for task in self.tasks:
-            beside = self._batched(task) if task.budget.batch == 1 else []
+            beside = self.batched(task) if task.budget.batch == 1 else []
             is_small = len(task.lines()) <= _FEW_LINES
             kinds = {None: "all strategies"} if is_small else KINDS
             for kind, kind_title in kinds.items():
@@ -234,11 +214,7 @@ class Results:
             tables.append(text_table(title, columns, rows))
         return tables
 
-    @cached_property
-    def times_tables(self) -> list[Table]:
-        return times_tables(self.tasks)
-
-    def _batched(self, task: Task) -> list[tuple[Task, Line]]:
+    def batched(self, task: Task) -> list[tuple[Task, Line]]:
         """EPIG and ParBaLS EPIG in batches, with as many labels of the same data and seeds."""
         seeds = {seed for of_seed in task.records.values() for seed in of_seed}
         same = (task.dataset, task.positive, task.budget.initial, task.budget.total)

@@ -1,10 +1,9 @@
-"""The paper's tables, and those that sum up; written as Markdown, as LaTeX (booktabs) and as HTML.
+"""The paper's tables, and those that sum up; written as LaTeX (booktabs) and as HTML.
 
 In every column the best mean is underlined, and all that are among the top (Welch p ≥ 0.05 against
 it) are bold.
 """
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -13,7 +12,6 @@ from math import isnan
 import numpy as np
 
 from parbals_bench.datasets.table import dataset_title
-from parbals_bench.report.paper import published
 from parbals_bench.report.stats import Interval, Standing, compare
 from parbals_bench.report.tasks import KINDS, Line, Task, rank
 from parbals_bench.run.metrics import Metric
@@ -30,11 +28,9 @@ __all__ = [
     "text_table",
     "to_html",
     "to_latex",
-    "to_markdown",
 ]
 
 MISSING = "–"
-_MARKDOWN = re.compile(r"([\\`*_\[\]|~$#])")
 _TEX = str.maketrans(
     {mark: f"\\{mark}" for mark in "&%$#_{}"}
     | {"\\": "\\textbackslash{}", "^": "\\textasciicircum{}", "~": "\\textasciitilde{}"}
@@ -43,16 +39,15 @@ _TEX = str.maketrans(
     | {"×": "$\\times$", "±": "$\\pm$", "−": "$-$", "≥": "$\\geq$"}
 )
 
-Column = tuple[str, Mapping[Line, Standing], Task | None]
+Column = tuple[str, Mapping[Line, Standing]]
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One cell: a text, what it stands for if it is a mean, and the paper's figure for it."""
+    """One cell: a text, and what it stands for if it is a mean."""
 
     text: str
     standing: Standing | None = None
-    paper: str = ""
 
 
 @dataclass(frozen=True)
@@ -64,10 +59,6 @@ class Table:
     rows: Mapping[str, tuple[Entry, ...]]
     caption: str = ""
     bars: tuple[float, ...] = ()
-
-    @property
-    def has_paper(self) -> bool:
-        return any(entry.paper for row in self.rows.values() for entry in row)
 
 
 def number(interval: Interval, digits: int = 2) -> str:
@@ -93,7 +84,7 @@ def main_tables(tasks: Sequence[Task], metric: Metric) -> list[Table]:
     for budget in _budgets(tasks):
         here = [task for task in tasks if task.budget == budget and not task.is_one_vs_all]
         for kind, title in KINDS.items():
-            columns = [(task.title, task.standings(metric, kind), task) for task in here]
+            columns = [(task.title, task.standings(metric, kind)) for task in here]
             tables.append(_table(f"{title}, budget {budget.spelt}", columns, metric))
     return [table for table in tables if len(table.rows) > 1]
 
@@ -112,9 +103,9 @@ def one_vs_all_tables(tasks: Sequence[Task], metric: Metric) -> list[Table]:
             for task in here:
                 lines = [line for line in task.lines() if line.strategy in wanted]
                 standings = _compare({x: task.final(x, metric.key) for x in lines}, metric)
-                columns.append((task.positive or "first class", standings, task))
+                columns.append((task.positive or "first class", standings))
             if len(here) > 1:
-                columns.append(("average", _average(here, wanted, metric), None))
+                columns.append(("average", _average(here, wanted, metric)))
             title = f"{dataset_title(dataset)}, each class against the others"
             tables.append(_table(f"{title}, budget {budget.spelt}", columns, metric))
     return tables
@@ -141,7 +132,7 @@ def ablation_tables(tasks: Sequence[Task], metric: Metric) -> list[Table]:
                         _with_values(x, lines, task): task.final(x, metric.key, seeds)
                         for x in lines
                     }
-                    columns.append((task.title, _compare(values, metric), None))
+                    columns.append((task.title, _compare(values, metric)))
             if columns:
                 title = f"Variants of {Line(strategy).title} by {names}, budget {budget.spelt}"
                 tables.append(_table(title, columns, metric))
@@ -149,13 +140,10 @@ def ablation_tables(tasks: Sequence[Task], metric: Metric) -> list[Table]:
 
 
 def _table(title: str, columns: Sequence[Column], metric: Metric) -> Table:
-    """A table in the metric's unit; columns of a task have the paper's figures, if it has any."""
-    lines = sorted({line for _, standings, _ in columns for line in standings}, key=rank)
+    """A table in the metric's unit."""
+    lines = sorted({line for _, standings in columns for line in standings}, key=rank)
     rows = {
-        line.title: tuple(
-            _entry(standings.get(line), metric, published(task, line, metric) if task else None)
-            for _, standings, task in columns
-        )
+        line.title: tuple(_entry(standings.get(line), metric) for _, standings in columns)
         for line in lines
     }
     caption = f"{metric.best.capitalize()} mean underlined; bold if Welch's p ≥ 0.05 against it."
@@ -163,11 +151,10 @@ def _table(title: str, columns: Sequence[Column], metric: Metric) -> Table:
     return Table(title, tuple(name for name, *_ in columns), rows, caption)
 
 
-def _entry(standing: Standing | None, metric: Metric, paper: tuple[float, float] | None) -> Entry:
+def _entry(standing: Standing | None, metric: Metric) -> Entry:
     if standing is None:
         return Entry(MISSING)
-    figure = f"{paper[0]:.2f} ± {paper[1]:.2f}" if paper else ""
-    return Entry(number(standing.interval, metric.digits), standing, figure)
+    return Entry(number(standing.interval, metric.digits), standing)
 
 
 def _compare(values: Mapping[Line, np.ndarray], metric: Metric) -> dict[Line, Standing]:
@@ -202,13 +189,6 @@ def _with_values(line: Line, lines: Sequence[Line], task: Task) -> Line:
 
 def _budgets(tasks: Sequence[Task]) -> list[Budget]:
     return list(dict.fromkeys(task.budget for task in tasks))
-
-
-def to_markdown(table: Table) -> str:
-    head, rows = _texts(table, _markdown, _plain)
-    lines = [f"| {' | '.join(head)} |", "| --- |" + " ---: |" * (len(head) - 1)]
-    lines += [f"| {' | '.join(row)} |" for row in rows]
-    return f"### {_plain(table.title)}\n\n" + "\n".join(lines) + "\n"
 
 
 def to_latex(table: Table) -> str:
@@ -266,35 +246,18 @@ def _texts(
     return ["", *(plain(column) for column in table.columns)], rows
 
 
-def _markdown(entry: Entry) -> str:
-    text = _marked(entry, "**{}**", "<u>{}</u>")
-    return f"{text}<br>paper {entry.paper}" if entry.paper else text
-
-
 def _latex(entry: Entry) -> str:
-    text, paper = (part.replace("±", "\\pm") for part in (entry.text, entry.paper))
     assert entry.standing is not None
+    text = entry.text.replace("±", "\\pm")
     text = f"$\\mathbf{{{text}}}$" if entry.standing.is_top else f"${text}$"
-    text = f"\\underline{{{text}}}" if entry.standing.is_best else text
-    return f"{text} {{\\scriptsize (paper ${paper}$)}}" if paper else text
+    return f"\\underline{{{text}}}" if entry.standing.is_best else text
 
 
 def _html(entry: Entry) -> str:
-    text = _marked(entry, "<b>{}</b>", "<u>{}</u>")
-    return f'{text}<span class="paper">paper {entry.paper}</span>' if entry.paper else text
-
-
-def _marked(entry: Entry, top: str, best: str) -> str:
     assert entry.standing is not None
-    text = top.format(entry.text) if entry.standing.is_top else entry.text
-    return best.format(text) if entry.standing.is_best else text
+    text = f"<b>{entry.text}</b>" if entry.standing.is_top else entry.text
+    return f"<u>{text}</u>" if entry.standing.is_best else text
 
 
 def _tex(text: str) -> str:
     return text.translate(_TEX)
-
-
-def _plain(text: str) -> str:
-    """Markdown that shows the text as it is: no mark-up, no HTML, and no end of the cell."""
-    text = _MARKDOWN.sub(r"\\\1", " ".join(text.splitlines()))
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

@@ -22,17 +22,7 @@ from parbals_bench.run.metrics import Metric
 from parbals_bench.run.records import RunRecord
 from parbals_bench.run.spec import ALL_CLASSES, PAPER, Budget, Settings
 
-__all__ = [
-    "KINDS",
-    "OURS",
-    "SEQUENTIAL",
-    "Line",
-    "Task",
-    "collect",
-    "of_kind",
-    "rank",
-    "table_row",
-]
+__all__ = ["KINDS", "OURS", "SEQUENTIAL", "Line", "Task", "collect", "of_kind", "rank", "table_row"]
 
 KINDS = {"bayesian": "Bayesian methods", "heuristics": "ParBaLS and the heuristics"}
 """The paper's two kinds of table, as the table of strategies calls them and as readers do."""

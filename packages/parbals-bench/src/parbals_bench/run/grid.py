@@ -2,7 +2,6 @@
 
 import re
 import tomllib
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from importlib import resources
@@ -13,18 +12,18 @@ from typing import TYPE_CHECKING, Any
 from parbals.errors import InputError
 
 from parbals_bench.run.folder import ResultsFolder
-from parbals_bench.run.records import RunRecord, read_line
+from parbals_bench.run.records import read_line
 from parbals_bench.run.spec import Budget, Run, Settings, split_reference
 
 if TYPE_CHECKING:
     from parbals_bench.run.executors import Executor, Loader, Outcome
 
-__all__ = ["BUILT_IN", "Suite", "load_suite", "read_suite", "run_grid", "seconds_left"]
+__all__ = ["BUILT_IN", "Suite", "load_suite", "read_suite", "run_grid"]
 
 BUILT_IN = ("authors", "paper", "quick")
 _SETTINGS = tuple(field.name for field in fields(Settings))
 _NAMED = ("datasets", "budgets", "strategies")
-_DATA_KEYS = ("dataset", "path", "features", "label", "text", "classes")
+_DATA_KEYS = ("dataset", "path", "features", "label", "classes")
 _WORDS = dict.fromkeys(_NAMED, 'names in quotes, for example ["..."]') | {
     "options": "a table of numbers, words or yes and no, or a list of such tables"
 }
@@ -161,24 +160,6 @@ def run_grid(
                 "runs", done, len(runs), f"{run.reference} {run.budget} {run.strategy}{failed}"
             )
     return failures
-
-
-def seconds_left(runs: Sequence[Run], records: Iterable[RunRecord]) -> float | None:
-    """What one process needs for the runs without a record; ``None`` if nothing was timed yet.
-
-    From runs of the same cell, else of the same strategy, else of any kind.
-    """
-    times: dict[str, list[float]] = defaultdict(list)
-    held = set()
-    for record in records:
-        held.add(record.key)
-        for level in (record.run.cell, record.run.strategy, ""):
-            times[level].append(record.total_seconds)
-    means = {level: sum(own) / len(own) for level, own in times.items()}
-    missing = [run for run in runs if run.key not in held]
-    if missing and not means:
-        return None
-    return sum(means.get(run.cell, means.get(run.strategy, means.get("", 0))) for run in missing)
 
 
 def _expand(grid: dict[str, Any], settings: Settings, place: str) -> Iterable[Run]:

@@ -11,7 +11,7 @@ from parbals_bench.run.spec import ALL_CLASSES, split_reference
 
 __all__ = ["load_data", "resolved_tables"]
 
-_FOR_OWN = ("label", "text", "classes")
+_FOR_OWN = ("label", "classes")
 
 
 def load_data(
@@ -51,9 +51,7 @@ def resolved_tables(
                 f"[data.{name}] has the name of a dataset that there is already; choose another."
             )
         if dataset == "own" and "path" not in table:
-            raise InputError(
-                f'[data.{name}] has no path; write path = "mine.csv" (or .npz, .parquet).'
-            )
+            raise InputError(f'[data.{name}] has no path; write path = "mine.npz".')
         for key in _FOR_OWN:
             if key in table and dataset != "own":
                 raise InputError(

@@ -108,7 +108,8 @@ def restore(file: Path, folder: Path, keep_links: bool, as_json: bool) -> None:
 def check(context: click.Context, /, path: Path, as_json: bool) -> None:
     """Read every byte of a project, or of a backup, and say what is wrong; exit code 3 if anything.
 
-    Opening a project checks its answers; this also reads the items and the features.
+    Opening a project checks its answers; this also reads the items and the features, and looks for
+    the images.
 
     \b
     Examples:
@@ -116,12 +117,17 @@ def check(context: click.Context, /, path: Path, as_json: bool) -> None:
       parbals check spam-monday.zip
     """
     from parbals_label.project.backup import check_backup, check_project
+    from parbals_label.project.media import missing_images
+    from parbals_label.store.store import Store
 
     faults: list[str] = []
     with progress() as show:
         show("reading")
         if path.is_dir() or not path.exists():
             found, faults = check_project(path)
+            if not faults:
+                with Store.open(path, read_only=True) as store:
+                    faults = missing_images(store)
             text = f"{path} is sound: {found.items:,} items, {found.answers:,} answers."
         else:
             found = check_backup(path)

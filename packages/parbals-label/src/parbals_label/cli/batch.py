@@ -1,15 +1,12 @@
 """The commands that choose a batch and take its labels: next, tell."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 from parbals.cli.output import JSON, progress, say, shown
+from parbals.errors import InputError
 
-if TYPE_CHECKING:
-    from parbals_label.store.store import Store
-
-from parbals_label.cli.options import FOLDER, FORCE, NO_REPORT
+from parbals_label.cli.options import FOLDER, FORCE, NO_REPORT, renewed
 
 __all__ = ["next_", "tell"]
 
@@ -30,19 +27,10 @@ __all__ = ["next_", "tell"]
     metavar="NUMBER",
     help="Write an earlier batch's file once more.",
 )
-@click.option(
-    "--quick", is_flag=True, help="Choose at once: what the latest predictions are least sure of."
-)
 @FORCE
 @JSON
 def next_(
-    folder: Path,
-    n_items: int,
-    out: Path | None,
-    again: int | None,
-    quick: bool,
-    force: bool,
-    as_json: bool,
+    folder: Path, n_items: int, out: Path | None, again: int | None, force: bool, as_json: bool
 ) -> None:
     """Choose the items worth labelling next and write them to a CSV; fill in its `label` column.
 
@@ -52,11 +40,8 @@ def next_(
     \b
     Examples:
       parbals next spam -n 20 --out batch.csv
-      parbals next spam --quick
       parbals next spam --again 1
     """
-    from parbals.errors import InputError
-
     from parbals_label.project.exports import check_destination, write_batch_csv
     from parbals_label.store.store import Store
 
@@ -68,7 +53,12 @@ def next_(
         expected = max(known, default=0) + 1 if again is None else again
         check_destination(folder, out or folder / f"batch-{expected}.csv", force=force)
         if again is None:
-            number, notes = _choose(store, n_items, quick)
+            from parbals_label.project.engine import choose_batch
+
+            with progress() as show:
+                show("choosing")
+                number, batch = choose_batch(store, n_items)
+            notes = list(batch.notes)
             positions = store.batch_positions(number)
         else:
             number, notes = again, []
@@ -84,34 +74,17 @@ def next_(
                 f"{error} Batch {number} is chosen and waits: `parbals next {folder} --again "
                 f"{number} --out FILE` writes its file."
             ) from error
-        classes = ", ".join(store.classes)
+        form = store.form
         n_audit = len(set(positions) & set(store.settings.audit))
     measure = [f"{n_audit} of them are random ones, to measure the error."] if n_audit else []
-    text = f"Batch {number}: {len(rows)} items in {path}.\nFill in the column `label` ({classes}), "
+    text = (
+        f"Batch {number}: {len(rows)} items in {path}.\nFill in the column `label` ({form.hint}), "
+    )
     say(
         as_json,
         {"batch": number, "file": str(path), "ids": [name for name, _ in rows], "notes": notes},
         "\n".join([f"{text}then: parbals tell {folder} {path}", *measure]),
     )
-
-
-def _choose(store: "Store", n_items: int, quick: bool) -> tuple[int, list[str]]:
-    """The batch's number and notes."""
-    from parbals.errors import InputError
-
-    if quick:
-        from parbals_label.project.quick import quick_batch
-
-        number = quick_batch(store, n_items, queued=False)
-        if number is None:
-            raise InputError("No item is free: every one is labelled, out or passed.")
-        return number, []
-    from parbals_label.project.engine import choose_batch
-
-    with progress() as show:
-        show("choosing")
-        number, batch = choose_batch(store, n_items)
-    return number, list(batch.notes)
 
 
 @click.command()
@@ -147,7 +120,7 @@ def tell(
 
     with Store.open(folder) as store:
         empty: list[str] = []
-        answers = read_answers(file, store.classes, store.former_classes, empty=empty)
+        answers = read_answers(file, store.form, store.former_classes, empty=empty)
         positions = positions_of_answers(store, answers, file.name)
         given = [Submission(p, one.label) for p, one in zip(positions, answers, strict=True)]
         counts = store.submit(given, annotator=annotator, revise=revise)
@@ -164,10 +137,7 @@ def tell(
         report = None
         is_behind = store.latest_report() is None or newer_answers(store)
         if not no_report and store.n_labelled and (counts.new or counts.revised or is_behind):
-            from parbals_label.project.engine import refresh
-
-            with progress() as show:
-                report = refresh(store, show)
+            report = renewed(store)
         goal = goal_of(store)
     if as_json:
         record = {name: getattr(counts, name) for name in ("new", "repeated", "revised")}
@@ -192,8 +162,6 @@ def untell(
       parbals untell spam 17
       parbals untell spam 17 42 --annotator kim
     """
-    from parbals.errors import InputError
-
     from parbals_label.store.store import Store
 
     with Store.open(folder) as store:
@@ -203,7 +171,4 @@ def untell(
         count = store.withdraw([known[item] for item in ids], annotator=annotator)
         say(as_json, {"taken_back": count}, f"Taken back: {count:,}, answered by {annotator}.")
         if count and store.n_labelled and not no_report:
-            from parbals_label.project.engine import refresh
-
-            with progress() as show:
-                refresh(store, show)
+            renewed(store)

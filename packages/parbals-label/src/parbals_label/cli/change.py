@@ -5,12 +5,23 @@ from typing import TYPE_CHECKING, Any
 
 import click
 from parbals.cli.output import JSON, comma_list, progress, say
+from parbals.errors import InputError
 
 if TYPE_CHECKING:
     from parbals_label.encoders.base import Options
     from parbals_label.store.settings import ProjectSettings
 
-from parbals_label.cli.options import AUDIT_BY, ENCODE_WITH, FOLDER, FORCE, GOAL, READING, SHOWN
+from parbals_label.cli.options import (
+    AUDIT_BY,
+    ENCODE_WITH,
+    FOLDER,
+    FORCE,
+    GOAL,
+    PRIOR_SCORES,
+    READING,
+    SHOWN,
+    renewed,
+)
 
 __all__ = ["COMMANDS"]
 
@@ -70,7 +81,11 @@ __all__ = ["COMMANDS"]
 )
 @click.option("--find", metavar="CLASS", help='Look for this rare class; "" ends that.')
 @click.option("--answers-wanted", type=click.IntRange(1, 100), help="People who label each item.")
+@click.option(
+    "--lease-minutes", type=click.IntRange(1, 1440), help="How long the page keeps an item for one."
+)
 @AUDIT_BY
+@PRIOR_SCORES
 @SHOWN
 @GOAL
 @JSON
@@ -87,7 +102,9 @@ def edit(
     highlight: tuple[str, ...] | None,
     find: str | None,
     answers_wanted: int | None,
+    lease_minutes: int | None,
     audit_by: str | None,
+    prior_scores: Path | None,
     shown: tuple[str, ...],
     hidden: tuple[str, ...],
     goal: dict[str, int | float],
@@ -104,60 +121,59 @@ def edit(
       parbals edit spam --merge-class advert=spam --class-order spam,ham
       parbals edit spam --strategy confidence --goal-labels 300
     """
-    from parbals.errors import InputError
-    from parbals.learner.numbers.metric import check_metric, metric_of, setting_of
-    from parbals.strategies.table import strategy_named
+    from parbals.learner.numbers.metric import metric_of, setting_of
+    from parbals.learner.tasks.table import task_named
 
-    from parbals_label.project.features import certificate_samples
+    from parbals_label.project.classes import change_classes
+    from parbals_label.project.scores import store_scores
     from parbals_label.store.store import Store
 
-    if strategy is not None:
-        strategy_named(strategy)
     given = {
         "strategy": strategy,
         "loss": None if metric is None else setting_of(metric),
         "guidelines": None if guidelines is None else _text_of(guidelines),
         "highlight": highlight,
         "answers_wanted": answers_wanted,
+        "lease_minutes": lease_minutes,
         "audit_by": audit_by,
     }
     changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     changes |= goal
     if find is not None:
         changes["find"] = find or None
-    pairs, joined = [_pair(text) for text in renamed], [_pair(text) for text in merged]
+    pairs, joined = dict(map(_pair, renamed)), dict(map(_pair, merged))
     wanted = bool(changes or pairs or added or shown or hidden or joined or removed or order)
+    wanted = wanted or prior_scores is not None
     with Store.open(folder, read_only=not wanted) as store:
-        had_predictions = store.settings.predictions is not None
+        had_predictions, old_scores = store.settings.predictions is not None, store.settings.scores
         if wanted:
             with store.together():
-                for old, new in pairs:
-                    store.rename_class(old, new)
+                changes |= change_classes(
+                    store, renamed=pairs, merged=joined, added=added, removed=removed, order=order
+                )
+                names = changes.get("classes", store.classes)
                 if shown or hidden:
                     changes["hidden"] = _hidden(store.settings, shown, hidden)
-                for old, new in joined:
-                    store.rename_class(old, new, merge=True)
-                if (joined or removed or order) and certificate_samples(store):
-                    raise InputError(
-                        "A certificate's sample was drawn by predictions of the classes as they "
-                        "are: classes can still be added and renamed, not removed or moved."
-                    )
-                names = _ordered([*store.classes, *added], removed, order)
-                if names != list(store.classes):
-                    changes["classes"] = names
+                # A name that is there twice is refused by the store, which says which.
+                kind = task_named(store.settings.task, list(dict.fromkeys(names)) or None)
+                kind.check_settings("auto", "auto", find=find or None)
+                kind.check_strategy(strategy or store.settings.strategy)
                 if metric is not None:
-                    check_metric(metric, names)
+                    kind.check_metric(metric)
                 if find and find not in names:
                     raise InputError(f"{find!r} is to be found, but is not a class of the project.")
                 if changes:
                     store.update_settings(**changes)
+                if prior_scores is not None:
+                    scores = store_scores(store, prior_scores)
+                    store.update_settings(scores=scores, predictions=None)
         settings, classes = store.settings, store.classes
+        if old_scores is not None and old_scores != settings.scores:
+            (folder / old_scores.file).unlink(missing_ok=True)
         if had_predictions and settings.predictions is None and store.n_labelled:
-            from parbals_label.project.engine import refresh
-
-            with progress() as show:
-                refresh(store, show)
+            renewed(store)
     said = {
+        "task": settings.task,
         "classes": list(classes),
         "strategy": settings.strategy,
         "metric": metric_of(settings.loss),
@@ -165,8 +181,10 @@ def edit(
         "highlight": list(settings.highlight),
         "find": settings.find or "",
         "answers_wanted": settings.answers_wanted,
+        "lease_minutes": settings.lease_minutes,
         "audit_by": settings.audit_by,
         "hidden": list(settings.hidden),
+        "prior_scores": settings.scores is not None,
         "goal_labels": settings.goal_labels,
         "goal_error": settings.goal_error,
     }
@@ -176,22 +194,8 @@ def edit(
     say(as_json, said, "\n".join(lines))
 
 
-def _ordered(names: list[str], removed: tuple[str, ...], order: tuple[str, ...]) -> list[str]:
-    """The classes without those ``removed``, those in ``order`` first."""
-    from parbals.errors import InputError
-
-    for name in (*removed, *order):
-        if name not in names:
-            raise InputError(f"There is no class {name!r}; the classes are {', '.join(names)}.")
-    kept = [name for name in names if name not in removed]
-    first = [name for name in dict.fromkeys(order) if name in kept]
-    return [*first, *(name for name in kept if name not in first)]
-
-
 def _hidden(settings: "ProjectSettings", show: tuple[str, ...], hide: tuple[str, ...]) -> list[str]:
     """The columns that nobody sees from now on."""
-    from parbals.errors import InputError
-
     for name in (*show, *hide):
         if name not in settings.columns:
             raise InputError(
@@ -205,8 +209,6 @@ def _hidden(settings: "ProjectSettings", show: tuple[str, ...], hide: tuple[str,
 
 def _text_of(given: str) -> str:
     """The text itself, or what is in a file of that name."""
-    from parbals.errors import InputError
-
     path = Path(given)
     try:
         return path.read_text("utf-8") if len(given) < 1000 and path.is_file() else given
@@ -215,8 +217,6 @@ def _text_of(given: str) -> str:
 
 
 def _pair(text: str) -> tuple[str, str]:
-    from parbals.errors import InputError
-
     old, equals, new = text.partition("=")
     if not equals or not old.strip() or not new.strip():
         raise InputError(f"{text!r} does not rename a class; write OLD=NEW.")
@@ -291,10 +291,7 @@ def add(
         text += f"; {made.n_known:,} were there already" if made.n_known else ""
         say(as_json, record, "\n".join([f"{text}. The project has {total:,} items.", *made.notes]))
         if made.n_items and store.n_labelled and not no_report:
-            from parbals_label.project.engine import refresh
-
-            with progress() as show:
-                refresh(store, show)
+            renewed(store)
 
 
 @click.command()

@@ -62,16 +62,6 @@ _LONGEST_NAME = 100
     metavar="S",
     help="Longest silence before a retry.",
 )
-@click.option(
-    "--until-advised",
-    is_flag=True,
-    help="Stop when the project's goal is reached; without one, when more labels hardly help.",
-)
-@click.option(
-    "--ask-again",
-    is_flag=True,
-    help="Also ask about items that this annotator abstained on before.",
-)
 @NO_REPORT
 @JSON
 @click.pass_context

@@ -7,6 +7,7 @@ from threading import Event
 
 import click
 from parbals.cli.output import JSON, say, shown
+from parbals.errors import InputError
 
 from parbals_label.cli.options import FOLDER, SECONDS
 
@@ -58,9 +59,6 @@ def label_studio() -> None:
     help="Seconds between two looks at what was annotated.",
 )
 @click.option("--once", is_flag=True, help="One look, one batch where it is needed, and end.")
-@click.option(
-    "--ask-again", is_flag=True, help="Also create tasks that were deleted in Label Studio."
-)
 @JSON
 @click.pass_context
 def connect(
@@ -72,13 +70,12 @@ def connect(
     batch_size: int,
     every: float,
     once: bool,
-    ask_again: bool,
     as_json: bool,
 ) -> None:
     """Keep a Label Studio project supplied with the tasks worth labelling, and take its labels.
 
     A project without a labelling interface gets one. Labels are stored under the annotators' email
-    addresses. The key is read from LABEL_STUDIO_API_KEY, or asked for. It goes on until Ctrl-C;
+    addresses. The key is read from LABEL_STUDIO_API_KEY. It goes on until Ctrl-C;
     either side may be stopped and started at any time, and no task is created twice.
 
     \b
@@ -94,7 +91,9 @@ def connect(
 
     with Store.open(folder) as store:
         features_of(store)  # before anything starts: without features nothing can be chosen
-        key = os.environ.get(_KEY) or _asked()
+        key = os.environ.get(_KEY)
+        if not key:
+            raise InputError(f"There is no key; put it into the environment variable {_KEY}.")
         client, stop = Client(url, key), Event()
         if client.is_readable:
             click.echo(
@@ -107,7 +106,7 @@ def connect(
                 store,
                 client,
                 project,
-                Rules(batch_size, every, once, ask_again),
+                Rules(batch_size, every, once),
                 stop,
                 say=lambda sentence: click.echo(shown(sentence), err=True),
             )
@@ -119,15 +118,3 @@ def connect(
         f"{_ENDINGS[result.ended]}.",
     )
     context.exit(_INTERRUPTED if result.ended == "interrupted" else 0)
-
-
-def _asked() -> str:
-    """The key from who sits at the terminal; one sentence where nobody does."""
-    from parbals.errors import InputError
-
-    try:
-        return str(click.prompt("Label Studio's API key", hide_input=True))
-    except click.Abort:
-        raise InputError(
-            f"No key was given; put it into the environment variable {_KEY}."
-        ) from None

@@ -4,9 +4,10 @@ from dataclasses import asdict
 from pathlib import Path
 
 import click
-from parbals.cli.output import JSON, progress, say
+from parbals.cli.output import JSON, say
+from parbals.errors import InputError
 
-from parbals_label.cli.options import FOLDER, FORCE, Share
+from parbals_label.cli.options import FOLDER, FORCE, Share, renewed
 
 __all__ = ["doubts", "export", "salvage", "status"]
 
@@ -45,10 +46,7 @@ def doubts(folder: Path, most: int, ask_again: str | None, as_json: bool) -> Non
         if ask_again is not None:
             store.ask_again(store.position_of([ask_again])[0])
         if store.n_labelled and (newer_answers(store) or store.settings.predictions is None):
-            from parbals_label.project.engine import refresh
-
-            with progress() as show:
-                refresh(store, show)
+            renewed(store)
         found = held_doubts(store)[:most]
         names = [item.id for item in store.items([doubt.position for doubt in found])]
         lines = []
@@ -74,13 +72,7 @@ def doubts(folder: Path, most: int, ask_again: str | None, as_json: bool) -> Non
 )
 @JSON
 @click.pass_context
-def status(
-    context: click.Context,
-    /,
-    folder: Path,
-    wanted: float | None,
-    as_json: bool,
-) -> None:
+def status(context: click.Context, /, folder: Path, wanted: float | None, as_json: bool) -> None:
     """Progress, class balance and the latest report; answers at once.
 
     \b
@@ -88,7 +80,6 @@ def status(
       parbals status spam
       parbals status spam --until-error 5%
     """
-    from parbals.errors import InputError
     from parbals.learner.numbers.report import Measurement, may_stop
 
     from parbals_label.project.summary import audit_line, overview, overview_lines
@@ -96,6 +87,8 @@ def status(
 
     with Store.open(folder, read_only=True) as store:
         seen = overview(store)
+    if wanted is not None and seen.numbers is not None:
+        raise InputError("--until-error is a share of wrong labels, and the labels are numbers.")
     if wanted is not None and not seen.audit:
         raise InputError(
             "This project has no audit, so no error is certified while it grows (`parbals init ... "
@@ -106,6 +99,7 @@ def status(
     record = {"folder": str(seen.folder), **{name: getattr(seen, name) for name in names}}
     record |= {"strategy": seen.strategy, "metric": seen.metric, "report": seen.stored_report}
     record |= {"chosen_by": seen.chosen_by, "goal": asdict(seen.goal)}
+    record["annotators"] = [asdict(one) for one in seen.heard]
     lines = overview_lines(seen)
     is_certified = True
     if wanted is not None:
@@ -196,8 +190,6 @@ def export(
         export_training_data(folder, for_training, as_json=as_json)
         log_quietly(folder, EXPORTED, format="for training", labelled_only=False)
         return
-    from parbals.errors import InputError
-
     from parbals_label.project.exports import check_destination, write_export
     from parbals_label.project.summary import export_columns, export_records, newer_answers
     from parbals_label.store.store import Store
@@ -207,11 +199,8 @@ def export(
     path = out or folder / f"export.{fmt}"
     with Store.open(folder, read_only=not renew) as store:
         check_destination(folder, path, force=force or out is None)  # its own file is renewed
-        if renew and (store.n_labelled or store.settings.described):
-            from parbals_label.project.engine import refresh
-
-            with progress() as show:
-                refresh(store, show, with_audit=with_audit)
+        if renew and (store.n_labelled or store.settings.described or store.settings.scores):
+            renewed(store, with_audit=with_audit)
         newer, latest = newer_answers(store), store.latest_report()
         rows = export_records(store, labelled_only)
         count = write_export(path, rows, fmt, export_columns(store))

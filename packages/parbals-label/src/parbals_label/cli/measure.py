@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 from parbals.cli.output import JSON, progress, say
+from parbals.errors import InputError
 
 from parbals_label.cli.options import FOLDER
 
@@ -35,8 +36,6 @@ def certify(folder: Path, n_items: int | None, page: bool, as_json: bool) -> Non
       parbals tell spam spam/batch-9.csv --no-report
       parbals certify spam
     """
-    from parbals.errors import InputError
-
     from parbals_label.project.exports import write_batch_csv
     from parbals_label.project.measuring import certified, draw_certificate
     from parbals_label.store.store import Store

@@ -3,13 +3,18 @@
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-from parbals.cli.output import comma_list, encoder_options
+from parbals.cli.output import ENCODER_OPTIONS, comma_list, progress
+
+if TYPE_CHECKING:
+    from parbals.learner.numbers.report import Report
+
+    from parbals_label.store.store import Store
 
 __all__ = ["AUDIT_BY", "ENCODE_WITH", "FOLDER", "FORCE", "GOAL", "NO_REPORT", "READING"]
-__all__ += ["SECONDS", "SHOWN", "Share"]
+__all__ += ["PRIOR_SCORES", "SECONDS", "SHOWN", "Share", "renewed"]
 
 SECONDS = click.FloatRange(0, 1e9, min_open=True)
 """A time that somebody may wait for."""
@@ -27,6 +32,14 @@ AUDIT_BY = click.option(
     type=click.Choice(["people", "anyone"]),
     help="Who is asked for the audit's labels. With anyone programs are, too, but what they say "
     "certifies nothing.  [default: people]",
+)
+
+PRIOR_SCORES = click.option(
+    "--prior-scores",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="What another model, such as an LLM or CLIP, says of every item before anybody labels: an "
+    "id and a column of scores for each class. Labels that contradict it win.",
 )
 
 
@@ -66,6 +79,14 @@ class Share(click.ParamType):
         return share
 
 
+def renewed(store: "Store", *, with_audit: bool = False) -> "Report":
+    """Report and predict again from the labels that a project has now."""
+    from parbals_label.project.engine import refresh
+
+    with progress() as show:
+        return refresh(store, show, with_audit=with_audit)
+
+
 def _packed(
     name: str, make: Callable[..., Any], *options: Callable[[Any], Any]
 ) -> Callable[[Any], Any]:
@@ -103,6 +124,12 @@ READING = _packed(
     click.option(
         "--encoding", metavar="NAME", help="Encoding of a text file, if it is detected wrong."
     ),
+    click.option(
+        "--encoding-errors",
+        default="strict",
+        type=click.Choice(["strict", "replace"]),
+        help="With replace, bytes that the encoding does not have are read as \ufffd.",
+    ),
 )
 """How data are read, where they do not tell: arguments of ``open_source``."""
 
@@ -113,11 +140,7 @@ def _options(**values: Any) -> Any:
     return Options(**values)
 
 
-ENCODE_WITH = _packed(
-    "encode_with",
-    _options,
-    encoder_options("Leave unreadable images blank instead of stopping at them."),
-)
+ENCODE_WITH = _packed("encode_with", _options, *ENCODER_OPTIONS)
 """How an encoder is run, for commands that make a project's features."""
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 from parbals.cli.output import JSON, progress, say
+from parbals.errors import InputError
 
 from parbals_label.cli.options import FOLDER, FORCE, READING
 
@@ -60,6 +61,7 @@ def predict(
     """
     from parbals_label.project.exports import check_destination, write_export
     from parbals_label.project.predict import open_new_items, predictions, trained_learner
+    from parbals_label.project.predicted import predicted_columns
     from parbals_label.store.store import Store
 
     with Store.open(folder, read_only=True) as store, progress() as show:
@@ -72,7 +74,7 @@ def predict(
             out,
             predictions(learner, new, with_audit=with_audit),
             _FORMATS.get(out.suffix.lower(), "csv"),
-            ["id", "predicted", *(f"p_{label}" for label in store.classes)],
+            ["id", *predicted_columns(store.form)],
         )
     if str(out) != "-":
         n_labels = len(learner.labelled)
@@ -82,9 +84,8 @@ def predict(
 
 def export_model(folder: Path, path: Path, *, with_audit: bool, force: bool, as_json: bool) -> None:
     """Write the model of a project as arrays, or with its adapted encoder as a folder."""
-    from parbals.errors import InputError
     from parbals.learner.numbers.expectation import sharpened
-    from parbals.learner.reporting import temperature_of
+    from parbals.learner.reporting import given_degree
 
     from parbals_label.project.exports import check_destination
     from parbals_label.project.features import is_adapted
@@ -95,6 +96,11 @@ def export_model(folder: Path, path: Path, *, with_audit: bool, force: bool, as_
     is_file = path.suffix.lower() == ".npz"
     with Store.open(folder, read_only=True) as store, progress() as show:
         settings = store.settings
+        if settings.task != "classes":
+            raise InputError(
+                f"A file holds models of one class an item, and the labels here are {settings.task}"
+                f"; `parbals predict {folder} DATA --out FILE` predicts new items."
+            )
         if not is_file and (not is_adapted(settings.encoder) or settings.table_columns):
             raise InputError(
                 f"--model is {path}; give it the ending .npz (a folder is for texts alone, by an "
@@ -107,14 +113,13 @@ def export_model(folder: Path, path: Path, *, with_audit: bool, force: bool, as_
         learner = trained_learner(store)
         show("fitting")
         model, fitted = learner.fitted(with_audit=with_audit), FittedFeatures.of(store)
-        exported = ExportedModel.of(model, fitted, store.classes, learner.setup.stakes(model))
+        stakes, degree = learner.setup.stakes(model), given_degree(learner.state)
+        exported = ExportedModel.of(model, fitted, store.classes, stakes, degree)
         if is_file:
             exported.save(path)
         else:
-            heat = temperature_of(learner.state, model)
             probs, rows = some_predictions(store, model, fitted)
-            home = folder / fitted.name
-            save_folder(home, exported, sharpened(probs, heat.degree), rows, path)
+            save_folder(folder / fitted.name, exported, sharpened(probs, degree), rows, path)
     takes = "texts" if "vocabulary" in exported.arrays else f"rows of the encoder {fitted.name}"
     reads = "Read it with parbals.load_model, or by the formula in docs/predict.md."
     if not is_file:

@@ -6,15 +6,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 from parbals.cli.output import JSON, comma_list, progress, say
+from parbals.errors import InputError
 
 if TYPE_CHECKING:
     from parbals_label.encoders.base import Options
 
+from parbals_label.answer_form import MANY, TASKS, AnswerForm
 from parbals_label.cli.options import (
     AUDIT_BY,
     ENCODE_WITH,
     FOLDER,
     GOAL,
+    PRIOR_SCORES,
     READING,
     SHOWN,
 )
@@ -46,6 +49,17 @@ __all__ = ["embed", "init"]
     help="The classes; by default those in the label column.",
 )
 @click.option(
+    "--task",
+    type=click.Choice(TASKS),
+    help="What a label is: one of the classes, many-labels (several or none of them), ordinal "
+    "(classes from low to high) or regression (a number).  [default: classes]",
+)
+@click.option(
+    "--labels-per-item",
+    type=click.Choice(["one", "many"]),
+    help="many is another way to say --task many-labels.",
+)
+@click.option(
     "--label",
     metavar="COL",
     help="Column with labels that are known already; empty cells are unlabelled.",
@@ -70,17 +84,17 @@ __all__ = ["embed", "init"]
     help="What a class is, in a sentence that the text encoder reads too; once for each class. The "
     "model then predicts before the first label.",
 )
+@PRIOR_SCORES
 @READING
 @click.option(
     "--strategy", metavar="NAME", help="By default parbals-epig; see `parbals strategies`."
 )
 @click.option(
     "--metric",
-    default="accuracy",
-    show_default=True,
     metavar="NAME",
     help="What the model is judged by, and items are chosen for: accuracy, balanced-accuracy, "
-    "f1:CLASS or log-loss.",
+    "f1:CLASS or log-loss; of many labels hamming, subset, micro-f1 or macro-f1; of ordered "
+    "classes accuracy or rank-error; of numbers rmse.  [default: the first of them]",
 )
 @click.option(
     "--seed",
@@ -114,15 +128,18 @@ def init(
     image: str | None,
     features: tuple[str, ...],
     classes: tuple[str, ...],
+    task: str | None,
+    labels_per_item: str | None,
     label: str | None,
     shown: tuple[str, ...],
     hidden: tuple[str, ...],
     id_column: str | None,
     encoder: str | None,
     describe: tuple[str, ...],
+    prior_scores: Path | None,
     reading: dict[str, Any],
     strategy: str | None,
-    metric: str,
+    metric: str | None,
     seed: int,
     audit: int,
     audit_by: str | None,
@@ -146,13 +163,20 @@ def init(
       parbals init spam messages.csv --text message --classes ham,spam \
         --describe spam="advertising nobody asked for" --describe ham="a message from a friend"
       parbals init hunt messages.csv --text message --classes ham,spam --find spam
+      parbals init topics news.csv --text title --task many-labels --classes sport,money,law
+      parbals init stars reviews.csv --text review --task ordinal --classes 1,2,3,4,5
+      parbals init prices houses.csv --features all --task regression --label price
     """
+    from parbals.errors import InputError
     from parbals.learner.numbers.metric import setting_of
     from parbals.strategies.table import DEFAULT, strategy_named
 
     from parbals_label.encoders.table import better_encoder
     from parbals_label.project.create import Roles, create_project
 
+    if labels_per_item == "many" and task not in (None, MANY):
+        raise InputError(f"--labels-per-item many does not go with --task {task}; leave one out.")
+    task = task or (MANY if labels_per_item == "many" else TASKS[0])
     strategy = strategy or DEFAULT
     strategy_named(strategy)
     with progress() as show:
@@ -161,13 +185,20 @@ def init(
             data,
             Roles(text, image, features, label, id_column, shown, hidden),
             list(classes) or None,
-            {"strategy": strategy, "seed": seed, "loss": setting_of(metric), "find": find}
+            {
+                "task": task,
+                "strategy": strategy,
+                "seed": seed,
+                "loss": metric and setting_of(metric),
+                "find": find,
+            }
             | {"audit_by": audit_by or "people", "descriptions": _descriptions(describe)}
             | goal,
             audit=audit,
             encoder=encoder,
             reading=reading,
             encode_with=encode_with,
+            scores=prior_scores,
             progress=show,
         )
     read_as = f" (read as {made.encoding})" if made.encoding else ""
@@ -183,19 +214,19 @@ def init(
     named = "\n".join([named, *made.notes])
     if encoder in (None, "auto") and (better := better_encoder(made.encoder, folder)):
         named += f"\n{better}"
+    kind = "classes" if made.classes else "labels are"
+    hint = AnswerForm(task, made.classes).hint
     by = f"{made.encoder} and table" if made.table_columns else made.encoder
     say(
         as_json,
         {name.removeprefix("n_"): value for name, value in asdict(made).items()},
         f"{made.n_items:,} items{read_as}, {made.n_labels:,} of them labelled, {made.n_features} "
-        f"features ({by}), classes {', '.join(made.classes)}.\n{named}\nNext: parbals "
+        f"features ({by}), {kind} {hint}.\n{named}\nNext: parbals "
         f"serve {folder}, or parbals next {folder} -n 20 --out batch.csv",
     )
 
 
 def _descriptions(given: tuple[str, ...]) -> dict[str, str]:
-    from parbals.errors import InputError
-
     pairs = [one.partition("=") for one in given]
     for one, (label, _, text) in zip(given, pairs, strict=True):
         if not label.strip() or not text.strip():

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import click
+from parbals.errors import InputError
 
-from parbals_label.cli.options import GOAL
 from parbals_label.server.logs import FORMATS, LEVELS
 
 __all__ = ["serve"]
@@ -56,23 +56,6 @@ __all__ = ["serve"]
     "be invited.",
 )
 @click.option(
-    "--ssl-cert",
-    "certificate",
-    type=click.Path(path_type=Path),
-    help="A certificate (PEM) for encrypted connections without a proxy; with --ssl-key.",
-)
-@click.option("--ssl-key", "key", type=click.Path(path_type=Path), help="Its private key (PEM).")
-@click.option(
-    "--answers-wanted",
-    type=click.IntRange(1, 100),
-    help="How many people label every item; remembered.",
-)
-@click.option(
-    "--lease-minutes",
-    type=click.IntRange(1, 1440),
-    help="How long an item is kept for a person; remembered.",
-)
-@click.option(
     "--log-format",
     default="text",
     show_default=True,
@@ -86,8 +69,6 @@ __all__ = ["serve"]
     type=click.Choice(LEVELS),
     help="The least that is worth a line; info has one for every request.",
 )
-@click.option("--no-model", is_flag=True, hidden=True)  # the notebook's own chooses
-@GOAL
 def serve(
     folder: Path | None,
     projects: Path | None,
@@ -98,27 +79,17 @@ def serve(
     public_url: str | None,
     proxies: tuple[str, ...],
     user_header: str | None,
-    certificate: Path | None,
-    key: Path | None,
-    answers_wanted: int | None,
-    lease_minutes: int | None,
     log_format: str,
     log_level: str,
-    no_model: bool,
-    goal: dict[str, int | float],
 ) -> None:
     """Label in the browser, alone or with several people; end with Ctrl-C.
 
     \b
     Examples:
       parbals serve spam
-      parbals serve spam --answers-wanted 2 --no-browser
-      parbals serve spam --goal-labels 200 --goal-error 5%
       parbals serve spam --no-browser --public-url https://label.example
       parbals serve --projects our-projects
     """
-    from parbals.errors import InputError
-
     from parbals_label.server.logs import set_up_logs
     from parbals_label.web.place import LOOPBACK, Place
     from parbals_label.web.serve import run_server
@@ -127,31 +98,17 @@ def serve(
         host=host,
         port=port,
         public=public_url,
-        certificate=certificate,
-        key=key,
         user_header=user_header,
         proxies=proxies or LOOPBACK,
     )
     set_up_logs(log_format, log_level)
-    given = {"answers_wanted": answers_wanted, "lease_minutes": lease_minutes, **goal}
-    settings = {name: value for name, value in given.items() if value is not None}
     if projects is not None:
         from parbals_label.web.projects import run_projects
 
-        if folder is not None or settings:
-            raise InputError(
-                "--projects shows a folder of projects as they are: name no other folder, and say "
-                "what concerns one of them with `parbals edit`."
-            )
+        if folder is not None:
+            raise InputError("--projects shows a folder of projects: name no other folder.")
         run_projects(projects, place=place, browser=not no_browser, new_token=new_token)
         return
     if folder is None:
         raise InputError("Which project? Say `parbals serve DIR`, or --projects DIR for several.")
-    run_server(
-        folder,
-        place=place,
-        browser=not no_browser,
-        new_token=new_token,
-        with_model=not no_model,
-        settings=settings,
-    )
+    run_server(folder, place=place, browser=not no_browser, new_token=new_token)

@@ -5,10 +5,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import click
-from parbals.cli.output import JSON, progress, say
-from parbals.errors import InputError
+from parbals.cli.output import JSON, say
+from parbals.errors import InputError, ProjectError
 
-from parbals_label.cli.options import FOLDER, NO_REPORT
+from parbals_label.cli.options import FOLDER, NO_REPORT, renewed
 
 __all__ = ["COMMANDS"]
 
@@ -180,8 +180,6 @@ def forget(folder: Path, name: str, yes: bool, as_json: bool) -> None:
     Example:
       parbals forget spam ada --yes
     """
-    from parbals.errors import ProjectError
-
     from parbals_label.files import locked
     from parbals_label.store.forget import forget_person
     from parbals_label.store.store import Store
@@ -203,16 +201,10 @@ def forget(folder: Path, name: str, yes: bool, as_json: bool) -> None:
     metavar="TIME",
     help="Only what they said since then: 2026-11-16, or 2026-11-16T14:30 by this machine's clock.",
 )
-@click.option("--undo", is_flag=True, help="Bring back what the latest such command took back.")
 @NO_REPORT
 @JSON
 def withdraw(
-    folder: Path,
-    annotator: str,
-    since: str | None,
-    undo: bool,
-    no_report: bool,
-    as_json: bool,
+    folder: Path, annotator: str, since: str | None, no_report: bool, as_json: bool
 ) -> None:
     """Take back one person's labels and skips, all at once; history keeps them.
 
@@ -223,13 +215,10 @@ def withdraw(
     Examples:
       parbals withdraw spam --annotator eve
       parbals withdraw spam --annotator eve --since 2026-11-16T14:30
-      parbals withdraw spam --annotator eve --undo
     """
     from parbals_label.store.people import name_key
     from parbals_label.store.store import Store
 
-    if since is not None and undo:
-        raise InputError("--undo brings back all that was taken back; leave --since out.")
     start = "" if since is None else _moment(since)
     with Store.open(folder) as store:
         names = {name_key(name): name for name in reversed(store.names())}
@@ -237,18 +226,14 @@ def withdraw(
         name = names.get(annotator) or names.get(name_key(annotator))
         if name is None:
             raise InputError(f"{annotator!r} has neither labelled nor skipped anything.")
-        labels, passes = store.bring_back(name) if undo else store.withdraw_all(name, start)
+        labels, passes = store.withdraw_all(name, start)
         if store.n_labelled and not no_report:
-            from parbals_label.project.engine import refresh
-
-            with progress() as show:
-                refresh(store, show)
+            renewed(store)
         elif not store.n_labelled:  # what was computed rests on labels that are gone
             store.update_settings(predictions=None)
             store.save_report({}, 0)
-    record = {"annotator": name, "labels": labels, "passes": passes, "undo": undo}
-    done = "brought back" if undo else "taken back; --undo brings them back"
-    say(as_json, record, f"{labels:,} labels and {passes:,} skips of {name} were {done}.")
+    record = {"annotator": name, "labels": labels, "passes": passes}
+    say(as_json, record, f"{labels:,} labels and {passes:,} skips of {name} were taken back.")
 
 
 def _moment(text: str) -> str:

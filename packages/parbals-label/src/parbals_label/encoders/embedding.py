@@ -25,7 +25,7 @@ from parbals_label.encoders.base import BadItem, Encoder, Items, Options
 from parbals_label.encoders.scratch import ROWS, scratch
 from parbals_label.files import cache_folder
 
-__all__ = ["BadRow", "Embedded", "UnreadableError", "embed"]
+__all__ = ["BadRow", "Embedded", "embed"]
 
 BLOCK = 256
 _FORGOTTEN_AFTER = 30 * 24 * 3600
@@ -58,17 +58,6 @@ class Embedded:
     def forget(self) -> None:
         for path in self.blocks:
             path.unlink(missing_ok=True)
-
-
-class UnreadableError(InputError):
-    """Items that cannot be read, in clauses such as "2 of 30 images cannot be read: ..."."""
-
-    def __init__(self, *clauses: str) -> None:
-        self.clauses = clauses
-        super().__init__(
-            f"{'; '.join(clauses)}; replace them and run it again (what is done is kept), or leave "
-            "them out with --skip-bad."
-        )
 
 
 def embed(
@@ -130,7 +119,10 @@ def embed(
         named = ", ".join(f"{bad.name} ({bad.why})" for bad in skipped[:_SHOWN])
         more = f" and {len(skipped) - _SHOWN} more" if len(skipped) > _SHOWN else ""
         counts = f"{len(skipped)} of {n_items} {encoder.kind}s"
-        raise UnreadableError(f"{counts} cannot be read: {named}{more}")
+        raise InputError(
+            f"{counts} cannot be read: {named}{more}; replace them and run it again (what is done "
+            "is kept), or leave them blank with --skip-bad."
+        )
     if rows is None:
         raise InputError(f"None of the {n_items} {encoder.kind}s can be read.")
     if skipped:  # their rows are zero so far

@@ -21,7 +21,6 @@ an error: transformers would draw them at random.
 """
 
 import json
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -39,7 +38,6 @@ from parbals_label.encoders.torch_models import (
     folder_digest,
     model_files,
     model_folder,
-    read_weights,
 )
 
 __all__ = ["BERT", "BERT_MEAN", "CLIP_B32", "DINOV2_S14", "HUGGINGFACE", "load_folder", "quiet"]
@@ -70,9 +68,8 @@ def load_folder(
 ) -> Encoder:
     """The model in a folder; ``pooling`` and ``preprocess`` where known, else as its files say."""
     need(_PACKAGES, f"Loading {folder.name}", _INSTALL)
-    paths, is_safe = model_files(folder)
-    config, network = _network(folder, paths, is_safe)
-    model = folder_digest(folder, paths)
+    model = folder_digest(folder, model_files(folder))
+    config, network = _network(folder)
     if _sees(config):
         config_file = folder / "preprocessor_config.json"
         how = preprocess or Preprocess.from_config(_json(config_file), IMAGENET)
@@ -85,24 +82,21 @@ def load_folder(
     return TextModel(f"{model} {pooling}", network, forward, tokenizer, longest, options)
 
 
-def _network(folder: Path, paths: list[Path], is_safe: bool) -> tuple[Any, Any]:
+def _network(folder: Path) -> tuple[Any, Any]:
     from transformers import AutoConfig, AutoModel
 
     safely = {"local_files_only": True, "trust_remote_code": False}
     try:
         with quiet():
             config = AutoConfig.from_pretrained(folder, **safely)
-            with _safe_weights(folder, paths, is_safe) as place:
-                network, loading = AutoModel.from_pretrained(
-                    place,
-                    config=config,
-                    output_loading_info=True,
-                    dtype="float32",
-                    use_safetensors=True,
-                    **safely,
-                )
-    except InputError:
-        raise
+            network, loading = AutoModel.from_pretrained(
+                folder,
+                config=config,
+                output_loading_info=True,
+                dtype="float32",
+                weights_only=True,
+                **safely,
+            )
     except Exception as error:  # a folder can be wrong in as many ways as there are models
         raise InputError(
             f"transformers cannot load the model in {folder} ({first_line(error)})."
@@ -114,23 +108,6 @@ def _network(folder: Path, paths: list[Path], is_safe: bool) -> tuple[Any, Any]:
             "it again."
         )
     return config, network
-
-
-@contextmanager
-def _safe_weights(folder: Path, paths: list[Path], is_safe: bool) -> Iterator[Path]:
-    """A folder with safetensors: the model's own, or a passing one of what its pickles hold."""
-    if is_safe:
-        yield folder
-        return
-    from safetensors.torch import save_file
-
-    with tempfile.TemporaryDirectory() as place:
-        # Tensors that share memory are written twice; safetensors knows no sharing.
-        tensors = {
-            name: tensor.clone().contiguous() for name, tensor in read_weights(paths).items()
-        }
-        save_file(tensors, Path(place) / "model.safetensors", metadata={"format": "pt"})
-        yield Path(place)
 
 
 def _tokenizer(folder: Path) -> Any:

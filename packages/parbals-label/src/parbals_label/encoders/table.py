@@ -38,8 +38,6 @@ ENCODERS: dict[str, Entry] = {
     "words": plain.WORDS,
     "sentences": sentences.SENTENCES,
     "shapes": plain.SHAPES,
-    "tfidf": plain.TFIDF,
-    "pixels": plain.PIXELS,
     "hf:NAME": huggingface.HUGGINGFACE,
 }
 

@@ -3,8 +3,8 @@
 A model is a folder. It is looked for as a path, then in ``$PARBALS_MODELS`` (by default
 ``~/.cache/parbals/models``) under its name, then in the cache of Hugging Face; only then is it
 downloaded. Weights are read without running any code: from safetensors, and where there are none
-``torch.load(weights_only=True)`` reads the older pickle files; it builds tensors and refuses
-everything else.
+transformers reads the older pickle files by ``torch.load(weights_only=True)``, which builds tensors
+and refuses everything else.
 """
 
 import functools
@@ -23,19 +23,11 @@ from parbals_label.encoders.base import BadItem, Encoder, Kind, Options
 from parbals_label.encoders.images import Preprocess
 from parbals_label.files import cache_folder
 
-__all__ = [
-    "ImageModel",
-    "TextModel",
-    "file_digest",
-    "folder_digest",
-    "model_files",
-    "model_folder",
-    "read_weights",
-]
+__all__ = ["ImageModel", "TextModel", "file_digest", "folder_digest", "model_files", "model_folder"]
 
 _INSTALL = "parbals[encoders]"
 _SAFE = "*.safetensors"
-_PICKLED = ("*.bin", "*.pt", "*.pth")
+_PICKLED = "pytorch_model*.bin"
 _DESCRIPTIONS = ("*.json", "*.txt", "*.model")
 
 
@@ -55,7 +47,7 @@ def model_folder(name: str, repository: str | None = None) -> Path:
     reason = "no weights were found there"
     for offline in (True, False):
         try:
-            for weights in (_SAFE, "*.bin"):  # pickled ones only where there are no others
+            for weights in (_SAFE, _PICKLED):  # pickled ones only where there are no others
                 patterns = [weights, *_DESCRIPTIONS]
                 folder = Path(
                     hub.snapshot_download(wanted, allow_patterns=patterns, local_files_only=offline)
@@ -71,52 +63,15 @@ def model_folder(name: str, repository: str | None = None) -> Path:
     )
 
 
-def model_files(folder: Path) -> tuple[list[Path], bool]:
-    """The files with weights in a folder, and whether they are safetensors."""
-    safe = sorted(folder.glob(_SAFE))
-    if safe:
-        return safe, True
-    pickled = [path for pattern in _PICKLED for path in folder.glob(pattern)]
-    pickled = sorted(path for path in pickled if path.stem != "training_args")
-    if not pickled:
+def model_files(folder: Path) -> list[Path]:
+    """The files with weights in a folder."""
+    found = sorted(folder.glob(_SAFE)) or sorted(folder.glob(_PICKLED))
+    if not found:
         raise InputError(
             f"{folder} holds no weights; a file ending in .safetensors is needed beside "
             "config.json."
         )
-    return pickled, False
-
-
-def read_weights(paths: Iterable[Path]) -> dict[str, Any]:
-    """Tensors by name, on the CPU, from safetensors or from pickles with nothing but tensors."""
-    weights: dict[str, Any] = {}
-    for path in paths:
-        weights |= _safe(path) if path.suffix == ".safetensors" else _pickled(path)
-    return weights
-
-
-def _safe(path: Path) -> dict[str, Any]:
-    safetensors = need("safetensors.torch", f"Reading {path.name}", _INSTALL)
-    try:
-        return dict(safetensors.load_file(path))
-    except Exception as error:
-        raise InputError(f"{path} is damaged ({first_line(error)}); download it again.") from None
-
-
-def _pickled(path: Path) -> dict[str, Any]:
-    torch = need("torch", f"Reading {path.name}", _INSTALL)
-    try:
-        content = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception:
-        raise InputError(
-            f"{path} is a pickle that is damaged or asks for more than tensors, so it could run "
-            "code and is not read; use the model's .safetensors file instead."
-        ) from None
-    tensors = content.get("state_dict", content) if isinstance(content, dict) else None
-    if not isinstance(tensors, dict) or not all(map(torch.is_tensor, tensors.values())):
-        raise InputError(
-            f"{path} does not hold tensors by name; use the model's .safetensors file instead."
-        )
-    return tensors
+    return found
 
 
 def file_digest(paths: Iterable[Path]) -> str:

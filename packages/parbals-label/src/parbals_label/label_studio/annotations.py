@@ -13,6 +13,7 @@ from typing import Any
 
 from parbals.errors import InputError, LabelError
 
+from parbals_label.answer_form import MANY
 from parbals_label.label_studio.interface import Interface
 from parbals_label.readers.answers import Classes
 from parbals_label.readers.source import short
@@ -105,14 +106,16 @@ def _label(
     # An annotation outlives changes of the interface: its control may be called otherwise now, and
     # its choice may be gone.
     chosen = _choices(annotation, interface.control) or _choices(annotation)
-    if len(chosen) == 1:
+    form = store.form
+    if len(chosen) == 1 or form.task == MANY:
         with suppress(LabelError):
-            return Classes(store.classes, store.former_classes).match(chosen[0], "")
+            given = chosen if form.task == MANY else chosen[0]
+            return Classes(form.classes, store.former_classes).read(form, given, "")
     name = short(store.items([position])[0].id)
     words = "nothing" if not chosen else f"{len(chosen)} classes; one is needed"
-    if len(chosen) == 1:
+    if len(chosen) == 1 or form.task == MANY:
         words = (
-            f"{short(chosen[0])}, which is not a class of this project; `parbals edit "
+            f"{short(', '.join(chosen))}, which is not a class of this project; `parbals edit "
             f"{store.folder} --add-class` adds it, and the label is taken then"
         )
     heard.notes.append(f"Left aside: annotation {annotation['id']} (item {name}) chooses {words}.")
@@ -124,12 +127,13 @@ def _choices(annotation: Mapping[str, Any], control: str | None = None) -> list[
     result = annotation.get("result")
     chosen: dict[str, None] = {}
     for region in result if isinstance(result, list) else ():
-        if not isinstance(region, Mapping) or region.get("type") != "choices":
+        if not isinstance(region, Mapping) or region.get("type") not in ("choices", "number"):
             continue
         if control is not None and region.get("from_name") != control:
             continue
         value = region.get("value")
-        given = value.get("choices") if isinstance(value, Mapping) else None
+        given = value.get(region["type"]) if isinstance(value, Mapping) else None
+        given = [str(given)] if isinstance(given, int | float) else given
         chosen |= dict.fromkeys(c for c in given or () if isinstance(c, str))
     return list(chosen)
 

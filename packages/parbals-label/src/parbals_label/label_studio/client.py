@@ -2,15 +2,14 @@
 
 Not by ``label-studio-sdk``: version 2.1.2 means 71 packages, 111 MB to download and 356 MB on disk
 (OpenCV 151, pandas 44; black, faker and nltk among them), some pinned to one release. What is
-needed here is nine requests.
+needed here is six requests.
 """
 
 import json
 import secrets
-import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime, timedelta
 from http.client import HTTPException
 from typing import Any, NoReturn
@@ -27,7 +26,6 @@ ITEM, PROJECT = "parbals_item", "parbals_project"
 _SECONDS = 60.0
 _SECONDS_TO_CREATE = 600.0
 """A request that creates tasks is not given up early: it might still be carried out afterwards."""
-_PAUSE = 1.0
 _PAGE = 100
 _MOST_BYTES = 1 << 28
 _OVERLAP = timedelta(seconds=60)
@@ -76,7 +74,7 @@ def changed_or_open(since: str, open_tasks: Collection[int]) -> list[dict[str, A
 
 
 class Client:
-    """Projects, tasks, predictions and files of a server, one request after the other.
+    """Projects, tasks and files of a server, one request after the other.
 
     ``key`` is a personal access token, which is a JSON web token that is exchanged for short-lived
     ones, or a legacy token.
@@ -128,39 +126,17 @@ class Client:
             yield from (task for task in found if isinstance(task, dict))
             n_read, total = n_read + len(found), int(answer.get("total") or 0)
 
-    def create_tasks(
-        self, project: int, tasks: Sequence[dict[str, Any]], note: Callable[[int], None]
-    ) -> list[int]:
-        """Create tasks in this order; their numbers.
-
-        ``note`` hears the number of an import that the server carries out by itself, before it is
-        waited for: a run that starts again must wait for it, or would create the tasks twice.
-        """
-        answer = self._import(project, "return_task_ids=true", list(tasks), note=note)
+    def create_tasks(self, project: int, tasks: Sequence[dict[str, Any]]) -> list[int]:
+        """Create tasks in this order; their numbers."""
+        path = f"/api/projects/{project}/import?return_task_ids=true"
+        answer = self._request("POST", path, list(tasks), seconds=_SECONDS_TO_CREATE)
         numbers = answer.get("task_ids")
         if not isinstance(numbers, list) or len(numbers) != len(tasks):
-            raise ServerError(
-                f"Label Studio created {answer.get('task_count')} tasks and was given {len(tasks)}."
+            raise InputError(
+                f"Label Studio was given {len(tasks)} tasks and does not say which numbers they "
+                "have. Servers that create tasks in the background (Enterprise) cannot be used."
             )
         return [int(number) for number in numbers]
-
-    def wait_for_import(self, project: int, number: int) -> dict[str, Any]:
-        """What an import came to that the server (Label Studio Enterprise) carries out by itself.
-
-        Its ``status`` is "completed" or "failed".
-        """
-        end = time.monotonic() + _SECONDS_TO_CREATE
-        while True:
-            answer = self._request("GET", f"/api/projects/{project}/imports/{number}/")
-            if answer.get("status") in ("completed", "failed"):
-                return answer
-            if time.monotonic() > end:
-                raise ServerError(f"{self.url} has not finished import {number} yet.")
-            time.sleep(_PAUSE)
-
-    def change_task(self, number: int, **changes: Any) -> None:
-        """Change a task, such as its ``data``."""
-        self._request("PATCH", f"/api/tasks/{number}/", changes)
 
     def has_task(self, number: int) -> bool:
         """Whether there is a task of that number."""
@@ -170,10 +146,6 @@ class Client:
             return False
         return True
 
-    def predict(self, task: int, prediction: dict[str, Any]) -> None:
-        """Add a prediction to a task that is there."""
-        self._request("POST", "/api/predictions/", {**prediction, "task": task})
-
     def upload(self, project: int, name: str, content: bytes, kind: str) -> str:
         """Give the server a file, not yet part of any task; the address that it has there."""
         mark = secrets.token_hex(16)
@@ -182,30 +154,11 @@ class Client:
         body = f"{head}Content-Type: {kind}\r\n\r\n".encode() + content
         body += f"\r\n--{mark}--\r\n".encode()
         kind = f"multipart/form-data; boundary={mark}"
-        answer = self._import(project, "commit_to_project=false", body, kind=kind)
+        path = f"/api/projects/{project}/import?commit_to_project=false"
+        answer = self._request("POST", path, body, kind=kind, seconds=_SECONDS_TO_CREATE)
         (number,) = answer["file_upload_ids"]
         uploaded = self._request("GET", f"/api/import/file-upload/{int(number)}")
         return f"/data/{str(uploaded['file']).lstrip('/')}"
-
-    def _import(
-        self,
-        project: int,
-        options: str,
-        body: Any,
-        *,
-        kind: str = "application/json",
-        note: Callable[[int], None] = lambda number: None,
-    ) -> dict[str, Any]:
-        """What an import came to, whether the server does it at once or by itself."""
-        path = f"/api/projects/{project}/import?{options}"
-        answer = self._request("POST", path, body, kind=kind, seconds=_SECONDS_TO_CREATE)
-        if isinstance(number := answer.get("import"), int):
-            note(number)
-            answer = self.wait_for_import(project, number)
-            if answer["status"] == "failed":
-                reason = " ".join(str(answer.get("error") or "it does not say why").split())
-                raise InputError(f"{self.url} could not import: {reason[:300].rstrip('.')}.")
-        return answer
 
     def _request(self, method: str, path: str, body: Any = None, **how: Any) -> dict[str, Any]:
         """The server's answer to a request, which is always a record."""

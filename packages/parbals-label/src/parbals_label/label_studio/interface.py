@@ -8,6 +8,7 @@ from xml.sax.saxutils import quoteattr
 
 from parbals.errors import InputError, LabelError
 
+from parbals_label.answer_form import MANY, NUMBERS, AnswerForm
 from parbals_label.readers.answers import Classes
 
 __all__ = ["Interface", "is_empty", "new_interface", "read_interface"]
@@ -18,7 +19,7 @@ _VARIABLE = re.compile(r"\$([A-Za-z_][\w.]*)")
 
 @dataclass(frozen=True)
 class Interface:
-    """One ``Choices`` of a labelling interface.
+    """One ``Choices`` of a labelling interface, or one ``Number``.
 
     Attributes:
         control, shown: the names of the control and of what it is about.
@@ -33,18 +34,6 @@ class Interface:
     choices: Mapping[str, str]
     others: tuple[str, ...] = ()
 
-    def result(self, label: str, probability: float | None = None) -> list[dict[str, object]]:
-        """A class as an annotation or prediction says it; empty where it cannot be chosen."""
-        if label not in self.choices:
-            return []
-        region: dict[str, object] = {
-            "from_name": self.control,
-            "to_name": self.shown,
-            "type": "choices",
-            "value": {"choices": [self.choices[label]]},
-        }
-        return [region if probability is None else {**region, "score": probability}]
-
 
 def is_empty(config: str) -> bool:
     """Whether nobody has set up the interface yet."""
@@ -52,9 +41,9 @@ def is_empty(config: str) -> bool:
 
 
 def read_interface(
-    config: str, classes: Sequence[str], former: Mapping[str, str] | None = None
+    config: str, form: AnswerForm, former: Mapping[str, str] | None = None
 ) -> Interface:
-    """The control by which items are given one of the classes; else one sentence why not.
+    """The control by which items are given their labels; else one sentence why not.
 
     Of several it is the one whose choices mean most of the classes. ``former`` names of classes are
     understood. Small and capital letters do not count.
@@ -72,14 +61,24 @@ def read_interface(
         if key in ("value", "valueList")
         for name in _VARIABLE.findall(value)
     }
-    found = [
-        _choices(element, tuple(sorted(variables)), classes, former)
-        for element in root.iter("Choices")
-        if element.get("name") and element.get("toName")
-    ]
+    tag = "Number" if form.task == NUMBERS else "Choices"
+    elements = [e for e in root.iter(tag) if e.get("name") and e.get("toName")]
+    if form.task == MANY and elements and all(e.get("choice") != "multiple" for e in elements):
+        raise InputError(
+            "Items have several labels here, and the labelling interface takes one; say "
+            '<Choices choice="multiple" ...> in the project\'s settings, Labeling Interface.'
+        )
+    found = [_choices(e, tuple(sorted(variables)), form.classes, former) for e in elements]
+    if form.task == NUMBERS:
+        if not found:
+            raise InputError(
+                "Labels are numbers here, and the labelling interface takes none; add <Number "
+                'name="label" toName="..."/> in the project\'s settings, Labeling Interface.'
+            )
+        return found[0]
     best = max(found, key=lambda interface: len(interface.choices), default=None)
     if best is None or not best.choices:
-        names = ", ".join(map(repr, classes))
+        names = ", ".join(map(repr, form.classes))
         raise InputError(
             "The labelling interface has no <Choices> with any of the classes "
             f"{names}; add them in the project's settings, Labeling Interface."
@@ -107,13 +106,16 @@ def _choices(
     return Interface(element.get("name") or "", shown, variables, meant, tuple(others))
 
 
-def new_interface(shown: Sequence[tuple[str, str]], classes: Sequence[str]) -> str:
-    """An interface that shows these keys, each as ``text`` or ``image``, with a choice a class."""
+def new_interface(shown: Sequence[tuple[str, str]], form: AnswerForm) -> str:
+    """An interface that shows these keys, each as ``text`` or ``image``, and takes a label."""
     tags = {"image": "Image", "text": "Text"}
     lines = [
         f"  <{tags[kind]} name={quoteattr(f'item{place or str()}')} value={quoteattr('$' + key)}/>"
         for place, (key, kind) in enumerate(shown)
     ]
-    lines.append('  <Choices name="label" toName="item" choice="single" showInLine="true">')
-    lines += [f"    <Choice value={quoteattr(name)}/>" for name in classes]
+    if form.task == NUMBERS:
+        return "\n".join(["<View>", *lines, '  <Number name="label" toName="item"/>', "</View>"])
+    choice = "multiple" if form.task == MANY else "single"
+    lines.append(f'  <Choices name="label" toName="item" choice="{choice}" showInLine="true">')
+    lines += [f"    <Choice value={quoteattr(name)}/>" for name in form.classes]
     return "\n".join(["<View>", *lines, "  </Choices>", "</View>"])

@@ -8,7 +8,7 @@ created again. Labels are described in :mod:`~parbals_label.label_studio.annotat
 """
 
 from collections.abc import Callable, Collection
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -20,6 +20,7 @@ from parbals.errors import InputError, ProjectError
 from parbals_label.files import locked
 from parbals_label.label_studio.annotations import Heard, record_annotations
 from parbals_label.label_studio.client import (
+    ITEM,
     PROJECT,
     Client,
     GoneError,
@@ -28,15 +29,7 @@ from parbals_label.label_studio.client import (
     changed_or_open,
 )
 from parbals_label.label_studio.interface import Interface, is_empty, read_interface
-from parbals_label.label_studio.tasks import (
-    Matcher,
-    Predictions,
-    State,
-    data_of,
-    first_interface,
-    place_of,
-    project_uid,
-)
+from parbals_label.label_studio.tasks import State, data_of, first_interface, project_uid
 from parbals_label.store.store import Store
 
 __all__ = ["Result", "Rules", "keep_supplied"]
@@ -48,7 +41,7 @@ _AT_ONCE = 20
 
 @dataclass(frozen=True)
 class Rules:
-    """How many tasks a batch has, how often to look, whether deleted tasks may be made again.
+    """How many tasks a batch has, and how often to look.
 
     The next batch is chosen when at most half of ``batch_size`` tasks are open.
     """
@@ -56,7 +49,6 @@ class Rules:
     batch_size: int = 20
     every: float = 5.0
     once: bool = False
-    ask_again: bool = False
 
 
 @dataclass
@@ -146,10 +138,8 @@ class _Connection:
         self._said: set[str] = set()
         self._seen: tuple[object, ...] = ()
         self.uid = self._make_ready()
-        self.state, self._matcher = State(store, self.uid), Matcher(store)
+        self.state = State(store, self.uid)
         self._since, self.sweep = "", True
-        self._foreign: dict[int, dict[str, Any]] = {}
-        """Tasks that people imported themselves → their data."""
 
     def round(self) -> bool:
         """Take what was annotated, and hand out the next batch where few tasks are left.
@@ -200,7 +190,7 @@ class _Connection:
     def _interface(self) -> Interface:
         """The labelling interface as it is now."""
         config, classes = str(self._project().get("label_config") or ""), self.store.classes
-        interface = read_interface(config, classes, self.store.former_classes)
+        interface = read_interface(config, self.store.form, self.store.former_classes)
         if self._seen == (config, classes):
             return interface
         self._seen, self.sweep = (config, classes), True  # labels left aside may count now
@@ -260,25 +250,25 @@ class _Connection:
         record_annotations(self.store, interface, self.uid, position, found, heard)
 
     def _adopt(self, tasks: Collection[dict[str, Any]]) -> None:
-        """Remember tasks that are there already: created when nobody could note it, or imported."""
+        """Remember tasks that we created when nobody could note it: their data say which item."""
         new: dict[int, int] = {}
         for task in tasks:
             number, data = task.get("id"), task.get("data")
             if not isinstance(number, int) or not isinstance(data, dict):
                 continue
-            if number not in self.state.positions:
-                position = self._matcher.position(task)
-                if position is None:
-                    continue
-                if position in new or position in self.state.tasks:
-                    self._once(
-                        f"Task {number} is about an item that has a task already; its labels are "
-                        "taken from the first."
-                    )
-                    continue
+            if number in self.state.positions or data.get(PROJECT) != self.store.identity:
+                continue
+            name = str(data.get(ITEM))
+            position = self.store.known_positions([name]).get(name)
+            if position is None:
+                continue
+            if position in new or position in self.state.tasks:
+                self._once(
+                    f"Task {number} is about an item that has a task already; its labels are "
+                    "taken from the first."
+                )
+            else:
                 new[position] = number
-            if PROJECT not in data:
-                self._foreign[number] = data
         if new:
             self.state.remember(new)
 
@@ -307,7 +297,7 @@ class _Connection:
             self.store.settings.predictions is None or newer_answers(self.store)
         ):
             refresh(self.store)
-        left_out = set() if self.rules.ask_again else self.state.lost
+        left_out = self.state.lost
         taken = {*self.store.votes(), *self.store.pending(), *self.store.passes(), *left_out}
         if len(taken) == self.store.n_items:  # seen without a model: this is asked every round
             return False
@@ -326,36 +316,23 @@ class _Connection:
         return True
 
     def _hand_out(self, interface: Interface, positions: list[int]) -> None:
-        """See to it that leased items have a task, best first, with the model's prediction."""
-        if self.state.importing is not None:  # begun by a run that did not see its end
-            with suppress(GoneError):
-                self.client.wait_for_import(self.number, self.state.importing)
-            self.state.note_import(None)
+        """See to it that leased items have a task, best first.
+
+        Without a prediction: Label Studio would fill it in, and a guess that is seen sways.
+        """
         items = self.store.shown(positions)
         for start in range(0, len(items), _AT_ONCE):
             filters = [about_item(item.id) for item in items[start : start + _AT_ONCE]]
             self._adopt(list(self.client.tasks(self.number, filters)))
-        predictions, new = Predictions(self.store), []
-        for item in items:
-            known = self.state.tasks.get(item.position)
-            if known is not None and known not in self._foreign:
-                continue
-            why = self.store.why(item.position)
-            predicted = predictions.of(item.position, interface)
-            if known is None:
-                data = data_of(self.store, interface, item, why, self._upload)
-                new.append({"data": data, "predictions": [predicted] if predicted else []})
-                continue
-            data = self._foreign.pop(known) | place_of(self.store, item, why)
-            with suppress(GoneError):  # deleted just now, which the next round notices
-                self.client.change_task(known, data=data)
-                if predicted:
-                    self.client.predict(known, predicted)
-        wanted = [item.position for item in items if item.position not in self.state.tasks]
+        wanted = [item for item in items if item.position not in self.state.tasks]
         if wanted:
-            numbers = self.client.create_tasks(self.number, new, note=self.state.note_import)
-            self.state.remember(dict(zip(wanted, numbers, strict=True)))
-            self.state.note_import(None)
+            new = [
+                {"data": data_of(self.store, interface, item, why, self._upload)}
+                for item, why in ((item, self.store.why(item.position)) for item in wanted)
+            ]
+            numbers = self.client.create_tasks(self.number, new)
+            positions = [item.position for item in wanted]
+            self.state.remember(dict(zip(positions, numbers, strict=True)))
             self.result.created += len(wanted)
             self.say(f"{_n(len(wanted), 'task', 'tasks')} created.")
 

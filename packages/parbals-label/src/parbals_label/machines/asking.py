@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from threading import Event
 
+from parbals_label.answer_form import AnswerForm
 from parbals_label.machines.json_lines import Reply, Tally
 from parbals_label.machines.programs import Conversation, Ending, Lines, Program
 from parbals_label.store.records import Item
@@ -34,8 +35,6 @@ class Rules:
     budget: int | None = None
     retries: int = 3
     timeout: float = 120.0
-    until_advised: bool = False
-    ask_again: bool = False
     first_wait: float = 1.0
 
     @property
@@ -66,14 +65,14 @@ class Asking:
     """How batches are asked, until ``stop`` is set."""
 
     program: Program
-    classes: tuple[str, ...]
+    form: AnswerForm
     rules: Rules
     stop: Event
     say: Callable[[str], None]
 
     def batch(self, items: Sequence[Item], keep: Keep) -> Asked:
         """Ask about these items; ``keep`` is called with the good replies as they arrive."""
-        tally, asked, faults = Tally(items, self.classes), Asked(), dict[str, str]()
+        tally, asked, faults = Tally(items, self.form), Asked(), dict[str, str]()
         waiting = list(items)
         for attempt in range(self.rules.retries + 1):
             pause = min(_LONGEST, self.rules.first_wait * 2.0 ** (attempt - 1))
@@ -102,11 +101,11 @@ class Asking:
         self, waiting: list[Item], tally: Tally, keep: Keep, asked: Asked, faults: dict[str, str]
     ) -> None:
         """Ask about all of them once."""
-        conversation = self.program.ask(waiting, self.classes)
+        conversation = self.program.ask(waiting, self.form)
         try:
             ending = self._listen(conversation, waiting, tally, keep)
         finally:
-            conversation.abort()
+            conversation.close()
         if ending.fault is not None:
             left = [item for item in waiting if item.id in tally.missing]
             faults.update({item.id: ending.fault for item in left})
@@ -137,7 +136,10 @@ class Asking:
                 ending = Ending("it went on although everything was answered")
             else:
                 continue
-            _finish(conversation, tally, keep)
+            conversation.abort()
+            while isinstance(got := conversation.receive(0), list):
+                if new := _accept(tally, got):
+                    keep(new)
             return ending
 
     def _say_notes(self, tally: Tally) -> None:
@@ -149,14 +151,3 @@ class Asking:
 
 def _accept(tally: Tally, lines: Lines) -> list[tuple[Item, Reply]]:
     return [pair for line in lines if (pair := tally.accept(line)) is not None]
-
-
-def _finish(conversation: Conversation, tally: Tally, keep: Keep) -> None:
-    """End a conversation and keep what it had already brought."""
-    arrived: list[tuple[Item, Reply]] = []
-    for _ in ("before it is ended", "what came meanwhile"):
-        while isinstance(got := conversation.receive(0), list):
-            arrived += _accept(tally, got)
-        conversation.abort()
-    if arrived:
-        keep(arrived)

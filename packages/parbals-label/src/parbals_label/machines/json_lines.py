@@ -2,7 +2,8 @@
 
 To it, one line an item:
     {"id": "017", "position": 16, "classes": ["ham", "spam"], "content": {"message": "..."}}
-From it, in any order; a label of null abstains, comment and confidence may be left out:
+Where labels are several or numbers, "task" says so, and a label is a list or a number. From it, in
+any order; a label of null abstains, comment and confidence may be left out:
     {"id": "017", "label": "spam", "comment": "mentions a prize", "confidence": 0.93}
 """
 
@@ -11,6 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from parbals.errors import LabelError
+
+from parbals_label.answer_form import AnswerForm
 from parbals_label.readers.cells import plain_text
 from parbals_label.readers.json_files import without_repeats
 from parbals_label.readers.source import short
@@ -48,17 +52,16 @@ class Reply:
         return json.dumps(said, ensure_ascii=False, separators=(",", ":")) if said else None
 
 
-def request_lines(items: Sequence[Item], classes: Sequence[str]) -> bytes:
+def request_lines(items: Sequence[Item], form: AnswerForm) -> bytes:
     """The lines to send, in UTF-8."""
-    records = [
-        {"id": i.id, "position": i.position, "classes": list(classes), "content": i.content}
-        for i in items
-    ]
+    kind: dict[str, Any] = {} if form.task == "classes" else {"task": form.task}
+    kind["classes"] = list(form.classes)
+    records = [{"id": i.id, "position": i.position, **kind, "content": i.content} for i in items]
     lines = (json.dumps(record, ensure_ascii=False, allow_nan=False) for record in records)
     return "".join(f"{line}\n" for line in lines).encode()
 
 
-def parse_line(line: bytes, classes: Sequence[str]) -> Reply:
+def parse_line(line: bytes, form: AnswerForm) -> Reply:
     """The reply in a line; ``BadLine`` where there is none that could be stored."""
     try:
         text = line.decode()
@@ -74,9 +77,13 @@ def parse_line(line: bytes, classes: Sequence[str]) -> Reply:
     if "label" not in said:
         raise BadLine("its line has no `label` (null would abstain)", item)
     label = said["label"]
-    if label is not None and (not isinstance(label, str) or label not in classes):
-        listed = ", ".join(classes[:10]) + (", …" if len(classes) > 10 else "")
-        raise BadLine(f"its label {short(label)} is not one of the classes {listed}", item)
+    if label is not None:
+        try:
+            label = form.read(label, form.known, "its line")
+        except LabelError:
+            listed = ", ".join(form.classes[:10]) + (", …" if len(form.classes) > 10 else "")
+            wanted = f"one of the classes {listed}" if listed else "a number"
+            raise BadLine(f"its label {short(label)} is not {wanted}", item) from None
     return Reply(
         item, label, _comment(said.get("comment"), item), _confidence(said.get("confidence"), item)
     )
@@ -85,13 +92,13 @@ def parse_line(line: bytes, classes: Sequence[str]) -> Reply:
 class Tally:
     """Which items of a batch were answered, over all its tries."""
 
-    def __init__(self, items: Sequence[Item], classes: Sequence[str]) -> None:
+    def __init__(self, items: Sequence[Item], form: AnswerForm) -> None:
         self.missing = {item.id: item for item in items}
         self.reasons: dict[str, str] = {}
         """For items still missing: what was wrong with the last line about them."""
         self.notes: list[str] = []
         """One phrase for every line that could not be used and names no missing item."""
-        self._classes = tuple(classes)
+        self._form = form
         self._heard: dict[str, Reply] = {}
 
     def accept(self, line: bytes | None) -> tuple[Item, Reply] | None:
@@ -102,7 +109,7 @@ class Tally:
         if not line.strip():
             return None
         try:
-            reply = parse_line(line, self._classes)
+            reply = parse_line(line, self._form)
         except BadLine as error:
             if error.item in self.missing:
                 self.reasons[error.item] = str(error)

@@ -28,7 +28,6 @@ ENDINGS = {
     "done": "every item is labelled, out, or abstained on",
     "budget": "the budget is used up",
     "interrupted": "it was interrupted",
-    "advised": "the report advises to stop",
     "failed": "the annotator does not work",
 }
 _ABSTAINED = "machine abstained"
@@ -108,9 +107,9 @@ class _Run:
 
     def __post_init__(self) -> None:
         self.result, rules = Result(), self.rules
-        self._asking = Asking(self.program, self.store.classes, rules, self.stop, self.say)
+        self._asking = Asking(self.program, self.store.form, rules, self.stop, self.say)
         # Not asked again: a machine that abstained would only abstain once more, and cost the same.
-        self._passed = set() if rules.ask_again else _abstentions(self.store, self.name)
+        self._passed = _abstentions(self.store, self.name)
 
     def work(self) -> None:
         """Until there is a reason to stop; ``result`` is kept up to date."""
@@ -186,30 +185,7 @@ class _Run:
             return "interrupted"
         if self._size() <= 0:
             return "budget"
-        if self.rules.until_advised and self.store.n_labelled:
-            return self._advised()
         return None
-
-    def _advised(self) -> str | None:
-        """By the project's goal. Without one: when more labels hardly help, after a batch."""
-        from parbals.learner.numbers.report import Goal, advice
-
-        from parbals_label.project.engine import learner_of
-        from parbals_label.project.summary import goal_of
-
-        goal = goal_of(self.store)
-        if goal == Goal() and not self.result.batches:
-            return None
-        self._show("reporting")
-        learner = learner_of(self.store)
-        report = learner.report(self.rules.batch_size)
-        self.store.save_report(report.to_dict(), len(learner.labelled))
-        advised = advice(goal, len(learner.labelled), report)
-        # Where nothing is free, what is out may be this annotator's own.
-        if not advised.is_reached and (not advised.stop or not report.batch_size):
-            return None
-        self.say(advised.sentence)
-        return "advised"
 
     def _keep(self, replies: list[tuple[Item, Reply]]) -> None:
         given = [(item, reply) for item, reply in replies if reply.label is not None]
@@ -264,7 +240,7 @@ def _given_back(names: list[str], reason: str) -> str:
 def _abstentions(store: Store, name: str) -> set[int]:
     return {
         position
-        for event in store.events()
-        if event.kind == _ABSTAINED and event.detail["annotator"] == name
+        for event in store.events(_ABSTAINED)
+        if event.detail["annotator"] == name
         for position in event.detail["positions"]
     }

@@ -11,8 +11,11 @@ the other two alone. These held-out predictions do two things.
   has seen, and from left-out predictions for labels that came later
   (:meth:`parbals.learner.state.State.left_out`).
 
-The final encoder has seen more labels than those of the folds, and is surer of what it says: their
-temperature is a little low for it, and so is the error that is expected (studies/adapt).
+The final encoder has seen more labels than those of the folds, and its model is surer of what it
+says: a temperature of theirs would be too low for it. So what they predict of the labels is brought
+to its scale first, by items without a label, which both predict
+(:func:`parbals.learner.numbers.expectation.as_sure`). By that temperature the project's predictions
+are given out, too.
 
 The audit's items, and copies of them, teach no encoder, so an audit measures it as it does any.
 
@@ -35,7 +38,7 @@ import numpy as np
 from parbals.errors import InputError, ProjectError
 from parbals.files import TEMPORARY_SUFFIX, replacing
 from parbals.learner.active import ActiveLearner
-from parbals.learner.numbers.expectation import sharpened, temperature
+from parbals.learner.numbers.expectation import as_sure, sharpened, temperature
 from parbals.randomness import derive_generator
 
 from parbals_label.encoders.adapt import (
@@ -63,7 +66,7 @@ from parbals_label.project.features import (
 from parbals_label.store.records import ADAPTED
 from parbals_label.store.store import Store
 
-__all__ = ["Adapted", "adapt_project"]
+__all__ = ["Adapted", "adapt_project", "starting_point"]
 
 _FOLDS = 3
 _FEWEST = 20
@@ -107,14 +110,29 @@ def adapt_project(
         _sweep(store)
         plan.kept.mkdir(parents=True, exist_ok=True)
         steps = _Steps(progress, sum(n_steps(int((plan.fold != k).sum())) for k in range(_FOLDS)))
-        frozen = plan.predicted(lambda part: plan.frozen)
-        held_out = plan.predicted(lambda part: plan.tuned_features(part, steps))
+        frozen, _ = plan.predicted(lambda part: plan.frozen)
+        held_out, others = plan.predicted(lambda part: plan.tuned_features(part, steps))
         found = plan.compared(held_out, frozen)
         if found.used or force:
-            found = plan.take(found, held_out, progress)
+            found = plan.take(found, held_out, others, progress)
         store.log(ADAPTED, **asdict(found))
         shutil.rmtree(plan.kept, ignore_errors=True)
     return found
+
+
+def starting_point(store: Store, encoder: str | None = None) -> tuple[str, Path]:
+    """The encoder of the features before any adaptation, and the folder that adapting starts from.
+
+    Raises what keeps the project from adapting: items that are no texts, no PyTorch, no weights.
+    """
+    if store.settings.encoded_kind != "text":
+        raise InputError("The items of this project are not encoded texts; only those adapt.")
+    if store.settings.task != "classes":
+        raise InputError("An encoder adapts to one class an item; other tasks keep theirs.")
+    name = str(store.settings.encoder)
+    if is_adapted(name):
+        name = about_adapted(store)["base"]
+    return name, base_folder(encoder or name)
 
 
 class _Steps:
@@ -145,12 +163,7 @@ class _Plan:
     @classmethod
     def of(cls, store: Store, encoder: str | None, options: Options) -> "_Plan":
         settings = store.settings
-        if settings.encoded_kind != "text":
-            raise InputError("The items of this project are not encoded texts; only those adapt.")
-        name = str(settings.encoder)
-        if is_adapted(name):
-            name = about_adapted(store)["base"]
-        base = base_folder(encoder or name)
+        name, base = starting_point(store, encoder)
         learner = learner_of(store, with_pending=False)
         positions, numbers = learner.state.training
         counts = np.bincount(numbers, minlength=len(learner.classes))
@@ -184,7 +197,7 @@ class _Plan:
     @cached_property
     def kept(self) -> Path:
         """Where what is done waits for the end: a folder called by all that it depends on."""
-        folder = folder_digest(self.base, model_files(self.base)[0])
+        folder = folder_digest(self.base, model_files(self.base))
         digest = hashlib.blake2b(f"{folder} {self.options.half}".encode(), digest_size=16)
         digest.update(json.dumps([self.texts, self.store.identity]).encode())
         digest.update(self.numbers.tobytes() + self.fold.tobytes() + self.chosen.tobytes())
@@ -230,23 +243,34 @@ class _Plan:
         fine_tune(encoder, texts, self.numbers[which], seed, steps)
         return encoder
 
-    def predicted(self, features_without: Callable[[int], np.ndarray]) -> np.ndarray:
-        """(n, C) predictions for the labels, each by a model of the other parts."""
-        setup, n_labels = self.learner.setup, len(self.positions)
-        probs = np.empty((n_labels, len(setup.classes)))
+    def predicted(
+        self, features_without: Callable[[int], np.ndarray]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """(n, C) predictions for the labels, each by a model of the other parts.
+
+        And what these models say of the items without a label, below each other.
+        """
+        n_labels, others = len(self.positions), []
+        probs = np.empty((n_labels, len(self.learner.classes)))
         for part in range(_FOLDS):
-            features, rest = features_without(part), np.flatnonzero(self.fold != part)
-            here = np.flatnonzero(self.fold == part)
-            model = ActiveLearner(
-                features,
-                setup.classes,
-                random_state=setup.seed,
-                prior_scale=setup.prior_scale,
-                checked=True,
-            )
-            model.tell(rest, [setup.classes[number] for number in self.numbers[rest]])
+            features, here = features_without(part), np.flatnonzero(self.fold == part)
+            model = self._model(features, np.flatnonzero(self.fold != part))
             probs[here] = model.predict_proba(features[here])
-        return probs
+            others.append(model.predict_proba(features[n_labels:]))
+        return probs, np.concatenate(others)
+
+    def _model(self, features: np.ndarray, known: np.ndarray) -> ActiveLearner:
+        """Of features (m, D) of the chosen items and of some of the labels."""
+        setup = self.learner.setup
+        model = ActiveLearner(
+            features,
+            setup.classes,
+            random_state=setup.seed,
+            prior_scale=setup.prior_scale,
+            checked=True,
+        )
+        model.tell(known, [setup.classes[number] for number in self.numbers[known]])
+        return model
 
     def compared(self, adapted: np.ndarray, frozen: np.ndarray) -> Adapted:
         values = [_judged(probs, self.numbers) for probs in (adapted, frozen)]
@@ -254,18 +278,23 @@ class _Plan:
         numbers = (len(self.positions), error, loss, frozen_error, frozen_loss)
         return Adapted(loss < frozen_loss, self.name, *numbers)
 
-    def take(self, found: Adapted, held_out: np.ndarray, progress: Progress) -> Adapted:
+    def take(
+        self, found: Adapted, held_out: np.ndarray, others: np.ndarray, progress: Progress
+    ) -> Adapted:
         """Train on all labels; encoder and features become the project's."""
-        made, everything = self.kept / "encoder", np.ones(len(self.positions), bool)
+        n_labels, made = len(self.positions), self.kept / "encoder"
+        everything = np.ones(n_labels, bool)
         if not made.is_dir():
-            total, done = n_steps(len(self.positions)), iter(range(1, 1 << 30))
+            total, done = n_steps(n_labels), iter(range(1, 1 << 30))
             progress("adapting to all labels", 0, total)
             encoder = self._tuned(
-                everything,
-                _FOLDS,
-                lambda: progress("adapting to all labels", next(done), total),
+                everything, _FOLDS, lambda: progress("adapting to all labels", next(done), total)
             )
             save_encoder(encoder, made)
+        if len(others):
+            features = self._encoded("adapted", load_folder(made, self.options))
+            final = self._model(features, np.arange(n_labels)).predict_proba(features[n_labels:])
+            held_out = as_sure(held_out, others, final)
         about = asdict(found) | {"base": self.name, "classes": list(self.learner.classes)}
         about |= {"positions": self.positions.tolist(), "held_out": held_out.round(6).tolist()}
         (made / ABOUT).write_text(json.dumps(about), "utf-8")

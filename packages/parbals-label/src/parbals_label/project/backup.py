@@ -50,9 +50,10 @@ __all__ = ["Contents", "check_backup", "check_project", "rehearse", "restore_bac
 __all__ += ["write_backup"]
 
 _SUMS, _JOURNAL = "SHA256SUMS", "project.journal"
-_MATRICES = ("features", "described", "predictions", "map")
+_MATRICES = ("features", "described", "scores", "predictions", "map")
 _OURS = re.compile(
-    r"project\.sqlite3|project\.journal|SHA256SUMS|(features|predictions|map|described)-[0-9a-f]+\.npy"
+    r"project\.sqlite3|project\.journal|SHA256SUMS"
+    r"|(features|predictions|map|described|scores)-[0-9a-f]+\.npy"
     r"|encoder-[0-9a-f]{12}/(1_Pooling/)?\w[\w.-]*"
 )
 _SUM = re.compile(r"([0-9a-f]{64})  (.+)")
@@ -93,7 +94,7 @@ def check_project(folder: Path) -> tuple[Contents, list[str]]:
             except ProjectDamagedError as error:
                 # The page's worker replaces predictions and map as labels come, and makes them
                 # again where they are missing.
-                is_there = name in _MATRICES[:2] or (folder / matrix.file).exists()
+                is_there = name in _MATRICES[:3] or (folder / matrix.file).exists()
                 if is_there and getattr(store.settings, name) == matrix:
                     faults.append(str(error))
         if is_adapted(encoder := store.settings.encoder):
@@ -154,7 +155,7 @@ def _write(folder: Path, draft: Path, out: IO[bytes]) -> Contents:
                 load_features(folder, matrix, verify=True, encoder=copy.settings.encoder)
                 sums.add(matrix.file, folder / matrix.file)
             except (ProjectDamagedError, FileNotFoundError) as error:
-                if name in _MATRICES[:2]:  # predictions and map are made again
+                if name in _MATRICES[:3]:  # predictions and map are made again
                     raise ProjectDamagedError(
                         f"{error} Where new features were made just now, try again."
                     ) from None
@@ -300,7 +301,7 @@ def rehearse(folder: Path, file: Path | None = None) -> tuple[Path, Contents, in
     """
     with Store.open(folder, read_only=True) as store:
         identity, answers = store.identity, store.revision()[0]
-        written = [event.detail.get("file") for event in store.events() if event.kind == BACKED_UP]
+        written = [event.detail.get("file") for event in store.events(BACKED_UP)]
     if file is None:
         if not written or written[-1] == "-":
             raise InputError(f"No file is known that {folder} was backed up to; name it.")

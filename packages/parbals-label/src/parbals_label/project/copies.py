@@ -3,15 +3,24 @@
 from collections.abc import Sequence
 from hashlib import blake2b
 
-from parbals_label.project.consensus import combined_labels
+import numpy as np
+
+from parbals_label.project.consensus import decided_labels
+from parbals_label.project.features import features_of
 from parbals_label.readers.cells import cell_text
 from parbals_label.store.store import Store
 
-__all__ = ["contradictions", "look_through"]
+__all__ = ["contradictions", "look_through", "near_copies"]
 
 _HUGE = 20_000
 _MOST = 10_000
 """More copies than these, or a fifth of the items, are the data's nature: all are asked for."""
+_COMPARED = 20_000
+"""Items that are compared with each other, the first ones: some seconds' work."""
+_FEWEST = 100
+"""Of fewer items features that were learnt from them are too coarse to compare by."""
+_ALIKE = 0.97
+"""Cosine from which features about their mean are nearly the same."""
 
 
 def look_through(
@@ -41,8 +50,30 @@ def look_through(
     return [] if is_usual else copies, tuple(notes)
 
 
+def near_copies(store: Store) -> list[str]:
+    """A note about items whose features are nearly those of an earlier one, without copies."""
+    if store.n_items < _FEWEST:
+        return []
+    rows = np.array(features_of(store)[:_COMPARED], np.float32)
+    rows -= rows.mean(axis=0)
+    rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-9)
+    copies, pairs = {copy for copy, _ in store.settings.copies}, list[tuple[int, int]]()
+    for start in range(0, len(rows), 512):
+        block = rows[start : start + 512]
+        alike = np.tril(block @ rows[: start + len(block)].T >= _ALIKE, start - 1)
+        for place in np.flatnonzero(alike.any(axis=1)).tolist():
+            if start + place not in copies:
+                pairs.append((start + place, int(alike[place].argmax())))
+    if not pairs:
+        return []
+    one, other = (item.id for item in store.items(list(pairs[0])))
+    among = "" if store.n_items <= _COMPARED else f"Of the first {_COMPARED:,}, "
+    return [f"{among}{len(pairs):,} items nearly repeat others, such as {one} and {other}."]
+
+
 def contradictions(store: Store) -> list[tuple[int, str, int, str]]:
     """Copies whose label is another than their first item's: both positions and labels."""
-    labels = combined_labels(store.votes())
+    form, labels = store.form, decided_labels(store)
     pairs = [pair for pair in store.settings.copies if labels.keys() >= set(pair)]
+    labels = {p: form.words(label) for p, label in labels.items()}
     return [(a, labels[a], b, labels[b]) for b, a in pairs if labels[a] != labels[b]]

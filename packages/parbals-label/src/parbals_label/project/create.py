@@ -5,6 +5,7 @@ import re
 import shlex
 import shutil
 import stat
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,12 +15,15 @@ from parbals.errors import InputError, ProjectError
 from parbals.features.reading import guess_reading
 from parbals.features.table import is_text, tells_apart
 from parbals.learner.numbers.audit import draw_audit
-from parbals.learner.numbers.metric import METRICS, check_metric, metric_of
+from parbals.learner.numbers.metric import metric_of, setting_of
+from parbals.learner.tasks.table import task_named
+from parbals.strategies.table import DEFAULT
 
+from parbals_label.answer_form import NUMBERS, AnswerForm
 from parbals_label.encoders.base import Kind, Options
 from parbals_label.encoders.embedding import Progress
 from parbals_label.encoders.table import AUTO, default_encoder
-from parbals_label.project.copies import look_through
+from parbals_label.project.copies import look_through, near_copies
 from parbals_label.project.embedding import (
     Encoded,
     Recipe,
@@ -29,6 +33,8 @@ from parbals_label.project.embedding import (
     open_encoder,
 )
 from parbals_label.project.features import COLUMNS, GIVEN, TABLE, store_features
+from parbals_label.project.scores import store_scores
+from parbals_label.readers.cells import NO_LABEL, label_key
 from parbals_label.readers.items import (
     NUMBERED,
     check_numbers,
@@ -40,6 +46,7 @@ from parbals_label.readers.open import open_source
 from parbals_label.readers.source import Source, check_column
 from parbals_label.store.folder import FOLDER_MODE
 from parbals_label.store.records import Submission
+from parbals_label.store.settings import check_classes
 from parbals_label.store.store import Store
 
 __all__ = ["Created", "Roles", "create_project", "media_folder"]
@@ -102,30 +109,41 @@ def create_project(
     encoder: str | None = None,
     reading: Mapping[str, Any] | None = None,
     encode_with: Options | None = None,
+    scores: Path | None = None,
     progress: Progress = lambda stage, done, total: None,
 ) -> Created:
     """Read ``data`` into a new project; the folder appears only when everything is in it.
 
     An ``audit`` of so many items is drawn from those without a label. ``reading`` are
-    arguments of ``open_source``. ``encode_with`` says how the encoder is run. If it is interrupted
-    while it encodes, the same call goes on with the rows that were done.
+    arguments of ``open_source``. ``encode_with`` says how the encoder is run. ``scores``: a file
+    with what another model says of the items, see :func:`store_scores`. If it is interrupted while
+    it encodes, the same call goes on with the rows that were done.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ProjectError(f"{folder} is not empty; choose a new folder for the project.")
     how = encode_with or Options()
     source = open_source(data, **(reading or {}))
+    classes = None if classes is None else check_classes(classes)
     plan = _plan(source, roles, None if encoder == AUTO else encoder, classes or [])
     known, columns = plan.encoder, plan.columns
     # Before a million rows are read: is the encoder there, and does it read what it will be given?
     loaded = None if known == GIVEN else open_encoder(known, how, _kind(source, roles))
-    if classes is None:
+    task = settings.get("task", "classes")
+    if classes is None and task != NUMBERS:
         if roles.label is None:
             raise InputError(
                 "Which classes are there? Name them: --classes spam,ham (or --label with a label "
                 "column)."
             )
-        classes = classes_in(source, roles.label)
-    check_metric(metric_of(settings.get("loss", METRICS["accuracy"])), classes)
+        classes = classes_in(source, roles.label, task)
+    kind = task_named(task, classes)
+    wanted = settings.get("loss")
+    settings = {**settings, "loss": setting_of(kind.check_metric(wanted and metric_of(wanted)))}
+    kind.check_strategy(settings.get("strategy", DEFAULT))
+    about = {"find": settings.get("find"), "describe": settings.get("descriptions") or None}
+    about["goal_error"] = settings.get("goal_error") if task == NUMBERS else None
+    kind.check_settings("auto", "auto", **about)
+    form, classes = AnswerForm(task, tuple(classes or ())), classes or []
     check_descriptions(settings.get("descriptions") or {}, classes, loaded)
     if settings.get("find") not in (None, *classes):
         raise InputError(
@@ -142,13 +160,15 @@ def create_project(
     # A folder that was there, and empty, stays as open as its owner made it.
     building.mkdir(mode=stat.S_IMODE(folder.stat().st_mode) if folder.exists() else FOLDER_MODE)
     try:
-        remembered = {"prior_scale": "auto", "loss": METRICS["accuracy"], **settings}
+        remembered = {"prior_scale": "auto", **settings}
         remembered |= {"data": str(data.resolve()), "encoder": known}
         remembered |= {"encoded_columns": columns, "table_columns": plan.table}
         remembered |= {"media": str(media_folder(data)), "id_column": roles.id}
         remembered |= {"label_column": roles.label}
         with Store.create(building, classes=classes, settings=remembered) as store:
-            labels = _fill(store, source, roles, classes, progress)
+            labels, blank = _fill(store, source, roles, form, progress)
+            if scores is not None:
+                store.update_settings(scores=store_scores(store, scores))
             repeats: tuple[str, ...] = ()
             if known not in (GIVEN, COLUMNS, TABLE) and _kind(source, roles) != "image":
                 copies, repeats = look_through(store, columns)
@@ -167,6 +187,7 @@ def create_project(
                 base = media_folder(data)
                 recipe = Recipe(known, loaded, columns, plan.table, base, how)
                 made = make_features(store, recipe, progress)
+                repeats = (*repeats, *(near_copies(store) if store.settings.encoded_kind else ()))
             created = Created(
                 store.n_items,
                 labels,
@@ -177,7 +198,7 @@ def create_project(
                 roles.id or None,
                 len(store.settings.audit),
                 tuple(plan.table),
-                (*source.notes, *hints, *repeats, *plan.notes, *made.notes),
+                (*source.notes, *blank, *hints, *repeats, *plan.notes, *made.notes),
             )
         if folder.exists():
             folder.rmdir()
@@ -260,23 +281,19 @@ def _reads_as_numbers(source: Source, column: str) -> bool:
 
 def _answers(source: Source, columns: Sequence[str], classes: Sequence[str]) -> dict[str, str]:
     """Columns that are or may be the answer → why: as features or beside an item they tell it."""
-    known = {name.strip().casefold() for name in classes}
+    known = {label_key(name) for name in classes}
     holders = [name for name in columns if _entries(source, name) <= known]
     if len(holders) > 1 and known <= _EVERYWHERE:
         holders = []
-    found = {name: "named like an answer" for name in columns if _NAMED.fullmatch(_plain(name))}
+    found = {name: "named like an answer" for name in columns if _NAMED.fullmatch(label_key(name))}
     return found | dict.fromkeys(holders, "holding the classes")
-
-
-def _plain(name: str) -> str:
-    return name.strip().casefold()
 
 
 def _entries(source: Source, column: str) -> set[str | None]:
     """What stands in the first rows of a column; {None} where nothing does."""
     cells = (row.values[column] for row in source.head)
-    whole = (cell for cell in cells if isinstance(cell, str | int))
-    return {_plain(str(cell)) for cell in whole if str(cell).strip()} or {None}
+    entries = {label_key(str(cell)) for cell in cells if isinstance(cell, str | int | float)}
+    return {*(entries - NO_LABEL - {""})} or {None}
 
 
 def _hidden(
@@ -321,13 +338,17 @@ def _which_columns(source: Source, others: list[str], table: list[str], texts: l
 
 
 def _fill(
-    store: Store, source: Source, roles: Roles, classes: list[str], progress: Progress
-) -> int:
+    store: Store, source: Source, roles: Roles, form: AnswerForm, progress: Progress
+) -> tuple[int, list[str]]:
+    """How many labels there are, and what was read as none."""
     labels: list[Submission] = []
+    blank = Counter[str]()
 
     def rows() -> Iterator[tuple[str, dict[str, Any]]]:
         ids = roles.id or NUMBERED
-        planned = plan_items(source, id_column=ids, label_column=roles.label, classes=classes)
+        planned = plan_items(
+            source, id_column=ids, label_column=roles.label, form=form, blank=blank
+        )
         for position, (name, content, label) in enumerate(planned):
             if label is not None:
                 labels.append(Submission(position, label))
@@ -338,7 +359,8 @@ def _fill(
     store.add_items(rows())
     if labels:
         store.submit(labels, annotator="import", source="import")
-    return len(labels)
+    notes = [f"{n:,} labels are {word}, which is read as none." for word, n in blank.items()]
+    return len(labels), notes
 
 
 def media_folder(data: Path) -> Path:

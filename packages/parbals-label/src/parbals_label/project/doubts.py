@@ -11,7 +11,7 @@ import numpy as np
 from parbals.learner.active import ActiveLearner
 from parbals.wording import percent
 
-from parbals_label.project.consensus import combined_labels
+from parbals_label.project.consensus import decided_labels
 from parbals_label.store.store import Store
 
 __all__ = ["Doubt", "doubted", "held_doubts"]
@@ -35,10 +35,11 @@ class Doubt(NamedTuple):
 def doubted(learner: ActiveLearner, classes: Sequence[str]) -> list[Doubt]:
     """At most a hundred labels for which another class is likelier, the most surprising first.
 
-    Of models without a closed form, none; of more than 400 labels of several classes, among 400
-    drawn at random.
+    Of models without a closed form and of other tasks, none; of more than 400 labels of several
+    classes, among 400 drawn at random.
     """
-    gaussian = getattr(learner.fitted(), "gaussian", None) if learner.can_fit else None
+    one = learner.task == "classes" and learner.can_fit
+    gaussian = getattr(learner.fitted(), "gaussian", None) if one else None
     if gaussian is None:
         return []
     positions, numbers = learner.state.training
@@ -56,6 +57,6 @@ def doubted(learner: ActiveLearner, classes: Sequence[str]) -> list[Doubt]:
 
 def held_doubts(store: Store) -> list[Doubt]:
     """The doubts of the latest report whose labels still hold."""
-    labels = combined_labels(store.votes())
+    labels = decided_labels(store)
     found = [Doubt(*row) for row in store.settings.doubts]
     return [doubt for doubt in found if labels.get(doubt.position) == doubt.label]

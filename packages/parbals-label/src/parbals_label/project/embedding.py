@@ -335,11 +335,7 @@ def fit_table(items: Items, n_items: int, columns: Sequence[str]) -> TableEncodi
 
 
 def _encode_table(
-    items: Items,
-    n_items: int,
-    columns: Sequence[str],
-    workspace: Path | None,
-    progress: Progress,
+    items: Items, n_items: int, columns: Sequence[str], workspace: Path | None, progress: Progress
 ) -> Encoded:
     """Features (N, D) float32 in a file, and what is to be said about the columns."""
     encoding = fit_table(items, n_items, columns)

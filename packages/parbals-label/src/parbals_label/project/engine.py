@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict, astuple, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -10,12 +10,14 @@ from typing import Any
 import numpy as np
 from parbals.errors import InputError
 from parbals.learner.active import ActiveLearner
+from parbals.learner.annotators import PROGRAM
+from parbals.learner.numbers.expectation import sharpened
 from parbals.learner.numbers.metric import metric_of
 from parbals.learner.numbers.report import Report
-from parbals.learner.state import mean_proba
-from parbals.posterior.predictive import add_bias
+from parbals.learner.reporting import given_degree
 from parbals.types import Batch
 
+from parbals_label.answer_form import NUMBERS
 from parbals_label.project.consensus import combined_labels
 from parbals_label.project.doubts import doubted
 from parbals_label.project.features import (
@@ -25,6 +27,7 @@ from parbals_label.project.features import (
     held_out_of,
     store_features,
 )
+from parbals_label.project.predicted import raw_predictions
 from parbals_label.store.batches import TakenError
 from parbals_label.store.settings import PredictionsFile
 from parbals_label.store.store import Store
@@ -40,8 +43,6 @@ __all__ = [
 
 _ENTRIES = 2**22  # of features, read and predicted at a time: 32 MB
 _TRIES = 20
-_DEPENDS = 0.5
-"""The posterior correlation above which one label moves the prediction of another item."""
 _ONE_EACH = ("indices", "scores", "initial_scores", "effective_sample_size", "n_exact")
 """What a batch has one of for each item."""
 
@@ -52,18 +53,19 @@ def learner_of(
     with_pending: bool = True,
     n_candidates: int | None = None,
     renew: bool = False,
-    own: Mapping[str, Any] | None = None,
+    changes: Mapping[str, Any] | None = None,
 ) -> ActiveLearner:
     """A learner that knows the project's features, labels and pending items.
 
     Items that somebody passed and nobody has labelled are pending as well: they are not chosen.
-    With ``renew`` those that wait unseen on the page are free. ``own`` is what a project does not
-    hold: arguments of the learner such as ``model`` and ``X_target``.
+    With ``renew`` those that wait unseen on the page are free. ``changes`` are arguments of
+    the learner in place of the project's, such as ``n_universes``.
     """
-    settings = store.settings
+    settings, form = store.settings, store.form
     learner = ActiveLearner(
         features_of(store),
-        store.classes,
+        form.classes or None,
+        task=form.task,
         strategy=settings.strategy,
         random_state=settings.seed,
         n_samples=settings.n_samples,
@@ -73,17 +75,41 @@ def learner_of(
         n_candidates=n_candidates,
         audit=settings.audit,
         find=settings.find,
-        **{"held_out": held_out_of(store), **described_of(store), **(own or {})},
+        **{"held_out": held_out_of(store), **described_of(store), **(changes or {})},
     )
     uncounted = store.uncounted()  # a program's word on the audit's items measures nothing
-    labels = {p: v for p, v in combined_labels(store.votes()).items() if p not in uncounted}
+    labels = {p: v for p, v in combined_labels(store.votes(), form).items() if p not in uncounted}
     # In the order in which they came: an audit's looks are at the first so many.
     came = [position for position in store.answered() if position in labels]
-    learner.tell(came, [labels[position] for position in came])
+    _tell(learner, came, {p: form.plain(v) for p, v in labels.items()}, store.current_labels())
     if with_pending:
         unseen = {p for some in store.unseen().values() for p in some} if renew else set()
         learner.mark_pending([p for p in pending_of(store, labels) if p not in unseen])
     return learner
+
+
+def _tell(
+    learner: ActiveLearner,
+    came: list[int],
+    labels: Mapping[int, Any],
+    answers: Mapping[int, Mapping[str, str]],
+) -> None:
+    """Labels of these positions, and whose they are if several people or programs gave them.
+
+    People's label of an audit item is true; what programs say of it shows how good they are.
+    """
+    audit = set(learner.audit.tolist())
+    names = {name for position in came if position not in audit for name in answers[position]}
+    if len(names) < 2 or learner.setup.task != "classes":
+        learner.tell(came, [labels[position] for position in came])
+        return
+    for position in came:
+        said = answers[position]
+        if position in audit:
+            learner.tell(position, labels[position])
+            said = {name: label for name, label in said.items() if name.startswith(PROGRAM)}
+        for name, label in said.items():
+            learner.tell(position, label, annotator=name)
 
 
 def pending_of(store: Store, labels: Collection[int] | None = None) -> list[int]:
@@ -109,7 +135,7 @@ def choose_batch(
     leave_out: Collection[int] = (),
     n_candidates: int | None = None,
     renew: bool = False,
-    own: Mapping[str, Any] | None = None,
+    changes: Mapping[str, Any] | None = None,
 ) -> tuple[int, Batch]:
     """Choose ``n`` items, lease them, and record why: the batch's number, and the batch as stored.
 
@@ -124,11 +150,11 @@ def choose_batch(
         leave_out: positions that are not chosen, such as those a machine abstained on.
         n_candidates: at most so many free items are looked at, drawn again when labels change.
         renew: of a queued batch: it takes the place of what waits on the page unseen.
-        own: of the learner, see :func:`learner_of`.
+        changes: see :func:`learner_of`.
     """
     for left in reversed(range(_TRIES)):
         began = time.monotonic()
-        learner = learner_of(store, n_candidates=n_candidates, renew=renew, own=own)
+        learner = learner_of(store, n_candidates=n_candidates, renew=renew, changes=changes)
         taken = {*learner.labelled.tolist(), *learner.pending}
         copies = {copy for copy, _ in store.settings.copies}
         leave_out = {*leave_out, *copies} - taken
@@ -158,7 +184,6 @@ def choose_batch(
                     "n_audit": int(np.isin(batch.indices, learner.audit).sum()),
                     "notes": list(batch.notes),
                     "seconds": round(time.monotonic() - began, 3),
-                    "similar": _similar_items(learner, batch.indices),
                 },
                 annotator=annotator,
                 expires=expires,
@@ -189,7 +214,6 @@ def refresh(
     with_pending: bool = True,
     n_candidates: int | None = None,
     with_audit: bool = False,
-    own: Mapping[str, Any] | None = None,
 ) -> Report:
     """Compute and store the report and all predictions, so that looking at them needs no model.
 
@@ -197,12 +221,11 @@ def refresh(
     (``with_pending``) what they add to the labels there are. It is the gain of the best of at most
     ``n_candidates`` items. The predictions remember the number of the answer that was the last one
     then; ``with_audit`` they are by a model that also knows the audit's labels, and the report is
-    still the other one's. ``own`` is of the learner, see :func:`learner_of`; a model that needs
-    more labels first predicts nothing.
+    still the other one's.
     """
     # Before the labels are read: what comes in between makes the predictions stale.
-    answers = store.revision()[0]
-    learner = learner_of(store, with_pending=with_pending, n_candidates=n_candidates, own=own)
+    answers, features = store.revision()[0], store.settings.features
+    learner = learner_of(store, with_pending=with_pending, n_candidates=n_candidates)
     report = learner.report()
     if not with_pending:
         report = replace(report, n_pending=len(pending_of(store, learner.labels)))
@@ -210,20 +233,29 @@ def refresh(
     store.save_report(report.to_dict(), len(learner.labelled) + len(store.uncounted()))
     if not learner.can_fit:
         return report
-    predictions = np.empty((learner.pool.n_rows, len(store.classes)), np.float32)
-    model = learner.fitted(with_audit=with_audit)
+    form = store.form
+    width = 2 if form.task == NUMBERS else len(form.classes)
+    predictions = np.empty((learner.pool.n_rows, width), np.float32)
+    model, degree = learner.fitted(with_audit=with_audit), given_degree(learner.state)
     for rows, block in learner.pool.blocks(max(1, _ENTRIES // learner.pool.n_columns)):
-        predictions[rows] = mean_proba(model, learner.setup.preparation(block))
+        found = raw_predictions(model, learner.setup.preparation(block))
+        predictions[rows] = found if degree == 1.0 else sharpened(found, degree)
         progress("predicting", rows.stop, learner.pool.n_rows)
     written = store_features(store.folder, predictions, name="predictions")
     # Last: where it stops in between, the predictions still say that they are older.
     with store.together():
         old = store.settings.predictions
-        store.update_settings(
-            predictions=PredictionsFile(**asdict(written), answers=answers, with_audit=with_audit),
-            doubts=doubted(learner, store.classes),
-        )
-        kept = store.settings.predictions  # the old ones or none, where items were added meanwhile
+        if store.settings.features == features:
+            store.update_settings(
+                predictions=PredictionsFile(
+                    **asdict(written), answers=answers, with_audit=with_audit
+                ),
+                doubts=doubted(learner, store.classes),
+                heard=[(a.name, a.n_answers, *astuple(a.error)) for a in learner.annotators()],
+                judged=_judged(learner, store.votes()),
+            )
+        # The old ones or none, where items were added or other features made meanwhile.
+        kept = store.settings.predictions
     needed = {matrix.file for matrix in (frozen_predictions(store), kept) if matrix is not None}
     for file in (old, written):
         if file is not None and file.file not in needed:
@@ -231,31 +263,18 @@ def refresh(
     return report
 
 
-def _similar_items(learner: ActiveLearner, positions: np.ndarray) -> dict[str, int]:
-    """Position → about how many items of the pool have a prediction that hangs on this label.
-
-    An item depends on another where the posterior correlation of their scores,
-
-        ρ_a = cov(f_a(x), f_a(x')) / (sd f_a(x) · sd f_a(x')),
-
-    is above a half on average over the channels a: learning one then moves the other. It is counted
-    among the targets (M, D) and scaled to the pool. Empty for models that are not Gaussian.
-    """
-    model = learner.fitted() if learner.can_fit else None
-    gaussian = getattr(model, "gaussian", None)
-    if gaussian is None or not len(learner.state.training[0]):
-        return {}
-    channels = gaussian.channels
-    there, here = (
-        add_bias(np.asarray(rows, np.float64))
-        for rows in (learner.state.target_rows(), learner.setup.pool_rows(positions))
-    )
-    covariance = there @ channels.covariance_with(here)  # (A, M, B)
-    spread = [np.sqrt(np.maximum(channels.marginals(X)[1].T, 1e-30)) for X in (there, here)]
-    correlation = (covariance / (spread[0][:, :, None] * spread[1][:, None])).mean(axis=0)
-    share = (correlation > _DEPENDS).mean(axis=0)  # (B,)
-    counts = np.rint(share * learner.pool.n_rows).astype(int).tolist()
-    return {str(p): n for p, n in zip(np.asarray(positions).tolist(), counts, strict=True)}
+def _judged(
+    learner: ActiveLearner, votes: Mapping[int, Mapping[str, str]]
+) -> list[tuple[int, int, str]]:
+    """What different answers come to, as the setting has it: the likeliest of those given."""
+    if not learner.annotators():
+        return []
+    audit, beliefs, found = set(learner.audit.tolist()), learner.consensus(), []
+    for position, by in votes.items():
+        if len({*by.values()}) > 1 and position in beliefs and position not in audit:
+            probs = dict(zip(learner.classes, beliefs[position].tolist(), strict=True))
+            found.append((position, len(by), max(by.values(), key=probs.__getitem__)))
+    return found
 
 
 def open_project(folder: str | PathLike[str]) -> ActiveLearner:

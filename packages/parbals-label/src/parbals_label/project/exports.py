@@ -22,12 +22,7 @@ from parbals_label.readers.source import check_columns
 from parbals_label.store.folder import is_project_file
 from parbals_label.store.store import Store
 
-__all__ = [
-    "check_destination",
-    "positions_of_answers",
-    "write_batch_csv",
-    "write_export",
-]
+__all__ = ["check_destination", "positions_of_answers", "write_batch_csv", "write_export"]
 
 
 def check_destination(folder: Path, path: Path, *, force: bool = False) -> None:
@@ -64,8 +59,8 @@ def write_export(
     CSV: text that a spreadsheet would run gets an apostrophe in front (:func:`safe_cell`), also
     inside a cell where a spreadsheet might split it; missing is an empty cell; lists and objects
     are JSON. ``bom`` adds the mark by which Excel knows UTF-8.
-    JSONL: missing is null. Parquet: a column is boolean, integer, number or text, whichever fits
-    all its values.
+    JSONL: missing is null. Parquet: a column is boolean, integer, number, text or lists of texts,
+    whichever fits all its values.
     """
     check_columns(list(columns), "The export")
     pa = need("pyarrow", "Writing Parquet files", "parbals[parquet]") if fmt == "parquet" else None
@@ -136,8 +131,10 @@ def _write_parquet(
 
 
 def _column(pa: Any, values: list[Any]) -> Any:
-    """Values as the narrowest of boolean, integer, number and text that holds all of them."""
+    """Values as the narrowest of boolean, integer, number, lists and text that holds all."""
     try:
+        if any(isinstance(value, list) for value in values):
+            return pa.array(values, pa.list_(pa.string()))
         array = pa.array(values)
         if not pa.types.is_nested(array.type) and not pa.types.is_null(array.type):
             return array

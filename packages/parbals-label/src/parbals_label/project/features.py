@@ -99,21 +99,26 @@ def _advice(folder: Path, file: str, encoder: str | None) -> str:
 
 def features_of(store: Store) -> np.ndarray:
     """The features (N, D) of a project, memory-mapped."""
-    settings = store.settings
-    if settings.features is None:
+    found = _current(store, "features")
+    if found is None:
         raise ProjectError(
-            f"This project has no features yet; {embed_advice(store.folder, settings.encoder)}."
+            "This project has no features yet; "
+            f"{embed_advice(store.folder, store.settings.encoder)}."
         )
-    return load_features(store.folder, settings.features, encoder=settings.encoder)
+    return found
 
 
 def predictions_of(store: Store) -> np.ndarray | None:
     """The stored predictions (N, C), memory-mapped; None where there are none."""
-    while (stored := store.settings.predictions) is not None:
+    return _current(store, "predictions")
+
+
+def _current(store: Store, name: str) -> np.ndarray | None:
+    while (stored := getattr(store.settings, name)) is not None:
         try:
-            return load_features(store.folder, stored)
+            return load_features(store.folder, stored, encoder=store.settings.encoder)
         except ProjectDamagedError:
-            if store.settings.predictions == stored:  # else another process has replaced them
+            if getattr(store.settings, name) == stored:  # else another program has replaced them
                 raise
     return None
 
@@ -190,6 +195,11 @@ def about_adapted(store: Store) -> Any:
 def described_of(store: Store) -> dict[str, Any]:
     """What the project's learner is told of its classes; nothing where nobody described them."""
     settings = store.settings
+    if settings.scores is not None:
+        known = load_features(store.folder, settings.scores)
+        n_new, n_classes = store.n_items - len(known), len(store.classes)
+        new = np.full((n_new, n_classes), 1.0 / n_classes)  # items that came later: nothing is said
+        return {"class_scores": np.concatenate([known, new])}
     if settings.described is None:
         return {}
     rows = load_features(store.folder, settings.described, encoder=settings.encoder)

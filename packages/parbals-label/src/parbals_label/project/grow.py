@@ -17,7 +17,7 @@ from parbals.errors import InputError, ProjectError, ShapeError
 from parbals_label.encoders.base import Options
 from parbals_label.encoders.embedding import Progress
 from parbals_label.encoders.scratch import ROWS, scratch
-from parbals_label.project.copies import look_through
+from parbals_label.project.copies import look_through, near_copies
 from parbals_label.project.create import media_folder
 from parbals_label.project.embedding import (
     Encoded,
@@ -134,6 +134,7 @@ def add_items(
         copies, repeats = look_through(store, settings.encoded_columns)
         store.update_settings(copies=copies)
         notes += repeats
+    notes += near_copies(store) if settings.encoded_kind else []
     if settings.audit:
         notes.append(f"The audit still measures the error on the first {n_before:,} items.")
     notes += encoded.notes
@@ -169,11 +170,7 @@ def _plan(
 
     def rows() -> _Planned:
         planned = plan_items(
-            source,
-            id_column=ids,
-            label_column=label,
-            classes=store.classes,
-            former=store.former_classes,
+            source, id_column=ids, label_column=label, form=store.form, former=store.former_classes
         )
         for place, (name, content, given) in enumerate(planned):
             kept = {column: content.get(column) for column in settings.columns}

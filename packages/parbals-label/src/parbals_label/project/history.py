@@ -11,16 +11,18 @@ from typing import Any
 from parbals.errors import ProjectError
 from parbals.learner.numbers.metric import metric_of
 
+from parbals_label.answer_form import in_words
 from parbals_label.readers.cells import without_nul
 from parbals_label.store.records import (
     ADAPTED,
     ADDED,
     BACKED_UP,
-    BROUGHT_BACK,
     CHANGED,
+    DECIDED,
     ENDED,
     EXPORTED,
     FORGOTTEN,
+    IN_BULK,
     INVITED,
     NEW_LINK,
     RELEASED,
@@ -39,8 +41,8 @@ __all__ = ["COLUMNS", "history_rows", "history_text", "log_quietly", "log_rows",
 COLUMNS = ("created", "what", "who", "id", "label", "label_now", "revision", "source", "comment")
 LOGGED = (
     *(CHANGED, RENAMED_CLASS, ADDED, EXPORTED, TAKEN_BACK, RELEASED),
-    *(INVITED, NEW_LINK, ROLE, REVOKED, WITHDRAWN, BROUGHT_BACK, BACKED_UP),
-    *(SIGNED_IN, ENDED, FORGOTTEN, ADAPTED),
+    *(INVITED, NEW_LINK, ROLE, REVOKED, WITHDRAWN, BACKED_UP),
+    *(SIGNED_IN, ENDED, FORGOTTEN, ADAPTED, IN_BULK, DECIDED),
 )
 """The events that are somebody's decision; programs write others for themselves."""
 
@@ -50,6 +52,7 @@ def history_rows(store: Store, item: str | None = None) -> list[dict[str, Any]]:
 
     ``label`` is the name that was given, ``label_now`` what that class is called now.
     """
+    form = store.form
     positions = store.answered() if item is None else store.position_of([item])
     rows: list[dict[str, Any]] = [
         {
@@ -57,8 +60,8 @@ def history_rows(store: Store, item: str | None = None) -> list[dict[str, Any]]:
             "what": "withdrawn" if answer.label is None else "label",
             "who": answer.annotator,
             "id": answer.item_id,
-            "label": answer.label,
-            "label_now": answer.label_now,
+            "label": answer.label and form.plain(answer.label),
+            "label_now": answer.label_now and form.plain(answer.label_now),
             "revision": answer.revision,
             "source": answer.source,
             "comment": without_nul(answer.comment),
@@ -106,9 +109,9 @@ def history_text(row: dict[str, Any]) -> str:
     moment = str(row["created"])[:19].replace("T", " ")
     if row["who"] is None:
         return f"{moment}  {row['what']}: {' '.join(row['comment'].split())}"
-    label = "takes the label back" if row["label"] is None else f"{row['label']}"
+    label = "takes the label back" if row["label"] is None else in_words(row["label"])
     if row["label"] != row["label_now"]:
-        label += f" (now {row['label_now']})"
+        label += f" (now {in_words(row['label_now'])})"
     revised = "" if row["revision"] == 1 else f", answer {row['revision']}"
     comment = f" “{row['comment']}”" if row["comment"] else ""
     # What people wrote stays on the line: a line break in it would forge another answer.
@@ -154,10 +157,13 @@ def _sentence(event: Event) -> str:
         return f"to {detail.get('n_labels')} labels; {used}"
     if kind == TAKEN_BACK:
         return f"{detail.get('was')} by {detail.get('name')}, item {detail.get('item')}"
-    if kind in (WITHDRAWN, BROUGHT_BACK):
+    if kind == WITHDRAWN:
         since = f" since {detail['since']}" if detail.get("since") else ""
         counts = f"{detail.get('answers')} labels and {detail.get('passes')} passes"
         return f"{counts} of {detail.get('name')}{since}"
+    if kind in (IN_BULK, DECIDED):
+        what = "taken back" if detail.get("label") is None else detail["label"]
+        return f"{detail.get('count')} items: {what}"
     if kind == RELEASED:
         return f"{detail.get('count')} of {detail.get('name') or 'everybody'}"
     if kind == ROLE:

@@ -7,18 +7,20 @@ counts as a mistake.
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 from parbals.errors import InputError
 from parbals.learner.numbers.certify import CERTIFY, Certificate, Sample, draw_sample, judged
-from parbals.learner.numbers.metric import decided
 from parbals.learner.numbers.powered import interval, powered_mean
 from parbals.randomness import derive_generator
 from parbals.types import Estimate
 
+from parbals_label.answer_form import NUMBERS, AnswerForm
 from parbals_label.project.consensus import combined_labels
 from parbals_label.project.features import certificate_samples, frozen_predictions, load_features
-from parbals_label.project.summary import newer_answers, stakes_of
+from parbals_label.project.predicted import decisions
+from parbals_label.project.summary import judge_of, newer_answers
 from parbals_label.store.settings import MatrixFile
 from parbals_label.store.store import Store
 
@@ -64,6 +66,12 @@ def draw_certificate(
     What is decided for them is by a model of all labels so far. With ``queued`` they wait on the
     page; what waits there unseen gives them its place, and may be among them.
     """
+    form = store.form
+    if form.task == NUMBERS:
+        raise InputError(
+            "A certificate counts mistakes, and numbers have none; an audit measures their error "
+            "(parbals init ... --audit 50)."
+        )
     if store.settings.predictions is None or newer_answers(store):
         from parbals_label.project.engine import refresh
 
@@ -77,7 +85,8 @@ def draw_certificate(
     generator = derive_generator(store.settings.seed, CERTIFY, store.n_batches)
     drawn = draw_sample(pile, n, generator)
     probs = load_features(store.folder, stored)
-    said = decided(np.asarray(probs[drawn], np.float64), stakes_of(store, probs)).tolist()
+    rows = np.asarray(probs[drawn], np.float64)
+    said = [_kept(form, names) for names in decisions(form, rows, judge_of(store, probs))]
     record = {
         "n_labelled": store.n_labelled,
         "pile": len(pile),
@@ -85,8 +94,10 @@ def draw_certificate(
         "decided": dict(zip(map(str, drawn.tolist()), said, strict=True)),
         "predictions": asdict(MatrixFile(stored.file, stored.digest, stored.shape)),
     }
-    rows = [(position, None, None) for position in drawn.tolist()]
-    return store.record_batch(CERTIFY, store.settings.seed, rows, record, queued=queued, renew=True)
+    chosen = [(position, None, None) for position in drawn.tolist()]
+    return store.record_batch(
+        CERTIFY, store.settings.seed, chosen, record, queued=queued, renew=True
+    )
 
 
 def certified(store: Store) -> Certified | None:
@@ -110,6 +121,8 @@ def estimate_shares(store: Store, label: str, column: str | None = None) -> list
     From the audit's labels, or from the latest sample's where these are more: prediction-powered
     (:mod:`parbals.learner.numbers.powered`), beside the labels that were there before the draw.
     """
+    if store.settings.task == NUMBERS:
+        raise InputError("Numbers have no classes, and so no shares of them.")
     if label not in store.classes:
         raise InputError(f"{label!r} is not one of the classes: {', '.join(store.classes)}.")
     number, labels = store.classes.index(label), _by_people(store)
@@ -120,7 +133,7 @@ def estimate_shares(store: Store, label: str, column: str | None = None) -> list
     # Of items that were out or labelled by machines when the sample was drawn nothing is known.
     is_rest = ~is_drawn & ~np.isin(np.arange(store.n_items), outside)
     is_class = np.zeros(store.n_items)
-    is_class[[p for p, c in labels.items() if c == number]] = 1.0
+    is_class[[p for p, c in labels.items() if number in (c if isinstance(c, list) else [c])]] = 1.0
     chance = probs[:, number].astype(np.float64)
     groups, names = _groups(store, column)
     found: list[Group] = []
@@ -144,7 +157,7 @@ def estimate_shares(store: Store, label: str, column: str | None = None) -> list
 
 
 def _random_labels(
-    store: Store, labels: Mapping[int, int]
+    store: Store, labels: Mapping[int, Any]
 ) -> tuple[list[int], list[int], np.ndarray]:
     """Random items that have labels, items outside of the draw, and predictions (N, C) of all."""
     settings, samples = store.settings, certificate_samples(store)
@@ -185,7 +198,14 @@ def _groups(store: Store, column: str | None) -> tuple[np.ndarray, list[str]]:
     return groups, names[np.argsort(-counts, kind="stable")].tolist()
 
 
-def _by_people(store: Store) -> dict[int, int]:
-    """Position → class number of what people say, and no machine."""
-    votes = combined_labels(store.votes(by_people=True))
-    return {position: store.classes.index(label) for position, label in votes.items()}
+def _by_people(store: Store) -> dict[int, Any]:
+    """Position → class number, or numbers, of what people say, and no machine."""
+    form = store.form
+    votes = combined_labels(store.votes(by_people=True), form)
+    return {position: _kept(form, form.plain(label)) for position, label in votes.items()}
+
+
+def _kept(form: AnswerForm, label: Any) -> Any:
+    """The number of a class; the numbers of several."""
+    index = form.classes.index
+    return [index(name) for name in label] if isinstance(label, list) else index(label)

@@ -15,7 +15,7 @@ from parbals_label.readers.images import IMAGE_SUFFIXES
 from parbals_label.store.store import Store
 
 __all__ = ["Image", "MediaError", "image_address", "image_column", "open_image"]
-__all__ += ["read_image"]
+__all__ += ["missing_images", "read_image"]
 
 MOST_BYTES = 64 << 20
 
@@ -42,7 +42,7 @@ def image_column(store: Store) -> str | None:
     if len(settings.encoded_columns) != 1 or not store.n_items:
         return None
     (name,) = settings.encoded_columns
-    if settings.encoder in ("pixels", "shapes"):
+    if settings.encoder == "shapes":
         return name
     first = store.items([0])[0].content.get(name)
     return name if isinstance(first, str) and first.lower().endswith(IMAGE_SUFFIXES) else None
@@ -68,6 +68,21 @@ def open_image(store: Store, position: int) -> Image:
         raise MediaError(413, "The item's image is larger than 64 MB.")
     file.seek(0)
     return Image(kind, size, file)
+
+
+def missing_images(store: Store) -> list[str]:
+    """One sentence about images that are not where the items say, if there are some."""
+    column, missing, first = image_column(store), 0, ""
+    for item in store.iter_items() if column else ():
+        if value := item.content.get(str(column)):
+            try:
+                _open(store, str(value))[0].close()
+            except MediaError:
+                missing, first = missing + 1, first or str(value)
+    if not missing:
+        return []
+    where = f"not in {store.settings.media}, where the data came from, nor in the project"
+    return [f"{missing:,} of {store.n_items:,} images, such as {first}, are {where}."]
 
 
 def read_image(store: Store, position: int) -> tuple[str, bytes]:

@@ -6,10 +6,11 @@ Everything is folded onto the encoder's rows: with r̃ = (r, 1), a row and a con
 
 and p is E[σ(f)] of the second class (two classes, one channel a), or E[softmax(f)]. For a model of
 particles ``draws`` (K, C, D' + 1) and ``weights`` (K,) stand there instead, and p is
-Σ_k weights_k softmax(draws_k r̃). For ``tfidf`` and ``words`` what they have learnt of words is in
-the file, so that it takes texts. Where classes do not count alike
+Σ_k weights_k softmax(draws_k r̃). For ``words`` what it has learnt is in the file, so that it takes
+texts. Where classes do not count alike
 (:mod:`parbals.learner.numbers.metric`) ``stakes`` (C,) say what each is worth, and ``mark`` (C,)
-which one alone counts, if one does. No pickle.
+which one alone counts, if one does. With ``degree`` T, where labels have taught the encoder, what
+is believed is p^(1/T), normalised. No pickle.
 """
 
 import json
@@ -25,6 +26,7 @@ import numpy as np
 from parbals.errors import InputError
 from parbals.features.table import TableEncoding
 from parbals.files import TEMPORARY_SUFFIX
+from parbals.learner.numbers.expectation import sharpened
 from parbals.learner.numbers.metric import decided
 from parbals.mixture import sigmoid_means
 from parbals.race import class_probs
@@ -40,8 +42,6 @@ __all__ = ["ExportedModel", "load_model", "save_folder"]
 
 _FORMAT, _VERSION = "parbals-model", 1
 _BLOCK = 4_096
-_WORDS = "words"
-_PATTERN = r"(?u)\b\w+\b"
 
 
 @dataclass(frozen=True)
@@ -60,12 +60,19 @@ class ExportedModel:
         fitted: FittedFeatures,
         classes: tuple[str, ...],
         stakes: Stakes | None = None,
+        degree: float = 1.0,
     ) -> Self:
-        """The model of a learner, of features as a project has them, and its decisions' stakes."""
+        """The model of a learner, of features as a project has them, and its decisions' stakes.
+
+        ``degree``: the temperature of its predictions.
+        """
         onto = _onto_rows(fitted)
-        arrays = dict(_words(fitted))
+        mix = getattr(fitted.encoder, "mix", None) if fitted.name == "words" else None
+        arrays: dict[str, np.ndarray] = {} if mix is None else mix.as_arrays()
         if fitted.table is not None:
             arrays["table"] = np.array(json.dumps(fitted.table.as_json()))
+        if degree != 1.0:
+            arrays["degree"] = np.array(degree)
         if stakes is not None:
             arrays["stakes"] = np.asarray(stakes.values)
             arrays |= {} if stakes.mark is None else {"mark": np.asarray(stakes.mark)}
@@ -97,7 +104,8 @@ class ExportedModel:
         design = np.concatenate([rows, np.ones((len(rows), 1))], axis=1)
         blocks = [design[start : start + _BLOCK] for start in range(0, len(design), _BLOCK)]
         none = np.zeros((0, len(self.classes)))
-        return np.concatenate([none, *map(self._probs, blocks)])
+        probs = np.concatenate([none, *map(self._probs, blocks)])
+        return sharpened(probs, float(self.arrays["degree"])) if "degree" in self.arrays else probs
 
     def _given_rows(self, items: Any) -> np.ndarray:
         is_table = hasattr(items, "columns") or isinstance(items, Mapping)
@@ -123,14 +131,10 @@ class ExportedModel:
         return None if values is None else Stakes(values, self.arrays.get("mark"))
 
     def rows(self, texts: Any) -> np.ndarray:
-        """(N, D') of texts, as the project's encoder makes them: ``tfidf`` or ``words``."""
-        from parbals.features.text import TextMix, Tfidf
-        from sklearn.preprocessing import normalize
+        """(N, D') of texts, as the project's encoder ``words`` makes them."""
+        from parbals.features.text import TextMix
 
-        if self.encoder == _WORDS:
-            return TextMix.from_arrays(self.arrays).transform(texts).astype(np.float64)
-        tfidf = Tfidf.from_arrays(self.arrays, token_pattern=_PATTERN)
-        return np.asarray(normalize(tfidf.transform(texts)))
+        return TextMix.from_arrays(self.arrays).transform(texts).astype(np.float64)
 
     def save(self, path: Path) -> None:
         """Write the arrays, whole or not at all."""
@@ -237,9 +241,3 @@ def _onto_rows(fitted: FittedFeatures) -> np.ndarray:
     onto = np.zeros((n_rows + 1, n_features + 1))
     onto[:-1, :-1], onto[-1, :-1], onto[-1, -1] = fitted.matrix, fitted.offset, 1.0
     return onto
-
-
-def _words(fitted: FittedFeatures) -> dict[str, np.ndarray]:
-    """What the encoders ``tfidf`` and ``words`` have learnt of words; of others nothing."""
-    learnt = {"tfidf": "_tfidf", _WORDS: "_mix"}.get(fitted.name)
-    return {} if learnt is None else getattr(fitted.encoder, learnt).as_arrays()

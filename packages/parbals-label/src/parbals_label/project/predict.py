@@ -19,9 +19,9 @@ import numpy as np
 from parbals.errors import InputError, ProjectError
 from parbals.features.table import TableEncoding
 from parbals.learner.active import ActiveLearner
-from parbals.learner.numbers.metric import decided
 from parbals.learner.state import mean_proba
 
+from parbals_label.answer_form import NUMBERS, AnswerForm
 from parbals_label.encoders.base import BadItem, Encoder, Options
 from parbals_label.project.create import media_folder
 from parbals_label.project.embedding import (
@@ -33,7 +33,8 @@ from parbals_label.project.embedding import (
     open_encoder,
 )
 from parbals_label.project.engine import learner_of
-from parbals_label.project.features import GIVEN, TABLE, embed_advice, features_of
+from parbals_label.project.features import GIVEN, TABLE, described_of, embed_advice, features_of
+from parbals_label.project.predicted import Judge, predicted_records, raw_predictions
 from parbals_label.readers.items import id_column_of, plan_items
 from parbals_label.readers.open import open_source
 from parbals_label.readers.source import Source
@@ -209,7 +210,7 @@ class NewItems:
 
 def trained_learner(store: Store) -> ActiveLearner:
     """The project's learner, which must have seen a label."""
-    if not store.n_labelled and store.settings.described is None:
+    if not store.n_labelled and not described_of(store):
         raise ProjectError(
             f"The project in {store.folder} has no labels yet, so there is no model; label some "
             f"items first (parbals serve {store.folder})."
@@ -254,18 +255,18 @@ def predictions(
 ) -> Iterator[dict[str, Any]]:
     """One record for every new item, in order."""
     walk, done = plan_items(new.source, id_column=new.id_column), 0
-    stakes = learner.setup.stakes(learner.fitted(with_audit=with_audit))
+    model = learner.fitted(with_audit=with_audit)
+    form = AnswerForm(learner.task, learner.classes)
+    judge = Judge(learner.metric)
+    if form.task != NUMBERS:
+        judge = Judge(learner.metric, learner.setup.stakes(model))
     while items := [(name, content) for name, content, _ in islice(walk, _AT_ONCE)]:
         given = new.source.features
         if new.fitted.name == GIVEN and given is not None:
             rows = np.asarray(given[done : done + len(items)], np.float64)
         else:
             rows = new.fitted.encoded(items, new.base)
-        probs = learner.predict_proba(new.fitted.features(rows), with_audit=with_audit)
-        best = decided(probs, stakes)
-        for (name, _), row, number in zip(items, probs, best.tolist(), strict=True):
-            shares = {
-                f"p_{c}": round(float(p), 6) for c, p in zip(learner.classes, row, strict=True)
-            }
-            yield {"id": name, "predicted": learner.classes[number], **shares}
+        probs = raw_predictions(model, learner.setup.preparation(new.fitted.features(rows)))
+        for (name, _), record in zip(items, predicted_records(form, probs, judge), strict=True):
+            yield {"id": name, **record}
         done += len(items)

@@ -15,7 +15,9 @@ from parbals.learner.numbers.audit import AUDIT, audit_share, mixed_in
 from parbals.randomness import derive_generator
 from parbals.strategies.table import QUICK, UNIFORM
 
+from parbals_label.answer_form import NUMBERS
 from parbals_label.project.features import features_of, predictions_of
+from parbals_label.project.predicted import unsureness
 from parbals_label.store.batches import TakenError
 from parbals_label.store.store import Store
 
@@ -71,7 +73,7 @@ def _choose(store: Store, free: np.ndarray, n: int) -> tuple[str, np.ndarray, np
         free = np.sort(generator.choice(free, max(n, _CANDIDATES), replace=False))
     predictions = _predictions(store)
     if predictions is not None:
-        unsure = 1.0 - predictions[free].max(axis=1)
+        unsure = unsureness(store.form, predictions[free])
         best = np.argsort(-unsure, kind="stable")[:n]
         return QUICK, free[best], unsure[best].astype(float)
     if n_taken <= 0:
@@ -85,7 +87,8 @@ def _predictions(store: Store) -> np.ndarray | None:
     """The stored ones (N, C); None where there are none of all items and classes."""
     with suppress(ProjectError):
         found = predictions_of(store)
-        if found is not None and found.shape == (store.n_items, len(store.classes)):
+        width = 2 if store.form.task == NUMBERS else len(store.classes)
+        if found is not None and found.shape == (store.n_items, width):
             return found
     return None
 

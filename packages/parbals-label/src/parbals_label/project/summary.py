@@ -1,9 +1,9 @@
 """What there is to see of a project without a model: progress, balance, report, items' labels."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +11,7 @@ import numpy as np
 from parbals.errors import InputError
 from parbals.learner.numbers.audit import AUDIT
 from parbals.learner.numbers.certify import CERTIFY
-from parbals.learner.numbers.metric import (
-    METRICS,
-    decided,
-    judged_positions,
-    metric_of,
-    stakes_for,
-)
+from parbals.learner.numbers.metric import METRICS, judged_positions, metric_of
 from parbals.learner.numbers.report import (
     Goal,
     Report,
@@ -27,39 +21,81 @@ from parbals.learner.numbers.report import (
     error_line,
     goal_parts,
     judged_line,
+    label_lines,
     metric_line,
 )
+from parbals.learner.tasks.table import task_named
 from parbals.strategies.table import QUICK, UNIFORM, strategy_title
-from parbals.types import TARGETS, Stakes
+from parbals.types import TARGETS
 from parbals.wording import percent
 
-from parbals_label.project.consensus import Agreement, agreement, combined_labels, tied
-from parbals_label.project.features import predictions_of
+from parbals_label.answer_form import NUMBERS, ORDERED, AnswerForm, in_words
+from parbals_label.project.consensus import (
+    Agreement,
+    agreement,
+    combined_labels,
+    decided_labels,
+    tied,
+)
+from parbals_label.project.features import about_adapted, is_adapted, predictions_of
+from parbals_label.project.predicted import (
+    DECIDED,
+    Judge,
+    decisions,
+    predicted_columns,
+    predicted_records,
+)
 from parbals_label.project.quick import START
 from parbals_label.store.queue import SECOND_OPINION
-from parbals_label.store.records import Annotator
+from parbals_label.store.records import ADAPTED, Annotator
 from parbals_label.store.store import Store
 
 __all__ = [
+    "ADAPT_FROM",
+    "Heard",
     "Overview",
     "audit_line",
     "chosen_line",
     "export_columns",
     "export_records",
     "goal_of",
+    "judge_of",
     "newer_answers",
     "overview",
     "overview_lines",
     "report_lines",
-    "stakes_of",
 ]
 
+ADAPT_FROM = 100
+"""Labels from which an encoder that learns from them is mostly the better one (studies/adapt)."""
 _BAR = 30
 _NO_CHOICE = ("", AUDIT, CERTIFY, SECOND_OPINION)
 _OWN = ("id", "label", "annotators", "votes", "agreement")
-_AUDIT, _DECIDED = "audit", "predicted"
+_AUDIT = "audit"
+_FEWEST_MEASURED = 10
+"""Labels of the audit below which a table of them would be read as more than it is."""
 _NAMED = 5
 """People whom a line names; the others are counted."""
+
+
+@dataclass(frozen=True)
+class Heard:
+    """How often an annotator is wrong, with a 90 % interval (:mod:`parbals.learner.annotators`)."""
+
+    name: str
+    n_answers: int
+    error: float
+    low: float
+    high: float
+
+    @property
+    def sentence(self) -> str:
+        """For people."""
+        interval = f"{percent(self.low)} to {percent(self.high)}"
+        return (
+            f"{self.name} is wrong in {percent(self.error)} of {self.n_answers:,} answers "
+            f"(90 % interval {interval})"
+        )
 
 
 @dataclass(frozen=True)
@@ -68,7 +104,8 @@ class Overview:
 
     Attributes:
         metric: what the model is judged by.
-        labelled: items with a label; answers: labels given, those of several people counted each.
+        labelled: items with as many answers as are wanted; partly: with fewer; answers: labels
+            given, those of several people counted each.
         queued, out: items that wait on the page, and those that are with somebody.
         pending: both, without leases that have run out; passed: without a label.
         class_balance: items of each class, by the label of the majority.
@@ -80,8 +117,14 @@ class Overview:
             (labels that there were then) added.
         agreement: of people, not machines; None if no item has two labels.
         goal: what people set out for.
+        features: which are in use and what adapting gained, where items are texts.
+        heard: how often each annotator is wrong, as the latest report found; empty where there is
+            nobody to compare with.
         ties: labelled items whose most frequent labels are equally frequent.
+        numbers: where labels are numbers, the least, the median and the greatest.
         chosen_by: how many of the labelled items each strategy chose; "" are those nobody chose.
+        confusion: the audit's labels, a row a class, by what the model that has not seen them
+            decides, a column a class; None where there are too few of them, or no such model.
     """
 
     folder: Path
@@ -89,6 +132,7 @@ class Overview:
     metric: str
     items: int
     labelled: int
+    partly: int
     answers: int
     pending: int
     queued: int
@@ -107,15 +151,20 @@ class Overview:
     goal: Goal
     chosen_by: dict[str, int]
     ties: int
+    features: str | None
+    confusion: list[list[int]] | None
+    heard: list[Heard]
+    numbers: dict[str, float] | None = None
 
 
 def overview(store: Store) -> Overview:
     """What there is to see now, read once."""
     votes = store.votes()
-    labels = combined_labels(votes)
-    balance = dict.fromkeys(store.classes, 0)
-    for label in labels.values():
-        balance[label] += 1
+    form = store.form
+    labels = combined_labels(votes, form, store.settings.judged)
+    balance = dict.fromkeys(form.classes, 0)
+    for name in (name for label in labels.values() for name in form.names(label)):
+        balance[name] += 1
     audit, uncounted = set(store.settings.audit), store.uncounted()
     measuring = audit.intersection(labels) - uncounted
     certified_by = Counter(name for position in measuring for name in votes[position])
@@ -125,15 +174,17 @@ def overview(store: Store) -> Overview:
     with suppress(InputError):
         report = None if latest is None else Report.from_dict(latest.body)
     machines = {annotator.name for annotator in annotators if annotator.source == "machine"}
-    people = votes
+    people = store.votes(decided=False)  # a decision does not end a disagreement
     if machines:
-        people = {p: {a: v for a, v in by.items() if a not in machines} for p, by in votes.items()}
+        people = {p: {a: v for a, v in by.items() if a not in machines} for p, by in people.items()}
+    partly = len(store.unfinished())
     return Overview(
         folder=store.folder,
         strategy=store.settings.strategy,
         metric=metric_of(store.settings.loss),
         items=store.n_items,
-        labelled=len(labels),
+        labelled=len(labels) - partly,
+        partly=partly,
         answers=sum(map(len, votes.values())),
         pending=len(store.pending()),
         queued=len(waiting),
@@ -150,11 +201,60 @@ def overview(store: Store) -> Overview:
         stored_report=None
         if report is None or latest is None
         else {**latest.body, "created": latest.created, "n_labels": latest.n_labels},
-        agreement=agreement(people),
+        agreement=agreement(people, form),
         goal=goal_of(store),
         chosen_by={name or "": n for name, n in store.chosen_by().items()},
-        ties=len(tied(votes)),
+        ties=len(tied(votes, form)),
+        features=_features_line(store, len(labels)),
+        confusion=_confusion(store, {p: labels[p] for p in measuring}),
+        heard=[Heard(*one) for one in store.settings.heard],
+        numbers=_numbers(labels.values()) if form.task == NUMBERS else None,
     )
+
+
+def _features_line(store: Store, n_labels: int) -> str | None:
+    """Which features are in use and what adapting them gained, or that it can be tried."""
+    settings = store.settings
+    if settings.encoded_kind != "text":
+        return None
+    if is_adapted(settings.encoder):
+        found = about_adapted(store)
+        return (
+            f"The encoder has learnt from {found['n_labels']:,} labels: of those held out it gets "
+            f"{percent(found['error'])} wrong, {percent(found['frozen_error'])} as it was before."
+        )
+    line = f"The encoder is {settings.encoder}"
+    tried = [event.detail for event in store.events(ADAPTED)][-1:]
+    if tried and not tried[0]["used"]:
+        n_tried = tried[0]["n_labels"]
+        return f"{line}; adapted to {n_tried:,} labels it was no better for those held out."
+    if n_labels < ADAPT_FROM:
+        return f"{line}."
+    return f"{line}; from {ADAPT_FROM} labels on it can learn from them (parbals adapt, Settings)."
+
+
+def _confusion(store: Store, measured: Mapping[int, str]) -> list[list[int]] | None:
+    """How often each label (C,) of the audit meets each decision (C,)."""
+    stored, form = store.settings.predictions, store.form
+    if len(measured) < _FEWEST_MEASURED or stored is None or stored.with_audit:
+        return None
+    probs = predictions_of(store)
+    shape = store.n_items, len(form.classes)
+    if form.task not in ("classes", ORDERED) or probs is None or probs.shape != shape:
+        return None
+    said = decisions(form, probs[list(measured)], judge_of(store, probs))
+    table = np.zeros((shape[1], shape[1]), int)
+    for label, found in zip(measured.values(), said, strict=True):
+        table[form.classes.index(label), form.classes.index(str(found))] += 1
+    return table.tolist()
+
+
+def _numbers(labels: Iterable[str]) -> dict[str, float] | None:
+    values = np.array([float(label) for label in labels])
+    if not len(values):
+        return None
+    least, median, greatest = np.quantile(values, (0.0, 0.5, 1.0)).tolist()
+    return {"least": least, "median": median, "greatest": greatest}
 
 
 def goal_of(store: Store) -> Goal:
@@ -170,6 +270,8 @@ def overview_lines(seen: Overview) -> list[str]:
         f"{seen.labelled:,} of {seen.items:,} items labelled ({percent(share)}), "
         f"{seen.pending - seen.queued} out"
     ]
+    if seen.partly:
+        lines.append(f"{seen.partly:,} more have answers, but fewer than are wanted")
     if seen.queued or seen.passed:
         lines.append(
             f"{seen.queued:,} waiting on the labelling page, {seen.passed:,} passed without a label"
@@ -178,13 +280,16 @@ def overview_lines(seen: Overview) -> list[str]:
         lines.append(audit_line(seen))
     if seen.ties:
         lines.append(f"{seen.ties:,} items are tied: one more answer decides (Browse, Tied)")
-    if chosen := chosen_line(seen):
-        lines.append(chosen)
+    lines += [one.sentence for one in seen.heard]
+    lines += filter(None, (chosen_line(seen), seen.features))
     for part in goal_parts(seen.goal, seen.labelled, seen.report):
         done = round(_BAR * part.share)
         lines.append(f"goal  {'█' * done}{'░' * (_BAR - done)}  {part.sentence}")
+    if seen.numbers:
+        parts = (f"{name} {in_words(value)}" for name, value in seen.numbers.items())
+        lines.append(f"labels: {', '.join(parts)}")
     most = max([*seen.class_balance.values(), 1])
-    width = max(len(str(label)) for label in seen.class_balance)
+    width = max((len(str(label)) for label in seen.class_balance), default=0)
     for label, count in seen.class_balance.items():
         lines.append(f"  {label:<{width}}  {'█' * round(_BAR * count / most):<{_BAR}}  {count:,}")
     lines += judged_line(seen.metric, seen.report)
@@ -193,7 +298,7 @@ def overview_lines(seen: Overview) -> list[str]:
         return [*lines, f"No report yet: it is made when labels arrive (parbals tell){now}."]
     lines += report_lines(seen.report, seen.goal, seen.labelled)
     n_labels = seen.stored_report["n_labels"]
-    if seen.labelled != n_labels:
+    if seen.labelled + seen.partly != n_labels:
         lines.append(
             f"The report was made with {n_labels:,} labels; the next `parbals tell` or "
             f"`parbals export {seen.folder} --renew` renews it."
@@ -240,22 +345,24 @@ def report_lines(report: Report, goal: Goal, n_labelled: int) -> list[str]:
         *metric_line(report),
         certificate(report.measured),
         *class_lines(report.measured),
+        *label_lines(report),
         advice(goal, n_labelled, report).sentence,
         *report.warnings,
     ]
 
 
-def stakes_of(store: Store, probs: np.ndarray) -> Stakes | None:
-    """What decisions by stored predictions (N, C) are worth; None where all classes count alike.
+def judge_of(store: Store, probs: np.ndarray) -> Judge:
+    """What decides by stored predictions (N, C).
 
     The stakes are those of the learner that made the predictions: it judges by the same items.
     """
     settings = store.settings
     metric = metric_of(settings.loss)
-    if metric in METRICS:
-        return None
+    if metric in METRICS or settings.task == NUMBERS:
+        return Judge(metric)
     judged = judged_positions(settings.seed, len(probs), TARGETS, settings.audit)
-    return stakes_for(metric, probs[judged].astype(np.float64), store.classes[: probs.shape[1]])
+    kind = task_named(settings.task, store.classes[: probs.shape[1]])
+    return Judge(metric, kind.stakes(metric, probs[judged].astype(np.float64)))
 
 
 def newer_answers(store: Store) -> int:
@@ -273,52 +380,55 @@ def export_columns(store: Store) -> list[str]:
     """
     settings, ours = store.settings, _ours(store)
     own = [f"item.{name}" if name in ours else name for name in settings.columns]
-    return ["id", *own, *ours[1:], *(f"p_{label}" for label in _predicted(store))]
+    return ["id", *own, *ours[1:], *_predicted_columns(store)[1:]]
 
 
 def export_records(store: Store, labelled_only: bool = False) -> Iterator[dict[str, Any]]:
     """One record for every item, in order."""
-    answers, votes = store.current_labels(), store.votes()
-    labels = combined_labels(votes)
+    answers, votes = store.current_labels(), store.votes(decided=False)
+    labels = decided_labels(store)
     same = {p: first for p, first in store.settings.copies if first in labels and p not in labels}
     labels |= {p: labels[first] for p, first in same.items()}
     named = [item.id for item in store.items(list(same.values()))]
     copies = dict(zip(same, named, strict=True))
-    predicted = _predicted(store)
+    form, shown = store.form, _predicted_form(store)
     ours, audit = _ours(store), frozenset(store.settings.audit)
     predictions = predictions_of(store)
-    stakes = None if predictions is None else stakes_of(store, predictions)
+    judge = None if predictions is None else judge_of(store, predictions)
     for item in store.iter_items():
         if labelled_only and item.position not in labels:
             continue
         own = {f"item.{k}" if k in ours else k: v for k, v in item.content.items()}
-        voted = Counter(votes.get(item.position, {}).values()).most_common()
-        record = {"id": item.id, **own, "label": labels.get(item.position)}
+        given = [*votes.get(item.position, {}).values()]
+        voted = Counter(name for label in given for name in form.names(label) or [label])
+        label = labels.get(item.position)
+        record = {"id": item.id, **own, "label": None if label is None else form.plain(label)}
         record["annotators"] = ";".join(answers.get(item.position, {}))
         if item.position in copies:
             record["annotators"] = f"copy of {copies[item.position]}"
-        record["votes"] = ";".join(f"{label}:{n}" for label, n in voted)
-        total = sum(n for _, n in voted)
-        record["agreement"] = round(voted[0][1] / total, 4) if voted else None
+        record["votes"] = ";".join(f"{name}:{n}" for name, n in voted.most_common())
+        most = max(Counter(given).values(), default=0)
+        record["agreement"] = round(most / len(given), 4) if given else None
         if audit:
             record[_AUDIT] = item.position in audit
         if predictions is not None:
-            row = predictions[item.position]
-            record[_DECIDED] = predicted[decided(row[None], stakes)[0]]
-            record |= {
-                f"p_{label}": round(float(p), 6) for label, p in zip(predicted, row, strict=True)
-            }
+            record |= predicted_records(shown, predictions[item.position][None], judge)[0]
         yield record
 
 
 def _ours(store: Store) -> tuple[str, ...]:
     """Columns of an export that are not the items' own."""
     settings = store.settings
-    there = {_AUDIT: settings.audit, _DECIDED: settings.predictions}
+    there = {_AUDIT: settings.audit, DECIDED: settings.predictions}
     return (*_OWN, *(name for name, value in there.items() if value))
 
 
-def _predicted(store: Store) -> tuple[str, ...]:
-    """The classes that stored predictions have."""
-    stored = store.settings.predictions
-    return () if stored is None else store.classes[: stored.shape[1]]
+def _predicted_form(store: Store) -> AnswerForm:
+    """What stored predictions are of: a class that was added since has none."""
+    stored, form = store.settings.predictions, store.form
+    return replace(form, classes=() if stored is None else form.classes[: stored.shape[1]])
+
+
+def _predicted_columns(store: Store) -> list[str]:
+    form = _predicted_form(store)
+    return [] if store.settings.predictions is None else predicted_columns(form)

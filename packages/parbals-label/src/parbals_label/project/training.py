@@ -3,7 +3,9 @@
 Labels that a strategy chose are the hard ones: alone they may teach another kind of model less than
 random labels would. The project's model knows what they mean for all the others. So every item is
 there, with its label where somebody gave one, else with the probabilities that the report believes,
-and a weight: 1 for a label, 1 - H(p)/ln C for a prediction, which is 0 where it says nothing.
+and a weight: 1 for a label, 1 - H(p)/ln C for a prediction, which is 0 where it says nothing. Of
+many labels that is the mean over them, each a matter of yes or no; of numbers it is the share of
+the labels' variance that the model explains there.
 
 The folder is one that Hugging Face's ``datasets`` reads: train.jsonl and, with an audit,
 test.jsonl, the audit's labelled items. They are random, and neither labels nor predictions of the
@@ -12,7 +14,7 @@ training items depend on them; copies of them, and audit items without a label, 
 
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +24,19 @@ from parbals.files import TEMPORARY_SUFFIX
 from parbals.learner.active import ActiveLearner
 from parbals.learner.numbers.expectation import sharpened
 from parbals.learner.reporting import temperature_of
+from scipy.special import entr
 
+from parbals_label.answer_form import MANY, NUMBERS, AnswerForm
 from parbals_label.encoders.adapt import publish
 from parbals_label.project.consensus import combined_labels
 from parbals_label.project.exports import write_export
 from parbals_label.project.predict import trained_learner
+from parbals_label.project.predicted import (
+    DECIDED,
+    predicted_columns,
+    predicted_records,
+    raw_predictions,
+)
 from parbals_label.store.store import Store
 
 __all__ = ["write_training_data"]
@@ -45,7 +55,7 @@ def write_training_data(store: Store, folder: Path) -> dict[str, int]:
     if len(learner.state.audited):
         splits["test"] = sorted(learner.state.audited.tolist())
     columns = [_own(name) for name in store.settings.columns]
-    columns = ["id", *columns, *_OURS[1:], *(f"p_{label}" for label in store.classes)]
+    columns = ["id", *columns, *_OURS[1:], *predicted_columns(store.form)[1:]]
     draft = folder.with_name(f".{folder.name}{TEMPORARY_SUFFIX}")
     shutil.rmtree(draft, ignore_errors=True)
     try:
@@ -72,44 +82,65 @@ def _own(name: str) -> str:
 
 
 def _believed(learner: ActiveLearner) -> np.ndarray:
-    """(N, C) the model's predictions at the temperature that its labels give it."""
+    """(N, C) the model's predictions at the temperature that its labels give it; (N, 2) numbers."""
     model = learner.fitted()
+    blocks = learner.pool.blocks(_BLOCK)
+    parts = [raw_predictions(model, learner.setup.preparation(rows)) for _, rows in blocks]
+    probs = np.concatenate(parts).astype(np.float64)
+    if learner.task == NUMBERS:
+        return probs
     degree = temperature_of(learner.state, model).degree
-    starts = range(0, learner.pool.n_rows, _BLOCK)
-    places = [np.arange(start, min(start + _BLOCK, learner.pool.n_rows)) for start in starts]
-    return np.concatenate(
-        [sharpened(learner.setup.predicted(model, some), degree) for some in places]
-    )
+    if learner.task == MANY:
+        return sharpened(np.stack([1 - probs, probs], axis=2).reshape(-1, 2), degree)[:, 1].reshape(
+            probs.shape
+        )
+    return sharpened(probs, degree)
+
+
+def _weights(form: AnswerForm, probs: np.ndarray, labels: Iterable[str]) -> np.ndarray:
+    """(N,) how much each prediction says."""
+    if form.task == NUMBERS:
+        spread = np.var([float(label) for label in labels])
+        return 1.0 - np.square(probs[:, 1]) / max(float(spread), 1e-300)
+    if form.task == MANY:
+        return 1.0 - (entr(probs) + entr(1 - probs)).mean(axis=1) / np.log(2)
+    return 1.0 - entr(probs).sum(axis=1) / np.log(probs.shape[1])
 
 
 def _records(store: Store, positions: list[int], probs: np.ndarray) -> Iterator[dict[str, Any]]:
     votes = store.votes()
-    labels, classes = combined_labels(votes), store.classes
+    form = store.form
+    labels = combined_labels(votes, form, store.settings.judged)
+    weights = np.clip(_weights(form, probs, labels.values()), 0.0, 1.0)
     for start in range(0, len(positions), _BLOCK):
         for item in store.items(positions[start : start + _BLOCK]):
-            label, row = labels.get(item.position), probs[item.position]
-            if label is None:
-                weight = 1.0 + float((row * np.log(np.maximum(row, 1e-300))).sum()) / np.log(
-                    len(classes)
-                )
-                told = {"label": classes[int(row.argmax())], "labelled_by": "model"}
-            else:
-                row, weight = np.array([float(name == label) for name in classes]), 1.0
-                told = {"label": label, "labelled_by": ";".join(votes[item.position])}
-            shares = {f"p_{c}": round(float(p), 6) for c, p in zip(classes, row, strict=True)}
+            label, row, weight = (
+                labels.get(item.position),
+                probs[item.position],
+                weights[item.position],
+            )
+            (told,) = predicted_records(form, row[None])
+            told |= {"label": told.pop(DECIDED), "labelled_by": "model"}
+            if label is not None:
+                weight, names = 1.0, form.names(label)
+                told = dict.fromkeys(predicted_columns(form)[1:], 0.0)
+                told |= {f"p_{name}": 1.0 for name in names}
+                told |= {"label": form.plain(label), "labelled_by": ";".join(votes[item.position])}
             own = {_own(name): value for name, value in item.content.items()}
-            yield {"id": item.id, **own, **told, "weight": round(max(weight, 0.0), 6), **shares}
+            yield {"id": item.id, **own, **told, "weight": round(float(weight), 6)}
 
 
 def _card(store: Store, counts: dict[str, int]) -> str:
     files = [{"split": name, "path": f"{name}.jsonl"} for name in counts]
     configs = json.dumps([{"config_name": "default", "data_files": files}])
     sizes = ", ".join(f"{count:,} items to {name}" for name, count in counts.items())
+    soft = "`p_CLASS` is 1 for a class that somebody gave, else what the model believes"
+    if store.form.task == NUMBERS:
+        soft = "`predicted_sd` is 0 for a number that somebody gave, else the model's deviation"
     return (
         f"---\nconfigs: {configs}\n---\n# Labels and soft labels\n\n"
-        f"Written by `parbals export --for-training`: {sizes}; classes "
-        f"{', '.join(store.classes)}. `p_CLASS` is 1 for the class that somebody gave, else what "
-        "the model believes; `weight` says how much an item should count; `labelled_by` names "
+        f"Written by `parbals export --for-training`: {sizes}; labels: {store.form.hint}. "
+        f"{soft}; `weight` says how much an item should count; `labelled_by` names "
         "people and programs, or says `model`. Items to test by are random, and no label or "
         "prediction here depends on them.\n"
     )

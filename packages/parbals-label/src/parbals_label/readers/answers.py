@@ -3,11 +3,12 @@
 from collections.abc import Iterator, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from parbals.errors import InputError, LabelError
 
-from parbals_label.readers.cells import as_text, is_missing, raw_cell
+from parbals_label.answer_form import AnswerForm
+from parbals_label.readers.cells import NO_LABEL, as_text, is_missing, label_key, raw_cell
 from parbals_label.readers.delimited import open_delimited
 from parbals_label.readers.open import open_source
 from parbals_label.readers.source import Source, short, where
@@ -18,17 +19,18 @@ __all__ = ["Answer", "Classes", "read_answers"]
 class Answer(NamedTuple):
     """A row with a label.
 
-    ``id`` is the text of the cell: '007' is not turned into 7, nor 7 back into '007'.
+    ``id`` is the text of the cell: '007' is not turned into 7, nor 7 back into '007'. ``label`` is
+    as the store keeps it (:mod:`parbals_label.answer_form`).
     """
 
     row: int
     id: str
-    label: str
+    label: Any
 
 
 def read_answers(
     path: str | PathLike[str],
-    classes: Sequence[str],
+    form: AnswerForm,
     former: Mapping[str, str] | None = None,
     *,
     empty: list[str] | None = None,
@@ -37,48 +39,55 @@ def read_answers(
 
     Rows may be missing or reordered, columns added, labels left empty. Files may be CSV, TSV or
     JSONL in any encoding that ``open_source`` reads; .txt is what Excel calls a table with tabs.
-    Parquet files are read as well.
-    Blanks around a label do not count, nor do small and capital letters unless two classes differ
-    by nothing else; ``former`` names of classes stand for those of today. The apostrophe that kept
-    an id from being a formula is taken off. A row that says the same as an earlier one is left out.
-    ``empty`` gets the ids of rows of a table without a label.
+    Excel's and Parquet files are read as well.
+    Labels are read as :class:`Classes` does; ``former`` names of classes stand for those of today.
+    The apostrophe that kept an id from being a formula is taken off. A row that says the same as an
+    earlier one is left out. ``empty`` gets the ids of rows of a table without a label.
     """
-    path, known = Path(path), Classes(classes, former)
+    path, known = Path(path), Classes(form.classes, former)
     rows: dict[str, Answer] = {}
-    for place, given in _filled(path, empty):
-        answer = given._replace(label=known.match(given.label, place))
+    for place, given in _filled(path, known, empty):
+        answer = given._replace(label=known.read(form, given.label, place))
         if not answer.id:
             raise InputError(f"{place}: there is a label, but no id that says which item it is.")
         earlier = rows.setdefault(answer.id, answer)
         if earlier.label != answer.label:
             raise LabelError(
-                f"{place}: the item {short(answer.id)} is {short(answer.label)} here and "
-                f"{short(earlier.label)} in row {earlier.row}; keep one of them."
+                f"{place}: the item {short(answer.id)} is {short(form.words(answer.label))} here "
+                f"and {short(form.words(earlier.label))} in row {earlier.row}; keep one of them."
             )
     return list(rows.values())
 
 
-def _filled(path: Path, empty: list[str] | None = None) -> Iterator[tuple[str, Answer]]:
+def _filled(
+    path: Path, classes: "Classes", empty: list[str] | None
+) -> Iterator[tuple[str, Answer]]:
     """The rows of a table that have a label, and where it stands."""
     source = _opened(path)
     id_name, label_name = _find_column(source, "id"), _find_column(source, "label")
     for number, values in source.rows():
-        if is_missing(values[label_name]):
+        if classes.says_nothing(values[label_name]):
             if empty is not None:
                 empty.append(str(values[id_name] or ""))
             continue
-        label = _cell(source, number, label_name, values[label_name])
+        label = values[label_name]
+        if not isinstance(label, list):
+            label = _cell(source, number, label_name, label)
         given = values[id_name]
         item = "" if given in (None, "") else raw_cell(_cell(source, number, id_name, given))
         yield where(source.name, number, label_name), Answer(number, item, label)
 
 
 def _opened(path: Path) -> Source:
-    """A file that people fill in: text may have become what a spreadsheet makes of it."""
+    """A file that people fill in: text may have become what a spreadsheet makes of it.
+
+    Bytes that cannot be read are no matter in a text, and in a label or an id they match nothing.
+    """
     suffix = path.suffix.lower()
     if suffix in (".csv", ".txt", ".tsv") and path.is_file():
-        return open_delimited(path, "tsv" if suffix == ".tsv" else "csv", forgiving=True)
-    return open_source(path)
+        kind = "tsv" if suffix == ".tsv" else "csv"
+        return open_delimited(path, kind, forgiving=True, errors="replace")
+    return open_source(path, encoding_errors="replace")
 
 
 def _find_column(source: Source, wanted: str) -> str:
@@ -102,25 +111,39 @@ def _cell(source: Source, number: int, column: str, value: object) -> str:
 
 
 class Classes:
-    """Finds the class that a person meant: blanks around it and capitals do not count."""
+    """Finds the class that a person meant.
+
+    Blanks around it do not count, nor does what :func:`label_key` leaves out, unless two classes
+    differ by nothing else.
+    """
 
     def __init__(self, classes: Sequence[str], former: Mapping[str, str] | None = None) -> None:
         """``former``: names that classes had once → the names they have now."""
-        if not classes:
-            raise InputError("Answers cannot be read without the names of the classes.")
         self._classes = dict.fromkeys(classes)
         self._now = {name: name for name in classes} | dict(former or {})
         self._alike: dict[str, list[str]] = {}
         for name in self._now:
-            self._alike.setdefault(name.strip().casefold(), []).append(name)
+            self._alike.setdefault(label_key(name), []).append(name)
 
-    def match(self, cell: str, place: str) -> str:
+    def says_nothing(self, cell: Any) -> bool:
+        """Whether a cell holds no label: it is empty, or N/A and the like where no class is."""
+        is_text = isinstance(cell, str)
+        key = label_key(cell) if is_text else ""
+        return is_missing(cell) or (is_text and key in NO_LABEL and key not in self._alike)
+
+    def read(self, form: AnswerForm, value: Any, place: str) -> str:
+        """The label that a cell means, as the store keeps it."""
+        return form.read(value, lambda name: self.match(name, place), place)
+
+    def match(self, cell: Any, place: str) -> str:
         """The class that a cell means; ``place`` is where it stands, for an error."""
+        if isinstance(cell, list):
+            raise LabelError(f"{place}: {short(cell)} is a list; one label an item is needed.")
         texts = (cell, cell.strip(), raw_cell(cell.strip()))
         if exact := [text for text in texts if text in self._now]:
             return self._now[exact[0]]
         for text in texts[1:]:
-            alike = self._alike.get(text.casefold(), [])
+            alike = self._alike.get(label_key(text), [])
             if len({self._now[name] for name in alike}) == 1:
                 return self._now[alike[0]]
             if alike:

@@ -4,6 +4,7 @@ import datetime
 import json
 import math
 import re
+import unicodedata
 import uuid
 from decimal import Decimal
 from typing import Any
@@ -11,9 +12,12 @@ from typing import Any
 import numpy as np
 
 __all__ = [
+    "NO_LABEL",
     "as_text",
     "cell_text",
     "is_missing",
+    "label_form",
+    "label_key",
     "plain_text",
     "plain_value",
     "raw_cell",
@@ -28,6 +32,9 @@ _NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 # Where lists are separated by semicolons, spreadsheets split a row of ours at these, inside quotes
 # as well: a quote counts only at the beginning of a cell.
 _INNER = re.compile(rf"(?<=[;\t\r\n])(?=['\" ]*[{re.escape(_SIGNS)}])")
+_WHOLE = re.compile(r"([+-]?[0-9]+)\.0*")
+NO_LABEL = frozenset({"n/a", "na", "nan", "null", "#n/a", "<na>"})
+"""Keys of what programs write for no label; "none" is a class that people have."""
 _ADDED = re.compile(rf"(?<=[;\t\r\n])'(?=['\" ]*[{re.escape(_SIGNS)}])")
 
 
@@ -59,6 +66,18 @@ def is_missing(value: Any) -> bool:
     if isinstance(value, (float, np.floating)):
         return math.isnan(value)
     return isinstance(value, (np.datetime64, np.timedelta64)) and bool(np.isnat(value))
+
+
+def label_form(text: str) -> str:
+    """A label in one spelling: an é may be two characters, and gaps turn 1 into 1.0."""
+    form = unicodedata.normalize("NFC", text.strip())
+    whole = _WHOLE.fullmatch(form)
+    return whole[1] if whole else form
+
+
+def label_key(text: str) -> str:
+    """What all spellings of a label share: those of :func:`label_form`, and capitals."""
+    return label_form(text).casefold()
 
 
 def plain_text(text: str) -> str:

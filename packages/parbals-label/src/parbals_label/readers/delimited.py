@@ -22,6 +22,7 @@ from parbals_label.readers.encoding import (
     decoding,
     lines_of,
     open_text,
+    replaced,
 )
 from parbals_label.readers.source import HEAD, Row, Source, check_columns, short, where
 
@@ -38,6 +39,7 @@ class Layout:
     """How a delimited file is read.
 
     Attributes:
+        errors: what becomes of bytes that are not in the encoding, strict or replace.
         has_sep_line: the first line only names the delimiter, as ``sep=;``.
         forgiving: a spreadsheet has saved it.
         raw: quotes are ordinary characters.
@@ -48,6 +50,7 @@ class Layout:
 
     path: Path
     encoding: str
+    errors: str
     delimiter: str
     has_sep_line: bool
     forgiving: bool
@@ -59,7 +62,7 @@ class Layout:
 
     def rows(self) -> Iterator[Row]:
         """A walk over the file."""
-        with open_text(self.path, self.encoding) as file:
+        with open_text(self.path, self.encoding, self.errors) as file:
             if self.has_sep_line:
                 file.readline(LIMIT)
             records = _records(
@@ -106,6 +109,7 @@ def open_delimited(
     encoding: str | None = None,
     forgiving: bool = False,
     names: Sequence[str] = (),
+    errors: str = "strict",
 ) -> Source:
     """A CSV or TSV file; of the kind "txt" only where all its lines have the same number of tabs.
 
@@ -115,7 +119,12 @@ def open_delimited(
     out, and rows that end early are filled up, because Excel leaves off the last delimiters of a
     block of rows whose last column is empty.
     """
-    layout = decoding(path, encoding, lambda known: _look(path, kind, known, forgiving, names))
+    layout = decoding(
+        path,
+        encoding,
+        errors,
+        lambda known, errors: _look(path, kind, known, errors, forgiving, names),
+    )
     return Source(
         check_columns([name for name in layout.header if name.strip()], path.name),
         None,
@@ -129,19 +138,19 @@ def open_delimited(
 
 
 def _look(
-    path: Path, kind: str, encoding: str | None, forgiving: bool, names: Sequence[str]
+    path: Path, kind: str, encoding: str | None, errors: str, forgiving: bool, names: Sequence[str]
 ) -> Layout:
     csv.field_size_limit(LIMIT)
     error: InputError | None = None
     records: list[tuple[int, list[str]]] = []
     n_records = 0
-    with open_text(path, encoding) as file:
+    with open_text(path, encoding, errors) as file:
         found = encoding or file.encoding
         lines = lines_of(file)
         try:
             sample = list(islice(lines, _LINES))
         except UnicodeError:
-            raise UndecodableError(path.name, 1, found) from None
+            raise UndecodableError(where(path.name, 1), found) from None
         except csv.Error as too_long:
             raise InputError(f"{where(path.name, 1)} {_explain(str(too_long), ',')}.") from None
         named = _SEP_LINE.fullmatch(sample[0]) if sample else None
@@ -166,14 +175,17 @@ def _look(
                     for _ in counted:
                         pass
             except UnicodeError:
-                raise UndecodableError(path.name, n_records + 1, found) from None
+                raise UndecodableError(where(path.name, n_records + 1), found) from None
     if kind == "txt" and not tabs.alike:
-        raise InputError(f"{path.name} has lines with different numbers of tabs.")
+        raise error or InputError(
+            f"{path.name} cannot be read: its lines do not all have the same number of tabs; give "
+            "it the ending .csv or .tsv."
+        )
     # Quotes mean nothing where read as quotes they break or join the rows of a file with tabs: only
     # where every line has the same number of tabs, which a quoted cell of several lines would not.
     raw = delimiter == "\t" and not forgiving and tabs.alike
     raw = raw and (error is not None or n_records != tabs.n_lines)
-    notes = []
+    notes = [*replaced(path.name, found, errors)]
     if raw:
         records = list(_records(iter(tabs.first), path.name, found, delimiter, raw=True))
         notes.append(f"The quotation marks in {path.name} are part of its cells.")
@@ -185,6 +197,7 @@ def _look(
     return Layout(
         path,
         found,
+        errors,
         delimiter,
         named is not None,
         forgiving,
@@ -312,7 +325,7 @@ def _records(
     except csv.Error as error:
         raise InputError(f"{where(name, row + 1)} {_explain(str(error), delimiter)}.") from None
     except UnicodeError:
-        raise UndecodableError(name, row + 1, encoding) from None
+        raise UndecodableError(where(name, row + 1), encoding) from None
 
 
 def _explain(error: str, delimiter: str) -> str:

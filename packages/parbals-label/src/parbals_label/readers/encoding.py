@@ -6,20 +6,31 @@ import gzip
 import io
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, TextIO, TypeVar, cast
+from typing import IO, Protocol, TextIO, TypeVar, cast
 
 from parbals.errors import InputError
 
-from parbals_label.readers.source import short
+from parbals_label.readers.source import Row, short, where
 
-__all__ = ["GUESS", "LIMIT", "NUL", "UndecodableError", "decoding", "lines_of", "open_text"]
+__all__ = [
+    "GUESS",
+    "LIMIT",
+    "NUL",
+    "UndecodableError",
+    "decoding",
+    "lines_of",
+    "open_text",
+    "replaced",
+]
 
 # The longest line or cell: a book fits, and a quote left open does not fill the memory.
 LIMIT = 1 << 26
 GUESS = "cp1252"
-NUL = "contains a NUL character; it is damaged, or UTF-16 without a mark: save the file as UTF-8"
+NUL = "contains a NUL character; it is damaged, or UTF-16 without a mark (--encoding utf-16-le)"
+REPLACED = "\ufffd"
+"""Stands for bytes that an encoding does not allow."""
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
     (codecs.BOM_UTF32_LE, "utf-32"),  # before UTF-16, whose mark it begins with
@@ -34,38 +45,67 @@ _NOT_TEXT = {
     b"ARROW1": "is an Arrow file: save it as .parquet",
     b"\x1f\x8b": "is compressed: unpack it first",
 }
-T = TypeVar("T")
+
+
+class _Walked(Protocol):
+    def rows(self) -> Iterator[Row]: ...
+
+
+T = TypeVar("T", bound=_Walked)
 
 
 class UndecodableError(InputError):
     """A file holds bytes that its encoding does not allow."""
 
-    def __init__(self, name: str, row: int, encoding: str) -> None:
+    def __init__(self, place: str, encoding: str) -> None:
+        self.encoding = encoding
         super().__init__(
-            f"{name} holds bytes that are not {encoding}, at or after row {row}; save it as UTF-8, "
-            "or name its encoding."
+            f"{place} holds bytes that are not {encoding}; name the encoding of the file "
+            "(--encoding cp1252), or read \ufffd in their place (--encoding-errors replace)."
         )
 
 
-def decoding(path: Path, asked: str | None, read: Callable[[str | None], T]) -> T:
+def decoding(path: Path, asked: str | None, errors: str, read: Callable[[str | None, str], T]) -> T:
     """What ``read`` makes of a file in the encoding asked for, or in that of the file.
 
-    The mark at the start decides, which :func:`open_text` sees; else UTF-8 if all bytes agree; else
-    :data:`GUESS` if they do; else latin-1. So ``read`` must read to the end, unless another
-    encoding is asked for.
+    The mark at the start decides, which :func:`open_text` sees; else UTF-8 if all bytes agree, or
+    most that are not ASCII; else :data:`GUESS` if they do; else latin-1. Where the first two or the
+    encoding asked for fail, ``errors`` (strict or replace) says what becomes of the rest. So
+    ``read`` must read to the end, unless another encoding is asked for.
     """
-    for guess in (None, GUESS):
-        try:
-            return read(asked or guess)
-        except UndecodableError:
-            if asked is not None or _marked(path) is not None:
-                raise
-    return read("latin-1")
+    try:
+        return read(asked, "strict")
+    except UndecodableError as error:
+        if asked is not None or _is_mostly(path, error.encoding):
+            lenient = read(asked, "replace")
+            if errors != "strict":
+                return lenient
+            raise UndecodableError(_place(path.name, lenient), error.encoding) from None
+    with suppress(UndecodableError):
+        return read(GUESS, "strict")
+    return read("latin-1", "strict")
 
 
-def _marked(path: Path) -> str | None:
-    with _explained(path), _open_bytes(path) as file:
-        return _mark(file.read(4))
+def _is_mostly(path: Path, encoding: str) -> bool:
+    """Whether a file has a mark, or most of what is not ASCII can be read."""
+    if encoding != "utf-8":
+        return True
+    n_bad = n_other = 0
+    with open_text(path, encoding, "replace") as file:
+        while text := file.read(1 << 20):
+            n_bad += text.count(REPLACED)
+            n_other += len(text) - len(text.encode("ascii", "ignore"))
+    return n_other > 2 * n_bad
+
+
+def _place(name: str, opened: _Walked) -> str:
+    """The first cell with bytes that were replaced."""
+    with suppress(InputError):
+        for row, values in opened.rows():
+            for column, cell in values.items():
+                if REPLACED in str(cell):
+                    return where(name, row, column)
+    return where(name, 1)
 
 
 def _mark(start: bytes) -> str | None:
@@ -73,7 +113,7 @@ def _mark(start: bytes) -> str | None:
 
 
 @contextmanager
-def open_text(path: Path, encoding: str | None) -> Iterator[TextIO]:
+def open_text(path: Path, encoding: str | None, errors: str = "strict") -> Iterator[TextIO]:
     """The file as text with its own line ends; None is what its mark says, or UTF-8."""
     with _explained(path), _open_bytes(path) as file:
         start = file.read(8)
@@ -87,7 +127,7 @@ def open_text(path: Path, encoding: str | None) -> Iterator[TextIO]:
             # utf-16-le read as such would leave the mark in the first column's name
             if marked and asked.startswith(marked.removesuffix("-sig")):
                 asked = marked
-            yield io.TextIOWrapper(file, encoding=asked, newline="")
+            yield io.TextIOWrapper(file, encoding=asked, errors=errors, newline="")
         except LookupError:
             raise InputError(
                 f"{short(encoding)} is not a text encoding; try utf-8, utf-16 or cp1252."
@@ -110,6 +150,12 @@ def _explained(path: Path) -> Iterator[None]:
         ) from None
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}.") from error
+
+
+def replaced(name: str, encoding: str, errors: str) -> tuple[str, ...]:
+    """The note about a file that was read although bytes of it could not be."""
+    note = f"Bytes of {name} that are not {encoding} are read as {REPLACED}."
+    return () if errors == "strict" else (note,)
 
 
 def lines_of(file: TextIO) -> Iterator[str]:

@@ -1,14 +1,23 @@
 """Rows of a user's data become items: an id, a content and, where there is one, a label."""
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from parbals.errors import InputError, LabelError
 
+from parbals_label.answer_form import MANY, ORDERED, AnswerForm, split_names
 from parbals_label.readers.answers import Classes
-from parbals_label.readers.cells import as_text, is_missing, plain_value
+from parbals_label.readers.cells import (
+    NO_LABEL,
+    as_text,
+    is_missing,
+    label_form,
+    label_key,
+    plain_value,
+)
 from parbals_label.readers.source import Source, check_column, short, where
 
 __all__ = ["NUMBERED", "check_numbers", "classes_in", "id_column_of", "plan_items"]
@@ -37,16 +46,18 @@ def plan_items(
     *,
     id_column: str = NUMBERED,
     label_column: str | None = None,
-    classes: Sequence[str] | None = None,
+    form: AnswerForm | None = None,
     former: Mapping[str, str] | None = None,
+    blank: Counter[str] | None = None,
 ) -> Iterator[tuple[str, dict[str, Any], str | None]]:
     """Each row as (id, content, label): what a project keeps of it.
 
     The id is the text of ``id_column``, or with ``NUMBERED`` the number of the record, counted from
-    1. The label is the class that the cell of ``label_column`` means (see
-    :class:`~parbals_label.readers.answers.Classes`), or None where the cell is empty, null or NaN;
-    the ``classes`` are by default those of :func:`classes_in`, and ``former`` names of theirs are
-    understood. The content is every other column, and the path of an image, as JSON can hold it
+    1. The label is what the cell of ``label_column`` means in this ``form`` (see
+    :class:`~parbals_label.readers.answers.Classes`), or None where the cell is empty, null, NaN, or
+    N/A and the like, which ``blank`` counts; the classes are by default those of
+    :func:`classes_in`, and ``former`` names of theirs are understood. The content is every other
+    column, and the path of an image, as JSON can hold it
     (see :func:`parbals_label.readers.cells.plain_value`).
 
     Names of columns and classes are checked in the call, cells during the walk: keep nothing before
@@ -59,15 +70,21 @@ def plan_items(
         raise InputError(
             f"{short(id_column)} cannot be both the id and the label; name two columns."
         )
-    if label_column is not None and classes is None:
-        classes = classes_in(source, label_column)
-    known = None if label_column is None else Classes(classes or (), former)
-    return _items(source, id_column, label_column, known)
+    if label_column is not None and form is None:
+        form = AnswerForm(classes=tuple(classes_in(source, label_column)))
+    blank = Counter() if blank is None else blank
+    return _items(source, id_column, label_column, form or AnswerForm(), former, blank)
 
 
 def _items(
-    source: Source, id_column: str, label_column: str | None, classes: Classes | None
+    source: Source,
+    id_column: str,
+    label_column: str | None,
+    form: AnswerForm,
+    former: Mapping[str, str] | None,
+    blank: Counter[str],
 ) -> Iterator[tuple[str, dict[str, Any], str | None]]:
+    known = Classes(form.classes, former)
     dropped = {label_column} | (set() if source.kind == "images" else {id_column})
     kept = [name for name in source.columns if name not in dropped]
     is_clean = source.kind in ("csv", "tsv")  # cells are text that the reader has checked
@@ -85,10 +102,13 @@ def _items(
                 )
             first_row[item] = number
         label = None
-        if label_column is not None and classes is not None:
-            label = _label(source, number, label_column, values[label_column])
-            if label is not None:
-                label = classes.match(label, where(source.name, number, label_column))
+        if label_column is not None:
+            cell = values[label_column]
+            given = _label(source, number, label_column, cell)
+            if given is not None and not known.says_nothing(given):
+                label = known.read(form, given, where(source.name, number, label_column))
+            elif not is_missing(cell):
+                blank[str(cell).strip()] += 1
         content = {name: values[name] for name in kept}
         yield item, content if is_clean else _plain(source, number, content), label
     if not index:
@@ -120,29 +140,36 @@ def _text(source: Source, number: int, column: str, value: Any) -> str:
         ) from None
 
 
-def _label(source: Source, number: int, column: str, value: Any) -> str | None:
-    return None if is_missing(value) else _text(source, number, column, value).strip()
+def _label(source: Source, number: int, column: str, value: Any) -> str | list[Any] | None:
+    if is_missing(value) or isinstance(value, list):
+        return value if isinstance(value, list) else None
+    return _text(source, number, column, value).strip()
 
 
-def classes_in(source: Source, label_column: str) -> list[str]:
+def classes_in(source: Source, label_column: str, task: str = "classes") -> list[str]:
     """The different labels of a column, sorted: at least two, at most a thousand.
 
-    Two that differ in nothing but capitals are refused: most often they are one class, written in
-    two ways.
+    N/A and the like are none. Ordered classes must be numbers. Two that differ in nothing but
+    capitals are refused: most often they are one class, written in two ways.
     """
     check_column(source, label_column)
     labels: dict[str, tuple[str, int]] = {}  # in small letters: as first written, and where
     for number, values in source.rows():
-        label = _label(source, number, label_column, values[label_column])
-        if label is None:
-            continue
-        first, row = labels.setdefault(label.casefold(), (label, number))
-        if first != label:
-            raise LabelError(
-                f"{where(source.name, number, label_column)}: the label {short(label)} differs "
-                f"from {short(first)} in row {row} only in capitals; write them alike, or name the "
-                "classes that there are (--classes)."
-            )
+        given = _label(source, number, label_column, values[label_column])
+        place = where(source.name, number, label_column)
+        names = [given] if isinstance(given, str) else given or []
+        for name in split_names(given, place) if given and task == MANY else names:
+            label = label_form(name)
+            key = label_key(label)
+            if key in NO_LABEL:
+                continue
+            first, row = labels.setdefault(key, (label, number))
+            if first != label:
+                raise LabelError(
+                    f"{place}: the label {short(label)} differs from {short(first)} in row {row} "
+                    "only in capitals; write them alike, or name the classes that there are "
+                    "(--classes)."
+                )
         if len(labels) > MAX_CLASSES:
             raise LabelError(
                 f"{source.name}, column {label_column!r} has more than {MAX_CLASSES} different "
@@ -154,6 +181,14 @@ def classes_in(source: Source, label_column: str) -> list[str]:
         raise LabelError(
             f"{source.name}, column {label_column!r} has {what}; name the classes, at least two."
         )
+    if task == ORDERED:
+        try:
+            classes.sort(key=float)
+        except ValueError:
+            raise LabelError(
+                "The classes have an order, which their names do not tell; name them from the "
+                f"lowest to the highest: --classes {','.join(classes[:10])}."
+            ) from None
     return classes
 
 

@@ -15,16 +15,9 @@ from parbals_label.readers.encoding import (
     decoding,
     lines_of,
     open_text,
+    replaced,
 )
-from parbals_label.readers.source import (
-    HEAD,
-    MAX_COLUMNS,
-    Row,
-    Source,
-    check_columns,
-    short,
-    where,
-)
+from parbals_label.readers.source import HEAD, MAX_COLUMNS, Row, Source, check_columns, short, where
 
 __all__ = ["open_json", "without_repeats"]
 
@@ -34,15 +27,15 @@ _BLANK = " \t\r\n"
 _Numbered = tuple[int, dict[str, Any]]
 
 
-def open_json(path: Path, encoding: str | None = None) -> Source:
+def open_json(path: Path, encoding: str | None = None, errors: str = "strict") -> Source:
     """JSON objects; they are walked once for the keys, and one that an object lacks is None."""
-    return decoding(path, encoding, lambda known: _open(path, known))
+    return decoding(path, encoding, errors, lambda known, errors: _open(path, known, errors))
 
 
-def _open(path: Path, encoding: str | None) -> Source:
+def _open(path: Path, encoding: str | None, errors: str) -> Source:
     columns: dict[str, None] = {}
     head: list[_Numbered] = []
-    n_rows, objects = 0, _Objects(path, encoding)
+    n_rows, objects = 0, _Objects(path, encoding, errors)
     for row, values in objects:
         n_rows += 1
         if n_rows <= HEAD:
@@ -70,6 +63,7 @@ def _open(path: Path, encoding: str | None) -> Source:
         "jsonl",
         path.name,
         encoding=objects.encoding,
+        notes=replaced(path.name, str(objects.encoding), errors),
         head=tuple(complete(row, values) for row, values in head),
     )
 
@@ -80,13 +74,13 @@ class _Objects:
     ``encoding``: None is what the file's mark says, or UTF-8.
     """
 
-    def __init__(self, path: Path, encoding: str | None) -> None:
-        self.name, self.encoding, self._path = path.name, encoding, path
+    def __init__(self, path: Path, encoding: str | None, errors: str) -> None:
+        self.name, self.encoding, self._path, self._errors = path.name, encoding, path, errors
         self._is_list = Path(path.name.removesuffix(".gz")).suffix.lower() == ".json"
 
     def __iter__(self) -> Iterator[_Numbered]:
         row = 0
-        with open_text(self._path, self.encoding) as file:
+        with open_text(self._path, self.encoding, self._errors) as file:
             self.encoding = self.encoding or file.encoding
             try:
                 for row, values in (_elements if self._is_list else _lines)(file, self.name):
@@ -95,7 +89,7 @@ class _Objects:
                 place = where(self.name, row + 1)
                 raise InputError(f"{place} has more than {LIMIT:,} characters.") from None
             except UnicodeError:
-                raise UndecodableError(self.name, row + 1, self.encoding) from None
+                raise UndecodableError(where(self.name, row + 1), self.encoding) from None
 
 
 class _RepeatedKeyError(ValueError):

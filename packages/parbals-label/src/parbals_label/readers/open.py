@@ -1,7 +1,6 @@
 """Opens what a user has: a file or a folder, by its ending and what it holds."""
 
 from collections.abc import Sequence
-from contextlib import suppress
 from os import PathLike
 from pathlib import Path
 
@@ -9,6 +8,7 @@ from parbals.errors import InputError
 
 from parbals_label.readers.arrow import open_parquet
 from parbals_label.readers.delimited import open_delimited
+from parbals_label.readers.excel import open_excel
 from parbals_label.readers.images import open_images
 from parbals_label.readers.json_files import open_json
 from parbals_label.readers.numpy_files import open_npy, open_npz
@@ -19,10 +19,9 @@ __all__ = ["open_source"]
 _TEXT = (".csv", ".tsv", ".jsonl", ".ndjson", ".json")
 _MAYBE_TABS = (".txt", "")
 _ADVICE = {
-    ".xlsx .xls .ods": "save the sheet as CSV",
+    ".xls .ods": "save the sheet as .xlsx or CSV",
     ".pkl .pickle .pt .pth .joblib": "it could run code when read; save .npy or .parquet",
     ".gz .zip .bz2 .xz .zst .tar": "unpack it first",
-    ".txt": "its lines do not all have the same number of tabs; give it the ending .csv or .tsv",
     ".arrow": "save it as .parquet",
 }
 _HUGGING_FACE = ("dataset_dict.json", "state.json", "dataset_info.json")
@@ -33,12 +32,13 @@ def open_source(
     path: str | PathLike[str],
     *,
     encoding: str | None = None,
+    encoding_errors: str = "strict",
     names: Sequence[str] = (),
 ) -> Source:
     """Open a file or folder; its rows are read, and checked, when walked.
 
-    ``encoding`` overrides what would be detected in a text file, and ``names`` are its columns'
-    where it has no header row.
+    ``encoding`` overrides what would be detected in a text file; with ``encoding_errors="replace"``
+    bytes that it does not have become \ufffd. ``names`` are its columns' where it has no header.
     Text may be packed by gzip (.csv.gz); a file without an ending, or .txt, is read where all its
     lines have the same number of tabs.
     """
@@ -62,15 +62,18 @@ def open_source(
     if suffix in _TEXT:
         if suffix in _TEXT[2:]:
             _only_for("a table of text", named, path)
-            return open_json(path, encoding)
-        return open_delimited(path, suffix[1:], encoding, names=names)
+            return open_json(path, encoding, encoding_errors)
+        return open_delimited(path, suffix[1:], encoding, names=names, errors=encoding_errors)
     if suffix in _MAYBE_TABS:
-        with suppress(InputError):
-            return open_delimited(path, "txt", encoding, names=names)
+        try:
+            return open_delimited(path, "txt", encoding, names=names, errors=encoding_errors)
+        except InputError:
+            if suffix:  # without an ending it may be anything
+                raise
     suffix = path.suffix.lower()
     _only_for("a text file", encoding, path)
     _only_for("a table of text", named, path)
-    openers = {".parquet": open_parquet, ".npy": open_npy, ".npz": open_npz}
+    openers = {".parquet": open_parquet, ".xlsx": open_excel, ".npy": open_npy, ".npz": open_npz}
     if suffix in openers:
         return openers[suffix](path)
     known = ", ".join((*_TEXT, *openers))

@@ -11,16 +11,7 @@ from parbals.errors import InputError
 
 from parbals_label.readers.cells import plain_text
 
-__all__ = [
-    "HEAD",
-    "Row",
-    "Source",
-    "check_column",
-    "check_columns",
-    "head_of",
-    "short",
-    "where",
-]
+__all__ = ["HEAD", "Row", "Source", "check_column", "check_columns", "head_of", "short", "where"]
 
 MAX_COLUMNS = 20_000
 HEAD = 1_000

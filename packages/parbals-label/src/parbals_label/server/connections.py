@@ -1,18 +1,15 @@
 """Every server we start: how many connections it has, and how long one may keep it waiting.
 
-A connection that sends half a handshake or half a request, or does not read what it asked for,
-costs a file descriptor, and a machine has few. So handshake and head of a request have ten seconds
-each, and an answer must be read; and where there are too many connections, the one that has kept
-the server waiting longest makes room for the new one. Whoever has a whole request to send is
-therefore served at once, however many others have not.
+A connection that sends half a request, or does not read what it asked for, costs a file
+descriptor, and a machine has few. So the head of a request has ten seconds, and an answer must be
+read; and where there are too many connections, the one that has kept the server waiting longest
+makes room for the new one. Whoever has a whole request to send is therefore served at once, however
+many others have not. Encryption is a proxy's work.
 """
 
 import asyncio
 import logging
 import socket
-import ssl
-from collections.abc import Callable
-from contextlib import suppress
 from typing import Any
 
 import uvicorn
@@ -25,14 +22,14 @@ __all__ = ["listen", "make_server"]
 
 MOST_CONNECTIONS = 500
 HEAD_SECONDS = 10.0
-"""Time for a handshake, and then for the head of a request."""
+"""Time for the head of a request."""
 READ_SECONDS = 60.0
-"""Time for a client to read the next part of an answer: 64 KiB, with TLS half a megabyte."""
+"""Time for a client to read the next part of an answer: 64 KiB."""
 _BACKLOG = 128
 """Connections that are accepted in one go, before the oldest can make room."""
 
 
-def make_server(app: Any, encryption: ssl.SSLContext | None = None) -> uvicorn.Server:
+def make_server(app: Any) -> uvicorn.Server:
     """The server of an application, which does not listen yet."""
     config = uvicorn.Config(
         app,
@@ -40,8 +37,8 @@ def make_server(app: Any, encryption: ssl.SSLContext | None = None) -> uvicorn.S
         log_config=None,  # see parbals_label.server.logs
         access_log=False,
         server_header=False,
-        http=_limited(encryption),  # type: ignore[arg-type]
-        loop="none",  # Python's own, whatever is installed: others begin encryption otherwise
+        http=_limited(),
+        loop="none",  # Python's own, whatever is installed: one behaviour for everybody
         ws="none",
         backlog=_BACKLOG,
         timeout_keep_alive=30,
@@ -75,14 +72,10 @@ def listen(host: str, port: int) -> socket.socket:
     return listener
 
 
-def _limited(context: ssl.SSLContext | None = None) -> Callable[..., asyncio.Protocol]:
-    """The protocol of one server, with as many connections as this process can well have.
-
-    ``context`` encrypts them.
-    """
+def _limited() -> type["_LimitedConnection"]:
+    """The protocol of one server, with as many connections as this process can well have."""
     limits = {"most": _affordable(), "head_seconds": HEAD_SECONDS, "read_seconds": READ_SECONDS}
-    plain = type("LimitedConnection", (_LimitedConnection,), {**limits, "silent": {}, "idle": {}})
-    return plain if context is None else lambda **given: _Handshake(plain(**given), context)
+    return type("LimitedConnection", (_LimitedConnection,), {**limits, "silent": {}, "idle": {}})
 
 
 class _LimitedConnection(H11Protocol):
@@ -99,17 +92,13 @@ class _LimitedConnection(H11Protocol):
     idle: dict["_LimitedConnection", None]
     _deadline: asyncio.TimerHandle | None = None
 
-    def arrive(self, transport: Any) -> None:
-        """A client is there; the connection may need a handshake before it is made."""
+    def connection_made(self, transport: Any) -> None:
         self.transport = transport
         self.connections.add(self)
         self._wait(self.head_seconds)
         if len(self.connections) > self.most:
             longest = next(iter(self.silent))
             (longest if longest is not self else next(iter(self.idle), self)).leave()
-
-    def connection_made(self, transport: Any) -> None:
-        self.arrive(transport)
         super().connection_made(transport)
 
     def data_received(self, data: bytes) -> None:
@@ -169,39 +158,6 @@ class _LimitedConnection(H11Protocol):
         self._stop_waiting()
         self.silent.pop(self, None)
         self.idle.pop(self, None)
-
-
-class _Handshake(asyncio.Protocol):
-    """The handshake of an encrypted connection, which counts as one from here on."""
-
-    def __init__(self, connection: _LimitedConnection, context: ssl.SSLContext) -> None:
-        self.connection, self.context, self.early = connection, context, b""
-
-    def connection_made(self, transport: Any) -> None:
-        self.connection.arrive(transport)
-        transport.pause_reading()  # until there is somebody to read it
-        self.shaking = self.connection.loop.create_task(self._shake(transport))
-
-    def data_received(self, data: bytes) -> None:
-        self.early += data  # sent with the end of the handshake
-
-    async def _shake(self, raw: Any) -> None:
-        connection, transport = self.connection, None
-        with suppress(OSError):  # which errors of TLS are as well
-            transport = await connection.loop.start_tls(
-                raw,
-                self,
-                self.context,
-                server_side=True,
-                ssl_handshake_timeout=connection.head_seconds,
-            )
-        if transport is None or transport.is_closing():
-            connection.leave()
-            return
-        transport.set_protocol(connection)
-        connection.connection_made(transport)
-        if self.early:
-            connection.data_received(self.early)
 
 
 def _affordable() -> int:

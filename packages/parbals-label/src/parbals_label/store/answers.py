@@ -7,11 +7,13 @@ late retry would bring back what was corrected or withdrawn meanwhile.
 """
 
 import sqlite3
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from parbals.errors import InputError, LabelError
 
+from parbals_label.answer_form import AnswerForm
 from parbals_label.store.current import CURRENT, SINCE, Renames, by_machines, count_labels
 from parbals_label.store.database import Database
 from parbals_label.store.integrity import read_meta
@@ -23,8 +25,9 @@ from parbals_label.store.settings import ProjectSettings
 
 __all__ = ["SOURCES", "Answers", "HeldLabelError", "Known", "RequestUsedError", "Word", "Writer"]
 
-SOURCES = ("person", "import", "machine")
-"""Who can have given an answer."""
+SOURCES = ("person", "import", "machine", "bulk", "decision")
+"""Who can have given an answer, and how: "bulk" is a person's of many items at once, "decision" an
+owner's word on what others said differently."""
 _ROWS = {
     "answers": "SELECT 'answers', answer, position, annotator, label FROM answers",
     "passes": "SELECT 'passes', pass, position, annotator, kind FROM passes",
@@ -106,10 +109,10 @@ class Answers:
         with self._db.transaction() as connection:
             meta = read_meta(connection)[0]
             writer = Writer(self._db, connection, annotator, source, Renames.of(meta))
-            classes, wanted = meta["classes"], ProjectSettings.of(meta).wanted_of
+            form, wanted = AnswerForm.of(meta), ProjectSettings.of(meta).wanted_of
             for row, submission in enumerate(answers):
                 where, may_revise = f"answers[{row}]", revise or submission.revise
-                stored.append(_store(writer, submission, where, classes, wanted, may_revise))
+                stored.append(_store(writer, submission, where, form, wanted, may_revise))
         outcomes = [outcome for outcome, _ in stored]
         counts = {outcome: outcomes.count(outcome) for outcome in ("new", "repeated", "revised")}
         return SubmitResult(
@@ -144,17 +147,34 @@ class Answers:
             labels.setdefault(position, {})[annotator] = label
         return labels
 
-    def votes(self, *, by_people: bool = False) -> dict[int, dict[str, str]]:
+    def votes(self, *, by_people: bool = False, decided: bool = True) -> dict[int, dict[str, str]]:
         """What decides an item: as ``current_labels``, machines only where no person answered.
 
-        ``by_people``: machines nowhere.
+        A decision stands alone; without ``decided`` it is a vote like others. ``by_people``:
+        machines nowhere.
         """
         people: dict[int, dict[str, str]] = {}
         machines: dict[int, dict[str, str]] = {}
+        decisions: dict[int, dict[str, str]] = {}
+        kinds = {"machine": machines, "decision": decisions if decided else people}
         for position, annotator, label, source in self._current():
-            votes = machines if source == "machine" else people
-            votes.setdefault(position, {})[annotator] = label
-        return dict(sorted((people if by_people else {**machines, **people}).items()))
+            kinds.get(source, people).setdefault(position, {})[annotator] = label
+        return dict(sorted({**({} if by_people else machines), **people, **decisions}.items()))
+
+    def unfinished(self) -> set[int]:
+        """Positions that people have labelled, but fewer than are wanted, and nobody decided.
+
+        A label that came with the data is whole.
+        """
+        with self._db.reading() as connection:
+            settings = ProjectSettings.of(read_meta(connection)[0])
+        again, people, whole = dict(settings.again), Counter[int](), set[int]()
+        for position, _, _, source in self._current():
+            people[position] += source != "machine"
+            if source in ("import", "decision"):
+                whole.add(position)
+        wanted = settings.answers_wanted
+        return {p for p, n in people.items() if 0 < n < again.get(p, wanted) and p not in whole}
 
     def uncounted(self) -> set[int]:
         """The audit's items that programs alone have labelled: these labels measure nothing."""
@@ -317,19 +337,24 @@ def _store(
     writer: Writer,
     given: Submission,
     where: str,
-    classes: list[str],
+    form: AnswerForm,
     wanted: Callable[[int], int],
     revise: bool,
 ) -> tuple[str, int]:
     """One answer: 'new', 'repeated' or 'revised', and its number."""
     position = check_position(given.position, writer.n_items, f"{where}.position")
-    label = writer.renames.understood(given.label, classes)
-    if not isinstance(label, str) or label not in classes:
-        name = writer.name(position)
-        raise LabelError(
-            f"{where} (item {name!r}) has the label {label!r}, which is not one of the classes "
-            f"{classes}; correct the label, or add the class to the project."
-        )
+
+    def find(name: str) -> str:
+        meant = writer.renames.understood(name, form.classes)
+        if not isinstance(meant, str) or meant not in form.classes:
+            raise LabelError(
+                f"{where} (item {writer.name(position)!r}) has the label {name!r}, which is not "
+                f"one of the classes {list(form.classes)}; correct the label, or add the class to "
+                "the project."
+            )
+        return meant
+
+    label = form.read(given.label, find, where)
     if given.comment:
         check_text(given.comment, f"{where}.comment")
     known = writer.known(given.request_id, f"{where}.request_id", ("answers", position, label))
@@ -344,6 +369,7 @@ def _store(
             held,
         )
     repeated = held == label and not (revise and given.comment and given.comment != comment)
+    repeated &= writer.source != "decision"  # which weighs more than the vote that it repeats
     if repeated:
         writer.remember(given.request_id, "answers", answer, position)
     else:

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from parbals.errors import ProjectDamagedError
 
+from parbals_label.answer_form import MANY, listed
 from parbals_label.store.rows import UNREADABLE, from_json
 
 __all__ = [
@@ -98,10 +99,11 @@ class Renames:
 
     The setting ``renames`` lists [old name, new name, number of the last answer before]. A name
     that is free again may be given to another class: only answers up to that number mean the
-    renamed one.
+    renamed one. Where an item has ``many`` labels, an answer names several.
     """
 
-    def __init__(self, steps: Sequence[Sequence[Any]] = ()) -> None:
+    def __init__(self, steps: Sequence[Sequence[Any]] = (), *, many: bool = False) -> None:
+        self.many = many
         try:
             self.steps = tuple((str(old), str(new), int(last)) for old, new, last in steps)
         except (TypeError, ValueError, OverflowError):
@@ -109,18 +111,25 @@ class Renames:
 
     @classmethod
     def of(cls, meta: Mapping[str, Any]) -> Self:
-        return cls(meta.get(RENAMES) or ())
+        return cls(meta.get(RENAMES) or (), many=meta.get("task") == MANY)
 
     @classmethod
     def read(cls, connection: sqlite3.Connection) -> Self:
-        row = connection.execute("SELECT value FROM meta WHERE key = ?", (RENAMES,)).fetchone()
-        return cls(() if row is None else from_json(row[0], list))
+        rows = connection.execute(
+            "SELECT key, value FROM meta WHERE key IN (?, 'task')", (RENAMES,)
+        )
+        return cls.of({key: from_json(value) for key, value in rows})
 
     def __bool__(self) -> bool:
         return bool(self.steps)
 
     def now(self, label: str | None, answer: int) -> str | None:
         """Today's name of the class that an answer of this number named."""
+        if self.many and self.steps and label is not None:
+            return listed(self._now(str(name), answer) for name in from_json(label, list))
+        return label if label is None else self._now(label, answer)
+
+    def _now(self, label: str, answer: int) -> str:
         for old, new, last in self.steps:
             if label == old and answer <= last:
                 label = new
@@ -132,7 +141,7 @@ class Renames:
         return {name: str(self.understood(name, classes)) for name in names}
 
     def understood(self, label: Any, classes: Collection[str]) -> Any:
-        """A label on its way in: a former name, from a page or file of yesterday, is understood."""
+        """A class on its way in: a former name, from a page or file of yesterday, is understood."""
         if label in classes:
             return label
         for place in reversed(range(len(self.steps))):

@@ -33,7 +33,7 @@ BUSY_SECONDS = 30.0
 """How long a call waits for another process: longer than a large import writes for."""
 
 _OURS = re.compile(
-    r"project\..*|page-.*|page\..*|machine-.*\.lock|(features|predictions|map|described)-.*\.npy",
+    r"project\..*|page-.*|page\..*|machine-.*\.lock|(features|predictions|map|described|scores)-.*\.npy",
     re.DOTALL,
 )
 

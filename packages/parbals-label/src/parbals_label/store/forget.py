@@ -15,6 +15,7 @@ from parbals_label.store.people import name_key
 from parbals_label.store.records import FORGOTTEN
 from parbals_label.store.rows import checksum, from_json, to_json
 from parbals_label.store.schema import COLUMNS, triggers
+from parbals_label.store.settings import write_meta
 from parbals_label.store.store import Store
 
 __all__ = ["forget_person"]
@@ -44,6 +45,7 @@ def forget_person(store: Store, name: str) -> dict[str, str]:
         for table in _CHANGED:
             for _, statement in triggers(table):
                 connection.execute(statement)
+        write_meta(connection, database.project, {"heard": []})  # the next report has it again
         store._log(connection, FORGOTTEN, {"name": ", ".join(numbers.values())})
         database.journal.file.unlink(missing_ok=True)
     store.close()

@@ -13,6 +13,7 @@ from typing import Any
 
 from parbals.errors import ProjectDamagedError, ProjectError
 
+from parbals_label.answer_form import AnswerForm
 from parbals_label.store.current import Renames
 from parbals_label.store.folder import FILE_NAME, check_folder
 from parbals_label.store.journal import Journal, proved_id, proved_start
@@ -113,14 +114,14 @@ def _answer_check(
 ) -> Callable[[list[Any]], Iterator[str]]:
     """What an answer must be besides; an annotator's revisions of an item have no gap either."""
     (n_items,) = connection.execute("SELECT coalesce(max(position) + 1, 0) FROM items").fetchone()
-    classes, renames = set(meta["classes"]), Renames.of(meta)
+    form, renames = AnswerForm.of(meta), Renames.of(meta)
     latest: dict[tuple[int, str], int] = {}
 
     def check(fields: list[Any]) -> Iterator[str]:
         answer, position, annotator, revision, label, *_ = fields
         if not 0 <= position < n_items:
             yield f"answer {answer} is for item {position}, which is missing"
-        if label is not None and renames.now(label, answer) not in classes:
+        if label is not None and not form.fits(str(renames.now(label, answer))):
             yield f"answer {answer} has the label {label!r}, which is not a class"
         if revision != latest.get((position, annotator), 0) + 1:
             before = f"revision {revision - 1} of the answer of {annotator!r}"

@@ -31,13 +31,7 @@ from parbals_label.store.folder import JOURNAL_NAME, file_mode
 from parbals_label.store.rows import checksum
 from parbals_label.store.schema import COLUMNS
 
-__all__ = [
-    "Journal",
-    "Start",
-    "entry",
-    "proved_id",
-    "proved_start",
-]
+__all__ = ["Journal", "Start", "entry", "proved_id", "proved_start"]
 
 _log = logging.getLogger("parbals.store")
 

@@ -3,14 +3,12 @@
 Kept like answers: appended, never changed, proved by a checksum.
 """
 
-from typing import Any
-
 from parbals.errors import InputError
 
 from parbals_label.store.answers import HeldLabelError, Word, Writer
 from parbals_label.store.current import CURRENT, CURRENT_PASSES, PASS_TAKEN_BACK, PASSED, has_label
 from parbals_label.store.queue import held_lease, lease_to
-from parbals_label.store.records import BROUGHT_BACK, WITHDRAWN, Lease, Pass
+from parbals_label.store.records import WITHDRAWN, Lease, Pass
 from parbals_label.store.rows import check_position, check_text, moment
 from parbals_label.store.schema import COLUMNS
 from parbals_label.store.settings import Settings
@@ -105,65 +103,22 @@ class Passes(Settings):
     def withdraw_all(self, annotator: str, since: str = "") -> tuple[int, int]:
         """Take back what a person said, or what they said ``since`` a time (as ``now()``).
 
-        How many labels and passes: all or none. One event remembers which rows did it, so that
-        ``bring_back`` can undo it.
+        How many labels and passes: all or none. One event remembers it, and history keeps them.
         """
         check_text(annotator, "annotator")
         with self._db.transaction() as connection:
-            writer, numbers = Writer(self._db, connection, annotator), dict[str, list[int]]()
+            writer = Writer(self._db, connection, annotator)
             asked = {"who": annotator, "since": since}
             labels = connection.execute(_LABELS_OF, asked).fetchall()
-            numbers["answers"] = [
+            passes = connection.execute(_PASSES_OF, asked).fetchall()
+            for position, revision, source in labels:
                 writer.append(position, revision + 1, None, None, None, source)
-                for position, revision, source in labels
-            ]
-            numbers["passes"] = [
+            for (position,) in passes:
                 self._db.insert("passes", position, annotator, PASS_TAKEN_BACK, None, None)
-                for (position,) in connection.execute(_PASSES_OF, asked).fetchall()
-            ]
-            if any(numbers.values()):
-                detail = {
-                    "name": annotator,
-                    "since": since,
-                    **{t: len(n) for t, n in numbers.items()},
-                }
-                rows = {table: [min(n), max(n)] for table, n in numbers.items() if n}
-                self._log(connection, WITHDRAWN, {**detail, "rows": rows})
-        return len(numbers["answers"]), len(numbers["passes"])
-
-    def bring_back(self, annotator: str) -> tuple[int, int]:
-        """Undo the latest ``withdraw_all`` of a person, for items that they left alone since."""
-        events = [e for e in self.events() if e.kind in (WITHDRAWN, BROUGHT_BACK)]
-        theirs = [event for event in events if event.detail.get("name") == annotator]
-        if not theirs or theirs[-1].kind == BROUGHT_BACK:
-            raise InputError(f"Nothing of {annotator!r} was taken back that could be brought back.")
-        done = {"answers": 0, "passes": 0}
-        with self._db.transaction() as connection:
-            writer = Writer(self._db, connection, annotator)
-            for table in done:
-                first, last = _row_numbers(theirs[-1].detail, table)
-                for number, position in connection.execute(
-                    f"SELECT rowid, position FROM {table} WHERE rowid BETWEEN ? AND ? AND "
-                    "annotator = ?",
-                    (first, last, annotator),
-                ).fetchall():
-                    word, was = (
-                        writer.latest(table, position, before) for before in (1 << 62, number)
-                    )
-                    if word.number != number:
-                        continue
-                    done[table] += 1
-                    if table == "passes":
-                        said = (was.said, None, was.comment)
-                        self._db.insert("passes", position, annotator, *said)
-                    else:
-                        (source,) = connection.execute(
-                            "SELECT source FROM answers WHERE answer = ?", (number,)
-                        ).fetchone()
-                        revision = word.revision + 1
-                        writer.append(position, revision, was.said, None, was.comment, source)
-            self._log(connection, BROUGHT_BACK, {"name": annotator, **done})
-        return done["answers"], done["passes"]
+            if labels or passes:
+                counts = {"answers": len(labels), "passes": len(passes)}
+                self._log(connection, WITHDRAWN, {"name": annotator, "since": since, **counts})
+        return len(labels), len(passes)
 
     def passes(self) -> dict[int, dict[str, str]]:
         """Position → {annotator: 'skip' or 'unsure'} of those who have not labelled it since."""
@@ -179,15 +134,6 @@ class Passes(Settings):
         """Every pass of an item, also those taken back, in the order given."""
         query = f"SELECT {COLUMNS['passes']} FROM passes WHERE position = ? ORDER BY pass"
         return [Pass(*row) for row in self._db.rows(query, (position,))]
-
-
-def _row_numbers(detail: dict[str, Any], table: str) -> tuple[int, int]:
-    """The first and last row that an event names; none (0, 0) where it is not as we write them."""
-    rows = detail.get("rows")
-    pair = rows.get(table) if isinstance(rows, dict) else None
-    if not isinstance(pair, list) or [type(n) for n in pair] != [int, int]:
-        return 0, 0
-    return min(pair[0], 1 << 62), min(pair[1], 1 << 62)
 
 
 def _standing_pass(writer: Writer, position: int) -> Word:

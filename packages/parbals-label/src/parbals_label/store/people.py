@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 OWNER, ANNOTATOR = ROLES = ("owner", "annotator")
-RESERVED = ("import", "notebook")
+RESERVED = ("import",)
 PREFIXES = ("machine:", "label-studio ")
 """Names, and beginnings of names, under which programs label and hold items."""
 _TURNING = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"

@@ -10,7 +10,6 @@ is reached, who asks gets an item that a newcomer has, and both may answer it.
 
 import sqlite3
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from parbals_label.store.current import (
     CURRENT_PASSES,
@@ -24,7 +23,7 @@ from parbals_label.store.database import Database
 from parbals_label.store.integrity import read_meta
 from parbals_label.store.items import check_positions, count_items
 from parbals_label.store.records import Lease, QueueCounts, Why
-from parbals_label.store.rows import check_position, check_text, from_json, moment, now
+from parbals_label.store.rows import check_position, check_text, moment, now
 from parbals_label.store.settings import ProjectSettings, write_meta
 
 __all__ = ["MOST_LEASES", "SECOND_OPINION", "Queue", "held_lease", "lease_to", "most_of_newcomers"]
@@ -324,12 +323,8 @@ def why_of(connection: sqlite3.Connection, position: int) -> Why | None:
     """As ``Queue.why``, inside a transaction."""
     row = connection.execute(
         "SELECT batch, rank, (SELECT count(*) FROM batch_items AS b WHERE b.batch = i.batch), "
-        "score, initial_score, strategy, settings FROM batch_items AS i JOIN batches USING (batch) "
-        "WHERE position = ? ORDER BY batch DESC LIMIT 1",
+        "score, initial_score, strategy FROM batch_items AS i JOIN batches USING (batch) WHERE "
+        "position = ? ORDER BY batch DESC LIMIT 1",
         (position,),
     ).fetchone()
-    if row is None:
-        return None
-    similar = from_json(row[-1], dict).get("similar", {})
-    count = similar.get(str(position)) if isinstance(similar, dict) else None
-    return replace(Why(*row[:-1]), similar=count if isinstance(count, int) else None)
+    return None if row is None else Why(*row)

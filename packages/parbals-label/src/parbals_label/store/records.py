@@ -6,8 +6,8 @@ from typing import Any
 
 __all__ = [
     *("ADDED", "CHANGED", "EXPORTED", "INVITED", "NEW_LINK", "RELEASED", "RENAMED_CLASS"),
-    *("REVOKED", "ROLE", "TAKEN_BACK", "WITHDRAWN", "BROUGHT_BACK", "BACKED_UP"),
-    *("ADAPTED", "ENDED", "FORGOTTEN", "SIGNED_IN", "SessionRow"),
+    *("REVOKED", "ROLE", "TAKEN_BACK", "WITHDRAWN", "BACKED_UP"),
+    *("ADAPTED", "DECIDED", "ENDED", "FORGOTTEN", "IN_BULK", "SIGNED_IN", "SessionRow"),
     *("Annotator", "Answer", "BatchItem", "BatchRecord", "Event", "Item", "Lease", "Pass"),
     *("Person", "QueueCounts", "Report", "Submission", "SubmitResult", "Why"),
 ]
@@ -15,9 +15,9 @@ __all__ = [
 CHANGED, RENAMED_CLASS, ADDED = "settings changed", "class renamed", "items added"
 EXPORTED, TAKEN_BACK, RELEASED = "exported", "label taken back", "items given back"
 INVITED, NEW_LINK, ROLE, REVOKED = "invited", "new link", "role changed", "link revoked"
-WITHDRAWN, BROUGHT_BACK = "work taken back", "work brought back"
-BACKED_UP, SIGNED_IN, ENDED, FORGOTTEN = "backed up", "signed in", "session ended", "person removed"
-ADAPTED = "encoder adapted"
+WITHDRAWN, BACKED_UP, SIGNED_IN = "work taken back", "backed up", "signed in"
+ENDED, FORGOTTEN = "session ended", "person removed"
+ADAPTED, IN_BULK, DECIDED = "encoder adapted", "labelled in bulk", "decided"
 """Kinds of events."""
 
 
@@ -115,10 +115,7 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class Why:
-    """An item's place in its batch: ``rank`` counts from 0, ``size`` items are in the batch.
-
-    ``similar`` is about how many items depend on its label, where that was counted.
-    """
+    """An item's place in its batch: ``rank`` counts from 0, ``size`` items are in the batch."""
 
     batch: int
     rank: int
@@ -126,7 +123,6 @@ class Why:
     score: float | None
     initial_score: float | None
     strategy: str
-    similar: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

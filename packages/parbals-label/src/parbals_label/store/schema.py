@@ -40,7 +40,8 @@ _TABLES = (
         annotator TEXT NOT NULL,
         revision INTEGER NOT NULL CHECK (revision >= 1),
         label TEXT,
-        source TEXT NOT NULL CHECK (source IN ('person', 'import', 'machine')),
+        source TEXT NOT NULL
+            CHECK (source IN ('person', 'import', 'machine', 'bulk', 'decision')),
         request TEXT UNIQUE,
         comment TEXT,
         created TEXT NOT NULL,

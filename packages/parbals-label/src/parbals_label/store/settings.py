@@ -8,12 +8,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
+from unicodedata import normalize
 from zlib import crc32
 
 from parbals.errors import InputError, LabelError, ProjectError
 from parbals.strategies.table import DEFAULT
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
+from parbals_label.answer_form import NUMBERS, AnswerForm
 from parbals_label.store.current import RENAMES, Renames
 from parbals_label.store.database import Database
 from parbals_label.store.integrity import read_meta
@@ -28,25 +30,29 @@ __all__ = [
 
 _TOLD = (
     *("strategy", "loss", "guidelines", "highlight", "find", "answers_wanted", "classes"),
-    *("lease_minutes", "goal_labels", "goal_error", "audit_by", "hidden"),
+    *("lease_minutes", "goal_labels", "goal_error", "audit_by", "hidden", "adapt"),
 )
 """What people decide: a change of it is remembered."""
 _UNDESCRIBED: dict[str, Any] = {"descriptions": {}, "described": None}
 """Where a class that was described goes: the rows of the others' descriptions are told by place."""
+_LOSSES = (
+    *("log", "error", "balanced-accuracy", "rank-error", "rmse"),
+    *("hamming", "subset", "micro-f1", "macro-f1"),
+)
 _HERE = "this machine"
 """Where commands come from."""
 
 
 def _checked_file(name: str) -> str:
     # It is read and removed under this name: it must not lead out of the project's folder.
-    if not re.fullmatch(r"(features|predictions|map|described)-[0-9a-f]+\.npy", name):
+    if not re.fullmatch(r"(features|predictions|map|described|scores)-[0-9a-f]+\.npy", name):
         raise ValueError("name a file such as features-0123456789ab.npy")
     return name
 
 
 def _checked_loss(value: str) -> str:
-    if value not in ("log", "error", "balanced-accuracy") and not value.startswith("f1:"):
-        raise ValueError("be one of: log, error, balanced-accuracy, f1:CLASS")
+    if value not in _LOSSES and not value.startswith("f1:"):
+        raise ValueError(f"be one of: {', '.join(_LOSSES)}, f1:CLASS")
     return value
 
 
@@ -88,6 +94,7 @@ class ProjectSettings(BaseModel):
     """What a project remembers besides items and answers, stored as one JSON value a name.
 
     Attributes:
+        task: what a label is (:mod:`parbals_label.answer_form`).
         strategy, seed, n_samples, prior_scale, loss: of the learner; the loss is "log" or "error",
             or the name of a metric that needs more than one of them.
         data, media: what the project was made from, and the folder that image paths start from.
@@ -99,6 +106,7 @@ class ProjectSettings(BaseModel):
         unreadable: positions of items that the encoder could not read; their features are blank.
         features, predictions, map: files beside the database.
         descriptions: class → a sentence about it; described: their features, in this order.
+        scores: instead of sentences, how well another model finds each class to fit each item.
         highlight, guidelines: words marked in texts, and what annotators should know.
         find: the rare class whose items are looked for; None where the whole model counts.
         audit: positions of the random items that measure the error, in the order they are asked
@@ -110,11 +118,15 @@ class ProjectSettings(BaseModel):
         doubts: labels that surprise the model: position, label, its probability, what instead.
         copies: texts that repeat an earlier item's word for word, each with that item: its label is
             theirs, and they are not asked for.
+        adapt: the page's worker teaches the encoder what people label.
+        heard: annotators: name, answers, how often they are wrong, and its 90 % interval.
+        judged: of different answers what they come to: position, how many they were, label.
         again: items that somebody else is to label as well: position, how many answers then.
     """
 
     model_config = ConfigDict(frozen=True)
 
+    task: Literal["classes", "many-labels", "ordinal", "regression"] = "classes"
     strategy: str = DEFAULT
     seed: _Count = 0
     n_samples: Annotated[int, Field(strict=True, ge=2)] = 400
@@ -136,6 +148,7 @@ class ProjectSettings(BaseModel):
     map: MapFile | None = None
     descriptions: dict[str, str] = Field(default_factory=dict)
     described: MatrixFile | None = None
+    scores: MatrixFile | None = None
     highlight: tuple[str, ...] = ()
     guidelines: str = ""
     find: str | None = None
@@ -146,7 +159,10 @@ class ProjectSettings(BaseModel):
     goal_labels: _Count = 0
     goal_error: _Share = 0.0
     doubts: tuple[tuple[_Count, str, float, str], ...] = ()
+    heard: tuple[tuple[str, _Count, float, float, float], ...] = ()
+    judged: tuple[tuple[_Count, _AtLeastOne, str], ...] = ()
     copies: tuple[tuple[_Count, _Count], ...] = ()
+    adapt: bool = False
     again: tuple[tuple[_Count, _AtLeastOne], ...] = ()
 
     @property
@@ -213,6 +229,11 @@ class Settings:
         return tuple(self._meta()["classes"])
 
     @property
+    def form(self) -> AnswerForm:
+        """What a label of the project is."""
+        return AnswerForm.of(self._meta())
+
+    @property
     def former_classes(self) -> dict[str, str]:
         """Names that classes had once and no class has now → the names of today."""
         meta = self._meta()
@@ -225,13 +246,14 @@ class Settings:
         Predictions for another number of items than there are now are left out: items were added
         while they were made.
         """
-        classes = check_classes(changes.pop("classes")) if "classes" in changes else None
+        named = changes.pop("classes", None)
         changes = checked_settings(changes)
         with self._db.transaction() as connection:
             before = read_meta(connection)[0]
+            classes = None if named is None else check_classes(named, before.get("task"))
             if classes is not None:
                 _check_left_out(connection, before, classes)
-                changes["classes"] = classes
+                changes |= {"classes": classes, "scores": None}  # whose columns are the classes
                 if not set(before.get("descriptions", {})) <= set(classes):
                     changes |= _UNDESCRIBED
                 if classes[: len(before["classes"])] != before["classes"]:
@@ -239,6 +261,8 @@ class Settings:
             predictions = changes.get("predictions")
             if predictions and predictions["shape"][0] != count_items(connection):
                 del changes["predictions"]
+            if changes.get("goal_error") and before.get("task") == NUMBERS:
+                raise InputError("A goal is a share of wrong labels, and the labels are numbers.")
             if told := _told(before, changes):
                 self._log(connection, CHANGED, told)
             write_meta(connection, self._db.project, changes)
@@ -248,7 +272,7 @@ class Settings:
 
         With ``merge`` the name is that of another class, which the answers mean from now on.
         """
-        check_text(new, "The new name of a class")
+        new = normalize("NFC", check_text(new, "The new name of a class"))
         with self._db.transaction() as connection:
             meta = read_meta(connection)[0]
             classes = meta["classes"]
@@ -271,7 +295,7 @@ class Settings:
             }
             if merge:
                 changes["classes"] = [name for name in classes if name != old]
-                changes["predictions"] = None  # their columns are the classes
+                changes |= {"predictions": None, "scores": None}  # their columns are the classes
             if old in meta.get("descriptions", {}) and merge:
                 changes |= _UNDESCRIBED
             elif old in meta.get("descriptions", {}):
@@ -295,12 +319,14 @@ class Settings:
         with self._db.transaction() as connection:
             return self._log(connection, kind, detail)
 
-    def events(self) -> list[Event]:
-        """Every event, oldest first."""
+    def events(self, kind: str | None = None) -> list[Event]:
+        """Every event, or those of a kind, oldest first."""
         return [
             Event(event, created, kind, from_json(detail, dict), who, origin)
             for event, created, kind, detail, who, origin in self._db.rows(
-                "SELECT event, created, kind, detail, who, origin FROM events ORDER BY event"
+                "SELECT event, created, kind, detail, who, origin FROM events "
+                "WHERE kind = coalesce(?, kind) ORDER BY event",
+                (kind,),
             )
         ]
 
@@ -338,11 +364,11 @@ def _check_left_out(
     connection: sqlite3.Connection, before: dict[str, Any], classes: list[str]
 ) -> None:
     """Refuse to leave out a class that answers name, now or in history, or that settings need."""
-    renames = Renames.of(before)
+    renames, form = Renames.of(before), AnswerForm.of(before)
     answers = connection.execute("SELECT label, answer FROM answers WHERE label IS NOT NULL")
     missing = set(before["classes"]) - set(classes)
     for label, number in answers.fetchall() if missing else ():
-        if (name := renames.now(label, number)) in missing:
+        for name in missing.intersection(form.names(str(renames.now(label, number)))):
             raise LabelError(
                 f"{name!r} cannot be removed: answers name it, and history keeps them; merge it "
                 f"into another class instead (--merge-class {name}=OTHER)."
@@ -369,12 +395,16 @@ def write_meta(connection: sqlite3.Connection, project: str, values: dict[str, A
         )
 
 
-def check_classes(classes: Sequence[str]) -> list[str]:
-    """At least two names, each once."""
+def check_classes(classes: Sequence[str], task: str | None = None) -> list[str]:
+    """At least two names, each once; where labels are numbers, none."""
+    if task == NUMBERS:
+        if classes:
+            raise LabelError("The labels of this project are numbers; there are no classes.")
+        return []
     if isinstance(classes, str) or len(classes) < 2:
-        raise LabelError(f"classes is {classes!r}; pass a list of at least two class names.")
-    names = [check_text(name, f"classes[{row}]") for row, name in enumerate(classes)]
+        raise LabelError(f"The classes are {classes!r}; name at least two.")
+    names = [normalize("NFC", check_text(name, "The name of a class")) for name in classes]
     for row, name in enumerate(names):
         if name in names[:row]:
-            raise LabelError(f"classes[{row}] is {name!r} again; name every class once.")
+            raise LabelError(f"The classes name {name!r} again; name every class once.")
     return names

@@ -62,7 +62,7 @@ class Store(People, Items, Answers, Batches, Passes, Queue):
         """A new, empty project; a folder that already holds one is refused."""
         meta = {
             **checked_settings(settings),
-            "classes": check_classes(classes),
+            "classes": check_classes(classes, settings.get("task")),
             "project": uuid4().hex,
         }
 

@@ -256,14 +256,13 @@ def _hardened(scope: Scope, send: Send) -> Send:
 
 
 def _lingering(receive: Receive, send: Send) -> Send:
-    """The answer at once, and its end when the rest of the body has been read and dropped.
+    """The answer when the rest of the body has been read and dropped, or after a second.
 
-    A proxy that still sends while the connection is closed would lose the answer.
+    A proxy that still sends while an answer comes would lose the answer.
     """
 
     async def wrapped(message: Message) -> None:
-        if message["type"] == "http.response.body":
-            await send({**message, "more_body": True})
+        if message["type"] == "http.response.start":
             left = _DROPPED_BYTES
             with suppress(TimeoutError):
                 async with asyncio.timeout(_LINGER_SECONDS):
@@ -272,7 +271,6 @@ def _lingering(receive: Receive, send: Send) -> Send:
                         part = await receive()
                         left -= len(part.get("body", b""))
                         more = part.get("more_body", False)
-            message = {"type": "http.response.body", "body": b""}
         await send(message)
 
     return wrapped

@@ -174,7 +174,7 @@ def _add_project_metrics(store: Store, registry: CollectorRegistry) -> None:
     _counter(registry, "answers", "Answers stored, corrections included.", answers)
     _counter(registry, "passes", "Passes stored.", passes)
     _counter(registry, "batches", "Batches chosen.", batches)
-    report, backups = store.latest_report(), [e for e in store.events() if e.kind == BACKED_UP]
+    report, backups = store.latest_report(), store.events(BACKED_UP)
     if backups:
         since = "Seconds since the latest backup."
         _gauge(registry, "backup_age_seconds", since, _age(backups[-1].created))

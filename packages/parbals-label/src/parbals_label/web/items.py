@@ -3,28 +3,30 @@
 Reads only, and loads no model.
 """
 
-from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
 
 import numpy as np
 from parbals import __version__
 from parbals.errors import ProjectDamagedError
 from parbals.learner.numbers.audit import AUDIT
 from parbals.learner.numbers.certify import CERTIFY
-from parbals.learner.numbers.metric import decided
 from parbals.strategies.table import STRATEGIES, UNIFORM
-from parbals.types import Stakes
 
-from parbals_label.project.consensus import combined_labels, tied
+from parbals_label.answer_form import MANY, NUMBERS
+from parbals_label.project.consensus import combined_labels, decided_labels, tied
 from parbals_label.project.doubts import held_doubts
-from parbals_label.project.features import COLUMNS, TABLE, load_features
+from parbals_label.project.features import COLUMNS, TABLE, predictions_of
 from parbals_label.project.media import image_address, image_column
+from parbals_label.project.predicted import Judge, decisions
 from parbals_label.project.quick import START
-from parbals_label.project.summary import stakes_of
+from parbals_label.project.summary import judge_of
 from parbals_label.store.passes import KINDS
 from parbals_label.store.records import Answer, Item, Lease, Why
 from parbals_label.store.store import Store
 from parbals_label.web import schemas
+from parbals_label.web.ordering import Order, by_meaning, by_model
 from parbals_label.web.reasons import why_words
 
 __all__ = ["Predictions", "Tasks", "list_items", "project", "show_item"]
@@ -35,7 +37,7 @@ _SCANNED = 20_000
 """Items looked through for one answer; a search goes on from there."""
 _SETTINGS = (
     "highlight", "guidelines", "answers_wanted", "lease_minutes", "goal_labels",
-    "goal_error", "strategy",
+    "goal_error", "strategy", "adapt", "task",
 )  # fmt: skip
 _FOR_MEASURING = (
     "A random item, for measuring: the model does not learn from it, so its label tells how often "
@@ -77,33 +79,30 @@ class Predictions:
     """
 
     def __init__(self, store: Store) -> None:
-        self.classes = store.classes
+        self.form = store.form
         self.audit = frozenset(store.settings.audit)
         self.rows: np.ndarray | None = None
-        self.stakes: Stakes | None = None
-        for _ in range(2):  # the worker may replace the file between the two reads
-            stored = store.settings.predictions
-            if stored is None or stored.shape[0] != store.n_items:
-                return
-            try:
-                self.rows = load_features(store.folder, stored)
-                self.stakes = stakes_of(store, self.rows)
-                return
-            except ProjectDamagedError:
-                continue
+        self.judge: Judge | None = None
+        with suppress(ProjectDamagedError):  # the next report makes them again
+            found = predictions_of(store)
+            if found is not None and len(found) == store.n_items:
+                self.rows, self.judge = found, judge_of(store, found)
 
     def of(self, position: int) -> schemas.Probabilities:
-        """Class → probability."""
+        """Class → probability; of a number its mean and deviation."""
         if self.rows is None or position in self.audit:
             return None
         row = self.rows[position]
-        return {label: round(float(p), 4) for label, p in zip(self.classes, row, strict=False)}
+        if self.form.task == NUMBERS:
+            return {"mean": float(f"{row[0]:.6g}"), "deviation": float(f"{row[1]:.4g}")}
+        return {label: round(float(p), 4) for label, p in zip(self.form.classes, row, strict=False)}
 
     def classes_of(self, positions: Sequence[int]) -> list[int]:
         """The number of the class that is decided for each, -1 where nothing is shown."""
-        if self.rows is None:
+        if self.rows is None or self.form.task in (MANY, NUMBERS):
             return [-1] * len(positions)
-        best = decided(self.rows[positions], self.stakes).tolist()
+        form = replace(self.form, classes=self.form.classes[: self.rows.shape[1]])
+        best = map(form.classes.index, decisions(form, self.rows[positions], self.judge))
         return [-1 if p in self.audit else c for p, c in zip(positions, best, strict=True)]
 
 
@@ -127,11 +126,18 @@ class Tasks:
             content=item.content,
             image=image_address(item.position, self._image),
             expires=lease.expires,
-            why=_why(lease.why, self._predictions.of(item.position), is_audit),
+            why=_why(
+                lease.why,
+                self._predictions.of(item.position),
+                is_audit,
+                self._predictions.form.task,
+            ),
         )
 
 
-def _why(why: Why | None, predicted: schemas.Probabilities, is_audit: bool) -> schemas.WhyOut:
+def _why(
+    why: Why | None, predicted: schemas.Probabilities, is_audit: bool, task: str
+) -> schemas.WhyOut:
     if is_audit:
         batch = None if why is None else why.batch
         return schemas.WhyOut(batch=batch, strategy=AUDIT, sentence=_FOR_MEASURING, predicted=None)
@@ -146,7 +152,7 @@ def _why(why: Why | None, predicted: schemas.Probabilities, is_audit: bool) -> s
         score=why.score,
         initial_score=why.initial_score,
         strategy=why.strategy,
-        sentence=why_words(predicted, why.similar, is_start=is_start),
+        sentence=why_words(predicted, task=task, is_start=is_start),
         details=_details(why),
         predicted=predicted,
     )
@@ -180,25 +186,33 @@ def list_items(
     after: int,
     limit: int,
     only: str | None = None,
+    order: Order = ("order", None, None),
 ) -> schemas.ItemsOut:
     """A part of the list, in order; a search may find nothing in a part and still go on.
 
-    ``only`` leaves nothing but one person's own answers and passes.
+    ``only`` leaves nothing but one person's own answers and passes; what comes ``after`` an item
+    is what comes after its place.
     """
     rows = _Rows(store, only)
-    if state == "tied" and only:
-        return schemas.ItemsOut(items=[], next=None, total=0)
     if state == "doubted":  # few, and the most doubtful first
         found = [] if only else held_doubts(store)
         part = [rows.row(item) for item in _read(store, [doubt.position for doubt in found])]
         for row, doubt in zip(part, found, strict=True):
             row.doubt = doubt.sentence
         return schemas.ItemsOut(items=part, next=None, total=len(part))
-    positions = rows.positions(state, label, only or annotator)
-    first = bisect_right(positions, after)
+    places, predictions = np.arange(store.n_items), rows.predictions
+    if order[0] == "meaning":
+        places, query = by_meaning(store, order[2], query), None
+    elif order[0] != "order":
+        places = by_model(store, order, predictions.rows, predictions.judge, rows.labels)
+    fitting = np.fromiter(rows.positions(state, label, only or annotator), np.int64)
+    positions = fitting[np.argsort(places[fitting])]
+    begin = places[after] if 0 <= after < len(places) else after
+    first = int(np.searchsorted(places[positions], begin, side="right"))
     part = []
     last = None
-    for item in _read(store, positions[first : first + (_SCANNED if query else limit)]):
+    chosen = positions[first : first + (_SCANNED if query else limit)]
+    for item in _read(store, chosen.tolist()):
         last = item.position
         if query is None or _matches(item, query):
             part.append(rows.row(item))
@@ -215,10 +229,12 @@ class _Rows:
 
     def __init__(self, store: Store, only: str | None) -> None:
         self.store = store
+        self.tied, self.partly = set[int](), set[int]()
         self.answers = store.current_labels()
         self.passes = store.passes()
         if only is None:
-            self.labels = combined_labels(store.votes())
+            self.labels, self.tied = decided_labels(store), tied(store.votes(), store.form)
+            self.partly = store.unfinished()
         else:
             self.answers, self.passes = _of(only, self.answers), _of(only, self.passes)
             self.labels = {position: by[only] for position, by in self.answers.items()}
@@ -237,31 +253,35 @@ class _Rows:
             answers=self.answers.get(position, {}),
             passes=self.passes.get(position, {}),
             predicted=self.predictions.of(position),
+            tied=position in self.tied,
         )
 
-    def positions(self, state: str, label: str | None, annotator: str | None) -> list[int] | range:
-        """Positions in a state, ascending."""
+    def positions(self, state: str, label: str | None, annotator: str | None) -> Iterable[int]:
+        """Positions in a state."""
         positions = self._in_state(state)
         if label is not None:
-            positions = (p for p in positions if self.labels.get(p) == label)
+            names = {p: self.predictions.form.names(given) for p, given in self.labels.items()}
+            positions = (p for p in positions if label in names.get(p, ()))
         if annotator is not None:
             theirs = (self.answers, self.passes)
             positions = (p for p in positions if any(annotator in by.get(p, {}) for by in theirs))
-        return positions if isinstance(positions, range) else sorted(positions)
+        return positions
 
     def _in_state(self, state: str) -> Iterable[int]:
         everything = range(self.store.n_items)
         if state in ("queued", "out"):
             return self.store.queued()[state == "out"]
         if state == "labelled":
-            return self.labels
+            return (p for p in self.labels if p not in self.partly)
+        if state == "partly":
+            return self.partly
         if state == "unlabelled":
             return (p for p in everything if p not in self.labels)
         if state in ("unsure", "skipped"):
             kind = "unsure" if state == "unsure" else "skip"
             return (p for p, by in self.passes.items() if kind in by.values())
         if state == "tied":
-            return tied(self.store.votes())
+            return self.tied
         if state == "disagree":
             return (p for p, by in self.answers.items() if len(set(by.values())) > 1)
         return everything
@@ -285,6 +305,8 @@ def show_item(store: Store, position: int, only: str | None = None) -> schemas.I
     held = [answer for answer in now.values() if answer.label is not None]
     answers = {answer.annotator: str(answer.label_now) for answer in held}
     people = {a.annotator: str(a.label_now) for a in held if a.source != "machine"}
+    decisions = {a.annotator: str(a.label_now) for a in held if a.source == "decision"}
+    votes = {position: decisions or people or answers}
     passes = {
         entry.annotator: entry.kind
         for entry in store.pass_history(position)
@@ -295,7 +317,8 @@ def show_item(store: Store, position: int, only: str | None = None) -> schemas.I
         id=item.id,
         snippet=_snippet(item, store.settings.encoded_columns),
         image=image_address(position, image_column(store)),
-        label=combined_labels({position: people or answers}).get(position),
+        label=combined_labels(votes, store.form, store.settings.judged).get(position),
+        tied=bool(tied(votes, store.form)),
         answers=answers,
         passes={name: kind for name, kind in passes.items() if kind in KINDS},
         predicted=Predictions(store).of(position),
@@ -314,7 +337,7 @@ def _snippet(item: Item, columns: Sequence[str]) -> str:
     return text if len(text) <= _SNIPPET else f"{text[:_SNIPPET]}…"
 
 
-def _read(store: Store, positions: list[int] | range) -> Iterator[Item]:
+def _read(store: Store, positions: list[int]) -> Iterator[Item]:
     for start in range(0, len(positions), 200):
         yield from store.shown(positions[start : start + 200])
 

@@ -2,8 +2,17 @@
 
 from fastapi import APIRouter, Request
 
+from parbals_label.project.classes import change_classes
+from parbals_label.project.features import certificate_samples
 from parbals_label.project.quick import quick_batch
-from parbals_label.store.records import RELEASED, TAKEN_BACK, Submission, SubmitResult
+from parbals_label.store.records import (
+    DECIDED,
+    IN_BULK,
+    RELEASED,
+    TAKEN_BACK,
+    Submission,
+    SubmitResult,
+)
 from parbals_label.store.rows import moment
 from parbals_label.store.store import Store
 from parbals_label.web import schemas
@@ -36,12 +45,13 @@ def labelling_routes(session: Session, door: Door) -> APIRouter:
 
     @routes.patch("/settings", responses=errors_of(body=True))
     async def change_settings(body: schemas.SettingsIn, request: Request) -> schemas.ProjectOut:
-        """Change what annotators see and how items are handed out."""
+        """Change what annotators see and how items are handed out, or the classes."""
         changes = body.model_dump(exclude_none=True)
+        classes = changes.pop("classes", {})
 
         def act(store: Store) -> schemas.ProjectOut:
-            if changes:
-                store.update_settings(**changes)
+            with store.together():
+                store.update_settings(**changes, **change_classes(store, **classes))
             return project(store)
 
         return await desk.write(signed(owner(request), act))
@@ -92,6 +102,26 @@ def labelling_routes(session: Session, door: Door) -> APIRouter:
                 for a, number, outcome in rows
             ]
         )
+
+    @routes.post("/bulk", responses=errors_of(409, body=True))
+    async def bulk(body: schemas.BulkIn, request: Request) -> schemas.BulkOut:
+        """For an owner: one label for several items, each an answer of its own; all or none.
+
+        Items that measure the error must be looked at, and are left out; not of a decision.
+        """
+        visitor = owner(request)
+        name = await labeller(request, body.annotator, answers=len(body.positions))
+
+        def act(store: Store) -> schemas.BulkOut:
+            asked = dict.fromkeys(body.positions)
+            kept = set() if body.decides else asked.keys() & _measuring(store)
+            changed = _label_all(store, [p for p in asked if p not in kept], name, body)
+            if changed:
+                kind = DECIDED if body.decides else IN_BULK
+                store.log(kind, count=changed, label=body.label, name=name)
+            return schemas.BulkOut(changed=changed, left=len(kept))
+
+        return await desk.write(signed(visitor, act))
 
     @routes.post("/passes", responses=errors_of(409, body=True))
     async def pass_over(body: schemas.PassIn, request: Request) -> schemas.PassOut:
@@ -183,6 +213,23 @@ def labelling_routes(session: Session, door: Door) -> APIRouter:
         return await desk.write(signed(owner(request), act))
 
     return routes
+
+
+def _measuring(store: Store) -> set[int]:
+    """Random items that measure the error: the audit's, and those of certificates."""
+    drawn = {item.position for record in certificate_samples(store) for item in record.items}
+    return drawn.union(store.settings.audit)
+
+
+def _label_all(store: Store, positions: list[int], name: str, body: schemas.BulkIn) -> int:
+    """How many labels were stored or, where there is no label in the request, taken back."""
+    if body.label is None:
+        held = store.current_labels()
+        return store.withdraw([p for p in positions if name in held.get(p, {})], annotator=name)
+    rows = [Submission(p, body.label, f"{body.request_id}:{p}", revise=True) for p in positions]
+    source = "decision" if body.decides else "bulk"
+    stored = store.submit(rows, annotator=name, source=source)
+    return stored.new + stored.revised
 
 
 def _words(comment: str | None) -> str | None:

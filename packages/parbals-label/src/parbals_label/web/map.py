@@ -1,11 +1,18 @@
-"""The map: every item's place along the two directions in which the items differ most."""
+"""The map: where every item lies among the others, and among the classes.
+
+Before there are predictions, its place is that along the two directions in which the items differ
+most. After that the classes stand in a circle, in their order, and an item is drawn to each as the
+model believes in it: x = Σ_c p_c a_c + a part of the former place, which keeps apart what looks
+different. What it is sure of lies in clusters at the rim, and what it wavers between in the middle.
+"""
 
 from dataclasses import asdict
 
 import numpy as np
 from parbals.errors import ProjectDamagedError
 
-from parbals_label.project.consensus import combined_labels
+from parbals_label.answer_form import MANY, NUMBERS
+from parbals_label.project.consensus import decided_labels
 from parbals_label.project.features import load_features, store_features
 from parbals_label.store.settings import MapFile
 from parbals_label.store.store import Store
@@ -17,6 +24,9 @@ __all__ = ["make_map", "show_map"]
 _SAMPLE = 20_000
 _BLOCK = 8192
 _MOST_POINTS = 4_000
+_BY_CLASS = 0.7
+"""The predictions' part of a place. Of 15 neighbours' vote in two dimensions 83 % and 72 % were
+right with six and ten kinds of texts (150 labels), by principal directions alone 57 % and 53 %."""
 
 
 def make_map(store: Store) -> None:
@@ -57,7 +67,7 @@ def show_map(store: Store) -> MapOut:
     if stored is None or places is None or len(places) != n_items:
         message = "The map is being made; it takes a moment after the server has started."
         return MapOut(n_total=n_items, message=message)
-    labels = combined_labels(store.votes())
+    labels = decided_labels(store)
     waiting, out = store.queued()
     states = {**dict.fromkeys(waiting, 1), **dict.fromkeys(out, 2), **dict.fromkeys(labels, 3)}
     positions = sorted(states)
@@ -68,15 +78,31 @@ def show_map(store: Store) -> MapOut:
     others = np.random.default_rng(0).permutation(n_items)[:_MOST_POINTS].tolist()
     free = _MOST_POINTS - len(positions)
     positions += [position for position in others if position not in states][:free]
+    predictions = Predictions(store)
+    if predictions.rows is not None:  # places tell them, and of the audit's items nobody is told
+        hidden = predictions.audit - labels.keys()
+        positions = [position for position in positions if position not in hidden]
     numbers = {label: number for number, label in enumerate(store.classes)}
-    xy = np.asarray(places[positions], np.float64).round(5)
-    predicted = Predictions(store).classes_of(positions)
+    xy = np.asarray(places[positions], np.float64)
+    by_model = predictions.rows is not None and predictions.form.task not in (MANY, NUMBERS)
+    if predictions.rows is not None and by_model:
+        xy = _among_classes(xy, predictions.rows[positions])
+    xy = xy.round(5)
     points = Points(
         position=positions,
         x=xy[:, 0].tolist(),
         y=xy[:, 1].tolist(),
         state=[states.get(position, 0) for position in positions],
-        label=[numbers[labels[p]] if p in labels else -1 for p in positions],
-        predicted=predicted,
+        label=[numbers.get(labels.get(p, ""), -1) for p in positions],
+        predicted=predictions.classes_of(positions),
     )
-    return MapOut(n_total=n_items, points=points, explained=list(stored.explained), message=None)
+    return MapOut(
+        n_total=n_items, points=points, explained=list(stored.explained), by_model=by_model
+    )
+
+
+def _among_classes(places: np.ndarray, probs: np.ndarray) -> np.ndarray:
+    """Places (n, 2) by predictions (n, C), the first class on the left and the others clockwise."""
+    angles = np.pi - 2.0 * np.pi * np.arange(probs.shape[1]) / probs.shape[1]
+    corners = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    return _BY_CLASS * probs @ corners + (1.0 - _BY_CLASS) * places

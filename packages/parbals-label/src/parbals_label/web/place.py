@@ -8,7 +8,6 @@ import os
 import re
 import secrets
 import socket
-import ssl
 from contextlib import suppress
 from dataclasses import dataclass, field
 from html import escape
@@ -53,7 +52,6 @@ class Place:
     Attributes:
         host, port: the address and port that it listens on.
         public: the origin that a proxy shows to people, as https://label.example.
-        certificate, key: files for encrypted connections without a proxy.
         user_header: where the proxy names who has logged in; believed from ``proxies`` alone.
         proxies: addresses that the proxy's own requests come from.
         path: where a project's page begins, as /p/spam; "" where it is the only one.
@@ -62,8 +60,6 @@ class Place:
     host: str = "127.0.0.1"
     port: int = 0
     public: str | None = None
-    certificate: Path | None = None
-    key: Path | None = None
     user_header: str | None = None
     proxies: tuple[str, ...] = LOOPBACK
     path: str = ""
@@ -75,8 +71,6 @@ class Place:
         object.__setattr__(self, "names", names)
         if self.public is not None:
             object.__setattr__(self, "public", public_origin(self.public))
-        if (self.certificate is None) != (self.key is None):
-            raise InputError("A certificate needs its key: give --ssl-cert and --ssl-key together.")
         if self.user_header is not None:
             if self.public is None:
                 raise InputError(
@@ -90,20 +84,15 @@ class Place:
         object.__setattr__(self, "proxies", checked)
 
     @property
-    def scheme(self) -> str:
-        """The scheme of the connections that this server takes itself."""
-        return "http" if self.certificate is None else "https"
-
-    @property
     def origin(self) -> str:
         """The origin that people open: scheme, name and port."""
         if self.public is not None:
             return self.public
-        return f"{self.scheme}://{bracketed(_name(self.host))}:{self.port}"
+        return f"http://{bracketed(_name(self.host))}:{self.port}"
 
     def is_private(self, host: str) -> bool:
         """Whether nobody between a browser and this place can listen; ``host`` is as it says."""
-        return (self.origin if self._is_public(host) else self.scheme).startswith("https")
+        return self._is_public(host) and self.origin.startswith("https")
 
     def cookie(self, host: str) -> str:
         """The name of the session's cookie; browsers show cookies to every port of a host.
@@ -123,7 +112,7 @@ class Place:
             return True
         name, colon, port = host.rpartition(":") if not host.endswith("]") else (host, "", "")
         if not colon:
-            name, port = host, str(_PORTS[self.scheme])
+            name, port = host, str(_PORTS["http"])
         # A socket for IPv6 that takes IPv4 as well calls an address ::ffff:10.0.0.1 where the
         # browser says 10.0.0.1.
         local = bracketed(local.removeprefix("::ffff:"))
@@ -133,10 +122,9 @@ class Place:
         """Whether an Origin header is one of this place's own."""
         if origin == self.public:
             return True
-        start = f"{self.scheme}://"
-        host = origin.removeprefix(start)
+        host = origin.removeprefix("http://")
         is_ours = self.is_host(host, local) and not self._is_public(host)
-        return origin.startswith(start) and is_ours
+        return origin.startswith("http://") and is_ours
 
     def _is_public(self, host: str) -> bool:
         return self.public is not None and host.lower() == urlsplit(self.public).netloc
@@ -149,21 +137,6 @@ class Place:
         return address is not None and any(
             address in ipaddress.ip_network(proxy) for proxy in self.proxies
         )
-
-    def encryption(self) -> ssl.SSLContext | None:
-        """How connections are encrypted, if they are; files that cannot do it are refused."""
-        if self.certificate is None:
-            return None
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        try:
-            context.load_cert_chain(self.certificate, self.key)
-        except (OSError, ssl.SSLError) as error:
-            reason = getattr(error, "strerror", None) or getattr(error, "reason", None) or error
-            raise InputError(
-                f"{self.certificate} and {self.key} are not a certificate and its key that can be "
-                f"read ({reason})."
-            ) from None
-        return context
 
 
 def public_origin(url: str) -> str:

@@ -15,7 +15,7 @@ _MOST_CURVE = 200
 _MOST_PAIRS = 200
 _SEEN = (
     "labelled", "answers", "out", "queued", "passed", "class_balance", "annotators", "audit",
-    "audit_labelled", "chosen_by",
+    "audit_labelled", "chosen_by", "partly", "confusion", "heard", "numbers",
 )  # fmt: skip
 """Fields that are shown as the overview has them."""
 
@@ -31,7 +31,7 @@ class Curve:
         """One point for each number of labels, the latest; at most 200 of them, both ends kept."""
         for report in store.reports(after=self.last):
             self.last = report.report
-            error = report.body.get("expected_error")
+            error = report.body.get("expected_error") or report.body.get("expected_metric")
             if not isinstance(error, dict):
                 continue
             try:
@@ -77,6 +77,7 @@ def live(store: Store, curve: Curve, queue: QueueOut, server: ServerOut) -> Live
         goal=list(goal_parts(seen.goal, seen.labelled, seen.report)),
         advice=AdviceOut(reached=advised.is_reached, sentence=advised.sentence),
         chosen=chosen_line(seen),
+        features=seen.features,
         history=curve.renew(store),
         agreement=agreement and replace(agreement, pairs=agreement.pairs[:_MOST_PAIRS]),
         server=server,

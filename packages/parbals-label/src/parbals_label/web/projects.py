@@ -38,13 +38,7 @@ from parbals_label.web.place import Place, page_token, remember_address
 from parbals_label.web.refusals import RefusedError, handle_errors, refusal
 from parbals_label.web.rooms import Room
 from parbals_label.web.schemas import InModel
-from parbals_label.web.serve import (
-    add_static,
-    open_browser,
-    run_listening,
-    warn_of_reach,
-    writing,
-)
+from parbals_label.web.serve import add_static, open_browser, run_listening, warn_of_reach, writing
 
 __all__ = ["Projects", "projects_in", "run_projects"]
 
@@ -77,7 +71,7 @@ def projects_in(folder: Path) -> dict[str, Path]:
 
 def run_projects(folder: Path, *, place: Place, browser: bool, new_token: bool) -> None:
     """Show every project in a folder until Ctrl-C."""
-    encryption, folders = place.encryption(), projects_in(folder)
+    folders = projects_in(folder)
     busy = ProjectError(f"Another server already shows the projects in {folder}; stop it first.")
     with ExitStack() as held, suppress(KeyboardInterrupt):
         with writing(folder):
@@ -104,7 +98,7 @@ def run_projects(folder: Path, *, place: Place, browser: bool, new_token: bool) 
                 open_browser(folder, place.link(token))
 
         held.callback((folder / "page-open.html").unlink, missing_ok=True)
-        run_listening(connections.make_server(app, encryption), listener, announce)
+        run_listening(connections.make_server(app), listener, announce)
     click.echo("Stopped; every confirmed label is stored.")
 
 

@@ -2,13 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 
+from parbals_label.answer_form import MANY, NUMBERS
+
 __all__ = ["why_words"]
 
 
 def why_words(
-    predicted: Mapping[str, float] | None, similar: int | None = None, *, is_start: bool = False
+    predicted: Mapping[str, float] | None, *, task: str = "classes", is_start: bool = False
 ) -> str:
-    """Why this item: how sure the model is of it, and how many others depend on it.
+    """Why this item: how sure the model is of it.
 
     Classes between which the model wavers are named in the order of the project, without shares,
     and one that it is sure of is not named: a guess that is seen sways the reader.
@@ -17,6 +19,14 @@ def why_words(
         sentence = "One of the items that stand for the others, to begin with"
         if not is_start:
             sentence = "The model does not know this item yet"
+    elif task == NUMBERS:
+        sentence = f"Here the model would be off by about {predicted['deviation']:.2g}"
+    elif task == MANY:
+        near = [label for label, share in predicted.items() if 0.2 < share < 0.8]
+        sentence = "The model is fairly sure of this one"
+        if near:
+            some = _listed(near) if len(near) <= 3 else f"{len(near)} of the labels"
+            sentence = f"The model wavers about {some}"
     else:
         best = max(predicted.values())
         near = [label for label, share in predicted.items() if share > 0.5 * best]
@@ -27,17 +37,8 @@ def why_words(
             sentence = f"The model wavers between {_listed(near)}"
         else:
             sentence = "The model has no idea yet what this is"
-    about = _about(similar or 0)
-    return f"{sentence}; about {about} similar items depend on it." if about else f"{sentence}."
-
-
-def _about(count: int) -> str:
-    """A count with two digits that mean something; "" where it is not worth a word."""
-    if count < 5:
-        return ""
-    size = 10 ** max(0, len(str(count)) - 2)
-    return f"{round(count / size) * size:,}"
+    return f"{sentence}."
 
 
 def _listed(names: Sequence[str]) -> str:
-    return f"{', '.join(names[:-1])} and {names[-1]}"
+    return " and ".join([", ".join(names[:-1]), names[-1]][len(names) == 1 :])

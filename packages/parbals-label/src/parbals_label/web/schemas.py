@@ -13,6 +13,7 @@ from pydantic import (
 )
 
 from parbals_label.project.consensus import Agreement
+from parbals_label.project.summary import Heard
 from parbals_label.store.records import Annotator, Person
 
 MOST_POSITION = 2**53 - 1
@@ -27,7 +28,7 @@ _LINE = r"^[^\x00-\x1f\x7f]*[^\s\x00-\x1f\x7f][^\x00-\x1f\x7f]*$"
 Line = Annotated[str, StringConstraints(min_length=1, max_length=100, pattern=_LINE)]
 Name = Annotated[Line, AfterValidator(str.strip)]
 RequestId = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=_LINE)]
-Label = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
+Label = Annotated[str, StringConstraints(min_length=1, max_length=10_000)]
 Comment = Annotated[str, StringConstraints(max_length=5000)]
 Whole = Annotated[int, BeforeValidator(_whole)]
 Position = Annotated[Whole, Field(ge=0, le=MOST_POSITION)]
@@ -53,7 +54,9 @@ class TakeIn(InModel):
 
 
 class AnswerIn(InModel):
-    """A label; ``request_id`` makes a retry free, ``revise`` lets it replace an earlier label."""
+    """A label as the store keeps it: a name, a JSON list of names, or a decimal.
+
+    ``request_id`` makes a retry free, ``revise`` lets it replace an earlier label."""
 
     position: Position
     label: Label
@@ -104,21 +107,46 @@ class AgainIn(InModel):
     position: Position
 
 
+class BulkIn(InModel):
+    """A label for several items, or null: the annotator's labels of them are taken back.
+
+    ``decides``: whatever others said of them, whose answers stay.
+    """
+
+    annotator: Name
+    positions: Annotated[list[Position], Field(min_length=1, max_length=300)]
+    label: Label | None
+    request_id: Annotated[RequestId, Field(max_length=150)]
+    decides: bool = False
+
+
 class ReleaseAllIn(InModel):
     """Whose items are given back; null: everybody's."""
 
     of: Name | None = None
 
 
-class SettingsIn(InModel):
-    """Settings to change; what is left out stays."""
+class ClassesIn(InModel):
+    """Changes of the classes; ``order`` names all of them, or the first ones."""
 
+    renamed: dict[Name, Name] = {}
+    merged: dict[Name, Name] = {}
+    added: Annotated[list[Name], Field(max_length=1000)] = []
+    removed: list[Name] = []
+    order: list[Name] = []
+
+
+class SettingsIn(InModel):
+    """Settings to change, all or none; what is left out stays."""
+
+    classes: ClassesIn | None = None
     highlight: Annotated[list[Line], Field(max_length=100)] | None = None
     guidelines: Annotated[str, StringConstraints(max_length=20_000)] | None = None
     answers_wanted: Annotated[Whole, Field(ge=1, le=100)] | None = None
     lease_minutes: Annotated[Whole, Field(ge=1, le=1440)] | None = None
     goal_labels: Annotated[Whole, Field(ge=0, le=1_000_000_000)] | None = None
     goal_error: Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)] | None = None
+    adapt: bool | None = None
 
 
 class InviteIn(InModel):
@@ -147,6 +175,7 @@ class ProjectOut(BaseModel):
     name: str
     identity: str
     n_items: int
+    task: str
     classes: list[str]
     kind: Literal["text", "image", "table"]
     text_columns: list[str]
@@ -158,6 +187,7 @@ class ProjectOut(BaseModel):
     lease_minutes: int
     goal_labels: int
     goal_error: float
+    adapt: bool
     strategy: str
     audit: int
     version: str
@@ -223,6 +253,13 @@ class StoredOut(BaseModel):
     stored: list[StoredAnswer]
 
 
+class BulkOut(BaseModel):
+    """How many items were changed; ``left`` are kept for measuring, and looked at one by one."""
+
+    changed: int
+    left: int
+
+
 class PassOut(BaseModel):
     """A pass that is on disk."""
 
@@ -275,26 +312,31 @@ class AdviceOut(BaseModel):
 
 
 class LiveOut(BaseModel):
-    """Progress; with ``?since`` of the current revision only the first four.
+    """Progress; with ``?since`` of the current revision only the first five.
 
-    ``trouble`` is what an owner should see to, in a sentence.
+    ``trouble`` is what an owner should see to, in a sentence; ``features`` says which are in use
+    and what adapting them gained, or how far that is.
 
     ``audit`` counts the random items that measure the error; ``certificate`` is a sentence on it;
     ``judged`` says what the model is judged by, where that is not accuracy; ``chosen`` says who
-    chose what is labelled.
+    chose what is labelled; ``partly`` are items with fewer answers than are wanted. ``confusion``
+    counts the audit's labels, a row a class, by what the model decides, a column a class.
     """
 
     revision: str
     queue: QueueOut
     unchanged: bool = False
     trouble: str | None = None
+    features: str | None = None
     labelled: int | None = None
+    partly: int | None = None
     n_items: int | None = None
     answers: int | None = None
     out: int | None = None
     queued: int | None = None
     passed: int | None = None
     class_balance: dict[str, int] | None = None
+    numbers: dict[str, float] | None = None
     annotators: list[Annotator] | None = None
     audit: int | None = None
     audit_labelled: int | None = None
@@ -304,9 +346,11 @@ class LiveOut(BaseModel):
     advice: AdviceOut | None = None
     chosen_by: dict[str, int] | None = None
     chosen: str | None = None
+    confusion: list[list[int]] | None = None
     report: dict[str, Any] | None = None
     history: list[CurvePoint] | None = None
     agreement: Agreement | None = None
+    heard: list[Heard] | None = None
     server: ServerOut | None = None
 
 
@@ -322,6 +366,7 @@ class ItemRow(BaseModel):
     passes: dict[str, str]
     predicted: Probabilities
     doubt: str | None = None
+    tied: bool = False
 
 
 class ItemsOut(BaseModel):
@@ -365,11 +410,15 @@ class Points(BaseModel):
 
 
 class MapOut(BaseModel):
-    """Items in two dimensions; ``explained`` are the axes' shares of the variance."""
+    """Items in two dimensions; ``explained`` are the axes' shares of the variance.
+
+    ``by_model``: drawn to the classes that the model believes in.
+    """
 
     n_total: int
     points: Points = Points()
     explained: list[float] = []
+    by_model: bool = False
     message: str | None = None
 
 

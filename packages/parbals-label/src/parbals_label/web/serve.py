@@ -62,17 +62,8 @@ _TURN_SECONDS = 0.001
 """A label waits no longer for a thread that reads everything, such as an export."""
 
 
-def run_server(
-    folder: Path,
-    *,
-    place: Place,
-    browser: bool,
-    new_token: bool,
-    settings: dict[str, Any],
-    with_model: bool = True,
-) -> None:
-    """Show the project until Ctrl-C; without the model, another program chooses and reports."""
-    place.encryption()
+def run_server(folder: Path, *, place: Place, browser: bool, new_token: bool) -> None:
+    """Show the project until Ctrl-C."""
     with Store.open(folder) as store:  # first of all: is there a sound project that can be written?
         _ = store.settings  # harmful settings are refused
         if not store.n_items:
@@ -85,8 +76,6 @@ def run_server(
             held.enter_context(locked(folder / "page.lock", busy))
         listener = held.enter_context(connections.listen(place.host, place.port))
         place = replace(place, port=listener.getsockname()[1])
-        with Store.open(folder) as store:
-            store.update_settings(**settings)
         with writing(folder):
             if is_copied(folder):
                 click.echo(
@@ -98,7 +87,7 @@ def run_server(
             remember_address(folder, place)
         held.callback(sys.setswitchinterval, sys.getswitchinterval())
         sys.setswitchinterval(_TURN_SECONDS)
-        _show(Session(folder, with_model=with_model), listener, place, token, browser)
+        _show(Session(folder), listener, place, token, browser)
     click.echo("Stopped; every confirmed label is stored.")
 
 
@@ -145,7 +134,7 @@ def make_server(session: Session, *, place: Place, token: str) -> uvicorn.Server
     """The server of an open project, which does not listen yet."""
     metrics_token = page_token(session.folder, name="page-metrics-token")
     app = Watch(make_app(session, token=token, place=place), session, metrics_token)
-    return connections.make_server(app, place.encryption())
+    return connections.make_server(app)
 
 
 def make_app(session: Session, *, token: str, place: Place) -> Guard:
@@ -226,8 +215,7 @@ def warn_of_reach(place: Place) -> None:
     is_near = place.host == "localhost" if address is None else address.is_loopback
     if not is_near and place.public is None:
         click.echo("Anyone who can reach this machine and has the link can label.")
-        if place.certificate is None:
-            click.echo("The connection is not encrypted; see --ssl-cert and --public-url.")
+        click.echo("The connection is not encrypted; a proxy would do that (--public-url).")
 
 
 def open_browser(folder: Path, link: str) -> None:

@@ -37,15 +37,12 @@ _HASTY = {QUICK, UNIFORM}
 
 
 class Session:
-    """Everything that requests share. Without the model another program fills the queue."""
+    """Everything that requests share."""
 
-    def __init__(self, folder: Path, with_model: bool = True) -> None:
+    def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.desk = Desk(folder)
         self.supervisor = Supervisor(folder, self._worker_changed)
-        self._with_model = with_model
-        if not with_model:
-            self.supervisor.state = "idle"
         self._server = ServerOut(started=time.time(), version=__version__)
         self.finished = False
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -76,8 +73,7 @@ class Session:
     async def start(self) -> None:
         """Start the worker and look after the queue."""
         self._loop = asyncio.get_running_loop()
-        if self._with_model:
-            self.supervisor.start()
+        self.supervisor.start()
         self._tender = asyncio.create_task(self._tend())
 
     async def stop(self) -> None:
@@ -125,6 +121,7 @@ class Session:
             progress = self._live
         queue = self.queue(await self.desk.read(lambda store: store.queue_counts()))
         more: dict[str, Any] = {"trouble": _JOURNAL} if self.desk.journal_behind else {}
+        more["features"] = self.supervisor.adapting or progress.features
         if since == progress.revision:
             return LiveOut(revision=since, queue=queue, unchanged=True, **more)
         return progress.model_copy(update={"queue": queue, **more})

@@ -39,8 +39,8 @@ class Supervisor:
 
     ``deaths`` counts those that followed each other within a minute: one that chooses items and
     then dies in every report has failed as well; ``ends`` counts all. ``seconds_to_choose`` is how
-    long the latest batch of ``n_chosen`` items took; ``n_batches`` how many
-    there were.
+    long the latest batch of ``n_chosen`` items took; ``n_batches`` how many there were.
+    ``adapting`` is a sentence on how far the encoder has learnt.
     """
 
     def __init__(self, folder: Path, changed: Callable[[], None], first_pause: float = 0.5) -> None:
@@ -49,6 +49,7 @@ class Supervisor:
         self._changed, self._first_pause = changed, first_pause
         self.state: State = "starting"
         self.message: str | None = None
+        self.adapting: str | None = None
         self.deaths = self.ends = 0
         self.seconds_to_choose, self.n_chosen, self.n_batches = 0.0, 0, 0
         self._process: subprocess.Popen[str] | None = None
@@ -157,7 +158,7 @@ class Supervisor:
             with suppress(OSError):
                 if stream is not None:
                     stream.close()
-        self._process = None
+        self._process = self.adapting = None
         return code, [line.strip() for line in words if line.strip()]
 
     def _hear(self, line: str) -> None:
@@ -167,6 +168,7 @@ class Supervisor:
             return  # a library's chatter
         if not isinstance(said, dict):
             return
+        self.adapting = said.get("adapting", self.adapting)
         if "chose" in said:
             self.n_batches += 1
             if said["chose"]:

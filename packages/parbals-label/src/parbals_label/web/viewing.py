@@ -44,8 +44,9 @@ _Format = Literal["csv", "jsonl", "parquet"]
 _Place = Annotated[int, fastapi.Path(ge=0, le=MOST_POSITION)]
 _States = Literal[
     "all", "labelled", "unlabelled", "queued", "out", "unsure", "skipped", "disagree", "doubted",
-    "tied",
+    "tied", "partly",
 ]  # fmt: skip
+_Sorts = Literal["order", "doubt", "predicted", "probability", "meaning"]
 
 
 def viewing_routes(session: Session) -> APIRouter:
@@ -78,14 +79,20 @@ def viewing_routes(session: Session) -> APIRouter:
         q: Annotated[str | None, Query(max_length=200)] = None,
         after: Annotated[int, Query(ge=-1, le=MOST_POSITION)] = -1,
         limit: Annotated[int, Query(ge=1, le=100)] = 50,
+        sort: _Sorts = "order",
+        of: Annotated[str | None, Query(max_length=1000)] = None,
+        near: Annotated[int | None, Query(ge=0, le=MOST_POSITION)] = None,
     ) -> ItemsOut:
-        """A part of the list of items; of an annotator's own, unless an owner asks."""
-        visitor = anyone(request)
-        words = {"label": label or None, "annotator": annotator or None, "query": q or None}
-        words |= {"only": visitor.only}
-        return await desk.read_slowly(
-            lambda store: list_items(store, state=state, after=after, limit=limit, **words)
-        )
+        """A part of the list of items; of an annotator's own, unless an owner asks.
+
+        Sorted by probability ``of`` a class, or by how ``near`` in meaning items are to one, or
+        to the words ``q``: that costs more, and is for owners.
+        """
+        visitor = anyone(request) if sort != "meaning" else owner(request)
+        words: dict[str, Any] = {"label": label, "annotator": annotator, "query": q}
+        asked: dict[str, Any] = {name: word or None for name, word in words.items()}
+        asked |= {"state": state, "after": after, "limit": limit, "order": (sort, of, near)}
+        return await desk.read_slowly(lambda store: list_items(store, only=visitor.only, **asked))
 
     @routes.get("/items/{position}", responses=errors_of(404))
     async def get_item(position: _Place, request: Request) -> ItemOut:

@@ -1,9 +1,10 @@
-"""The page's second process: it chooses items for the queue and renews report, predictions and map.
+"""The page's second process: it chooses items, renews report, predictions and map, and adapts.
 
 Orders come as JSON lines on standard input, {"choose": n, "renew": whether instead of what waits,
-"effort": arguments of the learner}; what it is doing goes to standard output in the same way. Two
-threads work, each with a store of its own: one chooses, the other reports, so that neither waits
-for the other. Both keep to one core and out of the way of labelling. The process ends when its
+"effort": arguments of the learner}; what it is doing goes to standard output in the same way. Three
+threads work, each with a store of its own: one chooses, one reports, one teaches the encoder where
+an owner wants that, so that none waits for another. All keep to one core and out of the way of
+labelling. The process ends when its
 input does, and may be cut off at any time: nobody waits for it, since the server hands out quick
 items meanwhile (:mod:`parbals_label.project.quick`).
 """
@@ -22,20 +23,25 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from parbals.errors import ParbalsError, ParbalsWarning
+from parbals.errors import ParbalsError, ParbalsWarning, ProjectError
 from parbals.files import TEMPORARY_SUFFIX
 
+from parbals_label.project.summary import ADAPT_FROM
 from parbals_label.store.batches import TakenError
+from parbals_label.store.records import ADAPTED
 from parbals_label.store.store import Store
 from parbals_label.web.map import make_map
 
-__all__ = ["Chooser", "Reporter", "main"]
+__all__ = ["Adapter", "Chooser", "Reporter", "main"]
 
 _NICENESS = 10
 _LOOK_AGAIN = 0.5
 _OLD_SECONDS = 24 * 3600.0
 _AFTER_ERROR = 10.0
 _AFTER_REFUSAL = 2.0
+_TOLD_EVERY = 1.0
+_ADAPT_AGAIN = 1.5
+"""Times the labels of last time: fewer new ones hardly change what an encoder has learnt."""
 _BETWEEN_REPORTS = 3.0
 _MOST_BETWEEN_REPORTS = 30.0
 _MOST_NEWER = 10
@@ -46,15 +52,10 @@ _REPORT_CANDIDATES = 1_000
 
 
 class _Part:
-    """A step that the worker repeats, with a pause after an error.
+    """A step that the worker repeats, with a pause after an error."""
 
-    ``own`` is of the learner, see :func:`parbals_label.project.engine.learner_of`.
-    """
-
-    def __init__(
-        self, store: Store, say: Callable[..., None], own: Mapping[str, Any] | None = None
-    ) -> None:
-        self.store, self.say, self.own = store, say, own
+    def __init__(self, store: Store, say: Callable[..., None]) -> None:
+        self.store, self.say = store, say
         self.quiet_until = 0.0
 
     def attempt(self, work: Callable[[], bool]) -> bool:
@@ -68,8 +69,12 @@ class _Part:
             message = str(error)
             if isinstance(error, OSError):
                 message = f"A file of the project cannot be read or written ({error.strerror})."
-            self.say(state="failed", message=message)
+            self.failed(message)
             return False
+
+    def failed(self, message: str) -> None:
+        """Tell people why a step was not done."""
+        self.say(state="failed", message=message)
 
 
 class Chooser(_Part):
@@ -95,7 +100,7 @@ class Chooser(_Part):
                     queued=True,
                     renew=renew,
                     n_candidates=_CANDIDATES,
-                    own={**effort, **(self.own or {})},
+                    changes=effort,
                 )
         except engine.NothingFreeError:
             message = "Every item is labelled, passed or with somebody."
@@ -120,7 +125,8 @@ class Chooser(_Part):
 class Reporter(_Part):
     """Renews report and predictions as labels come, and then the map."""
 
-    reported = -1
+    reported: int = -1
+    made_of: Any = None
     began, rest = -_MOST_BETWEEN_REPORTS, 0.0
     map_of: str | None = None
 
@@ -141,16 +147,17 @@ class Reporter(_Part):
         return waited >= self.rest or is_behind
 
     def _report(self) -> bool:
-        answers = self.store.revision()[0]
+        answers, store = self.store.revision()[0], self.store
+        made_of = store.settings.features, store.classes
+        if made_of != self.made_of:  # features or classes are others than the latest report's
+            self.reported, self.made_of = -1, made_of
         if not self.is_due(answers) or not self.store.n_labelled:
             return False
         if self.reported < 0 and self._is_fresh():
             self.reported = answers
             return False
         self.began = time.monotonic()
-        load_engine().refresh(
-            self.store, with_pending=False, n_candidates=_REPORT_CANDIDATES, own=self.own
-        )
+        load_engine().refresh(self.store, with_pending=False, n_candidates=_REPORT_CANDIDATES)
         seconds = time.monotonic() - self.began
         self.rest = min(max(_BETWEEN_REPORTS, 4.0 * seconds), _MOST_BETWEEN_REPORTS)
         self.reported = answers
@@ -177,6 +184,51 @@ class Reporter(_Part):
             make_map(self.store)
         self.map_of = features.digest
         return True
+
+
+class Adapter(_Part):
+    """Teaches the encoder what people have labelled, where an owner has switched that on.
+
+    From 100 labels on, and again with half as many more; choosing and reports go on meanwhile, and
+    see the new features when all of them are stored. A worker that is cut off goes on with the part
+    it was at, unless labels came meanwhile.
+    """
+
+    looked_at = -1
+    told = 0.0
+
+    def step(self) -> bool:
+        """Adapt where it is due; False where it is not."""
+        return self.attempt(self._adapt)
+
+    def failed(self, message: str) -> None:
+        self.say(adapting=message)
+
+    def _adapt(self) -> bool:
+        settings = self.store.settings
+        n_labels = len(set(self.store.labelled()).difference(settings.audit))
+        if not settings.adapt or n_labels == self.looked_at:
+            return False
+        from parbals_label.project.adapting import adapt_project, starting_point
+
+        starting_point(self.store)  # one that cannot adapt says so before there are labels
+        done = [event.detail["n_labels"] for event in self.store.events(ADAPTED)]
+        is_due = n_labels >= max(ADAPT_FROM, _ADAPT_AGAIN * (done[-1] if done else 0))
+        if is_due:
+            adapt_project(self.store, self._progress)
+        early = f"The encoder learns from {ADAPT_FROM} labels on; there are {n_labels}."
+        self.say(adapting=early if n_labels < ADAPT_FROM else None)
+        self.looked_at = n_labels
+        return is_due
+
+    def _progress(self, stage: str, done: int, total: int | None) -> None:
+        if time.monotonic() < self.told + _TOLD_EVERY:
+            return
+        self.told = time.monotonic()
+        if not self.store.settings.adapt:
+            raise ProjectError("Adapting was switched off; the features are as they were.")
+        share = f": {100 * done // total} %" if total else ""
+        self.say(adapting=f"The encoder learns from the labels, {stage}{share}.")
 
 
 def load_engine() -> Any:
@@ -206,7 +258,8 @@ def main(folder: Path) -> None:
         chooser = Chooser(store, say)
         say(state="idle")
         load_engine()  # before two threads ask for it at once
-        threading.Thread(target=_keep_reporting, args=(folder, say), daemon=True).start()
+        for part in (Reporter, Adapter):
+            threading.Thread(target=_repeat, args=(part, folder, say), daemon=True).start()
         while (order := inbox.get()) is not None:
             with suppress(queue.Empty):
                 while True:
@@ -233,12 +286,12 @@ def _give_way() -> None:
         os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
 
 
-def _keep_reporting(folder: Path, say: Callable[..., None]) -> None:
+def _repeat(part: type[Reporter | Adapter], folder: Path, say: Callable[..., None]) -> None:
     try:
         with Store.open(folder) as store:
-            reporter = Reporter(store, say)
+            repeated = part(store, say)
             while True:
-                if not reporter.step():
+                if not repeated.step():
                     time.sleep(_LOOK_AGAIN)
     except BaseException:  # a mistake of ours ends the process, which is then started again
         traceback.print_exc()

@@ -4,6 +4,7 @@ import os
 import platform
 from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from timeit import repeat
 from typing import Any
 
@@ -11,6 +12,7 @@ import click
 
 from parbals import __version__
 from parbals.cli.output import JSON, progress, say, table
+from parbals.errors import MissingDependencyError
 
 __all__ = ["doctor", "strategies"]
 
@@ -38,16 +40,27 @@ L labelled points, S sampled label configurations."""
 
 
 @click.command()
+@click.argument("folder", metavar="[DIR]", required=False)
 @JSON
 @click.option("--no-speed", is_flag=True, help="Leave out the measurement of a few seconds.")
-def doctor(as_json: bool, no_speed: bool) -> None:
-    """What is installed, which device is used, and how fast it is here.
+@click.pass_context
+def doctor(context: click.Context, folder: str | None, as_json: bool, no_speed: bool) -> None:
+    """What is installed, which device is used, and how fast it is here; of a project DIR, what is
+    wrong with it, as `parbals check` says.
 
     \b
     Examples:
       parbals doctor
+      parbals doctor spam
       parbals doctor --json > machine.json
     """
+    if folder is not None:
+        root = context.find_root()
+        check = root.command.get_command(root, "check")  # type: ignore[attr-defined]
+        if check is None:
+            raise MissingDependencyError("Projects need more: pip install 'parbals[label]'")
+        context.invoke(check, path=Path(folder), as_json=as_json)
+        return
     with progress() as show:
         show("measuring")
         checkup = examine(with_speed=not no_speed)

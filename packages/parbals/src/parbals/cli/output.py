@@ -5,17 +5,38 @@ import re
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
 
 import click
 
-__all__ = ["JSON", "Progress", "comma_list", "encoder_options", "progress", "say", "shown", "table"]
+__all__ = ["ENCODER_OPTIONS", "JSON", "Progress", "comma_list", "progress", "say", "shown", "table"]
 
 JSON = click.option(
     "--json", "as_json", is_flag=True, help="Print JSON for scripts instead of text."
 )
+ENCODER_OPTIONS = (
+    click.option(
+        "--batch-size",
+        default=32,
+        show_default=True,
+        type=click.IntRange(1, 256),
+        help="Items encoded at once.",
+    ),
+    click.option(
+        "--device",
+        metavar="NAME",
+        help="cuda, cuda:1, cpu, ...; by default the GPU if there is one.",
+    ),
+    click.option("--half", is_flag=True, help="Compute and store in half precision."),
+    click.option(
+        "--skip-bad",
+        is_flag=True,
+        help="Leave unreadable images blank instead of stopping at them.",
+    ),
+)
+"""How an encoder is run: ``batch_size``, ``device``, ``half`` and ``skip_bad``."""
 
 _BAR = 24
 _CLEAR = "\r\x1b[2K"  # to the start of the line, and nothing on it
@@ -50,35 +71,8 @@ def comma_list(context: Any, parameter: Any, value: str | None) -> tuple[str, ..
     return () if value is None else tuple(part.strip() for part in value.split(",") if part.strip())
 
 
-def encoder_options(skip_bad: str) -> Callable[[Any], Any]:
-    """``batch_size``, ``device``, ``half`` and ``skip_bad``; the help of the last is given."""
-    options = (
-        click.option(
-            "--batch-size",
-            default=32,
-            show_default=True,
-            type=click.IntRange(1, 256),
-            help="Items encoded at once.",
-        ),
-        click.option(
-            "--device",
-            metavar="NAME",
-            help="cuda, cuda:1, cpu, ...; by default the GPU if there is one.",
-        ),
-        click.option("--half", is_flag=True, help="Compute and store in half precision."),
-        click.option("--skip-bad", is_flag=True, help=skip_bad),
-    )
-
-    def add(command: Any) -> Any:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return add
-
-
 @contextmanager
-def progress(*, quiet: bool = False, in_bytes: bool = False) -> Iterator[Progress]:
+def progress(*, quiet: bool = False) -> Iterator[Progress]:
     """A line on the error stream of a terminal; in a log, or where ``quiet``, nothing.
 
     It is written again as work goes on, and is gone at the end.
@@ -86,7 +80,7 @@ def progress(*, quiet: bool = False, in_bytes: bool = False) -> Iterator[Progres
     if quiet or not sys.stderr.isatty():
         yield lambda stage, done=0, total=None, note="": None
         return
-    line = _Line(in_bytes)
+    line = _Line()
     try:
         yield line.show
     finally:
@@ -96,8 +90,7 @@ def progress(*, quiet: bool = False, in_bytes: bool = False) -> Iterator[Progres
 class _Line:
     """Stage, bar, how much is done, seconds gone and left, and a note."""
 
-    def __init__(self, in_bytes: bool) -> None:
-        self._in_bytes = in_bytes
+    def __init__(self) -> None:
         self._stage, self._began, self._written = "", 0.0, 0.0
 
     def show(self, stage: str, done: float = 0, total: float | None = None, note: str = "") -> None:
@@ -114,15 +107,12 @@ class _Line:
 
     def _text(self, done: float, total: float | None, gone: float) -> str:
         if not total:
-            return f"{self._amount(done)}  {gone:.0f} s" if done else ""
+            return f"{done:,.0f}  {gone:.0f} s" if done else ""
         share = min(done / total, 1.0)
         filled = round(_BAR * share)
         left = f", {gone / share - gone:.0f} s left" if 0.0 < share < 1.0 else ""
-        amounts = f"{self._amount(done)} of {self._amount(total)}"
+        amounts = f"{done:,.0f} of {total:,.0f}"
         return f"{'█' * filled}{'░' * (_BAR - filled)}  {amounts}  {gone:.0f} s{left}"
-
-    def _amount(self, number: float) -> str:
-        return f"{number / 1e6:,.1f} MB" if self._in_bytes else f"{number:,.0f}"
 
 
 def table(rows: Sequence[Sequence[str]]) -> str:

@@ -23,6 +23,8 @@ __all__ += ["learn_encoding", "restored", "stored"]
 _LEARN_FROM = 20_000
 _LENGTH = 3.0
 _FEATURES = ("auto", "numbers")
+_TEXT = "text"
+"""The name of the one column that a list of texts is."""
 
 
 class Encoding(Protocol):
@@ -59,9 +61,10 @@ class FrameEncoding:
         self.notes = (*notes, *(() if table is None else table.notes))
 
     @classmethod
-    def fit(cls, columns: Mapping[str, Any]) -> Self:
-        """Learn from columns of equal length."""
-        texts = tuple(name for name, cells in columns.items() if is_text(cells))
+    def fit(cls, columns: Mapping[str, Any], texts: tuple[str, ...] | None = None) -> Self:
+        """Learn from columns of equal length; ``texts`` are by default those with sentences."""
+        if texts is None:
+            texts = tuple(name for name, cells in columns.items() if is_text(cells))
         if not texts:
             return cls(TableEncoding.fit(columns))
         from parbals.features.text import TextMix
@@ -86,12 +89,13 @@ class FrameEncoding:
         return beside + (0 if self.mix is None else self.mix.width)
 
     def transform(self, X: Any, name: str = "X") -> np.ndarray:
-        if not is_frame(X):
+        listed = _texts(X)
+        if listed is None and not is_frame(X):
             raise InputError(
                 f"{name} is not a data frame, but the pool is one with columns other than numbers; "
                 "pass a frame with the same columns."
             )
-        columns = frame_columns(X, name)
+        columns = frame_columns(X, name) if listed is None else {_TEXT: listed}
         if self.mix is None:
             assert self.table is not None
             return self.table.transform(columns, name)
@@ -129,6 +133,19 @@ def _joined(columns: Mapping[str, Any], names: Sequence[str]) -> list[str]:
     return ["\n".join("" if is_missing(c) else str(c) for c in cells) for cells in rows]
 
 
+def _texts(X: Any) -> list[Any] | None:
+    """A list, array or column of texts, some of which may be missing; None for anything else."""
+    if is_frame(X) or isinstance(X, str) or getattr(X, "ndim", 1) != 1:
+        return None
+    if getattr(getattr(X, "dtype", None), "kind", "O") not in "OUT":  # such as numbers
+        return None
+    as_list = getattr(X, "to_list", getattr(X, "to_pylist", getattr(X, "tolist", None)))
+    cells = as_list() if as_list is not None else X
+    if not isinstance(cells, list | tuple) or not any(isinstance(cell, str) for cell in cells):
+        return None
+    return list(cells) if all(isinstance(c, str) or is_missing(c) for c in cells) else None
+
+
 def is_frame(X: Any) -> bool:
     """Whether X is a data frame of pandas or polars, or a table of Arrow."""
     named = hasattr(X, "column_names") and hasattr(X, "to_pydict")
@@ -151,6 +168,9 @@ def learn_encoding(X: Any, name: str, features: str, seed: int) -> Encoding | No
         return None
     if is_sparse(X):
         return SparseReduction.fit(X, name, seed) if X.shape[1] > WIDE else None
+    if listed := _texts(X):
+        step = max(1, -(-len(listed) // _LEARN_FROM))
+        return FrameEncoding.fit({_TEXT: listed[::step]}, (_TEXT,))
     if not is_frame(X):
         return None
     columns = frame_columns(X, name)

@@ -1,6 +1,6 @@
 """Ask, tell, and ask again: the loop an engineer calls from a pipeline."""
 
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -8,7 +8,9 @@ import numpy as np
 
 from parbals.errors import InputError, ParbalsError
 from parbals.features.frames import Encoding, learn_encoding
+from parbals.learner.annotators import Annotator, Crowd
 from parbals.learner.archive import read_learner, write_learner
+from parbals.learner.asking import Question, check_costs, choose_questions
 from parbals.learner.choosing import choose_items
 from parbals.learner.described import described_rows
 from parbals.learner.features import FeatureTable, Preparation
@@ -16,15 +18,17 @@ from parbals.learner.ledger import Event, Ledger
 from parbals.learner.models import as_sample_model, fresh_copy
 from parbals.learner.numbers.audit import draw_audit
 from parbals.learner.numbers.certify import CERTIFY, Certificate, Sample, draw_sample, judged
-from parbals.learner.numbers.metric import check_metric, decided
+from parbals.learner.numbers.expectation import sharpened
 from parbals.learner.numbers.report import Report
-from parbals.learner.pictures import as_figure, as_html
-from parbals.learner.reporting import make_report
+from parbals.learner.pictures import as_figure, as_html, standing
+from parbals.learner.reporting import given_degree, make_report
 from parbals.learner.state import Setup, State, mean_proba
-from parbals.plugins import extension
+from parbals.learner.tasks.base import Classes
+from parbals.learner.tasks.numbers import Numbers
+from parbals.learner.tasks.table import task_named
 from parbals.posterior.inference import INFERENCES
 from parbals.randomness import Seed, derive_generator, seed_from
-from parbals.strategies.table import DEFAULT, strategy_named
+from parbals.strategies.table import DEFAULT
 from parbals.types import TARGETS, Batch, BatchRecord
 from parbals.validate import check_choice, check_positive_int, check_prior_scale
 
@@ -48,10 +52,15 @@ class ActiveLearner:
     Args:
         X_pool: (N, D) features: NumPy, a memory map or the path of an ``.npy`` file, pandas,
             polars, Arrow, SciPy sparse, PyTorch, or a Dask array whose rows stay in their cluster.
-        classes: the class labels: strings, ints or bools, at least two.
+            Or N texts, in a list or a column.
+        classes: the class labels: strings, ints or bools, at least two; None where labels are
+            numbers.
         X_target: (M, D) features from the distribution the model will be judged on; without a shift
             leave it out.
         strategy: a name from ``parbals strategies``.
+        task: what a label is: ``"classes"``, one class an item; ``"many-labels"``, any number of
+            them; ``"ordinal"``, one of classes in order, the lowest first; ``"regression"``, a
+            number. See docs/tasks.md.
         random_state: an integer makes every answer reproducible.
         ids: N distinct hashable names used instead of positions in ``ask``, ``tell`` and
             ``forget``.
@@ -68,7 +77,8 @@ class ActiveLearner:
             targets (EPIG, ParBaLS): ``"accuracy"``, the default, ``"balanced-accuracy"``,
             ``"f1:CLASS"``, or ``"log-loss"`` where the probabilities themselves count. ``predict``
             decides for its sake, and the report says what it is expected to be
-            (:mod:`parbals.learner.numbers.metric`). It works with models of your own too.
+            (:mod:`parbals.learner.numbers.metric`). It works with models of your own too. Other
+            tasks have metrics of their own.
         n_universes, options: as in :func:`parbals.select_batch`.
         features: "auto" reads a data frame with gaps, categories, dates and yes/no as a table, and
             reduces sparse rows of more than 1,024 columns by truncated SVD; what it did is in
@@ -88,7 +98,8 @@ class ActiveLearner:
         held_out: where labels have taught what makes the features (an encoder that was fine-tuned):
             the items whose labels it saw, and predictions (n, C) for them by features that had not
             seen the label in question, such as of folds. Left-out predictions of features that saw
-            the label are too good; the report believes these instead.
+            the label are too good; the report believes these instead, and predictions are as
+            sure as they allow.
         class_descriptions: {class: sentence}, of some classes or all; ``encoder`` makes rows (n, D)
             of sentences as it made ``X_pool`` of texts. Or {class: row (D,)}. The model then
             predicts before the first label, and lets descriptions go that labels contradict. See
@@ -103,24 +114,26 @@ class ActiveLearner:
     Attributes:
         setup: what the learner was made with; ``state`` adds labels and pending items.
         last_batch: the batch that ``ask`` chose last; None before the first, and after loading.
-        reports: every report that was made of this learner, for its curve in a notebook.
+        reports: every report that was made of this learner, for its curve in a notebook; those
+            that were saved name the classes by texts.
     """
 
     def __init__(
         self,
         X_pool: Any,
-        classes: Sequence[Hashable],
+        classes: Sequence[Hashable] | None = None,
         X_target: Any = None,
         strategy: str = DEFAULT,
         random_state: Seed = None,
         *,
+        task: str = "classes",
         ids: Sequence[Hashable] | None = None,
         model: Any = None,
         n_samples: int = 400,
         prior_scale: float | str = "auto",
         inference: str = "auto",
         n_universes: int = 10,
-        metric: str = "accuracy",
+        metric: str | None = None,
         options: Mapping[str, Any] | None = None,
         features: str | Encoding | None = "auto",
         standardise: bool = False,
@@ -135,39 +148,49 @@ class ActiveLearner:
         on_batch: Callable[[BatchRecord], object] | None = None,
         checked: bool = False,
     ) -> None:
-        strategy_named(strategy)
+        kind = task_named(task, classes)
+        kind.check_strategy(strategy)
         check_choice(inference, INFERENCES, "inference")
+        kind.check_settings(
+            inference,
+            check_prior_scale(prior_scale),
+            model=model,
+            find=find,
+            held_out=held_out,
+            class_descriptions=class_descriptions,
+            class_scores=class_scores,
+        )
         if n_candidates is not None:
             check_positive_int(n_candidates, "n_candidates")
         seed = seed_from(random_state)
         if isinstance(features, str):
             features = learn_encoding(X_pool, "X_pool", features, seed)
         pool = FeatureTable(X_pool, checked=checked, encoding=features)
-        self._ledger = ledger = Ledger(pool.n_rows, classes, ids)
-        n_classes = len(ledger.classes)
+        if pool.is_distributed and not isinstance(kind, Classes):
+            raise InputError('A pool that stays in its cluster needs task="classes".')
+        self._ledger = ledger = Ledger(pool.n_rows, kind, ids)
+        n_classes = len(kind.classes)
         self.setup = Setup(
             pool=pool,
             target=None if X_target is None else FeatureTable(X_target, "X_target", like=pool),
             standardise=standardise,
             preparation=Preparation.fit(pool, standardise, seed),
-            classes=ledger.classes,
+            kind=kind,
             seed=seed,
             audit=_audit_positions(audit, ledger, seed),
             strategy=strategy,
             options=dict(options or {}),
-            metric=check_metric(metric, ledger.classes),
-            find=None if find is None else ledger.class_number(find, "find"),
+            metric=kind.check_metric(metric),
+            find=None if find is None else kind.class_number(find, "find"),
             model=None if model is None else fresh_copy(as_sample_model(model, n_classes)),
             n_samples=check_positive_int(n_samples, "n_samples", least=2),
-            prior_scale=check_prior_scale(prior_scale),
+            prior_scale=prior_scale,
             inference=inference,
             n_universes=check_positive_int(n_universes, "n_universes"),
             n_candidates=n_candidates,
             n_targets=check_positive_int(n_targets, "n_targets"),
             held_out=None if held_out is None else _held_out(held_out, ledger),
-            described=described_rows(
-                pool, ledger.classes, class_descriptions, encoder, class_scores
-            ),
+            described=described_rows(pool, kind.classes, class_descriptions, encoder, class_scores),
         )
         if self.setup.described is not None and (
             model is not None or inference not in ("auto", "ep")
@@ -175,6 +198,7 @@ class ActiveLearner:
             raise InputError("Descriptions of classes need the default model in closed form.")
         self._state: State | None = None
         self._fits: dict[bytes, Any] = {}
+        self._crowds: dict[bytes, Crowd] = {}
         self.last_batch: Batch | None = None
         self.on_batch = on_batch
         self.reports: list[Report] = []
@@ -183,14 +207,33 @@ class ActiveLearner:
     def state(self) -> State:
         """The setup with the labels and pending items of now, as a frozen record."""
         if self._state is None:
-            labels, pending = dict(self._ledger.labels), tuple(self._ledger.pending)
-            self._state = State(self.setup, labels, pending, self._fits)
+            ledger = self._ledger
+            said = {p: dict(by) for p, by in ledger.answers.items()} if ledger.names else {}
+            told, pending = dict(ledger.labels), tuple(ledger.pending)
+            self._state = State(self.setup, told, pending, self._fits, said, self._crowds)
         return self._state
 
     # -- the loop
 
-    def ask(self, n: int = 1) -> Any:
-        """Choose ``n`` items and mark them pending: an array of positions, or a list of ids."""
+    def ask(
+        self,
+        n: int = 1,
+        *,
+        annotators: Sequence[str] | None = None,
+        costs: Mapping[str, float] | None = None,
+    ) -> Any:
+        """Choose ``n`` items and mark them pending: an array of positions, or a list of ids.
+
+        With ``annotators``, or ``costs`` of their answers, a list of (item, annotator): which item
+        to ask whom, also items that others have answered where a second opinion is worth more
+        (:mod:`parbals.learner.asking`).
+        """
+        if annotators is not None or costs is not None:
+            checked = check_costs(annotators, costs)
+            size = check_positive_int(n, "n")
+            questions = choose_questions(self.state, size, checked, self._ledger.out)
+            self._change().ask_whom(questions)
+            return [Question(self._ledger.name(p), name) for p, name in questions]
         batch, state = self.choose(n), self.state
         positions = batch.indices.tolist()
         self._change().ask(positions)
@@ -217,6 +260,7 @@ class ActiveLearner:
             with_audit: False for items that the strategy chooses alone.
         """
         strategy = self.setup.strategy if strategy is None else strategy
+        self.setup.kind.check_strategy(strategy)
         size = check_positive_int(n, "n")
         return choose_items(self.state, size, strategy, leave_out, with_audit=with_audit)
 
@@ -224,16 +268,19 @@ class ActiveLearner:
         """Declare items as out for labelling that were chosen elsewhere."""
         self._change().ask(self._ledger.positions(items))
 
-    def tell(self, items: Any, labels: Any) -> int:
+    def tell(self, items: Any, labels: Any, annotator: str | None = None) -> int:
         """Record labels of any items, in any order; returns how many are new.
 
         The same label again is no news; another label than before is refused, see :meth:`correct`.
+        ``annotator``: who says so. Several may answer one item, and each counts by how often they
+        are right (:mod:`parbals.learner.annotators`); a label that nobody signs is true. Where one
+        annotator answers everything, labels are taken as they are.
         """
-        return self._change().tell(items, labels)
+        return self._change().tell(items, labels, annotator)
 
-    def correct(self, items: Any, labels: Any) -> int:
+    def correct(self, items: Any, labels: Any, annotator: str | None = None) -> int:
         """Change labels given before; the history keeps both. Returns how many changed."""
-        return self._change().correct(items, labels)
+        return self._change().correct(items, labels, annotator)
 
     def forget(self, items: Any) -> None:
         """Give items back, pending or labelled: they can be asked for again."""
@@ -249,6 +296,11 @@ class ActiveLearner:
     def classes(self) -> tuple[Any, ...]:
         """The class labels, in the order of every probability."""
         return self.setup.classes
+
+    @property
+    def task(self) -> str:
+        """What a label is."""
+        return self.setup.task
 
     @property
     def pool(self) -> FeatureTable:
@@ -280,14 +332,33 @@ class ActiveLearner:
         return self.state.labelled
 
     @property
-    def labels_by_position(self) -> dict[int, int]:
-        """Position → class number, in the order in which the labels came."""
+    def labels_by_position(self) -> dict[int, Any]:
+        """Position → class number, or what the task keeps, in the order in which labels came."""
         return dict(self.state.labels)
 
     @property
-    def labels(self) -> dict[Any, Hashable]:
+    def labels(self) -> dict[Any, Any]:
         """The label of every labelled item."""
-        return {self._ledger.name(p): self.classes[c] for p, c in self.state.labels.items()}
+        decoded = self.setup.kind.decoded
+        return {self._ledger.name(p): decoded(c) for p, c in self.state.labels.items()}
+
+    def annotators(self) -> tuple[Annotator, ...]:
+        """Everybody who was named: how often they are wrong, with a 90 % interval; see ``tell``.
+
+        Empty where there is nothing to compare one annotator with.
+        """
+        return () if self.state.crowd is None else self.state.crowd.annotators
+
+    def consensus(self) -> dict[Any, np.ndarray]:
+        """Of every labelled item the probability (C,) of each class, given all answers to it.
+
+        And what the model predicts without them, but for the audit's items. ``labels`` has the most
+        probable of the classes that somebody named.
+        """
+        state, unit = self.state, np.eye(len(self.classes))
+        crowd, positions = state.crowd, state.labelled
+        beliefs = unit[state.numbers(positions)] if crowd is None else crowd.beliefs
+        return {self._ledger.name(p): b for p, b in zip(positions.tolist(), beliefs, strict=True)}
 
     @property
     def pending(self) -> list[Any]:
@@ -306,11 +377,11 @@ class ActiveLearner:
         """Everything that happened, oldest first, by position and class number."""
         return tuple(self._ledger.events)
 
-    def history(self, item: Any) -> list[tuple[str, Hashable | None]]:
+    def history(self, item: Any) -> list[tuple[str, Any]]:
         """What happened to one item, oldest first: (action, label)."""
         (position,) = self._ledger.positions([item])
         return [
-            (e.action, None if e.label is None else self.classes[e.label])
+            (e.action, None if e.label is None else self.setup.kind.decoded(e.label))
             for e in self._ledger.events
             if e.position == position
         ]
@@ -336,17 +407,35 @@ class ActiveLearner:
         ``with_audit``: by a model of all labels, the audit's too. What the audit measured is the
         model without them.
         """
-        table = FeatureTable(X, "X", like=self.pool)
+        if isinstance(self.setup.kind, Numbers):
+            raise InputError("Numbers have no probabilities; call predict(X, return_std=True).")
         model = self.fitted(with_audit=with_audit)
-        parts = [mean_proba(model, self.setup.preparation(rows)) for _, rows in table.blocks(4096)]
-        return np.concatenate(parts)
+        probs = np.concatenate([mean_proba(model, rows) for rows in self._rows_of(X)])
+        degree = given_degree(self.state)
+        return probs if degree == 1.0 else sharpened(probs, degree)
 
-    def predict(self, X: Any, *, with_audit: bool = False) -> np.ndarray:
-        """(N,) the class of every row: the most probable one, or what the metric asks for."""
+    def predict(
+        self, X: Any, *, with_audit: bool = False, return_std: bool = False
+    ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
+        """(N,) the class of every row: the most probable one, or what the metric asks for.
+
+        Of numbers their means; with ``return_std`` also the deviations (N,) of new labels, noise
+        included. Of several labels an item whether each (N, L) is one of them.
+        """
+        kind, model = self.setup.kind, self.fitted(with_audit=with_audit)
+        if isinstance(kind, Numbers):
+            parts = [model.predict(rows) for rows in self._rows_of(X)]
+            mean, deviation = (np.concatenate(part) for part in zip(*parts, strict=True))
+            return (mean, deviation) if return_std else mean
+        if return_std:
+            raise InputError('return_std=True needs task="regression"; call predict_proba(X).')
         probs = self.predict_proba(X, with_audit=with_audit)
-        best = decided(probs, self.setup.stakes(self.fitted(with_audit=with_audit)))
-        alike = len({type(label) for label in self.classes}) == 1
-        return np.array(self.classes, None if alike else object)[best]
+        return kind.shown(kind.decided(self.setup, model, probs))
+
+    def _rows_of(self, X: Any) -> Iterator[np.ndarray]:
+        """Prepared rows of features like the pool's, some at a time."""
+        table = FeatureTable(X, "X", like=self.pool)
+        return (self.setup.preparation(rows) for _, rows in table.blocks(4096))
 
     # -- how it stands
 
@@ -362,13 +451,16 @@ class ActiveLearner:
         Their labels measure what the model decides today: ``tell`` them, then :meth:`certified`.
         """
         size, state = check_positive_int(n, "n"), self.state
+        if isinstance(self.setup.kind, Numbers):
+            raise InputError("A certificate counts mistakes, and numbers have none; use an audit.")
         pile = np.flatnonzero(state.is_free())
         generator = derive_generator(
             self.setup.seed, CERTIFY, len(state.pending), state.key(with_pending=True).hex()
         )
         drawn = draw_sample(pile, size, generator)
         model = self.fitted()
-        said = decided(self.setup.predicted(model, drawn), self.setup.stakes(model)).tolist()
+        probs = self.setup.predicted(model, drawn)
+        said = self.setup.kind.decided(self.setup, model, probs).tolist()
         self._change().ask(drawn.tolist())
         items = [self._ledger.name(p) for p in drawn.tolist()]
         return Sample(items, drawn.tolist(), said, len(pile), len(state.labels))
@@ -377,6 +469,10 @@ class ActiveLearner:
         """What the sample says of the decisions of its time; None until all have a label."""
         return judged(sample, self.state.labels)
 
+    def __repr__(self) -> str:
+        classes = ", ".join(map(str, self.classes[:5])) + (", …" if len(self.classes) > 5 else "")
+        return f"<ActiveLearner by {self.setup.strategy}: {standing(self.state)}; {classes}>"
+
     def _repr_html_(self) -> str:
         return as_html(self.state, self.last_batch, self.reports, self.ids)
 
@@ -384,34 +480,9 @@ class ActiveLearner:
         """A matplotlib figure: expected error after each report, and the pool with its labels."""
         return as_figure(self.state, self.last_batch, self.reports)
 
-    def serve(
-        self,
-        items: Any = None,
-        *,
-        folder: str | Path | None = None,
-        wait: bool = True,
-        **options: Any,
-    ) -> Any:
-        """Open the labelling page on this learner's data; the labels come back when it ends.
-
-        A model of your own works in a thread of this process while people label.
-
-        Args:
-            items: what people see of each of the N items: texts, or mappings or a data frame of
-                columns. By default the features, which few people can label by.
-            folder: a new folder for the project behind the page, which keeps every label and can be
-                used by ``parbals serve`` later. By default a temporary one, removed at the end.
-            wait: until the page is stopped (interrupt the kernel, or Ctrl-C), then take its labels
-                over; returns how many are new. False returns at once something with ``link`` and
-                ``stop()``, which does that.
-            options: ``port``, ``host`` and ``browser`` as in ``parbals serve``.
-        """
-        served = extension("serve", "learner.serve()")(self, items, folder, **options)
-        return served.wait() if wait else served
-
     def save(self, path: str | Path, *, include_features: bool = True) -> None:
         """One file without pickle, written whole or not at all: :mod:`parbals.learner.archive`."""
-        write_learner(Path(path), self.setup, self.ids, self.events, include_features)
+        write_learner(Path(path), self.setup, self.ids, self.events, self.reports, include_features)
 
     @classmethod
     def load(
@@ -424,6 +495,7 @@ class ActiveLearner:
             saved.check(learner.setup)
             for event in saved.events:
                 learner._ledger.record(event)
+            learner.reports = saved.reports
         except ParbalsError:
             raise
         except (TypeError, ValueError, LookupError, AttributeError, OverflowError) as error:
@@ -462,7 +534,7 @@ def _held_out(given: tuple[Any, Any], ledger: Ledger) -> tuple[np.ndarray, np.nd
     """Positions (n,) and predictions (n, C), checked."""
     positions = np.array(ledger.positions(given[0]), np.int64)
     probs = np.asarray(given[1], np.float64)
-    shape = len(positions), len(ledger.classes)
+    shape = len(positions), len(ledger.task.classes)
     if probs.shape != shape or not (np.isfinite(probs) & (probs >= 0)).all():
         raise InputError(
             f"held_out has predictions of shape {probs.shape}; give one probability for each of "

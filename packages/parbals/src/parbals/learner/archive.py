@@ -2,7 +2,7 @@
 
 No pickle; nothing in it can run.
 
-    learner.json    format, version, settings, classes, ids, and the history of every item
+    learner.json    format, version, settings, classes, ids, the history of every item, reports
     X_pool.npy      features as the model sees them, unless left out
     X_target.npy
     encoding/*.npy  what was learnt of sparse rows or of words, if there are any
@@ -26,6 +26,7 @@ from parbals.features.frames import restored, stored
 from parbals.files import replacing
 from parbals.learner.features import FeatureTable
 from parbals.learner.ledger import Event
+from parbals.learner.numbers.report import Report
 from parbals.learner.state import Setup
 from parbals.randomness import table_digest
 
@@ -33,8 +34,8 @@ __all__ = ["Saved", "read_learner", "write_learner"]
 
 _FORMAT, _VERSION = "parbals-learner", 1
 _SETTINGS = (
-    *("strategy", "metric", "options", "n_samples", "prior_scale", "inference", "n_universes"),
-    *("standardise", "n_candidates", "n_targets"),
+    *("task", "strategy", "metric", "options", "n_samples", "prior_scale", "inference"),
+    *("n_universes", "standardise", "n_candidates", "n_targets"),
 )
 _ROWS = 16_384
 
@@ -46,6 +47,7 @@ class Saved:
     path: Path
     arguments: dict[str, Any]
     events: list[Event]
+    reports: list[Report]
     document: dict[str, Any]
 
     def check(self, setup: Setup) -> None:
@@ -60,7 +62,12 @@ class Saved:
 
 
 def write_learner(
-    path: Path, setup: Setup, ids: list[Any] | None, events: Sequence[Event], include_features: bool
+    path: Path,
+    setup: Setup,
+    ids: list[Any] | None,
+    events: Sequence[Event],
+    reports: Sequence[Report],
+    include_features: bool,
 ) -> None:
     """Write a learner; a file that is there already is replaced only by a whole one."""
     pool, target = setup.pool, setup.target
@@ -81,7 +88,8 @@ def write_learner(
         "audit": setup.audit.tolist(),
         "described": setup.described and [part.tolist() for part in setup.described],
         "held_out": setup.held_out and [part.tolist() for part in setup.held_out],
-        "events": [[e.position, e.action, e.label] for e in events],
+        "events": [[e.position, e.action, e.label, *filter(None, [e.annotator])] for e in events],
+        "reports": [report.to_dict() for report in reports],
     }
     try:
         text = json.dumps(document)
@@ -122,7 +130,7 @@ def read_learner(path: Path, X_pool: Any, X_target: Any, model: Any) -> Saved:
         told = described and {document["classes"][c]: r for c, r in zip(*described, strict=True)}
         arguments = {
             "X_pool": X_pool,
-            "classes": document["classes"],
+            "classes": document["classes"] or None,
             "X_target": X_target,
             "random_state": document["seed"],
             "ids": ids,
@@ -135,7 +143,8 @@ def read_learner(path: Path, X_pool: Any, X_target: Any, model: Any) -> Saved:
             **document["settings"],
         }
         events = [Event(*event) for event in document["events"]]
-        saved = Saved(path, arguments, events, document)
+        reports = [Report.from_dict(report) for report in document["reports"]]
+        saved = Saved(path, arguments, events, reports, document)
     except FileNotFoundError:
         raise InputError(f"There is no file {path}.") from None
     except InputError:

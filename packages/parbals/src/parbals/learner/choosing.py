@@ -9,6 +9,7 @@ from parbals.errors import InputError
 from parbals.learner.numbers.audit import audit_batch, audit_share, with_audit_items
 from parbals.learner.numbers.find import choose_likely
 from parbals.learner.state import State
+from parbals.learner.tasks.base import Classes
 from parbals.randomness import derive_generator
 from parbals.strategies.choose import check_terms, choose_batch, has_closed_form
 from parbals.strategies.problem import Labelled
@@ -54,7 +55,8 @@ def choose_among(state: State, free: np.ndarray, n: int, strategy: str, loss: Lo
     setup, used = state.setup, _usable(state, strategy)
     key = state.key(with_pending=True)
     entry = strategy_named(used)
-    in_place = entry.closed_form and has_closed_form(entry, state.fitted(alone=True))
+    is_closed = entry.uses_predictions and has_closed_form(entry, state.fitted(alone=True))
+    in_place = is_closed and isinstance(setup.kind, Classes)
     whole = in_place and setup.pool.is_distributed
     most = max(n, len(free) if whole else _most(state, in_place))
     candidates = free
@@ -76,7 +78,7 @@ def choose_among(state: State, free: np.ndarray, n: int, strategy: str, loss: Lo
         len(pool),
         n,
         pending=np.arange(len(candidates), len(pool)),
-        n_universes=setup.n_universes,
+        n_universes=setup.kind.n_universes(setup.n_universes),
         random_state=int.from_bytes(key[:7], "little"),
         loss=loss,
         stakes=stakes,
@@ -113,6 +115,6 @@ def _most(state: State, is_closed: bool) -> int:
     if setup.n_candidates is not None:
         return setup.n_candidates
     if not is_closed:
-        return _CANDIDATES
+        return setup.kind.n_candidates(_CANDIDATES)
     channels = state.fitted(alone=True).gaussian.channels
     return max(_CANDIDATES, affordable_rows(channels, setup.n_targets))

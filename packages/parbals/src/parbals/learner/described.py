@@ -23,7 +23,7 @@ from parbals.learner.features import FeatureTable
 from parbals.posterior.estimator import LogisticModel
 from parbals.validate import check_features
 
-__all__ = ["Described", "described_rows", "with_descriptions"]
+__all__ = ["Described", "as_shares", "described_rows", "with_descriptions"]
 
 _LABELS = 3
 """One description counts as so many: more gained nothing on AG News, one a little less."""
@@ -93,11 +93,19 @@ def described_rows(
     return Described(np.array([list(classes).index(label) for label in descriptions]), rows)
 
 
+def as_shares(scores: np.ndarray) -> np.ndarray:
+    """(N, C) scores that are no probabilities become some: softmax of their z-scores."""
+    if (scores >= 0).all() and np.allclose(scores.sum(axis=1), 1.0, atol=1e-3):
+        return scores
+    apart = scores - scores.mean(axis=1, keepdims=True)
+    shares = np.exp((apart - apart.max(axis=1, keepdims=True)) / max(float(apart.std()), 1e-300))
+    return np.asarray(shares / shares.sum(axis=1, keepdims=True))
+
+
 def _means(pool: FeatureTable, n_classes: int, scores: Any) -> np.ndarray:
     """(C, D) means of the pool's rows, each weighted by how surely it is of the class.
 
-    Scores (N, C) that are no probabilities become some: softmax of their z-scores. A mean lies
-    nearer to the middle than items do; it is moved out to their distance.
+    A mean lies nearer to the middle than items do; it is moved out to their distance.
     """
     shares = np.asarray(scores, np.float64)
     if shares.shape != (pool.n_rows, n_classes) or not np.isfinite(shares).all():
@@ -105,11 +113,7 @@ def _means(pool: FeatureTable, n_classes: int, scores: Any) -> np.ndarray:
             f"class_scores has shape {shares.shape}; give finite numbers for {pool.n_rows} items "
             f"and {n_classes} classes."
         )
-    if (shares < 0).any() or not np.allclose(shares.sum(axis=1), 1.0, atol=1e-3):
-        apart = shares - shares.mean(axis=1, keepdims=True)
-        apart = apart / max(float(apart.std()), 1e-300)
-        shares = np.exp(apart - apart.max(axis=1, keepdims=True))
-        shares /= shares.sum(axis=1, keepdims=True)
+    shares = as_shares(shares)
     sums, middle, square = np.zeros((n_classes, pool.n_columns)), np.zeros(pool.n_columns), 0.0
     for rows, block in pool.blocks(4_096):
         block = np.asarray(block, np.float64)

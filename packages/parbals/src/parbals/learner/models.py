@@ -48,8 +48,12 @@ class SampleModel(Protocol):
 class EnsembleModel:
     """The members of a scikit-learn ensemble (forest, extra trees, bagging, voting) as samples.
 
-    A member that has not seen a class gives it probability zero. ``labels``: what the classes are
-    called, in order, where the ensemble was not fitted on class numbers.
+    The ensemble may be the last step of a pipeline. A leaf of a tree with n labels and shares f
+    gives (n f + 1/C) / (n + 1): its posterior mean. The shares themselves are zeros and ones where
+    trees are grown to the end, and one label that most trees had not expected would leave a single
+    one of them with any weight. Other members give what they predict, and zero to a class that they
+    have not seen. ``labels``: what the classes are called, in order, where the ensemble was not
+    fitted on class numbers.
     """
 
     def __init__(self, ensemble: Any, n_classes: int, labels: Sequence[Any] | None = None) -> None:
@@ -64,14 +68,20 @@ class EnsembleModel:
 
     def sample_proba(self, X: np.ndarray) -> np.ndarray:
         """(N, K, C) class probabilities, one sample for each of the K members."""
-        members = list(self.ensemble.estimators_)
-        columns = getattr(self.ensemble, "estimators_features_", [slice(None)] * len(members))
+        ensemble = _last_step(self.ensemble)
+        if ensemble is not self.ensemble and len(self.ensemble.steps) > 1:
+            X = self.ensemble[:-1].transform(X)
+        members = list(ensemble.estimators_)
+        columns = getattr(ensemble, "estimators_features_", [slice(None)] * len(members))
         # Ensembles number the classes they saw and fit their members on those numbers.
-        seen = np.array([self.labels.index(y) for y in self.ensemble.classes_.tolist()])
-        probs = np.zeros((len(X), len(members), self.n_classes))
+        seen = np.array([self.labels.index(y) for y in ensemble.classes_.tolist()])
+        probs = np.zeros((X.shape[0], len(members), self.n_classes))
         for k, (member, used) in enumerate(zip(members, columns, strict=True)):
             known = seen[np.asarray(member.classes_).astype(int)]
             probs[:, k, known] = member.predict_proba(X[:, used])
+            if hasattr(member, "tree_"):
+                n_labels = member.tree_.n_node_samples[member.apply(X[:, used])][:, None]
+                probs[:, k] = (n_labels * probs[:, k] + 1.0 / self.n_classes) / (n_labels + 1.0)
         return probs / probs.sum(axis=2, keepdims=True)
 
 
@@ -92,16 +102,23 @@ def as_sample_model(model: Any, n_classes: int) -> SampleModel:
         return own
     if isinstance(model, SampleModel):
         return model
-    _refuse_without_samples(model)
-    members = getattr(model, "estimators_", None) is not None or hasattr(model, "n_estimators")
-    members = members or hasattr(model, "estimators")
-    if members and hasattr(model, "fit") and hasattr(model, "predict_proba"):
+    last = _last_step(model)
+    _refuse_without_samples(last)
+    members = getattr(last, "estimators_", None) is not None or hasattr(last, "n_estimators")
+    members = members or hasattr(last, "estimators")
+    if members and hasattr(model, "fit") and hasattr(last, "predict_proba"):
         return EnsembleModel(model, n_classes)
     raise InputError(
         f"{type(model).__name__} has no sample_proba(X) that returns predictive samples (N, K, C) "
         "and is not a scikit-learn ensemble; wrap it in a class with fit(X, y) and "
         "sample_proba(X), as docs/howto/own-model.md does."
     )
+
+
+def _last_step(model: Any) -> Any:
+    """The model itself, or the one that a pipeline ends in."""
+    steps = getattr(model, "steps", None)
+    return steps[-1][1] if isinstance(steps, list) and steps else model
 
 
 def fresh_copy(model: Any, *, warn: bool = True) -> Any:

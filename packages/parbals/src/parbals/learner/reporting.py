@@ -4,29 +4,34 @@ from typing import Any
 
 import numpy as np
 
-from parbals.arrays import mean_prediction
+from parbals.arrays import effective_sample_size, mean_prediction
 from parbals.learner.choosing import choose_among
 from parbals.learner.numbers.audit import audit_predictions, measure
-from parbals.learner.numbers.expectation import (
-    Temperature,
-    believed_labels,
-    estimates,
-    temperature,
-)
+from parbals.learner.numbers.expectation import Temperature, believed_labels, estimates, temperature
 from parbals.learner.numbers.find import estimate_recall
-from parbals.learner.numbers.metric import METRICS, decide_from, decided, metric_values
-from parbals.learner.numbers.report import Estimate, Report
-from parbals.learner.state import State
+from parbals.learner.numbers.metric import decide_from
+from parbals.learner.numbers.report import NEGLIGIBLE, Estimate, Report
+from parbals.learner.numbers.rmse import expected_rmse, measured_rmse
+from parbals.learner.state import Setup, State
+from parbals.learner.tasks.many import ManyLabels
+from parbals.learner.tasks.numbers import Numbers
 from parbals.machine import several_threads
 from parbals.randomness import derive_generator
-from parbals.strategies.lookahead import expected_gain
+from parbals.strategies.choose import check_terms, choose_batch
+from parbals.strategies.problem import Labelled
 from parbals.strategies.table import DEFAULT, UNIFORM
 from parbals.validate import check_weights
 
-__all__ = ["make_report", "temperature_of"]
+__all__ = ["given_degree", "make_report", "temperature_of"]
 
+_REPORTED = ("accuracy", "log-loss", "hamming")
 _LOOKED_AHEAD = 1_000
 """The best of so many free items are worth within a few hundredths what the best of all are."""
+_LABELS_AHEAD = 200  # the same where items have several labels
+_UNIVERSES = 2  # of ten the sums are within a few hundredths
+
+_HANDFUL = 30
+"""Fewer samples do not show how far a model may still change."""
 
 
 @several_threads()
@@ -35,24 +40,31 @@ def make_report(state: State, batch_size: int) -> Report:
     setup, targets = state.setup, state.target_rows()
     model = state.fitted() if state.can_fit else None
     error = log_loss = Estimate(np.nan, np.nan, np.nan)
-    judged, threshold = None, None
+    judged, threshold, of_labels = None, None, None
     gain, size = None, min(batch_size, len(state.choosable()))
-    if model is not None:
+    samples = weights = np.zeros(0)
+    are_numbers = isinstance(setup.kind, Numbers)
+    if are_numbers:
+        judged = expected_rmse(state, targets)
+    elif model is not None:
         samples = model.sample_proba(targets)
         weights = check_weights(model.sample_weights, samples.shape[1])
         heat = temperature_of(state, model)
         stakes = setup.stakes(model)
-        decisions = decided(mean_prediction(samples, weights), stakes)
+        decisions = setup.kind.decided_cells(setup, model, mean_prediction(samples, weights))
         generator = derive_generator(setup.seed, "report")
         error, log_loss = estimates(samples, weights, generator, heat, decisions)
-        threshold = decide_from(stakes, setup.classes)
-        if setup.metric not in METRICS:
-            drawn = derive_generator(setup.seed, "metric")
-            labels = believed_labels(samples, weights, drawn, heat)
-            values = metric_values(setup.metric, decisions, labels, setup.classes)
-            judged = Estimate(values.mean().item(), *np.quantile(values, [0.05, 0.95]).tolist())
-        if setup.find is None and size:
-            gain = _next_gain(state, model, samples, weights, size)
+        threshold = decide_from(stakes, setup.classes) if setup.task == "classes" else None
+        judged = _judged(setup, samples, weights, heat, decisions)
+        if isinstance(setup.kind, ManyLabels):
+            parts = [slice(c, None, len(setup.classes)) for c in range(len(setup.classes))]
+            errors = [
+                estimates(samples[part], weights, generator, heat, decisions[part])[0]
+                for part in parts
+            ]
+            of_labels = dict(zip(setup.classes, errors, strict=True))
+    if model is not None and setup.find is None and size:
+        gain = _next_gain(state, model, samples, weights, size, log_loss.mean)
     return Report(
         n_items=state.n_items,
         n_labelled=len(state.labels),
@@ -64,12 +76,25 @@ def make_report(state: State, batch_size: int) -> Report:
         batch_size=size,
         next_gain=gain,
         warnings=tuple(getattr(getattr(model, "diagnostics_", None), "problems", ())),
-        measured=measure(state),
+        measured=measured_rmse(state) if are_numbers else measure(state),
         recall=estimate_recall(state),
         metric=setup.metric,
         expected_metric=judged,
         decide_from=threshold,
+        task=setup.task,
+        label_errors=of_labels,
     )
+
+
+def _judged(
+    setup: Setup, samples: np.ndarray, weights: np.ndarray, heat: Temperature, decisions: np.ndarray
+) -> Estimate | None:
+    """The metric that is expected of decisions; None where the report has it already."""
+    if setup.metric in _REPORTED:
+        return None
+    labels = believed_labels(samples, weights, derive_generator(setup.seed, "metric"), heat)
+    values = setup.kind.metric_values(setup.metric, decisions, labels)
+    return Estimate(values.mean().item(), *np.quantile(values, [0.05, 0.95]).tolist())
 
 
 def temperature_of(state: State, model: Any) -> Temperature:
@@ -78,30 +103,49 @@ def temperature_of(state: State, model: Any) -> Temperature:
     return temperature(state.left_out(model), audit_predictions(state, model), chosen=chosen)
 
 
+def given_degree(state: State) -> float:
+    """The temperature of the predictions that are given to people.
+
+    1, the model's own word, except where labels have taught the features: a model of such features
+    is surer of itself than held-out labels allow.
+    """
+    return 1.0 if state.setup.held_out is None else temperature_of(state, state.fitted()).degree
+
+
 def _next_gain(
-    state: State, model: Any, samples: np.ndarray, weights: np.ndarray, size: int
-) -> float:
+    state: State, model: Any, samples: np.ndarray, weights: np.ndarray, size: int, log_loss: float
+) -> float | None:
     """Nats a target point that the next ``size`` labels are expected to gain.
 
-    In closed form from the posterior, looking at no more than a thousand free items. From samples
-    by the scores of a ParBaLS batch, which by the chain rule add up to the information its labels
-    carry together, less what the samples only seem to show (:func:`_noise_floor`).
+    By the scores of a ParBaLS batch, which by the chain rule add up to the information its labels
+    carry together. In closed form a part of the free items and two universes are enough. From
+    samples less what these only seem to show (:func:`_noise_floor`), and None where that is next to
+    nothing and the samples are a handful: that a few networks agree does not say that labels would
+    not change their minds.
     """
     setup, free = state.setup, state.choosable()
-    gaussian = getattr(model, "gaussian", None)
-    if gaussian is not None:
-        most = max(size, min(setup.n_candidates or _LOOKED_AHEAD, _LOOKED_AHEAD))
+    # Whatever the learner is judged by, nats are promised here.
+    if getattr(model, "gaussian", None) is not None:
+        several = isinstance(setup.kind, ManyLabels)
+        ahead = _LABELS_AHEAD if several else _LOOKED_AHEAD
+        most = max(size, min(setup.n_candidates or ahead, ahead))
         if len(free) > most:
             generator = derive_generator(setup.seed, "look-ahead", len(state.labels))
             free = np.sort(generator.choice(free, most, replace=False))
-        out = setup.pool_rows(state.pending_positions())
-        rows = (setup.pool_rows(free), state.target_rows(), out)
-        return expected_gain(gaussian.channels, *rows, size)
-    # Whatever the learner is judged by, nats are promised here.
+        rows = setup.pool_rows(np.concatenate([free, state.pending_positions()]))
+        out = np.arange(len(free), len(rows))
+        n = 1 if several else _UNIVERSES
+        terms = check_terms(
+            DEFAULT, len(rows), size, pending=out, n_universes=n, random_state=setup.seed
+        )
+        batch = choose_batch(terms, model, rows, state.target_rows(), Labelled())
+        return float(batch.scores.sum()) / (len(setup.classes) if several else 1)
     batch = choose_among(state, free, size, DEFAULT, "log")
     items = model.sample_proba(setup.pool_rows(batch.indices))
     floor = _noise_floor(items, samples, weights, batch.effective_sample_size)
-    return float(np.maximum(batch.scores - floor, 0.0).sum())
+    gain, least = float(np.maximum(batch.scores - floor, 0.0).sum()), NEGLIGIBLE * log_loss
+    is_told = gain > least or effective_sample_size(weights) >= _HANDFUL
+    return gain if is_told else None
 
 
 def _noise_floor(

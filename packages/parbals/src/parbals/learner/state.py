@@ -14,23 +14,26 @@ from typing import Any
 import numpy as np
 
 from parbals.errors import InputError
+from parbals.learner.annotators import Answers, Crowd, Said, listen
 from parbals.learner.described import Described, with_descriptions
 from parbals.learner.features import FeatureTable, Preparation
 from parbals.learner.models import fresh_copy
-from parbals.learner.numbers.metric import METRICS, judged_positions, loss_of, stakes_for
+from parbals.learner.numbers.metric import METRICS, judged_positions
+from parbals.learner.tasks.base import Classes, Task
 from parbals.machine import several_threads
 from parbals.posterior.closed import sites
 from parbals.posterior.closed.prior import PoolMoments
 from parbals.posterior.estimator import LogisticModel
 from parbals.randomness import derive_generator
 from parbals.strategies.choose import CheckedModel
-from parbals.types import Loss, Stakes
+from parbals.types import Loss
 
 __all__ = ["Setup", "State", "mean_proba"]
 
 _FOLDS = 5
 _MOMENTS_OF = 4_096
 """Rows of the pool by which the prior learns how features vary: more hardly change it."""
+_EVEN = (*METRICS, "hamming", "subset", "rank-error")
 _COARSE = 5
 """One in so many items may be a copy of one of the audit's."""
 
@@ -47,7 +50,7 @@ class Setup:
     target: FeatureTable | None
     standardise: bool
     preparation: Preparation
-    classes: tuple[Any, ...]
+    kind: Task
     seed: int
     audit: np.ndarray
     strategy: str
@@ -65,9 +68,19 @@ class Setup:
     described: Described | None = None
 
     @property
+    def task(self) -> str:
+        """The name of what a label is."""
+        return self.kind.name
+
+    @property
+    def classes(self) -> tuple[Any, ...]:
+        """The declared classes, in order."""
+        return self.kind.classes
+
+    @property
     def loss(self) -> Loss:
         """What strategies lower for the sake of the metric."""
-        return loss_of(self.metric)
+        return self.kind.loss(self.metric)
 
     def pool_rows(self, positions: np.ndarray) -> np.ndarray:
         """Prepared rows (n, D) of pool items."""
@@ -101,11 +114,11 @@ class Setup:
         places = judged_positions(self.seed, table.n_rows, self.n_targets, audit)
         return self.preparation(table.rows(places))
 
-    def stakes(self, model: Any) -> Stakes | None:
+    def stakes(self, model: Any) -> Any:
         """What decisions of a model are worth; None where all count alike."""
-        if self.metric in METRICS:
+        if self.metric in _EVEN:
             return None
-        return stakes_for(self.metric, mean_proba(model, self.judged_rows), self.classes)
+        return self.kind.stakes(self.metric, mean_proba(model, self.judged_rows))
 
     def digest(self, positions: np.ndarray, numbers: np.ndarray, more: bytes = b"") -> bytes:
         """Of the seed and labels; what is drawn from it does not depend on their order."""
@@ -114,14 +127,25 @@ class Setup:
         return digest.digest()
 
     @several_threads()  # the library alone would spin more than it computes
-    def fit(self, positions: np.ndarray, numbers: np.ndarray, seed: int, near: Any = None) -> Any:
+    def fit(
+        self,
+        positions: np.ndarray,
+        numbers: np.ndarray,
+        seed: int,
+        near: Any = None,
+        likelihoods: np.ndarray | None = None,
+    ) -> Any:
         """The model of labels: ours, or a copy of the user's own wrapped in its checks.
 
         Args:
-            positions, numbers: (n,) pool items and their class numbers.
+            positions, numbers: (n,) pool items and their labels as they are kept.
             seed: of draws from the posterior; a model of the user's own has its own.
             near: a model of nearly the same labels, a start where there are thousands.
+            likelihoods: (n, C) of what annotators answered; a model of the user's own, and
+                particles, take the numbers.
         """
+        if not isinstance(self.kind, Classes):
+            return self.kind.fit(self, self.pool_rows(positions), numbers, seed)
         if self.model is not None:
             own = fresh_copy(self.model, warn=False)  # the warning came with the learner
             ours = isinstance(own, LogisticModel) and own.prior_scale == "auto"
@@ -139,7 +163,7 @@ class Setup:
         if len(positions) == 0:
             model.fit_prior(self.pool_rows(np.zeros(1, int)).shape[1], moments)
         else:
-            model.fit(self.pool_rows(positions), numbers, moments, near)
+            model.fit(self.pool_rows(positions), numbers, moments, near, likelihoods)
         if self.described is None:
             return model
         told = self.described._replace(rows=self.preparation(self.described.rows))
@@ -151,15 +175,20 @@ class State:
     """A setup, and what has been asked and told.
 
     Attributes:
-        labels: position → class number, in the order in which the labels came.
+        told: position → class number, or what the task keeps, in the order in which the labels
+            came; of annotators' answers, what most say.
         pending: positions that are out, in the order they were asked for.
         fits: the latest two models by the digest of their labels; states of one learner share it.
+        answers: who said what, where annotators were named; else nothing.
+        crowds: the latest crowd by the digest of the answers, likewise shared.
     """
 
     setup: Setup
-    labels: Mapping[int, int] = field(default_factory=dict)
+    told: Mapping[int, Any] = field(default_factory=dict)
     pending: tuple[int, ...] = ()
     fits: dict[bytes, Any] = field(default_factory=dict, repr=False)
+    answers: Said = field(default_factory=dict)
+    crowds: dict[bytes, Crowd] = field(default_factory=dict, repr=False)
 
     @property
     def n_items(self) -> int:
@@ -169,37 +198,101 @@ class State:
     @cached_property
     def labelled(self) -> np.ndarray:
         """Positions that have a label, ascending."""
-        return np.array(sorted(self.labels), np.int64)
+        return np.array(sorted(self.told), np.int64)
+
+    @cached_property
+    def labels(self) -> Mapping[int, int]:
+        """Position → class number: of the answers that were given, the one most likely true."""
+        crowd = self.crowd
+        if crowd is None:
+            return self.told
+        beliefs, best = dict(zip(self.labelled.tolist(), crowd.beliefs, strict=True)), {}
+        for position, said in self.answers.items():
+            given = list(dict.fromkeys(said.values()))
+            best[position] = said.get(None, max(given, key=beliefs[position].__getitem__))
+        return {position: best[position] for position in self.told}
+
+    @cached_property
+    def crowd(self) -> Crowd | None:
+        """What annotators are worth; None without two of them, or one and labels that are true."""
+        taught = [self.answers[p] for p in self.training_positions.tolist() if self.answers]
+        if len({name for said in taught for name in said}) < 2:
+            return None
+        answers = Answers.of(self.answers, self.labelled)
+        key = hashlib.blake2b(repr(answers.names).encode() + self.labelled.tobytes())
+        for part in answers[1:]:
+            key.update(part.tobytes())
+        if key.digest() not in self.crowds:
+            self.crowds.clear()
+            trains = np.isin(self.labelled, self.training_positions)
+            n_classes, predicted = len(self.setup.classes), self._without_own_answers
+            self.crowds[key.digest()] = listen(answers, n_classes, trains, predicted)
+        return self.crowds[key.digest()]
+
+    def _without_own_answers(self, rows: np.ndarray, likelihoods: np.ndarray) -> np.ndarray:
+        """(n, C) predictions for labelled items, of a model that learnt from some rows of them.
+
+        A model that cannot leave an answer out says how frequent the classes are.
+        """
+        setup, positions = self.setup, self.labelled
+        shares = (likelihoods / likelihoods.sum(axis=1, keepdims=True)).mean(axis=0)
+        probs = np.tile(shares, (len(positions), 1))
+        if setup.model is not None:
+            return probs
+        numbers = likelihoods.argmax(axis=1)
+        model = setup.fit(positions[rows], numbers, setup.seed, None, likelihoods)
+        if model.gaussian is None:
+            return probs
+        places, found = model.gaussian.left_out(every=True)
+        probs = setup.predicted(model, positions)
+        real = places < len(rows)  # behind them are descriptions
+        probs[rows[places[real]]] = found[real]
+        return probs
 
     @cached_property
     def audited(self) -> np.ndarray:
         """Positions of the audit that have a label, in the order they are asked for."""
-        return np.array([p for p in self.setup.audit.tolist() if p in self.labels], np.int64)
+        return np.array([p for p in self.setup.audit.tolist() if p in self.told], np.int64)
 
     @cached_property
-    def training(self) -> tuple[np.ndarray, np.ndarray]:
-        """Positions, ascending, and class numbers of the labels that train: not the audit's."""
+    def training_positions(self) -> np.ndarray:
+        """Positions, ascending, of the labels that train: not the audit's."""
         positions = np.setdiff1d(self.labelled, self.setup.audit)
         # The whole pool is looked through for copies where a label is one, and not before a choice.
         if len(self.setup.pool.copies_of(self.setup.audit, positions)):
             positions = np.setdiff1d(positions, self.setup.twins)
-        return positions, self.numbers(positions)
+        return positions
+
+    @cached_property
+    def training(self) -> tuple[np.ndarray, np.ndarray]:
+        """Positions, ascending, and class numbers of the labels that train."""
+        return self.training_positions, self.numbers(self.training_positions)
+
+    def likelihoods(self, positions: np.ndarray) -> np.ndarray | None:
+        """(n, C) of what annotators answered, of labelled positions; None where labels are true."""
+        if self.crowd is None:
+            return None
+        return self.crowd.likelihoods[np.searchsorted(self.labelled, positions)]
+
+    def _digest(self, positions: np.ndarray, more: bytes = b"") -> bytes:
+        """Of the labels of these positions, and of all that a model knows of them."""
+        likelihoods = self.likelihoods(positions)
+        said = b"" if likelihoods is None else likelihoods.tobytes()
+        return self.setup.digest(positions, self.numbers(positions), said + more)
 
     def numbers(self, positions: np.ndarray) -> np.ndarray:
-        """The class numbers (n,) of labelled positions."""
-        return np.array([self.labels[p] for p in positions.tolist()], np.int64)
+        """The labels (n,) of positions as they are kept: class numbers, or what the task says."""
+        return np.array([self.labels[p] for p in positions.tolist()], self.setup.kind.dtype)
 
     def class_balance(self) -> dict[Any, int]:
         """How many labels each class has."""
-        counts = np.bincount(
-            np.array([*self.labels.values()], np.int64), minlength=len(self.setup.classes)
-        )
-        return dict(zip(self.setup.classes, counts.tolist(), strict=True))
+        kind = self.setup.kind
+        return kind.balance(np.array([*self.labels.values()], kind.dtype))
 
     def is_free(self) -> np.ndarray:
         """(N,) whether each item is neither labelled nor pending."""
         free = np.ones(self.n_items, bool)
-        free[list(self.labels)] = False
+        free[list(self.told)] = False
         free[list(self.pending)] = False
         return free
 
@@ -216,7 +309,7 @@ class State:
     def key(self, *, with_pending: bool) -> bytes:
         """A digest of everything a choice may depend on."""
         pending = b"|" + self.pending_positions().tobytes() if with_pending else b""
-        return self.setup.digest(*self.training, pending)
+        return self._digest(self.training_positions, pending)
 
     def target_rows(self) -> np.ndarray:
         """Prepared rows (M, D) of the target set, or else of the pool; at most ``n_targets``.
@@ -227,7 +320,8 @@ class State:
         setup = self.setup
         generator = derive_generator(setup.seed, "targets", self.key(with_pending=False).hex())
         table, out = (setup.pool, setup.audit) if setup.target is None else (setup.target, None)
-        return setup.preparation(table.sample(generator, setup.n_targets, leave_out=out))
+        size = setup.kind.n_targets(setup.n_targets)
+        return setup.preparation(table.sample(generator, size, leave_out=out))
 
     # -- the model
 
@@ -254,13 +348,14 @@ class State:
         numbers = self.numbers(positions)
         if not self._is_enough(numbers):
             return None
-        key = self.setup.digest(positions, numbers)
+        key = self._digest(positions)
         from_start = key + b" alone"
         if len(positions) >= sites.MANY and (alone or from_start in self.fits):
             key = from_start
         if key not in self.fits:
             near = self.fits[[*self.fits][-1]] if self.fits and key != from_start else None
-            model = self.setup.fit(positions, numbers, int.from_bytes(key[:7], "little"), near)
+            seed = int.from_bytes(key[:7], "little")
+            model = self.setup.fit(positions, numbers, seed, near, self.likelihoods(positions))
             for old in list(self.fits)[:-1]:  # the latest look's stays beside today's
                 del self.fits[old]
             self.fits[key] = model
@@ -284,7 +379,7 @@ class State:
             labelled = np.isin(seen, positions)
             places = np.append(places[unseen], np.searchsorted(positions, seen[labelled]))
             probs = np.concatenate([probs[unseen], instead[labelled]])
-        return probs, numbers[places]
+        return self.setup.kind.cells(probs, numbers[places])
 
     def _by_folds(self) -> tuple[np.ndarray, np.ndarray]:
         """Places (m,) of training labels, and predictions (m, C) of fits without them."""
@@ -306,7 +401,8 @@ class State:
 
 def mean_proba(model: Any, rows: np.ndarray) -> np.ndarray:
     """(n, C) predictions of a learner's model for prepared rows (n, D)."""
-    if isinstance(model, LogisticModel):
-        return model.predict_proba(rows)
+    if not isinstance(model, CheckedModel):
+        probs: np.ndarray = model.predict_proba(rows)
+        return probs
     mean: np.ndarray = np.average(model.sample_proba(rows), axis=1, weights=model.sample_weights)
     return mean

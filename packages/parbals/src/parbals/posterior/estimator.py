@@ -14,6 +14,7 @@ from parbals.errors import InputError, PosteriorWarning
 from parbals.labels import check_classes, check_label_vector, check_labels, classes_shown
 from parbals.machine import several_threads
 from parbals.posterior.closed.prior import PoolMoments, fixed_prior, learnt_prior
+from parbals.posterior.closed.sites import likeliest
 from parbals.posterior.inference import INFERENCES, Gaussian, Inference, NearFit, Posterior
 from parbals.posterior.predictive import add_bias, contrast_basis, mean_proba, sample_proba
 from parbals.posterior.smc import Population
@@ -74,7 +75,14 @@ class LogisticModel:
         self.classes = classes
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any, X_pool: Any = None, near: "LogisticModel | None" = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        X_pool: Any = None,
+        near: "LogisticModel | None" = None,
+        likelihoods: np.ndarray | None = None,
+    ) -> Self:
         """The posterior given labelled rows X (n, D), y (n,).
 
         ``X_pool``: rows (m, D), or their
@@ -82,7 +90,8 @@ class LogisticModel:
         how features vary; without them the labelled rows do. ``near``: a model fitted to nearly
         the same labels with the same settings and pool. With thousands of labels the sweeps of
         expectation propagation start with its sites, and predictions are within 1e-3 of what they
-        would be.
+        would be. ``likelihoods`` (n, C): where y is what fallible people came to, how likely their
+        answers are by every class (:mod:`parbals.learner.annotators`); of use in closed form.
         """
         self._check_settings()
         n_rows = len(check_features(X))
@@ -91,7 +100,7 @@ class LogisticModel:
         labels = check_labels(y, classes, n_rows)
         seed = seed_from(self.random_state)
         # Everything has been checked: only now does this object change.
-        self._infer(self._rows(X, first=True), labels, classes, seed, X_pool, near)
+        self._infer(self._rows(X, first=True), labels, classes, seed, X_pool, near, likelihoods)
         self._warn_if_unreliable()
         return self
 
@@ -185,7 +194,7 @@ class LogisticModel:
     def labelled_rows(self) -> tuple[np.ndarray, np.ndarray]:
         """The features (n, D) and class numbers (n,) that the posterior knows."""
         self._check_fitted()
-        return self._posterior.X[:, :-1], self._posterior.labels
+        return self._posterior.X[:, :-1], likeliest(self._posterior.labels)
 
     @property
     def prior_scale_(self) -> float:
@@ -221,8 +230,9 @@ class LogisticModel:
         seed: int,
         X_pool: Any,
         near: "LogisticModel | None" = None,
+        likelihoods: np.ndarray | None = None,
     ) -> None:
-        """Become the model of checked rows (n, D) and class numbers (n,)."""
+        """Become the model of checked rows (n, D) and class numbers (n,), by which the prior is."""
         rows = np.ascontiguousarray(rows)  # a data frame's lie column by column
         pool = self._pool_moments(X_pool)
         start = None if near is None else near.near_fit
@@ -235,7 +245,8 @@ class LogisticModel:
             prior = fixed_prior(float(self.prior_scale), rows.shape[1])
         self.classes_ = classes
         self._inference = Inference(self.inference, self.n_samples, len(classes), prior, seed)
-        self._take(self._inference.posterior(add_bias(rows), labels, start))
+        answered = labels if likelihoods is None else likelihoods
+        self._take(self._inference.posterior(add_bias(rows), answered, start))
 
     def _take(self, posterior: Posterior) -> None:
         self._posterior, self.diagnostics_ = posterior, posterior.diagnostics

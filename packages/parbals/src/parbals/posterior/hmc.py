@@ -65,11 +65,7 @@ class WhitenedPosterior:
     """The posterior in whitened coordinates, of design rows (n, d) and class numbers (n,)."""
 
     def __init__(
-        self,
-        reference: Reference,
-        X: Float[Array, "n d"],
-        labels: Int[Array, " n"],
-        n_classes: int,
+        self, reference: Reference, X: Float[Array, "n d"], labels: Int[Array, " n"], n_classes: int
     ) -> None:
         parts = X @ reference.factor, X @ reference.mean, reference.factor.T @ reference.mean
         self.design, offset, slope = (part.astype(np.float32) for part in parts)

@@ -15,7 +15,7 @@ from parbals.posterior.closed.classes import ClassesPosterior, fit_classes
 from parbals.posterior.closed.ep import GaussianPosterior, fit_gaussian
 from parbals.posterior.closed.laplace import laplace_reference
 from parbals.posterior.closed.prior import Prior
-from parbals.posterior.closed.sites import MANY, Kept, Sites
+from parbals.posterior.closed.sites import MANY, Kept, Sites, joined, likeliest
 from parbals.posterior.predictive import contrast_basis
 from parbals.posterior.smc import Population, condition_population, draw_population
 from parbals.randomness import derive_generator
@@ -77,9 +77,13 @@ class Inference:
     def posterior(
         self, X: np.ndarray, labels: np.ndarray, near: NearFit | None = None
     ) -> Posterior:
-        """Of design rows X (n, D+1) and class numbers (n,)."""
+        """Of design rows X (n, D+1) and class numbers (n,).
+
+        In closed form also of likelihoods (n, C); elsewhere the likeliest class stands for them.
+        """
         if self.way in ("ep", "auto"):
             return self._of_gaussian(self._gaussian(X, labels, near))
+        labels = likeliest(labels)
         if self.way == "smc":
             return self._of_particles(X, labels, self._particles(X, labels))
         rows = self.prior.whitening.rows(X)
@@ -100,7 +104,7 @@ class Inference:
         if isinstance(known.state, Gaussian):
             return self._of_gaussian(known.state.condition(X_new, labels_new))
         X = np.concatenate([known.X, X_new])
-        labels = np.concatenate([known.labels, labels_new])
+        labels = joined(known.labels, labels_new, self.n_classes)
         if not isinstance(known.state, Population):
             return self.posterior(X, labels)
         rows = self.prior.whitening.rows(X_new)
@@ -133,7 +137,8 @@ class Inference:
         """With "auto", one that did not settle gives its place to another."""
         X, labels, problems = found.X, found.labels, found.problems()
         if self.way == "auto" and problems:
-            return self._of_particles(X, labels, self._particles(X, labels))
+            numbers = likeliest(labels)
+            return self._of_particles(X, numbers, self._particles(X, numbers))
         diagnostics = Diagnostics("ep", self.n_samples, float(self.n_samples), problems=problems)
         return self._equal(X, labels, diagnostics, state=found)
 

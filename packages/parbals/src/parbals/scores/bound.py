@@ -94,9 +94,7 @@ def _bound(
     # Rounded up to the next grid value: the factors increase with cv.
     place = xp.searchsorted(xp.asarray(_GRID, dtype=rows.dtype), variation * (1.0 + _SLACK))
     factor = xp.where(
-        place < len(_GRID),
-        bound.factors[xp.minimum(place, len(_GRID) - 1)],
-        1.0 / bound.smallest_h,
+        place < len(_GRID), bound.factors[xp.minimum(place, len(_GRID) - 1)], 1.0 / bound.smallest_h
     )
     tight = (factor * chi2).sum(axis=1)
     jensen = xp.log1p(chi2.sum(axis=1) / bound.smallest_h)

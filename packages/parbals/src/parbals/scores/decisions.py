@@ -34,20 +34,20 @@ from parbals.types import Stakes
 
 __all__ = ["Decisions", "decision_gain", "decisions_at"]
 
+# Of targets, in every universe, and of each class there.
+_Targets = Float[Array, "*U M"]
+_Classes = Float[Array, "A *U M"]
+_Gains = Float[Array, "A *U n"]
+_Broadcast = Float[Array, "*#pairs"]
+
 _NEWTON = 2
 _LEAST = 1e-20
 _FARTHEST = 9.0  # deviations: nothing is left beyond, and powers stay finite
 # φ(z) - z Φ(-z) = φ(0) / P(z)⁸ for z ≥ 0, largest error 8.1e-8: a minimax fit, falling powers.
 _BEYOND = (
-    1.6326584e-05,
-    -1.9613583e-05,
-    0.00035176216,
-    0.0013087096,
-    0.0099975794,
-    0.047930174,
-    0.15666547,
-    1.0,
-)
+    1.6326584e-05, -1.9613583e-05, 0.00035176216, 0.0013087096, 0.0099975794, 0.047930174,
+    0.15666547, 1.0,
+)  # fmt: skip
 _PEAK = float(1.0 / np.sqrt(2.0 * np.pi))
 
 
@@ -61,9 +61,9 @@ class Decisions(NamedTuple):
 
 
 def decisions_at(
-    probs: Float[Array, "A *U M"],
-    mean: Float[Array, "A *U M"],
-    variance: Float[Array, "A *U M"],
+    probs: _Classes,
+    mean: _Classes,
+    variance: _Classes,
     xp: ModuleType = np,
     stakes: Stakes | None = None,
 ) -> Decisions:
@@ -86,12 +86,8 @@ def decisions_at(
 
 
 def _pair(
-    stakes: Stakes,
-    first: Float[Array, "A *U M"],
-    second: Float[Array, "A *U M"],
-    weight: Float[Array, "*U M"],
-    xp: ModuleType,
-) -> tuple[Float[Array, "*U M"], Float[Array, "*U M"]]:
+    stakes: Stakes, first: _Classes, second: _Classes, weight: _Targets, xp: ModuleType
+) -> tuple[_Targets, _Targets]:
     """Stakes of two classes as if there were no others; ``weight`` is p_a + p_b."""
     one, other = (xp.tensordot(stakes.values, mark, 1) for mark in (first, second))
     if stakes.mark is None:
@@ -101,11 +97,8 @@ def _pair(
 
 
 def _crossing(
-    mean: Float[Array, "*U M"],
-    variance: Float[Array, "*U M"],
-    pair: tuple[Any, Any] | None,
-    xp: ModuleType,
-) -> tuple[Float[Array, "*U M"], Float[Array, "*U M"]]:
+    mean: _Targets, variance: _Targets, pair: tuple[Any, Any] | None, xp: ModuleType
+) -> tuple[_Targets, _Targets]:
     """How far f ~ N(mean, variance) is from where a decision for σ(f) changes, and the worth of a
     unit beyond; ``pair``: the stakes for and against, by default 1.
     """
@@ -123,7 +116,7 @@ def _crossing(
 
 def decision_gain(
     covariances: Covariances,
-    gains: Float[Array, "A *U n"],
+    gains: _Gains,
     decisions: Decisions,
     share: Float[Array, " M"],
     xp: ModuleType = np,
@@ -138,9 +131,7 @@ def decision_gain(
     return (_expected_excess(margin, shift, xp) @ (decisions.worth * share)[..., None])[..., 0]
 
 
-def _expected_excess(
-    margin: Float[Array, "*#pairs"], shift: Float[Array, "*#pairs"], xp: ModuleType
-) -> Float[Array, "*#pairs"]:
+def _expected_excess(margin: _Broadcast, shift: _Broadcast, xp: ModuleType) -> _Broadcast:
     """τ φ(z) - |m_d| Φ(-z)."""
     distance = xp.minimum(margin / xp.maximum(shift, _LEAST), _FARTHEST)
     power = polynomial(_BEYOND, distance)
@@ -150,7 +141,7 @@ def _expected_excess(
 
 
 def _contrast_shift(
-    covariances: Covariances, gains: Float[Array, "A *U n"], decisions: Decisions, xp: ModuleType
+    covariances: Covariances, gains: _Gains, decisions: Decisions, xp: ModuleType
 ) -> Float[Array, "*U n M"]:
     """τ of every pair, M = diag(g) - g gᵀ / Σg, for the two classes of each target."""
     total = gains.sum(axis=0)
@@ -169,10 +160,7 @@ _Pairs = list[Float[Array, "*U n M"]]
 
 
 def _by_channel(
-    covariances: Covariances,
-    of_points: tuple[Float[Array, "A *U n"], ...],
-    decisions: Decisions,
-    xp: ModuleType,
+    covariances: Covariances, of_points: tuple[_Gains, ...], decisions: Decisions, xp: ModuleType
 ) -> tuple[_Pairs, _Pairs, _Pairs]:
     """c_a and c_b of every pair, and each of the two values of points at a and b."""
     marks = decisions.first, decisions.second

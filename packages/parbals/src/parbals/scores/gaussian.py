@@ -53,6 +53,16 @@ from parbals.shapes import Array, Float
 __all__ = ["Covariances", "closed_bald", "closed_epig", "probs_and_gains", "quadratic_gain"]
 __all__ += ["rough_gains", "screen", "screening_gains", "sum_over_channels", "target_gains"]
 
+# Of points and targets, in every universe; of logits, in every channel.
+_Points = Float[Array, "*U n"]
+_Targets = Float[Array, "*U M"]
+_Table = Float[Array, "*U n M"]
+_Pairs = Float[Array, "*#pairs"]
+_Logits = Float[Array, "A *n"]
+_Gains = Float[Array, "A *U n"]
+_OtherGains = Float[Array, "A *U M"]
+_Share = Float[Array, " M"]
+
 _ORDER = 5
 _LEAST = 1e-30
 _MOST_PAIRS = 2**29  # of points and targets, in all channels and universes: 2 GB a table
@@ -72,13 +82,6 @@ class Covariances(NamedTuple):
     base: Float[Array, "A M n"]
     left: Float[Array, "A *U n R"]
     right: Float[Array, "A M R"]
-
-    @classmethod
-    def of_tables(cls, tables: Float[Array, "A n M"]) -> "Covariances":
-        """Tables that are there already."""
-        n_channels, n_points, n_targets = tables.shape
-        nothing = (np.zeros((n_channels, n, 0), tables.dtype) for n in (n_points, n_targets))
-        return cls(tables.swapaxes(1, 2), *nothing)
 
     def channels(self) -> "Iterator[Covariances]":
         """Those of each channel alone, without the axis A."""
@@ -115,14 +118,14 @@ def sum_over_channels(
 
 
 def closed_epig(
-    mean: Float[Array, "*U n"],
-    variance: Float[Array, "*U n"],
-    target_mean: Float[Array, "*U M"],
-    target_variance: Float[Array, "*U M"],
-    covariance: Float[Array, "*U n M"],
-    share: Float[Array, " M"] | None = None,
+    mean: _Points,
+    variance: _Points,
+    target_mean: _Targets,
+    target_variance: _Targets,
+    covariance: _Table,
+    share: _Share | None = None,
     xp: ModuleType = np,
-) -> Float[Array, "*U n"]:
+) -> _Points:
     """The mean over the targets of I(Y_x ; Y_x'); their shares are equal by default."""
     table = _label_table(mean, variance, target_mean, target_variance, covariance, xp)
     gains = label_information(*table, xp)
@@ -130,13 +133,13 @@ def closed_epig(
 
 
 def _label_table(
-    mean: Float[Array, "*U n"],
-    variance: Float[Array, "*U n"],
-    target_mean: Float[Array, "*U M"],
-    target_variance: Float[Array, "*U M"],
-    covariance: Float[Array, "*U n M"],
+    mean: _Points,
+    variance: _Points,
+    target_mean: _Targets,
+    target_variance: _Targets,
+    covariance: _Table,
     xp: ModuleType,
-) -> tuple[Float[Array, "*U n 1"], Float[Array, "*U 1 M"], Float[Array, "*U n M"]]:
+) -> tuple[Float[Array, "*U n 1"], Float[Array, "*U 1 M"], _Table]:
     """p, q and the covariance of both labels, by the series."""
     deviation, other = (xp.sqrt(xp.maximum(v, _LEAST)) for v in (variance, target_variance))
     here = sigmoid_means(mean, variance, _ORDER, xp, deviation)
@@ -151,12 +154,7 @@ def _label_table(
     return here[0][..., :, None], there[0][..., None, :], joint
 
 
-def label_information(
-    p: Float[Array, "*#pairs"],
-    q: Float[Array, "*#pairs"],
-    cov: Float[Array, "*#pairs"],
-    xp: ModuleType = np,
-) -> Float[Array, "*#pairs"]:
+def label_information(p: _Pairs, q: _Pairs, cov: _Pairs, xp: ModuleType = np) -> _Pairs:
     """Σ_ab P_ab ln(P_ab / (P_a P_b)) of two binary labels with means p, q and covariance cov.
 
     With P_ab = Q (1 + x) it is Σ Q ((1+x) ln(1+x) - x), which keeps its digits where x is small.
@@ -186,16 +184,14 @@ def closed_bald(
     return xp.maximum(-(cells * xp.log(cells)).sum(axis=0) - expected, 0.0)
 
 
-def target_gains(
-    mean: Float[Array, "A *n"], variance: Float[Array, "A *n"], xp: ModuleType = np
-) -> Float[Array, "A *n"]:
+def target_gains(mean: _Logits, variance: _Logits, xp: ModuleType = np) -> _Logits:
     """What points contribute to the quadratic form: a with two classes (A = 1), g with more."""
     return probs_and_gains(mean, variance, xp)[1]
 
 
 def probs_and_gains(
-    mean: Float[Array, "A *n"], variance: Float[Array, "A *n"], xp: ModuleType = np
-) -> tuple[Float[Array, "A *n"], Float[Array, "A *n"]]:
+    mean: _Logits, variance: _Logits, xp: ModuleType = np
+) -> tuple[_Logits, _Logits]:
     """Class probabilities, with two classes the second's alone, and what points contribute."""
     if len(mean) == 1:
         p, slope = sigmoid_means(mean, variance, 1, xp)
@@ -205,9 +201,7 @@ def probs_and_gains(
     return p.reshape(mean.shape), gains.reshape(mean.shape)
 
 
-def rough_gains(
-    mean: Float[Array, "A *n"], variance: Float[Array, "A *n"], xp: ModuleType = np
-) -> Float[Array, "A *n"]:
+def rough_gains(mean: _Logits, variance: _Logits, xp: ModuleType = np) -> _Logits:
     """Gains to screen by, a fiftieth of the work; with two classes the gains."""
     if len(mean) == 1:
         return target_gains(mean, variance, xp)
@@ -218,20 +212,18 @@ def rough_gains(
     return xp.maximum(probs * (1.0 - probs) * narrowing, _LEAST)
 
 
-def _gain(
-    p: Float[Array, "A *n"], slope: Float[Array, "A *n"], xp: ModuleType
-) -> Float[Array, "A *n"]:
+def _gain(p: _Logits, slope: _Logits, xp: ModuleType) -> _Logits:
     """slope² / (p (1-p)); as E[σ(1-σ)] ≤ p (1-p), no more than the slope where both round to 0."""
     return slope * xp.minimum(slope / xp.maximum(p * (1.0 - p), _LEAST), 1.0)
 
 
 def quadratic_gain(
     covariances: Covariances,
-    gains: Float[Array, "A *U n"],
-    other_gains: Float[Array, "A *U M"],
-    share: Float[Array, " M"],
+    gains: _Gains,
+    other_gains: _OtherGains,
+    share: _Share,
     xp: ModuleType = np,
-) -> Float[Array, "*U n"]:
+) -> _Points:
     """EPIG to first order of every point, from its gains and those of targets with these shares."""
     weights = share * other_gains
     if len(gains) == 1:
@@ -251,7 +243,7 @@ def quadratic_gain(
     return 0.5 * (alone + form / total)
 
 
-def screening_gains(gains: Float[Array, "A *n"], xp: ModuleType = np) -> Float[Array, "A *n"]:
+def screening_gains(gains: _Logits, xp: ModuleType = np) -> _Logits:
     """h of every point, from a or g."""
     if len(gains) == 1:
         return gains
@@ -260,22 +252,19 @@ def screening_gains(gains: Float[Array, "A *n"], xp: ModuleType = np) -> Float[A
 
 def screen(
     covariances: Covariances,
-    gains: Float[Array, "A *U n"],
-    other_gains: Float[Array, "A *U M"],
-    share: Float[Array, " M"],
+    gains: _Gains,
+    other_gains: _OtherGains,
+    share: _Share,
     xp: ModuleType = np,
-) -> Float[Array, "*U n"]:
+) -> _Points:
     """By which points are chosen for a closer look; arguments as of the form."""
     here, weights = screening_gains(gains, xp), share * screening_gains(other_gains, xp)
     return 0.5 * _squares(covariances, here, weights, xp)
 
 
 def _squares(
-    covariances: Covariances,
-    own: Float[Array, "A *U n"],
-    weights: Float[Array, "A *U M"],
-    xp: ModuleType,
-) -> Float[Array, "*U n"]:
+    covariances: Covariances, own: _Gains, weights: _OtherGains, xp: ModuleType
+) -> _Points:
     """Σ_a own_a Σ_x' weights_a c_a²."""
 
     def term(channel: Covariances, own: Any, weight: Any) -> tuple[Any]:

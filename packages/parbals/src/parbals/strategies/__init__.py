@@ -12,16 +12,8 @@ if TYPE_CHECKING:
     from parbals.strategies.problem import Labelled, Problem, batch_of
     from parbals.types import Batch
 
-__all__ = [
-    "STRATEGIES",
-    "Batch",
-    "Labelled",
-    "Problem",
-    "Strategy",
-    "all_strategies",
-    "batch_of",
-    "strategy_named",
-]
+__all__ = ["STRATEGIES", "Batch", "Labelled", "Problem", "Strategy", "all_strategies", "batch_of"]
+__all__ += ["strategy_named"]
 
 
 def __getattr__(name: str) -> Any:

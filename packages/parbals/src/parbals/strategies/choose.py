@@ -68,11 +68,7 @@ def check_terms(
 
 
 def choose_batch(
-    terms: Mapping[str, Any],
-    model: Any,
-    X_pool: Any,
-    X_target: Any,
-    labelled: Labelled,
+    terms: Mapping[str, Any], model: Any, X_pool: Any, X_target: Any, labelled: Labelled
 ) -> Batch:
     """A batch from features that have been checked, and from a model whose samples can be trusted.
 
@@ -114,9 +110,11 @@ def has_closed_form(entry: Strategy, model: Any) -> bool:
     What is gained on targets has one for any number of classes, information on weights for two.
     """
     gaussian = getattr(model, "gaussian", None)
-    if gaussian is None or not entry.closed_form:
+    if gaussian is None or not entry.uses_predictions:
         return False
-    return entry.needs_target or gaussian.n_classes == 2
+    if not gaussian.has_samples:
+        return True
+    return entry.closed_form and (entry.needs_target or gaussian.n_channels == 1)
 
 
 def _without_rows(terms: Mapping[str, Any], entry: Strategy) -> Batch:

@@ -6,13 +6,9 @@ point is the one nearest to the mean of the pool: the start does not depend on t
 rows.
 """
 
-from types import ModuleType
-
 import numpy as np
 
-from parbals.arrays import block_rows, exact_products
-from parbals.scores.rows import map_points, placed
-from parbals.shapes import Array, Float
+from parbals.arrays import block_rows
 from parbals.strategies.greedy import Step, columns, grow
 from parbals.strategies.problem import Problem, batch_of
 from parbals.types import Batch
@@ -20,8 +16,6 @@ from parbals.types import Batch
 __all__ = ["select_coreset"]
 
 _BLOCK = 1024
-_CENTRES = 64
-"""Centres that are compared with the whole pool at once."""
 
 
 def select_coreset(problem: Problem) -> Batch:
@@ -70,33 +64,21 @@ class _PoolPoints:
         self.mean = features.mean(axis=0, dtype=np.float64)
         spread = np.maximum(features.max(axis=0) - self.mean, self.mean - features.min(axis=0))
         self._scale = float(spread.max()) or 1.0
-        rows = np.empty(features.shape, np.float32)
+        self._rows = np.empty(features.shape, np.float32)
         for block in block_rows(len(features), _BLOCK):  # no copy of the pool in double precision
-            rows[block] = self._prepared(features[block])
-        self._rows = placed(rows)
+            self._rows[block] = self._prepared(features[block])
 
     def distances_to(self, centres: np.ndarray) -> np.ndarray:
         """(N,) distance of each point to the nearest of the centres (S, D), S ≥ 1."""
-        nearest = np.full(len(self._rows), np.inf)
-        size = 1 if len(centres) == 1 else _CENTRES
-        for rows in block_rows(len(centres), size):
-            group = self._prepared(centres[rows])
-            # Filled up with copies of the first centre, which change no minimum.
-            group = np.concatenate([group, np.repeat(group[:1], size - len(group), axis=0)])
-            nearest = np.minimum(nearest, map_points(_squares, self._rows, group))
-        return self._scale * np.sqrt(nearest)
+        from sklearn.metrics import pairwise_distances_argmin_min
+
+        given = self._prepared(centres)
+        if len(given) == 1:  # without cancellation
+            nearest = np.empty(len(self._rows))
+            for block in block_rows(len(nearest), _BLOCK):
+                nearest[block] = np.square(self._rows[block] - given).sum(axis=1)
+            return self._scale * np.sqrt(nearest)
+        return self._scale * pairwise_distances_argmin_min(self._rows, given)[1]
 
     def _prepared(self, rows: np.ndarray) -> np.ndarray:
         return ((rows - self.mean) / self._scale).astype(np.float32)
-
-
-def _squares(
-    points: Float[Array, "N D"], centres: Float[Array, "S D"], xp: ModuleType
-) -> Float[Array, " N"]:
-    """Squared distance to the nearest centre; for a single centre without cancellation."""
-    if len(centres) == 1:
-        return xp.square(points - centres[0]).sum(axis=1)
-    with exact_products(xp):
-        product = points @ centres.T
-    nearest = (xp.square(centres).sum(axis=1) - 2.0 * product).min(axis=1)
-    return xp.maximum(nearest + xp.square(points).sum(axis=1), 0.0)

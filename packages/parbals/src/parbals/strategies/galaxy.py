@@ -14,7 +14,6 @@ chosen (or is pending) no longer lies between two known labels, and only labels 
 ever read.
 """
 
-from collections.abc import Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -56,11 +55,9 @@ def select_galaxy(problem: Problem) -> Batch:
     n_classes = problem.mean_probs.shape[1]
     classes = [1] if n_classes == 2 else range(n_classes)
     paths = [_path(problem.mean_probs, labelled_probs, labels, c) for c in classes]
-    cuts = [
-        stretch
-        for p, path in enumerate(paths)
-        for stretch in _stretches(p, path, between_classes=True)
-    ]
+    every = [found for p, path in enumerate(paths) for found in _stretches(p, path)]
+    cuts = [stretch for stretch, is_cut in every if is_cut]
+    stretches = cuts or [stretch for stretch, _ in every]
     free = problem.candidates()
     chosen: list[int] = []
     scores: list[float] = []
@@ -70,9 +67,6 @@ def select_galaxy(problem: Problem) -> Batch:
         scores.append(score)
         free[index] = False
 
-    stretches = cuts or [
-        s for p, path in enumerate(paths) for s in _stretches(p, path, between_classes=False)
-    ]
     by_length = sorted(stretches, key=lambda s: s.length if cuts else -s.length)
     for stretch in by_length:
         if len(chosen) == problem.batch_size:
@@ -104,15 +98,12 @@ def _margin(probs: np.ndarray, c: int) -> np.ndarray:
     return probs[:, c] - np.delete(probs, c, axis=1).max(axis=1)
 
 
-def _stretches(number: int, path: _Path, *, between_classes: bool) -> Iterator[_Stretch]:
-    """Stretches between neighbouring labels of different kinds; or all, path ends included."""
-    if between_classes:
-        for i in np.flatnonzero(path.positive[1:] != path.positive[:-1]):
-            yield _Stretch(number, int(path.labelled[i]) + 1, int(path.labelled[i + 1]) - 1)
-        return
+def _stretches(number: int, path: _Path) -> list[tuple[_Stretch, bool]]:
+    """All between neighbouring labels or path ends, and whether the labels differ in kind."""
     edges = [-1, *path.labelled.tolist(), len(path.pool)]
-    for left, right in pairwise(edges):
-        yield _Stretch(number, left + 1, right - 1)
+    is_cut = [False, *(path.positive[1:] != path.positive[:-1]).tolist(), False]
+    found = zip(pairwise(edges), is_cut, strict=True)
+    return [(_Stretch(number, left + 1, right - 1), cut) for (left, right), cut in found]
 
 
 def _distance_to_middles(

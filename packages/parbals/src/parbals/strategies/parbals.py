@@ -11,6 +11,7 @@ those (:mod:`parbals.strategies.universes.samples`).
 """
 
 import warnings
+from functools import reduce
 
 import numpy as np
 
@@ -21,9 +22,10 @@ from parbals.scores.rows import computing
 from parbals.strategies.backends import chosen_backend, start_scores
 from parbals.strategies.backends import numpy as host
 from parbals.strategies.greedy import Step, columns, grow
+from parbals.strategies.numbers import select_numbers
 from parbals.strategies.problem import GaussianView, Problem, batch_of
-from parbals.strategies.surface import batch_operations, surface_of, walk_operations
-from parbals.strategies.top import gain_in_closed_form, score_under
+from parbals.strategies.surface import batch_operations, walk_operations
+from parbals.strategies.top import gain_in_closed_form, lane_surfaces, score_under
 from parbals.strategies.universes.gaussian import MOST_SCORED, gaussian_universes
 from parbals.strategies.universes.labels import DrawnLabels, LikeliestLabels
 from parbals.strategies.universes.samples import (
@@ -68,6 +70,8 @@ def greedy_batch(problem: Problem, n_universes: int, *, most_probable: bool) -> 
     view = problem.gaussian
     if view is None:
         return _sampled_batch(problem, n_universes, most_probable)
+    if view.tells_by_variance:
+        return select_numbers(problem, view)
     return _closed_form_batch(problem, view, n_universes, most_probable)
 
 
@@ -80,22 +84,23 @@ def _closed_form_batch(
     Its initial scores are those under the posterior alone, so its redundancy counts what pending
     points explain as well.
     """
-    surface = surface_of(view.channels, view.target, problem.stakes)
-    score = score_under(problem.loss, view.n_classes)
-    work = walk_operations(surface, problem.n_pool)
-    work += batch_operations(surface, problem.batch_size, n_universes)
+    lanes = view.lanes
+    surfaces = lane_surfaces(view, problem.stakes)
+    score, pool = score_under(problem.loss, view.n_classes), lanes[0].pool
+    work = walk_operations(surfaces[0], problem.n_pool)
+    work += batch_operations(surfaces[0], problem.batch_size, n_universes)
     module = chosen_backend(work)
-    start = start_scores(surface, view.pool, module=module)
+    start = reduce(np.add, [start_scores(one, pool, module=module) for one in surfaces])
     problem.show(lambda: gain_in_closed_form(view, problem.loss, problem.stakes))
-    labels = (
+    labels = [
         LikeliestLabels(surface)
         if most_probable
-        else DrawnLabels(view.channels, n_universes, problem.seed)
-    )
+        else DrawnLabels(lane.channels, n_universes, problem.seed + number)
+        for number, (lane, surface) in enumerate(zip(lanes, surfaces, strict=True))
+    ]
     free, pending, size = problem.candidates(), problem.pending, problem.batch_size
-    with gaussian_universes(
-        surface, labels, view.pool, start, free, pending, size, score, module
-    ) as universes:
+    pairs = list(zip(surfaces, labels, strict=True))
+    with gaussian_universes(pairs, pool, start, free, pending, size, score, module) as universes:
         steps = grow(universes, free, pending, size)
     chosen, scores, n_scored, _ = columns(steps)
     return batch_of(
@@ -103,7 +108,9 @@ def _closed_form_batch(
         chosen,
         scores,
         # Few rows, for which no program is compiled.
-        initial_scores=host.walk(surface, view.pool[chosen], score=score),
+        initial_scores=reduce(
+            np.add, [host.walk(one, pool[chosen], score=score) for one in surfaces]
+        ),
         n_exact=n_scored,
         notes=_cut_notes(universes.n_cut, size),
     )

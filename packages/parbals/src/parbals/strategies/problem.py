@@ -1,7 +1,7 @@
 """What a strategy is given: one frozen record, checked before, the same for every strategy."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -10,12 +10,10 @@ import numpy as np
 from parbals.arrays import effective_sample_size, mean_prediction
 from parbals.errors import InputError
 from parbals.posterior.closed.channels import Channels
-from parbals.posterior.closed.classes import ClassesPosterior
-from parbals.posterior.closed.ep import GaussianPosterior
-from parbals.posterior.predictive import mean_proba
+from parbals.posterior.closed.whitening import Whitening
+from parbals.posterior.predictive import add_bias, mean_proba
 from parbals.posterior.smc import Population
-from parbals.strategies.distributed import DistributedRows
-from parbals.types import Batch, Loss, Stakes
+from parbals.types import Batch, Loss
 
 __all__ = ["GaussianView", "Labelled", "ModelView", "Problem", "batch_of"]
 
@@ -33,17 +31,43 @@ class ModelView:
 class GaussianView:
     """A Gaussian posterior and features, for scores in closed form."""
 
-    posterior: GaussianPosterior | ClassesPosterior
-    pool: np.ndarray | DistributedRows  # (N, D)
+    posterior: Any  # of classes, of several labels an item, or of numbers
+    pool: Any  # (N, D), an array or, of classes, rows in a cluster
     target: np.ndarray  # (M, D)
+
+    @cached_property
+    def lanes(self) -> "tuple[GaussianView, ...]":
+        """One for each label where items have several, over rows that are whitened once for all."""
+        parts = getattr(self.posterior, "parts", None)
+        if parts is None:
+            return (self,)
+        if len(parts) == 1:  # two classes, to the last digit
+            return (replace(self, posterior=parts[0]),)
+        whitening = parts[0].whitening
+        pool, target = (whitening.rows(add_bias(X)) for X in (self.pool, self.target))
+        deviations = np.append(np.ones(pool.shape[1] - 1), pool[0, -1])
+        plain = Whitening.diagonal(deviations)  # which leaves the intercept to be scaled
+        pool, target = (rows[:, :-1].astype(np.float32) for rows in (pool, target))
+        return tuple(
+            GaussianView(
+                replace(part, channels=replace(part.channels, whitening=plain)), pool, target
+            )
+            for part in parts
+        )
+
+    @property
+    def tells_by_variance(self) -> bool:
+        """Whether labels are numbers or ranks, of which :mod:`parbals.strategies.numbers` knows."""
+        return hasattr(self.posterior, "noise_at")
 
     @property
     def channels(self) -> Channels:
-        return self.posterior.channels
+        channels: Channels = self.posterior.channels
+        return channels
 
     @property
     def n_classes(self) -> int:
-        return self.posterior.n_classes
+        return int(self.posterior.n_classes)
 
 
 @dataclass(frozen=True)
@@ -79,7 +103,7 @@ class Problem:
     gaussian: GaussianView | None = None  # in place of samples, for strategies in closed form
     beta: float = 1.0
     loss: Loss = "log"
-    stakes: Stakes | None = None
+    stakes: Any = None  # Stakes, of several labels an item a tuple of them, or None
     n_configurations: int = 4096
     options: Mapping[str, Any] = field(default_factory=dict)  # of strategies that are not ours
     watch: Callable[[np.ndarray], None] | None = None  # is told what each step chose by
@@ -131,8 +155,7 @@ class Problem:
     def require_labelled_features(self) -> np.ndarray:
         """Features (L, D) of the labelled points."""
         return self._given(
-            self.labelled.features,
-            "labelled_features: the features (L, D) of the labelled points",
+            self.labelled.features, "labelled_features: the features (L, D) of the labelled points"
         )
 
     def require_labels(self) -> tuple[np.ndarray, np.ndarray]:

@@ -7,7 +7,7 @@ proportional to exp(β v) among those that are left (Kirsch et al., 2023).
 """
 
 from collections.abc import Callable
-from functools import partial
+from functools import partial, reduce
 
 import numpy as np
 
@@ -17,22 +17,20 @@ from parbals.posterior.predictive import add_bias
 from parbals.randomness import derive_generator
 from parbals.scores.epig import epig_scores
 from parbals.scores.gaussian import closed_bald
-from parbals.scores.uncertainty import (
-    bald_scores,
-    confidence_scores,
-    entropy_scores,
-    margin_scores,
-)
+from parbals.scores.uncertainty import bald_scores, confidence_scores, entropy_scores, margin_scores
 from parbals.strategies.backends import start_scores
 from parbals.strategies.distributed import PoolFeatures, each_row
+from parbals.strategies.numbers import number_deviations, number_gains, number_information
 from parbals.strategies.problem import GaussianView, Problem, batch_of
-from parbals.strategies.surface import Score, surface_of
+from parbals.strategies.surface import Score, Surface, surface_of
 from parbals.types import Batch, Loss, Stakes
 
-__all__ = ["gain_in_closed_form", "plain_score", "score_under", "select_bald", "select_confidence"]
-__all__ += ["select_entropy", "select_epig", "select_margin", "select_power_bald"]
-__all__ += ["select_power_epig", "select_random", "select_softmax_bald", "select_softmax_epig"]
-__all__ += ["select_softrank_bald", "select_softrank_epig"]
+AnyStakes = Stakes | tuple[Stakes, ...] | None
+
+__all__ = ["gain_in_closed_form", "lane_surfaces", "plain_score", "score_under", "select_bald"]
+__all__ += ["select_confidence", "select_entropy", "select_epig", "select_margin"]
+__all__ += ["select_power_bald", "select_power_epig", "select_random", "select_softmax_bald"]
+__all__ += ["select_softmax_epig", "select_softrank_bald", "select_softrank_epig"]
 
 
 def select_random(problem: Problem) -> Batch:
@@ -76,7 +74,10 @@ def parameter_scores(problem: Problem) -> np.ndarray:
     """(N,) BALD."""
     if problem.gaussian is not None:
         view = problem.gaussian
-        return each_row(view.pool, partial(_bald_of_rows, view.channels))
+        if view.tells_by_variance:
+            return number_information(view)
+        each = [each_row(x.pool, partial(_bald_of_rows, x.channels)) for x in view.lanes]
+        return np.asarray(reduce(np.add, each))
     return bald_scores(problem.require_probs(), problem.weights)
 
 
@@ -87,10 +88,20 @@ def target_scores(problem: Problem, loss: Loss | None = None) -> np.ndarray:
     return epig_scores(*problem.samples(), problem.weights, loss or problem.loss, problem.stakes)
 
 
-def gain_in_closed_form(view: GaussianView, loss: Loss, stakes: Stakes | None = None) -> np.ndarray:
+def gain_in_closed_form(view: GaussianView, loss: Loss, stakes: AnyStakes = None) -> np.ndarray:
     """Of every pool point: EPIG (first order with more than two classes), or accuracy."""
-    surface = surface_of(view.channels, view.target, stakes)
-    return start_scores(surface, view.pool, score_under(loss, view.n_classes))
+    if view.tells_by_variance:
+        return number_gains(view)
+    score, pool = score_under(loss, view.n_classes), view.lanes[0].pool
+    each = [start_scores(surface, pool, score) for surface in lane_surfaces(view, stakes)]
+    return np.asarray(reduce(np.add, each))
+
+
+def lane_surfaces(view: GaussianView, stakes: AnyStakes) -> list[Surface]:
+    """Of the posterior, or of every label's where items have several."""
+    each = stakes if isinstance(stakes, tuple) and not isinstance(stakes, Stakes) else [stakes]
+    each = list(each) * (len(view.lanes) // len(each))
+    return [surface_of(x.channels, x.target, own) for x, own in zip(view.lanes, each, strict=True)]
 
 
 def score_under(loss: Loss, n_classes: int) -> Score:
@@ -147,7 +158,18 @@ def log_rank(scores: np.ndarray) -> np.ndarray:
 
 
 def _highest(scores: Callable[..., np.ndarray]) -> Callable[[Problem], Batch]:
-    return lambda problem: top_batch(problem, scores(problem.require_probs(), problem.weights))
+    def select(problem: Problem) -> Batch:
+        view = problem.gaussian
+        if view is not None and view.tells_by_variance:
+            return top_batch(problem, number_deviations(view))
+        if view is not None:  # the sum over the labels
+            probs = view.posterior.predict_proba(add_bias(view.pool))
+            each = np.stack([1.0 - probs, probs], axis=2)[:, :, None]
+            parts = [scores(each[:, label], np.ones(1)) for label in range(probs.shape[1])]
+            return top_batch(problem, np.asarray(reduce(np.add, parts)))
+        return top_batch(problem, scores(problem.require_probs(), problem.weights))
+
+    return select
 
 
 # Smallest max_y p̄(y|x), smallest gap between the two most probable classes of p̄, largest H(p̄).

@@ -80,7 +80,8 @@ def test_new_coordinates_leave_what_lies_across_unchanged():
     replaced = space.replace(vectors, inner)
     np.testing.assert_allclose(space.coordinates(replaced), inner, atol=1e-12)
     change = replaced - vectors
-    np.testing.assert_allclose(space.vectors(space.coordinates(change)), change, atol=1e-12)
+    within = np.tensordot(space.basis, space.coordinates(change), axes=1)
+    np.testing.assert_allclose(within, change, atol=1e-12)
 
 
 @pytest.mark.parametrize("shape", [(3, 8), (8, 3), (1, 1), (0, 4)])

@@ -14,7 +14,7 @@ from parbals.strategies.backends import jax as jax_backend
 from parbals.strategies.backends import start_scores
 from parbals.strategies.greedy import grow
 from parbals.strategies.surface import surface_of
-from parbals.strategies.universes.gaussian import Standing, gaussian_universes
+from parbals.strategies.universes.gaussian import gaussian_universes, highest
 from parbals.strategies.universes.labels import DrawnLabels
 from scipy.stats import norm
 
@@ -112,7 +112,7 @@ def grown(channels, X, X_target, pending, score):
     surface, labels = surface_of(channels, X_target), DrawnLabels(channels, N_UNIVERSES, 0)
     free = np.ones(len(X), bool)
     free[pending] = False
-    given = surface, labels, X, start_scores(surface, X), free, pending, SIZE, score
+    given = [(surface, labels)], X, start_scores(surface, X), free, pending, SIZE, score
     given = *given, backends.chosen_backend(0)
     with gaussian_universes(*given) as universes:
         steps = grow(universes, free, pending, SIZE)
@@ -148,27 +148,7 @@ def test_both_backends_take_the_same_steps(parts, score, monkeypatch):
 
 
 def test_the_highest_come_in_their_order_and_equals_in_that_of_the_pool():
-    standing, free = Standing(np.array([1.0, 5.0, 3.0, 5.0, 9.0, 3.0])), np.ones(6, bool)
+    values, free = np.array([1.0, 5.0, 3.0, 5.0, 9.0, 3.0]), np.ones(6, bool)
     free[4] = False
-    assert standing.highest(free, 3).tolist() == [1, 3, 2]
-    assert standing.highest(free, 9).tolist() == [1, 3, 2, 5, 0]
-
-
-def test_the_highest_of_few_are_those_of_the_whole_pool(monkeypatch):
-    """Values fall, as they do while a batch grows, until something outside stands above them."""
-    monkeypatch.setattr(Standing, "_WINDOW", 20)
-    generator = np.random.default_rng(0)
-    values, free = generator.integers(0, 60, 200).astype(float), np.ones(200, bool)
-    standing, looks = Standing(values), []
-    look_around = Standing._look_around
-    monkeypatch.setattr(
-        Standing, "_look_around", lambda *given: (looks.append(1), look_around(*given))
-    )
-    for _ in range(40):
-        places = np.flatnonzero(free)
-        expected = places[np.argsort(-standing.values[places], kind="stable")[:8]]
-        found = standing.highest(free, 8)
-        assert found.tolist() == expected.tolist()
-        standing.values[found] *= generator.random(8)
-        free[found[0]] = False
-    assert 2 < len(looks) < 40
+    assert highest(values, free, 3).tolist() == [1, 3, 2]
+    assert highest(values, free, 9).tolist() == [1, 3, 2, 5, 0]

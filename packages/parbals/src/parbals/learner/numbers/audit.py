@@ -17,7 +17,6 @@ import numpy as np
 from parbals.arrays import drawn_positions
 from parbals.errors import InputError
 from parbals.learner.numbers.looks import Look, error_limits, latest_look, powered_limits
-from parbals.learner.numbers.metric import decided
 from parbals.learner.numbers.report import Measurement
 from parbals.randomness import derive_generator
 from parbals.types import Batch, Estimate
@@ -25,17 +24,8 @@ from parbals.types import Batch, Estimate
 if TYPE_CHECKING:  # a project draws its audit without loading a model
     from parbals.learner.state import Setup, State
 
-__all__ = [
-    "AUDIT",
-    "audit_batch",
-    "audit_predictions",
-    "audit_share",
-    "current_look",
-    "draw_audit",
-    "measure",
-    "mixed_in",
-    "with_audit_items",
-]
+__all__ = ["AUDIT", "audit_batch", "audit_predictions", "audit_share", "current_look", "draw_audit"]
+__all__ += ["measure", "mixed_in", "with_audit_items"]
 
 AUDIT = "audit"
 """What chose an item of the audit, beside the names of strategies."""
@@ -119,7 +109,8 @@ def audit_predictions(state: "State", model: Any) -> tuple[np.ndarray, np.ndarra
     """(n, C) of the audit's items that have a label, and the labels' class numbers (n,)."""
     if not len(state.audited):
         return np.zeros((0, len(state.setup.classes))), np.zeros(0, np.int64)
-    return state.setup.predicted(model, state.audited), state.numbers(state.audited)
+    setup, numbers = state.setup, state.numbers(state.audited)
+    return setup.kind.cells(setup.predicted(model, state.audited), numbers)
 
 
 def current_look(state: "State") -> tuple[Look | None, np.ndarray, np.ndarray]:
@@ -144,29 +135,35 @@ def measure(state: "State") -> Measurement | None:
     model = state.model_of(training) if look is not None else None
     if look is None or model is None:
         blank = dict.fromkeys(setup.classes)
-        return Measurement(None, 0, 0, len(setup.audit), 0, blank, dict(blank))
-    stakes = setup.stakes(model)
+        size, loss = len(setup.audit), setup.kind.audit_loss
+        return Measurement(None, 0, 0, size, 0, blank, dict(blank), loss)
     given, probs = state.numbers(audited), setup.predicted(model, audited)
-    said = decided(probs, stakes)
-    wrong = said != given
+    kind = setup.kind
+    said = kind.decided(setup, model, probs)
+    wrong = kind.losses(said, given)
     others = setup.predicted(model, _drawn_from_pool(setup))
     error = powered_limits(
-        wrong, _doubts(probs, said), _doubts(others, decided(others, stakes)), look.delta
+        wrong,
+        kind.doubts(probs, said),
+        kind.doubts(others, kind.decided(setup, model, others)),
+        look.delta,
     )
 
-    def share(among: np.ndarray) -> Estimate | None:
-        n, hits = int(among.sum()), int((~wrong & among).sum())
+    def share(number: int, among: np.ndarray) -> Estimate | None:
+        both = kind.has(given, number) & kind.has(said, number)
+        n, hits = int(kind.has(among, number).sum()), int(both.sum())
         return None if n < _FEWEST else Estimate(hits / n, *error_limits(hits, n, look.delta))
 
     classes = list(enumerate(setup.classes))
     return Measurement(
         error=Estimate(*error),
         n=len(given),
-        n_wrong=int(wrong.sum()),
+        n_wrong=int((wrong > 0).sum()),
         n_audit=len(setup.audit),
         n_labels=look.n_labels,
-        recall={label: share(given == c) for c, label in classes},
-        precision={label: share(said == c) for c, label in classes},
+        recall={label: share(c, given) for c, label in classes},
+        precision={label: share(c, said) for c, label in classes},
+        loss=kind.audit_loss,
     )
 
 
@@ -174,8 +171,3 @@ def _drawn_from_pool(setup: "Setup") -> np.ndarray:
     """Items without the audit's over which the expected error is averaged."""
     generator = derive_generator(setup.seed, "audit", "pool")
     return drawn_positions(generator, setup.pool.n_rows, _AVERAGED, setup.audit)
-
-
-def _doubts(probs: np.ndarray, said: np.ndarray) -> np.ndarray:
-    """(n,) how likely a model finds its own decisions wrong."""
-    return np.asarray(1.0 - probs[np.arange(len(said)), said])

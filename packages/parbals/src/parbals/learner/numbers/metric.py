@@ -26,19 +26,8 @@ from parbals.randomness import derive_generator
 from parbals.types import Loss, Stakes
 from parbals.validate import check_choice
 
-__all__ = [
-    "BALANCED",
-    "METRICS",
-    "check_metric",
-    "decide_from",
-    "decided",
-    "judged_positions",
-    "loss_of",
-    "metric_of",
-    "metric_values",
-    "setting_of",
-    "stakes_for",
-]
+__all__ = ["BALANCED", "METRICS", "best_f1", "check_metric", "decide_from", "decided"]
+__all__ += ["judged_positions", "loss_of", "metric_of", "metric_values", "setting_of", "stakes_for"]
 
 METRICS: dict[str, Loss] = {"accuracy": "error", "log-loss": "log"}
 BALANCED = "balanced-accuracy"
@@ -86,7 +75,7 @@ def stakes_for(metric: str, probs: np.ndarray, classes: Sequence[Any]) -> Stakes
     number = _class_of(metric, classes)
     if number is None:
         return None
-    best, n_decided = _best_f1(probs[:, number])
+    best, n_decided = best_f1(probs[:, number])
     mark = (np.arange(n_classes) == number).astype(float)
     size = (probs[:, number].sum() + n_decided) / n_targets
     values = np.where(mark > 0, 2.0 - best, best) / size
@@ -102,7 +91,7 @@ def judged_positions(seed: int, n_items: int, size: int, audit: Sequence[int]) -
     return drawn_positions(generator, n_items, size, np.asarray(audit, np.int64))
 
 
-def _best_f1(probs: np.ndarray) -> tuple[float, int]:
+def best_f1(probs: np.ndarray) -> tuple[float, int]:
     """The highest F1 that decisions by a threshold are expected to reach, and how many it takes.
 
     An item more, of which nothing is known, keeps it from 0 and 1.

@@ -7,7 +7,7 @@ truth. Nothing here needs a model: a stored report is read back and put into wor
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from types import NoneType
 from typing import Any, Self, get_args, get_origin, get_type_hints
@@ -16,13 +16,16 @@ from parbals.errors import InputError
 from parbals.types import Estimate
 from parbals.wording import percent
 
-__all__ = ["Advice", "Estimate", "Goal", "GoalPart", "Measurement", "Recall", "Report", "advice"]
-__all__ += ["certificate", "class_lines", "error_line", "goal_parts", "judged_line", "may_stop"]
-__all__ += ["metric_line", "with_interval"]
+__all__ = ["NEGLIGIBLE", "Advice", "Estimate", "Goal", "GoalPart", "Measurement", "Recall"]
+__all__ += ["Report", "advice", "certificate", "class_lines", "error_line", "expected_error"]
+__all__ += ["goal_parts", "judged_line", "label_lines", "may_stop", "metric_line", "with_interval"]
 
-_NEGLIGIBLE = 0.01
+NEGLIGIBLE = 0.01
 """A batch that would lower the expected log loss by a smaller share hardly changes the model."""
 _UNKNOWN = Estimate(math.nan, math.nan, math.nan)
+_ESTIMATES = ("expected_error", "expected_log_loss")
+_LATER = ("task", "label_errors", "loss")  # a report that was stored before has none of them
+_WORDS = {"error": "error", "hamming": "Hamming loss", "rmse": "RMSE"}
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,8 @@ class Measurement:
         recall, precision: of each class, over the audit's items that have this label, and that
             get this decision; None where they are fewer than five. Each interval is by itself a
             90 % one.
+        loss: what ``error`` is: "error", the share of wrong decisions; "hamming", that of wrong
+            labels where items have several; "rmse", of numbers.
     """
 
     error: Estimate | None
@@ -46,6 +51,7 @@ class Measurement:
     n_labels: int
     recall: dict[Any, Estimate | None]
     precision: dict[Any, Estimate | None]
+    loss: str = "error"
 
 
 @dataclass(frozen=True)
@@ -84,14 +90,18 @@ class Report:
         class_balance: how many labels each class has.
         batch_size: how many labels ``next_gain`` is about; 0 when nothing is left to label.
         next_gain: how far these are expected to lower the log loss, nats a point; None when nothing
-            is left to label, or where there is no model yet.
+            is left to label, where there is no model yet, or where it has too few samples to tell.
         measured: what the audit says; None without one.
         recall: how much of the class that the learner is to find has been found; None where it is
             to find none. ``stop`` and ``advice`` are then about that.
         metric: what the model is judged by.
-        expected_metric: balanced accuracy or F1 on the target set, as the model expects it; None
-            where the metric is the error or the log loss, which are there already.
+        expected_metric: balanced accuracy, F1 or what else the metric is, on the target set, as
+            the model expects it; None where that is the error or the log loss, which are there.
         decide_from: then the probability from which a class is decided, where one number says it.
+        task: what a label is. With several labels an item ``expected_error`` is the Hamming loss
+            and ``expected_log_loss`` is of one label; with numbers there is neither, and
+            ``expected_metric`` is the root mean squared error.
+        label_errors: where items have several labels, the expected error of each.
     """
 
     n_items: int
@@ -109,6 +119,8 @@ class Report:
     metric: str = "accuracy"
     expected_metric: Estimate | None = None
     decide_from: dict[Any, float] | None = None
+    task: str = "classes"
+    label_errors: dict[Any, Estimate] | None = None
 
     @property
     def stop(self) -> bool:
@@ -133,7 +145,7 @@ class Report:
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON: classes by their names, None for what is not known."""
         plain = _plain(asdict(self))
-        for name in ("expected_error", "expected_log_loss"):
+        for name in _ESTIMATES:
             if not getattr(self, name).known:
                 plain[name] = None
         return plain | {name: getattr(self, name) for name in ("stop", "advice", "certified")}
@@ -148,18 +160,21 @@ class Report:
 
     def __str__(self) -> str:
         balance = ", ".join(f"{label}: {count}" for label, count in self.class_balance.items())
+        of_each = f" ({balance})" if balance else ""
         lines = [
-            f"{self.n_labelled} of {self.n_items} items labelled ({balance}), {self.n_pending} "
-            "pending"
+            f"{self.n_labelled} of {self.n_items} items labelled{of_each}, {self.n_pending} pending"
         ]
+        if self.task == "regression":
+            lines.append(error_line(self))
         if self.expected_error.known:
             gain = ""
             if self.next_gain is not None:
                 share = percent(self.next_gain / (self.expected_log_loss.mean or math.inf))
                 gain = f"; the next {self.batch_size} labels are expected to lower it by {share}"
             loss = f"expected log loss: {self.expected_log_loss}{gain}"
-            lines += [error_line(self), loss, *metric_line(self)]
-        if self.expected_error.known or self.measured is not None:
+            lines += [error_line(self), loss, *metric_line(self), *label_lines(self)]
+        known = self.expected_error.known or self.expected_metric is not None
+        if known or self.measured is not None:
             lines += [certificate(self.measured), *class_lines(self.measured)]
         return "\n".join([*lines, self.advice, *self.warnings])
 
@@ -177,9 +192,11 @@ def _read(kind: Any, value: Any, name: str) -> Any:
         return None if value is None else _read(parts[0], value, name)
     if isinstance(kind, type) and is_dataclass(kind) and isinstance(value, Mapping):
         hints = get_type_hints(kind)
-        unknown = {"expected_error", "expected_log_loss"} if kind is Report else set()
+        unknown = _ESTIMATES if kind is Report else ()
         read: dict[str, Any] = {}
         for part in (one.name for one in fields(kind)):
+            if part not in value and part in _LATER:
+                continue
             if part not in value:
                 raise InputError(f"The {name} has no {part}, so it is not one of ours.")
             is_unknown = value[part] is None and part in unknown
@@ -254,12 +271,13 @@ def goal_parts(goal: Goal | None, n_labelled: int, report: Report | None) -> lis
         share = min(1.0, n_labelled / goal.labels)
         parts.append(GoalPart(share, f"{n_labelled:,} of {goal.labels:,} labels"))
     if goal is not None and goal.error is not None:
-        share, sentence = 0.0, f"an error below {percent(goal.error)}"
+        shown = _shown(report)
+        share, sentence = 0.0, f"an error below {shown(goal.error)}"
         error, source = _error(report)
         is_below = error is not None and error.high < goal.error  # the goal itself is not below it
         if error is not None:
             share = min(0.99, goal.error / max(error.high, 1e-9))
-            sentence += f"; {source} {percent(error.mean)}, at most {percent(error.high)}"
+            sentence += f"; {source} {shown(error.mean)}, at most {shown(error.high)}"
         if is_below and source == "measured":
             share = 1.0
         parts.append(GoalPart(share, sentence, is_below and source != "measured"))
@@ -271,7 +289,8 @@ def advice(goal: Goal | None, n_labelled: int, report: Report | None) -> Advice:
     parts = goal_parts(goal, n_labelled, report)
     if parts and all(part.is_reached for part in parts):
         error, source = _error(report)
-        known = "" if error is None else f" The {source} error is {percent(error.mean)}."
+        shown = _shown(report)
+        known = "" if error is None else f" The {source} error is {shown(error.mean)}."
         return Advice(True, True, f"Your goal is reached.{known}")
     if parts and all(part.is_reached or part.is_expected for part in parts):
         sentence = (
@@ -289,9 +308,14 @@ def advice(goal: Goal | None, n_labelled: int, report: Report | None) -> Advice:
     if goal is not None and goal.labels is not None and n_labelled >= goal.labels:
         sentence = "The labels you planned are given, but the error is above your goal."
         return Advice(False, False, sentence)
+    if report.next_gain is None and report.expected_error.known:
+        sentence = "Go on: the model gives too few samples to tell what more labels would gain."
+        return Advice(False, False, sentence)
     if report.next_gain is None:
         return Advice(False, False, "Go on: the model has not seen two classes yet.")
-    if report.next_gain <= _NEGLIGIBLE * report.expected_log_loss.mean:
+    # A nat a point divides the error of numbers by e, whatever its unit.
+    whole = 1.0 if report.task == "regression" else report.expected_log_loss.mean
+    if report.next_gain <= NEGLIGIBLE * whole:
         more = " Set a goal to know when to stop." if goal == Goal() else ""
         sentence = f"More labels hardly change the model; better features may help more.{more}"
         return Advice(not parts, False, sentence)
@@ -306,12 +330,24 @@ def may_stop(measured: Measurement | None, wanted: float) -> tuple[bool, str]:
     return is_certified, f"{answer}. {certificate(measured)}"
 
 
+def _shown(report: Report | None) -> Callable[[float], str]:
+    """How an error is written: a share, or an RMSE in units of labels."""
+    is_share = report is None or report.task != "regression"
+    return percent if is_share else "{:.3g}".format
+
+
 def _error(report: Report | None) -> tuple[Estimate | None, str]:
     """The error as far as it is known, and whether it was measured or is the model's own word."""
     if report is not None and report.measured is not None:
         return report.measured.error, "measured"
-    known = report is not None and report.expected_error.known
-    return (report.expected_error if report is not None and known else None), "expected"
+    return None if report is None else expected_error(report), "expected"
+
+
+def expected_error(report: Report) -> Estimate | None:
+    """The error that the model expects, of numbers the RMSE; None where there is no model yet."""
+    if report.task == "regression":
+        return report.expected_metric
+    return report.expected_error if report.expected_error.known else None
 
 
 # -- lines about a report
@@ -319,15 +355,26 @@ def _error(report: Report | None) -> tuple[Estimate | None, str]:
 
 def error_line(report: Report) -> str:
     """What the model expects, in one sentence."""
+    if report.task == "regression":
+        known = report.expected_metric
+        on = f"on {report.n_targets:,} target points"
+        return f"expected RMSE {known} {on}" if known else "The model has not seen two labels yet."
     error = report.expected_error
     if not error.known:
         return "The model has not seen two classes yet."
-    return f"expected error on {report.n_targets:,} target points: {with_interval(error)}"
+    what = _WORDS["hamming" if report.task == "many-labels" else "error"]
+    return f"expected {what} on {report.n_targets:,} target points: {with_interval(error)}"
+
+
+def label_lines(report: Report) -> list[str]:
+    """The expected error of each label, where items have several."""
+    errors = (report.label_errors or {}).items()
+    return [f"  {label}: expected error {with_interval(error)}" for label, error in errors]
 
 
 def judged_line(metric: str, report: Report | None) -> list[str]:
     """What the model is judged by, where that is not accuracy and the report does not say it."""
-    if metric == "accuracy" or metric_line(report):
+    if metric in ("accuracy", "hamming", "rank-error", "rmse", "subset") or metric_line(report):
         return []
     means = "it is about the probabilities, not the decisions"
     if metric != "log-loss":
@@ -337,11 +384,12 @@ def judged_line(metric: str, report: Report | None) -> list[str]:
 
 def metric_line(report: Report | None) -> list[str]:
     """What the model is judged by, where that is neither the error nor the log loss."""
-    if report is None or report.expected_metric is None:
+    if report is None or report.expected_metric is None or report.task == "regression":
         return []
     shares = (report.decide_from or {}).items()
     decided = "".join(f"; {c} is decided from a probability of {p:.2f} on" for c, p in shares)
-    value = with_interval(report.expected_metric)
+    is_share = report.metric != "rank-error"
+    value = with_interval(report.expected_metric) if is_share else report.expected_metric
     return [f"expected {_metric_words(report.metric)}: {value}{decided}"]
 
 
@@ -356,6 +404,14 @@ def certificate(measured: Measurement | None) -> str:
         return (
             "How large the error is has not been measured: the expected error is the model's own "
             "expectation, and an audit would measure it."
+        )
+    if measured.error is not None and measured.loss != "error":
+        shown = "{:.3g}".format if measured.loss == "rmse" else percent
+        mean, low, high = map(shown, (measured.error.mean, measured.error.low, measured.error.high))
+        return (
+            f"With 95 % confidence the {_WORDS[measured.loss]} is below {high}: on {measured.n} "
+            f"random items that of the model of the first {measured.n_labels:,} labels is {mean} "
+            f"(90 % interval {low} to {high})."
         )
     if measured.error is None:
         return (

@@ -23,7 +23,7 @@ import numpy as np
 from parbals.posterior.closed.whitening import Whitening
 from parbals.shapes import Array, Float
 
-__all__ = ["Channels", "RowSpace", "row_space"]
+__all__ = ["Channels", "OneChannel", "RowSpace", "row_space"]
 
 
 class RowSpace(NamedTuple):
@@ -43,17 +43,14 @@ class RowSpace(NamedTuple):
         """Qᵀ v (r, ...) of vectors v (d, ...)."""
         return vectors if self.basis is None else np.tensordot(self.basis.T, vectors, axes=1)
 
-    def vectors(self, coordinates: Float[Array, "r *more"]) -> Float[Array, "d *more"]:
-        """Q c (d, ...) of coordinates c (r, ...)."""
-        return coordinates if self.basis is None else np.tensordot(self.basis, coordinates, axes=1)
-
     def replace(
         self, vectors: Float[Array, "d *more"], coordinates: Float[Array, "r *more"]
     ) -> Float[Array, "d *more"]:
         """v + Q (c - Qᵀ v) (d, ...): new coordinates within, unchanged across."""
         if self.basis is None:
             return coordinates
-        return vectors + self.vectors(coordinates - self.coordinates(vectors))
+        inside = coordinates - self.coordinates(vectors)
+        return vectors + np.tensordot(self.basis, inside, axes=1)
 
 
 def row_space(X: Float[Array, "n d"], size: int | None = None) -> RowSpace:
@@ -137,3 +134,14 @@ class Channels:
         inside = self.basis.T @ noise
         learnt = self.roots @ inside - inside + self.location.T[:, :, None]
         return (noise + self.basis @ learnt).transpose(1, 0, 2)
+
+
+class OneChannel:
+    """What posteriors of a single f have in common."""
+
+    channels: Channels
+
+    def marginals(self, X: Float[Array, "N d"]) -> tuple[Float[Array, " N"], Float[Array, " N"]]:
+        """Mean and variance (N,) of f at design rows X (N, d)."""
+        mean, variance = self.channels.marginals(X)
+        return mean[:, 0], variance[:, 0]

@@ -28,8 +28,10 @@ from parbals.posterior.closed.laplace import mode
 from parbals.posterior.closed.sites import (
     MANY,
     Kept,
+    Labels,
     SitePosterior,
     Sites,
+    likeliest,
     posterior_mean,
     precision_roots,
     settle,
@@ -42,6 +44,9 @@ from parbals.shapes import Array, Float, Int
 
 __all__ = ["ClassesPosterior", "fit_classes"]
 
+_Logits = Float[Array, "n C"]
+_Probs = Float[Array, "N C"]
+
 _MOST_SWEEPS = 100
 _TOLERANCE = 1e-4
 _SETTLED = 1e-2
@@ -49,6 +54,7 @@ _LEAST = 1e-300
 _MOST_APART = 100.0
 _BLOCK = 2_048  # logits
 _LEFT_OUT = 400  # labels: a temperature is known well enough by so many
+_WHOLE = 1_000  # labels: what the covariances of the sweeps leave behind of one of more is little
 
 
 @dataclass(frozen=True)
@@ -59,14 +65,18 @@ class ClassesPosterior(SitePosterior):
     def n_classes(self) -> int:
         return self.sites.precisions.shape[1]
 
-    def predict_proba(self, X: Float[Array, "N d"]) -> Float[Array, "N C"]:
+    def predict_proba(self, X: Float[Array, "N d"]) -> _Probs:
         """(N, C) probabilities E[softmax(f)]."""
         return _probs(*self.channels.quick_marginals(X))
 
-    def left_out(self) -> tuple[Int[Array, " m"], Float[Array, "m C"]]:
-        """Of at most 400 labels; of many, those by a fit without them."""
+    def left_out(self, *, every: bool = False) -> tuple[Int[Array, " m"], Float[Array, "m C"]]:
+        """Of at most 400 labels unless ``every``; of many, those by a fit without them."""
         n_labels = len(self.X)
-        drawn = np.random.default_rng(n_labels).permutation(n_labels)[:_LEFT_OUT]
+        drawn = np.random.default_rng(n_labels).permutation(n_labels)
+        drawn = drawn if every else drawn[:_LEFT_OUT]
+        if every and n_labels > _WHOLE:
+            moments = _cavities(*self.channels.marginals(self.X), self.sites)
+            return drawn, _probs(*(x[drawn] for x in moments))
         if n_labels >= MANY:
             rest = np.sort(np.setdiff1d(np.arange(n_labels), drawn))
             start = self.start_for(self.X[rest], self.labels[rest])
@@ -95,16 +105,12 @@ class ClassesPosterior(SitePosterior):
         return self._unsettled(_SETTLED)
 
     def _refitted(
-        self,
-        X: Float[Array, "n d"],
-        labels: Int[Array, " n"],
-        start: Sites,
-        kept: Kept | None = None,
+        self, X: Float[Array, "n d"], labels: Labels, start: Sites, kept: Kept | None = None
     ) -> "ClassesPosterior":
         return fit_classes(X, labels, self.n_classes, self.whitening, start, kept)
 
 
-def _probs(mean: Float[Array, "N C"], variance: Float[Array, "N C"]) -> Float[Array, "N C"]:
+def _probs(mean: _Probs, variance: _Probs) -> _Probs:
     """(N, C) from moments (N, C), some at a time: what the quadrature makes of them is cached."""
     probs = np.empty(mean.shape)
     for rows in block_rows(len(mean), max(1, _BLOCK // mean.shape[1])):
@@ -115,13 +121,13 @@ def _probs(mean: Float[Array, "N C"], variance: Float[Array, "N C"]) -> Float[Ar
 
 def fit_classes(
     X: Float[Array, "n d"],
-    labels: Int[Array, " n"],
+    labels: Labels,
     n_classes: int,
     whitening: Whitening,
     start: Sites | None = None,
     kept: Kept | None = None,
 ) -> ClassesPosterior:
-    """Expectation propagation on design rows X (n, d), class numbers.
+    """Expectation propagation on design rows X (n, d), class numbers or likelihoods (n, C).
 
     ``start``, ``kept``: what a fit of nearly the same labels found.
     """
@@ -133,7 +139,7 @@ def fit_classes(
             start,
             _pull,
             lambda mean, variance, where: _renewed_sites(mean, variance, labels[where]),
-            lambda: mode(rows, labels, n_classes) @ contrast_basis(n_classes).T,
+            lambda: mode(rows, likeliest(labels), n_classes) @ contrast_basis(n_classes).T,
             kept,
         )
         channels = Channels(whitening, np.eye(X.shape[1]), kept.mean, kept.roots)
@@ -152,38 +158,21 @@ def fit_classes(
         return _renewed_sites(*_cavities(rows @ mean, variance, sites), labels)
 
     settled = settle(renew, start or Sites(empty, empty), _TOLERANCE, _MOST_SWEEPS)
-    return _of_sites(X, labels, whitening, *settled, mean)
-
-
-def _of_sites(
-    X: Float[Array, "n d"],
-    labels: Int[Array, " n"],
-    whitening: Whitening,
-    sites: Sites,
-    n_sweeps: int = 0,
-    change: float = 0.0,
-    mean: Float[Array, "r C"] | None = None,
-) -> ClassesPosterior:
-    whitened = whitening.rows(X)
-    space = row_space(whitened)
-    rows = space.rows(whitened)
+    sites, n_sweeps, change = settled
     roots = precision_roots(rows, sites.precisions)
-    start = np.zeros((rows.shape[1], len(roots))) if mean is None else mean
-    location = posterior_mean(rows, roots, _pull, sites, start)
-    channels = Channels(whitening, space.matrix(X.shape[1]), location, roots)
+    mean = posterior_mean(rows, roots, _pull, sites, mean)
+    channels = Channels(whitening, space.matrix(X.shape[1]), mean, roots)
     return ClassesPosterior(X, labels, whitening, sites, channels, n_sweeps, change)
 
 
-def _pull(precisions: Float[Array, "n C"], f: Float[Array, "n C"]) -> Float[Array, "n C"]:
+def _pull(precisions: _Logits, f: _Logits) -> _Logits:
     """W f (n, C) of logits f (n, C)."""
     pulled = precisions * f
     total = np.maximum(precisions.sum(axis=1, keepdims=True), _LEAST)
     return pulled - precisions * (pulled.sum(axis=1, keepdims=True) / total)
 
 
-def _renewed_sites(
-    mean: Float[Array, "n C"], variance: Float[Array, "n C"], labels: Int[Array, " n"]
-) -> Sites:
+def _renewed_sites(mean: _Logits, variance: _Logits, labels: Labels) -> Sites:
     """Sites (n, C) that agree with labels under cavities of these means and variances (n, C)."""
     slopes, curvatures = np.empty(mean.shape), np.empty(mean.shape)
 
@@ -200,9 +189,7 @@ def _renewed_sites(
     return Sites(renewed, slopes + _pull(renewed, mean + variance * slopes))
 
 
-def _cavities(
-    f: Float[Array, "n C"], variance: Float[Array, "n C"], sites: Sites
-) -> tuple[Float[Array, "n C"], Float[Array, "n C"]]:
+def _cavities(f: _Logits, variance: _Logits, sites: Sites) -> tuple[_Logits, _Logits]:
     """Mean and variance (n, C) of every row's logits under all sites but its own."""
     f = f - f.mean(axis=1, keepdims=True)
     left = variance / np.maximum(1.0 - sites.precisions * variance, 1e-4)
@@ -211,8 +198,8 @@ def _cavities(
 
 def _left_out_means(
     looked: Float[Array, "C n r"],
-    f: Float[Array, "n C"],
-    variance: Float[Array, "n C"],
+    f: _Logits,
+    variance: _Logits,
     sites: Sites,
     places: Int[Array, " m"],
 ) -> Float[Array, "m C"]:

@@ -39,23 +39,17 @@ from scipy.linalg import solve_triangular
 from parbals.posterior.closed.ep import cavities, renewed_sites
 from parbals.posterior.closed.sites import Sites, label_keys, settle
 from parbals.posterior.closed.whitening import INTERCEPT, POWERS, PoolMoments, Whitening
-from parbals.shapes import Array, Float, Int
+from parbals.shapes import Array, Bool, Float, Int
 
-__all__ = [
-    "PoolMoments",
-    "Prior",
-    "Profile",
-    "fixed_prior",
-    "learnt_prior",
-    "profile",
-    "settled_sites",
-]
+__all__ = ["PoolMoments", "Prior", "Profile", "Shapes", "fixed_prior", "learnt_prior", "profile"]
+__all__ += ["random_part", "settled_sites"]
 
 _LOG_SCALE, _WIDTH = float(np.log(3.0)), 1.0
 _GRID = _LOG_SCALE + np.linspace(-4.0, 4.0, 33)  # of ln s
 _LOG_SHARES = (-1.0, -0.5, 0.0, -1.0)  # of the powers, before any label
 _LOG_SHARE_COLUMNS = 1.0
 _MOST_PAIRS, _WORK = 66, 4e8  # pairs times rows times squared columns
+_MOST_TOLD = 12  # of several labels an item
 _MOST_LABELS = 2_000  # that say what many say of a scale, at a tenth of the work
 _SAME = 0.99  # of those: labels that are a hundredth more say nothing new of a scale
 _MOST_ROUNDS = 4
@@ -87,12 +81,14 @@ def fixed_prior(scale: float, n_features: int) -> Prior:
 
 def learnt_prior(
     rows: Float[Array, "n D"],
-    labels: Int[Array, " n"],
+    labels: Int[Array, " n"] | Bool[Array, "n L"],
     n_classes: int,
     pool: PoolMoments | None,
     known: Prior | None = None,
 ) -> Prior:
     """The prior for labelled rows (n, D) and class numbers; ``pool``: how features vary.
+
+    Of items with several labels whether each has each of them, and ``n_classes`` is two.
 
     ``known``: learnt with the same pool, and the answer if it was from nearly the same part of
     many.
@@ -115,13 +111,14 @@ def learnt_prior(
     if pool is None:
         pool = PoolMoments.of(rows) if n_rows else PoolMoments.unknown(n_columns)
     powers = POWERS if shaped else POWERS[:1]
-    shapes = _Shapes.of(pool, powers, by_columns=shaped and pool.has_units)
+    shapes = Shapes.of(pool, powers, by_columns=shaped and pool.has_units)
     pairs, sites = _Pairs.of(labels, n_columns), None
     if len(pairs.signs):
         shapes, sites = _weighed(shapes, pairs, rows)
     shape = "columns" if shapes.columns_win else "directions" if shaped else "even"
     sentence = _sentence(shapes.scale, shape, n_rows if len(pairs.signs) else 0)
-    return Prior(shapes.whitening, shapes.scale, shape, sentence, sites if n_classes == 2 else None)
+    is_one = n_classes == 2 and (labels.ndim == 1 or labels.shape[1] == 1)
+    return Prior(shapes.whitening, shapes.scale, shape, sentence, sites if is_one else None)
 
 
 def random_part(keys: np.ndarray) -> np.ndarray:
@@ -129,7 +126,7 @@ def random_part(keys: np.ndarray) -> np.ndarray:
     return np.sort(np.argsort(keys, kind="stable")[:_MOST_LABELS])
 
 
-class _Shapes(NamedTuple):
+class Shapes(NamedTuple):
     """Powers of the directions' variance and, last, standardised columns where there are units."""
 
     pool: PoolMoments
@@ -139,17 +136,15 @@ class _Shapes(NamedTuple):
     columns_win: bool = False
 
     @classmethod
-    def of(cls, pool: PoolMoments, powers: tuple[float, ...], *, by_columns: bool) -> "_Shapes":
+    def of(cls, pool: PoolMoments, powers: tuple[float, ...], *, by_columns: bool) -> "Shapes":
         """Before any label: the average of the powers, at the scale that is expected."""
         log_shares = [*_LOG_SHARES[: len(powers)], *[_LOG_SHARE_COLUMNS][:by_columns]]
         return cls(pool, powers, np.full(len(log_shares), _LOG_SCALE), np.array(log_shares))
 
-    def weighed(
-        self, log_scales: Float[Array, " S"], log_evidence: Float[Array, " S"]
-    ) -> "_Shapes":
+    def weighed(self, log_scales: Float[Array, " S"], log_evidence: Float[Array, " S"]) -> "Shapes":
         """With these scales, and weights by the evidence (S,) at them."""
         n_powers = len(self.powers)
-        before = _Shapes.of(self.pool, self.powers, by_columns=len(log_scales) > n_powers)
+        before = Shapes.of(self.pool, self.powers, by_columns=len(log_scales) > n_powers)
         log_shares = before.log_shares + log_evidence
         win = len(log_shares) > n_powers and log_shares[-1] > np.logaddexp.reduce(
             log_shares[:n_powers]
@@ -179,7 +174,7 @@ class _Shapes(NamedTuple):
         return self.pool.along_directions(self.squares @ inside, float(self.squares @ across))
 
 
-def _weighed(shapes: _Shapes, pairs: "_Pairs", rows: Float[Array, "n D"]) -> tuple[_Shapes, Sites]:
+def _weighed(shapes: Shapes, pairs: "_Pairs", rows: Float[Array, "n D"]) -> tuple[Shapes, Sites]:
     """The shapes with scales and weights that labels of rows (n, D) give them; the last sites."""
     pool, has_columns = shapes.pool, len(shapes.log_scales) > len(shapes.powers)
     apart = pool.coordinates(rows)
@@ -274,10 +269,12 @@ class _Pairs(NamedTuple):
     share: float  # what a pair counts: C classes have C - 1 differences, and more pairs
 
     @classmethod
-    def of(cls, labels: Int[Array, " n"], n_columns: int) -> "_Pairs":
+    def of(cls, labels: Any, n_columns: int) -> "_Pairs":
         """All pairs of the classes that have labels; where that is much work, of every class and
         its neighbours in a ring.
         """
+        if labels.ndim == 2:
+            return cls._of_labels(labels, n_columns)
         seen = np.unique(labels)
         n_seen = max(len(seen), 1)
         n_rows = 2 * len(labels) // n_seen
@@ -299,6 +296,20 @@ class _Pairs(NamedTuple):
             rows[p, : len(own)] = own
             signs[p, : len(own)] = np.where(labels[own] == seen[second], 1.0, -1.0)
         return cls(rows, signs, (n_seen - 1) / max(len(pairs), 1))
+
+    @classmethod
+    def _of_labels(cls, bits: Bool[Array, "n L"], n_columns: int) -> "_Pairs":
+        """Every label that some items have and some have not, as a two-class problem of its own;
+        where that is much work, those that divide the items most evenly stand for all.
+        """
+        n_rows = len(bits)
+        counts = bits.sum(axis=0)
+        told = np.flatnonzero((counts > 0) & (counts < n_rows))
+        work = max(n_rows * min(n_rows, n_columns) ** 2, 1)
+        most = max(min(_MOST_TOLD, int(_WORK / work)), 1)
+        used = told[np.argsort(np.abs(counts[told] - n_rows / 2), kind="stable")[:most]]
+        rows = np.broadcast_to(np.arange(n_rows), (len(used), n_rows))
+        return cls(rows, np.where(bits[:, used].T, 1.0, -1.0), len(told) / max(len(used), 1))
 
     def factors(self, whitened: Float[Array, "n D"]) -> Float[Array, "P m r"]:
         """F (P, n, r) of f_a - f_b, without intercepts, at whitened rows (n, D).

@@ -26,17 +26,15 @@ from parbals.posterior.closed.channels import Channels
 from parbals.posterior.closed.whitening import Whitening
 from parbals.shapes import Array, Float, Int
 
-__all__ = [
-    "MANY",
-    "Kept",
-    "SitePosterior",
-    "Sites",
-    "label_keys",
-    "posterior_mean",
-    "precision_roots",
-    "settle",
-    "settle_many",
-]
+__all__ = ["MANY", "Kept", "Labels", "SitePosterior", "Sites", "joined", "label_keys", "likeliest"]
+__all__ += ["posterior_mean", "precision_roots", "settle", "settle_many"]
+
+# Rows; numbers of every row, or of some, in each channel; what is of a channel.
+_Rows = Float[Array, "n d"]
+_Each = Float[Array, "n A"]
+_Roots = Float[Array, "A d d"]
+_Mean = Float[Array, "d A"]
+_Some = Float[Array, "m A"]
 
 _LEAST_STEP, _GROWTH = 0.02, 1.05
 MANY = 2_000
@@ -49,6 +47,8 @@ _LEAST_MOVED = 1e-2  # of a logit, times its site's precision
 _BLOCK = 2_048  # rows that a thread takes at a time
 
 
+Labels = Int[Array, " n"] | Float[Array, "n C"]
+"""Class numbers; or, of what fallible people answered, p(their answers | class) of every class."""
 Pull = Callable[[Any, Any], Any]
 """W f of precisions and logits f."""
 Renewed = Callable[[Any, Any, Any], "Sites"]
@@ -114,8 +114,23 @@ def _relative_change(new: Float[Array, "*n"], old: Float[Array, "*n"]) -> float:
     return float(np.abs(new - old).max() / max(np.abs(new).max(), 1e-300))
 
 
-def label_keys(rows: Float[Array, "n d"], labels: Int[Array, " n"]) -> np.ndarray:
+def likeliest(labels: Labels) -> Int[Array, " n"]:
+    """The class numbers (n,), or those by which the answers are likeliest."""
+    return labels if labels.ndim == 1 else labels.argmax(axis=1)
+
+
+def joined(labels: np.ndarray, more: np.ndarray, n_classes: int) -> np.ndarray:
+    """Both, one after the other; as likelihoods where one of them is such."""
+    if labels.ndim != more.ndim:
+        unit = np.eye(n_classes)
+        labels, more = (x if x.ndim == 2 else unit[x] for x in (labels, more))
+    return np.concatenate([labels, more])
+
+
+def label_keys(rows: _Rows, labels: Any) -> np.ndarray:
     """(n,) random numbers of 64 bits that say which row (n, D) with which label it is.
+
+    Labels are numbers of any kind, (n,) or (n, L).
 
     Equal ones are told apart by counting them, so that all are different.
     """
@@ -141,7 +156,7 @@ class SitePosterior(ABC):
     """A Gaussian given design rows X (n, d) and class numbers, made of one site a label."""
 
     X: Float[Array, "n d"]
-    labels: Int[Array, " n"]
+    labels: Labels
     whitening: Whitening  # the prior
     sites: Sites
     channels: Channels
@@ -150,41 +165,36 @@ class SitePosterior(ABC):
     """Largest relative change of a site that the last sweep wanted."""
     kept: Kept | None = None
 
+    has_samples = True
+
+    @property
+    def n_channels(self) -> int:
+        """A, one of two classes."""
+        return len(self.channels.roots)
+
     @property
     @abstractmethod
     def n_classes(self) -> int:
         """C."""
 
     @abstractmethod
-    def predict_proba(self, X: Float[Array, "N d"]) -> Float[Array, "N C"]:
-        """(N, C) probabilities of design rows X (N, d)."""
+    def left_out(self, *, every: bool = False) -> tuple[Int[Array, " m"], Float[Array, "m C"]]:
+        """Some labels' places (m,), and their rows' probabilities (m, C) by all labels but them.
+
+        ``every``: of all labels, which of more than a thousand of several classes is less exact.
+        """
 
     @abstractmethod
-    def left_out(self) -> tuple[Int[Array, " m"], Float[Array, "m C"]]:
-        """Some labels' places (m,), and their rows' probabilities (m, C) by all labels but them."""
-
-    @abstractmethod
-    def problems(self) -> tuple[str, ...]:
-        """What the user must be told."""
-
-    @abstractmethod
-    def _refitted(
-        self,
-        X: Float[Array, "n d"],
-        labels: Int[Array, " n"],
-        start: Sites,
-        kept: Kept | None = None,
-    ) -> Any:
+    def _refitted(self, X: _Rows, labels: Labels, start: Sites, kept: Kept | None = None) -> Any:
         """The posterior of these labels under the same prior."""
 
-    def condition(self, X_new: Float[Array, "m d"], labels_new: Int[Array, " m"]) -> Any:
+    def condition(self, X_new: Float[Array, "m d"], labels_new: Labels) -> Any:
         """The posterior that also knows these labels; the old sites are where it starts."""
-        X, labels = np.concatenate([self.X, X_new]), np.append(self.labels, labels_new)
+        X = np.concatenate([self.X, X_new])
+        labels = joined(self.labels, labels_new, self.n_classes)
         return self._refitted(X, labels, *self.start_for(X, labels))
 
-    def start_for(
-        self, X: Float[Array, "n d"], labels: Int[Array, " n"]
-    ) -> tuple[Sites, Kept | None]:
+    def start_for(self, X: _Rows, labels: Labels) -> tuple[Sites, Kept | None]:
         """Where a fit of nearly the same design rows X (n, d) and labels may start.
 
         Labels are known by what their rows hold; those that are new get sites that say nothing.
@@ -226,11 +236,11 @@ class SitePosterior(ABC):
 
 
 def settle_many(
-    rows: Float[Array, "n d"],
+    rows: _Rows,
     sites: Sites | None,
     pull: Pull,
     renewed: Renewed,
-    mode: Callable[[], Float[Array, "d A"]],
+    mode: Callable[[], _Mean],
     kept: Kept | None = None,
 ) -> tuple[Settled, Kept]:
     """Sites (n, A) of whitened rows (n, d), n > d, and what another fit may start with.
@@ -280,16 +290,14 @@ def settle_many(
     return settled, Kept(rows, latest, roots, mean, cavities, len(rows))
 
 
-def _cavities(
-    f: Float[Array, "m A"], variances: Float[Array, "m A"], sites: Sites, pull: Pull
-) -> tuple[Float[Array, "m A"], Float[Array, "m A"]]:
+def _cavities(f: _Some, variances: _Some, sites: Sites, pull: Pull) -> tuple[_Some, _Some]:
     """Means and variances of logits under all sites but their own."""
     cavity = variances / np.maximum(1.0 - sites.precisions * variances, 1e-4)
     return f - cavity * (sites.shifts - pull(sites.precisions, f)), cavity
 
 
 def _with_few_more(
-    rows: Float[Array, "n d"], sites: Sites, pull: Pull, renewed: Renewed, kept: Kept
+    rows: _Rows, sites: Sites, pull: Pull, renewed: Renewed, kept: Kept
 ) -> tuple[Settled, Kept] | None:
     """The same where a few of many labels are new, whose sites say nothing yet; None if it is not.
 
@@ -316,12 +324,8 @@ def _with_few_more(
 
 
 def _updated(
-    rows: Float[Array, "n d"],
-    few: Int[Array, " m"],
-    added: Float[Array, "m A"],
-    roots: Float[Array, "A d d"],
-    variances: Float[Array, "n A"],
-) -> tuple[Float[Array, "A d d"], Float[Array, "n A"]]:
+    rows: _Rows, few: Int[Array, " m"], added: _Some, roots: _Roots, variances: _Each
+) -> tuple[_Roots, _Each]:
     """Roots and variances when precisions of a few rows have grown by so much."""
     new_roots, new_variances = np.empty_like(roots), np.empty_like(variances)
     unit, here, single = np.eye(rows.shape[1]), rows[few], rows.astype(np.float32)
@@ -336,9 +340,7 @@ def _updated(
     return new_roots, new_variances
 
 
-def precision_roots(
-    rows: Float[Array, "n d"], precisions: Float[Array, "n A"]
-) -> Float[Array, "A d d"]:
+def precision_roots(rows: _Rows, precisions: _Each) -> _Roots:
     """(A, d, d): root rootᵀ = (I + Σ_i τ_ia x_i x_iᵀ)⁻¹ of rows (n, d), precisions (n, A)."""
     unit = np.eye(rows.shape[1])
     if len(rows) < MANY:
@@ -358,12 +360,12 @@ def precision_roots(
     return _roots(np.stack(sums))
 
 
-def _roots(hessians: Float[Array, "A d d"]) -> Float[Array, "A d d"]:
+def _roots(hessians: _Roots) -> _Roots:
     """R (A, d, d) with R Rᵀ = H⁻¹ of each (A, d, d)."""
     return np.linalg.inv(np.linalg.cholesky(hessians)).transpose(0, 2, 1)
 
 
-def _variances(rows: Float[Array, "n d"], roots: Float[Array, "A d d"]) -> Float[Array, "n A"]:
+def _variances(rows: _Rows, roots: _Roots) -> _Each:
     """(n, A) of the logits of rows (n, d), in single precision as these are."""
     variances, factors = np.empty((len(rows), len(roots))), roots.astype(np.float32)
 
@@ -379,19 +381,14 @@ def _variances(rows: Float[Array, "n d"], roots: Float[Array, "A d d"]) -> Float
 
 
 def posterior_mean(
-    rows: Float[Array, "n d"],
-    roots: Float[Array, "A d d"],
-    pull: Pull,
-    sites: Sites,
-    mean: Float[Array, "d A"],
-    rest: float = 0.0,
-) -> Float[Array, "d A"]:
+    rows: _Rows, roots: _Roots, pull: Pull, sites: Sites, mean: _Mean, rest: float = 0.0
+) -> _Mean:
     """m (d, A) with m + Σ_i x_i (W_i f_i)ᵀ = Σ_i x_i ν_iᵀ, from one near it, conditioned by roots.
 
     Sites are (n, A), rows (n, d), roots (A, d, d); ``pull`` is W f.
     """
 
-    def conditioned(residual: Float[Array, "d A"]) -> Float[Array, "d A"]:
+    def conditioned(residual: _Mean) -> _Mean:
         inner = roots.transpose(0, 2, 1) @ residual.T[:, :, None]
         better = (roots @ inner)[:, :, 0].T
         if len(roots) > 1:  # what is the same for all classes no label sees, and it is zero

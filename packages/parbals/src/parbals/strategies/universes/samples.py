@@ -56,14 +56,7 @@ class Universe:
 
     @property
     def statistics(self) -> TargetStats:
-        """Kept for two classes; for more they are as large as the target rows, and cheap."""
-        return self._kept if self.cloud.target.shape[1] == 1 else self._statistics()
-
-    @cached_property
-    def _kept(self) -> TargetStats:
-        return self._statistics()
-
-    def _statistics(self) -> TargetStats:
+        """As large as the target rows, and cheap: they are not kept."""
         return target_stats(self.cloud.target, self.weights, self.cloud.stakes)
 
     @cached_property

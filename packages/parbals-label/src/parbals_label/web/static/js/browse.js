@@ -1,7 +1,8 @@
 // Looking through all items: filter, search, open one to correct it.
 
 import { get, imageAddress, loadWhenSeen } from "./api.js";
-import { announce, count, h, plural } from "./dom.js";
+import { bulkBar } from "./bulk.js";
+import { announce, count, h, percent, plural } from "./dom.js";
 import { labelChip, openItem } from "./detail.js";
 import { highlighted } from "./item.js";
 import { isOwner, on, state } from "./state.js";
@@ -11,6 +12,7 @@ const TYPING_MS = 250;
 const STATES = {
   all: "All items",
   labelled: "Labelled",
+  partly: "Answers missing",
   unlabelled: "Unlabelled",
   unsure: "Unsure",
   skipped: "Skipped",
@@ -21,10 +23,24 @@ const STATES = {
   out: "Out",
 };
 
+const SORTS = {
+  order: "As they came",
+  doubt: "Doubtful first",
+  predicted: "Predicted class",
+  probability: "Probability of",
+  meaning: "Meaning",
+};
 const OWN = ["all", "labelled", "unsure", "skipped"]; // of an annotator, who sees their own answers
 
-/** A row of the list; also used where annotators disagree. */
-export function itemRow(item, changed) {
+/** What the model takes an item for. */
+function guess({ predicted }, of) {
+  if (!predicted) return null;
+  const [label, share] = of ? [of, predicted[of] ?? 0] : Object.entries(predicted).sort((a, b) => b[1] - a[1])[0];
+  return h("span", { class: "quiet guess", dir: "auto" }, `${label} ${percent(share)}`);
+}
+
+/** A row of the list; also used where annotators disagree. `more` stands before it and at its end. */
+export function itemRow(item, changed, more = {}) {
   const address = imageAddress(item.image);
   const answers = Object.entries(item.answers ?? {});
   const passes = Object.entries(item.passes ?? {});
@@ -42,7 +58,8 @@ export function itemRow(item, changed) {
   );
   return h(
     "li",
-    {},
+    { class: more.start ? "chosen-row" : null },
+    more.start,
     h(
       "button",
       { class: "row", type: "button", onclick: () => openItem(item.position, changed) },
@@ -53,7 +70,15 @@ export function itemRow(item, changed) {
         item.id !== item.snippet && h("span", { class: "row-id" }, item.id),
         h("span", { class: "row-snippet", dir: "auto" }, highlighted(item.snippet ?? "")),
       ),
-      h("span", { class: "row-end" }, who, passed, item.doubt && h("span", { class: "chip", dir: "auto" }, item.doubt)),
+      h(
+        "span",
+        { class: "row-end" },
+        more.end,
+        who,
+        item.tied && h("span", { class: "chip" }, "tied"),
+        passed,
+        item.doubt && h("span", { class: "chip", dir: "auto" }, item.doubt),
+      ),
     ),
   );
 }
@@ -79,19 +104,33 @@ export function browseView() {
     autocomplete: "off",
     placeholder: "Words in the item",
   });
+  const sortBox = select(
+    "browse-sort",
+    "Sort",
+    Object.entries(SORTS)
+      .filter(([value]) => isOwner() || value !== "meaning")
+      .map(([value, name]) => h("option", { value }, name)),
+  );
+  const ofBox = select("browse-of", "Class", state.project.classes.map((label) => h("option", { value: label }, label)));
+  ofBox.hidden = true;
   const searchBox = h("div", { class: "field grow" }, h("label", { for: "browse-search" }, "Search"), search);
   const form = h(
     "form",
     { class: "filters", role: "search" },
     searchBox,
     stateBox,
-    labelBox,
+    state.project.classes.length > 0 && labelBox,
     isOwner() && personBox,
+    sortBox,
+    ofBox,
   );
+  const like = h("p", { class: "like", hidden: true });
+  const bulk = isOwner() && bulkBar(() => load());
   const summary = h("p", { class: "quiet summary", role: "status" });
   const list = h("ul", { class: "rows" });
   const more = h("button", { type: "button", class: "more", hidden: true, onclick: () => load(true) }, "Show more");
-  const node = h("div", {}, form, summary, list, more);
+  const node = h("div", {}, form, like, summary, bulk?.node, list, more);
+  let near = null;
   let next = null;
   let asked = 0;
   let typing = 0;
@@ -107,6 +146,20 @@ export function browseView() {
     if (label) query.set("label", label);
     if (annotator) query.set("annotator", annotator);
     if (words) query.set("q", words);
+    const sort = near === null ? sortBox.querySelector("select").value : "meaning";
+    ofBox.hidden = sort !== "probability";
+    query.set("sort", sort);
+    if (sort === "probability") query.set("of", ofBox.querySelector("select").value);
+    if (near !== null) query.set("near", String(near));
+    search.placeholder = sort === "meaning" ? "Words that say what to look for" : "Words in the item";
+    if (sort === "meaning" && near === null && !words) {
+      list.replaceChildren();
+      bulk?.listed([]);
+      summary.textContent = "Type what to look for; items that mean the same come first, whatever words they use.";
+      more.hidden = true;
+      return;
+    }
+    if (sort === "meaning" && !further) summary.textContent = "Looking …";
     if (further && next !== null) query.set("after", String(next));
     let reply;
     try {
@@ -116,9 +169,16 @@ export function browseView() {
       return;
     }
     if (number !== asked) return;
-    const rows = reply.items.map((item) => itemRow(item, () => load()));
+    const of = sort === "probability" ? query.get("of") : null;
+    const rows = reply.items.map((item) =>
+      itemRow(item, () => load(), {
+        start: bulk?.box(item),
+        end: ["probability", "predicted", "doubt"].includes(sort) && guess(item, of),
+      }),
+    );
     if (further) list.append(...rows);
     else list.replaceChildren(...rows);
+    bulk?.listed(reply.items, further);
     next = reply.next;
     more.hidden = next === null || next === undefined;
     const shown = list.children.length;
@@ -128,7 +188,7 @@ export function browseView() {
         : reply.total === undefined || reply.total === null
           ? `${plural(shown, "item")}${more.hidden ? "" : " so far"}`
           : `${count(shown)} of ${plural(reply.total, "item")}`;
-    if (further && rows.length) rows[0].querySelector("button").focus();
+    if (further && rows.length) rows[0].querySelector("button.row").focus();
     announce(summary.textContent);
   }
 
@@ -155,6 +215,18 @@ export function browseView() {
     clearTimeout(typing);
     typing = setTimeout(load, TYPING_MS);
   });
+  /** The items that are most like one; without one, the list as it was. */
+  function lookLike(item) {
+    near = item?.position ?? null;
+    like.hidden = item === null;
+    if (item)
+      like.replaceChildren(
+        h("span", {}, "Most like ", h("q", { dir: "auto" }, (item.snippet ?? item.id).slice(0, 120))),
+        h("button", { type: "button", onclick: () => lookLike(null) }, "All items again"),
+      );
+    load();
+  }
+  on("like", lookLike);
   on("live", drawPeople);
   drawPeople();
   return { node, enter: () => load() };

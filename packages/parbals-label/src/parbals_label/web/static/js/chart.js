@@ -12,7 +12,7 @@ function ticks(most) {
   return values;
 }
 
-export function errorChart(history, { width = 320, height = 150 } = {}) {
+export function errorChart(history, { width = 320, height = 150, shown = percent, most = 1 } = {}) {
   const edge = { left: 38, right: 14, top: 10, bottom: 24 };
   const points = [...history].sort(
     (a, b) => a.n_labels - b.n_labels || String(a.created).localeCompare(String(b.created)),
@@ -20,7 +20,7 @@ export function errorChart(history, { width = 320, height = 150 } = {}) {
   const last = points.at(-1);
   const first = points[0].n_labels;
   const span = Math.max(1, last.n_labels - first);
-  const top = Math.min(1, Math.max(0.02, ...points.map((point) => point.high)) * 1.05);
+  const top = Math.min(most, Math.max(0.02 * Math.min(most, 1), ...points.map((point) => point.high)) * 1.05);
   const x = (n) => edge.left + ((n - first) / span) * (width - edge.left - edge.right);
   const y = (share) => height - edge.bottom - (Math.min(share, top) / top) * (height - edge.top - edge.bottom);
   const at = (n, share) => `${x(n).toFixed(1)},${y(share).toFixed(1)}`;
@@ -29,12 +29,12 @@ export function errorChart(history, { width = 320, height = 150 } = {}) {
     class: "chart",
     viewBox: `0 0 ${width} ${height}`,
     role: "img",
-    "aria-label": `Expected error: ${percent(last.mean)}, 90 % interval ${percent(last.low)} to ${percent(last.high)}, with ${plural(last.n_labels, "label")}; ${percent(points[0].mean)} with ${first}.`,
+    "aria-label": `Expected error: ${shown(last.mean)}, 90 % interval ${shown(last.low)} to ${shown(last.high)}, with ${plural(last.n_labels, "label")}; ${shown(points[0].mean)} with ${first}.`,
   });
   for (const value of ticks(top)) {
     chart.append(
       s("line", { class: "grid", x1: edge.left, x2: width - edge.right, y1: y(value), y2: y(value) }),
-      s("text", { class: "tick", x: edge.left - 6, y: y(value) + 3.5, "text-anchor": "end" }, percent(value)),
+      s("text", { class: "tick", x: edge.left - 6, y: y(value) + 3.5, "text-anchor": "end" }, shown(value)),
     );
   }
   for (const n of new Set(
@@ -78,7 +78,7 @@ export function errorChart(history, { width = 320, height = 150 } = {}) {
         s(
           "title",
           {},
-          `${plural(point.n_labels, "label")}: ${percent(point.mean)} (${percent(point.low)} to ${percent(point.high)})`,
+          `${plural(point.n_labels, "label")}: ${shown(point.mean)} (${shown(point.low)} to ${shown(point.high)})`,
         ),
       ),
     );
@@ -87,7 +87,7 @@ export function errorChart(history, { width = 320, height = 150 } = {}) {
 }
 
 /** The same numbers for people who do not see the chart. */
-export function errorTable(history) {
+export function errorTable(history, shown = percent) {
   const rows = [...history]
     .sort((a, b) => b.n_labels - a.n_labels)
     .slice(0, 50)
@@ -96,8 +96,8 @@ export function errorTable(history) {
         "tr",
         {},
         h("td", {}, count(point.n_labels)),
-        h("td", {}, percent(point.mean)),
-        h("td", {}, `${percent(point.low)} to ${percent(point.high)}`),
+        h("td", {}, shown(point.mean)),
+        h("td", {}, `${shown(point.low)} to ${shown(point.high)}`),
       ),
     );
   return h(

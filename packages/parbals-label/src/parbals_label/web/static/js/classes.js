@@ -1,5 +1,6 @@
 // The class buttons: a digit each for the first ten, and a search box when there are more.
 
+import { inWords, isTask, MANY, namesOf, NUMBERS, numberField, ORDERED, textOf } from "./answers.js";
 import { announce, h, plural } from "./dom.js";
 import { fades } from "./fade.js";
 import { state, tone } from "./state.js";
@@ -15,8 +16,94 @@ export function keysOf(classes) {
   return keys;
 }
 
-/** The part with the buttons; `choose(label, event)` is called for a click, a key or Enter in the search box. */
-export function classChooser(choose) {
+/**
+ * What an answer is given by; `choose(label, event)` is called for a click, a key or Enter in the search box. It takes
+ * keys (`press` says whether it was one of its own), shows what was answered before an undo, and can be switched off.
+ */
+export function answerChooser(choose) {
+  if (isTask(NUMBERS)) return numberChooser(choose);
+  return isTask(MANY) ? labelsChooser(choose) : classChooser(choose);
+}
+
+const confirmButton = (confirm) =>
+  h("button", { class: "primary confirm", type: "button", "aria-keyshortcuts": "Enter", onclick: confirm }, h("span", {}, "Confirm"), h("kbd", { "aria-hidden": "true" }, "↵"));
+
+/** A number: what is typed goes to the field, wherever the focus is; Enter confirms. */
+function numberChooser(choose) {
+  const field = numberField();
+  const confirm = (event) => {
+    const value = field.value();
+    if (value === null) announce(field.node.textContent);
+    else choose(value, event);
+  };
+  const button = confirmButton(confirm);
+  field.input.addEventListener("keydown", (event) => {
+    if (event.key === "Escape") field.input.blur();
+    if (event.key !== "Enter") return;
+    event.preventDefault();
+    confirm(event);
+  });
+  field.node.prepend(h("label", { for: "number" }, "Number"));
+  field.node.firstChild.nextSibling.append(button);
+  return {
+    node: field.node,
+    press(key, event) {
+      if (key === "Enter" && !event.target.closest("button, summary, a")) confirm(event);
+      else if (/^[\d.,+-]$/.test(key)) {
+        field.input.value += event.key;
+        field.input.focus();
+      } else return false;
+      return true;
+    },
+    mark: (label) => field.fill(label),
+    enable(yes) {
+      for (const part of [field.input, button]) part.disabled = !yes;
+    },
+    focusSearch: () => field.input.focus(),
+  };
+}
+
+/** Several labels: keys and clicks toggle them, Enter confirms. */
+function labelsChooser(choose) {
+  const chosen = new Set();
+  const inner = classChooser((label) => {
+    if (!chosen.delete(label)) chosen.add(label);
+    draw();
+    announce(`${label}: ${chosen.has(label) ? "yes" : "no"}`);
+  });
+  const confirm = (event) => choose(textOf(chosen), event);
+  const button = confirmButton(confirm);
+  const said = h("p", { class: "quiet" });
+  inner.node.append(h("div", { class: "confirm-line" }, said, button));
+  const toggles = [...inner.node.querySelectorAll(".class-button")];
+  inner.node.querySelector(".class-list").classList.add("toggles");
+
+  function draw() {
+    for (const toggle of toggles) toggle.setAttribute("aria-pressed", String(chosen.has(toggle.dataset.label)));
+    said.textContent = chosen.size ? inWords(textOf(chosen)) : "None of them, so far";
+  }
+  draw();
+  return {
+    ...inner,
+    press(key, event) {
+      if (key !== "Enter") return inner.press(key, event);
+      if (event.target.closest("button, summary, a")) return false; // it does what it says
+      confirm(event);
+      return true;
+    },
+    mark(label) {
+      chosen.clear();
+      for (const name of label === null ? [] : namesOf(label)) chosen.add(name);
+      draw();
+    },
+    enable(yes) {
+      inner.enable(yes);
+      button.disabled = !yes;
+    },
+  };
+}
+
+function classChooser(choose) {
   const { classes } = state.project;
   const keys = keysOf(classes);
   const many = classes.length > DIGITS.length;
@@ -43,6 +130,8 @@ export function classChooser(choose) {
   node.append(list);
   if (many) list.classList.add("many");
   list.classList.toggle("brief", classes.every((label) => label.length <= BRIEF));
+  if (isTask(ORDERED))
+    node.append(h("p", { class: "quiet order" }, h("span", {}, `← ${classes[0]}`), h("span", {}, "in this order"), h("span", {}, `${classes.at(-1)} →`)));
 
   function searchBox() {
     const input = h("input", {
@@ -117,8 +206,11 @@ export function classChooser(choose) {
 
   return {
     node,
-    /** The class of a digit, or undefined. */
-    labelOfKey: (key) => classes.find((label) => keys.get(label) === key),
+    press(key, event) {
+      const label = classes.find((name) => keys.get(name) === key);
+      if (label !== undefined) choose(label, event);
+      return label !== undefined;
+    },
     /** Mark what was answered before an undo. */
     mark(label) {
       buttons.forEach((button) => button.classList.toggle("was", button.dataset.label === label));

@@ -1,6 +1,7 @@
 // One item in full: its history, what the model thinks, and a way to correct its label.
 
 import { get, imageAddress, loadPicture, post } from "./api.js";
+import { answerField, inWords, isTask, namesOf, NUMBERS } from "./answers.js";
 import { ago, h, openDialog, randomId, toast } from "./dom.js";
 import { gist, itemName, itemNode } from "./item.js";
 import * as outbox from "./outbox.js";
@@ -8,6 +9,12 @@ import { emit, isOwner, on, shortcutsOn, state, tone } from "./state.js";
 import { probabilityBars } from "./why.js";
 
 export function labelChip(label) {
+  if (isTask(NUMBERS)) return h("span", { class: "chip" }, inWords(label));
+  const names = namesOf(label);
+  return names.length ? names.map(classChip) : h("span", { class: "chip" }, inWords(label));
+}
+
+function classChip(label) {
   return h(
     "span",
     { class: `label-chip ${tone(label)}`, dir: "auto" },
@@ -16,6 +23,7 @@ export function labelChip(label) {
   );
 }
 
+const SOURCES = { bulk: "in bulk", decision: "decided" };
 const opened = new Set();
 on("stored", ({ entry }) => opened.forEach((refresh) => refresh(entry.position)));
 
@@ -60,13 +68,7 @@ function fill(body, item) {
 
 function correction(item) {
   const mine = item.answers?.[state.name];
-  const select = h(
-    "select",
-    { id: "correct-label" },
-    state.project.classes.map((label) =>
-      h("option", { value: label, selected: label === (mine ?? item.label) }, label),
-    ),
-  );
+  const given = answerField(mine ?? item.label, "correct-label");
   const comment = h("input", { id: "correct-comment", type: "text", maxlength: "2000", autocomplete: "off" });
   const save = h(
     "button",
@@ -89,24 +91,61 @@ function correction(item) {
   const form = h(
     "form",
     { class: "correction" },
-    h("div", { class: "field" }, h("label", { for: "correct-label" }, "Label"), select),
+    h("div", { class: "field" }, h("label", { for: "correct-label" }, "Label"), given.node),
     h("div", { class: "field grow" }, h("label", { for: "correct-comment" }, "Comment (optional)"), comment),
-    h("div", { class: "actions" }, save, withdraw, isOwner() && item.label && askAgain(item)),
+    h(
+      "div",
+      { class: "actions" },
+      save,
+      withdraw,
+      isOwner() && differ(item) && decide(item, select),
+      isOwner() && item.label && askAgain(item),
+      isOwner() && lookLike(item),
+    ),
   );
   form.addEventListener("submit", (event) => {
     event.preventDefault();
+    const label = given.value();
+    if (label === null) return;
     outbox.add({
       kind: "answer",
       annotator: state.name,
       position: item.position,
-      label: select.value,
+      label,
       comment: comment.value.trim() || undefined,
       revise: true,
       gist: gist(item, 80),
     });
-    toast(`${select.value}: being stored.`);
+    toast(`${inWords(label)}: being stored.`);
   });
   return form;
+}
+
+const differ = (item) => new Set(Object.values(item.answers ?? {})).size > 1;
+
+/** For an owner: what people said differently is settled; their answers stay. */
+function decide(item, select) {
+  const act = async () => {
+    const said = { annotator: state.name, positions: [item.position], label: select.value, decides: true };
+    try {
+      await post("/api/bulk", { ...said, request_id: randomId() });
+      emit("stored", { entry: { kind: "answer", position: item.position }, reply: null });
+      toast(`Decided: ${select.value}.`);
+    } catch (error) {
+      toast(error.message);
+    }
+  };
+  return h("button", { type: "button", onclick: act }, "Decide for everybody");
+}
+
+/** For an owner: Browse, with the items that mean the same. */
+function lookLike(item) {
+  const go = () => {
+    document.querySelector("dialog[open]")?.close();
+    location.hash = "#browse";
+    setTimeout(() => emit("like", item), 50); // once that page is there
+  };
+  return h("button", { type: "button", onclick: go }, "Show what is like it");
 }
 
 /** For an owner: somebody else labels it as well. The key A does the same. */
@@ -158,7 +197,7 @@ function history(item) {
           ? h("span", { class: "chip" }, "taken back")
           : labelChip(step.label),
         h("span", { dir: "auto" }, step.annotator),
-        step.source && step.source !== "person" && h("span", { class: "chip" }, step.source),
+        step.source !== "person" && h("span", { class: "chip" }, SOURCES[step.source] ?? step.source),
         h("time", { class: "quiet" }, ago(step.created)),
         step.comment && h("q", { dir: "auto" }, step.comment),
         open.delete(step.annotator) && takeBack(item, step.annotator), // beside the latest

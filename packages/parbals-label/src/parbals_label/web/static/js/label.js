@@ -1,7 +1,8 @@
 // The page where items are labelled: one item, the classes under it, and everything within reach of the keyboard.
 
 import { connection } from "./api.js";
-import { classChooser } from "./classes.js";
+import { inWords } from "./answers.js";
+import { answerChooser } from "./classes.js";
 import { announce, h, toast } from "./dom.js";
 import { fades } from "./fade.js";
 import { gist, itemName, itemNode, needsRoom } from "./item.js";
@@ -17,7 +18,7 @@ const SECOND_CLICK_MS = 500;
 const SECOND_KEY_MS = 200;
 
 export function labelView(aside) {
-  const chooser = classChooser((label, event) => act({ kind: "answer", label }, event));
+  const chooser = answerChooser((label, event) => act({ kind: "answer", label }, event));
   const why = whyPanel();
   const place = h("p", { class: "item-place" });
   const stage = fades(h("div", { class: "stage" }));
@@ -92,7 +93,7 @@ export function labelView(aside) {
     });
     trail.push({ task, request: entry.request_id, name: state.name, comment: note, ...what });
     const said =
-      what.kind === "answer" ? `Labelled ${what.label}.` : what.pass === "skip" ? "Skipped." : "Marked unsure.";
+      what.kind === "answer" ? `Labelled ${inWords(what.label)}.` : what.pass === "skip" ? "Skipped." : "Marked unsure.";
     finish(task.position);
     show(said);
   }
@@ -104,7 +105,7 @@ export function labelView(aside) {
     if (refused) outbox.settle(last.request, { correct: false });
     else outbox.add({ kind: "undo", annotator: state.name, position: last.task.position, gist: gist(last.task, 80) });
     putBack(last.task);
-    const was = last.kind === "answer" ? last.label : last.pass;
+    const was = last.kind === "answer" ? inWords(last.label) : last.pass;
     show(`Taken back: ${was}.`, last);
   }
 
@@ -169,8 +170,7 @@ export function labelView(aside) {
     }
     if (event.target.closest("input, textarea, select") || !shortcutsOn()) return;
     const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
-    const label = chooser.labelOfKey(key);
-    if (label !== undefined) act({ kind: "answer", label }, event);
+    if (chooser.press(key, event)) event.preventDefault();
     else if (key === "s") act({ kind: "pass", pass: "skip" }, event);
     else if (key === "u") act({ kind: "pass", pass: "unsure" }, event);
     else if (key === "z" || key === "Backspace") {

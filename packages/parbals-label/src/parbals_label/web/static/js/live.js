@@ -22,6 +22,7 @@ async function ask() {
     const reply = await get(`/api/live${since}`);
     if (reply.unchanged) {
       state.live = { ...state.live, queue: reply.queue ?? state.live.queue };
+      if ("features" in reply) state.live.features = reply.features;
       emit("queue", state.live.queue);
     } else {
       state.live = reply;

@@ -10,7 +10,7 @@ import { startLive } from "./live.js";
 import { mapPanel } from "./map.js";
 import { startNotices } from "./notices.js";
 import { startOutbox } from "./outbox.js";
-import { errorPanel, modelLine, peoplePanel, progressPanel } from "./panels.js";
+import { errorPanel, featuresLine, modelLine, peoplePanel, progressPanel } from "./panels.js";
 import { askName, startPerson } from "./person.js";
 import { settingsView } from "./settings.js";
 import { BASE, emit, isOwner, state } from "./state.js";
@@ -23,7 +23,7 @@ function overviewView() {
   const grid = h(
     "div",
     { class: "overview" },
-    h("div", { class: "column" }, progressPanel({ full: true }), peoplePanel(), modelLine()),
+    h("div", { class: "column" }, progressPanel({ full: true }), peoplePanel(), modelLine(), isOwner() && featuresLine()),
     isOwner() && h("div", { class: "column" }, errorPanel({ full: true }), mapPanel({ full: true })),
   );
   return { node: grid };

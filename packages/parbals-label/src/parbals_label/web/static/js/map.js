@@ -1,7 +1,9 @@
 // The pool as a map: every item a mark at its place, told apart by colour and by shape.
 
 import { get } from "./api.js";
-import { count, h, percent } from "./dom.js";
+import { isTask, MANY, NUMBERS } from "./answers.js";
+import { labelTogether } from "./bulk.js";
+import { count, h, percent, plural } from "./dom.js";
 import { openItem } from "./detail.js";
 import { drawMap, legendRows, STATES } from "./marks.js";
 import { on, state } from "./state.js";
@@ -19,6 +21,16 @@ async function snippet(position) {
   return snippets.get(position);
 }
 
+/** Whether a spot lies in a ring of corners: a line from it to the right crosses the ring an odd number of times. */
+function isInside({ x, y }, ring) {
+  let odd = false;
+  ring.forEach(([ax, ay], i) => {
+    const [bx, by] = ring[(i || ring.length) - 1];
+    if (ay > y !== by > y && x < ax + ((y - ay) / (by - ay)) * (bx - ax)) odd = !odd;
+  });
+  return odd;
+}
+
 export function mapPanel({ full = false } = {}) {
   const canvas = h("canvas", {
     class: "map",
@@ -34,11 +46,14 @@ export function mapPanel({ full = false } = {}) {
     "select",
     { id: full ? "map-mode-full" : "map-mode" },
     h("option", { value: "state" }, "by state"),
-    h("option", { value: "class" }, "by class"),
+    !isTask(MANY, NUMBERS) && h("option", { value: "class" }, "by class"),
   );
+  const lasso = h("button", { type: "button", class: "text-button", "aria-pressed": "false" }, "Draw a ring");
+  const together = h("p", { class: "map-together", hidden: true });
   const choose = h(
     "span",
     { class: "map-mode" },
+    full && lasso,
     h("label", { for: mode.id, class: "visually-hidden" }, "Colours of the map"),
     mode,
   );
@@ -47,6 +62,7 @@ export function mapPanel({ full = false } = {}) {
     { class: "panel map-panel no-map" },
     h("header", { class: "panel-head" }, h("h2", { class: "panel-title" }, "Map"), choose),
     h("div", { class: "map-box" }, canvas, tip),
+    together,
     legend,
     note,
   );
@@ -58,11 +74,13 @@ export function mapPanel({ full = false } = {}) {
   let hover = 0;
   let reload = 0;
   let loadedAt = 0;
+  let modeChosen = false;
+  let ring = null; // corners while one is drawn
   let pointer = null; // the last movement over the map, while it is there
 
   function draw() {
     if (!map || canvas.getBoundingClientRect().width === 0) return;
-    spots = drawMap(canvas, map.points, { mode: mode.value, large: full, here, chosen });
+    spots = drawMap(canvas, map.points, { mode: mode.value, large: full, here, chosen, ring });
   }
 
   /** Points that moved under a resting pointer are told, too. */
@@ -142,7 +160,37 @@ export function mapPanel({ full = false } = {}) {
     hover = setTimeout(() => point(i, false), i < 0 ? 0 : PAUSE_MS);
   }
 
+  const isDrawing = () => lasso.getAttribute("aria-pressed") === "true";
+  lasso.addEventListener("click", () => {
+    lasso.setAttribute("aria-pressed", String(!isDrawing()));
+    canvas.classList.toggle("drawing", isDrawing());
+    ring = null;
+    together.hidden = true;
+    draw();
+  });
+  canvas.addEventListener("pointerdown", (event) => {
+    if (!isDrawing()) return;
+    ring = [];
+    together.hidden = true;
+    canvas.setPointerCapture(event.pointerId);
+  });
+  canvas.addEventListener("pointerup", () => {
+    if (!isDrawing() || !ring) return;
+    const inside = spots.filter((spot) => isInside(spot, ring)).map((spot) => spot.position);
+    together.hidden = inside.length === 0;
+    together.replaceChildren(
+      h("span", {}, `${plural(inside.length, "item")} in the ring`),
+      h("button", { type: "button", class: "primary", onclick: () => labelTogether(inside, () => lasso.click()) }, "Label …"),
+    );
+    note.textContent = inside.length ? `${plural(inside.length, "item")} in the ring.` : "The ring is empty.";
+  });
   canvas.addEventListener("pointermove", (event) => {
+    if (isDrawing()) {
+      if (!ring || event.buttons === 0) return;
+      const box = canvas.getBoundingClientRect();
+      ring.push([event.clientX - box.left, event.clientY - box.top]);
+      return draw();
+    }
     pointer = event;
     follow();
   });
@@ -155,7 +203,7 @@ export function mapPanel({ full = false } = {}) {
   canvas.addEventListener("pointerleave", leave);
   canvas.addEventListener("blur", leave);
   canvas.addEventListener("click", (event) => {
-    const i = nearest(event);
+    const i = isDrawing() ? -1 : nearest(event);
     if (i >= 0) openItem(spots[i].position);
   });
   canvas.addEventListener("keydown", (event) => {
@@ -172,10 +220,12 @@ export function mapPanel({ full = false } = {}) {
       return map?.message ?? "The map appears once the model has looked at the items.";
     const seen = map.points.position.length;
     const part = seen < map.n_total ? `${count(seen)} of ${count(map.n_total)} items. ` : "";
-    const explained =
-      full && map.explained
-        ? `The two directions in which the items differ most; they hold ${percent(map.explained[0] + map.explained[1])} of the differences.`
-        : "";
+    const [across, up] = map.explained ?? [];
+    const explained = !full
+      ? ""
+      : map.by_model
+        ? "Every item is drawn to the classes that the model believes in, and lies beside what looks like it: what it is sure of at the rim, what it wavers between in the middle."
+        : `The two directions in which the items differ most; they hold ${percent(across + up)} of the differences. With labels, items are drawn to their classes.`;
     return part + explained;
   }
 
@@ -193,6 +243,7 @@ export function mapPanel({ full = false } = {}) {
       return;
     }
     const some = map.points?.position?.length > 0;
+    if (map.by_model && !modeChosen) mode.value = "class"; // that is what there is to see then
     canvas.hidden = !some;
     legend.hidden = !some;
     node.classList.toggle("no-map", !some);
@@ -206,6 +257,7 @@ export function mapPanel({ full = false } = {}) {
   }
 
   mode.addEventListener("change", () => {
+    modeChosen = true;
     drawLegend();
     redraw();
   });

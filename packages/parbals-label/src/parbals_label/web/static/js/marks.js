@@ -57,7 +57,7 @@ function place(points, width, height) {
 }
 
 /** Draw all points, those that matter on top, and rings around the item `here` and the point `chosen`; returns the spots. */
-export function drawMap(canvas, points, { mode, large, here, chosen }) {
+export function drawMap(canvas, points, { mode, large, here, chosen, ring = null }) {
   const box = canvas.getBoundingClientRect();
   const ratio = window.devicePixelRatio || 1;
   canvas.width = Math.round(box.width * ratio);
@@ -72,7 +72,17 @@ export function drawMap(canvas, points, { mode, large, here, chosen }) {
     const size = mark.size * (large ? 1.25 : 1);
     drawShape(pen, mark.shape, spots[i].x, spots[i].y, size, colours[mark.tone], colours.paper, mark.faint);
   }
-  const ring = (spot, colour, size) => {
+  if (ring) {
+    pen.beginPath();
+    ring.forEach(([x, y], i) => (i ? pen.lineTo(x, y) : pen.moveTo(x, y)));
+    pen.closePath();
+    pen.strokeStyle = colours.accent;
+    pen.lineWidth = 1.5;
+    pen.setLineDash([5, 4]);
+    pen.stroke();
+    pen.setLineDash([]);
+  }
+  const halo = (spot, colour, size) => {
     pen.beginPath();
     pen.arc(spot.x, spot.y, size, 0, 2 * Math.PI);
     pen.strokeStyle = colour;
@@ -80,8 +90,8 @@ export function drawMap(canvas, points, { mode, large, here, chosen }) {
     pen.stroke();
   };
   const mine = spots.find((spot) => spot.position === here);
-  if (mine) ring(mine, colours.ink, 9);
-  if (spots[chosen]) ring(spots[chosen], colours.accent, 11);
+  if (mine) halo(mine, colours.ink, 9);
+  if (spots[chosen]) halo(spots[chosen], colours.accent, 11);
   return spots;
 }
 

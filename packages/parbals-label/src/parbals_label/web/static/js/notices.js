@@ -1,13 +1,15 @@
 // What became of the answers: the sign at the top, and notices that stay until they are dealt with.
 
+import { inWords } from "./answers.js";
 import { connection } from "./api.js";
 import { announce, byId, h, plural, toast } from "./dom.js";
 import * as outbox from "./outbox.js";
-import { on } from "./state.js";
+import { on, state } from "./state.js";
 
 let outage = false;
 let trouble = null;
 let other = null;
+let renamed = false; // or classes were added, removed, moved
 let spoken = "";
 
 function sign(state, text, title) {
@@ -55,18 +57,18 @@ function stuckNotice(entry) {
   const item = gist ? `“${gist}”` : `item ${entry.position}`;
   const leave = (text) => button(text, () => outbox.settle(request, { correct: false }));
   if (stuck.code === "conflict" && entry.kind === "answer") {
-    const held = stuck.held ?? "another label";
+    const held = stuck.held ? inWords(stuck.held) : "another label";
     return notice(
       request,
       "problem",
       `You had already labelled ${item} as ${held}, in another tab or at another time. Which one holds?`,
-      button(`Change it to ${label}`, () => outbox.settle(request, { correct: true }), true),
+      button(`Change it to ${inWords(label)}`, () => outbox.settle(request, { correct: true }), true),
       leave(`Keep ${held}`),
     );
   }
   const what =
     entry.kind === "answer"
-      ? `Your answer ${label} to ${item}`
+      ? `Your answer ${inWords(label)} to ${item}`
       : entry.kind === "undo"
         ? `Taking back your answer to ${item}`
         : `Passing ${item}`;
@@ -107,7 +109,9 @@ function draw(box = outbox.summary()) {
       notice(
         box.waiting ? "locked-kept" : "locked",
         "problem",
-        `This page's link is no longer valid, or its session has ended. Open your link again, or the one that parbals serve printed.${kept}`,
+        state.me?.name
+          ? `${state.me.name}, your link does not open this project any more: an owner has revoked it or made a new one, or you were signed out. Open your link again; if it does not work, ask an owner for a new one. What you have labelled is stored.${box.waiting ? kept : ""}`
+          : `This page's link is no longer valid, or its session has ended. Open your link again, or the one that parbals serve printed.${kept}`,
       ),
     );
   if (trouble) list.push(notice("trouble", "problem", `The server reports: ${trouble}`));
@@ -136,6 +140,15 @@ function draw(box = outbox.summary()) {
         `${plural(outbox.elsewhere(), "answer waits", "answers wait")} in this browser for another project that was served at this address, or for another person's link. They are sent when that is opened here again.`,
       ),
     );
+  if (renamed)
+    list.push(
+      notice(
+        "classes",
+        "calm",
+        "The classes were changed. What you answer here still counts; to see them as they are now, load the page again.",
+        button("Show them", () => location.reload(), true),
+      ),
+    );
   if (other) list.unshift(otherNotice());
   const ids = list.map((node) => node.dataset.notice + node.textContent).join();
   if (ids === draw.last) return;
@@ -159,6 +172,11 @@ export function startNotices() {
       toast(waiting ? `The server is back. Sending ${plural(waiting, "answer")} that waited.` : "The server is back.");
     }
     outage = state !== "ok";
+    draw();
+  });
+  const classes = String(state.project.classes);
+  on("project", (project) => {
+    renamed = String(project.classes) !== classes;
     draw();
   });
   on("other-project", (project) => {

@@ -1,6 +1,7 @@
 // What is seen beside the work: progress, class balance, error and advice, who labels.
 
 import { post } from "./api.js";
+import { brief, inWords, isTask, MANY, NUMBERS } from "./answers.js";
 import { errorChart, errorTable } from "./chart.js";
 import { ago, count, h, percent, plural, toast } from "./dom.js";
 import { isOwner, on, state, tone } from "./state.js";
@@ -35,6 +36,8 @@ function livePanel(title, draw) {
 }
 
 function balance(live, all) {
+  if (live.numbers)
+    return [h("p", { class: "quiet" }, Object.entries(live.numbers).map(([name, value]) => `${name} ${inWords(brief(value))}`).join(" · "))];
   const pairs = state.project.classes.map((label) => [label, live.class_balance[label] ?? 0]);
   const shown = all || pairs.length <= FEW + 1 ? pairs : [...pairs].sort((a, b) => b[1] - a[1]).slice(0, FEW);
   const most = Math.max(1, ...pairs.map(([, n]) => n));
@@ -85,6 +88,7 @@ function own({ annotators }) {
 export function progressPanel({ full = false } = {}) {
   return livePanel("Progress", (live) => {
     const facts = [
+      live.partly && `${count(live.partly)} with answers missing`,
       live.queued && `${count(live.queued)} queued`,
       live.out && `${count(live.out)} out`,
       live.passed && `${count(live.passed)} passed`,
@@ -109,6 +113,33 @@ function classTable({ recall, precision }) {
   );
   const names = ["Measured", "Recall", "Precision"].map((name) => h("th", { scope: "col" }, name));
   return h("table", { class: "table" }, h("thead", {}, h("tr", {}, names)), h("tbody", {}, rows));
+}
+
+/** What random items are (rows) and what the model takes them for (columns), classes that were met alone. */
+function confusionTable(counts) {
+  const { classes } = state.project;
+  const met = classes.map((_, i) => i).filter((i) => counts[i]?.some(Boolean) || counts.some((row) => row[i]));
+  const most = Math.max(1, ...counts.flat());
+  const rows = met.map((i) => {
+    const cells = met.map((j) => {
+      const cell = h("td", { class: i === j ? "numeric right-cell" : "numeric wrong-cell" }, counts[i][j] || "·");
+      cell.style.setProperty("--share", `${Math.round((100 * counts[i][j]) / most)}%`);
+      return cell;
+    });
+    return h("tr", {}, h("th", { scope: "row", dir: "auto" }, classes[i]), cells);
+  });
+  const heads = met.map((i) => h("th", { scope: "col", class: "numeric", dir: "auto" }, classes[i]));
+  return h(
+    "div",
+    { class: "scroll-x", tabindex: "0", role: "group", "aria-label": "What is taken for what" },
+    h(
+      "table",
+      { class: "table confusion" },
+      h("caption", {}, "What random items are, a row each, and what the model takes them for"),
+      h("thead", {}, h("tr", {}, h("td", {}), heads)),
+      h("tbody", {}, rows),
+    ),
+  );
 }
 
 /** For those who want to know: losses in nats. */
@@ -138,19 +169,21 @@ export function errorPanel({ full = false } = {}) {
         ...judged,
       ];
     const measured = report.measured?.error;
-    const error = measured ?? report.expected_error;
-    const behind = live.labelled - report.n_labels;
+    const error = measured ?? report.expected_error ?? report.expected_metric;
+    const write = isTask(NUMBERS) ? (value) => inWords(brief(value)) : percent;
+    const what = isTask(NUMBERS) ? "RMSE, " : isTask(MANY) ? "of labels wrong, " : "";
+    const behind = live.labelled + (live.partly ?? 0) - report.n_labels;
     return [
       h(
         "p",
         { class: "figure" },
-        h("strong", {}, percent(error.mean)),
-        h("span", { class: "interval" }, ` (${percent(error.low)} to ${percent(error.high)})`),
-        h("span", { class: "source" }, measured ? " measured" : " as the model expects"),
+        h("strong", {}, write(error.mean)),
+        h("span", { class: "interval" }, ` (${write(error.low)} to ${write(error.high)})`),
+        h("span", { class: "source" }, ` ${what}${measured ? "measured" : "as the model expects"}`),
       ),
       h("p", { class: "quiet" }, live.certificate),
       ...judged,
-      errorChart(history, { width: Math.max(240, inside.clientWidth), height: full ? 260 : 140 }),
+      errorChart(history, { width: Math.max(240, inside.clientWidth), height: full ? 260 : 140, ...(isTask(NUMBERS) && { shown: brief, most: Infinity }) }),
       h(
         "p",
         { class: live.advice.reached ? "advice stop" : "advice go" },
@@ -175,11 +208,12 @@ export function errorPanel({ full = false } = {}) {
         h(
           "p",
           { class: "quiet" },
-          "The curve is the share of wrong decisions somebody would find who labelled everything, as the model itself expects it, with a 90 % interval.",
+          `The curve is the ${isTask(NUMBERS) ? "root mean squared error" : isTask(MANY) ? "share of wrong labels" : "share of wrong decisions"} somebody would find who labelled everything, as the model itself expects it, with a 90 % interval.`,
         ),
-      full && measured && classTable(report.measured),
-      full && h("details", { class: "as-table" }, h("summary", {}, "The curve as a table"), errorTable(history)),
-      full && details(live),
+      full && measured && Object.keys(report.measured.recall).length > 0 && classTable(report.measured),
+      full && live.confusion && confusionTable(live.confusion),
+      full && h("details", { class: "as-table" }, h("summary", {}, "The curve as a table"), errorTable(history, write)),
+      full && report.expected_log_loss && details(live),
     ];
   });
 }
@@ -204,6 +238,18 @@ export function modelLine() {
   on("live", (live) => draw(live.queue));
   on("queue", draw);
   draw(state.live?.queue);
+  return node;
+}
+
+/** For owners: which features are in use, and what adapting them has gained. */
+export function featuresLine() {
+  const node = h("p", { class: "model-line quiet", role: "status" });
+  const draw = () => {
+    node.textContent = state.live?.features ?? "";
+  };
+  on("live", draw);
+  on("queue", draw);
+  draw();
   return node;
 }
 

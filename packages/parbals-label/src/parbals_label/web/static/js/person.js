@@ -104,6 +104,7 @@ function turnTheme() {
 const KEYS = [
   [["1", "–", "9", "0"], "answer with one of the first ten classes"],
   [["/"], "find a class, where there are more; Enter takes the first match"],
+  [["Enter"], "confirm several labels, or a number"],
   [["S"], "skip: someone else may know"],
   [["U"], "unsure: keep it for a closer look"],
   [["C"], "write a comment; Enter ends it"],

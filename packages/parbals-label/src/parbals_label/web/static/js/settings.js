@@ -1,6 +1,7 @@
 // The project's settings, shared by everybody, and this browser's own.
 
 import { patch, post } from "./api.js";
+import { classPanel } from "./class_list.js";
 import { h, toast } from "./dom.js";
 import { askName, setTheme, themeName } from "./person.js";
 import { emit, isOwner, KEY, memory, on, shortcutsOn, state } from "./state.js";
@@ -36,6 +37,17 @@ export function settingsView() {
   const lease = h("input", { type: "number", min: "1", max: "1440", step: "1", inputmode: "numeric" });
   const goalLabels = h("input", { type: "number", min: "0", step: "1", inputmode: "numeric" });
   const goalError = h("input", { type: "number", min: "0", max: "99", step: "any", inputmode: "decimal" });
+  const adapt = h("input", { type: "checkbox", id: "set-adapt" });
+  const adaptField = h(
+    "div",
+    { class: "field" },
+    h("label", { class: "check", for: "set-adapt" }, adapt, h("span", {}, "The encoder learns from the labels")),
+    h(
+      "p",
+      { class: "quiet help" },
+      "Best from 100 labels on. It runs in the background while people label; the new features are used only if they predict held-out labels better. Needs PyTorch on the server.",
+    ),
+  );
   const said = h("p", { class: "quiet", role: "status" });
   const form = h(
     "form",
@@ -72,6 +84,7 @@ export function settingsView() {
       "After that, an unanswered item may go to someone else.",
       lease,
     ),
+    adaptField,
     h("div", { class: "actions" }, h("button", { class: "primary", type: "submit" }, "Save")),
     said,
   );
@@ -84,6 +97,8 @@ export function settingsView() {
     guidelines.value = state.project.guidelines ?? "";
     wanted.value = String(state.project.answers_wanted ?? 1);
     lease.value = String(state.project.lease_minutes ?? 30);
+    adapt.checked = state.project.adapt;
+    adaptField.hidden = state.project.kind !== "text";
     goalLabels.value = state.project.goal_labels || "";
     goalError.value = state.project.goal_error ? String(Number((100 * state.project.goal_error).toFixed(4))) : "";
   }
@@ -104,6 +119,7 @@ export function settingsView() {
       answers_wanted: Number(wanted.value),
       lease_minutes: Number(lease.value),
       goal_labels: Number(goalLabels.value),
+      adapt: adapt.checked,
       goal_error: Number((Number(goalError.value) / 100).toFixed(6)),
     };
     // Only what was changed here is sent: somebody else may be changing the rest.
@@ -157,7 +173,7 @@ export function settingsView() {
   const log = isOwner() && logPanel();
   const team = isOwner() && teamPanel(() => log.enter());
   return {
-    node: h("div", { class: "stack" }, isOwner() && [form, team.node, log.node], own),
+    node: h("div", { class: "stack" }, isOwner() && [form, classPanel(() => log.enter()), team.node, log.node], own),
     enter() {
       fill();
       fillOwn();

@@ -2,14 +2,19 @@
 // sways the reader, and names of strategies mean nothing to most.
 
 import { get } from "./api.js";
+import { brief, inWords, isTask, MANY, NUMBERS } from "./answers.js";
 import { h, percent } from "./dom.js";
 import { on, tone } from "./state.js";
 
 const SHOWN = 6;
 const CHANGE = 0.05;
 
-/** Small bars, most probable first. */
+/** Small bars, most probable first; of a number what is expected, and how far off that may be. */
 export function probabilityBars(predicted) {
+  if (isTask(NUMBERS)) {
+    const { mean, deviation } = predicted;
+    return h("p", {}, `About ${inWords(brief(mean))}, give or take ${brief(deviation)}.`);
+  }
   const order = Object.entries(predicted).sort((a, b) => b[1] - a[1]);
   const rows = order.slice(0, SHOWN).map(([label, share]) => {
     const bar = h("span", { class: `bar-fill ${tone(label)}` });
@@ -30,7 +35,7 @@ export function probabilityBars(predicted) {
         { class: "bar-row rest" },
         h("span", { class: "bar-name" }, `${order.length - SHOWN} others`),
         h("span", { class: "bar-track" }),
-        h("span", { class: "bar-value" }, percent(left)),
+        h("span", { class: "bar-value" }, isTask(MANY) ? "" : percent(left)),
       ),
     );
   return h("ul", { class: "bars" }, rows);
@@ -38,7 +43,7 @@ export function probabilityBars(predicted) {
 
 /** Whether the sentence about an item, made from the first, no longer fits the second. */
 function hasChanged(before, now) {
-  return Boolean(before) && Object.keys(now).some((label) => Math.abs(now[label] - (before[label] ?? 0)) > CHANGE);
+  return Boolean(before) && Object.keys(now).some((label) => Math.abs(now[label] - (before[label] ?? 0)) > CHANGE * (isTask(NUMBERS) ? now.deviation : 1));
 }
 
 export function whyPanel() {

@@ -1,0 +1,256 @@
+"""Which labels, and which model: {five strategies} × {linear, adapted}, and how honest it is.
+
+    studies adapt.compare --pack FOLDER             data and weights, for a machine without network
+    studies adapt.compare --folder FOLDER --workers 8 --out OUT       all runs that are missing
+    studies adapt.compare --tables                                    COMPARE.md from what there is
+
+AG News, four classes and one against the rest, and SMS Spam; MiniLM. A run chooses 250 labels in
+batches of 25 on frozen rows (*parbals, adapted*: on rows of an encoder that is adapted at 100, 150
+and 200 labels), and at each budget measures on items that nobody labelled: the closed-form model on
+frozen rows (*linear*) and on the rows of an encoder that was taught by the same labels (*adapted*).
+For random labels and ParBaLS's three folds of encoders say besides what error is expected, as a
+project says it. Runs need PyTorch, transformers, NumPy, SciPy and scikit-learn, no network.
+"""
+
+import gzip
+import json
+import os
+import sys
+from argparse import Namespace
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from lib.records import Record, Todo, study
+
+HERE = Path(__file__).parent
+SETS = ("ag_news-4", "ag_news-2", "sms-2")
+ARMS = ("random", "margin", "badge", "parbals-epig", "parbals-epig, adapted")
+HONEST = ("random", "parbals-epig")
+N_POOL, N_TEST, BATCH, FOLDS = 3_000, 1_500, 25, 3
+FIRST_ADAPTED, AGAIN = 100, 50
+LENGTH = 3.0  # of rows, as in a project
+
+
+def main() -> int:
+    if "--pack" in sys.argv:
+        pack(Path(sys.argv[sys.argv.index("--pack") + 1]))
+        return 0
+    options = {"folder": "", "budgets": "100,250", "sets": ";".join(SETS), "arms": ";".join(ARMS)}
+    files = HERE / "compare.jsonl", HERE / "COMPARE.md"
+    return study(__doc__ or "", *files, runs, page, seeds=5, options=options)
+
+
+def runs(given: Namespace) -> Iterator[Todo]:
+    if not Path(given.folder, "data.json").is_file():
+        raise ValueError("--folder names what --pack has written")
+    budgets = [int(number) for number in given.budgets.split(",")]
+    for seed in range(given.seeds):
+        for name in given.sets.split(";"):
+            for arm in given.arms.split(";"):
+                todo = partial(measured, Path(given.folder).resolve(), name, arm, seed, budgets)
+                yield (name, arm, seed, given.budgets), todo
+
+
+def measured(folder: Path, name: str, arm: str, seed: int, budgets: list[int]) -> Record:
+    """Errors and log losses after each budget."""
+    texts, labels = _texts(folder, name, seed)
+    n_pool, classes = len(texts) - N_TEST, list(range(int(labels.max()) + 1))
+    task = _Task(folder, texts, labels, n_pool)
+    strategy, adapts = arm.partition(", ")[0], arm.endswith("adapted")
+    learner, record = _learner(task.frozen[:n_pool], classes, strategy, seed), {}
+    while (n_labels := len(learner.labelled)) < max(budgets):
+        if adapts and n_labels >= FIRST_ADAPTED and (n_labels - FIRST_ADAPTED) % AGAIN == 0:
+            rows, known = task.adapted(learner.labelled, seed), learner.labelled
+            learner = _learner(rows[:n_pool], classes, strategy, seed)
+            learner.tell(known, labels[known].tolist())
+        chosen = learner.ask(min(BATCH, max(budgets) - n_labels))
+        learner.tell(chosen, labels[chosen].tolist())
+        if len(learner.labelled) in budgets:
+            known = learner.labelled
+            record[str(len(known))] = task.judged(known, classes, strategy, seed, arm in HONEST)
+    return record
+
+
+class _Task:
+    """Texts and labels, and what encoders make of them: rows (N, D) of pool and test items."""
+
+    def __init__(self, folder: Path, texts: list[str], labels: np.ndarray, n_pool: int) -> None:
+        self.folder, self.texts, self.labels, self.n_pool = folder, texts, labels, n_pool
+        self.frozen = _rows(self._encoder(), texts)
+
+    def _encoder(self) -> Any:
+        from parbals_label.encoders.adapt import load_base
+        from parbals_label.encoders.base import Options
+
+        encoder = load_base(self.folder / "minilm", Options())
+        encoder.network.float()
+        return encoder
+
+    def adapted(self, known: np.ndarray, seed: int) -> np.ndarray:
+        """(N, D) rows of an encoder that has learnt these labels."""
+        from parbals_label.encoders.adapt import fine_tune
+
+        encoder = self._encoder()
+        fine_tune(encoder, [self.texts[i] for i in known], self.labels[known], seed)
+        return _rows(encoder, self.texts)
+
+    def judged(
+        self, known: np.ndarray, classes: list[int], strategy: str, seed: int, honest: bool
+    ) -> Record:
+        """Real errors of both models, and expected ones of three ways to know them."""
+        from parbals.learner.numbers.expectation import as_sure, sharpened
+        from parbals.learner.reporting import temperature_of
+
+        n_pool, told = self.n_pool, self.labels[known].tolist()
+        test, others = slice(n_pool, None), np.setdiff1d(np.arange(n_pool), known)[:500]
+
+        def model(rows: np.ndarray, those: np.ndarray, held_out: Any = None) -> Any:
+            own = _learner(rows[:n_pool], classes, strategy, seed, held_out)
+            own.tell(those, self.labels[those].tolist())
+            return own
+
+        linear, rows = model(self.frozen, known), self.adapted(known, seed)
+        naive = model(rows, known)
+        plain = naive.predict_proba(rows[test])
+        found = {
+            "linear": self._scores(linear.predict_proba(self.frozen[test])),
+            "adapted": self._scores(plain),
+        }
+        if not honest:
+            return found
+        fold = np.random.default_rng(seed).permutation(len(known)) % FOLDS
+        held_out, before = np.empty((len(known), len(classes))), []
+        for part in range(FOLDS):
+            rest, here = known[fold != part], known[fold == part]
+            seen = self.adapted(rest, seed)
+            own = model(seen, rest)
+            held_out[fold == part] = own.predict_proba(seen[here])
+            before.append(own.predict_proba(seen[others]))
+        after = naive.predict_proba(rows[others])
+        scaled = as_sure(held_out, np.concatenate(before), after)
+        ways = {"naive": None, "folds": held_out, "scaled": scaled}
+        found["held_out_error"] = float((held_out.argmax(axis=1) != told).mean())
+        for way, given in ways.items():
+            own = model(rows, known, None if given is None else (known, given))
+            error, heat = own.report().expected_error, temperature_of(own.state, own.fitted())
+            probs = sharpened(plain, heat.degree)
+            found[way] = {"expected": [error.mean, error.low, error.high]}
+            found[way] |= {"temperature": heat.degree, **self._scores(probs)}
+        report = linear.report().expected_error
+        found["linear"]["expected"] = [report.mean, report.low, report.high]
+        return found
+
+    def _scores(self, probs: np.ndarray) -> Record:
+        labels = self.labels[self.n_pool :]
+        own = np.maximum(probs[np.arange(len(labels)), labels], 1e-12)
+        wrong = probs.argmax(axis=1) != labels
+        return {"error": float(wrong.mean()), "log_loss": float(-np.log(own).mean())}
+
+
+def _learner(
+    rows: np.ndarray, classes: list[int], strategy: str, seed: int, held_out: Any = None
+) -> Any:
+    from parbals import ActiveLearner
+
+    return ActiveLearner(rows, classes, strategy=strategy, random_state=seed, held_out=held_out)
+
+
+def _rows(encoder: Any, texts: list[str]) -> np.ndarray:
+    prepared = [encoder.prepare(text) for text in texts]
+    order = np.argsort([len(text) for text in prepared], kind="stable")
+    rows = np.empty((len(texts), encoder.network.config.hidden_size), np.float32)
+    for start in range(0, len(order), 256):
+        some = order[start : start + 256]
+        rows[some] = encoder.encode([prepared[i] for i in some])
+    return LENGTH * (rows - rows.mean(axis=0))
+
+
+def _texts(folder: Path, name: str, seed: int) -> tuple[list[str], np.ndarray]:
+    """Pool, then test items, shuffled by the seed, and their class numbers."""
+    data = json.loads((folder / "data.json").read_text("utf-8"))[name.partition("-")[0]]
+    labels = np.array(data["labels"])
+    order = np.random.default_rng(seed).permutation(len(labels))[: N_POOL + N_TEST]
+    labels = (labels == 0).astype(int) if name == "ag_news-2" else labels
+    return [data["texts"][i] for i in order], labels[order]
+
+
+def pack(folder: Path) -> None:
+    """Write 6,000 texts of AG News, the messages, and MiniLM in half precision: 52 MB."""
+    from parbals_label.encoders.sentences import sentence_weights
+    from pyarrow import parquet
+    from transformers import AutoModel, AutoTokenizer
+
+    place, weights = Path(os.environ["PARBALS_DATA"]), sentence_weights()
+    table = parquet.read_table(place / "ag_news/train_subset.parquet")
+    some = np.random.default_rng(0).permutation(table.num_rows)[:6_000].tolist()
+    news = {"texts": [str(table["text"][i]) for i in some]}
+    news["labels"] = [int(table["label"][i].as_py()) for i in some]
+    with gzip.open(place / "sms_spam/SMSSpamCollection.tsv.gz", "rt", encoding="utf-8") as file:
+        lines = [line.rstrip("\n").split("\t", 1) for line in file]
+    messages = {"texts": [text for _, text in lines]}
+    messages["labels"] = [int(label == "spam") for label, _ in lines]
+    folder.mkdir(parents=True, exist_ok=True)
+    vectors = np.load(place / "ag_news/minilm_l6_v2_train_subset_f16.npy")
+    np.save(folder / "ag_news_rows.npy", vectors[some])  # for the study `successor`
+    (folder / "data.json").write_text(json.dumps({"ag_news": news, "sms": messages}), "utf-8")
+    AutoModel.from_pretrained(weights).half().save_pretrained(folder / "minilm")
+    AutoTokenizer.from_pretrained(weights).save_pretrained(folder / "minilm")
+
+
+def page(records: list[Record]) -> Iterator[str]:
+    yield "# Which labels, and which model: strategies × {linear, adapted}"
+    yield ""
+    yield "Written by `python packages/parbals-bench/studies adapt.compare`; do not edit."
+    yield ""
+    yield (
+        "Test errors in %, means over seeds; MiniLM. *Linear* is the closed-form model on frozen "
+        "rows, *adapted* the same model on rows of the encoder that the same labels have taught."
+    )
+    for name in SETS:
+        chosen = [record for record in records if record["run"][0] == name]
+        budgets = sorted({n for record in chosen for n in record if n.isdigit()}, key=int)
+        yield from ("", f"## {name}", "", "| labels by | seeds |" + _names(budgets))
+        yield "| --- | ---: |" + " ---: | ---: |" * len(budgets)
+        for arm in ARMS:
+            some = [record for record in chosen if record["run"][1] == arm]
+            cells = [
+                f"{100 * np.mean([one[n][model]['error'] for one in some]):.1f}"
+                for n in budgets
+                for model in ("linear", "adapted")
+                if some
+            ]
+            if some:
+                yield f"| {arm} | {len(some)} | " + " | ".join(cells) + " |"
+    yield from _honesty(records)
+
+
+def _names(budgets: list[str]) -> str:
+    return "".join(f" {n}, linear | {n}, adapted |" for n in budgets)
+
+
+def _honesty(records: list[Record]) -> Iterator[str]:
+    """Expected minus real error of the adapted model, by each way to expect it."""
+    yield from ("", "## What the adapted model expects of itself", "")
+    yield (
+        "Expected less real error in points, mean (mean size), share of real errors inside the 90 "
+        "% interval, and log loss at that temperature. *Naive*: left-out predictions of features "
+        "that saw the labels; *folds*: held-out predictions as they are; *scaled*: as sure as the "
+        "final model, which is what a project believes."
+    )
+    yield from ("", "| labels by | labels | way | runs | expected − real | inside | log loss |")
+    yield "| --- | ---: | --- | ---: | ---: | ---: | ---: |"
+    for arm in HONEST:
+        some = [record for record in records if record["run"][1] == arm]
+        for n in sorted({n for record in some for n in record if n.isdigit()}, key=int):
+            for way in ("naive", "folds", "scaled"):
+                real = np.array([one[n]["adapted"]["error"] for one in some])
+                mean, low, high = np.array([one[n][way]["expected"] for one in some]).T
+                away, loss = 100 * (mean - real), [one[n][way]["log_loss"] for one in some]
+                inside = 100 * np.mean((low <= real) & (real <= high))
+                yield (
+                    f"| {arm} | {n} | {way} | {len(some)} | {away.mean():+.1f} "
+                    f"({np.abs(away).mean():.1f}) | {inside:.0f} % | {np.mean(loss):.3f} |"
+                )

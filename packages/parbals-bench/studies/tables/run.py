@@ -1,0 +1,214 @@
+"""Tables beyond lines: do trees help the closed-form model, and do its labels know when?
+
+    studies tables --data FOLDER            all runs that are missing, then the page
+    studies tables --sizes 50,100           fewer
+    studies tables --tables                 README.md from what there is
+
+Random labels of tables: Airline, digits, breast cancer, and two that are made: *rules*, seven
+classes by a random tree of axis-aligned cuts, and *lines*, four classes by lines. Beside the linear
+model of a learner there are
+
+* *leaves*: extremely randomised trees are grown on the labels, which leaf of each tree an item is
+  in becomes 50 columns by truncated SVD, and the closed-form model stands on them and the table;
+* *product*: p ∝ p_linear^a p_forest^b, the linear model's left-out predictions and the out-of-bag
+  ones of 200 bagged trees choose among five pairs (a, b). The linear model alone stays unless
+  another pair's mean log loss is lower by more than a standard error of the difference;
+* *trees* and *boosting*: ExtraTrees and HistGradientBoosting of scikit-learn, tuned by three folds.
+
+Errors are those of 2,000 other rows, or of all that are left.
+"""
+
+import csv
+import gzip
+import os
+from argparse import Namespace
+from collections.abc import Iterator
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from lib.records import Record, Todo, study
+
+HERE = Path(__file__).parent
+SETS = ("airline", "digits", "breast cancer", "rules", "lines")
+WAYS = ("linear", "leaves", "product", "trees", "boosting")
+PAIRS = ((1.0, 0.0), (0.7, 0.3), (0.5, 0.5), (0.7, 0.7), (0.0, 1.0))
+N_TREES, N_OTHERS, N_LEAVES = 200, 2_000, 50
+
+
+def main() -> int:
+    files = HERE / "record.jsonl", HERE / "README.md"
+    options = {"sizes": "50,100,250,1000"}
+    return study(__doc__ or "", *files, runs, page, seeds=3, options=options)
+
+
+def runs(given: Namespace) -> Iterator[Todo]:
+    for size in map(int, given.sizes.split(",")):
+        for seed in range(given.seeds):
+            for name in SETS:
+                if (name, size) != ("breast cancer", 1000):  # it has 569 rows
+                    yield (name, size, seed), partial(measured, name, size, seed)
+
+
+def measured(name: str, size: int, seed: int) -> Record:
+    """Test errors of every way, and the pair that the labels chose."""
+    from parbals import ActiveLearner
+
+    X, y = _table(name, seed)
+    order = np.random.default_rng(seed).permutation(len(y))[: size + N_OTHERS]
+    X, y = X[order], y[order]
+    X = (X - X.mean(axis=0)) / np.maximum(X.std(axis=0), 1e-9)
+    here, there, classes = slice(None, size), slice(size, None), list(range(y.max() + 1))
+
+    def fitted(rows: np.ndarray) -> Any:
+        learner = ActiveLearner(rows, classes, strategy="random", random_state=seed)
+        learner.tell(np.arange(size), y[here].tolist())
+        return learner
+
+    linear = fitted(X)
+    probs, numbers = linear.state.left_out(linear.fitted())
+    forest = _forest(seed).fit(X[here], y[here])
+    bagged, places = _full(forest, forest.oob_decision_function_, classes), _places(linear)
+    pair = _chosen(probs, bagged[places], numbers)
+    both = linear.predict_proba(X[there]), _full(forest, forest.predict_proba(X[there]), classes)
+    said = {"linear": both[0], "product": _product(*both, pair)}
+    leaves = np.hstack([X, _leaves(forest, X, seed)])
+    said["leaves"] = fitted(leaves).predict_proba(leaves[there])
+    errors = {way: float((p.argmax(axis=1) != y[there]).mean()) for way, p in said.items()}
+    for way, model in _tuned(seed).items():
+        errors[way] = float((model.fit(X[here], y[here]).predict(X[there]) != y[there]).mean())
+    return {"errors": errors, "pair": list(pair)}
+
+
+def _places(learner: Any) -> np.ndarray:
+    """Which labels were left out: with thousands only some are."""
+    return np.asarray(learner.fitted().gaussian.left_out()[0])
+
+
+def _forest(seed: int) -> Any:
+    from sklearn.ensemble import ExtraTreesClassifier
+
+    return ExtraTreesClassifier(
+        N_TREES, bootstrap=True, oob_score=True, min_samples_leaf=2, random_state=seed
+    )
+
+
+def _full(forest: Any, probs: np.ndarray, classes: list[int]) -> np.ndarray:
+    """(n, C) also where a class has no label; what no tree has left out says nothing."""
+    wide = np.zeros((len(probs), len(classes)))
+    wide[:, forest.classes_] = np.nan_to_num(probs, nan=1.0 / len(forest.classes_))
+    return (wide + 0.01) / (wide + 0.01).sum(axis=1, keepdims=True)
+
+
+def _product(linear: np.ndarray, forest: np.ndarray, pair: tuple[float, float]) -> np.ndarray:
+    logs = pair[0] * np.log(np.maximum(linear, 1e-12)) + pair[1] * np.log(forest)
+    probs = np.exp(logs - logs.max(axis=1, keepdims=True))
+    return np.asarray(probs / probs.sum(axis=1, keepdims=True))
+
+
+def _chosen(linear: np.ndarray, forest: np.ndarray, numbers: np.ndarray) -> tuple[float, float]:
+    own = np.arange(len(numbers)), numbers
+    losses = [-np.log(_product(linear, forest, pair)[own]) for pair in PAIRS]
+    best = int(np.argmin([loss.mean() for loss in losses]))
+    gain = losses[0] - losses[best]
+    is_sure = gain.mean() > gain.std() / np.sqrt(len(numbers))
+    return PAIRS[best] if is_sure else PAIRS[0]
+
+
+def _leaves(forest: Any, X: np.ndarray, seed: int) -> np.ndarray:
+    from sklearn.decomposition import TruncatedSVD
+    from sklearn.preprocessing import OneHotEncoder
+
+    inside = OneHotEncoder().fit_transform(forest.apply(X))
+    rows = TruncatedSVD(N_LEAVES, random_state=seed).fit_transform(inside)
+    return np.asarray(rows / max(float(rows.std()), 1e-9))
+
+
+def _tuned(seed: int) -> dict[str, Any]:
+    from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier
+    from sklearn.model_selection import GridSearchCV, KFold
+
+    folds = KFold(3, shuffle=True, random_state=seed)
+    trees = {"min_samples_leaf": [1, 3], "max_features": ["sqrt", None]}
+    boosted = {"max_leaf_nodes": [4, 16], "learning_rate": [0.1]}
+    boosting = HistGradientBoostingClassifier(max_iter=60, min_samples_leaf=5, random_state=seed)
+    forest = ExtraTreesClassifier(N_TREES, random_state=seed)
+    return {
+        "trees": GridSearchCV(forest, trees, cv=folds),
+        "boosting": GridSearchCV(boosting, boosted, cv=folds),
+    }
+
+
+def _table(name: str, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rows (N, D) of numbers and class numbers (N,)."""
+    from sklearn import datasets
+
+    if name in ("digits", "breast cancer"):
+        return (datasets.load_digits if name == "digits" else datasets.load_breast_cancer)(
+            return_X_y=True
+        )
+    if name == "airline":
+        return _airline()
+    generator = np.random.default_rng([7, seed])
+    X = generator.standard_normal((6_000, 12))
+    if name == "lines":
+        scores = X @ generator.standard_normal((12, 4)) + generator.gumbel(size=(6_000, 4))
+        return X, scores.argmax(axis=1)
+    y = np.zeros(len(X), int)
+    _cut(X, np.arange(len(X)), 6, generator, y)
+    noisy = generator.random(len(y)) < 0.1
+    return X, np.where(noisy, generator.integers(0, 7, len(y)), y)
+
+
+def _airline() -> tuple[np.ndarray, np.ndarray]:
+    """The first 20,000 rows: numbers as they are, a column for each word of the others."""
+    place = Path(os.environ["PARBALS_DATA"], "airline/train.csv.gz")
+    with gzip.open(place, "rt", encoding="utf-8", newline="") as file:
+        lines = list(islice(csv.DictReader(file), 20_000))
+    y = np.array([int(line["satisfaction"] == "satisfied") for line in lines])
+    columns = []
+    for name in list(lines[0])[2:-1]:  # without a number, an id and the answer
+        cells = [line[name] for line in lines]
+        try:
+            columns.append(np.array([float(cell or 0.0) for cell in cells]))
+        except ValueError:
+            columns += [np.array([cell == word for cell in cells]) for word in sorted(set(cells))]
+    return np.stack(columns, axis=1).astype(float), y
+
+
+def _cut(
+    X: np.ndarray, rows: np.ndarray, depth: int, generator: np.random.Generator, y: np.ndarray
+) -> None:
+    """Classes by a random tree: each cut is of one column, near its middle."""
+    if depth == 0 or len(rows) < 20:
+        y[rows] = generator.integers(0, 7)
+        return
+    column, at = generator.integers(0, 6), generator.normal(0.0, 0.5)
+    for side in (X[rows, column] < at, X[rows, column] >= at):
+        _cut(X, rows[side], depth - 1, generator, y)
+
+
+def page(records: list[Record]) -> Iterator[str]:
+    yield "# Tables beyond lines: trees beside the closed-form model"
+    yield ""
+    yield "Written by `python packages/parbals-bench/studies tables`; do not edit."
+    yield ""
+    yield (
+        "Test errors in %, means over seeds, random labels. *Linear* is the learner's model; "
+        "*leaves* the same on columns made of a forest's leaves; *product* multiplies it with a "
+        "bagged forest by powers that left-out predictions choose; *trees* and *boosting* are "
+        "scikit-learn's, tuned by three folds. *Used*: seeds in which the product was not the "
+        "linear model alone."
+    )
+    yield ""
+    yield "| table | labels | seeds | " + " | ".join(WAYS) + " | used |"
+    yield "| --- | ---: | ---: |" + " ---: |" * (len(WAYS) + 1)
+    for name in SETS:
+        for size in sorted({r["run"][1] for r in records if r["run"][0] == name}):
+            some = [r for r in records if tuple(r["run"][:2]) == (name, size)]
+            means = [100 * np.mean([r["errors"][way] for r in some]) for way in WAYS]
+            used = sum(r["pair"][1] > 0 for r in some)
+            cells = " | ".join(f"{mean:.1f}" for mean in means)
+            yield f"| {name} | {size} | {len(some)} | {cells} | {used} |"

@@ -1,0 +1,84 @@
+"""Stored predictions as files, pages and people see them: what is decided, and how sure it is.
+
+Of one class an item they are probabilities (N, C), of many labels the probability (N, L) of each,
+of numbers the mean and the standard deviation (N, 2).
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from parbals.learner.tasks.table import task_named
+
+from parbals_label.answer_form import MANY, NUMBERS, AnswerForm, Plain
+
+__all__ = [
+    "DECIDED",
+    "Judge",
+    "decisions",
+    "predicted_columns",
+    "predicted_records",
+    "raw_predictions",
+]
+__all__ += ["unsureness"]
+
+DECIDED, _SPREAD = "predicted", "predicted_sd"
+
+
+def predicted_columns(form: AnswerForm) -> list[str]:
+    """The columns of :func:`predicted_records`."""
+    return [DECIDED, *([_SPREAD] if form.task == NUMBERS else [f"p_{c}" for c in form.classes])]
+
+
+def raw_predictions(model: Any, rows: np.ndarray) -> np.ndarray:
+    """Predictions of a learner's model for prepared rows (n, D), as they are stored."""
+    from parbals.learner.state import mean_proba
+    from parbals.learner.tasks.numbers import NumbersModel
+
+    if isinstance(model, NumbersModel):
+        return np.stack(model.predict(rows), axis=1)
+    return mean_proba(model, rows)
+
+
+def unsureness(form: AnswerForm, rows: np.ndarray) -> np.ndarray:
+    """(n,) how far predictions are from being sure."""
+    if form.task == NUMBERS:
+        return rows[:, 1]
+    return np.minimum(rows, 1 - rows).sum(axis=1) if form.task == MANY else 1 - rows.max(axis=1)
+
+
+@dataclass(frozen=True)
+class Judge:
+    """What a task asks of a learner to decide by predictions: the metric, and what it stakes."""
+
+    metric: str = "accuracy"
+    staked: Any = None
+
+    def stakes(self, model: Any) -> Any:
+        return self.staked
+
+
+def decisions(form: AnswerForm, rows: np.ndarray, judge: Judge | None = None) -> list[Plain]:
+    """What is decided for each of the rows."""
+    if form.task == NUMBERS:
+        return [_short(mean) for mean in rows[:, 0]]
+    task, by = task_named(form.task, form.classes), judge or Judge()
+    found = [task.decoded(number) for number in task.decided(by, None, rows).tolist()]
+    return [list(label) if form.task == MANY else label for label in found]
+
+
+def predicted_records(
+    form: AnswerForm, rows: np.ndarray, judge: Judge | None = None
+) -> list[dict[str, Any]]:
+    """One record for each row of predictions, with the columns of ``predicted_columns``."""
+    names = predicted_columns(form)
+    shown = rows[:, 1:] if form.task == NUMBERS else rows
+    return [
+        dict(zip(names, [said, *map(_short, row)], strict=True))
+        for said, row in zip(decisions(form, rows, judge), shown, strict=True)
+    ]
+
+
+def _short(value: float) -> float:
+    """Six digits behind the point, or of a large number six in all."""
+    return round(float(value), 6) if abs(value) < 1.0 else float(f"{value:.7g}")

@@ -1,0 +1,108 @@
+"""Several people's answers in a project: what they come to, and how often each is wrong."""
+
+import csv
+
+import numpy as np
+import pytest
+from message_data import message, truth
+from message_projects import copy_project
+from parbals_label.project.consensus import combined_labels, decided_labels
+from parbals_label.project.create import Roles, create_project
+from parbals_label.project.engine import learner_of, refresh
+from parbals_label.project.summary import overview, overview_lines
+from parbals_label.store.forget import forget_person
+from parbals_label.store.records import Submission
+from parbals_label.store.store import Store
+
+N = 80
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("channels")
+    with open(folder / "mail.csv", "w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([["message"], *[[message(i)] for i in range(N)]])
+    settings = {"strategy": "margin"}
+    create_project(
+        folder / "p", folder / "mail.csv", Roles(text=("message",)), ["ham", "spam"], settings
+    )
+    return folder / "p"
+
+
+@pytest.fixture
+def store(made, tmp_path):
+    with Store.open(copy_project(made, tmp_path / "p")) as store:
+        yield store
+
+
+def said(store, name, right, seed, positions=range(60), source="person"):
+    generator = np.random.default_rng(seed)
+    other = {"ham": "spam", "spam": "ham"}
+    labels = {p: truth(p) if generator.random() < right else other[truth(p)] for p in positions}
+    store.submit(
+        [Submission(p, label) for p, label in labels.items()], annotator=name, source=source
+    )
+    return labels
+
+
+def test_the_careful_person_outweighs_two_who_click_at_random(store):
+    said(store, "ada", 1.0, 0)
+    said(store, "bob", 0.5, 1)
+    said(store, "eve", 0.5, 2)
+    before = combined_labels(store.votes())
+    assert decided_labels(store) == before  # no report has judged them yet
+    refresh(store)
+    after = decided_labels(store)
+    right = [sum(labels[p] == truth(p) for p in range(60)) for labels in (before, after)]
+    assert right[1] > right[0]
+    assert right[1] >= 57
+    heard = {one.name: one for one in overview(store).heard}
+    assert heard["ada"].high < min(heard["bob"].low, heard["eve"].low)
+    assert any(line.startswith("bob is wrong in ") for line in overview_lines(overview(store)))
+    # One more answer, and the majority stands until the next report.
+    said(store, "sam", 1.0, 3, positions=[0])
+    votes = store.votes()
+    assert decided_labels(store)[0] == combined_labels(votes)[0]
+
+
+def test_one_person_is_taken_at_their_word(store):
+    labels = said(store, "ada", 0.9, 0)
+    refresh(store)
+    assert decided_labels(store) == labels
+    assert store.settings.heard == store.settings.judged == ()
+    assert learner_of(store).state.crowd is None
+
+
+def test_a_program_decides_between_people_and_never_over_one(store):
+    people = said(store, "ada", 0.9, 0, positions=range(40))
+    said(store, "bob", 0.9, 4, positions=range(20))
+    said(store, "machine:rule", 1.0, 1, source="machine")
+    refresh(store)
+    labels = decided_labels(store)
+    votes = store.votes()
+    assert all(labels[p] in votes[p].values() for p in range(60))
+    assert [labels[p] for p in range(20, 40)] == [people[p] for p in range(20, 40)]
+    assert {one.name for one in overview(store).heard} == {"ada", "bob", "machine:rule"}
+
+
+def test_the_audit_rests_on_people_and_the_majority(store):
+    store.update_settings(audit=(1, 3, 5))
+    for name, seed in (("ada", 0), ("bob", 1), ("eve", 2)):
+        said(store, name, 0.8, seed)
+    said(store, "machine:rule", 0.0, 3, source="machine")
+    refresh(store)
+    votes = store.votes(by_people=True)
+    learner = learner_of(store)
+    for position in (1, 3, 5):
+        assert learner.labels[position] == combined_labels(votes)[position]
+    assert not {1, 3, 5} & {position for position, _, _ in store.settings.judged}
+
+
+def test_a_forgotten_persons_name_leaves_the_errors_too(store):
+    said(store, "ada", 1.0, 0)
+    said(store, "bob", 0.6, 1)
+    refresh(store)
+    assert "bob" in {one.name for one in overview(store).heard}
+    forget_person(store, "bob")
+    with Store.open(store.folder) as again:
+        assert not any("bob" in one for one in again.settings.heard)

@@ -1,0 +1,178 @@
+"""Annotators as channels: who says what where the truth is something else.
+
+Annotator j says a of an item of class c with probability π_j[c, a]. Answers of item i then have the
+likelihood Σ_c w_ic p(c | f_i), w_ic = Π_j π_j[c, a_ij], which expectation propagation takes as it
+takes labels. What class an item is of, r_ic ∝ w_ic p_-i(c), hangs on everybody's answers and on
+what the model predicts without them; the channels are counts of r, and both are found in turn.
+
+*Few answers.* A row of a channel has a Dirichlet prior of 8 answers. Its centre is the annotator's
+own share of right answers, and the classes that they wrongly name; that share begins as 9 right
+ones of 10. So one number is learnt from the first answers, a matrix from hundreds.
+
+*Programs* (names that begin with ``machine:``) err alike on like items, and a model that learnt
+from a program's answers would find them right. So people teach the model first, by every item they
+have answered; that model, and people's answers, say what a program's are worth; and these then
+count whole, for a third or not at all, whichever foretells people's answers best, each left out. A
+program that lies is found out by people; where nobody else answered, programs are taken as people.
+
+The audit's items teach no channel, because the model must not know them; how often an annotator is
+wrong is told with them. A label that nobody signed is true: it says how good annotators are.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import betaincinv
+
+from parbals.types import Estimate
+
+__all__ = ["PROGRAM", "Annotator", "Answers", "Crowd", "channel", "listen"]
+
+PROGRAM = "machine:"
+_RIGHT, _KNOWN = 0.9, 10.0  # share of right answers before any was seen, and how many that counts
+_ROW = 8.0  # answers that a row's centre counts
+_ROUNDS, _CLOSE = 5, 0.02
+_SHARES = (1.0, 0.3)  # of what programs' answers say; or nothing
+_LEAST = 1e-12
+
+Said = Mapping[int, Mapping[str | None, int]]
+"""Position → {annotator: class number}; None is nobody's name, and true."""
+
+
+class Annotator(NamedTuple):
+    """How often one annotator is wrong (90 % interval), and π (C, C): true class, said class."""
+
+    name: str
+    n_answers: int
+    error: Estimate
+    channel: np.ndarray
+
+
+class Crowd(NamedTuple):
+    """What all answers come to, for labelled positions (n,) ascending.
+
+    ``likelihoods`` (n, C) are w, ``beliefs`` (n, C) are r; the audit's know nothing of the model.
+    """
+
+    annotators: tuple[Annotator, ...]
+    likelihoods: np.ndarray
+    beliefs: np.ndarray
+
+
+class Answers(NamedTuple):
+    """Every answer as who (m,), of which row (m,), and what (m,); known classes (n,) or -1."""
+
+    names: tuple[str, ...]
+    who: np.ndarray
+    row: np.ndarray
+    what: np.ndarray
+    true: np.ndarray
+
+    @classmethod
+    def of(cls, said: Said, positions: np.ndarray) -> "Answers":
+        """Of labelled positions (n,), ascending."""
+        rows = list(enumerate(positions.tolist()))
+        signed = [
+            (name, row, said[p][name]) for row, p in rows for name in sorted(filter(None, said[p]))
+        ]
+        names = tuple(sorted({name for name, _, _ in signed}))
+        who = [names.index(name) for name, _, _ in signed]
+        row, what = (np.array([one[k] for one in signed], int) for k in (1, 2))
+        true = np.array([said[p].get(None, -1) for _, p in rows], int)
+        return cls(names, np.array(who, int), row, what, true)
+
+    def likelihoods(self, channels: np.ndarray, counts: np.ndarray | float = 1.0) -> np.ndarray:
+        """w (n, C) of channels (J, C, C), of which each counts so much (J,)."""
+        log_w = np.zeros((len(self.true), channels.shape[1]))
+        share = np.broadcast_to(counts, len(self.names))[self.who, None]
+        np.add.at(log_w, self.row, share * np.log(channels[self.who, :, self.what]))
+        w = np.exp(log_w - log_w.max(axis=1, keepdims=True))
+        known = self.true >= 0
+        w[known] = np.eye(w.shape[1])[self.true[known]]
+        return w
+
+    def counts(self, beliefs: np.ndarray, among: np.ndarray) -> np.ndarray:
+        """(J, C, C) answers by true and said class, of rows ``among`` (n,)."""
+        n_classes, here = beliefs.shape[1], among[self.row]
+        found = np.zeros((len(self.names), n_classes, n_classes))
+        said = found.transpose(0, 2, 1)
+        np.add.at(said, (self.who[here], self.what[here]), beliefs[self.row[here]])
+        return found
+
+
+def channel(counts: np.ndarray) -> np.ndarray:
+    """π (C, C) of counted answers (C, C), by true and said class; zeros before any."""
+    n_classes = len(counts)
+    right = (_RIGHT * _KNOWN + np.trace(counts)) / (_KNOWN + counts.sum())
+    apart = 1.0 - np.eye(n_classes)
+    wrong = apart * (1.0 + (apart * counts).sum(axis=0))
+    centre = right * np.eye(n_classes) + (1.0 - right) * wrong / wrong.sum(axis=1, keepdims=True)
+    return (_ROW * centre + counts) / (_ROW + counts.sum(axis=1, keepdims=True))
+
+
+def listen(
+    answers: Answers,
+    n_classes: int,
+    trains: np.ndarray,
+    predicted: Callable[[np.ndarray, np.ndarray], np.ndarray],
+) -> Crowd:
+    """What annotators are worth, and what their answers come to.
+
+    Args:
+        trains: (n,) rows that the model may learn from; the others are the audit's.
+        predicted: (n, C) for rows (k,) to learn from and their likelihoods (k, C): what the model
+            predicts for every row, for one that it learnt from without that row's answers.
+    """
+    heard = np.zeros((len(answers.names), len(answers.true)), bool)
+    heard[answers.who, answers.row] = True
+    is_program = np.array([name.startswith(PROGRAM) for name in answers.names])
+    by_people = heard[~is_program].any(axis=0) | (answers.true >= 0)
+    if not (trains & by_people).any():
+        is_program[:], by_people = False, trains
+    channels = np.stack([channel(np.zeros((n_classes, n_classes)))] * len(answers.names))
+    rows = np.flatnonzero(trains & by_people)
+    for _ in range(_ROUNDS):
+        w = answers.likelihoods(channels, ~is_program)
+        probs = predicted(rows, w[rows])
+        beliefs = _normal(w * probs)
+        counts = answers.counts(beliefs, trains)
+        before, channels = channels, np.stack([channel(each) for each in counts])
+        if np.abs(channels - before)[~is_program].max(initial=0.0) < _CLOSE:
+            break
+    errors = [_error(answers, beliefs, j) for j in range(len(answers.names))]
+    share = 1.0
+    if is_program.any():
+        alone, share, best = w[rows], 0.0, _fit(w[rows], probs[rows])
+        everything = np.flatnonzero(trains)
+        for tried in _SHARES:
+            more = answers.likelihoods(channels, np.where(is_program, tried, 1.0))
+            found = predicted(everything, more[everything])
+            if _fit(alone, found[rows]) >= best:
+                share, best, probs = tried, _fit(alone, found[rows]), found
+    w = answers.likelihoods(channels, np.where(is_program, share, 1.0))
+    made = zip(answers.names, heard.sum(axis=1).tolist(), errors, channels, strict=True)
+    people = tuple(Annotator(*one) for one in made)
+    beliefs = _normal(w * np.where(trains[:, None], probs, 1.0))
+    return Crowd(people, w, beliefs)
+
+
+def _fit(likelihoods: np.ndarray, probs: np.ndarray) -> float:
+    """Σ_i ln Σ_c w_ic p_ic: how well predictions foretell answers."""
+    return float(np.log(np.maximum((likelihoods * probs).sum(axis=1), _LEAST)).sum())
+
+
+def _normal(beliefs: np.ndarray) -> np.ndarray:
+    return beliefs / np.maximum(beliefs.sum(axis=1, keepdims=True), _LEAST)
+
+
+def _error(answers: Answers, beliefs: np.ndarray, j: int) -> Estimate:
+    """The share of wrong answers: a beta distribution, wider by what is not known of the truth."""
+    mine = answers.who == j
+    right = beliefs[answers.row[mine], answers.what[mine]]
+    n = _KNOWN + len(right)
+    mean = 1.0 - (_RIGHT * _KNOWN + right.sum()) / n
+    variance = mean * (1.0 - mean) / (n + 1.0) + float((right * (1.0 - right)).sum()) / n**2
+    size = max(mean * (1.0 - mean) / variance - 1.0, _LEAST)
+    low, high = betaincinv(mean * size, (1.0 - mean) * size, [0.05, 0.95]).tolist()
+    return Estimate(float(mean), low, high)

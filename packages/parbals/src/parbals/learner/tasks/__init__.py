@@ -1,0 +1,1 @@
+"""What a label is: one of some classes, several of them, a rank or a number."""

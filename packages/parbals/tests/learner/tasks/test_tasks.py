@@ -1,0 +1,283 @@
+"""What a label is: each task by each strategy, labels in and out, saving, reports, audits."""
+
+import json
+
+import numpy as np
+import parbals
+import pytest
+from parbals.errors import InputError, LabelError, ShapeError
+from parbals.learner.numbers.report import Report
+from parbals.learner.tasks.table import TASKS
+from parbals.strategies.table import STRATEGIES
+
+GENERATOR = np.random.default_rng(0)
+X = GENERATOR.standard_normal((120, 4))
+F = X @ [2.0, -1.0, 0.5, 0.0]
+NAMES = ["red", "round", "small"]
+BITS = np.column_stack([F > 0, X[:, 1] > 0.5, X[:, 2] + X[:, 3] > 1.0])
+RANKS = np.digitize(F + 0.3 * GENERATOR.standard_normal(120), [-2.0, 0.0, 2.0]) + 1
+NUMBERS = 10.0 + 3.0 * F + 0.5 * GENERATOR.standard_normal(120)
+SETS = [[name for name, bit in zip(NAMES, row, strict=True) if bit] for row in BITS]
+GIVEN = {
+    "classes": (["low", "high"], np.where(F > 0, "high", "low").tolist()),
+    "many-labels": (NAMES, SETS),
+    "ordinal": ([1, 2, 3, 4], RANKS.tolist()),
+    "regression": (None, NUMBERS.tolist()),
+}
+CANNOT = {
+    "many-labels": {"badge", "galaxy", "glister", "batchbald"},
+    "regression": {"badge", "galaxy", "glister", "batchbald", "margin", "entropy"},
+}
+
+
+def learner(task, **more):
+    return parbals.ActiveLearner(X, GIVEN[task][0], task=task, random_state=0, **more)
+
+
+def taught(task, n=24, **more):
+    made = learner(task, **more)
+    made.tell(np.arange(n), GIVEN[task][1][:n])
+    return made
+
+
+def test_all_tasks_are_here():
+    assert set(GIVEN) == set(TASKS)
+
+
+@pytest.mark.parametrize("task", [*CANNOT, "ordinal"])
+def test_every_strategy_chooses_or_says_in_one_sentence_that_it_cannot(task):
+    active = taught(task, n_samples=64)
+    active.mark_pending([30, 31])
+    for name in STRATEGIES:
+        if name in CANNOT.get(task, ()):
+            with pytest.raises(InputError, match=f'^{name} needs classes; with task="{task}" take'):
+                active.choose(3, strategy=name)
+            with pytest.raises(InputError, match="needs classes"):
+                learner(task, strategy=name)
+            continue
+        batch = active.choose(5, strategy=name)
+        assert len(set(batch.indices.tolist())) == 5
+        assert not set(batch.indices.tolist()) & {*range(24), 30, 31}
+        again = active.choose(5, strategy=name)
+        assert batch.indices.tolist() == again.indices.tolist()
+        assert np.isfinite(batch.scores).all()
+
+
+@pytest.mark.parametrize("task", list(GIVEN))
+class TestEachTask:
+    def test_labels_come_back_as_they_were_given(self, task):
+        active, given = taught(task), GIVEN[task][1]
+        shown = [tuple(x) if isinstance(x, list) else x for x in given]
+        assert active.labels == dict(enumerate(shown[:24]))
+        assert active.task == active.setup.task == task
+        other = next(i for i in range(24, 120) if given[i] != given[0])
+        assert active.tell(0, [given[0]]) == 0
+        with pytest.raises(LabelError, match="already has the label"):
+            active.tell(0, [given[other]])
+        assert active.correct(0, [given[other]]) == 1
+        assert active.history(0) == [("tell", shown[0]), ("correct", shown[other])]
+        active.forget(0)
+        assert 0 not in active.labels
+
+    def test_the_order_of_labels_does_not_matter(self, task):
+        one, two, given = taught(task), learner(task), GIVEN[task][1]
+        for i in np.random.default_rng(1).permutation(24).tolist():
+            two.tell(i, [given[i]])
+        assert one.choose(4).indices.tolist() == two.choose(4).indices.tolist()
+        assert np.array_equal(one.predict(X), two.predict(X))
+
+    def test_saving_keeps_everything(self, task, tmp_path):
+        active = taught(task, audit=10)
+        active.ask(3)
+        active.save(tmp_path / "saved")
+        loaded = parbals.ActiveLearner.load(tmp_path / "saved")
+        assert loaded.task == task
+        assert loaded.metric == active.metric
+        assert loaded.labels == active.labels
+        assert loaded.events == active.events
+        assert loaded.ask(4).tolist() == active.ask(4).tolist()
+
+    def test_the_report_is_made_stored_and_said(self, task):
+        for active in (learner(task), taught(task, 40, audit=20)):
+            report = active.report(5)
+            assert report.task == task
+            assert report.next_gain > 0
+            plain = json.loads(json.dumps(report.to_dict(), allow_nan=False))
+            assert str(Report.from_dict(plain)) == str(report)
+            assert report.advice in str(report)
+            assert "parbals" not in active._repr_html_()
+
+    def test_the_model_learns(self, task):
+        active, truth = taught(task, 60), GIVEN[task][1]
+        said = active.predict(X)
+        if task == "regression":
+            assert np.sqrt(np.mean((said - NUMBERS) ** 2)) < 1.0
+        elif task == "many-labels":
+            assert said.shape == BITS.shape
+            assert (said == BITS).mean() > 0.85
+        else:
+            assert np.mean(said == np.array(truth)) > (0.9 if task == "classes" else 0.7)
+
+    def test_a_report_of_before_there_were_tasks_is_read(self, task):
+        plain = taught(task).report(5).to_dict()
+        del plain["task"], plain["label_errors"]
+        assert Report.from_dict(plain).task == "classes"
+
+
+class TestNumbers:
+    def test_means_and_deviations(self):
+        active = taught("regression", 60)
+        mean, deviation = active.predict(X, return_std=True)
+        assert np.array_equal(mean, active.predict(X))
+        assert 0.7 < np.mean(np.abs(NUMBERS - mean) < 1.645 * deviation) <= 1.0
+        with pytest.raises(InputError, match="return_std=True"):
+            active.predict_proba(X)
+        with pytest.raises(InputError, match='needs task="regression"'):
+            taught("classes").predict(X, return_std=True)
+
+    def test_the_report_says_rmse(self):
+        active = taught("regression", 60)
+        report, error = active.report(), np.sqrt(np.mean((active.predict(X) - NUMBERS) ** 2))
+        assert report.metric == "rmse"
+        assert not report.expected_error.known
+        assert report.expected_metric.low < error < report.expected_metric.high
+        assert f"expected RMSE {report.expected_metric}" in str(report)
+        assert learner("regression").report().expected_metric is None
+
+    def test_an_audit_measures_the_rmse(self):
+        active = learner("regression", audit=40)
+        while len(active.labels) < 100:
+            items = active.ask(10)
+            active.tell(items, NUMBERS[items])
+        measured = active.report().measured
+        assert measured.loss == "rmse"
+        assert measured.error.low < 0.6 < measured.error.high
+        assert "the RMSE is below" in str(active.report())
+
+    @pytest.mark.parametrize("label", [np.nan, np.inf, "3", None, True, 1e200, [1.0]])
+    def test_what_is_no_finite_number_is_refused(self, label):
+        active = learner("regression")
+        with pytest.raises((LabelError, ShapeError)):
+            active.tell([0, 1], [1.0, label])
+        assert active.labels == {}
+
+    def test_what_is_about_classes_is_refused(self):
+        with pytest.raises(InputError, match="has no classes"):
+            parbals.ActiveLearner(X, ["a", "b"], task="regression")
+        for more in ({"find": "a"}, {"inference": "smc"}, {"prior_scale": 1.0}, {"model": 1}):
+            with pytest.raises(InputError, match=r"leave (it|prior_scale) out"):
+                learner("regression", **more)
+        with pytest.raises(InputError, match="metric is 'accuracy'; choose one of: rmse"):
+            learner("regression", metric="accuracy")
+        with pytest.raises(InputError, match="use an audit"):
+            taught("regression").certify(5)
+
+
+class TestManyLabels:
+    def test_an_array_of_zeros_and_ones_is_the_same_as_names(self):
+        one, two = taught("many-labels"), learner("many-labels")
+        assert two.tell(np.arange(24), BITS[:24].astype(int)) == 24
+        assert one.labels == two.labels
+        assert one.report().class_balance == dict(zip(NAMES, BITS[:24].sum(axis=0), strict=True))
+
+    @pytest.mark.parametrize(
+        "labels",
+        [
+            ["red"],
+            [["blue"]],
+            [None],
+            np.ones((1, 2)),
+            np.full((1, 3), 2),
+            [[["red"]]],
+            [{"red": 1}],
+        ],
+    )
+    def test_what_is_no_list_of_labels_is_refused(self, labels):
+        active = learner("many-labels")
+        with pytest.raises((LabelError, ShapeError)):
+            active.tell([0], labels)
+        assert active.labels == {}
+
+    def test_more_labels_than_can_be_kept_are_refused(self):
+        with pytest.raises(LabelError, match="at most 62"):
+            parbals.ActiveLearner(X, list(range(63)), task="many-labels")
+        most = parbals.ActiveLearner(X, list(range(62)), task="many-labels")
+        most.tell([0], [[0, 61]])
+        assert most.labels == {0: (0, 61)}
+
+    def test_one_label_is_two_classes(self):
+        two = parbals.ActiveLearner(X, [False, True], random_state=3)
+        one = parbals.ActiveLearner(X, ["red"], task="many-labels", random_state=3)
+        for _ in range(4):
+            items = two.ask(6)
+            assert one.ask(6).tolist() == items.tolist()
+            two.tell(items, BITS[items, 0])
+            one.tell(items, BITS[items, :1])
+        assert one.predict_proba(X)[:, 0] == pytest.approx(two.predict_proba(X)[:, 1], abs=1e-6)
+
+    @pytest.mark.parametrize("metric", ["micro-f1", "macro-f1", "subset"])
+    def test_other_metrics_are_expected_and_decided_for(self, metric):
+        active = taught("many-labels", 60, metric=metric)
+        expected = active.report().expected_metric
+        said = active.predict(X)
+        assert expected.low - 0.1 < _metric(metric, said, BITS) < expected.high + 0.1
+        assert len(active.choose(4).indices) == 4
+
+    def test_hamming_loss_is_expected_measured_and_told_by_label(self):
+        active = taught("many-labels", 60, audit=30)
+        report = active.report()
+        assert set(report.label_errors) == set(NAMES)
+        mean = np.mean([error.mean for error in report.label_errors.values()])
+        assert report.expected_error.mean == pytest.approx(mean, abs=1e-3)
+        assert report.expected_error.low < (active.predict(X) != BITS).mean()
+        assert report.measured.loss == "hamming"
+        active.tell(active.audit, BITS[active.audit])
+        measured = active.report().measured
+        assert measured.n == 29  # the audit counts as full
+        assert measured.error.low < (active.predict(X) != BITS).mean() < measured.error.high
+        assert "Hamming loss is below" in str(active.report())
+
+    def test_scores_are_the_sum_over_labels(self):
+        whole = taught("many-labels").choose(120 - 24, strategy="bald")
+        each = np.zeros(120)
+        posterior = taught("many-labels").fitted().gaussian
+        from parbals.posterior.predictive import add_bias
+        from parbals.scores.gaussian import closed_bald
+
+        for part in posterior.parts:
+            each += closed_bald(*part.marginals(add_bias(X)))
+        assert whole.scores == pytest.approx(each[whole.indices], rel=1e-4)
+
+
+def _metric(metric, said, given):
+    if metric == "subset":
+        return (said == given).all(axis=1).mean()
+    axis = None if metric == "micro-f1" else 0
+    return np.mean(2 * (said & given).sum(axis=axis) / (said.sum(axis=axis) + given.sum(axis=axis)))
+
+
+class TestOrdinal:
+    def test_rank_error_decides_the_median(self):
+        active = taught("ordinal", 60, metric="rank-error")
+        said = active.predict(X)
+        below = active.predict_proba(X).cumsum(axis=1)
+        assert (below[np.arange(120), said - 1] >= 0.5).all()
+        expected = active.report().expected_metric
+        assert expected.low < np.abs(said - RANKS).mean() < expected.high
+        assert "expected rank error" in str(active.report())
+
+    def test_order_is_used(self):
+        """Classes in order are told apart better than classes that might be anything."""
+        ranks, classes = taught("ordinal", 40), parbals.ActiveLearner(X, [1, 2, 3, 4])
+        classes.tell(np.arange(40), RANKS[:40])
+        far = np.abs(ranks.predict(X) - RANKS).mean()
+        assert far < np.abs(classes.predict(X) - RANKS).mean() + 0.05
+
+
+def test_unknown_tasks_and_metrics_are_refused():
+    with pytest.raises(InputError, match="task is 'rank'; choose one of: classes, many-labels"):
+        parbals.ActiveLearner(X, ["a", "b"], task="rank")
+    with pytest.raises(InputError, match="choose one of: accuracy, rank-error, log-loss"):
+        learner("ordinal", metric="f1:1")
+    with pytest.raises(LabelError, match="at least one class label"):
+        parbals.ActiveLearner(X, [], task="many-labels")

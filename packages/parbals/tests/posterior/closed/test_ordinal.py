@@ -1,0 +1,88 @@
+"""Ranks: sites against quadrature, thresholds found, two classes as the two-class model."""
+
+import numpy as np
+import pytest
+from parbals.posterior.closed.ep import fit_gaussian
+from parbals.posterior.closed.ordinal import fit_ordinal, interval_evidence, interval_probs
+from parbals.posterior.closed.prior import fixed_prior
+from parbals.posterior.predictive import add_bias
+from scipy.integrate import quad
+from scipy.special import expit
+from scipy.stats import norm
+
+CUTS = np.array([-1.5, 0.2, 1.0])
+
+
+def chance(f, k):
+    edges = np.concatenate([[-np.inf], CUTS, [np.inf]])
+    return expit(edges[k + 1] - f) - expit(edges[k] - f)
+
+
+@pytest.mark.parametrize("label", range(4))
+@pytest.mark.parametrize(("mean", "variance"), [(0.3, 0.5), (-2.0, 4.0), (1.5, 30.0)])
+def test_moments_are_those_of_quadrature(label, mean, variance):
+    def moment(power):
+        wide = 12 * np.sqrt(variance)
+        weight = norm(mean, np.sqrt(variance)).pdf
+        inside = lambda f: f**power * chance(f, label) * weight(f)  # noqa: E731
+        return quad(inside, mean - wide, mean + wide, limit=400, points=[mean, *CUTS])[0]
+
+    whole, first, second = (moment(power) for power in range(3))
+    given = np.array([mean]), np.array([variance]), np.array([label]), CUTS
+    log_chance, slope, curvature = (part[0] for part in interval_evidence(*given))
+    assert log_chance == pytest.approx(np.log(whole), abs=1e-5)
+    assert mean + variance * slope == pytest.approx(first / whole, abs=1e-3)
+    spread = second / whole - (first / whole) ** 2
+    assert variance - variance**2 * curvature == pytest.approx(spread, rel=1e-2)
+    probs = interval_probs(np.array([mean]), np.array([variance]), CUTS)[0]
+    assert probs[label] == pytest.approx(whole, abs=1e-6)
+
+
+def drawn(n, seed=0):
+    generator = np.random.default_rng(seed)
+    X = generator.standard_normal((n, 3))
+    f = X @ [2.0, -1.0, 0.5] + generator.logistic(size=n)
+    return X, np.digitize(f, [-2.0, 0.0, 3.0])
+
+
+def test_thresholds_and_probabilities_are_found():
+    X, labels = drawn(1500)
+    found = fit_ordinal(add_bias(X), labels, 4, fixed_prior(3.0, 3).whitening)
+    # The intercept moves all of them, and a gap is one of f.
+    assert np.diff(found.thresholds) == pytest.approx([2.0, 3.0], abs=0.4)
+    probs = found.predict_proba(add_bias(X))
+    for k in range(4):
+        assert probs[:, k].mean() == pytest.approx((labels == k).mean(), abs=0.02)
+
+
+def test_two_classes_are_about_the_two_class_model():
+    X, labels = drawn(80)
+    whitening = fixed_prior(1.0, 3).whitening.times(np.sqrt(2.0))
+    ranks = fit_ordinal(add_bias(X), (labels > 1).astype(int), 2, whitening)
+    classes = fit_gaussian(add_bias(X), (labels > 1).astype(int), whitening)
+    there = classes.predict_proba(add_bias(X))
+    assert ranks.predict_proba(add_bias(X)) == pytest.approx(there, abs=0.02)
+
+
+@pytest.mark.parametrize("labels", [[], [2], [1, 1, 1], [0, 4]])
+def test_classes_without_labels_keep_their_place(labels):
+    X = np.random.default_rng(0).standard_normal((10, 3))
+    design = add_bias(X[: len(labels)])
+    found = fit_ordinal(design, np.array(labels, int), 5, fixed_prior(1.0, 3).whitening)
+    assert (np.diff(found.thresholds) > 0).all()
+    probs = found.predict_proba(add_bias(X))
+    assert (probs > 1e-6).all()
+    assert probs.sum(axis=1) == pytest.approx(np.ones(10))
+    if labels:
+        assert set(probs[: len(labels)].argmax(axis=1)) <= set(labels)
+
+
+def test_a_left_out_label_is_predicted_about_as_by_a_fit_without_it():
+    X, labels = drawn(40, seed=3)
+    whitening = fixed_prior(1.0, 3).whitening
+    found = fit_ordinal(add_bias(X), labels, 4, whitening)
+    for i in (0, 7):
+        rest = np.delete(np.arange(40), i)
+        without = fit_ordinal(add_bias(X[rest]), labels[rest], 4, whitening)
+        direct = without.predict_proba(add_bias(X[[i]]))[0]
+        assert found.left_out()[1][i] == pytest.approx(direct, abs=0.08)

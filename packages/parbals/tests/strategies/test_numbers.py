@@ -1,0 +1,87 @@
+"""EPIG and batches of numbers against determinants of covariance matrices."""
+
+import numpy as np
+import pytest
+from parbals.posterior.closed.numbers import fit_numbers
+from parbals.posterior.closed.ordinal import fit_ordinal, interval_probs
+from parbals.posterior.closed.prior import PoolMoments, fixed_prior
+from parbals.posterior.predictive import add_bias
+from parbals.strategies.greedy import grow
+from parbals.strategies.numbers import _Told, number_gains, number_information
+from parbals.strategies.problem import GaussianView
+
+GENERATOR = np.random.default_rng(1)
+POOL, TARGET = GENERATOR.standard_normal((25, 4)), GENERATOR.standard_normal((9, 4))
+X, Y = GENERATOR.standard_normal((6, 4)), GENERATOR.standard_normal(6)
+
+
+def view():
+    return GaussianView(fit_numbers(add_bias(X), Y, PoolMoments.of(POOL)), POOL, TARGET)
+
+
+def covariance(view, rows):
+    """Of f at rows (n, D), dense."""
+    design = add_bias(rows)
+    return design @ view.channels.covariance_with(design)[0]
+
+
+def information(view, chosen):
+    """Mean over targets of I(y* ; labels of the chosen), by determinants."""
+    noise, total = view.posterior.noise, 0.0
+    for target in TARGET:
+        joint = covariance(view, np.vstack([POOL[chosen], target]))
+        joint += noise * np.eye(len(joint))
+        parts = np.linalg.slogdet(joint[:-1, :-1])[1] + np.log(joint[-1, -1])
+        total += 0.5 * (parts - np.linalg.slogdet(joint)[1]) / len(TARGET)
+    return total
+
+
+def test_epig_is_half_the_logarithm_of_a_ratio_of_determinants():
+    exact = [information(view(), [i]) for i in range(len(POOL))]
+    assert number_gains(view()) == pytest.approx(exact, rel=1e-4, abs=1e-7)
+
+
+def test_a_batch_is_greedy_and_its_scores_add_up_to_what_it_tells():
+    free = np.ones(len(POOL), bool)
+    free[[3, 7]] = False
+    steps = grow(_Told(view()), free, [3, 7], 5)
+    known = [3, 7]
+    for step in steps:
+        gains = [
+            information(view(), [*known, i]) if free[i] and i not in known else -np.inf
+            for i in range(len(POOL))
+        ]
+        assert gains[step.index] == pytest.approx(max(gains), rel=1e-4)
+        assert step.score == pytest.approx(max(gains) - information(view(), known), rel=1e-3)
+        known.append(step.index)
+
+
+def test_bald_is_what_a_label_says_of_f():
+    variance = np.diag(covariance(view(), POOL))
+    exact = 0.5 * np.log1p(variance / view().posterior.noise)
+    assert number_information(view()) == pytest.approx(exact, rel=1e-6)
+
+
+def test_a_rank_tells_to_first_order_what_draws_say():
+    """EPIG of ranks against the mutual information of two labels, from the joint of f."""
+    whitening = fixed_prior(0.3, 4).whitening
+    found = fit_ordinal(add_bias(X), np.array([0, 1, 2, 3, 1, 2]), 4, whitening)
+    seen = GaussianView(found, POOL[:6], TARGET[:4])
+    exact = np.zeros(6)
+    roots, weights = np.polynomial.hermite_e.hermegauss(60)
+    weights = weights / weights.sum()
+    for i, row in enumerate(POOL[:6]):
+        for target in TARGET[:4]:
+            pair = add_bias(np.stack([row, target]))
+            mean, lower = (
+                found.marginals(pair)[0],
+                np.linalg.cholesky(pair @ found.channels.covariance_with(pair)[0]),
+            )
+            f = mean[0] + lower[0, 0] * roots
+            other = mean[1] + lower[1, 0] * roots
+            here = interval_probs(f, np.zeros(60), found.thresholds)
+            there = interval_probs(other, np.full(60, lower[1, 1] ** 2), found.thresholds)
+            joint = np.einsum("q,qa,qb->ab", weights, here, there)
+            apart = joint.sum(axis=1)[:, None] * joint.sum(axis=0)
+            exact[i] += (joint * np.log(joint / apart)).sum() / 4
+    assert number_gains(seen) == pytest.approx(exact, rel=0.1, abs=1e-6)
