@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from parbals_bench.report.stats import (
     Standing,
     compare,
+    holm,
     labels_saved,
     leaderboard,
     mean_interval,
@@ -95,9 +96,30 @@ def test_two_with_the_same_highest_mean_are_both_best():
     assert [s.is_best for s in standings.values()] == [True, True, False]
 
 
+def test_holms_correction_is_that_of_statsmodels():
+    from statsmodels.stats.multitest import multipletests
+
+    ps = dict(enumerate(np.random.default_rng(0).beta(0.3, 2.0, 12).tolist()))
+    corrected = holm(ps)
+    np.testing.assert_allclose(
+        [corrected[name] for name in ps], multipletests(list(ps.values()), method="holm")[1]
+    )
+
+
+def test_one_of_many_weak_differences_is_not_beyond_doubt():
+    generator = np.random.default_rng(1)
+    values = {f"s{n}": generator.normal(0.0, 1.0, 10) for n in range(15)}
+    values["best"], values["worst"] = np.linspace(0.5, 1.5, 10), np.linspace(-9.5, -8.5, 10)
+    standings = compare(values)
+    apart = {name for name, standing in standings.items() if standing.is_told_apart}
+    behind = {name for name, standing in standings.items() if not standing.is_top}
+    assert "worst" in apart
+    assert apart < behind
+
+
 def test_the_leaderboard_counts_only_where_one_took_part():
     def standing(best, top):
-        return Standing(mean_interval([1.0, 2.0]), 1.0, best, top)
+        return Standing(mean_interval([1.0, 2.0]), 1.0, best, top, is_told_apart=not top)
 
     board = leaderboard(
         [

@@ -174,12 +174,15 @@ class Results:
 
     @cached_property
     def leaderboard_tables(self) -> list[Table]:
-        """How often each strategy has the best mean, and how often it is among the top."""
+        """How often a strategy is best, among the top, and told apart from the best."""
         return [
             text_table(
                 f"Leaderboard, {title}",
-                (f"{self.metric.best} mean", "among the top"),
-                {x.name: (str(x.n_best), f"{x.n_top} of {x.n_settings}") for x in board},
+                (f"{self.metric.best} mean", "among the top", "surely behind (Holm)"),
+                {
+                    x.name: (str(x.n_best), f"{x.n_top} of {x.n_settings}", str(x.n_told_apart))
+                    for x in board
+                },
                 [place.n_top / place.n_settings for place in board],
             )
             for title, board in self.leaderboards.items()

@@ -15,6 +15,7 @@ __all__ = [
     "Standing",
     "compare",
     "half_width",
+    "holm",
     "labels_saved",
     "leaderboard",
     "mean_interval",
@@ -45,21 +46,24 @@ class Standing:
     """How one algorithm does among others on one dataset with one budget.
 
     ``is_best``: it has the best mean. ``is_top``: Welch's test against the best gives p ≥ 0.05.
+    ``is_told_apart``: p < 0.05 also after Holm's correction for all the tests against that best.
     """
 
     interval: Interval
     p: float
     is_best: bool
     is_top: bool
+    is_told_apart: bool
 
 
 @dataclass(frozen=True)
 class Place:
-    """A line of the leaderboard: how often an algorithm was best, and among the top."""
+    """A line of the leaderboard: how often an algorithm was best, among the top, told apart."""
 
     name: str
     n_best: int
     n_top: int
+    n_told_apart: int
     n_settings: int
 
 
@@ -135,12 +139,32 @@ def compare(
         return {}
     intervals = {name: mean_interval(numbers) for name, numbers in values.items()}
     best = (min if lower_is_better else max)(intervals.values(), key=lambda x: x.mean)
-    standings = {}
-    for name, interval in intervals.items():
-        is_best = interval.mean == best.mean
-        p = 1.0 if is_best else welch(interval, best)
-        standings[name] = Standing(interval, p, is_best, bool(p >= _LEVEL))
-    return standings
+    ps = {
+        name: 1.0 if interval.mean == best.mean else welch(interval, best)
+        for name, interval in intervals.items()
+    }
+    # One seed alone has no p.
+    tested = {n: p for n, p in ps.items() if intervals[n].mean != best.mean and not np.isnan(p)}
+    corrected = holm(tested)
+    return {
+        name: Standing(
+            interval,
+            ps[name],
+            interval.mean == best.mean,
+            bool(ps[name] >= _LEVEL),
+            bool(corrected.get(name, 1.0) < _LEVEL),
+        )
+        for name, interval in intervals.items()
+    }
+
+
+def holm(ps: Mapping[Name, float]) -> dict[Name, float]:
+    """Holm's corrected p of every test: max over smaller ones of (tests that are left) · p."""
+    corrected, largest = {}, 0.0
+    for place, (name, p) in enumerate(sorted(ps.items(), key=lambda pair: pair[1])):
+        largest = max(largest, min(1.0, (len(ps) - place) * p))
+        corrected[name] = largest
+    return corrected
 
 
 def leaderboard(comparisons: Sequence[Mapping[str, Standing]]) -> list[Place]:
@@ -150,7 +174,8 @@ def leaderboard(comparisons: Sequence[Mapping[str, Standing]]) -> list[Place]:
     for name in names:
         own = [standings[name] for standings in comparisons if name in standings]
         n_best, n_top = sum(s.is_best for s in own), sum(s.is_top for s in own)
-        places.append(Place(name, n_best, n_top, len(own)))
+        n_told_apart = sum(s.is_told_apart for s in own)
+        places.append(Place(name, n_best, n_top, n_told_apart, len(own)))
     return sorted(places, key=lambda place: (-place.n_top, -place.n_best))
 
 
