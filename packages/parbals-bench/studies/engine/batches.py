@@ -63,8 +63,8 @@ def run(bench: Bench) -> Section:
         _report(section, design, own, plain, refits, n_refits, n_scorings)
     section.notes += [
         f"Theirs = {n_refits} refits (U × (B - 1)) + {n_scorings} times predicting and scoring the "
-        "pool; a few of each are timed, the total is multiplied out. The fit before the batch is "
-        "not counted on either side.",
+        f"pool; {sizes.refit_repeats} refits are timed, the total is multiplied out. The fit "
+        "before the batch is not counted on either side.",
         "Inside one jax.jit: the labelled rows would have to be padded by hand, or every added "
         "label compiles again.",
     ]

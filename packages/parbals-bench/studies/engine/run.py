@@ -2,7 +2,7 @@
 on two cores.
 
     studies engine                 everything; writes README.md and record.json
-    studies engine --quick         about two minutes, fewer repetitions, one design
+    studies engine --quick         some minutes, fewer repetitions, one design
     studies engine --only a,c      some parts: a a fit, b a batch, c scoring, d memory
 
 Comparison packages that are not installed are named and left out. Nothing is written unless the run
@@ -20,6 +20,7 @@ from lib.isolate import WorkerError, pin_cores
 
 PARTS = {"a": "fits", "b": "batches", "c": "scoring", "d": "memory"}
 RIVALS = ["pymc", "pymc-numba", "numpyro", "numpyro-jit", "blackjax-jit", "parbals-nuts"]
+RIVALS += ["laplace", "parbals-ep"]
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -92,7 +93,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     size = parser.add_mutually_exclusive_group()
     size.add_argument(
-        "--quick", action="store_true", help="about two minutes: fewer repetitions, one design"
+        "--quick", action="store_true", help="some minutes: fewer repetitions, one design"
     )
     size.add_argument(
         "--smoke",
@@ -107,7 +108,7 @@ def _parser() -> argparse.ArgumentParser:
         type=_rivals,
         metavar="NAMES",
         help=f"what to compare with, of {','.join(RIVALS)}; or none "
-        "(default: all; with --quick pymc,numpyro-jit)",
+        "(default: all; with --quick pymc,numpyro-jit,laplace,parbals-ep)",
     )
     parser.add_argument(
         "--cores", type=_positive, default=2, help="cores to use (2; more is for your curiosity)"

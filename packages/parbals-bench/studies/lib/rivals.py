@@ -1,5 +1,5 @@
-"""The posterior samplers that are compared: four chains of NUTS in three libraries, and this
-package.
+"""The posteriors that are compared: four chains of NUTS in three libraries, Laplace's approximation
+around scikit-learn's fit, and this package's.
 
 Every function takes labelled rows and a seed and returns logit weights (K, D+1), the bias last, so
 that all are judged by the same predictions. They run in a process of their own (see
@@ -21,7 +21,9 @@ from lib.workload import Sizes
 __all__ = ["LABELS", "PACKAGES", "Draws", "fit", "missing_packages"]
 
 LABELS = {
-    "parbals": "parbals",
+    "parbals": "parbals, particles",
+    "parbals-ep": "parbals, expectation propagation",
+    "laplace": "Laplace around scikit-learn's fit",
     "parbals-nuts": 'parbals, inference="nuts"',
     "pymc": "PyMC, the paper's model",
     "pymc-numba": "PyMC, compiled by Numba",
@@ -55,7 +57,9 @@ def fit(method: str, X: np.ndarray, y: np.ndarray, seed: int, sizes: Sizes) -> D
     """One fit by one method. The clock starts with NumPy arrays and stops with NumPy arrays."""
     function = {
         "parbals": _parbals,
+        "parbals-ep": _parbals_ep,
         "parbals-nuts": _parbals_nuts,
+        "laplace": _laplace,
         "pymc": _pymc,
         "pymc-numba": _pymc_numba,
         "numpyro": _numpyro,
@@ -97,6 +101,26 @@ def _parbals(
 
 def _parbals_nuts(X: np.ndarray, y: np.ndarray, seed: int, sizes: Sizes) -> Draws:
     return _parbals(X, y, seed, sizes, "nuts")
+
+
+def _parbals_ep(X: np.ndarray, y: np.ndarray, seed: int, sizes: Sizes) -> Draws:
+    return _parbals(X, y, seed, sizes, "auto")
+
+
+def _laplace(X: np.ndarray, y: np.ndarray, seed: int, sizes: Sizes) -> Draws:
+    """Draws of N(ŵ, H⁻¹): the mode under weights of variance 2, and the curvature there."""
+    from scipy.linalg import cholesky, solve_triangular
+    from scipy.special import expit
+    from sklearn.linear_model import LogisticRegression
+
+    start = time.perf_counter()
+    rows = np.concatenate([X, np.ones((len(X), 1))], axis=1)
+    mode = LogisticRegression(C=2.0, fit_intercept=False).fit(rows, y).coef_[0]
+    p = expit(rows @ mode)
+    curvature = rows.T @ ((p * (1.0 - p))[:, None] * rows) + 0.5 * np.eye(len(mode))
+    noise = np.random.default_rng(seed).standard_normal((len(mode), sizes.n_samples))
+    weights = mode + solve_triangular(cholesky(curvature), noise).T
+    return Draws(weights, time.perf_counter() - start)
 
 
 def _pymc(X: np.ndarray, y: np.ndarray, seed: int, sizes: Sizes, mode: str | None = None) -> Draws:

@@ -47,13 +47,15 @@ class Sizes:
         "numpyro-jit",
         "blackjax-jit",
         "parbals-nuts",
+        "laplace",
+        "parbals-ep",
     )
     reference: tuple[int, int] = (
         1_000,
         5_000,
     )  # warm-up and draws of each chain of the long run; (0, 0): none
     fit_repeats: int = 15
-    refit_repeats: int = 3
+    refit_repeats: int = 10
     batch_repeats: int = 3
     score_repeats: int = 31
     plain_repeats: int = 3
@@ -63,12 +65,12 @@ FULL = Sizes("full")
 QUICK = Sizes(
     "quick",
     designs=("unit",),
-    rivals=("pymc", "numpyro-jit"),
+    rivals=("pymc", "numpyro-jit", "laplace", "parbals-ep"),
     many_classes=0,
     reference=(300, 1_000),
-    fit_repeats=7,
-    refit_repeats=1,
-    batch_repeats=1,
+    fit_repeats=10,
+    refit_repeats=10,
+    batch_repeats=5,
     score_repeats=11,
     plain_repeats=1,
 )
