@@ -229,7 +229,7 @@ class ActiveLearner:
         (:mod:`parbals.learner.asking`).
         """
         if annotators is not None or costs is not None:
-            checked = check_costs(annotators, costs)
+            checked = check_costs(self.task, annotators, costs)
             size = check_positive_int(n, "n")
             questions = choose_questions(self.state, size, checked, self._ledger.out)
             self._change().ask_whom(questions)

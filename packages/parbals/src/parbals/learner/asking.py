@@ -42,9 +42,11 @@ class Question(NamedTuple):
 
 
 def check_costs(
-    annotators: Sequence[str] | None, costs: Mapping[str, float] | None
+    task: str, annotators: Sequence[str] | None, costs: Mapping[str, float] | None
 ) -> dict[str, float]:
     """Annotator → what one answer costs, 1 where nothing is said."""
+    if task != "classes":
+        raise InputError('annotators and costs need task="classes"; leave them out.')
     names = [*(costs or {})] if annotators is None else [*annotators]
     if isinstance(annotators, str) or not names or not all(isinstance(n, str) for n in names):
         raise InputError(f"annotators is {annotators!r}; pass a list of names.")

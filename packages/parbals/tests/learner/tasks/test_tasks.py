@@ -154,12 +154,19 @@ class TestNumbers:
         assert measured.error.low < 0.6 < measured.error.high
         assert "the RMSE is below" in str(active.report())
 
-    @pytest.mark.parametrize("label", [np.nan, np.inf, "3", None, True, 1e200, [1.0]])
+    @pytest.mark.parametrize("label", [np.nan, np.inf, "3", None, True, 1e200, 10**400, [1.0]])
     def test_what_is_no_finite_number_is_refused(self, label):
         active = learner("regression")
         with pytest.raises((LabelError, ShapeError)):
             active.tell([0, 1], [1.0, label])
         assert active.labels == {}
+
+    def test_equal_labels_leave_an_error_that_is_small_and_not_nothing(self):
+        active = learner("regression")
+        active.tell(range(10), [5.0] * 10)
+        error = active.report().expected_metric
+        assert 0.0 < error.low < error.mean < 2.0
+        np.testing.assert_allclose(active.predict(X[:5]), 5.0)
 
     def test_what_is_about_classes_is_refused(self):
         with pytest.raises(InputError, match="has no classes"):
@@ -171,6 +178,8 @@ class TestNumbers:
             learner("regression", metric="accuracy")
         with pytest.raises(InputError, match="use an audit"):
             taught("regression").certify(5)
+        with pytest.raises(InputError, match='need task="classes"'):
+            taught("regression").ask(2, annotators=["ada"])
 
 
 class TestManyLabels:

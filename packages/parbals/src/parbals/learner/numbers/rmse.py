@@ -53,11 +53,13 @@ def _heat(state: State) -> tuple[float, float]:
         mean, deviation = model.predict(state.setup.pool_rows(state.audited))
         ratios = np.append(ratios, (state.numbers(state.audited) - mean) / deviation)
     squares = np.square(ratios)
-    level = float(max(squares.mean(), 1e-300))
+    level = float(max(squares.mean(), 1e-24))
     # Of ln T = ½ ln(mean square), as its own spread has it; that of normal ones at least.
     spread = max(float(squares.var()) / level**2, 2.0) / (4.0 * len(squares))
     share = _WIDTH**2 / (_WIDTH**2 + spread)
-    return 0.5 * np.log(level) * share, float(np.hypot(np.sqrt(share * spread), _MISFIT))
+    # Residuals of nothing at all have their likelihood T⁻ⁿ, and so the mode at -n w².
+    log_heat = max(0.5 * np.log(level) * share, -len(squares) * _WIDTH**2)
+    return log_heat, float(np.hypot(np.sqrt(share * spread), _MISFIT))
 
 
 def measured_rmse(state: State) -> Measurement | None:

@@ -49,9 +49,10 @@ class Numbers(Task):
 
     def encoded(self, label: Any, what: str) -> float:
         is_number = isinstance(label, Real) and not isinstance(label, bool)
-        if not is_number or not abs(float(label)) <= _LARGEST:  # NaN compares with nothing
+        if not is_number or not abs(label) <= _LARGEST:  # NaN compares with nothing
             raise LabelError(
-                f"{what} is {label!r}; a label is a finite number, and nothing was recorded."
+                f"{what} is {label!r:.40}; a label is a number between -1e100 and 1e100, and "
+                "nothing was recorded."
             )
         return float(label)
 
