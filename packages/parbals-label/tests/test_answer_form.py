@@ -56,6 +56,7 @@ def test_a_number_is_its_shortest_decimal(given, text):
 @pytest.mark.parametrize(
     ("task", "given", "said"),
     [
+        (MANY, "sport;law", "Several labels are written as a|b"),
         (NUMBERS, "3,5", "write 3.5, with a point"),
         (NUMBERS, "nan", "is not a number"),
         (NUMBERS, "1_0", "is not a number"),

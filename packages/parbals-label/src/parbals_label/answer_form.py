@@ -49,7 +49,13 @@ class AnswerForm:
         if self.task == NUMBERS:
             return _number_text(given, place)
         if self.task == MANY:
-            return listed(find(name) for name in split_names(given, place))
+            names = split_names(given, place)
+            try:
+                return listed(map(find, names))
+            except LabelError as error:
+                if not re.search("[,;]", "".join(names)):
+                    raise
+                raise LabelError(f"{error} Several labels are written as a|b.") from None
         return find(given)
 
     @property

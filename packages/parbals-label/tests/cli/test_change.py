@@ -215,6 +215,14 @@ class TestTables:
         hint = "'answer' is neither shown nor used, holding the classes: --label answer reads it, "
         assert any(note.startswith(hint) for note in record["notes"])
 
+    def test_a_column_of_lists_of_classes_is_not_shown(self, run, tmp_path):
+        tags = ["a;b", "b", "", "[a, b]", "a|b"]
+        rows = [f"word {i}\t{tags[i % 5]}" for i in range(20)]
+        (tmp_path / "t.tsv").write_text("text\ttags\n" + "\n".join(rows))
+        arguments = ("init", "p", "t.tsv", "--text", "text", "--task", "many-labels")
+        record = json.loads(run(*arguments, "--classes", "a,b", "--json"))
+        assert any(note.startswith("'tags' is neither shown nor used") for note in record["notes"])
+
     def test_unreadable_images_are_left_blank(self, run, tmp_path):
         from PIL import Image
 
@@ -233,9 +241,10 @@ class TestTables:
 def test_items_that_are_out_are_given_back(run, project):
     run("next", project, "-n", "3", "--out", "a.csv")
     with Store.open(project) as store:
-        store.record_batch("random", 0, [(30, None, None), (31, None, None)], {}, queued=True)
+        free = [position for position in range(30) if position not in store.pending()][:2]
+        store.record_batch("random", 0, [(p, None, None) for p in free], {}, queued=True)
         store.take("ann", 2, 1000.0)
     assert run("release", project, "--annotator", "ann") == "2 items that ann had are free again.\n"
     assert json.loads(run("release", project, "--json")) == {"released": 3}
     with Store.open(project) as store:
-        assert store.pending() == [30, 31]
+        assert store.pending() == free

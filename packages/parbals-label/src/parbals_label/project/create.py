@@ -282,18 +282,20 @@ def _reads_as_numbers(source: Source, column: str) -> bool:
 def _answers(source: Source, columns: Sequence[str], classes: Sequence[str]) -> dict[str, str]:
     """Columns that are or may be the answer → why: as features or beside an item they tell it."""
     known = {label_key(name) for name in classes}
-    holders = [name for name in columns if _entries(source, name) <= known]
+    holders = [name for name in columns if _holds(source, name, known)]
     if len(holders) > 1 and known <= _EVERYWHERE:
         holders = []
     found = {name: "named like an answer" for name in columns if _NAMED.fullmatch(label_key(name))}
     return found | dict.fromkeys(holders, "holding the classes")
 
 
-def _entries(source: Source, column: str) -> set[str | None]:
-    """What stands in the first rows of a column; {None} where nothing does."""
+def _holds(source: Source, column: str, known: set[str]) -> bool:
+    """Whether the first rows of a column hold classes, or lists of them, and nothing else."""
     cells = (row.values[column] for row in source.head)
     entries = {label_key(str(cell)) for cell in cells if isinstance(cell, str | int | float)}
-    return {*(entries - NO_LABEL - {""})} or {None}
+    entries -= NO_LABEL | {"", "[]"}
+    lists = ({part.strip(" '\"[]") for part in re.split("[|;,]", cell)} for cell in entries)
+    return bool(entries) and (entries <= known or all(some <= known for some in lists))
 
 
 def _hidden(
