@@ -20,7 +20,7 @@ __all__ = ["adapt"]
 @click.option(
     "--encoder",
     metavar="hf:FOLDER",
-    help="A text encoder of transformers to start from; by default the project's own, and "
+    help="A model of transformers to start from; by default the project's own encoder, and "
     "all-MiniLM-L6-v2 where that is words or sentences.",
 )
 @click.option(
@@ -31,7 +31,7 @@ __all__ = ["adapt"]
 def adapt(
     folder: Path, encoder: str | None, force: bool, encode_with: "Options", as_json: bool
 ) -> None:
-    """Fine-tune the project's text encoder on its labels, and make the features again.
+    """Fine-tune the project's encoder on its labels, and make the features again.
 
     Best from about 100 labels on. It is taken only where it predicts held-out labels better than
     the features that are there. The audit's items teach it nothing. An interrupted run goes on
@@ -41,6 +41,7 @@ def adapt(
     Examples:
       parbals adapt spam
       parbals adapt spam --encoder hf:models/mpnet
+      parbals adapt birds --encoder hf:models/dinov2-small
     """
     from parbals.wording import percent
 

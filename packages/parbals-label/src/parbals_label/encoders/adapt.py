@@ -1,6 +1,6 @@
-"""A text encoder that learns from labels: all its layers, by a linear head on its rows.
+"""An encoder of texts or images that learns from labels: all its layers, by a linear head.
 
-With r(x) the mean of the last layer over a text's tokens, scaled to length 1,
+With r(x) its row, of a text the mean of the last layer over its tokens, scaled to length 1,
 
     p(y | x) = softmax(8 W r(x) + b)_y,
 
@@ -8,7 +8,7 @@ and the cross entropy of the labels is lowered by AdamW (Loshchilov and Hutter 2
 network, 2e-3 for the head, a tenth of the steps to warm up, then linearly down to zero. The factor
 8 lets rows of length 1 reach logits that tell classes apart. The head is thrown away: a project's
 own model is fitted to the rows. Vectors of words stay as they are: 250 texts show few of them, and
-half of the network's numbers are theirs.
+half of the network's numbers are theirs. Images are seen as they are, not turned or cropped anew.
 
 How it is kept: a folder as transformers and sentence-transformers write them, safetensors alone.
 """
@@ -28,7 +28,7 @@ from parbals_label.encoders.base import Options
 from parbals_label.encoders.huggingface import Pooling, load_folder, quiet
 from parbals_label.encoders.sentences import INSTALL, sentence_weights
 from parbals_label.encoders.table import encoder_entry
-from parbals_label.encoders.torch_models import TextModel, model_folder
+from parbals_label.encoders.torch_models import ImageModel, TextModel, model_folder
 
 __all__ = ["base_folder", "fine_tune", "load_base", "n_steps"]
 __all__ += ["publish", "save_encoder"]
@@ -36,8 +36,13 @@ __all__ += ["publish", "save_encoder"]
 _RATE, _HEAD_RATE = 5e-5, 2e-3
 _LENGTH = 8.0
 _BATCH = 16
-_MOST_EPOCHS, _FEWEST_EPOCHS, _TEXTS = 20, 5, 2_500
+_MOST_EPOCHS, _FEWEST_EPOCHS, _ITEMS = 20, 5, 2_500
 _WARM = 0.1
+_NAMED = {
+    "bert-base-uncased": "google-bert/bert-base-uncased",
+    "clip-vit-b32": "openai/clip-vit-base-patch32",
+    "dinov2-vits14": "facebook/dinov2-small",
+}
 
 
 def base_folder(name: str) -> Path:
@@ -53,44 +58,46 @@ def base_folder(name: str) -> Path:
         return folder
     if name.startswith("hf:"):
         return model_folder(name.removeprefix("hf:"))
-    if name.startswith("bert-base-uncased"):
-        return model_folder("bert-base-uncased", "google-bert/bert-base-uncased")
+    named = name.removesuffix("-mean")
+    if named in _NAMED:
+        return model_folder(named, _NAMED[named])
     encoder_entry(name)  # one that is unknown is named
     raise InputError(
-        f"The encoder {name} cannot be adapted; name a text encoder of transformers with "
-        "--encoder hf:FOLDER."
+        f"The encoder {name} cannot be adapted; name one of transformers with --encoder hf:FOLDER."
     )
 
 
-def load_base(folder: Path, options: Options) -> TextModel:
-    """The network in a folder, its rows means of length 1."""
+def load_base(folder: Path, options: Options, kind: str) -> TextModel | ImageModel:
+    """The network in a folder; of texts, rows are means of length 1."""
     encoder = load_folder(folder, options, Pooling("mean", normalise=True))
-    if not isinstance(encoder, TextModel):
-        raise InputError(f"The model in {folder} reads images; texts are what can be adapted to.")
+    if not isinstance(encoder, TextModel | ImageModel) or encoder.kind != kind:
+        raise InputError(f"The model in {folder} reads {encoder.kind}s; the items are {kind}s.")
     return encoder
 
 
-def n_steps(n_texts: int) -> int:
-    """Batches of one training: 20 epochs of up to 125 texts, fewer of more, never fewer than 5."""
-    epochs = min(_MOST_EPOCHS, max(_FEWEST_EPOCHS, _TEXTS // n_texts))
-    return epochs * -(-n_texts // _BATCH)
+def n_steps(n_items: int) -> int:
+    """Batches of one training: 20 epochs of up to 125 items, fewer of more, never fewer than 5."""
+    epochs = min(_MOST_EPOCHS, max(_FEWEST_EPOCHS, _ITEMS // n_items))
+    return epochs * -(-n_items // _BATCH)
 
 
 def fine_tune(
-    encoder: TextModel,
-    texts: Sequence[str],
+    encoder: TextModel | ImageModel,
+    items: Sequence[Any],
     numbers: np.ndarray,
     seed: int,
     step_done: Callable[[], object] = lambda: None,
 ) -> None:
-    """Teach the encoder's network, in place, the class numbers (n,) of texts, in random order."""
+    """Teach the encoder's network, in place, the class numbers (n,) of items, in random order."""
     import torch
 
-    prepared = [encoder.prepare(text) for text in texts]
+    prepared: list[Any] = [encoder.prepare(item) for item in items]
     wanted = torch.as_tensor(numbers, device=encoder.device)
-    total, warm = n_steps(len(texts)), max(1, round(_WARM * n_steps(len(texts))))
+    total, warm = n_steps(len(items)), max(1, round(_WARM * n_steps(len(items))))
     generator, network = np.random.default_rng(seed), encoder.network
-    network.requires_grad_(True).get_input_embeddings().requires_grad_(False)
+    network.requires_grad_(True)
+    if encoder.kind == "text":
+        network.get_input_embeddings().requires_grad_(False)
     with torch.random.fork_rng(), torch.inference_mode(False), torch.enable_grad():
         torch.manual_seed(seed)  # of dropout
         width = encoder.rows(prepared[:1]).shape[1]
@@ -108,9 +115,10 @@ def fine_tune(
         )
         order = np.zeros(0, int)
         for _ in range(total):
-            order = order if len(order) else generator.permutation(len(texts))
+            order = order if len(order) else generator.permutation(len(items))
             batch, order = order[:_BATCH], order[_BATCH:]
-            logits = head(_LENGTH * encoder.rows([prepared[i] for i in batch]))
+            rows = torch.nn.functional.normalize(encoder.rows([prepared[i] for i in batch]))
+            logits = head(_LENGTH * rows)
             optimiser.zero_grad()
             torch.nn.functional.cross_entropy(logits, wanted[batch]).backward()
             optimiser.step()
@@ -119,10 +127,30 @@ def fine_tune(
     network.eval()
 
 
-def save_encoder(encoder: TextModel, folder: Path) -> None:
-    """Write network and tokenizer into a folder that is there only when all of it is on disk."""
+def save_encoder(encoder: TextModel | ImageModel, base: Path, folder: Path) -> None:
+    """Write a network and what it reads with into a folder that is there when all is on disk.
+
+    Of images the latter is as in the folder that adapting started from.
+    """
     draft = folder.with_name(f".{folder.name}.draft")
     shutil.rmtree(draft, ignore_errors=True)
+    try:
+        draft.mkdir(parents=True)
+        with quiet():
+            encoder.network.save_pretrained(draft)
+        if isinstance(encoder, TextModel):
+            _save_reading(encoder, draft)
+        elif (how := base / "preprocessor_config.json").is_file():
+            shutil.copyfile(how, draft / how.name)
+        publish(draft, folder)
+    except OSError as error:
+        raise InputError(f"{folder} cannot be written ({error.strerror or error}).") from None
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def _save_reading(encoder: TextModel, draft: Path) -> None:
+    """Tokenizer and pooling, as sentence-transformers writes them."""
     kinds = ("Transformer", ""), ("Pooling", "1_Pooling"), ("Normalize", "2_Normalize")
     documents: dict[str, Any] = {
         "modules.json": [
@@ -135,19 +163,12 @@ def save_encoder(encoder: TextModel, folder: Path) -> None:
         },
         "sentence_bert_config.json": {"max_seq_length": encoder.longest, "do_lower_case": False},
     }
-    try:
-        (draft / "1_Pooling").mkdir(parents=True)
-        encoder.tokenizer.model_max_length = encoder.longest
-        with quiet():
-            encoder.network.save_pretrained(draft)
-            encoder.tokenizer.save_pretrained(draft)
-        for name, document in documents.items():
-            (draft / name).write_text(json.dumps(document, indent=1), "utf-8")
-        publish(draft, folder)
-    except OSError as error:
-        raise InputError(f"{folder} cannot be written ({error.strerror or error}).") from None
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
+    encoder.tokenizer.model_max_length = encoder.longest
+    with quiet():
+        encoder.tokenizer.save_pretrained(draft)
+    (draft / "1_Pooling").mkdir()
+    for name, document in documents.items():
+        (draft / name).write_text(json.dumps(document, indent=1), "utf-8")
 
 
 def publish(draft: Path, folder: Path) -> None:

@@ -10,8 +10,7 @@ and refuses everything else.
 import functools
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -124,14 +123,18 @@ class _Model(Encoder):
         """Where the network is."""
         return self._parameter.device
 
-    @contextmanager
-    def _running(self, n_items: int) -> Iterator[Any]:
+    def rows(self, prepared: Sequence[Any]) -> Any:
+        """A tensor (B, D), through which a network may learn."""
+        raise NotImplementedError
+
+    def encode(self, prepared: Sequence[Any]) -> np.ndarray:
         import torch
 
         try:
             with torch.inference_mode():
-                yield torch
+                return np.asarray(self.rows(prepared).cpu().numpy())
         except torch.OutOfMemoryError:
+            n_items = len(prepared)
             raise InputError(
                 f"The device ran out of memory with {n_items} items at once; what is done is kept, "
                 f"so run it again with --batch-size {max(1, n_items // 2)}."
@@ -157,16 +160,16 @@ class ImageModel(_Model):
     def prepare(self, item: Any) -> np.ndarray:
         return self.preprocess.pixels(item)
 
-    def encode(self, prepared: Sequence[np.ndarray]) -> np.ndarray:
-        with self._running(len(prepared)) as torch:
-            device = self.device
-            mean, std = (
-                torch.tensor(values, device=device).view(1, 3, 1, 1)
-                for values in (self.preprocess.mean, self.preprocess.std)
-            )
-            pixels = torch.from_numpy(np.stack(prepared)).to(device).permute(0, 3, 1, 2)
-            normalised = (pixels.float() / 255.0 - mean) / std
-            return _rows(self._forward(normalised.to(self._parameter.dtype)))
+    def rows(self, prepared: Sequence[np.ndarray]) -> Any:
+        import torch
+
+        mean, std = (
+            torch.tensor(values, device=self.device).view(1, 3, 1, 1)
+            for values in (self.preprocess.mean, self.preprocess.std)
+        )
+        pixels = torch.from_numpy(np.stack(prepared)).to(self.device).permute(0, 3, 1, 2)
+        normalised = (pixels.float() / 255.0 - mean) / std
+        return self._forward(normalised.to(self._parameter.dtype)).flatten(1)
 
 
 class TextModel(_Model):
@@ -198,14 +201,5 @@ class TextModel(_Model):
         return len(prepared)
 
     def rows(self, prepared: Sequence[str]) -> Any:
-        """A tensor (B, D), through which a network may learn."""
         tokens = self._tokenize(list(prepared))
         return self._forward(*(tokens[k].to(self.device) for k in ("input_ids", "attention_mask")))
-
-    def encode(self, prepared: Sequence[str]) -> np.ndarray:
-        with self._running(len(prepared)):
-            return _rows(self.rows(prepared))
-
-
-def _rows(features: Any) -> np.ndarray:
-    return np.asarray(features.flatten(1).cpu().numpy())

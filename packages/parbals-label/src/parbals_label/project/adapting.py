@@ -1,4 +1,4 @@
-"""Features that learn: a project's text encoder, fine-tuned on its labels.
+"""Features that learn: a project's encoder of texts or images, fine-tuned on its labels.
 
 Features that have seen a label predict it too well, and so does a model that is fitted to them with
 that label left out. What is said of an adapted encoder is therefore *cross-fitted*: the labels are
@@ -52,7 +52,7 @@ from parbals_label.encoders.adapt import (
 from parbals_label.encoders.base import Encoder, Options
 from parbals_label.encoders.embedding import Progress
 from parbals_label.encoders.huggingface import load_folder
-from parbals_label.encoders.torch_models import TextModel, folder_digest, model_files
+from parbals_label.encoders.torch_models import ImageModel, TextModel, folder_digest, model_files
 from parbals_label.files import cache_folder, locked
 from parbals_label.project.embedding import Recipe, contents_of, encode, make_features, open_encoder
 from parbals_label.project.engine import learner_of
@@ -123,10 +123,10 @@ def adapt_project(
 def starting_point(store: Store, encoder: str | None = None) -> tuple[str, Path]:
     """The encoder of the features before any adaptation, and the folder that adapting starts from.
 
-    Raises what keeps the project from adapting: items that are no texts, no PyTorch, no weights.
+    Raises what keeps the project from adapting: items that are a table, no PyTorch, no weights.
     """
-    if store.settings.encoded_kind != "text":
-        raise InputError("The items of this project are not encoded texts; only those adapt.")
+    if store.settings.encoded_kind is None:
+        raise InputError("No encoder reads the items of this project, so none can be adapted.")
     if store.settings.task != "classes":
         raise InputError("An encoder adapts to one class an item; other tasks keep theirs.")
     name = str(store.settings.encoder)
@@ -188,18 +188,23 @@ class _Plan:
         return [(item.id, item.content) for item in self.store.items(self.chosen.tolist())]
 
     @cached_property
-    def texts(self) -> list[str]:
-        """(n,) of the labels that train."""
-        columns = self.store.settings.encoded_columns
-        some = contents_of(lambda: iter(self.items[: len(self.positions)]), columns, Path(), "text")
-        return [text for _, text in some()]
+    def contents(self) -> list[Any]:
+        """(n,) texts, or paths of images, of the labels that train."""
+        settings = self.store.settings
+        some = contents_of(
+            lambda: iter(self.items[: len(self.positions)]),
+            settings.encoded_columns,
+            Path(settings.media or "."),
+            settings.encoded_kind or "text",
+        )
+        return [content for _, content in some()]
 
     @cached_property
     def kept(self) -> Path:
         """Where what is done waits for the end: a folder called by all that it depends on."""
         folder = folder_digest(self.base, model_files(self.base))
         digest = hashlib.blake2b(f"{folder} {self.options.half}".encode(), digest_size=16)
-        digest.update(json.dumps([self.texts, self.store.identity]).encode())
+        digest.update(json.dumps([*map(str, self.contents), self.store.identity]).encode())
         digest.update(self.numbers.tobytes() + self.fold.tobytes() + self.chosen.tobytes())
         return cache_folder() / "adapted" / digest.hexdigest()
 
@@ -237,10 +242,12 @@ class _Plan:
             np.save(out, features)
         return features
 
-    def _tuned(self, which: np.ndarray, seed: int, steps: Callable[[], object]) -> TextModel:
-        encoder = load_base(self.base, self.options)
-        texts = [text for text, here in zip(self.texts, which, strict=True) if here]
-        fine_tune(encoder, texts, self.numbers[which], seed, steps)
+    def _tuned(
+        self, which: np.ndarray, seed: int, steps: Callable[[], object]
+    ) -> TextModel | ImageModel:
+        encoder = load_base(self.base, self.options, self.store.settings.encoded_kind or "text")
+        items = [content for content, here in zip(self.contents, which, strict=True) if here]
+        fine_tune(encoder, items, self.numbers[which], seed, steps)
         return encoder
 
     def predicted(
@@ -290,7 +297,7 @@ class _Plan:
             encoder = self._tuned(
                 everything, _FOLDS, lambda: progress("adapting to all labels", next(done), total)
             )
-            save_encoder(encoder, made)
+            save_encoder(encoder, self.base, made)
         if len(others):
             features = self._encoded("adapted", load_folder(made, self.options))
             final = self._model(features, np.arange(n_labels)).predict_proba(features[n_labels:])

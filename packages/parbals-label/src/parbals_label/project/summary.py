@@ -215,7 +215,7 @@ def overview(store: Store) -> Overview:
 def _features_line(store: Store, n_labels: int) -> str | None:
     """Which features are in use and what adapting them gained, or that it can be tried."""
     settings = store.settings
-    if settings.encoded_kind != "text":
+    if settings.encoded_kind is None:
         return None
     if is_adapted(settings.encoder):
         found = about_adapted(store)
@@ -228,7 +228,7 @@ def _features_line(store: Store, n_labels: int) -> str | None:
     if tried and not tried[0]["used"]:
         n_tried = tried[0]["n_labels"]
         return f"{line}; adapted to {n_tried:,} labels it was no better for those held out."
-    if n_labels < ADAPT_FROM:
+    if n_labels < ADAPT_FROM or settings.encoder == "shapes":
         return f"{line}."
     return f"{line}; from {ADAPT_FROM} labels on it can learn from them (parbals adapt, Settings)."
 
