@@ -5,15 +5,16 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from hashlib import blake2b
 from os import PathLike
 from pathlib import Path
 from typing import IO
 
-from parbals.errors import InputError, ParbalsError
+from parbals.errors import InputError, ParbalsError, ProjectError
 from parbals.files import replacing
 
-__all__ = ["cache_folder", "locked", "whole_file"]
+__all__ = ["cache_folder", "locked", "sole_run", "whole_file"]
 
 
 @contextmanager
@@ -69,6 +70,18 @@ def _lock(file: IO[bytes]) -> None:
         import fcntl
 
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+@contextmanager
+def sole_run(folder: Path, kind: str, name: str, busy: str) -> Iterator[None]:
+    """Refuse a second run under a name: the two would ask, and pay for, the same items."""
+    path = folder / f"{kind}-{blake2b(name.encode(), digest_size=6).hexdigest()}.lock"
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(locked(path, ProjectError(busy)))
+        except OSError as error:
+            raise ProjectError(f"{path} cannot be written ({error.strerror}).") from None
+        yield
 
 
 def cache_folder() -> Path:
