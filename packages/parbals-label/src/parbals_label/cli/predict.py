@@ -7,7 +7,7 @@ import click
 from parbals.cli.output import JSON, progress, say
 from parbals.errors import InputError
 
-from parbals_label.cli.options import FOLDER, FORCE, READING
+from parbals_label.cli.options import FOLDER, FORCE, PATH, READING, flag, option
 
 __all__ = ["export_model", "export_training_data", "predict"]
 
@@ -16,25 +16,22 @@ _FORMATS = {".jsonl": "jsonl", ".parquet": "parquet"}
 
 @click.command()
 @FOLDER
-@click.argument("data", type=click.Path(path_type=Path))
-@click.option(
+@click.argument("data", type=PATH)
+@option(
     "--out",
+    "File to write: CSV, or by its ending .jsonl or .parquet; - is the screen.",
+    PATH,
     required=True,
-    type=click.Path(path_type=Path),
-    help="File to write: CSV, or by its ending .jsonl or .parquet; - is the screen.",
 )
-@click.option(
-    "--id",
-    "id_column",
-    metavar="COL",
-    help='Column with the new items\' names; by default `id`, if there is one. --id "" numbers '
-    "them.",
+@option(
+    "--id COL",
+    'Column with the new items\' names; by default `id`, if there is one. --id "" numbers them.',
+    to="id_column",
 )
 @READING
-@click.option(
+@flag(
     "--with-audit",
-    is_flag=True,
-    help="By a model that also learns from the audit's labels. What they measured is the model "
+    "By a model that also learns from the audit's labels. What they measured is the model "
     "without them.",
 )
 @FORCE

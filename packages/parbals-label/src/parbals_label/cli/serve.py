@@ -5,69 +5,54 @@ from pathlib import Path
 import click
 from parbals.errors import InputError
 
+from parbals_label.cli.options import PATH, flag, option
 from parbals_label.server.logs import FORMATS, LEVELS
 
 __all__ = ["serve"]
 
 
 @click.command()
-@click.argument("folder", metavar="[DIR]", required=False, type=click.Path(path_type=Path))
-@click.option(
-    "--projects",
-    metavar="DIR",
-    type=click.Path(path_type=Path),
-    help="A folder of projects instead of one: all of them at one address, with a list.",
+@click.argument("folder", metavar="[DIR]", required=False, type=PATH)
+@option(
+    "--projects DIR",
+    "A folder of projects instead of one: all of them at one address, with a list.",
+    PATH,
 )
-@click.option(
-    "--port",
-    default=8573,
-    show_default=True,
-    type=click.IntRange(0, 65535),
-    help="Port to listen on; 0 takes any free one.",
+@option(
+    "--port", "Port to listen on; 0 takes any free one.", click.IntRange(0, 65535), default=8573
 )
-@click.option(
+@option(
     "--host",
+    "Address to listen on; with another than this one, other machines can reach the page.",
     default="127.0.0.1",
-    show_default=True,
-    help="Address to listen on; with another than this one, other machines can reach the page.",
 )
-@click.option("--no-browser", is_flag=True, help="Print the link, and open no browser.")
-@click.option(
-    "--new-token", is_flag=True, help="Make a new link; pages opened with the old one stop working."
-)
-@click.option(
-    "--public-url",
-    metavar="URL",
-    help="What people call the page behind a proxy, as https://label.example.",
-)
-@click.option(
-    "--proxy",
-    "proxies",
-    multiple=True,
-    metavar="ADDRESS",
-    help="Where the proxy's requests come from, as 10.0.0.5 or 10.0.0.0/24; by default this "
+@flag("--no-browser", "Print the link, and open no browser.")
+@flag("--new-token", "Make a new link; pages opened with the old one stop working.")
+@option("--public-url URL", "What people call the page behind a proxy, as https://label.example.")
+@option(
+    "--proxy ADDRESS",
+    "Where the proxy's requests come from, as 10.0.0.5 or 10.0.0.0/24; by default this "
     "machine. May be repeated.",
+    to="proxies",
+    multiple=True,
 )
-@click.option(
-    "--trusted-user-header",
-    "user_header",
-    metavar="NAME",
-    help="The header in which the proxy names who has logged in; needs --public-url, and they must "
+@option(
+    "--trusted-user-header NAME",
+    "The header in which the proxy names who has logged in; needs --public-url, and they must "
     "be invited.",
+    to="user_header",
 )
-@click.option(
+@option(
     "--log-format",
+    "What the lines on the error stream look like.",
+    click.Choice(FORMATS),
     default="text",
-    show_default=True,
-    type=click.Choice(FORMATS),
-    help="What the lines on the error stream look like.",
 )
-@click.option(
+@option(
     "--log-level",
+    "The least that is worth a line; info has one for every request.",
+    click.Choice(LEVELS),
     default="warning",
-    show_default=True,
-    type=click.Choice(LEVELS),
-    help="The least that is worth a line; info has one for every request.",
 )
 def serve(
     folder: Path | None,
