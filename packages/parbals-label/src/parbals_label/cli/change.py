@@ -121,6 +121,7 @@ def edit(
     from parbals.learner.tasks.table import task_named
 
     from parbals_label.project.classes import change_classes
+    from parbals_label.project.features import remove_matrices
     from parbals_label.project.scores import store_scores
     from parbals_label.store.store import Store
 
@@ -159,8 +160,8 @@ def edit(
                     store.update_settings(scores=scores, predictions=None)
         settings = store.settings
         said: dict[str, Any] = {"classes": store.classes, "metric": metric_of(settings.loss)}
-        if old_scores is not None and old_scores != settings.scores:
-            (folder / old_scores.file).unlink(missing_ok=True)
+        if wanted:
+            remove_matrices(store, old_scores)
         if had_predictions and settings.predictions is None and store.n_labelled:
             renewed(store)
     said |= {name: getattr(settings, name) for name in _SAID}

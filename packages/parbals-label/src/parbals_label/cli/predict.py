@@ -84,6 +84,7 @@ def export_model(folder: Path, path: Path, *, with_audit: bool, force: bool, as_
     from parbals.learner.numbers.expectation import sharpened
     from parbals.learner.reporting import given_degree
 
+    from parbals_label.files import check_new_folder
     from parbals_label.project.exports import check_destination
     from parbals_label.project.features import is_adapted
     from parbals_label.project.model_files import ExportedModel, save_folder
@@ -103,10 +104,10 @@ def export_model(folder: Path, path: Path, *, with_audit: bool, force: bool, as_
                 f"--model is {path}; give it the ending .npz (a folder is for texts alone, by an "
                 f"encoder that was adapted: parbals adapt {folder})."
             )
-        if is_file or not path.is_dir():
+        if is_file:
             check_destination(folder, path, force=force)
-        elif any(path.iterdir()):
-            raise InputError(f"{path} is there already and not an empty folder; name a new one.")
+        else:
+            check_new_folder(path)
         learner = trained_learner(store)
         show("fitting")
         model, fitted = learner.fitted(with_audit=with_audit), FittedFeatures.of(store)

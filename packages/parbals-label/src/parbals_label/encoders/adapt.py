@@ -14,24 +14,22 @@ How it is kept: a folder as transformers and sentence-transformers write them, s
 """
 
 import json
-import os
-import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from parbals.errors import InputError
-from parbals.files import need, sync_folder
+from parbals.files import need
 
 from parbals_label.encoders.base import Options
 from parbals_label.encoders.huggingface import Pooling, load_folder, quiet
 from parbals_label.encoders.sentences import INSTALL, sentence_weights
 from parbals_label.encoders.table import encoder_entry
 from parbals_label.encoders.torch_models import TextModel, model_folder
+from parbals_label.files import new_folder
 
-__all__ = ["base_folder", "fine_tune", "load_base", "n_steps"]
-__all__ += ["publish", "save_encoder"]
+__all__ = ["base_folder", "fine_tune", "load_base", "n_steps", "save_encoder"]
 
 _RATE, _HEAD_RATE = 5e-5, 2e-3
 _LENGTH = 8.0
@@ -121,8 +119,6 @@ def fine_tune(
 
 def save_encoder(encoder: TextModel, folder: Path) -> None:
     """Write network and tokenizer into a folder that is there only when all of it is on disk."""
-    draft = folder.with_name(f".{folder.name}.draft")
-    shutil.rmtree(draft, ignore_errors=True)
     kinds = ("Transformer", ""), ("Pooling", "1_Pooling"), ("Normalize", "2_Normalize")
     documents: dict[str, Any] = {
         "modules.json": [
@@ -135,26 +131,11 @@ def save_encoder(encoder: TextModel, folder: Path) -> None:
         },
         "sentence_bert_config.json": {"max_seq_length": encoder.longest, "do_lower_case": False},
     }
-    try:
-        (draft / "1_Pooling").mkdir(parents=True)
+    with new_folder(folder) as draft:
+        (draft / "1_Pooling").mkdir()
         encoder.tokenizer.model_max_length = encoder.longest
         with quiet():
             encoder.network.save_pretrained(draft)
             encoder.tokenizer.save_pretrained(draft)
         for name, document in documents.items():
             (draft / name).write_text(json.dumps(document, indent=1), "utf-8")
-        publish(draft, folder)
-    except OSError as error:
-        raise InputError(f"{folder} cannot be written ({error.strerror or error}).") from None
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
-
-
-def publish(draft: Path, folder: Path) -> None:
-    """Give a folder its name when all of it is on disk."""
-    for path in draft.rglob("*"):
-        if path.is_file():
-            with path.open("rb+") as file:
-                os.fsync(file.fileno())
-    os.replace(draft, folder)
-    sync_folder(folder.parent)

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from parbals.errors import InputError, MissingDependencyError, first_line
+from parbals.errors import InputError, MissingDependencyError
 from parbals.files import need
 
-from parbals_label.readers.source import Row, Source, check_columns, head_of, where
+from parbals_label.readers.source import Row, Source, broken, check_columns, head_of, where
 
 __all__ = ["open_parquet"]
 
@@ -36,7 +36,7 @@ def open_parquet(path: Path) -> Source:
         try:
             return parquet.ParquetFile(path, memory_map=True)
         except (pa.ArrowException, OSError, MemoryError) as error:
-            raise InputError(_broken(path.name, error)) from None
+            raise broken(path.name, error) from None
 
     def batches() -> Iterator[Any]:
         with opened() as file:
@@ -52,10 +52,6 @@ def open_parquet(path: Path) -> Source:
     return Source(columns, n_rows, rows, "parquet", path.name, head=head_of(rows))
 
 
-def _broken(name: str, error: BaseException) -> str:
-    return f"{name} is damaged or not what its name says ({first_line(error)}); save it again."
-
-
 def _rows(
     pa: Any, batches: Iterator[Any], name: str, names_of: dict[str, list[str]]
 ) -> Iterator[Row]:
@@ -64,19 +60,16 @@ def _rows(
     try:
         for batch in batches:
             batch.validate(full=True)
-            for start in range(0, batch.num_rows, _SLICE):
-                for values in batch.slice(start, _SLICE).to_pylist():
-                    number += 1
-                    for column, class_names in names_of.items():
-                        values[column] = _class_name(
-                            values[column], class_names, name, number, column
-                        )
-                    yield Row(number, values)
+            for values in batch.to_pylist():
+                number += 1
+                for column, class_names in names_of.items():
+                    values[column] = _class_name(values[column], class_names, name, number, column)
+                yield Row(number, values)
     except InputError:
         raise
     except (pa.ArrowException, OSError, MemoryError, OverflowError, ValueError, KeyError) as error:
         # ValueError, KeyError: times and zones that Python does not know, a field given twice
-        raise InputError(f"{_broken(name, error)[:-1]} (after row {number}).") from None
+        raise broken(name, error, number) from None
 
 
 def _class_name(value: Any, class_names: list[str], name: str, row: int, column: str) -> str | None:
