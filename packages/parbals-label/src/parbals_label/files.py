@@ -57,17 +57,19 @@ def check_new_folder(folder: Path) -> None:
 
 
 @contextmanager
-def new_folder(folder: Path) -> Iterator[Path]:
+def new_folder(folder: Path, *, mode: int = 0o777) -> Iterator[Path]:
     """A folder to fill, which takes its name only when all of it is on disk."""
     draft = folder.with_name(f".{folder.name}{TEMPORARY_SUFFIX}")
     shutil.rmtree(draft, ignore_errors=True)
     try:
-        draft.mkdir()
+        draft.mkdir(mode)
         yield draft
         for path in draft.rglob("*"):
             if path.is_file():
                 with path.open("rb+") as file:
                     os.fsync(file.fileno())
+        if folder.is_dir():
+            folder.rmdir()
         os.replace(draft, folder)
         sync_folder(folder.parent)
     except OSError as error:

@@ -1,6 +1,7 @@
 """The command that shows the labelling page."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 from parbals.errors import InputError
@@ -28,7 +29,11 @@ __all__ = ["serve"]
 )
 @flag("--no-browser", "Print the link, and open no browser.")
 @flag("--new-token", "Make a new link; pages opened with the old one stop working.")
-@option("--public-url URL", "What people call the page behind a proxy, as https://label.example.")
+@option(
+    "--public-url URL",
+    "What people call the page behind a proxy, as https://label.example.",
+    to="public",
+)
 @option(
     "--proxy ADDRESS",
     "Where the proxy's requests come from, as 10.0.0.5 or 10.0.0.0/24; by default this "
@@ -57,15 +62,12 @@ __all__ = ["serve"]
 def serve(
     folder: Path | None,
     projects: Path | None,
-    port: int,
-    host: str,
     no_browser: bool,
     new_token: bool,
-    public_url: str | None,
     proxies: tuple[str, ...],
-    user_header: str | None,
     log_format: str,
     log_level: str,
+    **place: Any,
 ) -> None:
     """Label in the browser, alone or with several people; end with Ctrl-C.
 
@@ -79,21 +81,16 @@ def serve(
     from parbals_label.web.place import LOOPBACK, Place
     from parbals_label.web.serve import run_server
 
-    place = Place(
-        host=host,
-        port=port,
-        public=public_url,
-        user_header=user_header,
-        proxies=proxies or LOOPBACK,
-    )
+    how: Any = {"place": Place(proxies=proxies or LOOPBACK, **place)}
+    how |= {"browser": not no_browser, "new_token": new_token}
     set_up_logs(log_format, log_level)
     if projects is not None:
         from parbals_label.web.projects import run_projects
 
         if folder is not None:
             raise InputError("--projects shows a folder of projects: name no other folder.")
-        run_projects(projects, place=place, browser=not no_browser, new_token=new_token)
+        run_projects(projects, **how)
         return
     if folder is None:
         raise InputError("Which project? Say `parbals serve DIR`, or --projects DIR for several.")
-    run_server(folder, place=place, browser=not no_browser, new_token=new_token)
+    run_server(folder, **how)

@@ -17,7 +17,6 @@ import hashlib
 import io
 import os
 import re
-import secrets
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -28,9 +27,9 @@ from typing import IO
 from zipfile import ZIP_STORED, BadZipFile, LargeZipFile, ZipFile, ZipInfo
 
 from parbals.errors import InputError, ProjectDamagedError, ProjectError
-from parbals.files import TEMPORARY_SUFFIX, sync_folder
+from parbals.files import TEMPORARY_SUFFIX
 
-from parbals_label.files import DAY, check_new_folder, locked, sweep, whole_file
+from parbals_label.files import DAY, check_new_folder, locked, new_folder, sweep, whole_file
 from parbals_label.project.features import (
     adapted_files,
     frozen_predictions,
@@ -259,26 +258,17 @@ def restore_backup(file: Path, folder: Path, *, keep_links: bool = False) -> Con
         n_bytes = sum(member.file_size for member in archive.infolist())
         if shutil.disk_usage(parent).free < n_bytes:
             raise InputError(f"The disk of {parent} has no room for {n_bytes:,} bytes; free some.")
-        draft = parent / f".{secrets.token_hex(8)}{TEMPORARY_SUFFIX}"
         try:
-            draft.mkdir(mode=0o700)
-            for name, digest in sums.items():
-                _extract(archive, name, digest, draft, file)
-            found, faults = check_project(draft)
-            if faults:
-                raise ProjectDamagedError(f"{file} holds a damaged project: {faults[0]}")
-            ended, left = ((), None) if keep_links else _end_trust(draft, parent / folder.name)
-            if folder.exists():
-                folder.rmdir()
-            os.rename(draft, folder)
-            sync_folder(parent)
-        except OSError as error:
-            raise InputError(f"{folder} cannot be written ({error.strerror}).") from None
+            with new_folder(folder, mode=0o700) as draft:
+                for name, digest in sums.items():
+                    _extract(archive, name, digest, draft, file)
+                found, faults = check_project(draft)
+                if faults:
+                    raise ProjectDamagedError(f"{file} holds a damaged project: {faults[0]}")
+                ended, left = ((), None) if keep_links else _end_trust(draft, parent / folder.name)
         except (ProjectError, ProjectDamagedError) as error:
             reason = str(error).replace(str(draft), str(folder))
             raise InputError(f"{file} was not restored. {reason}") from None
-        finally:
-            shutil.rmtree(draft, ignore_errors=True)
     return Contents(
         found.items, found.answers, len(sums), n_bytes, links_ended=ended, images_left=left
     )
@@ -341,9 +331,6 @@ def _extract(archive: ZipFile, name: str, digest: str, folder: Path | None, file
             seen.update(block)
             size += len(block)
             target.write(block)
-        target.flush()
-        if folder is not None:
-            os.fsync(target.fileno())
     if seen.hexdigest() != digest:
         raise InputError(f"{file} is damaged: {name} is not what was written; use another backup.")
     return size

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from parbals.errors import InputError, MissingDependencyError
+from parbals.errors import InputError
 from parbals.files import need
 
 from parbals_label.readers.source import Row, Source, broken, check_columns, head_of, where
@@ -13,24 +13,12 @@ from parbals_label.readers.source import Row, Source, broken, check_columns, hea
 __all__ = ["open_parquet"]
 
 _SLICE = 1_024
-_OLDEST = 15  # earlier releases could be made to unpickle what a file contains (CVE-2023-47248)
-_INSTALL = "parbals[parquet]"
-
-
-def _pyarrow(purpose: str) -> Any:
-    pa = need("pyarrow", purpose, _INSTALL)
-    if int(pa.__version__.split(".")[0]) < _OLDEST:
-        raise MissingDependencyError(
-            f"{purpose} needs a newer pyarrow than {pa.__version__}, which is not safe with files "
-            f"from others; install it with: pip install -U 'pyarrow>={_OLDEST}'"
-        )
-    return pa
 
 
 def open_parquet(path: Path) -> Source:
     """A Parquet file, one slice of rows in memory at a time."""
-    pa = _pyarrow("Reading Parquet files")
-    parquet = need("pyarrow.parquet", "Reading Parquet files", _INSTALL)
+    # Releases that could be made to unpickle what a file contains (CVE-2023-47248) need NumPy 1.
+    pa, parquet = need("pyarrow pyarrow.parquet", "Reading Parquet files", "parbals[parquet]")
 
     def opened() -> Any:
         try:
