@@ -140,6 +140,7 @@ def test_scores_of_many_classes_are_measured_once(tmp_path):
     assert not list(tmp_path.glob("*.npz"))
 
 
+@pytest.mark.full
 def test_the_screen_is_compared_with_a_full_search(tmp_path):
     done = run_study("screening", "--quick", "--out", str(tmp_path))
     assert done.returncode == 0, done.stderr
@@ -187,8 +188,8 @@ def test_growth_of_two_devices_in_one_table_and_figure(tmp_path):
         pytest.param("engine", ("--quick", "--smoke"), marks=pytest.mark.full),
         ("growth", ("--only", "x")),
         pytest.param("growth", ("--N", "many"), marks=pytest.mark.full),
-        ("stages", ("--sizes", "mnist")),
-        ("audit", ("--only", "mnist")),
+        pytest.param("stages", ("--sizes", "mnist"), marks=pytest.mark.full),
+        pytest.param("audit", ("--only", "mnist"), marks=pytest.mark.full),
         pytest.param("stages", ("--cores", "0"), marks=pytest.mark.full),
     ],
 )

@@ -31,11 +31,11 @@ seeds = 3
 """
 OWN_DATA = {
     "X": np.eye(7, dtype="f4")[np.arange(100) % 7],
-    "verdict": np.where(np.arange(100) % 7 < 3, "no", "yes"),
+    "y": np.where(np.arange(100) % 7 < 3, "no", "yes"),
 }
 OWN_SUITE = (
     TINY_SUITE.replace("breast-cancer", "mine").replace("parbals-epig", "margin")
-    + '[data.mine]\npath = "mine.npz"\nlabel = "verdict"\n'
+    + '[data.mine]\npath = "mine.npz"\n'
 )
 
 

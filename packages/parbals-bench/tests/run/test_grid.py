@@ -134,10 +134,6 @@ class TestSuites:
             ),
             ("[data.mine]\nfile = 'a.csv'\n" + GRID + "seeds = 1", "unknown name 'file'"),
             ("[data.mine]\npath = 3\n" + GRID + "seeds = 1", "path must be in quotes"),
-            (
-                "[data.mine]\nclasses = 'a'\n" + GRID + "seeds = 1",
-                "classes must be a list of names",
-            ),
             ("[data.'mine:x']\npath = 'a.csv'\n" + GRID + "seeds = 1", "a name may have letters"),
         ],
     )

@@ -36,7 +36,7 @@ def test_each_dataset_has_its_place_in_the_folder(tmp_path):
 class TestNamesOfTheSuitesOwn:
     def test_a_file_beside_the_suite(self, tmp_path):
         np.savez(tmp_path / "my data.npz", **OWN_DATA)
-        tables = resolved_tables({"mine": {"path": "my data.npz", "label": "verdict"}}, tmp_path)
+        tables = resolved_tables({"mine": {"path": "my data.npz"}}, tmp_path)
         assert load_data("mine", None, tables).classes == ("no", "yes")
         assert load_data("mine:no", None, tables).classes == ("not no", "no")
 
@@ -50,12 +50,8 @@ class TestNamesOfTheSuitesOwn:
     @pytest.mark.parametrize(
         ("table", "message"),
         [
-            ({"label": "y"}, r"\[data.mine\] has no path; write path"),
+            ({}, r"\[data.mine\] has no path; write path"),
             ({"dataset": "arline"}, "There is no dataset 'arline'"),
-            (
-                {"dataset": "airline", "label": "y"},
-                "label is for data of your own, and airline has its own",
-            ),
         ],
     )
     def test_mistakes_are_refused(self, table, message, tmp_path):

@@ -1,19 +1,24 @@
-"""Files: written whole or to standard output, held by one process at a time, kept in one cache."""
+"""Files and folders: written whole, held by one process at a time, swept when nobody needs them."""
 
 import os
 import shutil
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from hashlib import blake2b
 from os import PathLike
 from pathlib import Path
 from typing import IO
 
-from parbals.errors import InputError, ParbalsError
-from parbals.files import replacing
+from parbals.errors import InputError, ParbalsError, ProjectError
+from parbals.files import TEMPORARY_SUFFIX, replacing, sync_folder
 
-__all__ = ["cache_folder", "locked", "whole_file"]
+__all__ = ["DAY", "cache_folder", "check_new_folder", "locked", "new_folder", "sole_run", "sweep"]
+__all__ += ["whole_file"]
+
+DAY = 24 * 3600.0
 
 
 @contextmanager
@@ -43,6 +48,44 @@ def whole_file(path: str | PathLike[str], *, mode: int = 0o666) -> Iterator[IO[b
         ) from error
 
 
+def check_new_folder(folder: Path) -> None:
+    """Refuse a folder with something in it."""
+    if os.path.lexists(folder) and (
+        folder.is_symlink() or not folder.is_dir() or any(folder.iterdir())
+    ):
+        raise InputError(f"{folder} is there already and not an empty folder; name a new one.")
+
+
+@contextmanager
+def new_folder(folder: Path, *, mode: int = 0o777) -> Iterator[Path]:
+    """A folder to fill, which takes its name only when all of it is on disk."""
+    draft = folder.with_name(f".{folder.name}{TEMPORARY_SUFFIX}")
+    shutil.rmtree(draft, ignore_errors=True)
+    try:
+        draft.mkdir(mode)
+        yield draft
+        for path in draft.rglob("*"):
+            if path.is_file():
+                with path.open("rb+") as file:
+                    os.fsync(file.fileno())
+        if folder.is_dir():
+            folder.rmdir()
+        os.replace(draft, folder)
+        sync_folder(folder.parent)
+    except OSError as error:
+        raise InputError(f"{folder} cannot be written ({error.strerror or error}).") from None
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def sweep(folder: Path, pattern: str, seconds: float) -> None:
+    """Remove files and folders that a killed run left, and nobody came back for in so long."""
+    for path in folder.glob(pattern):
+        with suppress(OSError):
+            if time.time() - path.stat().st_mtime > seconds:
+                (shutil.rmtree if path.is_dir() else os.unlink)(path)
+
+
 @contextmanager
 def locked(path: Path, busy: ParbalsError) -> Iterator[IO[bytes]]:
     """Hold ``path`` for this process alone, or raise ``busy`` at once where another one holds it.
@@ -69,6 +112,18 @@ def _lock(file: IO[bytes]) -> None:
         import fcntl
 
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+@contextmanager
+def sole_run(folder: Path, kind: str, name: str, busy: str) -> Iterator[None]:
+    """Refuse a second run under a name: the two would ask, and pay for, the same items."""
+    path = folder / f"{kind}-{blake2b(name.encode(), digest_size=6).hexdigest()}.lock"
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(locked(path, ProjectError(busy)))
+        except OSError as error:
+            raise ProjectError(f"{path} cannot be written ({error.strerror}).") from None
+        yield
 
 
 def cache_folder() -> Path:

@@ -7,7 +7,7 @@ from parbals.errors import ProjectDamagedError
 from parbals_label.answer_form import AnswerForm
 from parbals_label.label_studio.annotations import Heard, record_annotations
 from parbals_label.label_studio.interface import new_interface, read_interface
-from parbals_label.label_studio.tasks import State
+from parbals_label.label_studio.tasks import TASKS, known_tasks
 from parbals_label.store.store import Store
 
 UID = "1.1700000000"
@@ -101,22 +101,17 @@ def test_a_number_gets_its_name_later(store):
     assert held(store) == {"user7@example.com": "ham"}
 
 
-def test_tasks_are_remembered_and_forgotten(store):
-    state = State(store, UID)
-    state.remember({3: 30, 4: 40})
-    state.lose([4])
-    assert State(store, "2.1").tasks == {}
-    again = State(store, UID)
-    assert (again.tasks, again.positions, again.lost) == ({3: 30}, {30: 3}, {4})
-    again.remember({4: 41})
-    assert (State(store, UID).tasks[4], State(store, UID).lost) == (41, set())
+def test_tasks_are_remembered(store):
+    for what in ([(3, 30), (4, 40)], [(4, 41)]):
+        store.log(TASKS, project=UID, what=what)
+    assert (known_tasks(store, UID), known_tasks(store, "2.1")) == ({3: 30, 4: 41}, {})
 
 
 @pytest.mark.parametrize("detail", [{}, {"what": 3}, {"what": [[1]]}, {"what": [["x", []]]}])
-def test_damaged_events_are_named(store, detail):
-    store.log("label studio tasks", project=UID, **detail)
-    with pytest.raises(ProjectDamagedError, match="Event 1 of the project"):
-        State(store, UID)
+def test_damaged_events_are_told(store, detail):
+    store.log(TASKS, project=UID, **detail)
+    with pytest.raises(ProjectDamagedError, match="put back a copy"):
+        known_tasks(store, UID)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ from threading import Event
 import pytest
 from parbals_label.label_studio.client import Client, ServerError
 from parbals_label.label_studio.sync import Rules, keep_supplied
-from parbals_label.label_studio.tasks import State
 from parbals_label.store.store import Store
 from studio import CONFIG, right, until
 
@@ -22,18 +21,19 @@ def n_labelled(folder):
         return store.n_labelled
 
 
-def interrupt(*_, **__):
-    raise KeyboardInterrupt
+@pytest.mark.parametrize("n_there", [0, 6])
+def test_we_stop_around_creating_tasks(admin, folder, supply, monkeypatch, n_there):
+    """Before they are created, and before anything else is done with them."""
+    create = Client.create_tasks
 
+    def interrupt(*arguments):
+        if n_there:
+            create(*arguments)
+        raise KeyboardInterrupt
 
-@pytest.mark.parametrize(
-    ("owner", "call", "n_there"), [(Client, "create_tasks", 0), (State, "remember", 6)]
-)
-def test_we_stop_around_creating_tasks(admin, folder, supply, monkeypatch, owner, call, n_there):
-    """Before they are created, and before it is noted that they are."""
     project = admin.new_project("Killed", CONFIG)
     with monkeypatch.context() as patched:
-        patched.setattr(owner, call, interrupt)
+        patched.setattr(Client, "create_tasks", interrupt)
         with pytest.raises(KeyboardInterrupt):
             supply(folder, project)
     assert len(admin.tasks(project)) == n_there
@@ -101,14 +101,13 @@ def test_a_run_outlives_the_server(studio, admin, people, folder, key):
 
 def test_two_runs_at_once_are_refused(admin, folder, supply, studio, key):
     from parbals.errors import ProjectError
-    from parbals_label.label_studio.sync import _sole
+    from parbals_label.files import sole_run
     from parbals_label.label_studio.tasks import project_uid
 
     project = admin.new_project("Two runs", CONFIG)
     uid = project_uid(admin.call("GET", f"projects/{project}/"))
     with (
-        Store.open(folder) as store,
-        _sole(store, uid),
+        sole_run(folder, "label-studio", uid, ""),
         pytest.raises(ProjectError, match="Another process"),
     ):
         supply(folder, project)

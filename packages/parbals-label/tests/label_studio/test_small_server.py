@@ -27,6 +27,8 @@ class Small(BaseHTTPRequestHandler):
         if self.path.startswith("/api/tasks/?"):
             tasks = self.server.tasks
             return self.answer(200, {"tasks": tasks, "total": len(tasks)})
+        if self.path.startswith("/api/tasks/"):
+            return self.answer(404, {})
         assert self.path == "/api/projects/1/"
         return self.answer(200, PROJECT)
 
@@ -117,3 +119,14 @@ def test_tasks_that_are_not_ours_are_left_alone(small):
         small.server.tasks.append({"id": number, "data": data, "annotations": [{"id": 1}]})
     result = small.supply()
     assert (result.labels, result.created) == (0, 0)
+
+
+def test_an_open_task_that_was_deleted_is_not_made_again(small, folder):
+    small.supply()
+    deleted = items_of(small.server.tasks)[:4]
+    del small.server.tasks[:4]
+    assert small.supply().created == 6
+    assert small.supply().created == 0
+    assert not {*deleted} & {*items_of(small.server.tasks)}
+    with Store.open(folder) as store:
+        assert set(store.passes()) == set(store.position_of(deleted))

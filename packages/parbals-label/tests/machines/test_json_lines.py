@@ -100,7 +100,7 @@ def test_a_bad_line_about_an_item_is_its_reason_until_a_good_one_comes():
 
 
 @pytest.mark.parametrize(
-    "line", [b'{"id":"7","label":"ham"}', b'{"id":"7","label":"Ham"}', b"noise", None]
+    "line", [b'{"id":"7","label":"ham"}', b'{"id":"7","label":"Ham"}', b"noise"]
 )
 def test_lines_about_nobody_are_noted_and_change_nothing(line):
     tally = Tally(ITEMS, FORM)

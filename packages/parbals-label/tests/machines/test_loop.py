@@ -8,7 +8,8 @@ from machine_projects import make_project, stopping_after
 from message_data import truth
 from parbals.cli.main import main
 from parbals.errors import ProjectError
-from parbals_label.machines.loop import Rules, sole_run
+from parbals_label.files import sole_run
+from parbals_label.machines.loop import Rules
 from parbals_label.project.engine import choose_batch, refresh
 from parbals_label.project.summary import overview, overview_lines
 from parbals_label.store.records import Submission
@@ -204,7 +205,7 @@ def test_an_expired_lease_is_nobodys_and_is_not_taken_from_its_new_owner(project
 
 
 def test_the_same_name_cannot_run_twice_at_once(label, write, project):
-    with Store.open(project) as store, sole_run(store, "machine:test"):
+    with sole_run(project, "machine", "machine:test", ""):
         with pytest.raises(ProjectError, match="already labelling this project"):
             label(write(GOOD))
         assert label(write(GOOD), name="machine:other").result.stored == 12

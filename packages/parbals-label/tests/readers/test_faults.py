@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from parbals.errors import InputError, LabelError, MissingDependencyError
+from parbals.errors import InputError, LabelError
 from parbals_label.answer_form import AnswerForm
-from parbals_label.readers import arrow, numpy_files
+from parbals_label.readers import numpy_files
 from parbals_label.readers.items import check_numbers, plan_items
 from parbals_label.readers.open import open_source
 
@@ -330,14 +330,6 @@ def test_times_that_python_has_not_are_refused_or_written_in_full(tmp_path, unit
     else:
         said = items[0][1]["t"]
     assert "x.parquet" in said or said.startswith("1970-01-01T00:00:00.000000001")
-
-
-def test_an_old_pyarrow_that_could_run_code_is_refused(tmp_path, monkeypatch):
-    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-    pq.write_table(pa.table({"a": [1]}), tmp_path / "x.parquet")
-    monkeypatch.setattr(pa, "__version__", "14.0.0")
-    with pytest.raises(MissingDependencyError, match="pip install -U"):
-        arrow.open_parquet(tmp_path / "x.parquet")
 
 
 def test_reading_needs_no_jax_and_no_optional_package(tmp_path):

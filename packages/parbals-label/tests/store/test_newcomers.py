@@ -38,7 +38,7 @@ def as_on_the_page(store, annotator, n=10):
 
 def test_invented_names_get_neither_the_pool_nor_the_queue(store):
     with store.together():
-        for number in range(1_500):
+        for number in range(500):
             assert len(as_on_the_page(store, f"name {number}")) == 10, "nobody is locked out"
     counts = store.queue_counts()
     assert counts.out <= most_of_newcomers(N_ITEMS) == 200

@@ -89,7 +89,7 @@ def all_answers(store):
 # Crashes
 
 
-@pytest.mark.parametrize("kills", doses(20, 1000))
+@pytest.mark.parametrize("kills", doses(10, 1000))
 def test_killed_at_any_moment_no_confirmed_label_is_lost_or_doubled(tmp_path, kills):
     chance = random.Random(kills)
     for lot in range(0, kills, 50):  # a fresh project now and then, or reading it all takes over

@@ -357,7 +357,7 @@ class StoreMachine(RuleBasedStateMachine):
 _quiet = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 
 TestSmall = StoreMachine.TestCase
-TestSmall.settings = settings(max_examples=30, stateful_step_count=30, **_quiet)
+TestSmall.settings = settings(max_examples=15, stateful_step_count=30, **_quiet)
 
 
 @pytest.mark.faults

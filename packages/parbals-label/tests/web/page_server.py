@@ -25,6 +25,10 @@ from parbals_label.web.serve import make_server
 from parbals_label.web.session import Session
 
 CLASSES = ("ham", "spam")
+WITHOUT_WORKER = (
+    "from parbals_label.web.supervisor import Supervisor as s;s.start = s.stop = lambda self: None;"
+)
+"""Before ``SERVE``: most of what a server does needs no process that chooses items."""
 SERVE = "import sys; sys.argv.insert(1, 'serve'); from parbals.cli import program; program()"
 
 
@@ -83,7 +87,7 @@ def wait_for(look, patience=300.0):
     end = time.monotonic() + patience
     while not (value := look()):
         assert time.monotonic() < end, "it never came"
-        time.sleep(0.03)
+        time.sleep(0.1)
     return value
 
 

@@ -7,7 +7,7 @@ from contextlib import closing
 from urllib.parse import urlsplit
 
 import pytest
-from page_server import make_project, page, serving
+from page_server import WITHOUT_WORKER, make_project, page, serving
 from parbals.errors import ProjectDamagedError
 from parbals_label.store.store import Store
 
@@ -449,7 +449,7 @@ def test_the_server_never_loads_jax(tmp_path):
         f"import atexit, json, sys\natexit.register(lambda: open({str(tmp_path / 'loaded')!r}, "
         "'w').write(json.dumps(sorted(sys.modules))))\n"
     )
-    with serving(make_project(tmp_path / "p"), before=spy) as server:
+    with serving(make_project(tmp_path / "p"), before=spy + WITHOUT_WORKER) as server:
         for method, path, body in ROUTES:
             assert server.call(method, path, body).status < 500
     loaded = set(json.loads((tmp_path / "loaded").read_text()))

@@ -8,7 +8,7 @@ import socket
 from contextlib import ExitStack, contextmanager
 
 import pytest
-from page_server import make_project, page, serving, wait_for
+from page_server import WITHOUT_WORKER, make_project, page, serving, wait_for
 from parbals_label.server import connections
 from parbals_label.server.desk import BusyError
 from parbals_label.server.logs import Sparing
@@ -20,11 +20,7 @@ HALF_A_BODY = (
     "POST /api/answers HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nAuthorization: Bearer {token}\r\n"
     'Content-Type: application/json\r\nContent-Length: 90\r\n\r\n{{"annotator":'
 )
-WITHOUT_WORKER = (
-    "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (1024, 1024));"
-    "from parbals_label.web.supervisor import Supervisor as s;"
-    "s.start = s.stop = lambda self: None;"
-)
+USUAL_FILES = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (1024, 1024));"
 
 
 @contextmanager
@@ -87,7 +83,7 @@ def crowd(server, sent):
 )
 def test_eleven_hundred_half_open_requests_do_not_lock_anybody_out(tmp_path, half):
     folder = make_project(tmp_path / "p")
-    with more_files(2048), serving(folder, before=WITHOUT_WORKER) as server:
+    with more_files(2048), serving(folder, before=USUAL_FILES + WITHOUT_WORKER) as server:
         crowd(server, half.format(port=server.port, token=server.token).encode())
 
 

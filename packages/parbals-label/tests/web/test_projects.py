@@ -3,7 +3,7 @@
 import threading
 
 import pytest
-from page_server import Client, make_project, serving
+from page_server import WITHOUT_WORKER, Client, make_project, serving
 from parbals.errors import InputError
 from parbals_label.server import connections
 from parbals_label.store.store import Store
@@ -167,7 +167,7 @@ def test_a_folder_must_hold_projects_with_names_that_differ(tmp_path):
 
 
 def test_the_command_serves_a_folder(folder):
-    with serving(f"--projects={folder}", token_in=folder) as server:
+    with serving(f"--projects={folder}", token_in=folder, before=WITHOUT_WORKER) as server:
         session = server.visit()
         answer = server.post("/api/projects", {"keys": {}}, headers=session, token=False)
         assert [row["name"] for row in answer.json["projects"]] == ["cats", "dogs"]

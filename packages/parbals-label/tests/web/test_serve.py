@@ -1,6 +1,7 @@
 """Starting the server: what stops it, in one sentence, and what its options change."""
 
 import os
+import signal
 import socket
 import stat
 from pathlib import Path
@@ -8,7 +9,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from click.testing import CliRunner
-from page_server import Server, make_project, wait_for
+from page_server import Server, make_project, wait_for, workers_of
 from parbals.errors import InputError, ProjectDamagedError, ProjectError
 from parbals_label.cli.serve import serve
 from parbals_label.files import locked
@@ -102,8 +103,12 @@ def test_no_secret_stands_in_the_list_of_processes(project, tmp_path, monkeypatc
         assert page == project / "page-open.html"
         assert stat.S_IMODE(page.stat().st_mode) == 0o600
         assert f"url={server.link}" in page.read_text()
+        (worker,) = wait_for(lambda: workers_of(server))
     finally:
-        code, _, _ = server.stop()
-    assert code == 0
+        code, out, errors = server.stop(signal.SIGTERM)
+    assert (code, errors) == (0, "")
+    assert "every confirmed label is stored" in out
+    with pytest.raises(ProcessLookupError):
+        os.kill(worker, 0)
     assert not page.exists()
     assert os.listdir(project).count("page-token") == 1

@@ -19,6 +19,7 @@ def test_nothing_is_lost_or_doubled_whatever_happens_to_the_server(tmp_path):
     assert result["said"]["labelled"] > 20
 
 
+@pytest.mark.full
 def test_what_is_lost_doubled_or_wrong_is_counted(tmp_path):
     """A person who remembers more than the project holds."""
     soak = Soak(tmp_path / "p", people=1, items=30, seed=1, pause=0.3)

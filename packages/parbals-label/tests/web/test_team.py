@@ -4,7 +4,7 @@ import json
 import time
 
 import pytest
-from page_server import make_project, page, serving, wait_for
+from page_server import WITHOUT_WORKER, make_project, page, serving, wait_for
 from parbals.cli.main import main
 from parbals_label.store.records import Submission
 from parbals_label.store.store import Store
@@ -341,7 +341,7 @@ def test_a_new_role_counts_for_sessions_that_are_open(team):
 def test_no_secret_is_written_anywhere_but_in_the_link_itself(tmp_path):
     folder = make_project(tmp_path / "mail")
     server_out = {}
-    with serving(folder) as server:
+    with serving(folder, before=WITHOUT_WORKER) as server:
         session = server.visit()
         link = server.post("/api/people", {"name": "Ada"}).json["link"]
         assert link.startswith(f"http://127.0.0.1:{server.port}/?token=")

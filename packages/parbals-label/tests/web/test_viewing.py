@@ -9,12 +9,11 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from page_server import make_project, page, serving, wait_for
+from page_server import WITHOUT_WORKER, make_project, page, serving, wait_for
 from parbals.learner.numbers.report import Estimate, Report
 from parbals_label.store.records import Submission
 from parbals_label.store.store import Store
 from parbals_label.web.items import show_item
-from test_limits import WITHOUT_WORKER
 
 SCRIPT = "<script>alert(1)</script>"
 

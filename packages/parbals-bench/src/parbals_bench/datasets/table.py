@@ -1,7 +1,6 @@
 """The table of datasets: one line each, nothing registered by import magic."""
 
 from pathlib import Path
-from typing import Any
 
 from parbals.errors import InputError
 
@@ -42,7 +41,7 @@ def dataset_title(name: str) -> str:
 
 
 def load_dataset(
-    name: str, folder: Path | None = None, *, features: str = "auto", seed: int = 0, **options: Any
+    name: str, folder: Path | None = None, *, features: str = "auto", seed: int = 0
 ) -> Data:
     """Load one by name; ``folder`` is that dataset's own, by default ``$PARBALS_DATA/<name>``."""
-    return dataset_named(name).load(folder, features=features, seed=seed, **options)
+    return dataset_named(name).load(folder, features=features, seed=seed)

@@ -23,7 +23,7 @@ __all__ = ["BUILT_IN", "Suite", "load_suite", "read_suite", "run_grid"]
 BUILT_IN = ("authors", "paper", "quick")
 _SETTINGS = tuple(field.name for field in fields(Settings))
 _NAMED = ("datasets", "budgets", "strategies")
-_DATA_KEYS = ("dataset", "path", "features", "label", "classes")
+_DATA_KEYS = ("dataset", "path", "features")
 _WORDS = dict.fromkeys(_NAMED, 'names in quotes, for example ["..."]') | {
     "options": "a table of numbers, words or yes and no, or a list of such tables"
 }
@@ -195,9 +195,8 @@ def _check_data(tables: Mapping[str, Any], where: str) -> None:
                 f"{place}: a name may have letters, digits, dots, dashes and underscores alone."
             )
         for key, value in table.items():
-            if not isinstance(value, list if key == "classes" else str):
-                words = "a list of names" if key == "classes" else "in quotes"
-                raise InputError(f"{place}: {key} must be {words}.")
+            if not isinstance(value, str):
+                raise InputError(f"{place}: {key} must be in quotes.")
 
 
 def _many(value: Any) -> list[Any]:

@@ -11,8 +11,6 @@ from parbals_bench.run.spec import ALL_CLASSES, split_reference
 
 __all__ = ["load_data", "resolved_tables"]
 
-_FOR_OWN = ("label", "classes")
-
 
 def load_data(
     reference: str,
@@ -52,11 +50,6 @@ def resolved_tables(
             )
         if dataset == "own" and "path" not in table:
             raise InputError(f'[data.{name}] has no path; write path = "mine.npz".')
-        for key in _FOR_OWN:
-            if key in table and dataset != "own":
-                raise InputError(
-                    f"[data.{name}]: {key} is for data of your own, and {dataset} has its own."
-                )
         resolved[name] = {**table, "dataset": dataset}
         if "path" in table:
             resolved[name]["path"] = (beside / Path(table["path"]).expanduser()).absolute()

@@ -32,10 +32,6 @@ class Metric:
         """The title in the middle of a sentence: "test accuracy", "F1"."""
         return self.title if self.key == "f1" else self.title.lower()
 
-    def difference(self, value: float) -> str:
-        """A difference in words: "0.62 points", "0.0130 nats"."""
-        return f"{abs(value):.{self.digits}f} {'points' if self.unit == '%' else self.unit}"
-
 
 METRICS = {
     metric.key: metric

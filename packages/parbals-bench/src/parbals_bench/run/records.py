@@ -46,10 +46,6 @@ class RunRecord:
     def key(self) -> str:
         return self.run.key
 
-    @property
-    def total_seconds(self) -> float:
-        return sum(sum(part) for part in self.seconds.values())
-
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
         return {**vars(self), "run": self.run.as_dict()}

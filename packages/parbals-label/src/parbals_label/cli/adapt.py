@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 from parbals.cli.output import JSON, progress, say
 
-from parbals_label.cli.options import ENCODE_WITH, FOLDER
+from parbals_label.cli.options import ENCODE_WITH, FOLDER, flag, option
 
 if TYPE_CHECKING:
     from parbals_label.encoders.base import Options
@@ -17,15 +17,12 @@ __all__ = ["adapt"]
 
 @click.command()
 @FOLDER
-@click.option(
-    "--encoder",
-    metavar="hf:FOLDER",
-    help="A model of transformers to start from; by default the project's own encoder, and "
+@option(
+    "--encoder hf:FOLDER",
+    "A model of transformers to start from; by default the project's own encoder, and "
     "all-MiniLM-L6-v2 where that is words or sentences.",
 )
-@click.option(
-    "--force", is_flag=True, help="Take the adapted encoder even where held-out labels advise not."
-)
+@flag("--force", "Take the adapted encoder even where held-out labels advise not.")
 @ENCODE_WITH
 @JSON
 def adapt(

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 from parbals.cli.output import JSON, progress, say
 
-from parbals_label.cli.options import FOLDER, FORCE
+from parbals_label.cli.options import FOLDER, FORCE, PATH, flag
 
 __all__ = ["COMMANDS"]
 
@@ -16,7 +16,7 @@ _FEW = 5
 
 @click.command()
 @FOLDER
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=PATH)
 @FORCE
 @JSON
 def backup(folder: Path, file: Path, force: bool, as_json: bool) -> None:
@@ -58,12 +58,11 @@ def backup(folder: Path, file: Path, force: bool, as_json: bool) -> None:
 
 
 @click.command()
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=PATH)
 @FOLDER
-@click.option(
+@flag(
     "--keep-links",
-    is_flag=True,
-    help="Personal links go on working, and images are still looked for where they were: for a "
+    "Personal links go on working, and images are still looked for where they were: for a "
     "backup of your own.",
 )
 @JSON
@@ -102,7 +101,7 @@ def restore(file: Path, folder: Path, keep_links: bool, as_json: bool) -> None:
 
 
 @click.command()
-@click.argument("path", metavar="DIR|FILE", type=click.Path(path_type=Path))
+@click.argument("path", metavar="DIR|FILE", type=PATH)
 @JSON
 @click.pass_context
 def check(context: click.Context, /, path: Path, as_json: bool) -> None:
@@ -140,7 +139,7 @@ def check(context: click.Context, /, path: Path, as_json: bool) -> None:
 
 @click.command()
 @FOLDER
-@click.argument("file", required=False, type=click.Path(path_type=Path))
+@click.argument("file", required=False, type=PATH)
 @JSON
 def drill(folder: Path, file: Path | None, as_json: bool) -> None:
     """Would the last backup of a project open? Restores it into a folder that is then removed.

@@ -6,27 +6,16 @@ import click
 from parbals.cli.output import JSON, progress, say, shown
 from parbals.errors import InputError
 
-from parbals_label.cli.options import FOLDER, FORCE, NO_REPORT, renewed
+from parbals_label.cli.options import FOLDER, FORCE, NO_REPORT, PATH, flag, option, renewed
 
 __all__ = ["next_", "tell"]
 
 
 @click.command("next")
 @FOLDER
-@click.option(
-    "-n", "n_items", default=20, show_default=True, type=click.IntRange(1), help="How many items."
-)
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    help="CSV to fill in; by default DIR/batch-NUMBER.csv.",
-)
-@click.option(
-    "--again",
-    type=click.IntRange(1),
-    metavar="NUMBER",
-    help="Write an earlier batch's file once more.",
-)
+@option("-n", "How many items.", click.IntRange(1), to="n_items", default=20)
+@option("--out", "CSV to fill in; by default DIR/batch-NUMBER.csv.", PATH)
+@option("--again NUMBER", "Write an earlier batch's file once more.", click.IntRange(1))
 @FORCE
 @JSON
 def next_(
@@ -89,12 +78,11 @@ def next_(
 
 @click.command()
 @FOLDER
-@click.argument("file", type=click.Path(path_type=Path))
-@click.option("--annotator", default="me", show_default=True, help="Whose labels these are.")
-@click.option(
+@click.argument("file", type=PATH)
+@option("--annotator", "Whose labels these are.", default="me")
+@flag(
     "--revise",
-    is_flag=True,
-    help="Let labels replace this annotator's earlier ones; history keeps both. Empty cells take "
+    "Let labels replace this annotator's earlier ones; history keeps both. Empty cells take "
     "nothing back: `parbals untell` does.",
 )
 @NO_REPORT
@@ -149,7 +137,7 @@ def tell(
 @click.command()
 @FOLDER
 @click.argument("ids", nargs=-1, required=True, metavar="ID...")
-@click.option("--annotator", default="me", show_default=True, help="Whose labels these are.")
+@option("--annotator", "Whose labels these are.", default="me")
 @NO_REPORT
 @JSON
 def untell(

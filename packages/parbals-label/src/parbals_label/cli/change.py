@@ -17,73 +17,78 @@ from parbals_label.cli.options import (
     FOLDER,
     FORCE,
     GOAL,
+    PATH,
     PRIOR_SCORES,
     READING,
     SHOWN,
+    flag,
+    names,
+    option,
+    packed,
     renewed,
 )
 
 __all__ = ["COMMANDS"]
 
+_SAID = (
+    *("task", "strategy", "guidelines", "highlight", "find", "answers_wanted", "lease_minutes"),
+    *("audit_by", "hidden", "goal_labels", "goal_error"),
+)
+"""Settings that people see as they are."""
+
+
+def _class_changes(**given: Any) -> dict[str, Any]:
+    given |= {name: dict(map(_pair, given[name])) for name in ("renamed", "merged")}
+    return {name: value for name, value in given.items() if value}
+
+
+CLASSES = packed(
+    "classes",
+    _class_changes,
+    option("--add-class NAME", "A new class; may be repeated.", to="added", multiple=True),
+    option(
+        "--rename-class OLD=NEW",
+        "Another name for a class: its labels stay, and history keeps the old name.",
+        to="renamed",
+        multiple=True,
+    ),
+    option(
+        "--merge-class A=B",
+        "What was A is B from now on, and A is no class any more; history keeps it.",
+        to="merged",
+        multiple=True,
+    ),
+    option(
+        "--remove-class NAME",
+        "Remove a class that nobody has ever answered with.",
+        to="removed",
+        multiple=True,
+    ),
+    names(
+        "--class-order A,B,..",
+        "The classes as they stand on the page and its keys: all of them, or the first ones.",
+        to="order",
+    ),
+)
+"""Arguments of ``change_classes`` that were asked for."""
+
 
 @click.command()
 @FOLDER
-@click.option(
-    "--add-class", "added", multiple=True, metavar="NAME", help="A new class; may be repeated."
+@CLASSES
+@option("--strategy NAME", "Chooses from now on; see `parbals strategies`.")
+@option(
+    "--metric NAME",
+    "What the model is judged by from now on: accuracy, balanced-accuracy, f1:CLASS or log-loss.",
 )
-@click.option(
-    "--rename-class",
-    "renamed",
-    multiple=True,
-    metavar="OLD=NEW",
-    help="Another name for a class: its labels stay, and history keeps the old name.",
+@option(
+    "--guidelines FILE|TEXT",
+    'What annotators should know: a text, or a file that holds it; "" removes it.',
 )
-@click.option(
-    "--merge-class",
-    "merged",
-    multiple=True,
-    metavar="A=B",
-    help="What was A is B from now on, and A is no class any more; history keeps it.",
-)
-@click.option(
-    "--remove-class",
-    "removed",
-    multiple=True,
-    metavar="NAME",
-    help="Remove a class that nobody has ever answered with.",
-)
-@click.option(
-    "--class-order",
-    "order",
-    callback=comma_list,
-    metavar="A,B,..",
-    help="The classes as they stand on the page and its keys: all of them, or the first ones.",
-)
-@click.option("--strategy", metavar="NAME", help="Chooses from now on; see `parbals strategies`.")
-@click.option(
-    "--metric",
-    metavar="NAME",
-    help="What the model is judged by from now on: accuracy, balanced-accuracy, f1:CLASS or "
-    "log-loss.",
-)
-@click.option(
-    "--guidelines",
-    metavar="FILE|TEXT",
-    help='What annotators should know: a text, or a file that holds it; "" removes it.',
-)
-@click.option(
-    "--highlight",
-    callback=lambda context, parameter, value: (
-        None if value is None else comma_list(context, parameter, value)
-    ),
-    metavar="A,B,..",
-    help="Words to mark in texts on the page.",
-)
-@click.option("--find", metavar="CLASS", help='Look for this rare class; "" ends that.')
-@click.option("--answers-wanted", type=click.IntRange(1, 100), help="People who label each item.")
-@click.option(
-    "--lease-minutes", type=click.IntRange(1, 1440), help="How long the page keeps an item for one."
-)
+@option("--highlight A,B,..", "Words to mark in texts on the page.")
+@option("--find CLASS", 'Look for this rare class; "" ends that.')
+@option("--answers-wanted", "People who label each item.", click.IntRange(1, 100))
+@option("--lease-minutes", "How long the page keeps an item for one.", click.IntRange(1, 1440))
 @AUDIT_BY
 @PRIOR_SCORES
 @SHOWN
@@ -91,24 +96,15 @@ __all__ = ["COMMANDS"]
 @JSON
 def edit(
     folder: Path,
-    added: tuple[str, ...],
-    renamed: tuple[str, ...],
-    merged: tuple[str, ...],
-    removed: tuple[str, ...],
-    order: tuple[str, ...],
-    strategy: str | None,
+    classes: dict[str, Any],
     metric: str | None,
     guidelines: str | None,
-    highlight: tuple[str, ...] | None,
-    find: str | None,
-    answers_wanted: int | None,
-    lease_minutes: int | None,
-    audit_by: str | None,
     prior_scores: Path | None,
     shown: tuple[str, ...],
     hidden: tuple[str, ...],
     goal: dict[str, int | float],
     as_json: bool,
+    **given: Any,
 ) -> None:
     """Change a project: all of what is asked for, or nothing. Without options, show it.
 
@@ -125,38 +121,33 @@ def edit(
     from parbals.learner.tasks.table import task_named
 
     from parbals_label.project.classes import change_classes
+    from parbals_label.project.features import remove_matrices
     from parbals_label.project.scores import store_scores
     from parbals_label.store.store import Store
 
-    given = {
-        "strategy": strategy,
-        "loss": None if metric is None else setting_of(metric),
-        "guidelines": None if guidelines is None else _text_of(guidelines),
-        "highlight": highlight,
-        "answers_wanted": answers_wanted,
-        "lease_minutes": lease_minutes,
-        "audit_by": audit_by,
-    }
     changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     changes |= goal
-    if find is not None:
-        changes["find"] = find or None
-    pairs, joined = dict(map(_pair, renamed)), dict(map(_pair, merged))
-    wanted = bool(changes or pairs or added or shown or hidden or joined or removed or order)
-    wanted = wanted or prior_scores is not None
+    if metric is not None:
+        changes["loss"] = setting_of(metric)
+    if guidelines is not None:
+        changes["guidelines"] = _text_of(guidelines)
+    if "highlight" in changes:
+        changes["highlight"] = comma_list(None, None, changes["highlight"])
+    if "find" in changes:
+        changes["find"] = changes["find"] or None
+    wanted = bool(changes or classes or shown or hidden or prior_scores is not None)
     with Store.open(folder, read_only=not wanted) as store:
         had_predictions, old_scores = store.settings.predictions is not None, store.settings.scores
         if wanted:
             with store.together():
-                changes |= change_classes(
-                    store, renamed=pairs, merged=joined, added=added, removed=removed, order=order
-                )
+                changes |= change_classes(store, **classes)
+                find, strategy = changes.get("find"), changes.get("strategy")
                 names = changes.get("classes", store.classes)
                 if shown or hidden:
                     changes["hidden"] = _hidden(store.settings, shown, hidden)
                 # A name that is there twice is refused by the store, which says which.
                 kind = task_named(store.settings.task, list(dict.fromkeys(names)) or None)
-                kind.check_settings("auto", "auto", find=find or None)
+                kind.check_settings("auto", "auto", find=find)
                 kind.check_strategy(strategy or store.settings.strategy)
                 if metric is not None:
                     kind.check_metric(metric)
@@ -167,29 +158,16 @@ def edit(
                 if prior_scores is not None:
                     scores = store_scores(store, prior_scores)
                     store.update_settings(scores=scores, predictions=None)
-        settings, classes = store.settings, store.classes
-        if old_scores is not None and old_scores != settings.scores:
-            (folder / old_scores.file).unlink(missing_ok=True)
+        settings = store.settings
+        said: dict[str, Any] = {"classes": store.classes, "metric": metric_of(settings.loss)}
+        if wanted:
+            remove_matrices(store, old_scores)
         if had_predictions and settings.predictions is None and store.n_labelled:
             renewed(store)
-    said = {
-        "task": settings.task,
-        "classes": list(classes),
-        "strategy": settings.strategy,
-        "metric": metric_of(settings.loss),
-        "guidelines": settings.guidelines,
-        "highlight": list(settings.highlight),
-        "find": settings.find or "",
-        "answers_wanted": settings.answers_wanted,
-        "lease_minutes": settings.lease_minutes,
-        "audit_by": settings.audit_by,
-        "hidden": list(settings.hidden),
-        "prior_scores": settings.scores is not None,
-        "goal_labels": settings.goal_labels,
-        "goal_error": settings.goal_error,
-    }
+    said |= {name: getattr(settings, name) for name in _SAID}
+    said["prior_scores"] = settings.scores is not None
     lines = [f"{name.replace('_', ' '):<15} {_shown(value)}" for name, value in said.items()]
-    if added:
+    if "added" in classes:
         lines.append("Earlier answers were given without the new class; who gave them may revise.")
     say(as_json, said, "\n".join(lines))
 
@@ -224,24 +202,20 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def _shown(value: Any) -> str:
-    if isinstance(value, list):
+    if isinstance(value, tuple):
         return ", ".join(value) or "none"
-    first = " ".join(str(value).split())
+    first = " ".join(str(value or "").split())
     return (first[:80] + "…" if len(first) > 80 else first) or "none"
 
 
 @click.command()
 @FOLDER
-@click.argument("data", type=click.Path(path_type=Path))
-@click.option("--new-only", is_flag=True, help="Leave out rows whose id the project has already.")
-@click.option(
-    "--label", metavar="COL", help="Column with known labels; by default as when it was made."
-)
-@click.option(
-    "--id", "id_column", metavar="COL", help="Column with ids; by default as when it was made."
-)
+@click.argument("data", type=PATH)
+@flag("--new-only", "Leave out rows whose id the project has already.")
+@option("--label COL", "Column with known labels; by default as when it was made.")
+@option("--id COL", "Column with ids; by default as when it was made.", to="id_column")
 @READING
-@click.option("--no-report", is_flag=True, help="Do not predict the new items now.")
+@flag("--no-report", "Do not predict the new items now.")
 @ENCODE_WITH
 @JSON
 def add(
@@ -296,10 +270,8 @@ def add(
 
 @click.command()
 @FOLDER
-@click.option("--item", metavar="ID", help="What happened to one item.")
-@click.option(
-    "--out", type=click.Path(path_type=Path), help="CSV to write instead of lines; - is the screen."
-)
+@option("--item ID", "What happened to one item.")
+@option("--out", "CSV to write instead of lines; - is the screen.", PATH)
 @FORCE
 @JSON
 def history(folder: Path, item: str | None, out: Path | None, force: bool, as_json: bool) -> None:
@@ -329,7 +301,7 @@ def history(folder: Path, item: str | None, out: Path | None, force: bool, as_js
 
 @click.command()
 @FOLDER
-@click.option("--annotator", metavar="NAME", help="Only what is out with this person or program.")
+@option("--annotator NAME", "Only what is out with this person or program.")
 @JSON
 def release(folder: Path, annotator: str | None, as_json: bool) -> None:
     """Give back the items that are out, so that others get them; also while the page is open.

@@ -13,7 +13,7 @@ from typing import Any
 import click
 from parbals.cli.output import JSON, progress, say, shown
 
-from parbals_label.cli.options import FOLDER, NO_REPORT, SECONDS
+from parbals_label.cli.options import FOLDER, NO_REPORT, SECONDS, option
 
 __all__ = ["clean_stop", "label"]
 
@@ -23,45 +23,18 @@ _LONGEST_NAME = 100
 
 @click.command()
 @FOLDER
-@click.option(
-    "--with",
-    "command",
-    required=True,
-    metavar="COMMAND",
-    help="Program that reads items and writes labels as JSON lines; examples/annotators/"
+@option(
+    "--with COMMAND",
+    "Program that reads items and writes labels as JSON lines; examples/annotators/"
     "chat_endpoint.py asks an LLM or any other endpoint.",
+    to="command",
+    required=True,
 )
-@click.option(
-    "--name",
-    metavar="ANNOTATOR",
-    help="Labels are kept as machine:ANNOTATOR; by default from the command.",
-)
-@click.option(
-    "-n",
-    "batch_size",
-    default=20,
-    show_default=True,
-    type=click.IntRange(1, 10_000),
-    help="Items a batch.",
-)
-@click.option(
-    "--budget", type=click.IntRange(1), metavar="LABELS", help="Stop after so many stored labels."
-)
-@click.option(
-    "--retries",
-    default=3,
-    show_default=True,
-    type=click.IntRange(0, 100),
-    help="Further tries for what is missing.",
-)
-@click.option(
-    "--timeout",
-    default=120.0,
-    show_default=True,
-    type=SECONDS,
-    metavar="S",
-    help="Longest silence before a retry.",
-)
+@option("--name ANNOTATOR", "Labels are kept as machine:ANNOTATOR; by default from the command.")
+@option("-n", "Items a batch.", click.IntRange(1, 10_000), to="batch_size", default=20)
+@option("--budget LABELS", "Stop after so many stored labels.", click.IntRange(1))
+@option("--retries", "Further tries for what is missing.", click.IntRange(0, 100), default=3)
+@option("--timeout S", "Longest silence before a retry.", SECONDS, default=120.0)
 @NO_REPORT
 @JSON
 @click.pass_context

@@ -9,7 +9,7 @@ import click
 from parbals.cli.output import JSON, say, shown
 from parbals.errors import InputError
 
-from parbals_label.cli.options import FOLDER, SECONDS
+from parbals_label.cli.options import FOLDER, SECONDS, flag, option
 
 __all__ = ["label_studio"]
 
@@ -34,31 +34,22 @@ def label_studio() -> None:
 
 @label_studio.command()
 @FOLDER
-@click.option("--url", required=True, help="Label Studio's address, such as http://localhost:8080.")
-@click.option(
-    "--project",
+@option("--url", "Label Studio's address, such as http://localhost:8080.", required=True)
+@option(
+    "--project N",
+    "The project's number, as in the address of its page.",
+    click.IntRange(1),
     required=True,
-    type=click.IntRange(1),
-    metavar="N",
-    help="The project's number, as in the address of its page.",
 )
-@click.option(
+@option(
     "-n",
-    "batch_size",
+    "Tasks a batch; the next one is chosen when half of it is left.",
+    click.IntRange(1, 200),
+    to="batch_size",
     default=20,
-    show_default=True,
-    type=click.IntRange(1, 200),
-    help="Tasks a batch; the next one is chosen when half of it is left.",
 )
-@click.option(
-    "--every",
-    default=5.0,
-    show_default=True,
-    type=SECONDS,
-    metavar="S",
-    help="Seconds between two looks at what was annotated.",
-)
-@click.option("--once", is_flag=True, help="One look, one batch where it is needed, and end.")
+@option("--every S", "Seconds between two looks at what was annotated.", SECONDS, default=5.0)
+@flag("--once", "One look, one batch where it is needed, and end.")
 @JSON
 @click.pass_context
 def connect(

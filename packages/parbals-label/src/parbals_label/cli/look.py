@@ -7,7 +7,7 @@ import click
 from parbals.cli.output import JSON, say
 from parbals.errors import InputError
 
-from parbals_label.cli.options import FOLDER, FORCE, Share, renewed
+from parbals_label.cli.options import FOLDER, FORCE, PATH, Share, flag, option, renewed
 
 __all__ = ["doubts", "export", "salvage", "status"]
 
@@ -16,15 +16,8 @@ _NOT_YET = 4
 
 @click.command()
 @FOLDER
-@click.option(
-    "-n",
-    "most",
-    default=20,
-    show_default=True,
-    type=click.IntRange(1, 100),
-    help="How many to list.",
-)
-@click.option("--ask-again", metavar="ID", help="Let somebody else label this item on the page.")
+@option("-n", "How many to list.", click.IntRange(1, 100), to="most", default=20)
+@option("--ask-again ID", "Let somebody else label this item on the page.")
 @JSON
 def doubts(folder: Path, most: int, ask_again: str | None, as_json: bool) -> None:
     """Labels that surprise the model when it has not seen them, the most surprising first.
@@ -62,13 +55,12 @@ def doubts(folder: Path, most: int, ask_again: str | None, as_json: bool) -> Non
 
 @click.command()
 @FOLDER
-@click.option(
-    "--until-error",
-    "wanted",
-    type=Share(),
-    metavar="SHARE",
-    help="May I stop? Exit code 0 where the audit certifies with 95 % confidence an error below "
+@option(
+    "--until-error SHARE",
+    "May I stop? Exit code 0 where the audit certifies with 95 % confidence an error below "
     "this (5% or 0.05), 4 where it does not yet.",
+    Share(),
+    to="wanted",
 )
 @JSON
 @click.pass_context
@@ -114,40 +106,28 @@ def status(context: click.Context, /, folder: Path, wanted: float | None, as_jso
 
 @click.command()
 @FOLDER
-@click.option(
-    "--format",
-    "fmt",
-    default="csv",
-    show_default=True,
-    type=click.Choice(["csv", "jsonl", "parquet"]),
-    help="Of the file.",
+@option(
+    "--format", "Of the file.", click.Choice(["csv", "jsonl", "parquet"]), to="fmt", default="csv"
 )
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    help="File to write; by default DIR/export.FORMAT; - is the screen.",
-)
-@click.option("--labelled-only", is_flag=True, help="Leave out items without a label.")
-@click.option("--renew", is_flag=True, help="First predict again, from the labels there are now.")
-@click.option(
+@option("--out", "File to write; by default DIR/export.FORMAT; - is the screen.", PATH)
+@flag("--labelled-only", "Leave out items without a label.")
+@flag("--renew", "First predict again, from the labels there are now.")
+@flag(
     "--with-audit",
-    is_flag=True,
-    help="With --renew or --model: a model that also learns from the audit's labels. What they "
+    "With --renew or --model: a model that also learns from the audit's labels. What they "
     "measured is the model without them.",
 )
-@click.option(
-    "--model",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Write the model instead: arrays (FILE.npz) that parbals.load_model reads or, with an "
+@option(
+    "--model FILE",
+    "Write the model instead: arrays (FILE.npz) that parbals.load_model reads or, with an "
     "adapted encoder, a new folder that transformers reads.",
+    PATH,
 )
-@click.option(
-    "--for-training",
-    type=click.Path(path_type=Path),
-    metavar="OUT",
-    help="Write a new folder to train another model with instead: every item with its label or "
+@option(
+    "--for-training OUT",
+    "Write a new folder to train another model with instead: every item with its label or "
     "soft label, a weight, who labelled it; the audit's items are the test split.",
+    PATH,
 )
 @FORCE
 @JSON
@@ -221,9 +201,7 @@ def export(
 
 @click.command()
 @FOLDER
-@click.option(
-    "--out", required=True, type=click.Path(path_type=Path), help="CSV to write; - is the screen."
-)
+@option("--out", "CSV to write; - is the screen.", PATH, required=True)
 @FORCE
 @JSON
 def salvage(folder: Path, out: Path, force: bool, as_json: bool) -> None:

@@ -7,21 +7,20 @@ import click
 from parbals.cli.output import JSON, progress, say
 from parbals.errors import InputError
 
-from parbals_label.cli.options import FOLDER
+from parbals_label.cli.options import FOLDER, flag, option
 
 __all__ = ["certify", "estimate"]
 
 
 @click.command()
 @FOLDER
-@click.option(
-    "--labels",
-    "n_items",
-    type=click.IntRange(1),
-    metavar="N",
-    help="Draw a fresh sample of so many items; without it, read the latest one.",
+@option(
+    "--labels N",
+    "Draw a fresh sample of so many items; without it, read the latest one.",
+    click.IntRange(1),
+    to="n_items",
 )
-@click.option("--page", is_flag=True, help="The sample waits on the labelling page, not in a file.")
+@flag("--page", "The sample waits on the labelling page, not in a file.")
 @JSON
 def certify(folder: Path, n_items: int | None, page: bool, as_json: bool) -> None:
     """Measure the error of what is about to be exported, by a random sample of it.
@@ -71,8 +70,8 @@ def certify(folder: Path, n_items: int | None, page: bool, as_json: bool) -> Non
 
 @click.command()
 @FOLDER
-@click.option("--share", "label", required=True, metavar="CLASS", help="Of which class.")
-@click.option("--by", "column", metavar="COLUMN", help="For every value of this column.")
+@option("--share CLASS", "Of which class.", to="label", required=True)
+@option("--by COLUMN", "For every value of this column.", to="column")
 @JSON
 def estimate(folder: Path, label: str, column: str | None, as_json: bool) -> None:
     """Estimate how much of the data is of a class, with a 90 % interval.

@@ -13,53 +13,63 @@ if TYPE_CHECKING:
 
     from parbals_label.store.store import Store
 
-__all__ = ["AUDIT_BY", "ENCODE_WITH", "FOLDER", "FORCE", "GOAL", "NO_REPORT", "READING"]
-__all__ += ["PRIOR_SCORES", "SECONDS", "SHOWN", "Share", "renewed"]
+__all__ = ["AUDIT_BY", "ENCODE_WITH", "FOLDER", "FORCE", "GOAL", "NO_REPORT", "PATH"]
+__all__ += ["PRIOR_SCORES", "READING", "SECONDS", "SHOWN", "Share"]
+__all__ += ["flag", "names", "option", "packed", "renewed"]
+
+PATH = click.Path(path_type=Path)
+
+
+def option(
+    declared: str, words: str, kind: Any = None, *, to: str | None = None, **how: Any
+) -> Callable[[Any], Any]:
+    """An option as people read of it, "--name VALUE"; its default is shown, ``to`` is its name."""
+    name, _, metavar = declared.partition(" ")
+    how |= {"type": kind, "metavar": metavar or None, "help": words}
+    is_shown = how.get("default") is not None
+    return click.option(name, *filter(None, [to]), show_default=is_shown, **how)
+
+
+def flag(name: str, words: str) -> Callable[[Any], Any]:
+    """An option without a value."""
+    return click.option(name, is_flag=True, help=words)
+
+
+def names(declared: str, words: str, **how: Any) -> Callable[[Any], Any]:
+    """An option that takes A,B,..."""
+    return option(declared, words, callback=comma_list, **how)
+
 
 SECONDS = click.FloatRange(0, 1e9, min_open=True)
 """A time that somebody may wait for."""
 
-FOLDER = click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+FOLDER = click.argument("folder", metavar="DIR", type=PATH)
 
-FORCE = click.option("--force", is_flag=True, help="Replace the file if it is there already.")
+FORCE = flag("--force", "Replace the file if it is there already.")
 
-NO_REPORT = click.option(
-    "--no-report", is_flag=True, help="Only store the labels; the report stays as it was."
-)
+NO_REPORT = flag("--no-report", "Only store the labels; the report stays as it was.")
 
-AUDIT_BY = click.option(
+AUDIT_BY = option(
     "--audit-by",
-    type=click.Choice(["people", "anyone"]),
-    help="Who is asked for the audit's labels. With anyone programs are, too, but what they say "
+    "Who is asked for the audit's labels. With anyone programs are, too, but what they say "
     "certifies nothing.  [default: people]",
+    click.Choice(["people", "anyone"]),
 )
 
-PRIOR_SCORES = click.option(
-    "--prior-scores",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="What another model, such as an LLM or CLIP, says of every item before anybody labels: an "
+PRIOR_SCORES = option(
+    "--prior-scores FILE",
+    "What another model, such as an LLM or CLIP, says of every item before anybody labels: an "
     "id and a column of scores for each class. Labels that contradict it win.",
+    PATH,
 )
 
 
-def SHOWN(command: Callable[..., Any]) -> Callable[..., Any]:
+def SHOWN(command: Any) -> Any:
     """Which columns annotators see."""
-    show = click.option(
-        "--show",
-        "shown",
-        callback=comma_list,
-        metavar="COLS",
-        help="Columns to show although they may be the answer.",
-    )
-    hide = click.option(
-        "--hide",
-        "hidden",
-        callback=comma_list,
-        metavar="COLS",
-        help="Columns that annotators do not see; those that may be the answer are hidden anyway.",
-    )
-    return show(hide(command))
+    words = "Columns that annotators do not see; those that may be the answer are hidden anyway."
+    command = names("--hide COLS", words, to="hidden")(command)
+    words = "Columns to show although they may be the answer."
+    return names("--show COLS", words, to="shown")(command)
 
 
 class Share(click.ParamType):
@@ -87,7 +97,7 @@ def renewed(store: "Store", *, with_audit: bool = False) -> "Report":
         return refresh(store, show, with_audit=with_audit)
 
 
-def _packed(
+def packed(
     name: str, make: Callable[..., Any], *options: Callable[[Any], Any]
 ) -> Callable[[Any], Any]:
     """Options that come to a command as one argument: what ``make`` makes of their values."""
@@ -112,23 +122,16 @@ def _packed(
     return add
 
 
-READING = _packed(
+READING = packed(
     "reading",
     dict,
-    click.option(
-        "--names",
-        callback=comma_list,
-        metavar="A,B,..",
-        help="Names for the columns of a table that has no header row.",
-    ),
-    click.option(
-        "--encoding", metavar="NAME", help="Encoding of a text file, if it is detected wrong."
-    ),
-    click.option(
+    names("--names A,B,..", "Names for the columns of a table that has no header row."),
+    option("--encoding NAME", "Encoding of a text file, if it is detected wrong."),
+    option(
         "--encoding-errors",
+        "With replace, bytes that the encoding does not have are read as \ufffd.",
+        click.Choice(["strict", "replace"]),
         default="strict",
-        type=click.Choice(["strict", "replace"]),
-        help="With replace, bytes that the encoding does not have are read as \ufffd.",
     ),
 )
 """How data are read, where they do not tell: arguments of ``open_source``."""
@@ -140,7 +143,7 @@ def _options(**values: Any) -> Any:
     return Options(**values)
 
 
-ENCODE_WITH = _packed("encode_with", _options, *ENCODER_OPTIONS)
+ENCODE_WITH = packed("encode_with", _options, *ENCODER_OPTIONS)
 """How an encoder is run, for commands that make a project's features."""
 
 
@@ -148,20 +151,18 @@ def _given(**values: Any) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-GOAL = _packed(
+GOAL = packed(
     "goal",
     _given,
-    click.option(
-        "--goal-labels",
-        type=click.IntRange(1),
-        metavar="N",
-        help="How many items are to be labelled; progress is shown against it.",
+    option(
+        "--goal-labels N",
+        "How many items are to be labelled; progress is shown against it.",
+        click.IntRange(1),
     ),
-    click.option(
-        "--goal-error",
-        type=Share(),
-        metavar="SHARE",
-        help="An error to reach (5% or 0.05); progress is shown against it.",
+    option(
+        "--goal-error SHARE",
+        "An error to reach (5% or 0.05); progress is shown against it.",
+        Share(),
     ),
 )
 """What people set out for, as settings of the project."""

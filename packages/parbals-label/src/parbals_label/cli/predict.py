@@ -7,7 +7,7 @@ import click
 from parbals.cli.output import JSON, progress, say
 from parbals.errors import InputError
 
-from parbals_label.cli.options import FOLDER, FORCE, READING
+from parbals_label.cli.options import FOLDER, FORCE, PATH, READING, flag, option
 
 __all__ = ["export_model", "export_training_data", "predict"]
 
@@ -16,25 +16,22 @@ _FORMATS = {".jsonl": "jsonl", ".parquet": "parquet"}
 
 @click.command()
 @FOLDER
-@click.argument("data", type=click.Path(path_type=Path))
-@click.option(
+@click.argument("data", type=PATH)
+@option(
     "--out",
+    "File to write: CSV, or by its ending .jsonl or .parquet; - is the screen.",
+    PATH,
     required=True,
-    type=click.Path(path_type=Path),
-    help="File to write: CSV, or by its ending .jsonl or .parquet; - is the screen.",
 )
-@click.option(
-    "--id",
-    "id_column",
-    metavar="COL",
-    help='Column with the new items\' names; by default `id`, if there is one. --id "" numbers '
-    "them.",
+@option(
+    "--id COL",
+    'Column with the new items\' names; by default `id`, if there is one. --id "" numbers them.',
+    to="id_column",
 )
 @READING
-@click.option(
+@flag(
     "--with-audit",
-    is_flag=True,
-    help="By a model that also learns from the audit's labels. What they measured is the model "
+    "By a model that also learns from the audit's labels. What they measured is the model "
     "without them.",
 )
 @FORCE
@@ -87,6 +84,7 @@ def export_model(folder: Path, path: Path, *, with_audit: bool, force: bool, as_
     from parbals.learner.numbers.expectation import sharpened
     from parbals.learner.reporting import given_degree
 
+    from parbals_label.files import check_new_folder
     from parbals_label.project.exports import check_destination
     from parbals_label.project.features import is_adapted
     from parbals_label.project.model_files import ExportedModel, save_folder
@@ -106,10 +104,10 @@ def export_model(folder: Path, path: Path, *, with_audit: bool, force: bool, as_
                 f"--model is {path}; give it the ending .npz (a folder is for texts alone, by an "
                 f"encoder that was adapted: parbals adapt {folder})."
             )
-        if is_file or not path.is_dir():
+        if is_file:
             check_destination(folder, path, force=force)
-        elif any(path.iterdir()):
-            raise InputError(f"{path} is there already and not an empty folder; name a new one.")
+        else:
+            check_new_folder(path)
         learner = trained_learner(store)
         show("fitting")
         model, fitted = learner.fitted(with_audit=with_audit), FittedFeatures.of(store)

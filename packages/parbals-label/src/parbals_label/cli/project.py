@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from parbals.cli.output import JSON, comma_list, progress, say
+from parbals.cli.output import JSON, progress, say
 from parbals.errors import InputError
 
 if TYPE_CHECKING:
@@ -17,9 +17,12 @@ from parbals_label.cli.options import (
     ENCODE_WITH,
     FOLDER,
     GOAL,
+    PATH,
     PRIOR_SCORES,
     READING,
     SHOWN,
+    names,
+    option,
 )
 
 __all__ = ["embed", "init"]
@@ -27,97 +30,65 @@ __all__ = ["embed", "init"]
 
 @click.command()
 @FOLDER
-@click.argument("data", type=click.Path(path_type=Path))
-@click.option(
-    "--text",
-    callback=comma_list,
-    metavar="COLS",
-    help="Text columns to encode, separated by commas.",
-)
-@click.option("--image", metavar="COL", help="Column with paths of images.")
-@click.option(
-    "--features",
-    callback=comma_list,
-    metavar="COLS",
-    help="Columns of a table to use as features: numbers, categories, dates, yes/no, gaps allowed; "
+@click.argument("data", type=PATH)
+@names("--text COLS", "Text columns to encode, separated by commas.")
+@option("--image COL", "Column with paths of images.")
+@names(
+    "--features COLS",
+    "Columns of a table to use as features: numbers, categories, dates, yes/no, gaps allowed; "
     "`all` takes every column that is nothing else. Beside --text or --image both are used.",
 )
-@click.option(
-    "--classes",
-    callback=comma_list,
-    metavar="A,B,..",
-    help="The classes; by default those in the label column.",
-)
-@click.option(
+@names("--classes A,B,..", "The classes; by default those in the label column.")
+@option(
     "--task",
-    type=click.Choice(TASKS),
-    help="What a label is: one of the classes, many-labels (several or none of them), ordinal "
+    "What a label is: one of the classes, many-labels (several or none of them), ordinal "
     "(classes from low to high) or regression (a number).  [default: classes]",
+    click.Choice(TASKS),
 )
-@click.option(
+@option(
     "--labels-per-item",
-    type=click.Choice(["one", "many"]),
-    help="many is another way to say --task many-labels.",
+    "many is another way to say --task many-labels.",
+    click.Choice(["one", "many"]),
 )
-@click.option(
-    "--label",
-    metavar="COL",
-    help="Column with labels that are known already; empty cells are unlabelled.",
-)
+@option("--label COL", "Column with labels that are known already; empty cells are unlabelled.")
 @SHOWN
-@click.option(
-    "--id",
-    "id_column",
-    metavar="COL",
-    help='Column with the items\' names; by default `id`, if there is one. --id "" numbers the '
+@option(
+    "--id COL",
+    'Column with the items\' names; by default `id`, if there is one. --id "" numbers the '
     "rows instead.",
+    to="id_column",
 )
-@click.option(
-    "--encoder",
-    metavar="NAME",
-    help="By default auto: the best that is installed; see `parbals data encoders`.",
+@option(
+    "--encoder NAME", "By default auto: the best that is installed; see `parbals data encoders`."
 )
-@click.option(
-    "--describe",
-    multiple=True,
-    metavar="CLASS=SENTENCE",
-    help="What a class is, in a sentence that the text encoder reads too; once for each class. The "
+@option(
+    "--describe CLASS=SENTENCE",
+    "What a class is, in a sentence that the text encoder reads too; once for each class. The "
     "model then predicts before the first label.",
+    multiple=True,
 )
 @PRIOR_SCORES
 @READING
-@click.option(
-    "--strategy", metavar="NAME", help="By default parbals-epig; see `parbals strategies`."
-)
-@click.option(
-    "--metric",
-    metavar="NAME",
-    help="What the model is judged by, and items are chosen for: accuracy, balanced-accuracy, "
+@option("--strategy NAME", "By default parbals-epig; see `parbals strategies`.")
+@option(
+    "--metric NAME",
+    "What the model is judged by, and items are chosen for: accuracy, balanced-accuracy, "
     "f1:CLASS or log-loss; of many labels hamming, subset, micro-f1 or macro-f1; of ordered "
     "classes accuracy or rank-error; of numbers rmse.  [default: the first of them]",
 )
-@click.option(
-    "--seed",
-    default=0,
-    show_default=True,
-    type=click.IntRange(0),
-    help="Makes every batch reproducible.",
-)
-@click.option(
-    "--audit",
-    default=0,
-    show_default=True,
-    type=click.IntRange(0),
-    metavar="N",
-    help="So many random items measure the error: every third one to label until all are labelled. "
+@option("--seed", "Makes every batch reproducible.", click.IntRange(0), default=0)
+@option(
+    "--audit N",
+    "So many random items measure the error: every third one to label until all are labelled. "
     "They teach the model nothing; it cannot be added later.",
+    click.IntRange(0),
+    default=0,
 )
 @AUDIT_BY
 @GOAL
-@click.option(
-    "--find",
-    metavar="CLASS",
-    help="A rare class to find: ask for items likely to be of it, and say how much is found.",
+@option(
+    "--find CLASS",
+    "A rare class to find: ask for items likely to be of it, and say how much is found.",
 )
 @ENCODE_WITH
 @JSON
@@ -236,21 +207,9 @@ def _descriptions(given: tuple[str, ...]) -> dict[str, str]:
 
 @click.command()
 @FOLDER
-@click.option(
-    "--encoder", required=True, metavar="NAME", help="auto, or one of `parbals data encoders`."
-)
-@click.option(
-    "--columns",
-    callback=comma_list,
-    metavar="COLS",
-    help="Columns to encode; by default as last time.",
-)
-@click.option(
-    "--features",
-    callback=comma_list,
-    metavar="COLS",
-    help="Further columns of a table to use beside them; by default as last time.",
-)
+@option("--encoder NAME", "auto, or one of `parbals data encoders`.", required=True)
+@names("--columns COLS", "Columns to encode; by default as last time.")
+@names("--features COLS", "Further columns of a table to use beside them; by default as last time.")
 @ENCODE_WITH
 @JSON
 def embed(

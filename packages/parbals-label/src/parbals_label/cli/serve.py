@@ -1,86 +1,73 @@
 """The command that shows the labelling page."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 from parbals.errors import InputError
 
+from parbals_label.cli.options import PATH, flag, option
 from parbals_label.server.logs import FORMATS, LEVELS
 
 __all__ = ["serve"]
 
 
 @click.command()
-@click.argument("folder", metavar="[DIR]", required=False, type=click.Path(path_type=Path))
-@click.option(
-    "--projects",
-    metavar="DIR",
-    type=click.Path(path_type=Path),
-    help="A folder of projects instead of one: all of them at one address, with a list.",
+@click.argument("folder", metavar="[DIR]", required=False, type=PATH)
+@option(
+    "--projects DIR",
+    "A folder of projects instead of one: all of them at one address, with a list.",
+    PATH,
 )
-@click.option(
-    "--port",
-    default=8573,
-    show_default=True,
-    type=click.IntRange(0, 65535),
-    help="Port to listen on; 0 takes any free one.",
+@option(
+    "--port", "Port to listen on; 0 takes any free one.", click.IntRange(0, 65535), default=8573
 )
-@click.option(
+@option(
     "--host",
+    "Address to listen on; with another than this one, other machines can reach the page.",
     default="127.0.0.1",
-    show_default=True,
-    help="Address to listen on; with another than this one, other machines can reach the page.",
 )
-@click.option("--no-browser", is_flag=True, help="Print the link, and open no browser.")
-@click.option(
-    "--new-token", is_flag=True, help="Make a new link; pages opened with the old one stop working."
+@flag("--no-browser", "Print the link, and open no browser.")
+@flag("--new-token", "Make a new link; pages opened with the old one stop working.")
+@option(
+    "--public-url URL",
+    "What people call the page behind a proxy, as https://label.example.",
+    to="public",
 )
-@click.option(
-    "--public-url",
-    metavar="URL",
-    help="What people call the page behind a proxy, as https://label.example.",
-)
-@click.option(
-    "--proxy",
-    "proxies",
-    multiple=True,
-    metavar="ADDRESS",
-    help="Where the proxy's requests come from, as 10.0.0.5 or 10.0.0.0/24; by default this "
+@option(
+    "--proxy ADDRESS",
+    "Where the proxy's requests come from, as 10.0.0.5 or 10.0.0.0/24; by default this "
     "machine. May be repeated.",
+    to="proxies",
+    multiple=True,
 )
-@click.option(
-    "--trusted-user-header",
-    "user_header",
-    metavar="NAME",
-    help="The header in which the proxy names who has logged in; needs --public-url, and they must "
+@option(
+    "--trusted-user-header NAME",
+    "The header in which the proxy names who has logged in; needs --public-url, and they must "
     "be invited.",
+    to="user_header",
 )
-@click.option(
+@option(
     "--log-format",
+    "What the lines on the error stream look like.",
+    click.Choice(FORMATS),
     default="text",
-    show_default=True,
-    type=click.Choice(FORMATS),
-    help="What the lines on the error stream look like.",
 )
-@click.option(
+@option(
     "--log-level",
+    "The least that is worth a line; info has one for every request.",
+    click.Choice(LEVELS),
     default="warning",
-    show_default=True,
-    type=click.Choice(LEVELS),
-    help="The least that is worth a line; info has one for every request.",
 )
 def serve(
     folder: Path | None,
     projects: Path | None,
-    port: int,
-    host: str,
     no_browser: bool,
     new_token: bool,
-    public_url: str | None,
     proxies: tuple[str, ...],
-    user_header: str | None,
     log_format: str,
     log_level: str,
+    **place: Any,
 ) -> None:
     """Label in the browser, alone or with several people; end with Ctrl-C.
 
@@ -94,21 +81,16 @@ def serve(
     from parbals_label.web.place import LOOPBACK, Place
     from parbals_label.web.serve import run_server
 
-    place = Place(
-        host=host,
-        port=port,
-        public=public_url,
-        user_header=user_header,
-        proxies=proxies or LOOPBACK,
-    )
+    how: Any = {"place": Place(proxies=proxies or LOOPBACK, **place)}
+    how |= {"browser": not no_browser, "new_token": new_token}
     set_up_logs(log_format, log_level)
     if projects is not None:
         from parbals_label.web.projects import run_projects
 
         if folder is not None:
             raise InputError("--projects shows a folder of projects: name no other folder.")
-        run_projects(projects, place=place, browser=not no_browser, new_token=new_token)
+        run_projects(projects, **how)
         return
     if folder is None:
         raise InputError("Which project? Say `parbals serve DIR`, or --projects DIR for several.")
-    run_server(folder, place=place, browser=not no_browser, new_token=new_token)
+    run_server(folder, **how)

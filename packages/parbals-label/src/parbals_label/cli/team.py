@@ -8,7 +8,7 @@ import click
 from parbals.cli.output import JSON, say
 from parbals.errors import InputError, ProjectError
 
-from parbals_label.cli.options import FOLDER, NO_REPORT, renewed
+from parbals_label.cli.options import FOLDER, NO_REPORT, flag, option, renewed
 
 __all__ = ["COMMANDS"]
 
@@ -19,22 +19,17 @@ _FEW_LETTERS = 6
 @click.command()
 @FOLDER
 @click.argument("name")
-@click.option(
+@option(
     "--role",
-    type=click.Choice(["owner", "annotator"]),
-    help="What they may do: an owner everything, an annotator label.  [default: annotator, or what "
+    "What they may do: an owner everything, an annotator label.  [default: annotator, or what "
     "they are]",
+    click.Choice(["owner", "annotator"]),
 )
-@click.option(
-    "--public-url",
-    metavar="URL",
-    help="What people call the page; by default where it was shown last.",
-)
-@click.option(
-    "--days",
-    type=click.FloatRange(0, 36_500, min_open=True),
-    metavar="N",
-    help="The link ends after so many days, with the sessions begun by it; by default never.",
+@option("--public-url URL", "What people call the page; by default where it was shown last.")
+@option(
+    "--days N",
+    "The link ends after so many days, with the sessions begun by it; by default never.",
+    click.FloatRange(0, 36_500, min_open=True),
 )
 @JSON
 def invite(
@@ -133,7 +128,7 @@ def revoke(folder: Path, name: str, as_json: bool) -> None:
 
 @click.command()
 @FOLDER
-@click.option("--end", metavar="ID", help="End the session with this id; its link goes on working.")
+@option("--end ID", "End the session with this id; its link goes on working.")
 @JSON
 def sessions(folder: Path, end: str | None, as_json: bool) -> None:
     """The browsers that are signed in: whose, since when, until when; and end one.
@@ -167,7 +162,7 @@ def _date(seconds: float) -> str:
 @click.command()
 @FOLDER
 @click.argument("name")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@flag("--yes", "Do not ask.")
 @JSON
 def forget(folder: Path, name: str, yes: bool, as_json: bool) -> None:
     """Remove a person: their name leaves the project, their labels stay under a number.
@@ -195,11 +190,10 @@ def forget(folder: Path, name: str, yes: bool, as_json: bool) -> None:
 
 @click.command()
 @FOLDER
-@click.option("--annotator", required=True, metavar="NAME", help="Whose labels and skips.")
-@click.option(
-    "--since",
-    metavar="TIME",
-    help="Only what they said since then: 2026-11-16, or 2026-11-16T14:30 by this machine's clock.",
+@option("--annotator NAME", "Whose labels and skips.", required=True)
+@option(
+    "--since TIME",
+    "Only what they said since then: 2026-11-16, or 2026-11-16T14:30 by this machine's clock.",
 )
 @NO_REPORT
 @JSON

@@ -14,7 +14,6 @@ How it is kept: a folder as transformers and sentence-transformers write them, s
 """
 
 import json
-import os
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -22,16 +21,16 @@ from typing import Any
 
 import numpy as np
 from parbals.errors import InputError
-from parbals.files import need, sync_folder
+from parbals.files import need
 
 from parbals_label.encoders.base import Options
 from parbals_label.encoders.huggingface import Pooling, load_folder, quiet
 from parbals_label.encoders.sentences import INSTALL, sentence_weights
 from parbals_label.encoders.table import encoder_entry
 from parbals_label.encoders.torch_models import ImageModel, TextModel, model_folder
+from parbals_label.files import new_folder
 
-__all__ = ["base_folder", "fine_tune", "load_base", "n_steps"]
-__all__ += ["publish", "save_encoder"]
+__all__ = ["base_folder", "fine_tune", "load_base", "n_steps", "save_encoder"]
 
 _RATE, _HEAD_RATE = 5e-5, 2e-3
 _LENGTH = 8.0
@@ -132,21 +131,13 @@ def save_encoder(encoder: TextModel | ImageModel, base: Path, folder: Path) -> N
 
     Of images the latter is as in the folder that adapting started from.
     """
-    draft = folder.with_name(f".{folder.name}.draft")
-    shutil.rmtree(draft, ignore_errors=True)
-    try:
-        draft.mkdir(parents=True)
+    with new_folder(folder) as draft:
         with quiet():
             encoder.network.save_pretrained(draft)
         if isinstance(encoder, TextModel):
             _save_reading(encoder, draft)
         elif (how := base / "preprocessor_config.json").is_file():
             shutil.copyfile(how, draft / how.name)
-        publish(draft, folder)
-    except OSError as error:
-        raise InputError(f"{folder} cannot be written ({error.strerror or error}).") from None
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
 
 
 def _save_reading(encoder: TextModel, draft: Path) -> None:
@@ -169,13 +160,3 @@ def _save_reading(encoder: TextModel, draft: Path) -> None:
     (draft / "1_Pooling").mkdir()
     for name, document in documents.items():
         (draft / name).write_text(json.dumps(document, indent=1), "utf-8")
-
-
-def publish(draft: Path, folder: Path) -> None:
-    """Give a folder its name when all of it is on disk."""
-    for path in draft.rglob("*"):
-        if path.is_file():
-            with path.open("rb+") as file:
-                os.fsync(file.fileno())
-    os.replace(draft, folder)
-    sync_folder(folder.parent)

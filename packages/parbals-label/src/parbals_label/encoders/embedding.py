@@ -7,7 +7,6 @@ after a kill -9 or a power cut there is no half of one.
 
 import hashlib
 import os
-import time
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -23,12 +22,12 @@ from parbals.files import replacing
 
 from parbals_label.encoders.base import BadItem, Encoder, Items, Options
 from parbals_label.encoders.scratch import ROWS, scratch
-from parbals_label.files import cache_folder
+from parbals_label.files import DAY, cache_folder, sweep
 
 __all__ = ["BadRow", "Embedded", "embed"]
 
 BLOCK = 256
-_FORGOTTEN_AFTER = 30 * 24 * 3600
+_FORGOTTEN_AFTER = 30 * DAY
 """Seconds after which the rows of an interrupted run are removed: a month."""
 _SHOWN = 10
 _THREADS = 8
@@ -90,7 +89,7 @@ def embed(
     with warnings.catch_warnings():
         # Pillow warns about what is then refused, or is harmless; its threads share these filters.
         warnings.filterwarnings("ignore", module=r"PIL\b.*")
-        _sweep(folder)
+        sweep(folder, "*.npy", _FORGOTTEN_AFTER)
         for file, codes, prepared in _blocks(encoder, made_of, items, folder):
             size = len(prepared) if codes is None else len(codes)
             if codes is None:
@@ -129,13 +128,6 @@ def embed(
         total = sum(rows[part].sum(axis=0, dtype=np.float64) for part in block_rows(n_items, ROWS))
         rows[[bad.row for bad in skipped]] = total / (n_items - len(skipped))
     return Embedded(rows, n_computed, tuple(skipped), tuple(files))
-
-
-def _sweep(folder: Path) -> None:
-    """Rows of what was given up: nobody came back for them in a month."""
-    for path in folder.glob("*.npy") if folder.is_dir() else ():
-        if path.stat().st_mtime < time.time() - _FORGOTTEN_AFTER:
-            path.unlink(missing_ok=True)
 
 
 def _keep(file: Path, codes: np.ndarray) -> None:

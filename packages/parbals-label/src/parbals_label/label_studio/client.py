@@ -17,8 +17,7 @@ from urllib.parse import urlencode, urlsplit
 
 from parbals.errors import InputError, ParbalsError, first_line
 
-__all__ = ["ITEM", "PROJECT", "Client", "GoneError", "ServerError", "about_item"]
-__all__ += ["changed_or_open"]
+__all__ = ["ITEM", "PROJECT", "Client", "GoneError", "ServerError", "changed_or_open"]
 
 ITEM, PROJECT = "parbals_item", "parbals_project"
 """Keys of a task's data: which item of which parbals project it is."""
@@ -49,12 +48,6 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 
     def redirect_request(self, *arguments: Any) -> None:
         return None
-
-
-def about_item(name: str) -> dict[str, Any]:
-    """A filter, in the language of the data manager: tasks that are about the item of that id."""
-    filtered = f"filter:tasks:data.{ITEM}"
-    return {"filter": filtered, "operator": "equal", "type": "String", "value": name}
 
 
 def changed_or_open(since: str, open_tasks: Collection[int]) -> list[dict[str, Any]]:

@@ -2,22 +2,21 @@
 
 Where everything is kept. An item that is out in Label Studio is leased, in the parbals project, to
 the Label Studio project's name; the number of its task is remembered as an event once it is there;
-and the task's data hold the item's id. So whichever side is stopped in the middle, the next round
-knows: a lease without a task is looked up before it is created, and what has a task is never
-created again. Labels are described in :mod:`~parbals_label.label_studio.annotations`.
+and the task's data hold the item's id. So whichever side is stopped in the middle, the next run
+knows: it looks at all tasks first, and creates those of leased items that have none. An item whose
+open task somebody deleted is passed under that name, so that it is not chosen again. Labels are
+described in :mod:`~parbals_label.label_studio.annotations`.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from hashlib import blake2b
-from pathlib import Path
 from threading import Event
 from typing import Any
 
-from parbals.errors import InputError, ProjectError
+from parbals.errors import InputError
 
-from parbals_label.files import locked
+from parbals_label.files import sole_run
 from parbals_label.label_studio.annotations import Heard, record_annotations
 from parbals_label.label_studio.client import (
     ITEM,
@@ -25,18 +24,24 @@ from parbals_label.label_studio.client import (
     Client,
     GoneError,
     ServerError,
-    about_item,
     changed_or_open,
 )
 from parbals_label.label_studio.interface import Interface, is_empty, read_interface
-from parbals_label.label_studio.tasks import State, data_of, first_interface, project_uid
+from parbals_label.label_studio.tasks import (
+    TASKS,
+    data_of,
+    first_interface,
+    known_tasks,
+    project_uid,
+)
 from parbals_label.store.store import Store
 
 __all__ = ["Result", "Rules", "keep_supplied"]
 
 _LONGEST = 60.0
-_AT_ONCE = 20
-"""Items looked up in one request: servers refuse addresses of more than some thousand letters."""
+_BUSY = (
+    "Another process already supplies this Label Studio project from this folder; stop it first."
+)
 
 
 @dataclass(frozen=True)
@@ -83,7 +88,9 @@ def keep_supplied(
             try:
                 if connection is None:
                     connection = _Connection(store, client, number, rules, result, say)
-                    held.enter_context(_sole(store, connection.uid))
+                    held.enter_context(
+                        sole_run(store.folder, "label-studio", connection.uid, _BUSY)
+                    )
                 done = connection.round()
                 if waits:
                     say(f"{client.url} answers again.")
@@ -106,22 +113,13 @@ def keep_supplied(
                 return result
 
 
-def _sole(store: Store, uid: str) -> Any:
-    """Two runs would hand the same items to the same server."""
-    name = blake2b(uid.encode(), digest_size=6).hexdigest()
-    busy = ProjectError(
-        "Another process already supplies this Label Studio project from this folder; stop it "
-        "first."
-    )
-    return locked(Path(store.folder) / f"label-studio-{name}.lock", busy)
-
-
 class _Connection:
     """One parbals project and one Label Studio project.
 
     Making it gives a Label Studio project that has none a labelling interface, and asks for as many
-    annotations a task as are wanted here. ``uid`` tells it from all others; with ``sweep`` the next
-    round looks at all tasks.
+    annotations a task as are wanted here. ``uid`` tells it from all others, ``owner`` is the name
+    that items in Label Studio are leased to, ``tasks`` are those that are there, by position; with
+    ``sweep`` the next round looks at all of them.
     """
 
     def __init__(
@@ -138,7 +136,8 @@ class _Connection:
         self._said: set[str] = set()
         self._seen: tuple[object, ...] = ()
         self.uid = self._make_ready()
-        self.state = State(store, self.uid)
+        self.owner = f"label-studio project {self.uid}"
+        self.tasks = known_tasks(store, self.uid)
         self._since, self.sweep = "", True
 
     def round(self) -> bool:
@@ -149,12 +148,12 @@ class _Connection:
         interface = self._interface()
         self._pull(interface)
         open_items = self._open()
-        missing = [p for p in open_items if p not in self.state.tasks]
+        missing = [p for p in open_items if p not in self.tasks]
         if missing:
             self._hand_out(interface, missing)
         if len(open_items) > self.rules.batch_size // 2 or self._choose(interface) or open_items:
             return False
-        return self.store.n_done() + len(self.state.lost) >= self.store.n_items
+        return self.store.n_done() >= self.store.n_items
 
     def _project(self) -> dict[str, Any]:
         try:
@@ -210,15 +209,16 @@ class _Connection:
     def _pull(self, interface: Interface) -> None:
         """Store what was annotated since the last round; notice tasks that are gone."""
         heard, latest, met = Heard(), self._since, set()
-        open_tasks = {self.state.tasks[p]: p for p in self._open() if p in self.state.tasks}
+        open_tasks = {self.tasks[p]: p for p in self._open() if p in self.tasks}
         filters = [] if self.sweep else changed_or_open(self._since, open_tasks)
         tasks = list(self.client.tasks(self.number, filters))
-        self._adopt(tasks)
         with self.store.together():
-            for task in tasks:
-                met.add(task.get("id"))
+            for position, task in self._ours(tasks):
+                met.add(task["id"])
                 latest = max(latest, str(task.get("updated_at") or ""))
-                self._hear(interface, task, heard)
+                said = task.get("annotations")
+                found = said if isinstance(said, list) else []
+                record_annotations(self.store, interface, self.uid, position, found, heard)
         # Asked again one by one: where tasks are deleted while pages are read, others are missed.
         gone = [
             position
@@ -227,50 +227,47 @@ class _Connection:
         ]
         self._since, self.sweep = latest, False
         self._count(heard)
+        for position in gone:
+            self.store.pass_over(position, "skip", annotator=self.owner)
         if gone:
-            self.state.lose(gone)
-            self.store.give_back(gone, annotator=self.state.owner)
             self.say(
                 f"{_n(len(gone), 'open task was', 'open tasks were')} deleted in Label Studio; "
                 "not created again."
             )
         wanted = self.store.settings.answers_wanted
         votes, passes = self.store.current_labels(), self.store.passes()
-        done = [p for p in self._open() if len(votes.get(p, ())) + len(passes.get(p, ())) >= wanted]
+        counts = {p: len(votes.get(p, ())) + len(passes.get(p, ())) for p in self._open()}
+        done = [p for p, count in counts.items() if count >= wanted or p in gone]
         if done:
-            self.store.give_back(done, annotator=self.state.owner)
+            self.store.give_back(done, annotator=self.owner)
 
-    def _hear(self, interface: Interface, task: dict[str, Any], heard: Heard) -> None:
-        """Store what was annotated in a task, if it is one of ours."""
-        number, annotations = task.get("id"), task.get("annotations")
-        position = self.state.positions.get(number) if isinstance(number, int) else None
-        if position is None:
-            return
-        found = annotations if isinstance(annotations, list) else []
-        record_annotations(self.store, interface, self.uid, position, found, heard)
-
-    def _adopt(self, tasks: Collection[dict[str, Any]]) -> None:
-        """Remember tasks that we created when nobody could note it: their data say which item."""
-        new: dict[int, int] = {}
+    def _ours(self, tasks: Sequence[dict[str, Any]]) -> list[tuple[int, dict[str, Any]]]:
+        """The tasks that are about an item of the project, each with its position."""
+        found: list[tuple[int, dict[str, Any]]] = []
+        before = dict(self.tasks)
         for task in tasks:
             number, data = task.get("id"), task.get("data")
             if not isinstance(number, int) or not isinstance(data, dict):
                 continue
-            if number in self.state.positions or data.get(PROJECT) != self.store.identity:
-                continue
             name = str(data.get(ITEM))
             position = self.store.known_positions([name]).get(name)
-            if position is None:
+            if position is None or data.get(PROJECT) != self.store.identity:
                 continue
-            if position in new or position in self.state.tasks:
+            if self.tasks.setdefault(position, number) == number:
+                found.append((position, task))
+            else:
                 self._once(
                     f"Task {number} is about an item that has a task already; its labels are "
                     "taken from the first."
                 )
-            else:
-                new[position] = number
+        self._note({p: task for p, task in self.tasks.items() if p not in before})
+        return found
+
+    def _note(self, new: dict[int, int]) -> None:
+        """Remember tasks that are there, by position."""
+        self.tasks |= new
         if new:
-            self.state.remember(new)
+            self.store.log(TASKS, project=self.uid, what=list(new.items()))
 
     def _count(self, heard: Heard) -> None:
         for note in heard.notes:
@@ -286,7 +283,7 @@ class _Connection:
 
     def _open(self) -> list[int]:
         """Items that are out in Label Studio and still wait for labels."""
-        return self.store.pending(annotator=self.state.owner)
+        return self.store.pending(annotator=self.owner)
 
     def _choose(self, interface: Interface) -> bool:
         """Hand out the next batch; False if no item is left for one."""
@@ -297,17 +294,12 @@ class _Connection:
             self.store.settings.predictions is None or newer_answers(self.store)
         ):
             refresh(self.store)
-        left_out = self.state.lost
-        taken = {*self.store.votes(), *self.store.pending(), *self.store.passes(), *left_out}
+        taken = {*self.store.votes(), *self.store.pending(), *self.store.passes()}
         if len(taken) == self.store.n_items:  # seen without a model: this is asked every round
             return False
         try:
             _, batch = choose_batch(
-                self.store,
-                self.rules.batch_size,
-                fewer=True,
-                annotator=self.state.owner,
-                leave_out=left_out,
+                self.store, self.rules.batch_size, fewer=True, annotator=self.owner
             )
         except NothingFreeError:
             return False
@@ -316,25 +308,19 @@ class _Connection:
         return True
 
     def _hand_out(self, interface: Interface, positions: list[int]) -> None:
-        """See to it that leased items have a task, best first.
+        """Create the tasks of leased items, best first.
 
         Without a prediction: Label Studio would fill it in, and a guess that is seen sways.
         """
         items = self.store.shown(positions)
-        for start in range(0, len(items), _AT_ONCE):
-            filters = [about_item(item.id) for item in items[start : start + _AT_ONCE]]
-            self._adopt(list(self.client.tasks(self.number, filters)))
-        wanted = [item for item in items if item.position not in self.state.tasks]
-        if wanted:
-            new = [
-                {"data": data_of(self.store, interface, item, why, self._upload)}
-                for item, why in ((item, self.store.why(item.position)) for item in wanted)
-            ]
-            numbers = self.client.create_tasks(self.number, new)
-            positions = [item.position for item in wanted]
-            self.state.remember(dict(zip(positions, numbers, strict=True)))
-            self.result.created += len(wanted)
-            self.say(f"{_n(len(wanted), 'task', 'tasks')} created.")
+        new = [
+            {"data": data_of(self.store, interface, item, why, self._upload)}
+            for item, why in ((item, self.store.why(item.position)) for item in items)
+        ]
+        numbers = self.client.create_tasks(self.number, new)
+        self._note(dict(zip(positions, numbers, strict=True)))
+        self.result.created += len(items)
+        self.say(f"{_n(len(items), 'task', 'tasks')} created.")
 
     def _upload(self, name: str, content: bytes, kind: str) -> str:
         return self.client.upload(self.number, name, content, kind)

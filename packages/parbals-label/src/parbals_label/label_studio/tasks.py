@@ -1,7 +1,7 @@
 """Items as tasks: what a task shows, which item it is about, and which tasks there are."""
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -14,11 +14,15 @@ from parbals_label.readers.cells import cell_text
 from parbals_label.store.records import Item, Why
 from parbals_label.store.store import Store
 
-__all__ = ["State", "data_of", "first_interface", "project_uid"]
+__all__ = ["TASKS", "data_of", "first_interface", "known_tasks", "project_uid"]
 
 _ADDRESS = re.compile(r"(https?|s3|gs|azure-blob|data):", re.IGNORECASE)
 _KEY = re.compile(r"[A-Za-z_]\w*")
-_TASKS, _LOST = "label studio tasks", "label studio tasks deleted"
+TASKS = "label studio tasks"
+"""The kind of event by which a project remembers them: [position, task] of a Label Studio project.
+
+So one that somebody has deleted is told from one that was never created.
+"""
 
 
 def project_uid(project: Mapping[str, Any]) -> str:
@@ -89,49 +93,12 @@ def data_of(
     return data
 
 
-class State:
-    """What a project remembers of a Label Studio project, as events in its own file.
-
-    The tasks of items, by position. ``owner`` is the name that items in Label Studio are leased to.
-    ``lost`` are items whose open task somebody deleted.
-    """
-
-    def __init__(self, store: Store, uid: str) -> None:
-        self._store, self._uid = store, uid
-        self.owner = f"label-studio project {uid}"
-        self.tasks: dict[int, int] = {}
-        self.positions: dict[int, int] = {}
-        self.lost: set[int] = set()
-        for event in store.events():
-            if event.kind not in (_TASKS, _LOST):
-                continue
-            try:
-                if event.detail["project"] == uid:
-                    self._learn(event.kind, event.detail["what"])
-            except (KeyError, TypeError, ValueError):
-                raise ProjectDamagedError(
-                    f"Event {event.event} of the project in {store.folder} is damaged; put back a "
-                    "copy of the project."
-                ) from None
-
-    def remember(self, tasks: Mapping[int, int]) -> None:
-        """Position → task of tasks that are there."""
-        self._note(_TASKS, [[position, task] for position, task in tasks.items()])
-
-    def lose(self, positions: Collection[int]) -> None:
-        """The tasks of these items were deleted."""
-        self._note(_LOST, list(positions))
-
-    def _note(self, kind: str, what: Any) -> None:
-        self._store.log(kind, project=self._uid, what=what)
-        self._learn(kind, what)
-
-    def _learn(self, kind: str, what: Any) -> None:
-        if kind == _TASKS:
-            for position, task in what:
-                self.tasks[position], self.positions[task] = task, position
-                self.lost.discard(position)
-        else:
-            for position in what:
-                self.positions.pop(self.tasks.pop(position, -1), None)
-                self.lost.add(position)
+def known_tasks(store: Store, uid: str) -> dict[int, int]:
+    """Position → task of everything that was created in a Label Studio project."""
+    try:
+        found = [e.detail["what"] for e in store.events(TASKS) if e.detail["project"] == uid]
+        return {int(position): int(task) for what in found for position, task in what}
+    except (KeyError, TypeError, ValueError):
+        raise ProjectDamagedError(
+            f"The events of the project in {store.folder} are damaged; put back a copy of it."
+        ) from None

@@ -7,7 +7,7 @@ from threading import Event
 
 from parbals_label.answer_form import AnswerForm
 from parbals_label.machines.json_lines import Reply, Tally
-from parbals_label.machines.programs import Conversation, Ending, Lines, Program
+from parbals_label.machines.programs import Conversation, Ending, Program
 from parbals_label.store.records import Item
 
 __all__ = ["Asked", "Asking", "Rules"]
@@ -123,7 +123,7 @@ class Asking:
             got = conversation.receive(_TICK)
             if isinstance(got, Ending):
                 return got
-            if got is not None and (new := _accept(tally, got)):
+            if got is not None and (new := tally.accept_all(got)):
                 keep(new)
                 open_ids -= {item.id for item, _ in new}
                 heard = time.monotonic()
@@ -138,7 +138,7 @@ class Asking:
                 continue
             conversation.abort()
             while isinstance(got := conversation.receive(0), list):
-                if new := _accept(tally, got):
+                if new := tally.accept_all(got):
                     keep(new)
             return ending
 
@@ -147,7 +147,3 @@ class Asking:
             self.say(f"Ignored: {note}.")
         if len(tally.notes) > _NOTES:
             self.say(f"Ignored: {len(tally.notes) - _NOTES:,} more lines that could not be used.")
-
-
-def _accept(tally: Tally, lines: Lines) -> list[tuple[Item, Reply]]:
-    return [pair for line in lines if (pair := tally.accept(line)) is not None]

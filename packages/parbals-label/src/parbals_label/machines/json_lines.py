@@ -20,10 +20,8 @@ from parbals_label.readers.json_files import without_repeats
 from parbals_label.readers.source import short
 from parbals_label.store.records import Item
 
-__all__ = ["MAX_COMMENT", "MAX_LINE", "BadLine", "Reply", "Tally", "parse_line", "request_lines"]
+__all__ = ["MAX_COMMENT", "BadLine", "Reply", "Tally", "parse_line", "request_lines"]
 
-MAX_LINE = 1 << 20
-"""Bytes a line may have; a longer one is thrown away."""
 MAX_COMMENT = 4_000
 """Characters of a comment that are kept."""
 
@@ -101,11 +99,11 @@ class Tally:
         self._form = form
         self._heard: dict[str, Reply] = {}
 
-    def accept(self, line: bytes | None) -> tuple[Item, Reply] | None:
-        """The item and its reply, if that is new and good; the line None was too long."""
-        if line is None:
-            self.notes.append(f"a line is longer than {MAX_LINE:,} bytes")
-            return None
+    def accept_all(self, lines: Sequence[bytes]) -> list[tuple[Item, Reply]]:
+        return [pair for line in lines if (pair := self.accept(line)) is not None]
+
+    def accept(self, line: bytes) -> tuple[Item, Reply] | None:
+        """The item and its reply, if that is new and good."""
         if not line.strip():
             return None
         try:

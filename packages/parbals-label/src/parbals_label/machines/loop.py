@@ -6,15 +6,14 @@ machine abstained on. Its items are leased to it by name, so the next run finds 
 killed had out.
 """
 
-from collections.abc import Callable, Collection, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Collection
+from contextlib import suppress
 from dataclasses import asdict, dataclass
-from hashlib import blake2b
 from threading import Event
 
-from parbals.errors import InputError, ParbalsError, ProjectError
+from parbals.errors import InputError, ParbalsError
 
-from parbals_label.files import locked
+from parbals_label.files import sole_run
 from parbals_label.machines.asking import Asked, Asking, Rules
 from parbals_label.machines.json_lines import Reply
 from parbals_label.machines.programs import Program
@@ -22,7 +21,7 @@ from parbals_label.store.records import Item, Submission
 from parbals_label.store.rows import moment
 from parbals_label.store.store import Store
 
-__all__ = ["ENDINGS", "Result", "Rules", "label_items", "sole_run"]
+__all__ = ["ENDINGS", "Result", "Rules", "label_items"]
 
 ENDINGS = {
     "done": "every item is labelled, out, or abstained on",
@@ -64,7 +63,11 @@ def label_items(
     ``say`` is given sentences worth reading, ``progress`` what is being done and how many labels
     are stored.
     """
-    with sole_run(store, name):
+    busy = (
+        f"{name!r} is already labelling this project in another process; wait for it, stop it, or "
+        "choose another --name."
+    )
+    with sole_run(store.folder, "machine", name, busy):
         run = _Run(store, name, program, rules, stop, say, progress)
         store.log("machine run", annotator=name, rules=asdict(rules), program=program.name)
         try:
@@ -77,22 +80,6 @@ def label_items(
         run.give_back(store.pending(annotator=name))
         store.log("machine run ended", annotator=name, **asdict(run.result))
         return run.result
-
-
-@contextmanager
-def sole_run(store: Store, annotator: str) -> Iterator[None]:
-    """Refuse a second run of the same annotator: the two would ask, and pay for, the same items."""
-    path = store.folder / f"machine-{blake2b(annotator.encode(), digest_size=6).hexdigest()}.lock"
-    busy = ProjectError(
-        f"{annotator!r} is already labelling this project in another process; wait for it, stop "
-        "it, or choose another --name."
-    )
-    with ExitStack() as stack:
-        try:
-            stack.enter_context(locked(path, busy))
-        except OSError as error:
-            raise ProjectError(f"{path} cannot be written ({error.strerror}).") from None
-        yield
 
 
 @dataclass

@@ -14,16 +14,14 @@ from pathlib import Path
 from parbals.errors import InputError
 
 from parbals_label.answer_form import AnswerForm
-from parbals_label.machines.json_lines import MAX_LINE, request_lines
+from parbals_label.machines.json_lines import request_lines
 from parbals_label.store.records import Item
 
-__all__ = ["Conversation", "Ending", "Lines", "Program", "split_command"]
-
-Lines = list[bytes | None]
-"""Whole lines without their end; None stands for one that was too long."""
+__all__ = ["Conversation", "Ending", "Program", "split_command"]
 
 _TAIL = 2_000
-_PER_ITEM = 1 << 16
+_MOST, _PER_ITEM = 1 << 20, 1 << 16
+"""Bytes that a program may write about a batch, and about each of its items."""
 _LEAVE = 5.0
 """Seconds that a program has to exit after it was asked to."""
 
@@ -94,8 +92,8 @@ class Conversation:
     def __init__(
         self, words: list[str], environment: dict[str, str], body: bytes, n_items: int
     ) -> None:
-        self._limit = MAX_LINE + _PER_ITEM * n_items
-        self._rest, self._skipping = b"", False
+        self._limit = _MOST + _PER_ITEM * n_items
+        self._rest = b""
         self._process: subprocess.Popen[bytes] | None = None
         self._held = ExitStack()
         place = Path(self._held.enter_context(tempfile.TemporaryDirectory(prefix="parbals-")))
@@ -120,7 +118,7 @@ class Conversation:
             self._failed = f"{words[0]} cannot be started ({error.strerror})"
         self._heard = self._held.enter_context(self._said.open("rb"))
 
-    def receive(self, seconds: float) -> Lines | Ending | None:
+    def receive(self, seconds: float) -> list[bytes] | Ending | None:
         """What came next; None if nothing came in that time."""
         if self._process is None:
             return Ending(self._failed, final=True)
@@ -149,18 +147,12 @@ class Conversation:
         self.abort()
         self._held.close()
 
-    def _take(self, chunk: bytes, ended: bool) -> Lines:
+    def _take(self, chunk: bytes, ended: bool) -> list[bytes]:
         """The whole lines among what came; with its end the last one is whole."""
-        *lines, rest = (self._rest + chunk).split(b"\n")
-        if ended and not chunk and (rest or self._skipping):
-            lines, rest = [rest], b""
-        found: Lines = []
-        for line in lines:
-            found.append(None if self._skipping or len(line) > MAX_LINE else line)
-            self._skipping = False
-        self._skipping = self._skipping or len(rest) > MAX_LINE
-        self._rest = b"" if self._skipping else rest
-        return found
+        *lines, self._rest = (self._rest + chunk).split(b"\n")
+        if ended and not chunk and self._rest:
+            lines, self._rest = [self._rest], b""
+        return lines
 
     def _last_words(self) -> str:
         """The last line it wrote to its error stream: usually the reason."""

@@ -27,7 +27,6 @@ transaction names the new encoder and its features.
 import hashlib
 import json
 import shutil
-import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -46,14 +45,13 @@ from parbals_label.encoders.adapt import (
     fine_tune,
     load_base,
     n_steps,
-    publish,
     save_encoder,
 )
 from parbals_label.encoders.base import Encoder, Options
 from parbals_label.encoders.embedding import Progress
 from parbals_label.encoders.huggingface import load_folder
 from parbals_label.encoders.torch_models import ImageModel, TextModel, folder_digest, model_files
-from parbals_label.files import cache_folder, locked
+from parbals_label.files import DAY, cache_folder, locked, new_folder, sweep
 from parbals_label.project.embedding import Recipe, contents_of, encode, make_features, open_encoder
 from parbals_label.project.engine import learner_of
 from parbals_label.project.features import (
@@ -73,7 +71,6 @@ _FEWEST = 20
 """Labels: a fold of fewer than seven says nothing."""
 _OTHERS = 500
 """Items without a label that show how features vary, beside those with one."""
-_FORGOTTEN_AFTER = 30 * 24 * 3600
 
 
 @dataclass(frozen=True)
@@ -306,12 +303,11 @@ class _Plan:
         about |= {"positions": self.positions.tolist(), "held_out": held_out.round(6).tolist()}
         (made / ABOUT).write_text(json.dumps(about), "utf-8")
         name = encoder_name(path for path in made.rglob("*") if path.is_file())
-        draft = self.store.folder / f".{name}{TEMPORARY_SUFFIX}"
-        shutil.rmtree(draft, ignore_errors=True)
-        if not (self.store.folder / name).is_dir():
-            shutil.copytree(made, draft)
-            publish(draft, self.store.folder / name)
-        loaded = load_folder(self.store.folder / name, self.options)
+        home = self.store.folder / name
+        if not home.is_dir():
+            with new_folder(home) as draft:
+                shutil.copytree(made, draft, dirs_exist_ok=True)
+        loaded = load_folder(home, self.options)
         make_features(self.store, self.recipe(name, loaded), progress)
         return Adapted(**asdict(found) | {"used": True, "encoder": name})
 
@@ -330,11 +326,8 @@ def _sweep(store: Store) -> None:
     for path in store.folder.glob("encoder-*"):
         if is_adapted(path.name) and path.name != store.settings.encoder:
             shutil.rmtree(path, ignore_errors=True)
-    for path in store.folder.glob(f".encoder-*{TEMPORARY_SUFFIX}"):
-        shutil.rmtree(path, ignore_errors=True)
-    for path in (cache_folder() / "adapted").glob("*"):
-        if path.stat().st_mtime < time.time() - _FORGOTTEN_AFTER:
-            shutil.rmtree(path, ignore_errors=True)
+    sweep(store.folder, f".encoder-*{TEMPORARY_SUFFIX}", 0.0)
+    sweep(cache_folder() / "adapted", "*", 30 * DAY)
 
 
 def _silent(stage: str, done: int, total: int | None) -> None:

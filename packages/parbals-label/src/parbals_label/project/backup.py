@@ -17,10 +17,8 @@ import hashlib
 import io
 import os
 import re
-import secrets
 import shutil
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -29,9 +27,9 @@ from typing import IO
 from zipfile import ZIP_STORED, BadZipFile, LargeZipFile, ZipFile, ZipInfo
 
 from parbals.errors import InputError, ProjectDamagedError, ProjectError
-from parbals.files import TEMPORARY_SUFFIX, sync_folder
+from parbals.files import TEMPORARY_SUFFIX
 
-from parbals_label.files import locked, whole_file
+from parbals_label.files import DAY, check_new_folder, locked, new_folder, sweep, whole_file
 from parbals_label.project.features import (
     adapted_files,
     frozen_predictions,
@@ -60,9 +58,6 @@ _SUM = re.compile(r"([0-9a-f]{64})  (.+)")
 _BLOCK = 1 << 20
 _DRAFT, _LOCK = ".parbals-backup-", ".lock"
 _BUSY = ProjectError("Another backup is being made.")
-_HALF = re.compile(rf"\.[0-9a-f]{{16}}{re.escape(TEMPORARY_SUFFIX)}")
-_OLD_SECONDS = 24 * 3600.0
-"""A file that was half-written a day ago is written by nobody any more."""
 _MOST_LISTED = 32 << 20
 """Bytes of a zip's list of members, which Python holds in memory: some 300,000 images."""
 
@@ -130,11 +125,8 @@ def _sweep(folder: Path) -> None:
             if draft.is_dir() and not draft.is_symlink() and (draft / _LOCK).is_file():
                 with locked(draft / _LOCK, _BUSY):
                     shutil.rmtree(draft)
-    for path in folder.glob(f".*{TEMPORARY_SUFFIX}"):
-        with suppress(OSError):
-            is_ours = _HALF.fullmatch(path.name) is not None and path.is_file()
-            if is_ours and time.time() - path.stat().st_mtime > _OLD_SECONDS:
-                path.unlink()
+    # A file that was half-written a day ago is written by nobody any more.
+    sweep(folder, f".{'[0-9a-f]' * 16}{TEMPORARY_SUFFIX}", DAY)
 
 
 def _write(folder: Path, draft: Path, out: IO[bytes]) -> Contents:
@@ -259,36 +251,24 @@ def _is_image_name(name: str) -> bool:
 def restore_backup(file: Path, folder: Path, *, keep_links: bool = False) -> Contents:
     """Make a project of a backup in a folder that is not there yet, or empty."""
     parent = Path(os.path.abspath(folder)).parent
-    if os.path.lexists(folder) and (
-        folder.is_symlink() or not folder.is_dir() or any(folder.iterdir())
-    ):
-        raise InputError(f"{folder} is there already and not an empty folder; name a new one.")
+    check_new_folder(folder)
     if not parent.is_dir():
         raise InputError(f"There is no folder {parent} to restore into; make it first.")
     with _opened(file) as (archive, sums):
         n_bytes = sum(member.file_size for member in archive.infolist())
         if shutil.disk_usage(parent).free < n_bytes:
             raise InputError(f"The disk of {parent} has no room for {n_bytes:,} bytes; free some.")
-        draft = parent / f".{secrets.token_hex(8)}{TEMPORARY_SUFFIX}"
         try:
-            draft.mkdir(mode=0o700)
-            for name, digest in sums.items():
-                _extract(archive, name, digest, draft, file)
-            found, faults = check_project(draft)
-            if faults:
-                raise ProjectDamagedError(f"{file} holds a damaged project: {faults[0]}")
-            ended, left = ((), None) if keep_links else _end_trust(draft, parent / folder.name)
-            if folder.exists():
-                folder.rmdir()
-            os.rename(draft, folder)
-            sync_folder(parent)
-        except OSError as error:
-            raise InputError(f"{folder} cannot be written ({error.strerror}).") from None
+            with new_folder(folder, mode=0o700) as draft:
+                for name, digest in sums.items():
+                    _extract(archive, name, digest, draft, file)
+                found, faults = check_project(draft)
+                if faults:
+                    raise ProjectDamagedError(f"{file} holds a damaged project: {faults[0]}")
+                ended, left = ((), None) if keep_links else _end_trust(draft, parent / folder.name)
         except (ProjectError, ProjectDamagedError) as error:
             reason = str(error).replace(str(draft), str(folder))
             raise InputError(f"{file} was not restored. {reason}") from None
-        finally:
-            shutil.rmtree(draft, ignore_errors=True)
     return Contents(
         found.items, found.answers, len(sums), n_bytes, links_ended=ended, images_left=left
     )
@@ -351,9 +331,6 @@ def _extract(archive: ZipFile, name: str, digest: str, folder: Path | None, file
             seen.update(block)
             size += len(block)
             target.write(block)
-        target.flush()
-        if folder is not None:
-            os.fsync(target.fileno())
     if seen.hexdigest() != digest:
         raise InputError(f"{file} is damaged: {name} is not what was written; use another backup.")
     return size

@@ -25,11 +25,11 @@ from parbals_label.encoders.table import AUTO, default_encoder, load_encoder
 from parbals_label.project.features import (
     COLUMNS,
     TABLE,
-    frozen_predictions,
     is_adapted,
+    remove_matrices,
     store_features,
 )
-from parbals_label.store.settings import MatrixFile
+from parbals_label.store.settings import ProjectSettings
 from parbals_label.store.store import Store
 
 __all__ = [
@@ -42,10 +42,10 @@ __all__ = [
     "encode",
     "fit_table",
     "item_pairs",
+    "keep_features",
     "make_features",
     "numbers_of",
     "open_encoder",
-    "store_described",
 ]
 
 _LENGTH = 3.0
@@ -151,34 +151,45 @@ def make_features(store: Store, recipe: Recipe, progress: Progress) -> Encoded:
     check_descriptions(before.descriptions, store.classes, recipe.encoder)
     recipe = replace(recipe, descriptions=before.descriptions)
     encoded = encode(recipe, lambda: item_pairs(store), store.n_items, progress, store.folder)
+
+    def made_by() -> None:
+        columns = {"encoded_columns": recipe.columns, "table_columns": recipe.table}
+        kind = None if recipe.encoder is None else recipe.encoder.kind
+        store.update_settings(encoder=recipe.name, encoded_kind=kind, **columns)
+
+    keep_features(store, encoded, before, made_by)
+    if before.encoder != recipe.name and is_adapted(before.encoder):
+        shutil.rmtree(store.folder / str(before.encoder), ignore_errors=True)
+    return encoded
+
+
+def keep_features(
+    store: Store, encoded: Encoded, before: ProjectSettings, change: Callable[[], object]
+) -> None:
+    """Store the features of all items, in one step with what else is to ``change``.
+
+    They take the place of those that settings named ``before``.
+    """
     written = store_features(store.folder, encoded.features)
-    described = store_described(store, encoded)
+    rows = encoded.described
+    described = None if rows is None else store_features(store.folder, rows, name="described")
     with store.together():
-        if store.n_items != len(encoded.features) or store.settings.features != before.features:
+        predictions = store.settings.predictions  # may have been renewed since the beginning
+        is_same = store.settings.features == before.features
+        change()
+        if store.n_items != len(encoded.features) or not is_same:
             raise ProjectError(
-                f"{store.folder} was changed by another program meanwhile; its features are as "
-                "they were, run it again."
+                f"{store.folder} was changed by another program meanwhile; nothing was changed "
+                "here, run it again."
             )
-        predictions = store.settings.predictions
         store.update_settings(
             features=written,
             described=described,
             predictions=None,
-            encoder=recipe.name,
-            encoded_columns=recipe.columns,
-            table_columns=recipe.table,
-            encoded_kind=None if recipe.encoder is None else recipe.encoder.kind,
             unreadable=list(encoded.unreadable),
         )
     encoded.forget()
-    kept = (written, described, frozen_predictions(store))
-    needed = {matrix.file for matrix in kept if matrix is not None}
-    for old in (before.features, before.described, predictions):
-        if old is not None and old.file not in needed:
-            (store.folder / old.file).unlink(missing_ok=True)
-    if before.encoder != recipe.name and is_adapted(before.encoder):
-        shutil.rmtree(store.folder / str(before.encoder), ignore_errors=True)
-    return encoded
+    remove_matrices(store, before.features, before.described, predictions)
 
 
 def check_descriptions(
@@ -194,12 +205,6 @@ def check_descriptions(
         raise InputError(
             "Classes can be described where items are texts: the same encoder reads both."
         )
-
-
-def store_described(store: Store, encoded: Encoded) -> MatrixFile | None:
-    """Write the features of descriptions; what the project must remember of them."""
-    rows = encoded.described
-    return None if rows is None else store_features(store.folder, rows, name="described")
 
 
 def item_pairs(store: Store) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -23,8 +23,8 @@ from parbals_label.project.doubts import doubted
 from parbals_label.project.features import (
     described_of,
     features_of,
-    frozen_predictions,
     held_out_of,
+    remove_matrices,
     store_features,
 )
 from parbals_label.project.predicted import raw_predictions
@@ -254,12 +254,8 @@ def refresh(
                 heard=[(a.name, a.n_answers, *astuple(a.error)) for a in learner.annotators()],
                 judged=_judged(learner, store.votes()),
             )
-        # The old ones or none, where items were added or other features made meanwhile.
-        kept = store.settings.predictions
-    needed = {matrix.file for matrix in (frozen_predictions(store), kept) if matrix is not None}
-    for file in (old, written):
-        if file is not None and file.file not in needed:
-            (store.folder / file.file).unlink(missing_ok=True)
+    # The new ones, where items were added or other features made meanwhile.
+    remove_matrices(store, old, written)
     return report
 
 

@@ -34,7 +34,7 @@ __all__ += [
     "held_out_of",
     "is_adapted",
 ]
-__all__ += ["load_features", "predictions_of", "store_features"]
+__all__ += ["load_features", "predictions_of", "remove_matrices", "store_features"]
 
 COLUMNS, TABLE = "columns", "table"
 """Columns of numbers as they are, and columns of a table, in place of an encoder's name."""
@@ -161,6 +161,15 @@ def frozen_predictions(store: Store) -> MatrixFile | None:
         found = record.settings["predictions"]
         return MatrixFile(found["file"], found["digest"], tuple(found["shape"]))
     return None
+
+
+def remove_matrices(store: Store, *old: MatrixFile | None) -> None:
+    """Remove files that neither the settings nor a certificate name any more."""
+    settings = store.settings
+    named = (settings.features, settings.described, settings.scores, settings.predictions)
+    needed = (*named, settings.map, frozen_predictions(store))
+    for file in {m.file for m in old if m} - {m.file for m in needed if m}:
+        (store.folder / file).unlink(missing_ok=True)
 
 
 def held_out_of(store: Store) -> tuple[list[int], np.ndarray] | None:

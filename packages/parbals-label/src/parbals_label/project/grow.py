@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from parbals.errors import InputError, ProjectError, ShapeError
+from parbals.errors import InputError, ShapeError
 
 from parbals_label.encoders.base import Options
 from parbals_label.encoders.embedding import Progress
@@ -24,10 +24,10 @@ from parbals_label.project.embedding import (
     Recipe,
     encode,
     item_pairs,
+    keep_features,
     open_encoder,
-    store_described,
 )
-from parbals_label.project.features import GIVEN, features_of, store_features
+from parbals_label.project.features import GIVEN, features_of
 from parbals_label.readers.items import NUMBERED, id_column_of, plan_items
 from parbals_label.readers.open import open_source
 from parbals_label.readers.source import Source, check_column, short
@@ -103,33 +103,19 @@ def add_items(
             settings.descriptions,
         )
         encoded = encode(recipe, everything, n_before + n_new, progress, store.folder)
-    written = store_features(store.folder, encoded.features)
-    described = store_described(store, encoded)
     labels = [
         Submission(n_before + place, label)
         for place, (_, _, label) in enumerate(new())
         if label is not None
     ]
-    with store.together():
-        if store.n_items != n_before or store.settings.features != old:
-            raise ProjectError(
-                f"{store.folder} was changed by another program meanwhile; nothing was added, run "
-                "it again."
-            )
-        predictions = store.settings.predictions  # may have been renewed since the beginning
+
+    def add() -> None:
         store.log(ADDED, file=data.name, first=n_before, count=n_new, labels=len(labels))
         store.add_items((name, content) for name, content, _ in new())
         if labels:
             store.submit(labels, annotator="import", source="import")
-        unreadable = list(encoded.unreadable)
-        store.update_settings(
-            features=written, described=described, predictions=None, unreadable=unreadable
-        )
-    encoded.forget()
-    needed = {file.file for file in (written, described) if file is not None}
-    for file in (old, settings.described, predictions):
-        if file is not None and file.file not in needed:
-            (store.folder / file.file).unlink(missing_ok=True)
+
+    keep_features(store, encoded, settings, add)
     if settings.encoded_kind == "text":
         copies, repeats = look_through(store, settings.encoded_columns)
         store.update_settings(copies=copies)

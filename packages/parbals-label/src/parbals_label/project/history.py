@@ -32,7 +32,6 @@ from parbals_label.store.records import (
     SIGNED_IN,
     TAKEN_BACK,
     WITHDRAWN,
-    Event,
 )
 from parbals_label.store.store import Store
 
@@ -80,19 +79,23 @@ def history_rows(store: Store, item: str | None = None) -> list[dict[str, Any]]:
 
 
 def _words(kind: str, detail: dict[str, Any]) -> str:
-    """What was changed, in words; ``kind`` is one of those that ``history_rows`` knows."""
+    """What was changed, in words."""
     try:
-        return _change_words(kind, detail)
+        if kind == RENAMED_CLASS:
+            return f"{detail['old']} is now {detail['new']}"
+        if kind == ADDED:
+            n_labels = f"{detail['labels']:,} of them labelled"
+            return f"{detail['count']:,} from {detail['file']}, {n_labels}"
+        if kind == CHANGED:
+            return "; ".join(_changed(name, *values) for name, values in detail.items())
     except (KeyError, TypeError, ValueError):  # made by somebody else: it stops nothing
         return "cannot be read"
+    told = {name: value for name, value in detail.items() if value != ""}
+    return ", ".join(f"{name.replace('_', ' ')}: {_plain(value)}" for name, value in told.items())
 
 
-def _change_words(kind: str, detail: dict[str, Any]) -> str:
-    if kind == RENAMED_CLASS:
-        return f"{detail['old']} is now {detail['new']}"
-    if kind == ADDED:
-        return f"{detail['count']:,} from {detail['file']}, {detail['labels']:,} of them labelled"
-    return "; ".join(_changed(name, *values) for name, values in detail.items())
+def _plain(value: Any) -> str:
+    return " → ".join(map(str, value)) if isinstance(value, list) else str(value or "none")
 
 
 def _changed(name: str, old: Any, new: Any) -> str:
@@ -128,7 +131,7 @@ def log_rows(store: Store) -> list[dict[str, Any]]:
             "what": event.kind,
             "who": event.who,
             "origin": event.origin,
-            "sentence": _sentence(event),
+            "sentence": _words(event.kind, event.detail),
             "detail": event.detail,
         }
         for event in store.events()
@@ -140,40 +143,6 @@ def log_quietly(folder: Path, kind: str, **detail: Any) -> None:
     """Remember that something was copied; of a project that can only be read no trace is left."""
     with suppress(ProjectError), Store.open(folder) as store:
         store.log(kind, **detail)
-
-
-def _sentence(event: Event) -> str:
-    kind, detail = event.kind, event.detail
-    if kind in (CHANGED, RENAMED_CLASS, ADDED):
-        return _words(kind, detail)
-    if kind == EXPORTED:
-        return (
-            f"{detail.get('format')}, {'labelled' if detail.get('labelled_only') else 'all'} items"
-        )
-    if kind == BACKED_UP:
-        return f"{detail.get('answers')} answers in {detail.get('file')}"
-    if kind == ADAPTED:
-        used = "in use" if detail.get("used") else "no better, not in use"
-        return f"to {detail.get('n_labels')} labels; {used}"
-    if kind == TAKEN_BACK:
-        return f"{detail.get('was')} by {detail.get('name')}, item {detail.get('item')}"
-    if kind == WITHDRAWN:
-        since = f" since {detail['since']}" if detail.get("since") else ""
-        counts = f"{detail.get('answers')} labels and {detail.get('passes')} passes"
-        return f"{counts} of {detail.get('name')}{since}"
-    if kind in (IN_BULK, DECIDED):
-        what = "taken back" if detail.get("label") is None else detail["label"]
-        return f"{detail.get('count')} items: {what}"
-    if kind == RELEASED:
-        return f"{detail.get('count')} of {detail.get('name') or 'everybody'}"
-    if kind == ROLE:
-        role = detail.get("role")
-        words = " → ".join(map(str, role)) if isinstance(role, list) else role
-        return f"{detail.get('name')}: {words}"
-    if kind in (SIGNED_IN, ENDED, FORGOTTEN):
-        return " ".join(str(value) for value in detail.values())
-    days = f", for {detail['days']:g} days" if isinstance(detail.get("days"), float) else ""
-    return f"{detail.get('name')}, {detail.get('role')}{days}"
 
 
 def log_text(row: dict[str, Any]) -> str:

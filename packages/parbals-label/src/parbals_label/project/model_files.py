@@ -14,7 +14,6 @@ is believed is p^(1/T), normalised. No pickle.
 """
 
 import json
-import os
 import shutil
 import zipfile
 from collections.abc import Mapping
@@ -25,7 +24,6 @@ from typing import Any, Self
 import numpy as np
 from parbals.errors import InputError
 from parbals.features.table import TableEncoding
-from parbals.files import TEMPORARY_SUFFIX
 from parbals.learner.numbers.expectation import sharpened
 from parbals.learner.numbers.metric import decided
 from parbals.mixture import sigmoid_means
@@ -33,7 +31,7 @@ from parbals.race import class_probs
 from parbals.types import Stakes
 from scipy.special import logsumexp
 
-from parbals_label.files import whole_file
+from parbals_label.files import new_folder, whole_file
 from parbals_label.project.features import ABOUT
 from parbals_label.project.predict import FittedFeatures
 from parbals_label.readers.numpy_files import DAMAGED_ZIP, members_of, read_member
@@ -191,20 +189,15 @@ def save_folder(
         return float((logsumexp(scores, axis=1) - (calibrated * scores).sum(axis=1)).mean())
 
     degree = np.exp(minimize_scalar(apart, bounds=(-5.0, 5.0), method="bounded").x)
-    draft = folder.with_name(f".{folder.name}{TEMPORARY_SUFFIX}")
-    try:
-        shutil.copytree(home, draft, ignore=shutil.ignore_patterns(ABOUT))
+    with new_folder(folder) as draft:
+        left_out = shutil.ignore_patterns(ABOUT)
+        shutil.copytree(home, draft, ignore=left_out, dirs_exist_ok=True)
         tensors = {"weight": mean[:, :-1] / degree, "bias": mean[:, -1] / degree}
         save_file(
             {name: np.ascontiguousarray(x, np.float32) for name, x in tensors.items()},
             draft / "head.safetensors",
             metadata={"classes": json.dumps(exported.classes)},
         )
-        os.replace(draft, folder)
-    except OSError as error:
-        raise InputError(f"{folder} cannot be written ({error.strerror or error}).") from None
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
 
 
 def load_model(path: str | Path) -> ExportedModel:

@@ -13,21 +13,18 @@ training items depend on them; copies of them, and audit items without a label, 
 """
 
 import json
-import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from parbals.errors import InputError
-from parbals.files import TEMPORARY_SUFFIX
 from parbals.learner.active import ActiveLearner
 from parbals.learner.numbers.expectation import sharpened
 from parbals.learner.reporting import temperature_of
 from scipy.special import entr
 
 from parbals_label.answer_form import MANY, NUMBERS, AnswerForm
-from parbals_label.encoders.adapt import publish
+from parbals_label.files import check_new_folder, new_folder
 from parbals_label.project.consensus import combined_labels
 from parbals_label.project.exports import write_export
 from parbals_label.project.predict import trained_learner
@@ -47,8 +44,7 @@ _BLOCK = 4_096
 
 def write_training_data(store: Store, folder: Path) -> dict[str, int]:
     """Make the folder; how many items each split has."""
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise InputError(f"{folder} is there already and not an empty folder; name a new one.")
+    check_new_folder(folder)
     learner = trained_learner(store)
     kept_out = {*learner.audit.tolist(), *learner.setup.twins.tolist()}
     splits = {"train": [p for p in range(store.n_items) if p not in kept_out]}
@@ -56,10 +52,7 @@ def write_training_data(store: Store, folder: Path) -> dict[str, int]:
         splits["test"] = sorted(learner.state.audited.tolist())
     columns = [_own(name) for name in store.settings.columns]
     columns = ["id", *columns, *_OURS[1:], *predicted_columns(store.form)[1:]]
-    draft = folder.with_name(f".{folder.name}{TEMPORARY_SUFFIX}")
-    shutil.rmtree(draft, ignore_errors=True)
-    try:
-        draft.mkdir()
+    with new_folder(folder) as draft:
         probs = _believed(learner)
         counts = {
             name: write_export(
@@ -68,11 +61,6 @@ def write_training_data(store: Store, folder: Path) -> dict[str, int]:
             for name, positions in splits.items()
         }
         (draft / "README.md").write_text(_card(store, counts), "utf-8")
-        publish(draft, folder)
-    except OSError as error:
-        raise InputError(f"{folder} cannot be written ({error.strerror or error}).") from None
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
     return counts
 
 

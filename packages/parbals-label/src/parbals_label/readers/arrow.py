@@ -5,38 +5,26 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from parbals.errors import InputError, MissingDependencyError, first_line
+from parbals.errors import InputError
 from parbals.files import need
 
-from parbals_label.readers.source import Row, Source, check_columns, head_of, where
+from parbals_label.readers.source import Row, Source, broken, check_columns, head_of, where
 
 __all__ = ["open_parquet"]
 
 _SLICE = 1_024
-_OLDEST = 15  # earlier releases could be made to unpickle what a file contains (CVE-2023-47248)
-_INSTALL = "parbals[parquet]"
-
-
-def _pyarrow(purpose: str) -> Any:
-    pa = need("pyarrow", purpose, _INSTALL)
-    if int(pa.__version__.split(".")[0]) < _OLDEST:
-        raise MissingDependencyError(
-            f"{purpose} needs a newer pyarrow than {pa.__version__}, which is not safe with files "
-            f"from others; install it with: pip install -U 'pyarrow>={_OLDEST}'"
-        )
-    return pa
 
 
 def open_parquet(path: Path) -> Source:
     """A Parquet file, one slice of rows in memory at a time."""
-    pa = _pyarrow("Reading Parquet files")
-    parquet = need("pyarrow.parquet", "Reading Parquet files", _INSTALL)
+    # Releases that could be made to unpickle what a file contains (CVE-2023-47248) need NumPy 1.
+    pa, parquet = need("pyarrow pyarrow.parquet", "Reading Parquet files", "parbals[parquet]")
 
     def opened() -> Any:
         try:
             return parquet.ParquetFile(path, memory_map=True)
         except (pa.ArrowException, OSError, MemoryError) as error:
-            raise InputError(_broken(path.name, error)) from None
+            raise broken(path.name, error) from None
 
     def batches() -> Iterator[Any]:
         with opened() as file:
@@ -52,10 +40,6 @@ def open_parquet(path: Path) -> Source:
     return Source(columns, n_rows, rows, "parquet", path.name, head=head_of(rows))
 
 
-def _broken(name: str, error: BaseException) -> str:
-    return f"{name} is damaged or not what its name says ({first_line(error)}); save it again."
-
-
 def _rows(
     pa: Any, batches: Iterator[Any], name: str, names_of: dict[str, list[str]]
 ) -> Iterator[Row]:
@@ -64,19 +48,16 @@ def _rows(
     try:
         for batch in batches:
             batch.validate(full=True)
-            for start in range(0, batch.num_rows, _SLICE):
-                for values in batch.slice(start, _SLICE).to_pylist():
-                    number += 1
-                    for column, class_names in names_of.items():
-                        values[column] = _class_name(
-                            values[column], class_names, name, number, column
-                        )
-                    yield Row(number, values)
+            for values in batch.to_pylist():
+                number += 1
+                for column, class_names in names_of.items():
+                    values[column] = _class_name(values[column], class_names, name, number, column)
+                yield Row(number, values)
     except InputError:
         raise
     except (pa.ArrowException, OSError, MemoryError, OverflowError, ValueError, KeyError) as error:
         # ValueError, KeyError: times and zones that Python does not know, a field given twice
-        raise InputError(f"{_broken(name, error)[:-1]} (after row {number}).") from None
+        raise broken(name, error, number) from None
 
 
 def _class_name(value: Any, class_names: list[str], name: str, row: int, column: str) -> str | None:

@@ -6,10 +6,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from parbals.errors import InputError, first_line
+from parbals.errors import InputError
 from parbals.files import need
 
-from parbals_label.readers.source import HEAD, Row, Source, check_columns, head_of, short
+from parbals_label.readers.source import HEAD, Row, Source, broken, check_columns, head_of, short
 
 __all__ = ["open_excel"]
 
@@ -73,7 +73,7 @@ def _opened(path: Path) -> Any:
     except InputError:
         raise
     except Exception as error:  # openpyxl has no error of its own for what a damaged file may hold
-        raise InputError(_broken(path.name, error)) from None
+        raise broken(path.name, error) from None
 
 
 def _cells(book: Any, sheet: str, name: str) -> Iterator[tuple[int, list[Any]]]:
@@ -87,8 +87,4 @@ def _cells(book: Any, sheet: str, name: str) -> Iterator[tuple[int, list[Any]]]:
             if any(value is not None for value in values):
                 yield number, values
     except Exception as error:
-        raise InputError(f"{_broken(name, error)[:-1]} (after row {number}).") from None
-
-
-def _broken(name: str, error: Exception) -> str:
-    return f"{name} is damaged or not what its name says ({first_line(error)}); save it again."
+        raise broken(name, error, number) from None

@@ -23,7 +23,7 @@ DAMAGED_ZIP = (
     zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError,
 )  # fmt: skip
 """What unpacking raises where a file is damaged, or is not a zip file."""
-_TEXT_ARRAYS = ("id", "text")
+_TEXT_ARRAYS = ("id", "text", "label")
 _CHUNK = 1 << 20
 # Deflate does no better than about 1,032 to 1. Features reach 10 to 1, one-hot columns perhaps 50.
 _DEFLATE_LIMIT = 1_040
@@ -101,32 +101,21 @@ def open_npy(path: Path) -> Source:
     return _source({}, features, "npy", path.name)
 
 
-def open_npz(path: Path, label: str | None = None) -> Source:
-    """One 2-D array, the features, and perhaps 1-D arrays ``id``, ``label`` and ``text``.
-
-    ``label``: the array with the labels, which must then be there; None is the one called "label",
-    if any.
-    """
-    named = (*_TEXT_ARRAYS, label or "label")
+def open_npz(path: Path) -> Source:
+    """One 2-D array, the features, and perhaps 1-D arrays ``id``, ``label`` and ``text``."""
     try:
         with zipfile.ZipFile(path) as archive:
             members = members_of(archive, path)
-            if label is not None and label not in members:
-                raise InputError(
-                    f"{path.name} has no array {short(label)} with the labels; name the one that "
-                    f"has them; there are: {', '.join(map(short, list(members)[:10])) or 'none'}."
-                )
             texts = {
                 key: _texts(archive, members[key], f"{path.name}, array {key!r}")
-                for key in dict.fromkeys(named)
+                for key in _TEXT_ARRAYS
                 if key in members
             }
-            others = [key for key in members if key not in named]
+            others = [key for key in members if key not in _TEXT_ARRAYS]
             if len(others) > 1:
                 raise InputError(
-                    f"{path.name} holds {len(others)} arrays besides "
-                    f"{', '.join(dict.fromkeys(named))} ({', '.join(map(short, others[:5]))}); "
-                    "keep only the one with the features."
+                    f"{path.name} holds {len(others)} arrays besides {', '.join(_TEXT_ARRAYS)} "
+                    f"({', '.join(map(short, others[:5]))}); keep only the one with the features."
                 )
             features = None
             for key in others:

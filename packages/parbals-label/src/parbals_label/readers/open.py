@@ -12,7 +12,7 @@ from parbals_label.readers.excel import open_excel
 from parbals_label.readers.images import open_images
 from parbals_label.readers.json_files import open_json
 from parbals_label.readers.numpy_files import open_npy, open_npz
-from parbals_label.readers.source import Source, short
+from parbals_label.readers.source import Source
 
 __all__ = ["open_source"]
 
@@ -43,10 +43,7 @@ def open_source(
     lines have the same number of tabs.
     """
     path = Path(path)
-    named = ",".join(names) or None
     if path.is_dir():
-        _only_for("a text file", encoding, path)
-        _only_for("a table of text", named, path)
         if any((path / name).is_file() for name in _HUGGING_FACE):
             raise InputError(
                 f"{path.name} is a Hugging Face dataset; write it into one file with "
@@ -61,7 +58,6 @@ def open_source(
     suffix = Path(path.stem if packed else path.name).suffix.lower()
     if suffix in _TEXT:
         if suffix in _TEXT[2:]:
-            _only_for("a table of text", named, path)
             return open_json(path, encoding, encoding_errors)
         return open_delimited(path, suffix[1:], encoding, names=names, errors=encoding_errors)
     if suffix in _MAYBE_TABS:
@@ -71,8 +67,6 @@ def open_source(
             if suffix:  # without an ending it may be anything
                 raise
     suffix = path.suffix.lower()
-    _only_for("a text file", encoding, path)
-    _only_for("a table of text", named, path)
     openers = {".parquet": open_parquet, ".xlsx": open_excel, ".npy": open_npy, ".npz": open_npz}
     if suffix in openers:
         return openers[suffix](path)
@@ -80,11 +74,3 @@ def open_source(
     known = f"known are {known} and a folder of images"
     advice = next((say for endings, say in _ADVICE.items() if suffix in endings.split()), known)
     raise InputError(f"{path.name} cannot be read: {advice}.")
-
-
-def _only_for(what: str, option: str | None, path: Path) -> None:
-    if option is not None:
-        raise InputError(
-            f"{path.name} is not {what}, so {short(option)} means nothing for it; leave the option "
-            "out."
-        )

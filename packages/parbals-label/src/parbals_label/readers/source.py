@@ -7,11 +7,12 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
-from parbals.errors import InputError
+from parbals.errors import InputError, first_line
 
 from parbals_label.readers.cells import plain_text
 
-__all__ = ["HEAD", "Row", "Source", "check_column", "check_columns", "head_of", "short", "where"]
+__all__ = ["HEAD", "Row", "Source", "broken", "check_column", "check_columns", "head_of"]
+__all__ += ["short", "where"]
 
 MAX_COLUMNS = 20_000
 HEAD = 1_000
@@ -64,6 +65,13 @@ def where(name: str, row: int, column: str | None = None) -> str:
     """The place of a fault, as every message writes it."""
     place = f"{name}, row {row}"
     return place if column is None else f"{place}, column {column!r}"
+
+
+def broken(name: str, error: BaseException, after: int | None = None) -> InputError:
+    """A file that cannot be read on, ``after`` a row that could be."""
+    place = "" if after is None else f" (after row {after})"
+    what = f"is damaged or not what its name says ({first_line(error)}); save it again"
+    return InputError(f"{name} {what}{place}.")
 
 
 def short(value: Any, limit: int = 60) -> str:

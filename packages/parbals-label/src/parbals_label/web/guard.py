@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 from html import escape
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -58,13 +59,7 @@ _HEADERS = [
 ]
 # A page of our own that goes on: where the link was clicked on another site, a redirect would still
 # count as that site's, and come without the cookie. Its script keeps the key first.
-_GO_ON = (
-    "<!doctype html><html lang=en {data}><meta charset=utf-8><meta name=viewport "
-    "content='width=device-width'><meta name=color-scheme content='light dark'><link rel=icon "
-    "href='data:,'><title>parbals</title>"
-    "<script src=static/js/enter.js></script>"
-    "<body><noscript><p>This page needs JavaScript.</p></noscript></body></html>"
-)
+_GO_ON = Path(__file__).with_name("pages").joinpath("enter.html").read_text("utf-8")
 
 
 class Guard:

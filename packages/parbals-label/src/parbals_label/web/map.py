@@ -13,7 +13,7 @@ from parbals.errors import ProjectDamagedError
 
 from parbals_label.answer_form import MANY, NUMBERS
 from parbals_label.project.consensus import decided_labels
-from parbals_label.project.features import load_features, store_features
+from parbals_label.project.features import load_features, remove_matrices, store_features
 from parbals_label.store.settings import MapFile
 from parbals_label.store.store import Store
 from parbals_label.web.items import Predictions
@@ -52,8 +52,7 @@ def make_map(store: Store) -> None:
     store.update_settings(
         map=MapFile(**asdict(written), explained=tuple(shares), features=settings.features.digest)
     )
-    if settings.map is not None and settings.map.file != written.file:
-        (store.folder / settings.map.file).unlink(missing_ok=True)
+    remove_matrices(store, settings.map)
 
 
 def show_map(store: Store) -> MapOut:

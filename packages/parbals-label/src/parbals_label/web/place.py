@@ -38,11 +38,6 @@ _PORTS = {"http": 80, "https": 443}
 _MARKS = "page-marks"
 """The file that knows which of the page's files were written here."""
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{43}")
-_OPEN = (
-    "<!doctype html><html lang=en><meta charset=utf-8><meta name=referrer content=no-referrer>"
-    '<meta http-equiv=refresh content="0;url={link}"><title>parbals</title>'
-    '<body><p><a href="{link}">Open the labelling page</a></p></body></html>'
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +208,8 @@ def opening_file(folder: Path, link: str) -> Path:
     the link holds the token.
     """
     file = folder / "page-open.html"
-    _write(file, _OPEN.format(link=escape(link)))
+    page = Path(__file__).with_name("pages").joinpath("open.html").read_text("utf-8")
+    _write(file, page.format(link=escape(link)))
     return file
 
 

@@ -3,6 +3,7 @@
 import json
 import logging
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
@@ -38,22 +39,8 @@ _MEANING = {
 }
 _ALWAYS = (400, 401, 403, 405, 421, 422, 429, 503)
 _WITH_BODY = (408, 413, 415)
-_PAGE = (
-    "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport "
-    "content='width=device-width'><title>parbals</title><body><h1>{}</h1><p>{}</p></body></html>"
-)
-_PAGES = {
-    "token": _PAGE.format(
-        "This page needs its link",
-        "Open the link that <code>parbals serve</code> printed, or the one that you were given for "
-        "yourself; it ends in <code>?token=</code> and a long word.",
-    ),
-    "person": _PAGE.format(
-        "Not yet",
-        "You are logged in, but nobody has invited you to this project. Its owner can: "
-        "<code>parbals invite DIR NAME</code>, with the name that you log in by.",
-    ),
-}
+_PAGES = Path(__file__).with_name("pages")
+"""For people who may not come in: a page called by the word of the refusal."""
 
 
 class ErrorDetail(BaseModel):
@@ -86,8 +73,9 @@ def refusal(path: str, error: RefusedError | ParbalsError) -> Response:
     """
     if isinstance(error, ParbalsError):
         return _answer_to(error)
-    if error.code in _PAGES and not path.startswith("/api"):
-        return HTMLResponse(_PAGES[error.code], error.status, error.headers)
+    page = _PAGES / f"{error.code}.html"
+    if page.is_file() and not path.startswith("/api"):
+        return HTMLResponse(page.read_bytes(), error.status, error.headers)
     return _answer(error.status, error.code, str(error), error.headers)
 
 

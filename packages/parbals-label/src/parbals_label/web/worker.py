@@ -26,6 +26,7 @@ from typing import Any
 from parbals.errors import ParbalsError, ParbalsWarning, ProjectError
 from parbals.files import TEMPORARY_SUFFIX
 
+from parbals_label.files import DAY, sweep
 from parbals_label.project.summary import ADAPT_FROM
 from parbals_label.store.batches import TakenError
 from parbals_label.store.records import ADAPTED
@@ -36,7 +37,6 @@ __all__ = ["Adapter", "Chooser", "Reporter", "main"]
 
 _NICENESS = 10
 _LOOK_AGAIN = 0.5
-_OLD_SECONDS = 24 * 3600.0
 _AFTER_ERROR = 10.0
 _AFTER_REFUSAL = 2.0
 _TOLD_EVERY = 1.0
@@ -253,7 +253,7 @@ def main(folder: Path) -> None:
             out.flush()
 
     say(state="starting")
-    _sweep(folder)
+    sweep(folder, f".*{TEMPORARY_SUFFIX}", DAY)  # others may be written now
     with Store.open(folder) as store:
         chooser = Chooser(store, say)
         say(state="idle")
@@ -314,14 +314,6 @@ def _end(inbox: "queue.SimpleQueue[dict[str, Any] | None]") -> None:
     late = threading.Timer(2.0, os._exit, (0,))
     late.daemon = True
     late.start()
-
-
-def _sweep(folder: Path) -> None:
-    """Delete files that a worker left half-written when it was cut off, a day ago or more."""
-    for path in folder.glob(f".*{TEMPORARY_SUFFIX}"):
-        with suppress(OSError):
-            if time.time() - path.stat().st_mtime > _OLD_SECONDS:  # others may be written now
-                path.unlink()
 
 
 if __name__ == "__main__":
