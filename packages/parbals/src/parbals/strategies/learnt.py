@@ -93,7 +93,10 @@ def learn(surface: Surface, learnt: Learnt, row: Rows, labels: Int[Array, " U"])
 
 def _wider(array: Float[Array, "A U *R"], axes: int) -> Float[Array, "A U *S"]:
     """Zeros for one more label along the last axes."""
-    return np.pad(array, [(0, 0), (0, 0), *[(0, 1)] * axes])
+    sizes = *array.shape[:-axes], *(size + 1 for size in array.shape[-axes:])
+    wider = np.zeros(sizes, array.dtype)  # np.pad takes twenty times as long
+    wider[(..., *[slice(-1)] * axes)] = array
+    return wider
 
 
 def _evidence(
