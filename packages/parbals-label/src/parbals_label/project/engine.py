@@ -36,6 +36,7 @@ from parbals_label.store.store import Store
 __all__ = [
     "NothingFreeError",
     "ask_by_worth",
+    "by_sureness",
     "choose_batch",
     "learner_of",
     "open_project",
@@ -47,6 +48,8 @@ _ENTRIES = 2**22  # of features, read and predicted at a time: 32 MB
 _TRIES = 20
 _ONE_EACH = ("indices", "scores", "initial_scores", "effective_sample_size", "n_exact")
 """What a batch has one of for each item."""
+_ENOUGH = 60  # answers of a program, from which on it counts how sure it was
+_THIRDS = ("least sure", "surer", "surest")
 
 
 def learner_of(
@@ -86,7 +89,9 @@ def learner_of(
     # In the order in which they came: an audit's looks are at the first so many.
     came = [position for position in store.answered() if position in labels]
     plain = {p: form.plain(v) for p, v in labels.items()}
-    _tell(learner, came, plain, store.current_labels(), 1 if signed else 2)
+    # Before an answer is there nobody knows how sure it will be.
+    sure = {} if signed else store.confidences()
+    _tell(learner, came, plain, store.current_labels(), 1 if signed else 2, sure)
     if with_pending:
         unseen = {p for some in store.unseen().values() for p in some} if renew else set()
         learner.mark_pending([p for p in pending_of(store, labels) if p not in unseen])
@@ -99,6 +104,7 @@ def _tell(
     labels: Mapping[int, Any],
     answers: Mapping[int, Mapping[str, str]],
     fewest: int,
+    sure: Mapping[tuple[int, str], float],
 ) -> None:
     """Labels of these positions, and whose they are if ``fewest`` people or programs gave them.
 
@@ -109,13 +115,32 @@ def _tell(
     if len(names) < fewest or learner.setup.task != "classes":
         learner.tell(came, [labels[position] for position in came])
         return
+    names_by = by_sureness(sure)
     for position in came:
-        said = answers[position]
+        said = {names_by.get((position, who), who): v for who, v in answers[position].items()}
         if position in audit:
             learner.tell(position, labels[position])
             said = {name: label for name, label in said.items() if name.startswith(PROGRAM)}
         for name, label in said.items():
             learner.tell(position, label, annotator=name)
+
+
+def by_sureness(sure: Mapping[tuple[int, str], float]) -> dict[tuple[int, str], str]:
+    """(position, program) → a name for each third of its answers, by how sure it says it is.
+
+    Each third is an annotator to the learner, so that what a confidence is worth is learnt from
+    people's answers like everything about programs; a program that is always equally sure, or has
+    answered little, stays one.
+    """
+    found: dict[tuple[int, str], str] = {}
+    for program in {who for _, who in sure}:
+        mine = {position: value for (position, who), value in sure.items() if who == program}
+        if len(mine) >= _ENOUGH and min(mine.values()) < max(mine.values()):
+            cuts = np.quantile([*mine.values()], [1 / 3, 2 / 3])
+            for position, value in mine.items():
+                third = _THIRDS[int(np.searchsorted(cuts, value))]
+                found[position, program] = f"{program}, {third}"
+    return found
 
 
 def pending_of(store: Store, labels: Collection[int] | None = None) -> list[int]:
