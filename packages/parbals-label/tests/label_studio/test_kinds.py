@@ -66,39 +66,6 @@ def test_the_command(studio, admin, folder, key):
     assert "put it into the environment variable LABEL_STUDIO_API_KEY" in str(nobody.exception)
 
 
-def test_files_go_round(admin, people, folder, tmp_path):
-    from parbals_label.store.records import Submission
-
-    with Store.open(folder) as store:
-        store.submit([Submission(0, "spam"), Submission(1, "ham")], annotator=people[0].email)
-        store.submit([Submission(1, "spam")], annotator=people[1].email)
-        store.submit([Submission(2, "ham")], annotator="me")  # whom Label Studio does not know
-        labels = store.current_labels()
-    runner, file = CliRunner(), tmp_path / "tasks.json"
-    out = ["export", str(folder), "--format", "label-studio", "--out", str(file)]
-    assert runner.invoke(parbals, out).exit_code == 0
-    project = admin.new_project("Files", CONFIG)
-    admin.call("POST", f"projects/{project}/import", json=json.loads(file.read_text("utf-8")))
-    theirs = admin.call("GET", f"projects/{project}/export?exportType=JSON&download_all_tasks=true")
-    assert len(theirs) == 40
-    back = tmp_path / "export.json"
-    back.write_text(json.dumps(theirs), "utf-8")
-    with Store.open(folder) as store:
-        for who in (people[0].email, people[1].email, "me"):
-            store.withdraw([p for p, by in labels.items() if who in by], annotator=who)
-    told = runner.invoke(parbals, ["tell", str(folder), str(back), "--no-report", "--json"])
-    assert json.loads(told.stdout)["new"] == 4, told.output
-    with Store.open(folder) as store:  # their export knows people by numbers
-        again = store.current_labels()
-    given = {p: sorted(by.values()) for p, by in again.items()}
-    assert given == {0: ["spam"], 1: ["ham", "spam"], 2: ["ham"]}
-    assert again[2] == {"me": "ham"}
-    made = ["init", str(tmp_path / "new"), str(back), "--text", "message", "--label", "label"]
-    assert runner.invoke(parbals, made).exit_code == 0
-    with Store.open(tmp_path / "new") as store:
-        assert (store.n_items, store.n_labelled) == (40, 3)
-
-
 def test_a_short_lived_token_is_renewed(studio, admin, key):
     from parbals_label.label_studio.client import Client
 

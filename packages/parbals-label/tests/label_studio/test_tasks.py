@@ -53,6 +53,22 @@ def test_a_number_is_a_label(tmp_path):
         assert store.current_labels()[0] == {"user7@example.com": "2.5"}
 
 
+def test_stars_are_classes_in_order(tmp_path):
+    form = AnswerForm("ordinal", ("bad", "fair", "good"))
+    config = '<View><Text name="item" value="$text"/><Rating name="l" toName="item" {}/></View>'
+    interface = read_interface(config.format('maxRating="3"'), form)
+    assert interface.choices == {"bad": "1", "fair": "2", "good": "3"}
+    region = {"from_name": "l", "to_name": "item", "type": "rating", "value": {"rating": 3}}
+    with Store.open(made(tmp_path / "o", form)) as store:
+        heard = Heard()
+        record_annotations(store, interface, UID, 0, [{**annotation(1), "result": [region]}], heard)
+        assert (heard.labels, heard.notes) == (1, [])
+        assert store.current_labels()[0] == {"user7@example.com": "good"}
+        assert hear(store, annotation(1, "fair", at=2)).revised == 1  # by choices just as well
+    five = AnswerForm("ordinal", tuple("54321"))  # the lowest first
+    assert read_interface(config.format(""), five).choices["5"] == "1"
+
+
 def test_an_interface_that_takes_something_else_is_refused_in_a_sentence():
     view = '<View><Text name="item" value="$text"/>{}</View>'
     single = '<Choices name="l" toName="item"><Choice value="a"/></Choices>'
@@ -60,6 +76,6 @@ def test_an_interface_that_takes_something_else_is_refused_in_a_sentence():
         read_interface(view.format(single), MANY)
     with pytest.raises(InputError, match="add <Number"):
         read_interface(view.format(single), NUMBERS)
-    rating = '<Rating name="l" toName="item" maxRating="5"/>'
+    rating = '<Rating name="l" toName="item" maxRating="5"/>'  # for two classes
     with pytest.raises(InputError, match="no <Choices> with any of the classes '1', '2'"):
         read_interface(view.format(rating), AnswerForm("ordinal", ("1", "2")))

@@ -1,6 +1,7 @@
 """Several people's answers in a project: what they come to, and how often each is wrong."""
 
 import csv
+import json
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from parbals_label.store.records import Submission
 from parbals_label.store.store import Store
 
 N = 80
+THIRDS = ("least sure", "surer", "surest")
 
 
 @pytest.fixture(scope="module")
@@ -106,3 +108,44 @@ def test_a_forgotten_persons_name_leaves_the_errors_too(store):
     forget_person(store, "bob")
     with Store.open(store.folder) as again:
         assert not any("bob" in one for one in again.settings.heard)
+
+
+def sure_of(store, right, sure, name="machine:bot"):
+    """A program's answers of all items and how sure it says it is."""
+    other = {"ham": "spam", "spam": "ham"}
+    rows = [
+        Submission(
+            p,
+            truth(p) if right(p) else other[truth(p)],
+            comment=json.dumps({"confidence": sure(p), "comment": "so"}),
+        )
+        for p in range(N)
+    ]
+    store.submit(rows, annotator=name, source="machine")
+
+
+def test_what_a_program_is_unsure_of_counts_by_how_often_that_is_right(store):
+    """It is always wrong where it is least sure, and says so."""
+    said(store, "ada", 1.0, 0)
+    sure_of(store, lambda p: p % 3, lambda p: 0.3 * (p % 3) + 0.2 + 0.001 * p)
+    refresh(store)
+    heard = {one.name: one for one in overview(store).heard}
+    assert set(heard) == {"ada", *(f"machine:bot, {one}" for one in THIRDS)}
+    assert heard["machine:bot, least sure"].low > heard["machine:bot, surest"].high
+    assert sum(one.n_answers for one in heard.values()) == 60 + N
+    labels = decided_labels(store)
+    assert all(labels[p] == truth(p) for p in range(60))
+
+
+@pytest.mark.parametrize("sure", [lambda p: 0.9, lambda p: None if p % 2 else p / N, str])
+def test_one_who_says_little_of_that_stays_one(store, sure):
+    said(store, "ada", 1.0, 0)
+    sure_of(store, lambda p: p % 3, sure)
+    refresh(store)
+    assert {one.name for one in overview(store).heard} == {"ada", "machine:bot"}
+
+
+def test_a_program_alone_is_taken_at_its_word_however_sure(store):
+    sure_of(store, lambda p: p % 3, lambda p: p / N)
+    assert store.confidences()[3, "machine:bot"] == 3 / N
+    assert learner_of(store).annotators() == ()

@@ -122,6 +122,19 @@ def test_from_choosing_to_exports(project, tmp_path):
     assert (first["label"], first["weight"]) == (form.plain(_labels(store)[0]), 1.0)
     guessed = next(row for row in rows if row["labelled_by"] == "model")
     assert isinstance(guessed["label"], type(first["label"]))
+    if task == "many-labels":  # what somebody gave, as zeros and ones beside the names
+        assert [first[f"p_{c}"] for c in form.classes] == [
+            c in first["label"] for c in form.classes
+        ]
+    datasets = pytest.importorskip("datasets", reason="optional")
+    read = datasets.load_dataset(str(tmp_path / "train"), cache_dir=str(tmp_path / "cache"))
+    assert read["train"][0]["label"] == rows[0]["label"]
+    kinds = {"regression": datasets.Value("float64"), "ordinal": datasets.Value("string")}
+    assert read["train"].features["label"] == kinds.get(
+        task, datasets.List(datasets.Value("string"))
+    )
+    if task == "ordinal":
+        assert "in order: low, middle, high" in (tmp_path / "train/README.md").read_text("utf-8")
 
     new = open_new_items(store, tmp_path / "data.csv")
     assert [r["predicted"] for r in predictions(learner, new)][:3] == [

@@ -193,5 +193,5 @@ def test_ids_come_back_from_a_filled_in_batch(tmp_path_factory, pairs):
     ]
     file.write_bytes("\r\n".join(lines).encode("utf-8-sig"))
     assert [
-        (item, label) for _, item, label in read_answers(file, AnswerForm(classes=tuple(CLASSES)))
+        (row.id, row.label) for row in read_answers(file, AnswerForm(classes=tuple(CLASSES)))
     ] == [pair for pair in pairs if pair[1]]

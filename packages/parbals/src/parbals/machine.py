@@ -118,13 +118,13 @@ class Workers:
 
 
 @contextmanager
-def several_threads() -> Iterator[Workers]:
+def several_threads(most: int | None = None) -> Iterator[Workers]:
     """As many threads as the linear algebra library would take, which meanwhile takes one in each.
 
-    Its own threads are for large matrices: they wait for each other by spinning, which on small
-    ones, or on a machine that is busy, takes ten times as long as the products themselves. Its
-    limit holds for a thread or for the process, as it was built: what another one that is inside
-    has limited is not the number to use.
+    At most ``most`` of them share the work. Its own threads are for large matrices: they wait for
+    each other by spinning, which on small ones, or on a machine that is busy, takes ten times as
+    long as the products themselves. Its limit holds for a thread or for the process, as it was
+    built: what another one that is inside has limited is not the number to use.
     """
     library = _libraries(len(sys.modules))
     with _lock:
@@ -135,7 +135,7 @@ def several_threads() -> Iterator[Workers]:
     limited()
     try:
         with ThreadPoolExecutor(n_threads, initializer=limited) as pool:
-            yield Workers(n_threads, pool)
+            yield Workers(min(n_threads, most or n_threads), pool)
     finally:
         with _lock:
             _inside.remove(n_threads)

@@ -225,6 +225,27 @@ class StrategyContract:
         ):
             _assert_refused(lambda bad=bad: self.choose(inputs, **{"batch_size": 3, **bad}))
 
+    def test_every_task_is_chosen_for_or_refused_in_one_sentence(self) -> None:
+        from parbals.learner.active import ActiveLearner
+
+        X = np.random.default_rng(0).standard_normal((40, 3))
+        tasks = {
+            "classes": ([1, 2], (X[:, 0] > 0) + 1),
+            "many-labels": ([1, 2], (X[:, :2] > 0).astype(int)),
+            "ordinal": ([1, 2, 3], np.digitize(X[:, 0], [-0.5, 0.5]) + 1),
+            "regression": (None, X[:, 0]),
+        }
+        for task, (classes, labels) in tasks.items():
+            learner = ActiveLearner(X, classes, task=task, n_samples=64, random_state=0)
+            learner.tell(np.arange(12), labels[:12])
+            try:
+                chosen = learner.choose(4, strategy=self.strategy).indices.tolist()
+            except InputError as error:
+                _assert_sentence(error, f'task="{task}"')
+            else:
+                assert len(set(chosen)) == 4, f"{task}: 4 items were asked for, not {chosen}"
+                assert min(chosen) >= 12, f"{task}: a labelled item was chosen"
+
 
 def _global_state() -> Any:
     return np.random.get_state()  # noqa: NPY002
@@ -234,8 +255,12 @@ def _assert_refused(call: Any, mentions: str = "") -> None:
     try:
         call()
     except InputError as error:
-        sentence = str(error)
-        assert "\n" not in sentence, f"more than one line: {sentence}"
-        assert mentions in sentence, f"{mentions} is not named in: {sentence}"
+        _assert_sentence(error, mentions)
     else:
         raise AssertionError("bad input was accepted")
+
+
+def _assert_sentence(error: InputError, mentions: str) -> None:
+    sentence = str(error)
+    assert "\n" not in sentence, f"more than one line: {sentence}"
+    assert mentions in sentence, f"{mentions} is not named in: {sentence}"

@@ -12,8 +12,9 @@ from typing import Any
 
 import click
 from parbals.cli.output import JSON, progress, say, shown
+from parbals.errors import InputError
 
-from parbals_label.cli.options import FOLDER, NO_REPORT, SECONDS, option
+from parbals_label.cli.options import COST, FOLDER, NO_REPORT, SECONDS, option
 
 __all__ = ["clean_stop", "label"]
 
@@ -35,6 +36,7 @@ _LONGEST_NAME = 100
 @option("--budget LABELS", "Stop after so many stored labels.", click.IntRange(1))
 @option("--retries", "Further tries for what is missing.", click.IntRange(0, 100), default=3)
 @option("--timeout S", "Longest silence before a retry.", SECONDS, default=120.0)
+@COST
 @NO_REPORT
 @JSON
 @click.pass_context
@@ -44,6 +46,7 @@ def label(
     folder: Path,
     command: str,
     name: str | None,
+    costs: dict[str, float] | None,
     no_report: bool,
     as_json: bool,
     **options: Any,
@@ -58,18 +61,23 @@ def label(
     Examples:
       parbals label spam --with "python keyword_rule.py" --budget 200
       parbals label spam --with "python chat_endpoint.py --model m --task 'Spam?'"
+      parbals label spam --with "python keyword_rule.py" --name rule --cost me=1,rule=0.01
     """
     from parbals_label.machines.loop import ENDINGS, Rules, label_items
     from parbals_label.machines.programs import Program, split_command
     from parbals_label.store.store import Store
 
     words = split_command(command)
-    rules, stop = Rules(**options), Event()
+    stop = Event()
     with Store.open(folder) as store:
         from parbals_label.project.features import features_of
 
         program = Program(words, store.settings.media)
-        annotator = f"machine:{_checked_name(name, program.name)}"
+        annotator = f"machine:{(own := _checked_name(name, program.name))}"
+        costs = costs and {annotator if who == own else who: cost for who, cost in costs.items()}
+        if costs and annotator not in costs:
+            raise InputError(f"--cost does not say what {own} costs; add {own}=0.01 or the like.")
+        rules = Rules(**options, costs=costs)
         features_of(store)  # before anything starts: without features nothing can be chosen
         total = store.n_items - store.n_labelled
         total = total if rules.budget is None else min(total, rules.budget)

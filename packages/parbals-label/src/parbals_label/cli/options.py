@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from parbals_label.store.store import Store
 
-__all__ = ["AUDIT_BY", "ENCODE_WITH", "FOLDER", "FORCE", "GOAL", "NO_REPORT", "PATH"]
+__all__ = ["AUDIT_BY", "COST", "ENCODE_WITH", "FOLDER", "FORCE", "GOAL", "NO_REPORT", "PATH"]
 __all__ += ["PRIOR_SCORES", "READING", "SECONDS", "SHOWN", "Share"]
 __all__ += ["flag", "names", "option", "packed", "renewed"]
 
@@ -44,6 +44,27 @@ SECONDS = click.FloatRange(0, 1e9, min_open=True)
 """A time that somebody may wait for."""
 
 FOLDER = click.argument("folder", metavar="DIR", type=PATH)
+
+
+def _costs(context: Any, parameter: Any, value: str | None) -> dict[str, float] | None:
+    """Names and numbers as in a=1,b=0.01."""
+    pairs = [part.rpartition("=") for part in value.split(",")] if value is not None else []
+    try:
+        found = {name.strip(): float(cost) for name, _, cost in pairs}
+    except ValueError:
+        found = {"": 0.0}
+    if any(not name or not 0.0 < cost < float("inf") for name, cost in found.items()):
+        raise click.BadParameter(f"{value!r} is no list of costs; say ada=1,machine:llm=0.01.")
+    return found or None
+
+
+COST = option(
+    "--cost NAME=COST,..",
+    "What an answer of each annotator costs: questions are chosen by what their answers are worth "
+    "for it, second opinions among them.",
+    to="costs",
+    callback=_costs,
+)
 
 FORCE = flag("--force", "Replace the file if it is there already.")
 

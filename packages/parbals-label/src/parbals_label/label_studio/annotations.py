@@ -27,6 +27,7 @@ _PREFIX = "label-studio"
 _EMAIL = re.compile(r"(\S+@\S+), \d+\s*$")
 _NUMBERED = re.compile(r"label-studio user \d{1,18}")
 """Somebody whose address the server does not tell."""
+_TYPES = ("choices", "number", "rating")
 
 
 @dataclass
@@ -106,6 +107,8 @@ def _label(
     # An annotation outlives changes of the interface: its control may be called otherwise now, and
     # its choice may be gone.
     chosen = _choices(annotation, interface.control) or _choices(annotation)
+    meant = {choice: name for name, choice in interface.choices.items()}
+    chosen = [meant.get(choice, choice) for choice in chosen]
     form = store.form
     if len(chosen) == 1 or form.task == MANY:
         with suppress(LabelError):
@@ -127,7 +130,7 @@ def _choices(annotation: Mapping[str, Any], control: str | None = None) -> list[
     result = annotation.get("result")
     chosen: dict[str, None] = {}
     for region in result if isinstance(result, list) else ():
-        if not isinstance(region, Mapping) or region.get("type") not in ("choices", "number"):
+        if not isinstance(region, Mapping) or region.get("type") not in _TYPES:
             continue
         if control is not None and region.get("from_name") != control:
             continue

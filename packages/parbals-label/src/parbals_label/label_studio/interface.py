@@ -2,13 +2,13 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from xml.etree import ElementTree
 from xml.sax.saxutils import quoteattr
 
 from parbals.errors import InputError, LabelError
 
-from parbals_label.answer_form import MANY, NUMBERS, AnswerForm
+from parbals_label.answer_form import MANY, NUMBERS, ORDERED, AnswerForm
 from parbals_label.readers.answers import Classes
 
 __all__ = ["Interface", "is_empty", "new_interface", "read_interface"]
@@ -19,7 +19,7 @@ _VARIABLE = re.compile(r"\$([A-Za-z_][\w.]*)")
 
 @dataclass(frozen=True)
 class Interface:
-    """One ``Choices`` of a labelling interface, or one ``Number``.
+    """One ``Choices`` of a labelling interface, or one ``Number``, or one ``Rating``.
 
     Attributes:
         control, shown: the names of the control and of what it is about.
@@ -76,6 +76,13 @@ def read_interface(
                 'name="label" toName="..."/> in the project\'s settings, Labeling Interface.'
             )
         return found[0]
+    if form.task == ORDERED:  # the first star is the lowest class
+        stars = {name: str(place) for place, name in enumerate(form.classes, 1)}
+        found += [
+            replace(_choices(e, tuple(sorted(variables)), (), None), choices=stars)
+            for e in root.iter("Rating")
+            if e.get("name") and e.get("toName") and e.get("maxRating", "5") == str(len(stars))
+        ]
     best = max(found, key=lambda interface: len(interface.choices), default=None)
     if best is None or not best.choices:
         names = ", ".join(map(repr, form.classes))

@@ -28,7 +28,8 @@ Keep = Callable[[list[tuple[Item, Reply]]], None]
 class Rules:
     """How a run goes on and when it ends.
 
-    ``timeout`` is the longest silence after the last usable answer.
+    ``timeout`` is the longest silence after the last usable answer. ``costs`` of an answer, by
+    annotator, let the program be asked only what is worth more for its cost than others' answers.
     """
 
     batch_size: int = 20
@@ -36,6 +37,7 @@ class Rules:
     retries: int = 3
     timeout: float = 120.0
     first_wait: float = 1.0
+    costs: dict[str, float] | None = None
 
     @property
     def lease_seconds(self) -> float:

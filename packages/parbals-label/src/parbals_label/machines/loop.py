@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from threading import Event
+from typing import Any
 
 from parbals.errors import InputError, ParbalsError
 
@@ -28,6 +29,7 @@ ENDINGS = {
     "budget": "the budget is used up",
     "interrupted": "it was interrupted",
     "failed": "the annotator does not work",
+    "worth": "what is to be asked next is worth more of others, for what they cost",
 }
 _ABSTAINED = "machine abstained"
 _FRUITLESS = 2
@@ -108,15 +110,16 @@ class _Run:
         if queue:
             self.say(f"{len(queue)} items that an earlier run had out are asked first.")
         fruitless, fault = 0, ""
+        nothing = "worth" if self.rules.costs else "done"
         while True:
             ended = self._enough()
             if ended is None and not queue:
                 self._show("choosing")
                 queue = self._choose()
                 # Somebody may have asked to stop while the model was thinking.
-                ended = self._enough() if self.stop.is_set() else (None if queue else "done")
+                ended = self._enough() if self.stop.is_set() else (None if queue else nothing)
             is_silent = not self.result.stored and not self.result.abstained
-            if ended == "done" and fruitless and is_silent:
+            if ended == nothing and fruitless and is_silent:
                 ended = "failed"  # a small pool is used up before the second fruitless batch
             if ended is not None:
                 break
@@ -142,17 +145,18 @@ class _Run:
 
     def _choose(self) -> list[int]:
         """Items for the next batch, best first; none where every item is done, out or passed."""
-        from parbals_label.project.engine import NothingFreeError, choose_batch
+        from parbals_label.project.engine import NothingFreeError, ask_by_worth, choose_batch
 
+        how: dict[str, Any] = {
+            "expires": moment() + self.rules.lease_seconds,
+            "leave_out": self._left_out(),
+        }
+        size, costs = self._size(), self.rules.costs
         try:
-            _, batch = choose_batch(
-                self.store,
-                self._size(),
-                fewer=True,
-                annotator=self.name,
-                expires=moment() + self.rules.lease_seconds,
-                leave_out=self._left_out(),
-            )
+            if costs:
+                asked = ask_by_worth(self.store, size, costs, only=self.name, **how)[1]
+                return [position for position, _ in asked]
+            _, batch = choose_batch(self.store, size, fewer=True, annotator=self.name, **how)
         except NothingFreeError:
             return []
         return [int(position) for position in batch.indices]

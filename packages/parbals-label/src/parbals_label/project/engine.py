@@ -11,6 +11,7 @@ import numpy as np
 from parbals.errors import InputError
 from parbals.learner.active import ActiveLearner
 from parbals.learner.annotators import PROGRAM
+from parbals.learner.asking import choose_questions
 from parbals.learner.numbers.expectation import sharpened
 from parbals.learner.numbers.metric import metric_of
 from parbals.learner.numbers.report import Report
@@ -34,6 +35,8 @@ from parbals_label.store.store import Store
 
 __all__ = [
     "NothingFreeError",
+    "ask_by_worth",
+    "by_sureness",
     "choose_batch",
     "learner_of",
     "open_project",
@@ -45,6 +48,8 @@ _ENTRIES = 2**22  # of features, read and predicted at a time: 32 MB
 _TRIES = 20
 _ONE_EACH = ("indices", "scores", "initial_scores", "effective_sample_size", "n_exact")
 """What a batch has one of for each item."""
+_ENOUGH = 60  # answers of a program, from which on it counts how sure it was
+_THIRDS = ("least sure", "surer", "surest")
 
 
 def learner_of(
@@ -53,13 +58,15 @@ def learner_of(
     with_pending: bool = True,
     n_candidates: int | None = None,
     renew: bool = False,
+    signed: bool = False,
     changes: Mapping[str, Any] | None = None,
 ) -> ActiveLearner:
     """A learner that knows the project's features, labels and pending items.
 
     Items that somebody passed and nobody has labelled are pending as well: they are not chosen.
-    With ``renew`` those that wait unseen on the page are free. ``changes`` are arguments of
-    the learner in place of the project's, such as ``n_universes``.
+    With ``renew`` those that wait unseen on the page are free. ``signed``: it knows whose labels
+    these are although there is one annotator alone. ``changes`` are arguments of the learner in
+    place of the project's, such as ``n_universes``.
     """
     settings, form = store.settings, store.form
     learner = ActiveLearner(
@@ -81,7 +88,10 @@ def learner_of(
     labels = {p: v for p, v in combined_labels(store.votes(), form).items() if p not in uncounted}
     # In the order in which they came: an audit's looks are at the first so many.
     came = [position for position in store.answered() if position in labels]
-    _tell(learner, came, {p: form.plain(v) for p, v in labels.items()}, store.current_labels())
+    plain = {p: form.plain(v) for p, v in labels.items()}
+    # Before an answer is there nobody knows how sure it will be.
+    sure = {} if signed else store.confidences()
+    _tell(learner, came, plain, store.current_labels(), 1 if signed else 2, sure)
     if with_pending:
         unseen = {p for some in store.unseen().values() for p in some} if renew else set()
         learner.mark_pending([p for p in pending_of(store, labels) if p not in unseen])
@@ -93,23 +103,44 @@ def _tell(
     came: list[int],
     labels: Mapping[int, Any],
     answers: Mapping[int, Mapping[str, str]],
+    fewest: int,
+    sure: Mapping[tuple[int, str], float],
 ) -> None:
-    """Labels of these positions, and whose they are if several people or programs gave them.
+    """Labels of these positions, and whose they are if ``fewest`` people or programs gave them.
 
     People's label of an audit item is true; what programs say of it shows how good they are.
     """
     audit = set(learner.audit.tolist())
     names = {name for position in came if position not in audit for name in answers[position]}
-    if len(names) < 2 or learner.setup.task != "classes":
+    if len(names) < fewest or learner.setup.task != "classes":
         learner.tell(came, [labels[position] for position in came])
         return
+    names_by = by_sureness(sure)
     for position in came:
-        said = answers[position]
+        said = {names_by.get((position, who), who): v for who, v in answers[position].items()}
         if position in audit:
             learner.tell(position, labels[position])
             said = {name: label for name, label in said.items() if name.startswith(PROGRAM)}
         for name, label in said.items():
             learner.tell(position, label, annotator=name)
+
+
+def by_sureness(sure: Mapping[tuple[int, str], float]) -> dict[tuple[int, str], str]:
+    """(position, program) → a name for each third of its answers, by how sure it says it is.
+
+    Each third is an annotator to the learner, so that what a confidence is worth is learnt from
+    people's answers like everything about programs; a program that is always equally sure, or has
+    answered little, stays one.
+    """
+    found: dict[tuple[int, str], str] = {}
+    for program in {who for _, who in sure}:
+        mine = {position: value for (position, who), value in sure.items() if who == program}
+        if len(mine) >= _ENOUGH and min(mine.values()) < max(mine.values()):
+            cuts = np.quantile([*mine.values()], [1 / 3, 2 / 3])
+            for position, value in mine.items():
+                third = _THIRDS[int(np.searchsorted(cuts, value))]
+                found[position, program] = f"{program}, {third}"
+    return found
 
 
 def pending_of(store: Store, labels: Collection[int] | None = None) -> list[int]:
@@ -198,6 +229,46 @@ def choose_batch(
                 ) from None
             continue
         return number, _only(batch, store.batch_positions(number))
+    raise AssertionError("the last try returns or raises")
+
+
+def ask_by_worth(
+    store: Store,
+    n: int,
+    costs: Mapping[str, float],
+    *,
+    only: str | None = None,
+    expires: float | None = None,
+    leave_out: Collection[int] = (),
+) -> tuple[int | None, list[tuple[int, str]]]:
+    """At most ``n`` items and whom to ask of each, what is worth most for its cost first.
+
+    Items without a label are leased as a batch, whose number comes first (None where all asked for
+    are second opinions); it remembers all questions. ``only`` the questions of this annotator are
+    taken, until ``expires``.
+    """
+    if store.form.task != "classes":
+        raise InputError(f"Costs need one class an item, and labels are {store.form.task} here.")
+    for left in reversed(range(_TRIES)):
+        learner = learner_of(store, signed=True)
+        left_out = {copy for copy, _ in store.settings.copies}.union(leave_out)
+        try:
+            asked = choose_questions(learner.state, n, costs, {}, left_out)
+        except InputError as error:
+            raise NothingFreeError(str(error)) from None
+        asked = [(position, who) for position, who in asked if only in (None, who)]
+        new = [(p, None, None) for p, _ in asked if p not in learner.labels]
+        told = {"n_labelled": len(learner.labelled), "costs": dict(costs), "questions": asked}
+        setup, number = learner.setup, None
+        try:
+            if new:
+                number = store.record_batch(
+                    setup.strategy, setup.seed, new, told, annotator=only, expires=expires
+                )
+            return number, asked
+        except TakenError:
+            if left == 0:
+                raise
     raise AssertionError("the last try returns or raises")
 
 

@@ -144,20 +144,26 @@ def _column(pa: Any, values: list[Any]) -> Any:
 
 
 def write_batch_csv(
-    path: str | PathLike[str], rows: Iterable[tuple[str, Mapping[str, Any]]], columns: Sequence[str]
+    path: str | PathLike[str],
+    rows: Iterable[tuple[str, Mapping[str, Any]]],
+    columns: Sequence[str],
+    whom: Sequence[str] = (),
 ) -> int:
     """Items (id, content) to label: id, their columns, an empty column ``label``; how many.
 
-    A column of the items that is itself called id or label is written as ``item.id`` or
-    ``item.label``, for there can be only one of each. The file is UTF-8 with a mark, or Excel would
-    not see that it is.
+    ``whom`` to ask, of each item, is a column ``annotator``. A column of the items that is itself
+    called so, or id or label, is written as ``item.id`` and so on, for there can be only one of
+    each. The file is UTF-8 with a mark, or Excel would not see that it is.
     """
-    names = {name: f"item.{name}" if name in ("id", "label") else name for name in columns}
+    ours = ("id", "annotator", "label")
+    names = {name: f"item.{name}" if name in ours else name for name in columns}
     records = (
         {"id": item, **{name: content.get(column) for column, name in names.items()}}
-        for item, content in rows
+        | ({"annotator": whom[place]} if whom else {})
+        for place, (item, content) in enumerate(rows)
     )
-    return write_export(path, records, "csv", ["id", *names.values(), "label"], bom=True)
+    last = ours[1:] if whom else ours[2:]
+    return write_export(path, records, "csv", ["id", *names.values(), *last], bom=True)
 
 
 def positions_of_answers(store: Store, answers: Sequence[Answer], name: str) -> list[int]:

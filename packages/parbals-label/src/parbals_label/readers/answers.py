@@ -20,12 +20,14 @@ class Answer(NamedTuple):
     """A row with a label.
 
     ``id`` is the text of the cell: '007' is not turned into 7, nor 7 back into '007'. ``label`` is
-    as the store keeps it (:mod:`parbals_label.answer_form`).
+    as the store keeps it (:mod:`parbals_label.answer_form`). ``annotator`` is who was to be asked,
+    where a column says so.
     """
 
     row: int
     id: str
     label: Any
+    annotator: str | None = None
 
 
 def read_answers(
@@ -75,7 +77,8 @@ def _filled(
             label = _cell(source, number, label_name, label)
         given = values[id_name]
         item = "" if given in (None, "") else raw_cell(_cell(source, number, id_name, given))
-        yield where(source.name, number, label_name), Answer(number, item, label)
+        who = raw_cell(str(values.get("annotator") or "").strip()) or None
+        yield where(source.name, number, label_name), Answer(number, item, label, who)
 
 
 def _opened(path: Path) -> Source:

@@ -147,6 +147,15 @@ class Answers:
             labels.setdefault(position, {})[annotator] = label
         return labels
 
+    def confidences(self) -> dict[tuple[int, str], float]:
+        """(position, annotator) → how sure a program said it was, of the labels that hold now."""
+        rows = self._db.rows(
+            "SELECT c.position, c.annotator, json_extract(comment, '$.confidence') FROM "
+            f"({CURRENT}) AS c JOIN answers AS a USING (answer) WHERE a.source = 'machine' AND "
+            "c.label IS NOT NULL AND json_valid(comment)"
+        )
+        return {(p, who): sure for p, who, sure in rows if isinstance(sure, int | float)}
+
     def votes(self, *, by_people: bool = False, decided: bool = True) -> dict[int, dict[str, str]]:
         """What decides an item: as ``current_labels``, machines only where no person answered.
 

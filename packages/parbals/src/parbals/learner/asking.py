@@ -18,7 +18,7 @@ batch has the best of as many new items, and as many answered ones, as it is to 
 Audit items go to whoever errs least among people.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -66,11 +66,15 @@ def efficiency(channel: np.ndarray, probs: np.ndarray) -> np.ndarray:
 
 
 def choose_questions(
-    state: State, n: int, costs: Mapping[str, float], out: Mapping[int, set[str]]
+    state: State,
+    n: int,
+    costs: Mapping[str, float],
+    out: Mapping[int, set[str]],
+    leave_out: Collection[int] = (),
 ) -> list[tuple[int, str]]:
     """At most ``n`` positions and whom to ask of each, what is worth most for its cost first.
 
-    ``out``: position → annotators who were asked already.
+    ``out``: position → annotators who were asked already; ``leave_out``: not to be asked of anyone.
     """
     setup, crowd = state.setup, state.crowd
     heard = {} if crowd is None else {one.name: one.channel for one in crowd.annotators}
@@ -91,9 +95,11 @@ def choose_questions(
             worth = scores[i] * gain if np.isfinite(scores[i]) else np.inf
             found.append((worth, position, careful if position in setup.audit else name))
 
-    n_new = min(n, int(state.is_free()[setup.audit].sum()) + len(state.choosable()))
+    left = [*leave_out]
+    audit = np.setdiff1d(setup.audit[state.is_free()[setup.audit]], left)
+    n_new = min(n, len(audit) + len(np.setdiff1d(state.choosable(), left)))
     if n_new:
-        batch = choose_items(state, n_new, setup.strategy, (), with_audit=True)
+        batch = choose_items(state, n_new, setup.strategy, left, with_audit=True)
         even = np.full((len(batch), len(setup.classes)), 1.0 / len(setup.classes))
         fitted = state.can_fit and len(state.training_positions)
         probs = setup.predicted(state.fitted(), batch.indices) if fitted else even
@@ -108,6 +114,7 @@ def choose_questions(
         doubts = dict(zip(state.labelled.tolist(), _impurity(beliefs).tolist(), strict=True))
         asked = {p: {*state.answers[p], *out.get(p, ())} for p in state.training_positions.tolist()}
         again = [p for p, by in asked.items() if None not in by and not by >= costs.keys()]
+        again = np.setdiff1d(again, left).tolist()
         again = sorted(again, key=lambda p: -doubts[p])[: _LOOKED_AT * n]
         if again:
             size = min(n, len(again))

@@ -79,7 +79,7 @@ def learn(surface: Surface, learnt: Learnt, row: Rows, labels: Int[Array, " U"])
     moved = new @ at_targets  # (A, U, M)
     across = np.concatenate([learnt.points.across, row.across])
     others = zip(learnt.points[1:], row[1:], strict=True)
-    shift, weights = (_wider(part, axes) for part, axes in ((learnt.shift, 1), (learnt.weights, 2)))
+    shift, weights = (_wider(part) for part in (learnt.shift, learnt.weights))
     lowered = learnt.target_variance - curvature[:, :, None] * np.square(moved)
     return learnt._replace(
         points=Rows(across, *(np.concatenate(pair, axis=1) for pair in others)),
@@ -91,9 +91,12 @@ def learn(surface: Surface, learnt: Learnt, row: Rows, labels: Int[Array, " U"])
     )
 
 
-def _wider(array: Float[Array, "A U *R"], axes: int) -> Float[Array, "A U *S"]:
+def _wider(array: Float[Array, "A U *R"]) -> Float[Array, "A U *S"]:
     """Zeros for one more label along the last axes."""
-    return np.pad(array, [(0, 0), (0, 0), *[(0, 1)] * axes])
+    sizes = *array.shape[:2], *(size + 1 for size in array.shape[2:])
+    wider = np.zeros(sizes, array.dtype)  # np.pad takes twenty times as long
+    wider[tuple(map(slice, array.shape))] = array
+    return wider
 
 
 def _evidence(

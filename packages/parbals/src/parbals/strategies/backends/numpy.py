@@ -51,6 +51,7 @@ _TABLE_ENTRIES = 2**17  # pairs, or coordinates, at a time: half a megabyte
 _GAINS_ENTRIES = 2**14  # channels times targets: threads take turns after every operation
 _KEPT_ENTRIES = 2**25  # covariances with the targets: 128 MB
 _FEWEST_KEPT = 128  # rows
+_SHARED_ENTRIES = 2**8  # channels times targets: of fewer, threads wait longer than they compute
 
 
 def walk(surface: Surface, X: PoolFeatures, *, score: Score) -> Float[Array, " N"]:
@@ -100,7 +101,8 @@ def opened(
     surface: Surface, rows: PoolRows, score: Score, n_labels: int
 ) -> "Iterator[NumpyBackend]":
     """A backend with threads of its own, for as many labels as will come."""
-    with several_threads() as workers:
+    is_small = surface.targets.gains.size < _SHARED_ENTRIES
+    with several_threads(1 if is_small else None) as workers:
         yield NumpyBackend(surface, rows, score, workers)
 
 
