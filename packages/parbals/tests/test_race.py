@@ -6,9 +6,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from oracles.race import class_means
 from parbals import race
 from parbals.mixture import label_evidence, sigmoid_means
-from parbals.race import balanced, class_evidence, class_means, class_probs, class_slopes
+from parbals.race import balanced, class_evidence, class_probs, class_slopes
 from scipy.special import log_softmax, softmax
 
 # One program each, as the library compiles them: step by step every operation is one of its own.

@@ -34,8 +34,7 @@ from parbals.arrays import exact_products
 from parbals.mixture import normal
 from parbals.shapes import Array, Float, Int
 
-__all__ = ["GUMBEL_VARIANCE", "balanced", "class_evidence", "class_means", "class_probs"]
-__all__ += ["class_slopes"]
+__all__ = ["GUMBEL_VARIANCE", "balanced", "class_evidence", "class_probs", "class_slopes"]
 
 # Classes last, or first: points then lie side by side.
 _Logits = Float[Array, "*n C"]
@@ -67,21 +66,6 @@ _NOTHING = 1e-7  # a probability that does not count
 _LEAST = 1e-37
 _ROOT = float(np.sqrt(2.0 * np.pi))
 _ROUNDS, _FEW_ROUNDS = 16, 4
-
-
-def class_means(
-    mean: _Logits, variance: _Logits, xp: ModuleType = np
-) -> tuple[_Logits, Float[Array, "*n C C"]]:
-    """p and J of f_a ~ N(mean_a, variance_a)."""
-    product, hazard = _hazards(xp.moveaxis(mean, -1, 0), xp.moveaxis(variance, -1, 0), xp)
-    pulled = product * hazard  # (T, C, ...)
-    probs = xp.moveaxis(pulled.sum(axis=0), 0, -1)
-    total = probs.sum(axis=-1, keepdims=True)
-    with exact_products(xp):
-        crossed = xp.einsum("ta...,tb...->...ab", pulled, hazard) / total[..., None]
-    apart = 1.0 - xp.eye(mean.shape[-1], dtype=mean.dtype)
-    crossed = crossed * apart
-    return probs / total, crossed.sum(axis=-1)[..., None] * (1.0 - apart) - crossed
 
 
 def class_probs(mean: _ByClass, variance: _ByClass, xp: ModuleType = np) -> _ByClass:

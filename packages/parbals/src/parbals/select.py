@@ -100,7 +100,8 @@ def select_batch(
         beta=beta,
         n_configurations=n_configurations,
         options=options,
-    ) | {"watch": watch}
+        watch=watch,
+    )
     target = None if target_probs is None else check_same_samples(target_probs, pool)
     features = None
     if pool_features is not None:
@@ -144,17 +145,10 @@ def select_batch_from_model(
     batch_size: int = 1,
     strategy: str = DEFAULT,
     *,
-    n_universes: int = 10,
-    pending: Any = None,
-    random_state: Seed = None,
     X_labelled: Any = None,
     y_labelled: Any = None,
     validation: Any = None,
-    loss: Loss = "log",
-    beta: float = 1.0,
-    n_configurations: int = 4096,
-    options: Mapping[str, Any] | None = None,
-    watch: Callable[[np.ndarray], None] | None = None,
+    **more: Any,
 ) -> Batch:
     """Choose a batch for a fitted model, from features.
 
@@ -174,8 +168,8 @@ def select_batch_from_model(
         X_labelled: (L, D) features of the labelled points, for coreset, galaxy and glister. Our own
             particle model remembers those it was fitted on.
         y_labelled: (L,) their labels.
-
-    The other arguments are those of :func:`select_batch`.
+        more: ``n_universes``, ``pending``, ``random_state``, ``loss``, ``beta``,
+            ``n_configurations``, ``options`` and ``watch``, as in :func:`select_batch`.
     """
     if not hasattr(model, "sample_proba"):
         raise InputError(
@@ -191,18 +185,7 @@ def select_batch_from_model(
         raise ShapeError(
             f"X_pool has {pool.n_columns} features, and the model knows {model.n_features_in_}."
         )
-    terms = check_terms(
-        strategy,
-        pool.n_rows,
-        batch_size,
-        pending=pending,
-        n_universes=n_universes,
-        random_state=random_state,
-        loss=loss,
-        beta=beta,
-        n_configurations=n_configurations,
-        options=options,
-    ) | {"watch": watch}
+    terms = check_terms(strategy, pool.n_rows, batch_size, **more)
     target = pool
     if X_target is not None:
         target = FeatureTable(X_target, "X_target", like=pool, checked=is_distributed(X_target))

@@ -25,26 +25,18 @@ __all__ = ["StrategyContract", "make_inputs"]
 _DRAWS = 120
 
 
-def make_inputs(
-    n_pool: int = 40,
-    n_classes: int = 3,
-    n_samples: int = 64,
-    n_features: int = 4,
-    n_labelled: int = 12,
-    n_target: int = 20,
-    seed: int = 0,
-) -> dict[str, Any]:
+def make_inputs(n_pool: int = 40, n_classes: int = 3, n_labelled: int = 12) -> dict[str, Any]:
     """Arguments of :func:`parbals.select_batch`: a softmax model with K random weight vectors.
 
     Predictions, features and labels belong together, every class has labels, and no two points are
     alike.
     """
-    generator = np.random.default_rng(seed)
-    weights = 0.7 * generator.standard_normal((n_samples, n_features, n_classes))
-    weights += generator.standard_normal((n_features, n_classes))
+    generator = np.random.default_rng(0)
+    weights = 0.7 * generator.standard_normal((64, 4, n_classes))
+    weights += generator.standard_normal((4, n_classes))
 
     def described(n: int) -> tuple[np.ndarray, np.ndarray]:
-        features = generator.standard_normal((n, n_features))
+        features = generator.standard_normal((n, 4))
         logits = np.einsum("nd,kdc->nkc", features, weights)
         probs = np.exp(logits - logits.max(axis=2, keepdims=True))
         return features, probs / probs.sum(axis=2, keepdims=True)
@@ -54,7 +46,7 @@ def make_inputs(
     labels = generator.permutation(np.arange(n_labelled) % n_classes)
     return {
         "pool_probs": pool_probs,
-        "target_probs": described(n_target)[1],
+        "target_probs": described(20)[1],
         "pool_features": pool_features,
         "labelled_features": labelled_features,
         "labelled_probs": labelled_probs,
@@ -95,11 +87,6 @@ class StrategyContract:
         inputs = make_inputs(n_pool=7)
         assert len(self.choose(inputs, 1)) == 1
         assert sorted(self.choose(inputs, 7).indices.tolist()) == list(range(7))
-
-    def test_a_pool_smaller_than_the_batch_is_refused(self) -> None:
-        inputs = make_inputs(n_pool=5)
-        _assert_refused(lambda: self.choose(inputs, 6))
-        _assert_refused(lambda: self.choose(inputs, 4, pending=[0, 1]))
 
     def test_pending_points_are_never_chosen(self) -> None:
         pending = np.arange(0, 40, 2)
@@ -198,32 +185,13 @@ class StrategyContract:
             less = {key: value for key, value in inputs.items() if key != name}
             if name == "labels":
                 less.pop("validation")
-            if needed:
-                _assert_refused(lambda less=less: self.choose(less, 3), name)
-            else:
-                assert len(self.choose(less, 3)) == 3
-
-    def test_bad_parameters_are_refused_in_one_sentence(self) -> None:
-        inputs = make_inputs()
-        for bad in (
-            {"batch_size": 0},
-            {"batch_size": 2.5},
-            {"random_state": -1},
-            {"pending": [0, 0]},
-            {"pending": [400]},
-            {"beta": 0.0},
-            {"beta": float("nan")},
-            {"loss": "hinge"},
-            {"n_universes": 0},
-            {"n_configurations": 0},
-            {"sample_weights": -np.ones(64)},
-            {"options": {"no such option": 1}},
-            {"pool_probs": inputs["pool_probs"] * 2},
-            {"pool_features": inputs["pool_features"][:-1]},
-            {"labels": np.full(12, 7)},
-            {"validation": [12]},
-        ):
-            _assert_refused(lambda bad=bad: self.choose(inputs, **{"batch_size": 3, **bad}))
+            sentence = ""
+            try:
+                self.choose(less, 3)
+            except InputError as error:
+                sentence = str(error)
+            assert bool(sentence) == needed, f"without {name} it says {sentence!r}"
+            assert not needed or name in sentence, f"{name} is not named in: {sentence}"
 
     def test_every_task_is_chosen_for_or_refused_in_one_sentence(self) -> None:
         from parbals.learner.active import ActiveLearner
@@ -241,7 +209,8 @@ class StrategyContract:
             try:
                 chosen = learner.choose(4, strategy=self.strategy).indices.tolist()
             except InputError as error:
-                _assert_sentence(error, f'task="{task}"')
+                sentence = str(error)
+                assert f'task="{task}"' in sentence, f"{task} is not named in: {sentence}"
             else:
                 assert len(set(chosen)) == 4, f"{task}: 4 items were asked for, not {chosen}"
                 assert min(chosen) >= 12, f"{task}: a labelled item was chosen"
@@ -249,18 +218,3 @@ class StrategyContract:
 
 def _global_state() -> Any:
     return np.random.get_state()  # noqa: NPY002
-
-
-def _assert_refused(call: Any, mentions: str = "") -> None:
-    try:
-        call()
-    except InputError as error:
-        _assert_sentence(error, mentions)
-    else:
-        raise AssertionError("bad input was accepted")
-
-
-def _assert_sentence(error: InputError, mentions: str) -> None:
-    sentence = str(error)
-    assert "\n" not in sentence, f"more than one line: {sentence}"
-    assert mentions in sentence, f"{mentions} is not named in: {sentence}"

@@ -5,7 +5,7 @@ import pytest
 from parbals import ActiveLearner
 from parbals.errors import InputError, LabelError
 from parbals.learner.annotators import Answers, channel, listen
-from parbals.learner.asking import efficiency
+from parbals.learner.choosing import efficiency
 
 CLASSES = ["a", "b"]
 
@@ -54,9 +54,10 @@ def test_answers_of_many_come_to_more_than_the_majority():
     assert np.mean(gains) > 0.02
 
 
-def test_intervals_of_errors_hold_the_truth_as_often_as_they_say():
+@pytest.mark.parametrize("n_runs", [6, pytest.param(15, marks=pytest.mark.full)])
+def test_intervals_of_errors_hold_the_truth_as_often_as_they_say(n_runs):
     rates, inside = {"ada": 0.95, "bob": 0.8, "eve": 0.6}, []
-    for seed in range(15):
+    for seed in range(n_runs):
         X, true, generator = made(seed + 50)
         learner = ActiveLearner(X, CLASSES, random_state=seed)
         for name, right in rates.items():
@@ -67,10 +68,11 @@ def test_intervals_of_errors_hold_the_truth_as_often_as_they_say():
     assert np.mean(inside) > 0.9 - 3.0 * np.sqrt(0.09 / len(inside))
 
 
-def test_random_clicks_stand_out_within_fifty_answers():
+@pytest.mark.parametrize("n_runs", [4, pytest.param(12, marks=pytest.mark.full)])
+def test_random_clicks_stand_out_within_fifty_answers(n_runs):
     """Their interval lies above everybody else's, though each answers other items."""
     apart = []
-    for seed in range(12):
+    for seed in range(n_runs):
         X, true, generator = made(seed + 100)
         learner = ActiveLearner(X, CLASSES, random_state=seed)
         items = generator.permutation(300)[:200].reshape(4, 50)
@@ -83,7 +85,9 @@ def test_random_clicks_stand_out_within_fifty_answers():
     assert np.mean(apart) > 0.9 - 2.0 * np.sqrt(0.09 / len(apart))
 
 
-@pytest.mark.parametrize("says", ["another class", "the first class"])
+@pytest.mark.parametrize(
+    "says", ["another class", pytest.param("the first class", marks=pytest.mark.full)]
+)
 def test_a_program_that_lies_costs_little(says):
     costs = []
     for seed in range(6):

@@ -89,7 +89,7 @@ def test_more_labels_lower_the_expected_error_and_the_gain_until_it_says_stop():
     assert few.advice.startswith("Go on")
 
 
-@pytest.mark.parametrize("n_classes", [2, 4])
+@pytest.mark.parametrize("n_classes", [2, pytest.param(4, marks=pytest.mark.full)])
 def test_the_gain_is_that_of_the_next_batch_and_less_where_labels_are_out(n_classes):
     """By two universes within a tenth of what twenty say."""
     generator = np.random.default_rng(0)

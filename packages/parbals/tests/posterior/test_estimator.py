@@ -34,8 +34,14 @@ def fitted():
     return small().fit(X, Y)
 
 
-@parametrize_with_checks([small(inference="laplace"), small(inference="ep")])
+@parametrize_with_checks([small(inference="ep", prior_scale=1.0)])
 def test_scikit_learn_contract(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.full
+@parametrize_with_checks([small(inference="laplace"), small(inference="ep")])
+def test_scikit_learn_contract_of_other_settings(estimator, check):
     check(estimator)
 
 

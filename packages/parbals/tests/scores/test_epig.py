@@ -106,7 +106,9 @@ def test_padding_to_blocks_changes_nothing(n_pool, n_targets):
     )
 
 
-@pytest.mark.parametrize(("n_classes", "n_pool"), [(2, 4000), (10, 200)])
+@pytest.mark.parametrize(
+    ("n_classes", "n_pool"), [(2, 4000), pytest.param(10, 200, marks=pytest.mark.full)]
+)
 def test_no_table_of_all_pairs_is_ever_held(n_classes, n_pool):
     """All threads together hold a few blocks of candidates × chunks of targets."""
     pool, target = (

@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from oracles.race import class_means
 from parbals.mixture import sigmoid_means
-from parbals.race import class_means
 from parbals.scores.gaussian import (
     Covariances,
     closed_bald,

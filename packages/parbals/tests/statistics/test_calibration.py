@@ -61,15 +61,15 @@ def simulate(shape, n_runs, seed=0, n_conditioned=0, **options):
     ],
 )
 def test_the_default_posterior_is_calibrated(shape):
-    assert uniformity(simulate(shape, 150)) > ALPHA
+    assert uniformity(simulate(shape, 80)) > ALPHA
 
 
 def test_expectation_propagation_is_calibrated():
-    assert uniformity(simulate("two classes", 150, inference="ep")) > ALPHA
+    assert uniformity(simulate("two classes", 80, inference="ep")) > ALPHA
 
 
 def test_the_posterior_after_conditioning_is_calibrated():
-    assert uniformity(simulate("two classes", 60, n_conditioned=8)) > ALPHA
+    assert uniformity(simulate("two classes", 40, n_conditioned=6)) > ALPHA
 
 
 @pytest.mark.full

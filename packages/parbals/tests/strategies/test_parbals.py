@@ -231,9 +231,10 @@ def test_identical_universes_are_scored_once(samples):
     assert _mean_scores(universes.members, np.array([2, 3]), "log").shape == (2,)
 
 
-@pytest.mark.parametrize(("n_classes", "n_pool"), [(2, 1100), (3, 60)])
+@pytest.mark.parametrize(("n_classes", "n_pool"), [(2, 200), (3, 60)])
 def test_an_accelerator_chooses_the_same(n_classes, n_pool, monkeypatch):
-    """There JAX computes what NumPy does here: bounds of 1,100 points, exact scores of a few."""
+    """There JAX computes what NumPy does here: bounds of 200 points, exact scores of a few."""
+    monkeypatch.setattr("parbals.strategies.parbals._FEW", 100)
     probs = linear_probs(2, n_pool + 100, 40, n_classes, d=6, scale=0.5)
     pool, target = probs[:n_pool], probs[n_pool:]
     here = parbals.select_batch(pool, target, 4, n_universes=4, pending=[3], random_state=1)

@@ -11,7 +11,7 @@ import numpy as np
 from parbals.errors import InputError
 from parbals.learner.active import ActiveLearner
 from parbals.learner.annotators import PROGRAM
-from parbals.learner.asking import choose_questions
+from parbals.learner.choosing import choose_questions
 from parbals.learner.numbers.expectation import sharpened
 from parbals.learner.numbers.metric import metric_of
 from parbals.learner.numbers.report import Report

@@ -80,39 +80,30 @@ def progress(*, quiet: bool = False) -> Iterator[Progress]:
     if quiet or not sys.stderr.isatty():
         yield lambda stage, done=0, total=None, note="": None
         return
-    line = _Line()
+    current, began, written = "", 0.0, 0.0
+
+    def show(stage: str, done: float = 0, total: float | None = None, note: str = "") -> None:
+        nonlocal current, began, written
+        now = time.monotonic()
+        if stage != current:
+            current, began = stage, now
+        elif now - written < _PAUSE and done != total:
+            return
+        written, gone = now, f"{now - began:.0f} s"
+        amount = f"{done:,.0f}  {gone}" if done else ""
+        if total:
+            share = min(done / total, 1.0)
+            left = f", {(now - began) * (1.0 / share - 1.0):.0f} s left" if 0 < share < 1 else ""
+            bar = ("█" * round(_BAR * share)).ljust(_BAR, "░")
+            amount = f"{bar}  {done:,.0f} of {total:,.0f}  {gone}{left}"
+        line = "  ".join(part for part in (stage, amount, note) if part)
+        width = shutil.get_terminal_size().columns - 1
+        click.echo(f"{_CLEAR}{line[:width]}", nl=False, err=True)
+
     try:
-        yield line.show
+        yield show
     finally:
         click.echo(_CLEAR, nl=False, err=True)
-
-
-class _Line:
-    """Stage, bar, how much is done, seconds gone and left, and a note."""
-
-    def __init__(self) -> None:
-        self._stage, self._began, self._written = "", 0.0, 0.0
-
-    def show(self, stage: str, done: float = 0, total: float | None = None, note: str = "") -> None:
-        now = time.monotonic()
-        if stage != self._stage:
-            self._stage, self._began = stage, now
-        elif now - self._written < _PAUSE and done != total:
-            return
-        self._written = now
-        text = self._text(done, total, now - self._began)
-        shown = "  ".join(part for part in (stage, text, note) if part)
-        width = shutil.get_terminal_size().columns - 1
-        click.echo(f"{_CLEAR}{shown[:width]}", nl=False, err=True)
-
-    def _text(self, done: float, total: float | None, gone: float) -> str:
-        if not total:
-            return f"{done:,.0f}  {gone:.0f} s" if done else ""
-        share = min(done / total, 1.0)
-        filled = round(_BAR * share)
-        left = f", {gone / share - gone:.0f} s left" if 0.0 < share < 1.0 else ""
-        amounts = f"{done:,.0f} of {total:,.0f}"
-        return f"{'█' * filled}{'░' * (_BAR - filled)}  {amounts}  {gone:.0f} s{left}"
 
 
 def table(rows: Sequence[Sequence[str]]) -> str:

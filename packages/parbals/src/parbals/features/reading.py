@@ -1,11 +1,10 @@
-"""What the cells of a column mean: numbers, dates and times as people write them.
+"""What the cells of a column mean: numbers and dates as people write them.
 
 A *reading* names how cells become numbers, so that later rows are read as the first ones were:
 
     point     12.5   1,234.5   € 12   45 %      comma     12,5   1.234,5
     date      ISO dates, or objects that are dates; as days since 1970
     day/month, month/day    13.1.2024 and 1/13/2024; as days
-    clock     8:30 and 8:30:15, as hours
 """
 
 import datetime
@@ -24,7 +23,6 @@ _COMMA = re.compile(r"[-+]?(\d{1,3}(\.\d{3})+|\d+)?(,\d*)?([eE][-+]?\d+)?")
 _CODE = re.compile(r"0\d+")
 _PARTS = re.compile(r"(\d{1,2})([./-])(\d{1,2})\2(\d{4})(?:[ T,]+(\d{1,2}):(\d{2})(?::(\d{2}))?)?")
 _SLASHES = re.compile(r"\d{4}/\d{1,2}/\d{1,2}")
-_CLOCK = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2}))?")
 _AROUND = " \t\u00a0\u202f€$£¥%"
 _MARKS = frozenset(
     {"na", "n/a", "#n/a", "nan", "null", "none", "nil", "-", "--", "?", ".", "missing", "unknown"}
@@ -121,9 +119,7 @@ def _object_number(cell: Any, reading: str) -> float:
         return math.nan
     if isinstance(cell, datetime.date | np.datetime64):
         return _days(cell) if reading in DATES else math.nan
-    if isinstance(cell, datetime.time):
-        return cell.hour + cell.minute / 60 + cell.second / 3600 if reading == "clock" else math.nan
-    if reading in (*DATES, "clock"):
+    if reading in DATES:
         return math.nan
     if isinstance(cell, datetime.timedelta):
         return cell.total_seconds() / 3600
@@ -168,20 +164,12 @@ def _parted(text: str, day: int, month: int) -> float:
     return _days(datetime.datetime(year, int(match[month]), int(match[day]), hour, minute, second))
 
 
-def _clock(text: str) -> float:
-    match = _CLOCK.fullmatch(text)
-    if match is None or int(match[1]) > 24 or int(match[2]) > 59:
-        raise ValueError(text)
-    return int(match[1]) + int(match[2]) / 60 + int(match[3] or 0) / 3600
-
-
 _PARSERS: dict[str, Callable[[str], float]] = {
     "point": lambda text: _number(text, _POINT, ",", "."),
     "comma": lambda text: _number(text, _COMMA, ".", ","),
     "date": _iso,
     "day/month": lambda text: _parted(text, 1, 3),
     "month/day": lambda text: _parted(text, 3, 1),
-    "clock": _clock,
 }
 
 

@@ -229,7 +229,7 @@ def _categories(name: str, cells: _Cells, notes: list[str]) -> list[_Number | _C
 def _doubts(name: str, guess: Guess) -> list[str]:
     notes, reading, odd = [], guess.reading, f"{guess.odd!r:.60}"
     if guess.n_odd:
-        kind = "date" if reading in DATES else "time" if reading == "clock" else "number"
+        kind = "date" if reading in DATES else "number"
         found = f"1 cell of {name!r} is not a {kind} ({odd}) and counts"
         if guess.n_odd > 1:
             found = f"{guess.n_odd:,} cells of {name!r} are not {kind}s (such as {odd}) and count"

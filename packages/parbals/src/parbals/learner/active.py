@@ -10,24 +10,23 @@ from parbals.errors import InputError, ParbalsError
 from parbals.features.frames import Encoding, learn_encoding
 from parbals.learner.annotators import Annotator, Crowd
 from parbals.learner.archive import read_learner, write_learner
-from parbals.learner.asking import Question, check_costs, choose_questions
-from parbals.learner.choosing import choose_items
+from parbals.learner.choosing import Question, check_costs, choose_items, choose_questions
 from parbals.learner.described import described_rows
 from parbals.learner.features import FeatureTable, Preparation
 from parbals.learner.ledger import Event, Ledger
 from parbals.learner.models import as_sample_model, fresh_copy
-from parbals.learner.numbers.audit import draw_audit
-from parbals.learner.numbers.certify import CERTIFY, Certificate, Sample, draw_sample, judged
+from parbals.learner.numbers.audit import audit_positions
+from parbals.learner.numbers.certify import Certificate, Sample, judged, sample_of
 from parbals.learner.numbers.expectation import sharpened
 from parbals.learner.numbers.report import Report
 from parbals.learner.pictures import as_figure, as_html, standing
 from parbals.learner.reporting import given_degree, make_report
-from parbals.learner.state import Setup, State, mean_proba
+from parbals.learner.state import Setup, State, held_out_predictions, mean_proba
 from parbals.learner.tasks.base import Classes
 from parbals.learner.tasks.numbers import Numbers
 from parbals.learner.tasks.table import task_named
 from parbals.posterior.inference import INFERENCES
-from parbals.randomness import Seed, derive_generator, seed_from
+from parbals.randomness import Seed, seed_from
 from parbals.strategies.table import DEFAULT
 from parbals.types import TARGETS, Batch, BatchRecord
 from parbals.validate import check_choice, check_positive_int, check_prior_scale
@@ -113,6 +112,9 @@ class ActiveLearner:
 
     Attributes:
         setup: what the learner was made with; ``state`` adds labels and pending items.
+        classes, task, metric, pool: as they were given; every probability is in the order of
+            ``classes``.
+        audit: positions of the items that measure the error, in the order they are asked for.
         last_batch: the batch that ``ask`` chose last; None before the first, and after loading.
         reports: every report that was made of this learner, for its curve in a notebook; those
             that were saved name the classes by texts.
@@ -177,7 +179,7 @@ class ActiveLearner:
             preparation=Preparation.fit(pool, standardise, seed),
             kind=kind,
             seed=seed,
-            audit=_audit_positions(audit, ledger, seed),
+            audit=audit_positions(audit, ledger, seed),
             strategy=strategy,
             options=dict(options or {}),
             metric=kind.check_metric(metric),
@@ -189,13 +191,15 @@ class ActiveLearner:
             n_universes=check_positive_int(n_universes, "n_universes"),
             n_candidates=n_candidates,
             n_targets=check_positive_int(n_targets, "n_targets"),
-            held_out=None if held_out is None else _held_out(held_out, ledger),
+            held_out=None if held_out is None else held_out_predictions(held_out, ledger),
             described=described_rows(pool, kind.classes, class_descriptions, encoder, class_scores),
         )
         if self.setup.described is not None and (
             model is not None or inference not in ("auto", "ep")
         ):
             raise InputError("Descriptions of classes need the default model in closed form.")
+        self.classes, self.task, self.metric = kind.classes, kind.name, self.setup.metric
+        self.pool, self.audit = pool, self.setup.audit
         self._state: State | None = None
         self._fits: dict[bytes, Any] = {}
         self._crowds: dict[bytes, Crowd] = {}
@@ -226,7 +230,7 @@ class ActiveLearner:
 
         With ``annotators``, or ``costs`` of their answers, a list of (item, annotator): which item
         to ask whom, also items that others have answered where a second opinion is worth more
-        (:mod:`parbals.learner.asking`).
+        (:mod:`parbals.learner.choosing`).
         """
         if annotators is not None or costs is not None:
             checked = check_costs(self.task, annotators, costs)
@@ -291,31 +295,6 @@ class ActiveLearner:
         return self._ledger
 
     # -- what is known
-
-    @property
-    def classes(self) -> tuple[Any, ...]:
-        """The class labels, in the order of every probability."""
-        return self.setup.classes
-
-    @property
-    def task(self) -> str:
-        """What a label is."""
-        return self.setup.task
-
-    @property
-    def pool(self) -> FeatureTable:
-        """The features of the pool as they were given."""
-        return self.setup.pool
-
-    @property
-    def metric(self) -> str:
-        """What the model is judged by."""
-        return self.setup.metric
-
-    @property
-    def audit(self) -> np.ndarray:
-        """Positions of the items that measure the error, in the order they are asked for."""
-        return self.setup.audit
 
     @property
     def ids(self) -> list[Any] | None:
@@ -450,20 +429,9 @@ class ActiveLearner:
 
         Their labels measure what the model decides today: ``tell`` them, then :meth:`certified`.
         """
-        size, state = check_positive_int(n, "n"), self.state
-        if isinstance(self.setup.kind, Numbers):
-            raise InputError("A certificate counts mistakes, and numbers have none; use an audit.")
-        pile = np.flatnonzero(state.is_free())
-        generator = derive_generator(
-            self.setup.seed, CERTIFY, len(state.pending), state.key(with_pending=True).hex()
-        )
-        drawn = draw_sample(pile, size, generator)
-        model = self.fitted()
-        probs = self.setup.predicted(model, drawn)
-        said = self.setup.kind.decided(self.setup, model, probs).tolist()
-        self._change().ask(drawn.tolist())
-        items = [self._ledger.name(p) for p in drawn.tolist()]
-        return Sample(items, drawn.tolist(), said, len(pile), len(state.labels))
+        sample = sample_of(self.state, check_positive_int(n, "n"), self._ledger.name)
+        self._change().ask(sample.positions)
+        return sample
 
     def certified(self, sample: Sample) -> Certificate | None:
         """What the sample says of the decisions of its time; None until all have a label."""
@@ -521,23 +489,3 @@ def paper_learner(X_pool: Any, classes: Sequence[Hashable], **terms: Any) -> Act
         "n_targets": 1_000,
     }
     return ActiveLearner(X_pool, classes, **(paper | terms))
-
-
-def _audit_positions(audit: int | Sequence[Hashable], ledger: Ledger, seed: int) -> np.ndarray:
-    """Positions of the audit's items, in the order they are asked for."""
-    if isinstance(audit, int | float | np.integer):
-        return draw_audit(ledger.n_items, check_positive_int(audit, "audit", least=0), seed)
-    return np.array(list(dict.fromkeys(ledger.positions(audit))), np.int64)
-
-
-def _held_out(given: tuple[Any, Any], ledger: Ledger) -> tuple[np.ndarray, np.ndarray]:
-    """Positions (n,) and predictions (n, C), checked."""
-    positions = np.array(ledger.positions(given[0]), np.int64)
-    probs = np.asarray(given[1], np.float64)
-    shape = len(positions), len(ledger.task.classes)
-    if probs.shape != shape or not (np.isfinite(probs) & (probs >= 0)).all():
-        raise InputError(
-            f"held_out has predictions of shape {probs.shape}; give one probability for each of "
-            f"{shape[0]} items and {shape[1]} classes."
-        )
-    return positions, probs

@@ -117,7 +117,9 @@ def read_learner(path: Path, X_pool: Any, X_target: Any, model: Any) -> Saved:
     """Read a learner back; features left out and a model of one's own are passed again."""
     try:
         with zipfile.ZipFile(path) as archive:
-            document, arrays = _document(archive, path), _arrays(archive)
+            document = _document(archive, path)
+            names = [name for name in archive.namelist() if name.endswith(".npy")]
+            arrays = {name: _array(archive, name) for name in names}
         X_pool = arrays.get("X_pool.npy") if X_pool is None else X_pool
         X_target = arrays.get("X_target.npy") if X_target is None else X_target
         learnt = {Path(name).stem: array for name, array in arrays.items() if "/" in name}
@@ -162,13 +164,9 @@ def read_learner(path: Path, X_pool: Any, X_target: Any, model: Any) -> Saved:
     return saved
 
 
-def _arrays(archive: zipfile.ZipFile) -> dict[str, np.ndarray]:
-    arrays = {}
-    for name in archive.namelist():
-        if name.endswith(".npy"):
-            with archive.open(name) as file:
-                arrays[name] = np.lib.format.read_array(file, allow_pickle=False)
-    return arrays
+def _array(archive: zipfile.ZipFile, name: str) -> np.ndarray:
+    with archive.open(name) as file:
+        return np.lib.format.read_array(file, allow_pickle=False)
 
 
 def _document(archive: zipfile.ZipFile, path: Path) -> dict[str, Any]:

@@ -1,12 +1,32 @@
-"""Which items a learner asks for: the audit's share of them, its candidates, its strategy."""
+"""Which items a learner asks for, the audit's share of them among them, and whom.
 
-from collections.abc import Collection
+*Whom.* An answer is a label seen through the annotator's channel π, so it says less of the targets
+than the label would. Where a label says little of a target (and of any single one it does), what
+it says is ½ Σ_c δ_c² / p_c, δ_c the change of its class probabilities p_c with the target's, and an
+answer says ½ Σ_a (Σ_c π_ca δ_c)² / P_a, P_a = Σ_c p_c π_ca. For two classes the ratio of both, and
+for more its mean over changes δ that vary as the label itself does, is
+
+    ρ(p) = (Σ_ca p_c π_ca² / P_a - 1) / (C - 1),
+
+1 for somebody who is always right, 0 for one who clicks at random. A second opinion asks for a
+label that is half known: its class probabilities are r instead of p, and since what a label says
+goes with p_c (1 - p_c), it is worth Σ r (1 - r) / Σ p (1 - p) of the score that the item would have
+as new.
+
+So item i asked of annotator j is worth score_i · Σ r (1 - r) / Σ p (1 - p) · ρ_j(r) / cost_j, and a
+batch has the best of as many new items, and as many answered ones, as it is to have questions.
+Audit items go to whoever errs least among people.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from parbals.errors import InputError
-from parbals.learner.numbers.audit import audit_batch, audit_share, with_audit_items
+from parbals.learner.annotators import PROGRAM, channel
+from parbals.learner.numbers.audit import audit_share, with_audit_items
 from parbals.learner.numbers.find import choose_likely
 from parbals.learner.state import State
 from parbals.learner.tasks.base import Classes
@@ -17,10 +37,13 @@ from parbals.strategies.surface import affordable_rows
 from parbals.strategies.table import COLD_START, UNIFORM, strategy_named
 from parbals.types import Batch, Loss
 
-__all__ = ["choose_among", "choose_items"]
+__all__ = ["Question", "check_costs", "choose_among", "choose_items", "choose_questions"]
+__all__ += ["efficiency"]
 
 _CANDIDATES = 10_000
 """Free items that are looked at for one batch where samples are compared: a few seconds' work."""
+_LOOKED_AT = 4  # answered items for each question: those that are known least
+_LEAST = 1e-12
 
 
 def choose_items(
@@ -39,7 +62,7 @@ def choose_items(
         )
     drawn = waiting[: audit_share(n, n_audit_out, n_out - n_audit_out, len(waiting), len(free))]
     if len(drawn) == n:
-        return audit_batch(drawn)
+        return with_audit_items(None, drawn)
     if state.setup.find is not None and strategy != UNIFORM:  # it costs less than any stand-in
         batch = choose_likely(state, free, n - len(drawn))
     else:
@@ -78,7 +101,7 @@ def choose_among(state: State, free: np.ndarray, n: int, strategy: str, loss: Lo
         len(pool),
         n,
         pending=np.arange(len(candidates), len(pool)),
-        n_universes=setup.kind.n_universes(setup.n_universes),
+        n_universes=max(min(setup.n_universes, 2), _shared(state, setup.n_universes)),
         random_state=int.from_bytes(key[:7], "little"),
         loss=loss,
         stakes=stakes,
@@ -109,12 +132,123 @@ def _usable(state: State, strategy: str) -> str:
     return COLD_START if entry.uses_predictions and blind else strategy
 
 
+def _shared(state: State, wanted: int) -> int:
+    """What is looked at where items have several labels, so that fifty take seconds; what that
+    costs is not measured.
+    """
+    return round(wanted / np.sqrt(state.setup.kind.n_models))
+
+
 def _most(state: State, is_closed: bool) -> int:
     """How many candidates a choice looks at."""
     setup = state.setup
     if setup.n_candidates is not None:
         return setup.n_candidates
     if not is_closed:
-        return setup.kind.n_candidates(_CANDIDATES)
+        return _shared(state, _CANDIDATES)
     channels = state.fitted(alone=True).gaussian.channels
     return max(_CANDIDATES, affordable_rows(channels, setup.n_targets))
+
+
+# -- whom
+
+
+class Question(NamedTuple):
+    """One item for one annotator."""
+
+    item: Any
+    annotator: str
+
+
+def check_costs(
+    task: str, annotators: Sequence[str] | None, costs: Mapping[str, float] | None
+) -> dict[str, float]:
+    """Annotator → what one answer costs, 1 where nothing is said."""
+    if task != "classes":
+        raise InputError('annotators and costs need task="classes"; leave them out.')
+    names = [*(costs or {})] if annotators is None else [*annotators]
+    if isinstance(annotators, str) or not names or not all(isinstance(n, str) for n in names):
+        raise InputError(f"annotators is {annotators!r}; pass a list of names.")
+    found = {name: float((costs or {}).get(name, 1.0)) for name in names}
+    for name, cost in {**(costs or {}), **found}.items():
+        if name not in found or not 0.0 < cost < np.inf:
+            raise InputError(
+                f"costs has {cost!r} for {name!r}; give a positive number for names of annotators."
+            )
+    return found
+
+
+def efficiency(channel: np.ndarray, probs: np.ndarray) -> np.ndarray:
+    """ρ (n,) of a channel (C, C) for class probabilities (n, C)."""
+    said = np.maximum(probs @ channel, _LEAST)
+    return ((probs @ np.square(channel) / said).sum(axis=1) - 1.0) / (len(channel) - 1)
+
+
+def choose_questions(
+    state: State,
+    n: int,
+    costs: Mapping[str, float],
+    out: Mapping[int, set[str]],
+    leave_out: Collection[int] = (),
+) -> list[tuple[int, str]]:
+    """At most ``n`` positions and whom to ask of each, what is worth most for its cost first.
+
+    ``out``: position → annotators who were asked already; ``leave_out``: not to be asked of anyone.
+    """
+    setup, crowd = state.setup, state.crowd
+    heard = {} if crowd is None else {one.name: one.channel for one in crowd.annotators}
+    unheard = channel(np.zeros((len(setup.classes),) * 2))
+    channels = {name: heard.get(name, unheard) for name in costs}
+    people = [name for name in costs if not name.startswith(PROGRAM)] or [*costs]
+    careful = max(people, key=lambda name: np.trace(channels[name]))
+    found: list[tuple[float, int, str]] = []
+
+    def consider(positions: np.ndarray, scores: np.ndarray, probs: np.ndarray) -> None:
+        """Take items up, each for whoever is worth most; ``probs`` are r (n, C)."""
+        gains = np.stack([efficiency(channels[name], probs) / cost for name, cost in costs.items()])
+        for i, position in enumerate(positions.tolist()):
+            done = {*state.answers.get(position, ()), *out.get(position, ())}
+            ranked = [(gains[j, i], name) for j, name in enumerate(costs) if name not in done]
+            gain, name = max(ranked, key=lambda one: one[0])
+            # What is not scored, such as the audit's items and all before any label, comes first.
+            worth = scores[i] * gain if np.isfinite(scores[i]) else np.inf
+            found.append((worth, position, careful if position in setup.audit else name))
+
+    left = [*leave_out]
+    audit = np.setdiff1d(setup.audit[state.is_free()[setup.audit]], left)
+    n_new = min(n, len(audit) + len(np.setdiff1d(state.choosable(), left)))
+    if n_new:
+        batch = choose_items(state, n_new, setup.strategy, left, with_audit=True)
+        even = np.full((len(batch), len(setup.classes)), 1.0 / len(setup.classes))
+        fitted = state.can_fit and len(state.training_positions)
+        probs = setup.predicted(state.fitted(), batch.indices) if fitted else even
+        consider(batch.indices, batch.scores, probs)
+    if state.answers and setup.find is None and state.can_fit:
+        if crowd is not None:
+            beliefs = crowd.beliefs
+        else:  # one annotator, whose answers the model takes at their word; another need not
+            said = unheard[:, state.numbers(state.labelled)].T
+            beliefs = said * setup.predicted(state.fitted(), state.labelled)
+            beliefs /= beliefs.sum(axis=1, keepdims=True)
+        doubts = dict(zip(state.labelled.tolist(), _impurity(beliefs).tolist(), strict=True))
+        asked = {p: {*state.answers[p], *out.get(p, ())} for p in state.training_positions.tolist()}
+        again = [p for p, by in asked.items() if None not in by and not by >= costs.keys()]
+        again = np.setdiff1d(again, left).tolist()
+        again = sorted(again, key=lambda p: -doubts[p])[: _LOOKED_AT * n]
+        if again:
+            size = min(n, len(again))
+            batch = choose_among(state, np.sort(again), size, setup.strategy, setup.loss)
+            if np.isfinite(batch.scores).all():
+                now = beliefs[np.searchsorted(state.labelled, batch.indices)]
+                new = _impurity(setup.predicted(state.fitted(), batch.indices))
+                share = _impurity(now) / np.maximum(new, _LEAST)
+                consider(batch.indices, batch.scores * share, now)
+    if not found:
+        raise InputError("Everybody has answered every item, or was asked to; nothing is left.")
+    found.sort(key=lambda one: -one[0])
+    return [(position, name) for _, position, name in found[:n]]
+
+
+def _impurity(probs: np.ndarray) -> np.ndarray:
+    """Σ p (1 - p) (n,) of class probabilities (n, C)."""
+    return (probs * (1.0 - probs)).sum(axis=1)

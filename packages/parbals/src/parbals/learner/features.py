@@ -101,8 +101,7 @@ class FeatureTable:
         """The given rows, prepared where they lie, block by block as they are read."""
         if not isinstance(self.source, DistributedRows):
             return LazyRows(self, positions, prepare)
-        rows = self.source.at(positions)
-        return rows if prepare.shift is None else rows.mapped(prepare)
+        return self.source.at(positions, None if prepare.shift is None else prepare)
 
     def blocks(self, size: int) -> Iterator[tuple[slice, np.ndarray]]:
         """All rows, ``size`` at a time."""

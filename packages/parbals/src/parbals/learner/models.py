@@ -26,12 +26,10 @@ from parbals.posterior.estimator import LogisticModel
 
 __all__ = ["EnsembleModel", "SampleModel", "as_sample_model", "fresh_copy"]
 
-_NO_SAMPLES = {
-    *("AdaBoostClassifier", "GradientBoostingClassifier", "HistGradientBoostingClassifier"),
-    *("CatBoostClassifier", "LGBMClassifier", "XGBClassifier"),
-    *("OneVsOneClassifier", "OneVsRestClassifier", "OutputCodeClassifier"),
-}
-"""Their members are added up, or know some of the classes only."""
+_SAMPLES = {"BaseForest", "BaseBagging", "VotingClassifier"}
+"""Their members are samples of the whole; those of boosting are added up, and those of one class
+against the others know some of the classes only.
+"""
 
 
 @runtime_checkable
@@ -103,15 +101,13 @@ def as_sample_model(model: Any, n_classes: int) -> SampleModel:
     if isinstance(model, SampleModel):
         return model
     last = _last_step(model)
-    _refuse_without_samples(last)
-    members = getattr(last, "estimators_", None) is not None or hasattr(last, "n_estimators")
-    members = members or hasattr(last, "estimators")
-    if members and hasattr(model, "fit") and hasattr(last, "predict_proba"):
+    if _SAMPLES & {kind.__name__ for kind in type(last).__mro__}:
+        _check_members(last)
         return EnsembleModel(model, n_classes)
     raise InputError(
-        f"{type(model).__name__} has no sample_proba(X) that returns predictive samples (N, K, C) "
-        "and is not a scikit-learn ensemble; wrap it in a class with fit(X, y) and "
-        "sample_proba(X), as docs/howto/own-model.md does."
+        f"{type(last).__name__} has no sample_proba(X) that returns predictive samples (N, K, C), "
+        "nor members that are such; use a random forest, extra trees, bagging or soft voting, or "
+        "wrap it in a class with fit(X, y) and sample_proba(X), as docs/howto/own-model.md does."
     )
 
 
@@ -148,15 +144,9 @@ def fresh_copy(model: Any, *, warn: bool = True) -> Any:
         return model
 
 
-def _refuse_without_samples(model: Any) -> None:
-    """Ensembles whose members are not samples of the whole."""
+def _check_members(model: Any) -> None:
+    """Refuse an ensemble whose members give no probabilities."""
     name = type(model).__name__
-    kinds = {kind.__name__ for kind in type(model).__mro__}
-    if kinds & _NO_SAMPLES:
-        raise InputError(
-            f"The members of {name} are no samples of the whole model; use a random forest, extra "
-            "trees, bagging or soft voting."
-        )
     if getattr(model, "voting", None) == "hard":
         raise InputError(f'{name} votes without probabilities; pass voting="soft".')
     named = getattr(model, "estimators", None)

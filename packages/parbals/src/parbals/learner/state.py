@@ -17,6 +17,7 @@ from parbals.errors import InputError
 from parbals.learner.annotators import Answers, Crowd, Said, listen
 from parbals.learner.described import Described, with_descriptions
 from parbals.learner.features import FeatureTable, Preparation
+from parbals.learner.ledger import Ledger
 from parbals.learner.models import fresh_copy
 from parbals.learner.numbers.metric import METRICS, judged_positions
 from parbals.learner.tasks.base import Classes, Task
@@ -28,12 +29,13 @@ from parbals.randomness import derive_generator
 from parbals.strategies.choose import CheckedModel
 from parbals.types import Loss
 
-__all__ = ["Setup", "State", "mean_proba"]
+__all__ = ["Setup", "State", "held_out_predictions", "mean_proba"]
 
 _FOLDS = 5
 _MOMENTS_OF = 4_096
 """Rows of the pool by which the prior learns how features vary: more hardly change it."""
 _EVEN = (*METRICS, "hamming", "subset", "rank-error")
+_FEWEST = 100  # targets, where each is looked at by many models
 _COARSE = 5
 """One in so many items may be a copy of one of the audit's."""
 
@@ -320,7 +322,7 @@ class State:
         setup = self.setup
         generator = derive_generator(setup.seed, "targets", self.key(with_pending=False).hex())
         table, out = (setup.pool, setup.audit) if setup.target is None else (setup.target, None)
-        size = setup.kind.n_targets(setup.n_targets)
+        size = min(setup.n_targets, max(_FEWEST, setup.n_targets // setup.kind.n_models))
         return setup.preparation(table.sample(generator, size, leave_out=out))
 
     # -- the model
@@ -397,6 +399,19 @@ class State:
 
     def _is_enough(self, numbers: np.ndarray) -> bool:
         return self.setup.model is None or len(np.unique(numbers)) >= 2
+
+
+def held_out_predictions(given: tuple[Any, Any], ledger: Ledger) -> tuple[np.ndarray, np.ndarray]:
+    """Positions (n,) and predictions (n, C), checked."""
+    positions = np.array(ledger.positions(given[0]), np.int64)
+    probs = np.asarray(given[1], np.float64)
+    shape = len(positions), len(ledger.task.classes)
+    if probs.shape != shape or not (np.isfinite(probs) & (probs >= 0)).all():
+        raise InputError(
+            f"held_out has predictions of shape {probs.shape}; give one probability for each of "
+            f"{shape[0]} items and {shape[1]} classes."
+        )
+    return positions, probs
 
 
 def mean_proba(model: Any, rows: np.ndarray) -> np.ndarray:

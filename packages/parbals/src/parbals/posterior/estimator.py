@@ -13,7 +13,7 @@ from parbals.arrays import block_rows
 from parbals.errors import InputError, PosteriorWarning
 from parbals.labels import check_classes, check_label_vector, check_labels, classes_shown
 from parbals.machine import several_threads
-from parbals.posterior.closed.prior import PoolMoments, fixed_prior, learnt_prior
+from parbals.posterior.closed.prior import PoolMoments, prior_of
 from parbals.posterior.closed.sites import likeliest
 from parbals.posterior.inference import INFERENCES, Gaussian, Inference, NearFit, Posterior
 from parbals.posterior.predictive import add_bias, contrast_basis, mean_proba, sample_proba
@@ -60,6 +60,9 @@ class LogisticModel:
             that no data can inform is left out).
         intercept_samples_: (K, C), likewise.
     """
+
+    _inference: Inference
+    _posterior: Posterior
 
     def __init__(
         self,
@@ -186,11 +189,6 @@ class LogisticModel:
         return state if isinstance(state, Gaussian) else None
 
     @property
-    def near_fit(self) -> NearFit | None:
-        """Where a fit of nearly the same labels may start."""
-        return None if self.gaussian is None else NearFit(self.gaussian, self._inference.prior)
-
-    @property
     def labelled_rows(self) -> tuple[np.ndarray, np.ndarray]:
         """The features (n, D) and class numbers (n,) that the posterior knows."""
         self._check_fitted()
@@ -216,11 +214,6 @@ class LogisticModel:
         check_prior_scale(self.prior_scale)
         check_choice(self.inference, INFERENCES, "inference")
 
-    def _pool_moments(self, X_pool: Any) -> PoolMoments | None:
-        if X_pool is None or isinstance(X_pool, PoolMoments):
-            return X_pool
-        return PoolMoments.of(check_features(X_pool, "X_pool", self.n_features_in_))
-
     @several_threads()  # the library's own would spin more than they compute
     def _infer(
         self,
@@ -234,15 +227,14 @@ class LogisticModel:
     ) -> None:
         """Become the model of checked rows (n, D) and class numbers (n,), by which the prior is."""
         rows = np.ascontiguousarray(rows)  # a data frame's lie column by column
-        pool = self._pool_moments(X_pool)
-        start = None if near is None else near.near_fit
-        if isinstance(self.prior_scale, str):
-            known = None if start is None else start.prior
-            prior = learnt_prior(rows, labels, len(classes), pool, known)
-        elif start is not None and start.prior.scale == self.prior_scale:
-            prior = start.prior
-        else:
-            prior = fixed_prior(float(self.prior_scale), rows.shape[1])
+        pool = X_pool
+        if not (pool is None or isinstance(pool, PoolMoments)):
+            pool = PoolMoments.of(check_features(pool, "X_pool", self.n_features_in_))
+        start = None
+        if near is not None and near.gaussian is not None:
+            start = NearFit(near.gaussian, near._inference.prior)
+        known = None if start is None else start.prior
+        prior = prior_of(self.prior_scale, rows, labels, len(classes), pool, known)
         self.classes_ = classes
         self._inference = Inference(self.inference, self.n_samples, len(classes), prior, seed)
         answered = labels if likelihoods is None else likelihoods

@@ -85,7 +85,7 @@ class Inference:
             return self._of_gaussian(self._gaussian(X, labels, near))
         labels = likeliest(labels)
         if self.way == "smc":
-            return self._of_particles(X, labels, self._particles(X, labels))
+            return self._of_particles(X, labels)
         rows = self.prior.whitening.rows(X)
         if self.way == "nuts":
             need("jax blackjax", 'inference="nuts"', "parbals[jax]")
@@ -123,11 +123,12 @@ class Inference:
         # The difference of two classes' weights has twice the variance of each.
         return fit_gaussian(X, labels, whitening.times(np.sqrt(2.0)), *start)
 
-    def _particles(self, X: np.ndarray, labels: np.ndarray) -> Population:
-        rows = self.prior.whitening.rows(X)
-        return draw_population(self.seed, rows, labels, self.n_classes, self.n_samples)
-
-    def _of_particles(self, X: np.ndarray, labels: np.ndarray, population: Population) -> Posterior:
+    def _of_particles(
+        self, X: np.ndarray, labels: np.ndarray, population: Population | None = None
+    ) -> Posterior:
+        if population is None:
+            rows = self.prior.whitening.rows(X)
+            population = draw_population(self.seed, rows, labels, self.n_classes, self.n_samples)
         diagnostics = replace(population.diagnostics, prior=self.prior.sentence)
         state = replace(population, whitening=self.prior.whitening)
         drawn, weights = population.coefficients, population.weights
@@ -137,8 +138,7 @@ class Inference:
         """With "auto", one that did not settle gives its place to another."""
         X, labels, problems = found.X, found.labels, found.problems()
         if self.way == "auto" and problems:
-            numbers = likeliest(labels)
-            return self._of_particles(X, numbers, self._particles(X, numbers))
+            return self._of_particles(X, likeliest(labels))
         diagnostics = Diagnostics("ep", self.n_samples, float(self.n_samples), problems=problems)
         return self._equal(X, labels, diagnostics, state=found)
 

@@ -6,6 +6,7 @@ mode: a linear change of variables that leaves the posterior as it is and makes 
 enough.
 """
 
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -66,26 +67,21 @@ def draw_nuts(
         effective_sample_size=n_samples * min(ess / n_drawn, 1.0),
         divergences=divergences,
         r_hat=r_hat,
-        problems=_problems(divergences, r_hat, n_drawn),
+        problems=tuple(_problems(divergences, r_hat, n_drawn)),
     )
     return reference.colour(np.moveaxis(whitened, 0, 2)), diagnostics
 
 
-def _problems(divergences: int, r_hat: float, n_drawn: int) -> tuple[str, ...]:
-    # Few draws make R-hat noisy even for perfect chains: its excess over 1 is of order 1/draws.
-    limit = 1.05 + 10.0 / n_drawn
-    problems = []
+def _problems(divergences: int, r_hat: float, n_drawn: int) -> Iterator[str]:
+    standardise = "standardise the features"
     if divergences > 0.02 * n_drawn:
-        problems.append(
-            f"NUTS had {divergences} divergent transitions: standardise the features or use a "
-            "smaller prior_scale."
+        yield (
+            f"NUTS had {divergences} divergent transitions: {standardise} or use a smaller "
+            "prior_scale."
         )
-    if not r_hat <= limit:
-        problems.append(
-            f"The NUTS chains disagree (R-hat {r_hat:.2f}): raise n_samples, or standardise the "
-            "features."
-        )
-    return tuple(problems)
+    # Few draws make R-hat noisy even for perfect chains: its excess over 1 is of order 1/draws.
+    if not r_hat <= 1.05 + 10.0 / n_drawn:
+        yield f"The NUTS chains disagree (R-hat {r_hat:.2f}): raise n_samples, or {standardise}."
 
 
 @partial(jax.jit, static_argnames=("n_classes", "n_draws"))

@@ -33,6 +33,12 @@ _SMALLEST_POPULATION = 128
 """The step size and the stopping rule read the population, so it is never smaller than this."""
 _GRADIENT_BUDGET = 20_000
 _WARM_UP_ROUNDS = 12
+_UNSETTLED = (
+    f"The posterior particles did not settle: after {_GRADIENT_BUDGET:,} gradient evaluations a "
+    "correlation of {:.2f} with their start is left and their mean still moved by {:.2f} standard "
+    "deviations. Standardise the features (norms of 1 to 20 work best), use a smaller prior_scale, "
+    'or use inference="nuts".'
+)
 _TIMES_FORGOTTEN = 3
 """The slowest direction is a small part of everything that is watched: once is not enough."""
 
@@ -223,7 +229,7 @@ def relax(
         n_moves=n_moves,
         n_gradients=n_gradients,
         step_size=step,
-        problems=() if is_settled else _problems(left, drift),
+        problems=() if is_settled else (_UNSETTLED.format(left, drift),),
     )
     return reference.colour(state.whitened), diagnostics
 
@@ -300,12 +306,3 @@ def _drift_allowed(n_samples: int) -> float:
     # Two independent samples of K differ by √(2/K) standard deviations; five of those is beyond
     # chance even for the largest of thousands of rows.
     return max(0.2, 5.0 * np.sqrt(2.0 / n_samples))
-
-
-def _problems(correlation: float, drift: float) -> tuple[str, ...]:
-    return (
-        f"The posterior particles did not settle: after {_GRADIENT_BUDGET:,} gradient evaluations "
-        f"a correlation of {correlation:.2f} with their start is left and their mean still moved "
-        f"by {drift:.2f} standard deviations. Standardise the features (norms of 1 to 20 work "
-        'best), use a smaller prior_scale, or use inference="nuts".',
-    )

@@ -1,20 +1,12 @@
 """A certified upper bound on EPIG for a whole pool, without logarithms and without the target set.
 
-Write t_ab = P_ab/(P_a P_b) - 1 and χ² = Σ_ab P_a P_b t_ab². Information is I = Σ_ab P_a P_b g(t_ab)
-with g(t) = (1+t) ln(1+t) - t. Since g(t)/t² decreases in t, every cell with t ≥ -τ satisfies
+With χ²(x̂, x) = Σ_ab c_ab² / (P_a P_b), the information of two labels is at most ln(1 + χ²), and
+since the logarithm is concave
 
-    g(t) ≤ h(τ) t²,      h(τ) = ((1-τ) ln(1-τ) + τ) / τ²,      h(0) = ½,  h(τ ≥ 1) = 1,
+    EPIG(x̂) ≤ ln(1 + mean_x χ²(x̂, x)).
 
-and Cauchy-Schwarz gives |t_ab| ≤ cv_a(x̂) cv_b(x): the coefficients of variation of the two
-predicted probabilities over the posterior. Hence
-
-    EPIG(x̂) ≤ mean_x h(cv(x̂) cv(x)) χ²(x̂, x)        (½ χ² where predictions vary little, χ² at
-    worst), EPIG(x̂) ≤ ln(1 + mean_x χ²)                      (I ≤ ln(1 + χ²), and Jensen).
-
-With h evaluated at one pivot c for the candidate, mean_x h(c·cv(x)) χ²(x̂, x) is a quadratic form
-zᵀ G z of the candidate's centred row, with one K×K matrix G for the whole pool; another candidate's
-cv changes it by at most the factor max_x h(cv(x̂) cv(x)) / h(c cv(x)). Cost O(N K²) whatever the
-size of the target set.
+The mean is a quadratic form zᵀ G z of the candidate's centred row, with one K×K matrix G for the
+whole pool: it costs O(N K²), whatever the size of the target set.
 
 ``argmax_certified`` scores exactly only those that the bound cannot rule out: the answer is the one
 exhaustive scoring gives.
@@ -31,74 +23,45 @@ from parbals.scores.epig import TargetStats, row_means
 from parbals.scores.rows import map_points
 from parbals.shapes import Array, Float
 
-__all__ = ["BoundStats", "Certified", "argmax_certified", "bound_of_points", "bound_stats"]
+__all__ = ["Certified", "argmax_certified", "bound_of_points"]
 
 _SLACK = 1e-3
 """Relative allowance for rounding in the quadratic form, far above what float32 loses there."""
-_GRID = np.concatenate([[0.0], np.geomspace(1e-2, 1e3, 63)])
-
-
-class BoundStats(NamedTuple):
-    """What the bound needs of the target set under one set of weights."""
-
-    gram: Float[Array, "K K"]  # G, with the weights folded in
-    factors: Float[Array, " grid"]  # max_x h(cv cv(x)) / h(c cv(x)) at each grid value of cv
-    smallest_h: Float[Array, ""]
 
 
 def bound_of_points(points: Any, weights: np.ndarray, stats: TargetStats) -> np.ndarray:
     """(N,) upper bounds on the EPIG of points, which are rows (N, A, K) or give them."""
     entries = stats.weighted.shape[0] * stats.weighted.shape[2]
-    return map_points(_bound, points, weights, bound_stats(stats, weights), entries=entries)
+    return map_points(_bound, points, weights, _gram(stats), entries=entries)
 
 
-def bound_stats(
-    stats: TargetStats, weights: Float[Array, " K"], pivot: float | None = None
-) -> BoundStats:
-    """Build G for targets whose centred rows are ``stats.weighted`` = w_k (q_k - q̄).
-
-    The bound is tightest for candidates whose cv is the pivot; by default that of the median
-    target.
-    """
+def _gram(stats: TargetStats) -> Float[Array, "K K"]:
+    """G of targets whose centred rows are ``stats.weighted`` = w_k (q_k - q̄)."""
     xp = stats.mean.__array_namespace__()
     rows = stats.weighted.reshape(-1, stats.weighted.shape[2])
+    factor = safe_reciprocal(_scale(stats.mean.T), xp).T.reshape(-1) / stats.mean.shape[1]
     with exact_products(xp):
-        variance = xp.square(rows) @ safe_reciprocal(weights, xp)
-    scale, variation = _scale_and_variation(stats.mean.T, variance.reshape(stats.mean.shape).T, xp)
-    scale, variation = scale.T.reshape(-1), variation.T.reshape(-1)
-    real = scale > 0
-    if pivot is None:
-        middle = xp.sort(xp.where(real, variation, xp.inf))[real.sum() // 2]
-        pivot = xp.where(real.any(), middle, 1.0)
-    h = _h(pivot * variation, xp)
-    with exact_products(xp):
-        factor = h * safe_reciprocal(scale, xp) / stats.mean.shape[1]
-        gram = (rows * factor[:, None]).T @ rows
-    grid = xp.asarray(_GRID, dtype=rows.dtype)
-    ratios = xp.where(real, _h(grid[:, None] * variation, xp) / h, 0.0)
-    return BoundStats(gram, ratios.max(axis=1), xp.where(real, h, 1.0).min())
+        return (rows * factor[:, None]).T @ rows
 
 
 def _bound(
-    rows: Float[Array, "N A K"], weights: Float[Array, " K"], bound: BoundStats, xp: ModuleType
+    rows: Float[Array, "N A K"],
+    weights: Float[Array, " K"],
+    gram: Float[Array, "K K"],
+    xp: ModuleType,
 ) -> Float[Array, " N"]:
     """Upper bounds on the EPIG of one block of candidates."""
     mean = row_means(rows, weights, xp)
-    centred = rows - mean[:, :, None]
+    flat = (rows - mean[:, :, None]).reshape(-1, rows.shape[2])
     with exact_products(xp):
-        variance = xp.square(centred) @ weights
-        flat = centred.reshape(-1, rows.shape[2])
-        form = xp.einsum("nk,nk->n", flat @ bound.gram, flat)  # zᵀ G z of every row
-    scale, variation = _scale_and_variation(mean, variance, xp)
-    chi2 = xp.maximum(form.reshape(mean.shape), 0.0) * safe_reciprocal(scale, xp)
-    # Rounded up to the next grid value: the factors increase with cv.
-    place = xp.searchsorted(xp.asarray(_GRID, dtype=rows.dtype), variation * (1.0 + _SLACK))
-    factor = xp.where(
-        place < len(_GRID), bound.factors[xp.minimum(place, len(_GRID) - 1)], 1.0 / bound.smallest_h
-    )
-    tight = (factor * chi2).sum(axis=1)
-    jensen = xp.log1p(chi2.sum(axis=1) / bound.smallest_h)
-    return (1.0 + _SLACK) * xp.minimum(tight, jensen)
+        form = xp.einsum("nk,nk->n", flat @ gram, flat)  # zᵀ G z of every row
+    chi2 = xp.maximum(form.reshape(mean.shape), 0.0) * safe_reciprocal(_scale(mean), xp)
+    return (1.0 + _SLACK) * xp.log1p(chi2.sum(axis=1))
+
+
+def _scale(mean: Float[Array, "N A"]) -> Float[Array, "N A"]:
+    """The normaliser of χ² of each row: of two classes one stands for all four cells."""
+    return mean * (1.0 - mean) if mean.shape[1] == 1 else mean
 
 
 class Certified(NamedTuple):
@@ -153,24 +116,3 @@ def argmax_certified(
         tied = int(left[known == known.max()].min())
         winner, best = (min(winner, tied) if known.max() == best else tied), known.max()
     return Certified(winner, float(best), n_scored, n_evaluations)
-
-
-def _scale_and_variation(
-    mean: Float[Array, "N A"], variance: Float[Array, "N A"], xp: ModuleType
-) -> tuple[Float[Array, "N A"], Float[Array, "N A"]]:
-    """Normaliser of χ² and largest coefficient of variation of each row.
-
-    Two classes (one row) stand for all four cells: χ² = c²/(p(1-p) q(1-q)). Otherwise a row is one
-    class.
-    """
-    deviation = xp.sqrt(xp.maximum(variance, 0.0))
-    if mean.shape[1] == 1:
-        return mean * (1.0 - mean), deviation * safe_reciprocal(xp.minimum(mean, 1.0 - mean), xp)
-    return mean, deviation * safe_reciprocal(mean, xp)
-
-
-def _h(tau: Float[Array, "..."], xp: ModuleType) -> Float[Array, "..."]:
-    clipped = xp.clip(tau, 1e-2, 1.0 - 1e-6)
-    exact = ((1.0 - clipped) * xp.log1p(-clipped) + clipped) / xp.square(clipped)
-    # Below 1e-2 the quotient loses digits in float32; h increases, so its value there is a bound.
-    return xp.where(tau >= 1.0 - 1e-6, 1.0, exact)

@@ -18,7 +18,7 @@ More classes
 ------------
 Class logits f_a ~ N(m_a, v_a) are independent of each other and covary with those of a target point
 by c_a. To first order in c (Price's theorem again) the covariance of the probabilities is
-J diag(c) J'ᵀ, J = E[∂ softmax / ∂f] (:func:`parbals.race.class_means`), and the mutual information
+J diag(c) J'ᵀ, J = E[∂ softmax / ∂f] (:mod:`parbals.race`), and the mutual information
 
     ½ Σ_ab cov_ab² / (p_a q_b) = ½ Σ_kl c_k c_l M_kl M'_kl,      M = Jᵀ diag(1/p) J.
 
@@ -126,21 +126,10 @@ def closed_epig(
     share: _Share | None = None,
     xp: ModuleType = np,
 ) -> _Points:
-    """The mean over the targets of I(Y_x ; Y_x'); their shares are equal by default."""
-    table = _label_table(mean, variance, target_mean, target_variance, covariance, xp)
-    gains = label_information(*table, xp)
-    return gains.mean(axis=-1) if share is None else gains @ share
+    """The mean over the targets of I(Y_x ; Y_x'); their shares are equal by default.
 
-
-def _label_table(
-    mean: _Points,
-    variance: _Points,
-    target_mean: _Targets,
-    target_variance: _Targets,
-    covariance: _Table,
-    xp: ModuleType,
-) -> tuple[Float[Array, "*U n 1"], Float[Array, "*U 1 M"], _Table]:
-    """p, q and the covariance of both labels, by the series."""
+    The covariance of both labels is by the series.
+    """
     deviation, other = (xp.sqrt(xp.maximum(v, _LEAST)) for v in (variance, target_variance))
     here = sigmoid_means(mean, variance, _ORDER, xp, deviation)
     there = sigmoid_means(target_mean, target_variance, _ORDER, xp, other)
@@ -151,7 +140,8 @@ def _label_table(
     for k in range(1, _ORDER + 1):
         power = power * correlation / k
         joint = joint + power * here[k][..., :, None] * there[k][..., None, :]
-    return here[0][..., :, None], there[0][..., None, :], joint
+    gains = label_information(here[0][..., :, None], there[0][..., None, :], joint, xp)
+    return gains.mean(axis=-1) if share is None else gains @ share
 
 
 def label_information(p: _Pairs, q: _Pairs, cov: _Pairs, xp: ModuleType = np) -> _Pairs:

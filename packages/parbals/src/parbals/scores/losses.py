@@ -34,19 +34,21 @@ from parbals.types import LOSSES, Loss, Stakes
 
 __all__ = ["LOSSES", "Loss", "Stakes", "gain_on_targets"]
 
+_Table = Float[Array, "NA AM"]  # a row for each class of a candidate, a column for each of a target
+_Points = Float[Array, "N A"]
+_Targets = Float[Array, "A M"]
+_Gains = Float[Array, " N"]
+
 
 def gain_on_targets(
-    covariance: Float[Array, "NA AM"],
-    mean: Float[Array, "N A"],
-    target_mean: Float[Array, "A M"],
+    covariance: _Table,
+    mean: _Points,
+    target_mean: _Targets,
     loss: Loss,
     stakes: Stakes | None,
     xp: ModuleType,
-) -> Float[Array, " N"]:
-    """(N,) gains of candidates on all targets together, from the covariances of their labels.
-
-    A candidate has a row for each class, a target a column for each; of two classes one (A = 1).
-    """
+) -> _Gains:
+    """Gains of candidates on all targets together; of two classes one is enough (A = 1)."""
     n_points, n_rows = mean.shape
     if loss == "log":
         information = _two_class_information if n_rows == 1 else _class_information
@@ -73,11 +75,8 @@ def _gain(t: Float[Array, "n m"], xp: ModuleType) -> Float[Array, "n m"]:
 
 
 def _two_class_information(
-    covariance: Float[Array, "N M"],
-    mean: Float[Array, "N 1"],
-    target_mean: Float[Array, "1 M"],
-    xp: ModuleType,
-) -> Float[Array, " N"]:
+    covariance: _Table, mean: _Points, target_mean: _Targets, xp: ModuleType
+) -> _Gains:
     p, q = mean, target_mean[0]
     p0, q0 = 1.0 - p, 1.0 - q
     by_p, by_p0 = safe_reciprocal(p, xp), safe_reciprocal(p0, xp)
@@ -88,11 +87,8 @@ def _two_class_information(
 
 
 def _class_information(
-    covariance: Float[Array, "NA AM"],
-    mean: Float[Array, "N A"],
-    target_mean: Float[Array, "A M"],
-    xp: ModuleType,
-) -> Float[Array, " N"]:
+    covariance: _Table, mean: _Points, target_mean: _Targets, xp: ModuleType
+) -> _Gains:
     p, q = mean.reshape(-1, 1), target_mean.reshape(-1)
     ratio = covariance * safe_reciprocal(q, xp)
     ratio *= safe_reciprocal(p, xp)
@@ -122,11 +118,11 @@ def _two_class_error(
 
 def _class_error(
     table: Float[Array, "N A A M"],
-    mean: Float[Array, "N A"],
-    target_mean: Float[Array, "A M"],
+    mean: _Points,
+    target_mean: _Targets,
     stakes: Stakes | None,
     xp: ModuleType,
-) -> Float[Array, " N"]:
+) -> _Gains:
     if stakes is not None and stakes.mark is not None:
         of_one = xp.einsum("nabm,b->nam", table, stakes.mark)
         return _error_of_one(of_one, mean, stakes.mark @ target_mean, stakes, xp)

@@ -1,6 +1,7 @@
 """Our model as a classifier of scikit-activeml, and samples of what their classifiers predict."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, Self
 
 import numpy as np
@@ -127,9 +128,11 @@ def samples_of(
     inner = getattr(fitted, "estimator_", None)
     if isinstance(inner, LogisticModel) and len(inner.classes_) == len(classes):
         return inner
-    ensemble = _ensemble(inner, classes)
-    if ensemble is not None:
-        return ensemble
+    if hasattr(inner, "estimators_"):
+        with suppress(InputError):  # boosting and its like: its members are no samples of the whole
+            model: Any = as_sample_model(inner, len(classes))
+            model.labels, model.classes_ = classes, np.arange(len(classes))
+            return model
     if strategy.averages:
         return _Committee([fitted])
     member = _sklearn.clone(clf)
@@ -159,20 +162,8 @@ class _Committee:
         return probs / probs.sum(axis=2, keepdims=True)
 
 
-class Nothing(_Committee):
+class Nothing:
     """For strategies that look at no prediction."""
 
-    def __init__(self) -> None:
-        self.classes_ = np.arange(2)
-
-
-def _ensemble(inner: Any, classes: list[Any]) -> Any:
-    """The members of a fitted scikit-learn ensemble as samples; None of anything else."""
-    if not hasattr(inner, "estimators_"):
-        return None
-    try:
-        model: Any = as_sample_model(inner, len(classes))
-    except InputError:  # boosting and its like, whose members are not samples of the whole
-        return None
-    model.labels, model.classes_ = classes, np.arange(len(classes))
-    return model
+    classes_ = np.arange(2)
+    sample_proba = None

@@ -3,7 +3,7 @@
 The doors are :mod:`parbals.select` and the learner: they check what comes from outside, once.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -42,6 +42,7 @@ def check_terms(
     beta: Any = 1.0,
     n_configurations: Any = 4096,
     options: Mapping[str, Any] | None = None,
+    watch: Callable[[np.ndarray], None] | None = None,
 ) -> dict[str, Any]:
     """What is asked for, without the data: arguments of :class:`Problem`, all of them checked."""
     entry, options = strategy_named(strategy), dict(options or {})
@@ -64,6 +65,7 @@ def check_terms(
         "beta": check_positive(beta, "beta"),
         "n_configurations": check_positive_int(n_configurations, "n_configurations"),
         "options": options,
+        "watch": watch,
     }
 
 

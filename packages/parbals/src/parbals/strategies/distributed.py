@@ -100,14 +100,12 @@ class DistributedRows:
         """Refuse entries that are not finite numbers."""
         self.each_row(lambda rows: np.zeros(len(rows), np.float32))
 
-    def at(self, positions: np.ndarray) -> "DistributedRows":
-        """The rows at some positions of the array, left where they are."""
-        return DistributedRows(self._array, self.name, positions)
-
-    def mapped(self, function: Callable[[np.ndarray], np.ndarray]) -> "DistributedRows":
-        """Rows that ``function`` makes of these (n, D), whenever they are read."""
-        array = self._array.map_blocks(function, dtype=np.float64)
-        return DistributedRows(array, self.name, self.positions)
+    def at(
+        self, positions: np.ndarray, made: Callable[[np.ndarray], np.ndarray] | None = None
+    ) -> "DistributedRows":
+        """The rows at some positions, left where they are, or what is ``made`` of them there."""
+        array = self._array if made is None else self._array.map_blocks(made, dtype=np.float64)
+        return DistributedRows(array, self.name, positions)
 
 
 def _task(function: Any) -> Any:

@@ -42,7 +42,8 @@ _BORROWED = (
 def select_glister(problem: Problem) -> Batch:
     """The score of a point is the gain in the validation points' mean log-likelihood, in nats."""
     labels, labelled_probs = problem.require_labels()
-    labelled = problem.require_labelled_features()
+    what = "labelled_features: the features (L, D) of the labelled points"
+    labelled = problem.given(problem.labelled.features, what)
     validation = problem.labelled.validation
     notes: tuple[str, ...] = ()
     if validation is None:

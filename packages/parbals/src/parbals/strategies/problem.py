@@ -138,11 +138,11 @@ class Problem:
 
     def require_probs(self) -> np.ndarray:
         """Predictive samples (N, K, C) of the pool."""
-        return self._given(self.pool_probs, "pool_probs: predictive samples of the pool")
+        return self.given(self.pool_probs, "pool_probs: predictive samples of the pool")
 
     def require_target(self) -> np.ndarray:
         """Predictive samples (M, K, C) of the target set."""
-        return self._given(
+        return self.given(
             self.target_probs,
             "target_probs: predictive samples of points from the distribution the model will be "
             "judged on (without a shift, a random part of the pool)",
@@ -150,13 +150,7 @@ class Problem:
 
     def require_features(self) -> np.ndarray:
         """Features (N, D) of the pool."""
-        return self._given(self.pool_features, "pool_features: the features (N, D) of the pool")
-
-    def require_labelled_features(self) -> np.ndarray:
-        """Features (L, D) of the labelled points."""
-        return self._given(
-            self.labelled.features, "labelled_features: the features (L, D) of the labelled points"
-        )
+        return self.given(self.pool_features, "pool_features: the features (N, D) of the pool")
 
     def require_labels(self) -> tuple[np.ndarray, np.ndarray]:
         """Class numbers (L,) and averaged predictions (L, C) of the labelled points."""
@@ -166,9 +160,10 @@ class Problem:
         )
         labels = self.labelled.labels
         some = labels if labels is not None and len(labels) else None
-        return self._given(some, what), self._given(self.labelled.probs, what)
+        return self.given(some, what), self.given(self.labelled.probs, what)
 
-    def _given(self, part: np.ndarray | None, what: str) -> np.ndarray:
+    def given(self, part: np.ndarray | None, what: str) -> np.ndarray:
+        """A part, or an error that says ``what`` it is."""
         if part is None:
             raise InputError(f"{self.strategy} needs {what}.")
         return part

@@ -32,7 +32,7 @@ from parbals.types import Stakes
 
 __all__ = ["Rows", "Score", "Surface", "Targets", "affordable_rows", "batch_operations"]
 __all__ += ["covariance", "rows_of", "scores_before", "scores_by", "screening_operations"]
-__all__ += ["surface_of", "walk_operations", "whitened_rows_of"]
+__all__ += ["surface_of", "walk_operations", "within"]
 
 _GAINS_ENTRIES = 4_096  # channels times targets that NumPy works on at a time, in cache
 _AFFORDABLE = 1e11  # operations; the same on every machine, so that choices are
@@ -117,7 +117,7 @@ def surface_of(
     size = bucket(n_targets)
     posterior = channels.whitening, *_padded(channels.basis, channels.location, channels.roots)
     whitened = channels.whitening.rows(pad_rows(add_bias(X_target), size))
-    rows = _within(*posterior[1:], whitened)
+    rows = within(*posterior[1:], whitened)
     blocks = block_rows(size, max(16, _GAINS_ENTRIES // len(channels.roots)))
     parts = [probs_and_gains(rows.mean[:, b], rows.variance[:, b]) for b in blocks]
     probs, gains = (np.concatenate(part, axis=1) for part in zip(*parts, strict=True))
@@ -154,22 +154,19 @@ def _padded(
 
 def rows_of(surface: Surface, design: Float[Array, "n d"]) -> Rows:
     """Design rows as the posterior sees them."""
-    return whitened_rows_of(surface, surface.whitening.rows(design))
-
-
-def whitened_rows_of(surface: Surface, whitened: Float[Array, "n d"]) -> Rows:
-    """The same of rows that have been whitened."""
-    return _within(surface.basis, surface.location, surface.roots, whitened)
+    whitened = surface.whitening.rows(design)
+    return within(surface.basis, surface.location, surface.roots, whitened)
 
 
 # Small float32 products of some BLAS raise the flag on finite numbers.
 @np.errstate(invalid="ignore")
-def _within(
+def within(
     basis: Float[Array, "d r"],
     location: Float[Array, "r A"],
     roots: Float[Array, "A r r"],
     whitened: Float[Array, "n d"],
 ) -> Rows:
+    """The same of rows that have been whitened."""
     inside = whitened @ basis
     spans = basis.shape[0] == basis.shape[1]
     across = whitened[:, :0] if spans else whitened - inside @ basis.T

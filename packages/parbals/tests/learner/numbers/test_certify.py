@@ -71,7 +71,7 @@ def test_a_learner_certifies_what_it_decides_now():
         active.certify(200)
 
 
-@pytest.mark.parametrize("n_runs", [60, pytest.param(500, marks=pytest.mark.full)])
+@pytest.mark.parametrize("n_runs", [30, pytest.param(500, marks=pytest.mark.full)])
 def test_it_holds_where_a_strategy_left_the_easy_items(n_runs):
     held = 0
     for seed in range(n_runs):

@@ -75,7 +75,9 @@ def test_labellings_are_as_often_wrong_as_is_expected():
     assert wrong == pytest.approx(error.mean, abs=0.03)
 
 
-@pytest.mark.parametrize(("n_classes", "n_features"), [(2, 4), (7, 20), (4, 60)])
+@pytest.mark.parametrize(
+    ("n_classes", "n_features"), [(2, 4), (4, 60), pytest.param(7, 20, marks=pytest.mark.full)]
+)
 def test_what_is_left_out_is_what_a_fit_without_the_label_says(n_classes, n_features):
     """Also what all labels say together: a label that is half left out flatters the model."""
     X, y = drawn(40, n_classes, 1.0, n_features=n_features)
@@ -106,7 +108,7 @@ def test_of_thousands_of_labels_some_are_left_out_by_a_fit_without_them(n_classe
     np.testing.assert_allclose(found, without, atol=2e-3)
 
 
-@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("n_classes", [2, pytest.param(3, marks=pytest.mark.full)])
 def test_a_model_that_is_right_is_left_alone_and_others_are_corrected(n_classes):
     degrees = {}
     for scale in (0.1, 1.5, 15.0):  # of the prior; labels come from 1.5

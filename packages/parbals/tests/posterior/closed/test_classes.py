@@ -82,7 +82,7 @@ DESIGNS = {
 }
 
 
-_QUICK = ("three classes", "classes without labels", "one label")
+_QUICK = ("classes without labels", "one label")
 
 
 @pytest.mark.parametrize(

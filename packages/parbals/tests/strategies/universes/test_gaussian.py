@@ -129,11 +129,19 @@ def test_decisions_are_what_their_definition_gives(parts, backend, monkeypatch):
     assert n_cut == 0
 
 
-@pytest.mark.parametrize("score", ["form", pytest.param("decision", marks=pytest.mark.full)])
+@pytest.mark.parametrize(
+    ("parts", "score"),
+    [
+        (1, "epig"),
+        *(
+            pytest.param(*more, marks=pytest.mark.full)
+            for more in ((1, "decision"), (4, "form"), (4, "decision"))
+        ),
+    ],
+    indirect=["parts"],
+)
 def test_both_backends_take_the_same_steps(parts, score, monkeypatch):
     channels, _, X_target = parts
-    if score == "form" and len(channels.roots) == 1:
-        score = "epig"
     X = np.random.default_rng(0).standard_normal((600, 4)).astype(np.float32)
     monkeypatch.setattr(jax_backend, "platform", lambda: "gpu")  # sizes of an accelerator
     found = []

@@ -20,12 +20,14 @@ from parbals.learner.numbers.looks import Look, error_limits, latest_look, power
 from parbals.learner.numbers.report import Measurement
 from parbals.randomness import derive_generator
 from parbals.types import Batch, Estimate
+from parbals.validate import check_positive_int
 
 if TYPE_CHECKING:  # a project draws its audit without loading a model
+    from parbals.learner.ledger import Ledger
     from parbals.learner.state import Setup, State
 
-__all__ = ["AUDIT", "audit_batch", "audit_predictions", "audit_share", "current_look", "draw_audit"]
-__all__ += ["measure", "mixed_in", "with_audit_items"]
+__all__ = ["AUDIT", "audit_positions", "audit_predictions", "audit_share"]
+__all__ += ["current_look", "draw_audit", "measure", "mixed_in", "with_audit_items"]
 
 AUDIT = "audit"
 """What chose an item of the audit, beside the names of strategies."""
@@ -50,6 +52,13 @@ def draw_audit(n_items: int, size: int, seed: int, taken: Sequence[int] = ()) ->
             "make it smaller."
         )
     return derive_generator(seed, AUDIT).permutation(left)[:size]
+
+
+def audit_positions(audit: Any, ledger: "Ledger", seed: int) -> np.ndarray:
+    """Of so many items, or of those that are named; in the order they are asked for."""
+    if isinstance(audit, int | float | np.integer):
+        return draw_audit(ledger.n_items, check_positive_int(audit, "audit", least=0), seed)
+    return np.array(list(dict.fromkeys(ledger.positions(audit))), np.int64)
 
 
 def audit_share(n: int, n_audit_out: int, n_other_out: int, n_audit_left: int, n_left: int) -> int:
@@ -77,32 +86,20 @@ def mixed_in(chosen: np.ndarray, audit: np.ndarray) -> np.ndarray:
     return order
 
 
-def audit_batch(positions: np.ndarray) -> Batch:
-    """Items of the audit alone."""
-    blank = np.full(len(positions), np.nan)
-    none = np.zeros(len(positions), np.int64)
-    note = "All of them are random items of the audit."
-    return Batch(positions, blank, blank, blank, AUDIT, none, 0, (note,))
-
-
-def with_audit_items(batch: Batch, positions: np.ndarray) -> Batch:
-    """The batch with items of the audit spread over it."""
+def with_audit_items(batch: Batch | None, positions: np.ndarray) -> Batch:
+    """The batch with items of the audit spread over it; or those alone."""
+    blank, none = np.full(len(positions), np.nan), np.zeros(len(positions), np.int64)
+    if batch is None:
+        note = "All of them are random items of the audit."
+        return Batch(positions, blank, blank, blank, AUDIT, none, 0, (note,))
     order = mixed_in(batch.indices, positions)
-    blank = np.full(len(positions), np.nan)
-
-    def joined(values: np.ndarray, more: np.ndarray) -> np.ndarray:
-        return np.concatenate([values, more])[order]
-
     note = f"{len(positions)} of the {len(order)} items are random ones of the audit."
-    return replace(
-        batch,
-        indices=joined(batch.indices, positions),
-        scores=joined(batch.scores, blank),
-        initial_scores=joined(batch.initial_scores, blank),
-        effective_sample_size=joined(batch.effective_sample_size, blank),
-        n_exact=joined(batch.n_exact, np.zeros(len(positions), np.int64)),
-        notes=(*batch.notes, note),
-    )
+    more = {
+        "indices": positions, "n_exact": none,
+        **dict.fromkeys(("scores", "initial_scores", "effective_sample_size"), blank),
+    }  # fmt: skip
+    joined = {name: np.append(getattr(batch, name), own)[order] for name, own in more.items()}
+    return replace(batch, **joined, notes=(*batch.notes, note))
 
 
 def audit_predictions(state: "State", model: Any) -> tuple[np.ndarray, np.ndarray]:

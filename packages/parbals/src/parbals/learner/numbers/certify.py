@@ -12,19 +12,23 @@ labels were chosen. It is a statement about these R decisions: the draw alone is
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from parbals.errors import InputError
 from parbals.learner.numbers.looks import DELTA
 from parbals.learner.numbers.report import with_interval
+from parbals.randomness import derive_generator
 from parbals.types import Estimate
 from parbals.wording import percent
 
-__all__ = ["CERTIFY", "Certificate", "Sample", "draw_sample", "judged", "pile_limits"]
+if TYPE_CHECKING:  # a project draws its sample without loading a model
+    from parbals.learner.state import State
+
+__all__ = ["CERTIFY", "Certificate", "Sample", "draw_sample", "judged", "pile_limits", "sample_of"]
 
 CERTIFY = "certify"
 """What chose an item of such a sample, beside the names of strategies."""
@@ -72,6 +76,19 @@ def draw_sample(pile: np.ndarray, n: int, generator: np.random.Generator) -> np.
             "ask for fewer."
         )
     return generator.choice(pile, n, replace=False)
+
+
+def sample_of(state: "State", n: int, name: Callable[[int], Any]) -> Sample:
+    """``n`` of a learner's free items, which it calls by ``name``, and what its model decides."""
+    setup = state.setup
+    if not setup.classes:
+        raise InputError("A certificate counts mistakes, and numbers have none; use an audit.")
+    pile, key = np.flatnonzero(state.is_free()), state.key(with_pending=True).hex()
+    drawn = draw_sample(pile, n, derive_generator(setup.seed, CERTIFY, len(state.pending), key))
+    model = state.fitted()
+    said = setup.kind.decided(setup, model, setup.predicted(model, drawn)).tolist()
+    positions = drawn.tolist()
+    return Sample([*map(name, positions)], positions, said, len(pile), len(state.labels))
 
 
 def judged(sample: Sample, labels: Mapping[int, int]) -> Certificate | None:

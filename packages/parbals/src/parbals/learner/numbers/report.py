@@ -24,7 +24,6 @@ NEGLIGIBLE = 0.01
 """A batch that would lower the expected log loss by a smaller share hardly changes the model."""
 _UNKNOWN = Estimate(math.nan, math.nan, math.nan)
 _ESTIMATES = ("expected_error", "expected_log_loss")
-_LATER = ("task", "label_errors", "loss")  # a report that was stored before has none of them
 _WORDS = {"error": "error", "hamming": "Hamming loss", "rmse": "RMSE"}
 
 
@@ -195,8 +194,6 @@ def _read(kind: Any, value: Any, name: str) -> Any:
         unknown = _ESTIMATES if kind is Report else ()
         read: dict[str, Any] = {}
         for part in (one.name for one in fields(kind)):
-            if part not in value and part in _LATER:
-                continue
             if part not in value:
                 raise InputError(f"The {name} has no {part}, so it is not one of ours.")
             is_unknown = value[part] is None and part in unknown
@@ -249,15 +246,15 @@ class Advice:
     """What to do next.
 
     Attributes:
+        sentence: in words.
         stop: the goal is reached; or nothing is left to choose; or no goal was set, and more labels
             hardly change the model. That is no praise: a model may be bad and hard to improve.
         is_reached: what somebody set out for is reached.
-        sentence: the same in words.
     """
 
-    stop: bool
-    is_reached: bool
     sentence: str
+    stop: bool = False
+    is_reached: bool = False
 
 
 def goal_parts(goal: Goal | None, n_labelled: int, report: Report | None) -> list[GoalPart]:
@@ -291,35 +288,33 @@ def advice(goal: Goal | None, n_labelled: int, report: Report | None) -> Advice:
         error, source = _error(report)
         shown = _shown(report)
         known = "" if error is None else f" The {source} error is {shown(error.mean)}."
-        return Advice(True, True, f"Your goal is reached.{known}")
+        return Advice(f"Your goal is reached.{known}", stop=True, is_reached=True)
     if parts and all(part.is_reached or part.is_expected for part in parts):
-        sentence = (
+        return Advice(
             "The model expects to have reached your goal; an audit of 60 labels would show it."
         )
-        return Advice(False, False, sentence)
     if report is None:
-        sentence = "Go on: a first estimate appears once the model has learnt from a few labels."
-        return Advice(False, False, sentence)
+        return Advice(
+            "Go on: a first estimate appears once the model has learnt from a few labels."
+        )
     if report.recall is not None:  # a rare class is looked for
-        return Advice(report.recall.stop, report.recall.stop, report.recall.advice)
+        return Advice(report.recall.advice, report.recall.stop, report.recall.stop)
     if report.batch_size == 0:
-        sentence = "Nothing is left to choose: every item is labelled, out or for measuring."
-        return Advice(True, False, sentence)
+        nothing = "Nothing is left to choose: every item is labelled, out or for measuring."
+        return Advice(nothing, stop=True)
     if goal is not None and goal.labels is not None and n_labelled >= goal.labels:
-        sentence = "The labels you planned are given, but the error is above your goal."
-        return Advice(False, False, sentence)
+        return Advice("The labels you planned are given, but the error is above your goal.")
     if report.next_gain is None and report.expected_error.known:
-        sentence = "Go on: the model gives too few samples to tell what more labels would gain."
-        return Advice(False, False, sentence)
+        return Advice("Go on: the model gives too few samples to tell what more labels would gain.")
     if report.next_gain is None:
-        return Advice(False, False, "Go on: the model has not seen two classes yet.")
+        return Advice("Go on: the model has not seen two classes yet.")
     # A nat a point divides the error of numbers by e, whatever its unit.
     whole = 1.0 if report.task == "regression" else report.expected_log_loss.mean
     if report.next_gain <= NEGLIGIBLE * whole:
         more = " Set a goal to know when to stop." if goal == Goal() else ""
         sentence = f"More labels hardly change the model; better features may help more.{more}"
-        return Advice(not parts, False, sentence)
-    return Advice(False, False, "Go on: more labels still make the model better.")
+        return Advice(sentence, stop=not parts)
+    return Advice("Go on: more labels still make the model better.")
 
 
 def may_stop(measured: Measurement | None, wanted: float) -> tuple[bool, str]:

@@ -36,6 +36,7 @@ class Task:
         has_samples: whether its models give probabilities (N, K, C) of classes that exclude each
             other, which every strategy can use.
         dtype: of the numbers by which labels are kept.
+        n_models: how many two-class models a choice goes through: one, or one for each label.
     """
 
     name: ClassVar[str]
@@ -45,6 +46,7 @@ class Task:
     audit_loss: ClassVar[str] = "error"
     has_samples: ClassVar[bool] = True
     dtype: ClassVar[Any] = np.int64
+    n_models = 1
 
     def __init__(self, classes: Sequence[Hashable] | None) -> None:
         self.classes = _checked_classes(classes, self.fewest_classes)
@@ -129,18 +131,6 @@ class Task:
     def stakes(self, metric: str, probs: np.ndarray) -> Any:
         """What decisions are worth where predictions are (M, C); None where all count alike."""
         return None
-
-    def n_targets(self, wanted: int) -> int:
-        """How many target points a choice looks at, where so many are wanted."""
-        return wanted
-
-    def n_candidates(self, wanted: int) -> int:
-        """How many free items, where so many are wanted."""
-        return wanted
-
-    def n_universes(self, wanted: int) -> int:
-        """How many labellings of a batch are averaged over, where so many are wanted."""
-        return wanted
 
     # -- what is expected, and what is measured
 

@@ -4,6 +4,7 @@ What an item has is kept as a whole number whose bit l says whether it has label
 the audit's temperature see every pair of an item and a label as an item of two classes.
 """
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,8 @@ import numpy as np
 from parbals.errors import LabelError, ShapeError
 from parbals.learner.numbers.metric import best_f1
 from parbals.learner.tasks.base import Setup, Task
-from parbals.posterior.closed.many import ManyPosterior, fit_many_labels
-from parbals.posterior.closed.prior import fixed_prior, learnt_prior
+from parbals.posterior.closed.ep import GaussianPosterior, fit_gaussian
+from parbals.posterior.closed.prior import prior_of
 from parbals.posterior.predictive import add_bias
 from parbals.randomness import derive_generator
 from parbals.types import Diagnostics, Loss, Stakes
@@ -20,7 +21,24 @@ from parbals.types import Diagnostics, Loss, Stakes
 __all__ = ["ManyLabels", "ManyModel"]
 
 _MOST = 62  # bits of a whole number
-_FEWEST_TARGETS = 100
+
+
+@dataclass(frozen=True)
+class ManyPosterior:
+    """Independent posteriors of L labels that share a prior; methods are for design rows (N, d)."""
+
+    parts: tuple[GaussianPosterior, ...]
+
+    n_classes, has_samples = 2, False
+
+    def predict_proba(self, X: np.ndarray) -> np.ndarray:
+        """(N, L) the probability of each label."""
+        return np.stack([part.predict_proba(X)[:, 1] for part in self.parts], axis=1)
+
+    def left_out(self) -> tuple[np.ndarray, np.ndarray]:
+        """Places (n,) of the items, and the probability (n, L) of each label by all but them."""
+        probs = np.stack([part.left_out()[1][:, 1] for part in self.parts], axis=1)
+        return np.arange(len(probs)), probs
 
 
 class ManyModel:
@@ -62,6 +80,7 @@ class ManyLabels(Task):
         super().__init__(classes)
         if len(self.classes) > _MOST:
             raise LabelError(f"classes has {len(self.classes)} labels; at most {_MOST} are kept.")
+        self.n_models = len(self.classes)
 
     # -- labels
 
@@ -105,25 +124,13 @@ class ManyLabels(Task):
     def loss(self, metric: str) -> Loss:
         return "error"
 
-    # What is looked at, so that fifty labels take seconds; what that costs is not measured.
-
-    def n_targets(self, wanted: int) -> int:
-        return min(wanted, max(_FEWEST_TARGETS, wanted // len(self.classes)))
-
-    def n_candidates(self, wanted: int) -> int:
-        return round(wanted / np.sqrt(len(self.classes)))
-
-    def n_universes(self, wanted: int) -> int:
-        return max(min(wanted, 2), round(wanted / np.sqrt(len(self.classes))))
-
     def fit(self, setup: Setup, rows: np.ndarray, numbers: np.ndarray, seed: int) -> ManyModel:
         rows, bits = rows.astype(np.float64), self.bits(numbers)
-        if isinstance(setup.prior_scale, str):
-            prior = learnt_prior(rows, bits, 2, setup.pool_moments)
-        else:
-            prior = fixed_prior(float(setup.prior_scale), rows.shape[1])
-        found = fit_many_labels(add_bias(rows), bits, prior)
-        return ManyModel(found, prior.sentence, setup.n_samples, seed)
+        prior = prior_of(setup.prior_scale, rows, bits, 2, setup.pool_moments)
+        whitening = prior.whitening.times(np.sqrt(2.0))  # as of a difference of two classes
+        design, labels = add_bias(rows), bits.T.astype(np.int64)
+        parts = tuple(fit_gaussian(design, own, whitening, prior.sites) for own in labels)
+        return ManyModel(ManyPosterior(parts), prior.sentence, setup.n_samples, seed)
 
     def stakes(self, metric: str, probs: np.ndarray) -> tuple[Stakes, ...] | None:
         """Of every label, at judged rows with these probabilities (M, L)."""

@@ -59,9 +59,6 @@ class Numbers(Task):
     def decoded(self, number: Any) -> float:
         return float(number)
 
-    def class_number(self, label: Any, what: str = "labels[0]") -> int:
-        raise InputError(f'{what} needs task="classes"; leave it out.')
-
     def balance(self, numbers: np.ndarray) -> dict[Any, int]:
         return {}
 

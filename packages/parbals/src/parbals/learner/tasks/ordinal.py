@@ -11,7 +11,7 @@ import numpy as np
 
 from parbals.learner.tasks.base import Setup, Task
 from parbals.posterior.closed.ordinal import OrdinalPosterior, fit_ordinal
-from parbals.posterior.closed.prior import fixed_prior, learnt_prior
+from parbals.posterior.closed.prior import prior_of
 from parbals.posterior.predictive import add_bias
 from parbals.randomness import derive_generator
 from parbals.types import Diagnostics
@@ -49,11 +49,8 @@ class Ordinal(Task):
 
     def fit(self, setup: Setup, rows: np.ndarray, numbers: np.ndarray, seed: int) -> OrdinalModel:
         rows = rows.astype(np.float64)
-        if isinstance(setup.prior_scale, str):
-            above = numbers[:, None] > np.arange(len(self.classes) - 1)
-            prior = learnt_prior(rows, above, 2, setup.pool_moments)
-        else:
-            prior = fixed_prior(float(setup.prior_scale), rows.shape[1])
+        above = numbers[:, None] > np.arange(len(self.classes) - 1)
+        prior = prior_of(setup.prior_scale, rows, above, 2, setup.pool_moments)
         whitening = prior.whitening.times(np.sqrt(2.0))
         found = fit_ordinal(add_bias(rows), numbers, len(self.classes), whitening)
         return OrdinalModel(found, prior.sentence, setup.n_samples, seed)

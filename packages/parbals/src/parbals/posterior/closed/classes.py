@@ -31,6 +31,7 @@ from parbals.posterior.closed.sites import (
     Labels,
     SitePosterior,
     Sites,
+    channel_cavities,
     likeliest,
     posterior_mean,
     precision_roots,
@@ -191,9 +192,7 @@ def _renewed_sites(mean: _Logits, variance: _Logits, labels: Labels) -> Sites:
 
 def _cavities(f: _Logits, variance: _Logits, sites: Sites) -> tuple[_Logits, _Logits]:
     """Mean and variance (n, C) of every row's logits under all sites but its own."""
-    f = f - f.mean(axis=1, keepdims=True)
-    left = variance / np.maximum(1.0 - sites.precisions * variance, 1e-4)
-    return f - left * (sites.shifts - _pull(sites.precisions, f)), left
+    return channel_cavities(f - f.mean(axis=1, keepdims=True), variance, sites, _pull)
 
 
 def _left_out_means(

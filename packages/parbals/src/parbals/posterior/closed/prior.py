@@ -41,8 +41,8 @@ from parbals.posterior.closed.sites import Sites, label_keys, settle
 from parbals.posterior.closed.whitening import INTERCEPT, POWERS, PoolMoments, Whitening
 from parbals.shapes import Array, Bool, Float, Int
 
-__all__ = ["PoolMoments", "Prior", "Profile", "Shapes", "fixed_prior", "learnt_prior", "profile"]
-__all__ += ["random_part", "settled_sites"]
+__all__ = ["PoolMoments", "Prior", "Profile", "Shapes", "fixed_prior", "learnt_prior", "prior_of"]
+__all__ += ["profile", "random_part", "settled_sites"]
 
 _LOG_SCALE, _WIDTH = float(np.log(3.0)), 1.0
 _GRID = _LOG_SCALE + np.linspace(-4.0, 4.0, 33)  # of ln s
@@ -71,6 +71,22 @@ class Prior(NamedTuple):
     """Of two classes' labels, nearly settled: where a fit may begin."""
     part: np.ndarray | None = None
     """Keys of the labels that it was learnt from, where those are a part of all."""
+
+
+def prior_of(
+    scale: float | str,
+    rows: np.ndarray,
+    labels: Any,
+    n_classes: int,
+    pool: PoolMoments | None,
+    known: Prior | None = None,
+) -> Prior:
+    """The prior of that scale, or of "auto" as :func:`learnt_prior` says; ``known`` if it is it."""
+    if isinstance(scale, str):
+        return learnt_prior(rows, labels, n_classes, pool, known)
+    if known is not None and known.scale == scale:
+        return known
+    return fixed_prior(float(scale), rows.shape[1])
 
 
 def fixed_prior(scale: float, n_features: int) -> Prior:

@@ -26,8 +26,8 @@ from parbals.posterior.closed.channels import Channels
 from parbals.posterior.closed.whitening import Whitening
 from parbals.shapes import Array, Float, Int
 
-__all__ = ["MANY", "Kept", "Labels", "SitePosterior", "Sites", "joined", "label_keys", "likeliest"]
-__all__ += ["posterior_mean", "precision_roots", "settle", "settle_many"]
+__all__ = ["MANY", "Kept", "Labels", "SitePosterior", "Sites", "channel_cavities", "joined"]
+__all__ += ["label_keys", "likeliest", "posterior_mean", "precision_roots", "settle", "settle_many"]
 
 # Rows; numbers of every row, or of some, in each channel; what is of a channel.
 _Rows = Float[Array, "n d"]
@@ -278,7 +278,7 @@ def settle_many(
         def nearer(sites: Sites) -> Sites:
             nonlocal mean
             mean = posterior_mean(rows, conditioned, pull, sites, mean, _REST)
-            return renewed(*_cavities(rows @ mean, latest, sites, pull), everything)
+            return renewed(*channel_cavities(rows @ mean, latest, sites, pull), everything)
 
         return settle(nearer, sites, 0.1 * _MANY_TOLERANCE, _MEAN_STEPS).sites
 
@@ -286,11 +286,11 @@ def settle_many(
     roots = precision_roots(rows, settled.sites.precisions)
     mean = posterior_mean(rows, roots, pull, settled.sites, mean)
     assert latest is not None
-    cavities, _ = _cavities(rows @ mean, latest, settled.sites, pull)
+    cavities, _ = channel_cavities(rows @ mean, latest, settled.sites, pull)
     return settled, Kept(rows, latest, roots, mean, cavities, len(rows))
 
 
-def _cavities(f: _Some, variances: _Some, sites: Sites, pull: Pull) -> tuple[_Some, _Some]:
+def channel_cavities(f: _Some, variances: _Some, sites: Sites, pull: Pull) -> tuple[_Some, _Some]:
     """Means and variances of logits under all sites but their own."""
     cavity = variances / np.maximum(1.0 - sites.precisions * variances, 1e-4)
     return f - cavity * (sites.shifts - pull(sites.precisions, f)), cavity
@@ -309,7 +309,7 @@ def _with_few_more(
     known = kept.cavities.copy()
     known[~precisions.any(axis=1)] = np.inf
     for n_rounds in range(_FEW_ROUNDS):
-        means, spreads = _cavities(rows @ mean, variances, Sites(precisions, shifts), pull)
+        means, spreads = channel_cavities(rows @ mean, variances, Sites(precisions, shifts), pull)
         moved = (np.maximum(precisions, _LEAST_MOVED) * np.abs(means - known)).max(axis=1)
         few = np.argpartition(-moved, _FEW)[:_FEW]
         few = few[moved[few] >= _LEAST_MOVED]

@@ -42,7 +42,7 @@ from parbals.strategies.surface import (
     scores_before,
     scores_by,
     screening_operations,
-    whitened_rows_of,
+    within,
 )
 
 __all__ = ["NumpyBackend", "ScreenBefore", "opened", "walk"]
@@ -89,8 +89,9 @@ class ScreenBefore:
 
     def of(self, features: Float[Array, "n D"]) -> Float[Array, " n"]:
         """The screen of rows of features."""
-        whitened = self._surface.whitening.rows(add_bias(features, np.float32))
-        rows = whitened_rows_of(self._surface, whitened)
+        surface = self._surface
+        whitened = surface.whitening.rows(add_bias(features, np.float32))
+        rows = within(surface.basis, surface.location, surface.roots, whitened)
         own = screening_gains(rough_gains(rows.mean, rows.variance))
         sums = [((whitened @ form) * whitened).sum(axis=1) for form in self._forms]
         return (own * np.maximum(sums, 0.0)).sum(axis=0)

@@ -10,7 +10,7 @@ from collections import Counter
 import numpy as np
 
 from parbals.posterior.closed.channels import Channels
-from parbals.race import class_means
+from parbals.race import class_probs
 from parbals.randomness import content_gumbels, derive_generator
 from parbals.shapes import Array, Float, Int
 from parbals.strategies.surface import Surface, rows_of
@@ -66,10 +66,9 @@ class LikeliestLabels:
 
     def of(self, row: Float[Array, " d"]) -> Int[Array, " 1"]:
         rows = rows_of(self._surface, row[None])
-        mean, variance = rows.mean[:, 0], rows.variance[:, 0]
-        if len(mean) == 1:
-            return (mean > 0).astype(np.int32)
-        return class_means(mean, variance)[0].argmax(axis=0, keepdims=True)
+        if len(rows.mean) == 1:
+            return (rows.mean[0] > 0).astype(np.int32)
+        return class_probs(rows.mean, rows.variance).argmax(axis=0)
 
 
 Labels = DrawnLabels | LikeliestLabels
