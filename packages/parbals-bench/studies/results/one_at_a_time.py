@@ -15,7 +15,7 @@ from lib.places import DOCS
 from parbals_bench.report.page import read_results
 from parbals_bench.report.stats import mean_interval
 from parbals_bench.report.tasks import OURS, SEQUENTIAL
-from parbals_bench.run.folder import open_results
+from parbals_bench.run.folder import ResultsFiles
 
 RESULTS = DOCS / "results" / "records.tar.xz"
 
@@ -27,7 +27,7 @@ def main():
     parser.add_argument(
         "results", nargs="?", type=Path, default=RESULTS, help="a results folder or packed file"
     )
-    results = read_results(open_results(parser.parse_args().results))
+    results = read_results(ResultsFiles(parser.parse_args().results))
     for line, gaps in batch_gaps(results).items():
         for task, gap in gaps:
             _print(line.title, task.title, gap)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from parbals.arrays import block_rows, release_pages
@@ -73,6 +73,14 @@ class Recipe:
     options: Options = field(default_factory=Options)
     descriptions: Mapping[str, str] = field(default_factory=dict)
     """Of classes: each becomes a row as a text of the items does."""
+
+    @classmethod
+    def of(
+        cls, settings: ProjectSettings, name: str, encoder: Encoder | None, options: Options
+    ) -> Self:
+        """That of a project as it is, by an encoder."""
+        columns, table = settings.encoded_columns, settings.table_columns
+        return cls(name, encoder, columns, table, Path(settings.media or "."), options)
 
 
 @dataclass(frozen=True)

@@ -38,6 +38,8 @@ Outcome = Annotated[str, Field(json_schema_extra={"enum": ["new", "repeated", "r
 State = Literal["idle", "choosing", "starting", "failed", "finished"]
 Probabilities = dict[str, float] | None
 Role = Literal["owner", "annotator"]
+Counts = dict[str, int]
+"""How many items were changed, by what happened to them."""
 
 
 class InModel(BaseModel):
@@ -253,20 +255,6 @@ class StoredOut(BaseModel):
     stored: list[StoredAnswer]
 
 
-class BulkOut(BaseModel):
-    """How many items were changed; ``left`` are kept for measuring, and looked at one by one."""
-
-    changed: int
-    left: int
-
-
-class PassOut(BaseModel):
-    """A pass that is on disk."""
-
-    position: int
-    outcome: Outcome
-
-
 class UndoneOut(BaseModel):
     """The item is the annotator's again; ``was`` has the label or kind taken back, and comment."""
 
@@ -279,12 +267,6 @@ class LeasesOut(BaseModel):
 
     mine: list[int]
     expires: float
-
-
-class ReleasedOut(BaseModel):
-    """How many items went back into the queue."""
-
-    released: int
 
 
 class CurvePoint(BaseModel):
@@ -447,24 +429,7 @@ class InvitedOut(BaseModel):
     link: str
 
 
-class LogRow(BaseModel):
-    """One change: who made it, when, from where, and what it was in words."""
-
-    number: int
-    created: str
-    what: str
-    who: str | None
-    origin: str | None
-    sentence: str
-
-
 class LogOut(BaseModel):
     """Changes, the newest first; ask for those ``before`` the last number until there are none."""
 
-    rows: list[LogRow]
-
-
-class DoneOut(BaseModel):
-    """It is done."""
-
-    done: bool = True
+    rows: list[dict[str, Any]]
