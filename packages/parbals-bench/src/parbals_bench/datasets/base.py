@@ -12,17 +12,8 @@ from parbals.errors import InputError, LabelError
 from parbals.randomness import derive_generator
 from parbals_label.files import cache_folder
 
-__all__ = [
-    "Data",
-    "Dataset",
-    "Origin",
-    "Part",
-    "Raw",
-    "data_folder",
-    "halves",
-    "one_vs_all",
-    "three_parts",
-]
+__all__ = ["Data", "Dataset", "Origin", "Part", "Raw", "data_folder", "halves"]
+__all__ += ["one_vs_all", "three_parts"]
 
 DATA_VARIABLE = "PARBALS_DATA"
 

@@ -32,21 +32,9 @@ from parbals_label.project.features import (
 from parbals_label.store.settings import ProjectSettings
 from parbals_label.store.store import Store
 
-__all__ = [
-    "Encoded",
-    "Recipe",
-    "check_descriptions",
-    "columns_of",
-    "contents_of",
-    "embed_project",
-    "encode",
-    "fit_table",
-    "item_pairs",
-    "keep_features",
-    "make_features",
-    "numbers_of",
-    "open_encoder",
-]
+__all__ = ["Encoded", "Recipe", "check_descriptions", "columns_of", "contents_of"]
+__all__ += ["embed_project", "encode", "fit_table", "item_pairs", "keep_features"]
+__all__ += ["make_features", "numbers_of", "open_encoder"]
 
 _LENGTH = 3.0
 """Length of encoded rows: with N(0, 1) weights, labels of texts and photos are predicted best at

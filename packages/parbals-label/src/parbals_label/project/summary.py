@@ -39,21 +39,9 @@ from parbals_label.store.queue import SECOND_OPINION
 from parbals_label.store.records import ADAPTED, Annotator
 from parbals_label.store.store import Store
 
-__all__ = [
-    "ADAPT_FROM",
-    "Heard",
-    "Overview",
-    "audit_line",
-    "chosen_line",
-    "export_columns",
-    "export_records",
-    "goal_of",
-    "judge_of",
-    "newer_answers",
-    "overview",
-    "overview_lines",
-    "report_lines",
-]
+__all__ = ["ADAPT_FROM", "Heard", "Overview", "audit_line", "chosen_line"]
+__all__ += ["export_columns", "export_records", "goal_of", "judge_of", "newer_answers"]
+__all__ += ["overview", "overview_lines", "report_lines"]
 
 ADAPT_FROM = 100
 """Labels from which an encoder that learns from them is mostly the better one (studies/adapt)."""

@@ -38,6 +38,8 @@ _SETTINGS = (
     "highlight", "guidelines", "answers_wanted", "lease_minutes", "goal_labels",
     "goal_error", "strategy", "adapt", "task",
 )  # fmt: skip
+_TOLD = ("answer", "annotator", "label", "source", "comment", "created", "revision")
+"""What is told of an answer."""
 _FOR_MEASURING = (
     "A random item, for measuring: the model does not learn from it, so its label tells how often "
     "the model is wrong."
@@ -298,7 +300,7 @@ def show_item(store: Store, position: int, only: str | None = None) -> schemas.I
     return schemas.ItemOut(
         **_Rows(store, only).row(item).model_dump(),
         content=item.content,
-        history=[schemas.HistoryRow.model_validate(answer) for answer in history],
+        history=[{name: getattr(answer, name) for name in _TOLD} for answer in history],
     )
 
 

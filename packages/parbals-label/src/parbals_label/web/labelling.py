@@ -1,5 +1,7 @@
 """The routes of labelling: items to take, answers, passes, undo, leases, settings."""
 
+from typing import Any
+
 from fastapi import APIRouter, Request
 
 from parbals_label.project.classes import change_classes
@@ -70,7 +72,9 @@ def labelling_routes(session: Session, door: Door) -> APIRouter:
         return tasks
 
     @routes.post("/answers", responses=errors_of(409, body=True))
-    async def answers(body: schemas.AnswersIn, request: Request) -> schemas.StoredOut:
+    async def answers(
+        body: schemas.AnswersIn, request: Request
+    ) -> dict[str, list[schemas.StoredAnswer]]:
         """Store labels, all or none; 200 means that they are on disk."""
         said = [text for a in body.answers for text in (a.comment, a.request_id)]
         name = await labeller(request, body.annotator, *said, answers=len(body.answers))
@@ -89,14 +93,13 @@ def labelling_routes(session: Session, door: Door) -> APIRouter:
         result = await desk.write(act)
         session.touch(name, done=len(body.answers))
         rows = zip(body.answers, result.answers, result.outcomes, strict=True)
-        return schemas.StoredOut(
-            stored=[
-                schemas.StoredAnswer(
-                    request_id=a.request_id, position=a.position, answer=number, outcome=outcome
-                )
-                for a, number, outcome in rows
-            ]
-        )
+        stored = [
+            schemas.StoredAnswer(
+                request_id=a.request_id, position=a.position, answer=number, outcome=outcome
+            )
+            for a, number, outcome in rows
+        ]
+        return {"stored": stored}
 
     @routes.post("/bulk", responses=errors_of(409, body=True))
     async def bulk(body: schemas.BulkIn, request: Request) -> schemas.Counts:
@@ -164,15 +167,15 @@ def labelling_routes(session: Session, door: Door) -> APIRouter:
         return await desk.write(signed(visitor, act))
 
     @routes.post("/leases", responses=errors_of(body=True))
-    async def renew(body: schemas.PositionsIn, request: Request) -> schemas.LeasesOut:
+    async def renew(body: schemas.PositionsIn, request: Request) -> dict[str, Any]:
         """The annotator is still at work: their items stay theirs."""
         name, only = await labeller(request, body.annotator), anyone(request).only
 
-        def act(store: Store) -> schemas.LeasesOut:
+        def act(store: Store) -> dict[str, Any]:
             store.must_be_given(body.positions, only)
             seconds = session.tasks(store).lease_seconds
             mine = store.renew(name, body.positions, seconds)
-            return schemas.LeasesOut(mine=mine, expires=moment() + seconds)
+            return {"mine": mine, "expires": moment() + seconds}
 
         leases = await desk.write(act)
         session.touch(name)
