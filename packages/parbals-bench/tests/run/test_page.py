@@ -179,6 +179,7 @@ class TestAWholeExperiment:
             "Sci/Tech",
             "average",
             "One label at a time (1)",
+            "ParBaLS EPIG, 20 at a time",
             "of 18 agree",
         ):
             assert part in page.text

@@ -64,6 +64,15 @@ def test_inline_pictures_do_not_share_names_and_say_what_they_show(figure):
     assert ids[0].isdisjoint(ids[1])
 
 
+def test_curves_beside_the_others_are_thin_and_dotted():
+    beside = Curve("EPIG, 20 at a time", "epig", [100, 300], np.array([[0.7, 0.8]]), faint=True)
+    figure = curve_figure([curve("epig", 0.9, n_seeds=5), beside], "x")
+    lines = {line.get_label(): line for line in figure.axes[0].get_lines()}
+    assert lines["EPIG, 20 at a time"].get_linestyle() == ":"
+    assert lines["EPIG"].get_linestyle() == "-"
+    assert lines["EPIG"].get_linewidth() > lines["EPIG, 20 at a time"].get_linewidth()
+
+
 @pytest.mark.parametrize("kind", ["bayesian", "heuristics"])
 def test_lines_of_one_picture_differ_without_colour(kind):
     styles = styles_of([name for name, row in STRATEGIES.items() if kind in row.tables])

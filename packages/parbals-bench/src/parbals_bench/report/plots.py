@@ -42,13 +42,14 @@ _literally = matplotlib.rc_context({"text.parse_math": False})
 class Curve:
     """A line of a picture: ``values`` (seeds, rounds + 1) of a metric at ``n_labels`` (rounds + 1).
 
-    ``strategy`` decides how it is drawn.
+    ``strategy`` decides how it is drawn; ``faint`` curves stand beside the others to compare.
     """
 
     title: str
     strategy: str
     n_labels: Sequence[int]
     values: np.ndarray
+    faint: bool = False
 
 
 @_literally
@@ -62,15 +63,20 @@ def curve_figure(
     alone: more would hide what they are to show.
     """
     figure, ax = _canvas((6.0, 3.8))
-    styles = styles_of([curve.strategy for curve in curves])
+    main = [curve for curve in curves if not curve.faint]
+    styles = iter(styles_of([curve.strategy for curve in main]))
     means = {}
     for place, curve in enumerate(curves):
         values = metric.scale * np.asarray(curve.values)
         means[curve.title] = values.mean(axis=0)
+        if curve.faint:
+            colour, _, marker, _ = styles_of([curve.strategy])[0]
+            _draw(ax, curve, values, (colour, ":", marker, 1.3), place, banded=False)
+            continue
         row = table_row(curve.strategy)
-        banded = len(curves) <= _FEW_LINES or (row is not None and len(row.tables) > 1)
+        banded = len(main) <= _FEW_LINES or (row is not None and len(row.tables) > 1)
         banded &= len(values) >= _ENOUGH_SEEDS or curve.strategy == DEFAULT
-        _draw(ax, curve, values, styles[place], place, banded=banded and len(values) > 1)
+        _draw(ax, curve, values, next(styles), place, banded=banded and len(values) > 1)
     order = sorted(means, key=lambda name: means[name][-1], reverse=not metric.lower_is_better)
     handles = {line.get_label(): line for line in ax.get_lines()}
     figure.legend(
@@ -86,11 +92,11 @@ def curve_figure(
         alignment="left",
     )
     _title(figure, f"{title}  ·  {metric.title}, {metric.unit}")
-    counts = sorted({len(curve.values) for curve in curves})
+    counts = sorted({len(curve.values) for curve in main})
     seeds = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     words = f"labels  (mean of {seeds} seed{'' if seeds == '1' else 's'}, 95 % bands)"
     ax.set_xlabel(words, fontsize=9, color=_INK)
-    ax.set_xlim(curves[0].n_labels[0], curves[0].n_labels[-1])
+    ax.set_xlim(main[0].n_labels[0], main[0].n_labels[-1])
     # Wide bands may leave the picture; the lines fill it.
     least, most = min(m.min() for m in means.values()), max(m.max() for m in means.values())
     room = max(most - least, 1e-3 * metric.scale)
@@ -233,6 +239,6 @@ def _draw(
         markerfacecolor=colour if dashes == "-" else "white",
         markeredgewidth=1.1,
         markevery=(place % step, step),
-        zorder=4 if curve.strategy == DEFAULT else 3,
+        zorder=4 if curve.strategy == DEFAULT and not curve.faint else 3,
         clip_on=False,
     )
