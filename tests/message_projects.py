@@ -3,6 +3,7 @@
 import csv
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
@@ -77,3 +78,11 @@ def fill(path, **changes):
         writer.writeheader()
         writer.writerows(rows)
     return [row["id"] for row in rows]
+
+
+def pass_history(store, position):
+    """Every pass of an item, also those taken back, in the order given."""
+    names = "annotator, kind, request, comment"
+    query = f"SELECT {names} FROM passes WHERE position = ? ORDER BY pass"
+    rows = store._db.rows(query, (position,))
+    return [SimpleNamespace(**dict(zip(names.split(", "), row, strict=True))) for row in rows]

@@ -14,8 +14,8 @@ import numpy as np
 from lib.places import DOCS
 from parbals_bench.report.page import read_results
 from parbals_bench.report.stats import mean_interval
-from parbals_bench.report.tasks import OURS, SEQUENTIAL
-from parbals_bench.run.folder import open_results
+from parbals_bench.report.tasks import SEQUENTIAL
+from parbals_bench.run.folder import ResultsFiles
 
 RESULTS = DOCS / "results" / "records.tar.xz"
 
@@ -27,7 +27,7 @@ def main():
     parser.add_argument(
         "results", nargs="?", type=Path, default=RESULTS, help="a results folder or packed file"
     )
-    results = read_results(open_results(parser.parse_args().results))
+    results = read_results(ResultsFiles(parser.parse_args().results))
     for line, gaps in batch_gaps(results).items():
         for task, gap in gaps:
             _print(line.title, task.title, gap)
@@ -44,25 +44,12 @@ def batch_gaps(results):
     gaps, key = {}, results.metric.key
     for task in results.tasks:
         if task.budget.batch == 1 and SEQUENTIAL in task.records:
-            for other, line in batched(results, task):
+            for other, line in results.batched(task):
                 seeds = task.records[SEQUENTIAL].keys() & other.records[line].keys()
                 if seeds:
                     gap = other.final(line, key, seeds) - task.final(SEQUENTIAL, key, seeds)
                     gaps.setdefault(line, []).append((task, gap))
     return gaps
-
-
-def batched(results, task):
-    """EPIG and ParBaLS EPIG in batches, with as many labels of the same data."""
-    same = (task.dataset, task.positive, task.budget.initial, task.budget.total)
-    return [
-        (other, line)
-        for other in results.tasks
-        if other.budget.batch > 1
-        and (other.dataset, other.positive, other.budget.initial, other.budget.total) == same
-        for line in (SEQUENTIAL, OURS)
-        if line in other.records
-    ]
 
 
 def _print(name, dataset, gap):

@@ -19,7 +19,7 @@ from parbals_bench.datasets.table import DATASETS
 from parbals_bench.report.plots import to_png
 from parbals_bench.report.stats import labels_saved
 from parbals_bench.report.tasks import Line, Task, collect
-from parbals_bench.run.folder import open_results
+from parbals_bench.run.folder import ResultsFiles
 from parbals_bench.run.spec import ALL_CLASSES, Budget, Settings
 from scipy import stats
 
@@ -63,9 +63,9 @@ def main() -> None:
     parser.add_argument("--page", type=Path, default=DOCS / "results.md")
     parser.add_argument("--picture", type=Path, default=DOCS / "results" / "learnt-prior.png")
     given = parser.parse_args()
-    published = open_results(given.records).records()
-    both = in_order(collect([*published, *open_results(given.closed_form).records()]))
-    learnt = in_order(collect(open_results(given.learnt).records(), LEARNT))
+    published = ResultsFiles(given.records).records()
+    both = in_order(collect([*published, *ResultsFiles(given.closed_form).records()]))
+    learnt = in_order(collect(ResultsFiles(given.learnt).records(), LEARNT))
     before, _, rest = given.page.read_text("utf-8").partition(BEGIN)
     _, found, after = rest.partition(END)
     if not found:

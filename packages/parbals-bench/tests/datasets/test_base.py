@@ -112,6 +112,3 @@ class TestMissingFiles:
         message = self.said(name, tmp_path)
         assert download in message
         assert unpack in message
-        path.write_bytes(b"")
-        (tmp_path / archive).mkdir()
-        assert f"but its archive is: {unpack}" in self.said(name, tmp_path)

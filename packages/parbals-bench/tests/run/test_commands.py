@@ -39,7 +39,7 @@ def test_run_status_report(ran):
     assert (status["done"], status["runs"]) == (3, 9)
     assert status["settings"] == [{"dataset": "mine", "budget": "10+2x3", "done": 3, "runs": 9}]
     text = call("status", folder / "out").output
-    assert "mine     10+2x3       3       9" in text
+    assert "mine     10+2x3  3     9" in text
     assert "3 of 9 runs are done" in text
 
     report = json.loads(call("report", folder / "out", "--json").stdout)

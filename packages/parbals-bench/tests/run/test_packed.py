@@ -12,7 +12,7 @@ from bench_helpers import TINY_SUITE, folder_of, pack, record_of, runs_of
 from click.testing import CliRunner
 from parbals.errors import InputError
 from parbals_bench.cli.bench import bench
-from parbals_bench.run.folder import open_results
+from parbals_bench.run.folder import ResultsFiles
 from parbals_bench.run.spec import Settings
 
 
@@ -34,7 +34,7 @@ def folder(tmp_path):
 
 def test_everything_comes_back(tmp_path, folder):
     pack(folder, tmp_path / "results.tar.xz")
-    packed = open_results(tmp_path / "results.tar.xz")
+    packed = ResultsFiles(tmp_path / "results.tar.xz")
     assert packed.records() == folder.records()
     assert packed.suite_text() == TINY_SUITE
 
@@ -44,7 +44,7 @@ def test_what_tar_makes_of_a_folder_is_read(tmp_path, folder):
     (folder.path / ".lock").unlink()
     command = ["tar", "-cJf", str(tmp_path / "theirs.tar.xz"), "-C", str(folder.path), "."]
     subprocess.run(command, check=True)
-    assert open_results(tmp_path / "theirs.tar.xz").records() == folder.records()
+    assert ResultsFiles(tmp_path / "theirs.tar.xz").records() == folder.records()
 
 
 def test_status_and_report_read_it_like_a_folder(tmp_path):
@@ -71,7 +71,7 @@ def test_damage_is_noticed_wherever_it_is(tmp_path, folder):
         for content in (changed, whole[:place]):
             file.write_bytes(content)
             with pytest.raises(InputError, match="not a file of packed results"):
-                open_results(file)
+                ResultsFiles(file)
 
 
 class TestFilesOfOthers:
@@ -80,7 +80,7 @@ class TestFilesOfOthers:
     def refused(self, path, content):
         path.write_bytes(lzma.compress(content, preset=0))
         with pytest.raises(InputError) as caught:
-            open_results(path)
+            ResultsFiles(path)
         message = str(caught.value)
         assert "not a file of packed results (" in message
         assert "\n" not in message
@@ -112,18 +112,18 @@ class TestFilesOfOthers:
     )
     def test_nothing_but_the_files_of_a_results_folder_is_read(self, tmp_path, name, kind, link):
         (tmp_path / "made.xz").write_bytes(lzma.compress(self.archive((name, kind, link, 0, b""))))
-        assert open_results(tmp_path / "made.xz").lines() == {}
+        assert ResultsFiles(tmp_path / "made.xz").lines() == {}
 
     @pytest.mark.parametrize("content", [b"", b"text", b"{", b"[" * 100_000, b'{"format": 1}\n'])
     def test_other_contents(self, tmp_path, content):
         self.refused(tmp_path / "made.xz", content)
         (tmp_path / "plain").write_bytes(content)
         with pytest.raises(InputError, match="not a file of packed results"):
-            open_results(tmp_path / "plain")
+            ResultsFiles(tmp_path / "plain")
 
     def test_lines_are_checked_like_those_of_a_folder(self, tmp_path):
         content = self.archive(("runs/a.jsonl", tarfile.REGTYPE, "", 3, b"{}\n"))
         (tmp_path / "made.tar.xz").write_bytes(lzma.compress(content))
-        records, (damage,) = open_results(tmp_path / "made.tar.xz").read()
+        records, (damage,) = ResultsFiles(tmp_path / "made.tar.xz").read()
         assert records == []
         assert "a.jsonl, line 1" in str(damage)

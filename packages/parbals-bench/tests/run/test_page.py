@@ -14,7 +14,7 @@ from parbals_bench.report import page as report_page
 from parbals_bench.report.page import build_page, read_results, write_report
 from parbals_bench.report.plots import to_png
 from parbals_bench.report.results import Results
-from parbals_bench.run.folder import ResultsFolder, open_results
+from parbals_bench.run.folder import ResultsFiles, ResultsFolder
 from parbals_bench.run.grid import load_suite, read_suite
 from parbals_bench.run.metrics import METRICS
 from synthetic import SUITE, made_up, write_folder
@@ -127,7 +127,7 @@ def test_a_suite_without_a_name_is_called_after_its_results(tmp_path, more, titl
     folder = folder_of(tmp_path / "My results.v2", records, suite.text)
     assert read_results(folder).suite.title == title
     pack(folder, tmp_path / "Packed.tar.xz")
-    packed = read_results(open_results(tmp_path / "Packed.tar.xz"))
+    packed = read_results(ResultsFiles(tmp_path / "Packed.tar.xz"))
     assert packed.suite.title == title.replace("My results.v2", "Packed")
 
 
@@ -179,6 +179,7 @@ class TestAWholeExperiment:
             "Sci/Tech",
             "average",
             "One label at a time (1)",
+            "ParBaLS EPIG, 20 at a time",
             "of 18 agree",
         ):
             assert part in page.text

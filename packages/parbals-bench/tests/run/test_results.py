@@ -263,6 +263,25 @@ class TestBesideRandomAndBatches:
         assert labels["bald"].saved < 0
         assert results.shares_saved[Line("parbals-epig")] == [pytest.approx(0.30)]
 
+    def test_one_label_at_a_time_stands_beside_batches_of_as_many_labels(self):
+        batches = {"epig": (0.88, 0.88, 0.5), "parbals-epig": (0.89, 0.89, 0.5)}
+        ours = {"parbals-epig": (0.85, 0.85)}
+        results = results_of(
+            [
+                *records_of({"epig": (0.90, 0.90), "random": (0.8, 0.8)}, budget="100+200x1"),
+                *records_of(batches, budget="100+10x20"),
+                *records_of(ours, budget="100+10x10"),
+                *records_of(ours, "yelp", budget="100+10x20"),
+            ]
+        )
+        # The third seed of the batches has nothing to be compared with, and does not count.
+        first = results.pictures[0]
+        assert [curve.title for curve in first.curves if curve.faint] == [
+            "EPIG, 20 at a time",
+            "ParBaLS EPIG, 20 at a time",
+        ]
+        assert [len(curve.values) for curve in first.curves] == [2] * 4
+
 
 class TestSummaries:
     def test_in_both_forms(self, results):

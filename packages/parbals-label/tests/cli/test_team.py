@@ -113,8 +113,8 @@ def test_log_tells_who_changed_what(folder, run):
     assert all(row["who"] and row["created"] and row["number"] for row in rows)
     assert rows[3]["detail"] == {"name": "Ada", "role": ["annotator", "owner"]}
     lines = run("log", folder).splitlines()
-    assert lines[3].endswith("(this machine)  role changed: Ada: annotator → owner")
-    assert lines[5].endswith("exported: csv, all items")
+    assert lines[3].endswith("(this machine)  role changed: name: Ada, role: annotator → owner")
+    assert lines[5].endswith("exported: format: csv, labelled only: False")
     assert "token" not in json.dumps(rows)
 
 
@@ -142,7 +142,7 @@ def test_withdraw_takes_back_one_persons_work(folder, run):
     assert said == "2 labels and 0 skips of Eve were taken back.\n"
     with Store.open(folder, read_only=True) as store:
         assert store.current_labels() == {0: {"Ada": "spam"}}
-    assert "work taken back: 2 labels and 0 passes of Eve" in run("log", folder)
+    assert "work taken back: name: Eve, answers: 2, passes: 0" in run("log", folder)
     later = json.loads(
         run("withdraw", folder, "--annotator", "Eve", "--since", "2100-01-01", "--json",
             "--no-report")
@@ -217,6 +217,6 @@ def test_a_link_may_end_by_itself(folder, run):
     run("invite", folder, "Ada", "--days", "2")
     (line,) = run("people", folder).splitlines()
     assert "until" in line
-    assert "Ada, annotator, for 2 days" in run("log", folder)
+    assert "name: Ada, role: annotator, days: 2.0" in run("log", folder)
     assert run("sessions", folder) == "Nobody is signed in.\n"
     assert "There is no session" in run("sessions", folder, "--end", "", code=2)

@@ -313,9 +313,6 @@ class TestFolders:
         os.mkfifo(tmp_path / "pipe.csv")
         refused(tmp_path / "pipe.csv", "neither file nor folder")
 
-    def test_an_option_of_another_format_is_refused(self, tmp_path):
-        refused(tmp_path, "'utf-8'", encoding="utf-8")
-
 
 @pytest.mark.parametrize("unit", ["ns", "us"])
 def test_times_that_python_has_not_are_refused_or_written_in_full(tmp_path, unit):

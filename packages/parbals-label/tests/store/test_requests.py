@@ -4,6 +4,7 @@ import random
 import shutil
 
 import pytest
+from message_projects import pass_history
 from parbals.errors import ProjectDamagedError
 from parbals_label.store.answers import RequestUsedError
 from parbals_label.store.journal import proved_start
@@ -25,7 +26,7 @@ def store(tmp_path):
 
 def state(store):
     """What a retry must not change: every answer, pass and lease, and the journal."""
-    kept = [store.history(p) + store.pass_history(p) for p in range(N_ITEMS)]
+    kept = [store.history(p) + pass_history(store, p) for p in range(N_ITEMS)]
     with store._db.reading() as connection:
         leases = connection.execute("SELECT * FROM leases").fetchall()
         known = connection.execute("SELECT * FROM requests").fetchall()

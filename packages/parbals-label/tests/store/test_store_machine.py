@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from message_projects import pass_history
 from parbals.errors import InputError, LabelError
 from parbals_label.store.records import Submission
 from parbals_label.store.schema import schema_rows
@@ -345,7 +346,7 @@ class StoreMachine(RuleBasedStateMachine):
             assert [(answer.revision, answer.label) for answer in kept] == list(enumerate(given, 1))
         for (position, annotator), kinds in self.passes.items():
             assert [
-                p.kind for p in self.store.pass_history(position) if p.annotator == annotator
+                p.kind for p in pass_history(self.store, position) if p.annotator == annotator
             ] == kinds
         assert len(self.store.batches()) == self.batches
         assert self.store.check() == []

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from parbals.cli.output import JSON, comma_list, progress, say
+from parbals.cli.output import JSON, comma_list, progress, say, table
 from parbals.errors import InputError
 
 if TYPE_CHECKING:
@@ -168,10 +168,10 @@ def status(results: Path, as_json: bool) -> None:
       parbals bench status
       parbals bench status results --json
     """
-    from parbals_bench.run.folder import open_results
+    from parbals_bench.run.folder import ResultsFiles
     from parbals_bench.run.grid import read_suite
 
-    stored = open_results(results)
+    stored = ResultsFiles(results)
     suite = read_suite(stored.suite_text(), str(results / "suite.toml"))
     records, damages = stored.read()
     held = {record.key for record in records}
@@ -193,12 +193,7 @@ def status(results: Path, as_json: bool) -> None:
     }
     lines: list[tuple[str, ...]] = [("dataset", "budget", "done", "runs")]
     lines += [(*names, *(f"{count:,}" for count in counts)) for names, counts in rows.items()]
-    width, budget_width = (max(len(line[i]) for line in lines) for i in (0, 1))
-    text = "\n".join(
-        f"{name:{width}}  {budget:{budget_width}}  {part:>6}  {whole:>6}"
-        for name, budget, part, whole in lines
-    )
-    text += f"\n\n{suite.title}: {done:,} of {len(suite.runs):,} runs are done."
+    text = f"{table(lines)}\n\n{suite.title}: {done:,} of {len(suite.runs):,} runs are done."
     say(as_json, record, text)
     for damage in () if as_json else damages:
         click.echo(f"Damaged, will be computed again: {damage}", err=True)
@@ -235,9 +230,9 @@ def report(results: Path, out: Path | None, metric: str, no_pictures: bool, as_j
       parbals bench report results --out paper/figures --metric log_loss
     """
     from parbals_bench.report.page import read_results, write_report
-    from parbals_bench.run.folder import open_results
+    from parbals_bench.run.folder import ResultsFiles
 
-    stored = open_results(results)
+    stored = ResultsFiles(results)
     packed = results.with_name(f"{stored.name}-report")
     folder = out or (packed if results.is_file() else results / "report")
     paths = write_report(read_results(stored, metric), folder, pictures=not no_pictures)

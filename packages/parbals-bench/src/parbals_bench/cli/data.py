@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import click
-from parbals.cli.output import ENCODER_OPTIONS, JSON, progress, say
+from parbals.cli.output import ENCODER_OPTIONS, JSON, progress, say, table
 from parbals.errors import InputError
 
 __all__ = ["data"]
@@ -41,9 +41,8 @@ def list_(as_json: bool) -> None:
         }
         for name, entry in DATASETS.items()
     ]
-    width = max(map(len, DATASETS))
-    lines = [f"{name:<{width}}  {entry.summary}" for name, entry in DATASETS.items()]
-    say(as_json, records, "\n".join(lines))
+    rows = [(name, entry.summary) for name, entry in DATASETS.items()]
+    say(as_json, records, table(rows))
 
 
 def _encoding(command: Any) -> Any:
@@ -119,9 +118,5 @@ def encoders(as_json: bool) -> None:
         {"name": name, "reads": entry.kind, "summary": entry.summary}
         for name, entry in entries.items()
     ]
-    width = max(map(len, entries))
-    lines = [
-        f"{name:<{width}}  {entry.kind or 'either':<6}  {entry.summary}"
-        for name, entry in entries.items()
-    ]
-    say(as_json, records, "\n".join(lines))
+    rows = [(name, entry.kind or "either", entry.summary) for name, entry in entries.items()]
+    say(as_json, records, table(rows))

@@ -12,17 +12,8 @@ from parbals.errors import InputError, LabelError
 from parbals.randomness import derive_generator
 from parbals_label.files import cache_folder
 
-__all__ = [
-    "Data",
-    "Dataset",
-    "Origin",
-    "Part",
-    "Raw",
-    "data_folder",
-    "halves",
-    "one_vs_all",
-    "three_parts",
-]
+__all__ = ["Data", "Dataset", "Origin", "Part", "Raw", "data_folder", "halves"]
+__all__ += ["one_vs_all", "three_parts"]
 
 DATA_VARIABLE = "PARBALS_DATA"
 
@@ -135,16 +126,13 @@ class Origin:
             f"curl -L -C - --create-dirs -o {shlex.quote(str(place))} {url}"
             for place, url in zip(places, self.urls, strict=True)
         )
-        archive, into = (shlex.quote(str(path)) for path in (places[0], folder))
-        unpack = f"unpack it with `tar -xzf {archive} -C {into}`"
-        if self.unpack and places[0].is_file():
-            return InputError(
-                f"{what}, but its archive is: {unpack} (a download that was cut goes on: "
-                f"`{download}`)."
-            )
+        unpack = ""
+        if self.unpack:
+            archive, into = (shlex.quote(str(path)) for path in (places[0], folder))
+            unpack = f"; then unpack it with `tar -xzf {archive} -C {into}`"
         return InputError(
             f"{what}: download {names}{hint} with `{download}`, which goes on where it was cut "
-            f"when you run it again{f', and {unpack}' if self.unpack else ''}."
+            f"when you run it again{unpack}."
         )
 
 

@@ -17,16 +17,8 @@ from parbals_label.readers.source import check_column, where
 
 from parbals_bench.datasets.base import Origin
 
-__all__ = [
-    "Table",
-    "count_note",
-    "find",
-    "find_parquet",
-    "published_file",
-    "read_matrix",
-    "read_table",
-    "read_vector",
-]
+__all__ = ["Table", "count_note", "find", "find_parquet", "published_file"]
+__all__ += ["read_matrix", "read_table", "read_vector"]
 
 DAMAGED = (EOFError, OSError, zlib.error, lzma.LZMAError, tarfile.TarError)
 

@@ -100,25 +100,13 @@ IWILDCAM = Dataset(
 
 _LAND_URL = f"{_BUNDLES}/0xaec91eb7c9d548ebb15e1b5e60f966ab/contents/blob/"
 _LAND_ORIGIN = Origin("fmow", _LAND_URL, ("fmow_v1.1.tar.gz",), (_LAND_URL,), "54 GB", unpack=True)
-_LAND_USES = """
-    airport airport_hangar airport_terminal amusement_park aquaculture archaeological_site barn
-    border_checkpoint burial_site car_dealership construction_site crop_field dam debris_or_rubble
-    educational_institution electric_substation factory_or_powerplant fire_station flooded_road
-    fountain gas_station golf_course ground_transportation_station helipad hospital
-    impoverished_settlement interchange lake_or_pond lighthouse military_facility
-    multi-unit_residential nuclear_powerplant office_building oil_or_gas_facility park
-    parking_lot_or_garage place_of_worship police_station port prison race_track railway_bridge
-    recreational_facility road_bridge runway shipyard shopping_mall single-unit_residential
-    smokestack solar_farm space_facility stadium storage_tank surface_mine swimming_pool toll_booth
-    tower tunnel_opening waste_disposal water_treatment_facility wind_farm zoo
-"""
 
 
 def _read_land(folder: Path | None = None) -> Raw:
     """Image paths and land use. Train is before 2013, val from 2013 to 2015, test from 2016 on."""
     columns = "split category timestamp"
     place, table = _metadata(_LAND_ORIGIN, folder, "rgb_metadata.csv", columns)
-    classes = tuple(_LAND_USES.split())
+    classes = tuple(sorted(set(table.cells["category"])))
     y = table.classes("category", {label: number for number, label in enumerate(classes)})
     times = enumerate(table.cells["timestamp"], start=table.first_row)
     year = np.array([_year(cell, table.name, row) for row, cell in times])

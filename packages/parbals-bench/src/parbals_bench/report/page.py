@@ -21,7 +21,8 @@ __all__ = ["build_page", "fill", "read_results", "whole_page", "write_report"]
 
 _LINKS = ("Beside the paper", "Labels saved")
 _GROUPS = {
-    ONE_AT_A_TIME: "The model is refitted after every single label, so nothing is redundant.",
+    ONE_AT_A_TIME: "The model is refitted after every single label, so nothing is redundant. "
+    "Dotted: as many labels of the same data, chosen in batches.",
     ONE_VS_ALL: "The same data with another class as the positive one.",
 }
 

@@ -24,7 +24,7 @@ __all__ = ["Curve", "curve_figure", "inline_svg", "savings_figure", "styles_of",
 
 _INK, _FAINT = "#222222", "#d9d9d9"
 _FEW_LINES, _ENOUGH_SEEDS = 6, 5
-_LEFT, _MARGIN = -102.0, 28.0
+_LEFT = -100.0
 _WORDS: dict[str, Any] = {"fontsize": 8.5, "va": "center", "color": _INK}
 Style = tuple[str, str, str, float]
 """Colour, dashes, marker and width of a line."""
@@ -42,13 +42,14 @@ _literally = matplotlib.rc_context({"text.parse_math": False})
 class Curve:
     """A line of a picture: ``values`` (seeds, rounds + 1) of a metric at ``n_labels`` (rounds + 1).
 
-    ``strategy`` decides how it is drawn.
+    ``strategy`` decides how it is drawn; ``faint`` curves stand beside the others to compare.
     """
 
     title: str
     strategy: str
     n_labels: Sequence[int]
     values: np.ndarray
+    faint: bool = False
 
 
 @_literally
@@ -62,15 +63,20 @@ def curve_figure(
     alone: more would hide what they are to show.
     """
     figure, ax = _canvas((6.0, 3.8))
-    styles = styles_of([curve.strategy for curve in curves])
+    main = [curve for curve in curves if not curve.faint]
+    styles = iter(styles_of([curve.strategy for curve in main]))
     means = {}
     for place, curve in enumerate(curves):
         values = metric.scale * np.asarray(curve.values)
         means[curve.title] = values.mean(axis=0)
+        if curve.faint:
+            colour, _, marker, _ = styles_of([curve.strategy])[0]
+            _draw(ax, curve, values, (colour, ":", marker, 1.3), place, banded=False)
+            continue
         row = table_row(curve.strategy)
-        banded = len(curves) <= _FEW_LINES or (row is not None and len(row.tables) > 1)
+        banded = len(main) <= _FEW_LINES or (row is not None and len(row.tables) > 1)
         banded &= len(values) >= _ENOUGH_SEEDS or curve.strategy == DEFAULT
-        _draw(ax, curve, values, styles[place], place, banded=banded and len(values) > 1)
+        _draw(ax, curve, values, next(styles), place, banded=banded and len(values) > 1)
     order = sorted(means, key=lambda name: means[name][-1], reverse=not metric.lower_is_better)
     handles = {line.get_label(): line for line in ax.get_lines()}
     figure.legend(
@@ -86,11 +92,11 @@ def curve_figure(
         alignment="left",
     )
     _title(figure, f"{title}  ·  {metric.title}, {metric.unit}")
-    counts = sorted({len(curve.values) for curve in curves})
+    counts = sorted({len(curve.values) for curve in main})
     seeds = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     words = f"labels  (mean of {seeds} seed{'' if seeds == '1' else 's'}, 95 % bands)"
     ax.set_xlabel(words, fontsize=9, color=_INK)
-    ax.set_xlim(curves[0].n_labels[0], curves[0].n_labels[-1])
+    ax.set_xlim(main[0].n_labels[0], main[0].n_labels[-1])
     # Wide bands may leave the picture; the lines fill it.
     least, most = min(m.min() for m in means.values()), max(m.max() for m in means.values())
     room = max(most - least, 1e-3 * metric.scale)
@@ -106,38 +112,24 @@ def curve_figure(
 def savings_figure(shares: Mapping[Line, Sequence[float]]) -> Figure:
     """The share of Random's labels that each line saves: a dot a setting, a bar for the median.
 
-    Dots end just below -100 %; an arrow in the margin says how many lie further left. A strategy
-    with fewer settings than others has their number in brackets.
+    What is below -100 % stands at the left edge: a few hopeless settings must not squeeze all
+    others together. A strategy with fewer settings than others has their number in brackets.
     """
-    in_percent = {line: [100.0 * share for share in shares[line]] for line in shares}
+    in_percent = {line: [max(100.0 * share, _LEFT) for share in shares[line]] for line in shares}
     medians = {line: float(np.median(values)) for line, values in in_percent.items()}
     order = sorted(medians, key=lambda line: medians[line])
     figure, ax = _canvas((9.0, 0.9 + 0.27 * len(order)))
-    least = min(min(values) for values in in_percent.values())
-    # A few hopeless settings must not squeeze all others together.
-    edge = max(least - 4.0, _LEFT)
-    left = edge - _MARGIN if least < edge else edge
     styles = styles_of([line.strategy for line in order])
     for height, (line, (colour, _, marker, _)) in enumerate(zip(order, styles, strict=True)):
-        median = medians[line]
-        inside = [value for value in in_percent[line] if value >= edge]
-        dots: dict[str, Any] = {"color": colour, "mew": 0}
-        ax.plot(inside, [height] * len(inside), marker, markersize=5, alpha=0.6, **dots)
-        if median >= edge:
-            ends = [height - 0.36, height + 0.36]
-            ax.plot([median] * 2, ends, color=_INK, linewidth=2.2, solid_capstyle="butt")
+        values, median = in_percent[line], medians[line]
+        dots: dict[str, Any] = {"color": colour, "mew": 0, "clip_on": False}
+        ax.plot(values, [height] * len(values), marker, markersize=5, alpha=0.6, **dots)
+        ends = [height - 0.36, height + 0.36]
+        ax.plot([median] * 2, ends, color=_INK, linewidth=2.2, solid_capstyle="butt")
         at_the_right = ("axes fraction", "data")
         ax.annotate(f"{median:+.0f} %", (1.01, height), xycoords=at_the_right, **_WORDS)
-        hidden = len(in_percent[line]) - len(inside)
-        if hidden:
-            ax.plot(left, height, "<", markersize=6, clip_on=False, zorder=5, **dots)
-            place: dict[str, Any] = {"xytext": (6, 0), "textcoords": "offset points"}
-            ax.annotate(f"{hidden} further left", (left, height), **place, **_WORDS)
     ax.axvline(0.0, color="#888888", linewidth=0.9, zorder=0)
-    ax.set_xlim(left=left)
-    right = ax.get_xlim()[1]
-    # No numbers on the margin, where the counts stand.
-    ax.set_xticks([x for x in ax.get_xticks() if edge <= x <= right])
+    ax.set_xlim(left=min(map(min, in_percent.values())) - 4.0)
     most = max(len(values) for values in in_percent.values())
     few = {line: f" ({len(values)})" for line, values in in_percent.items() if len(values) < most}
     ax.set_yticks(range(len(order)), [f"{line.title}{few.get(line, '')}" for line in order])
@@ -247,6 +239,6 @@ def _draw(
         markerfacecolor=colour if dashes == "-" else "white",
         markeredgewidth=1.1,
         markevery=(place % step, step),
-        zorder=4 if curve.strategy == DEFAULT else 3,
+        zorder=4 if curve.strategy == DEFAULT and not curve.faint else 3,
         clip_on=False,
     )

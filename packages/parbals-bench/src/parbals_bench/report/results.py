@@ -21,7 +21,7 @@ from parbals_bench.report.tables import (
     one_vs_all_tables,
     text_table,
 )
-from parbals_bench.report.tasks import KINDS, Line, Task, collect
+from parbals_bench.report.tasks import KINDS, OURS, SEQUENTIAL, Line, Task, collect
 from parbals_bench.run.grid import Suite
 from parbals_bench.run.metrics import METRICS, Metric
 from parbals_bench.run.records import RunRecord
@@ -143,18 +143,19 @@ class Results:
     def pictures(self) -> list[Picture]:
         """Learning curves of every task, in the order of the tasks."""
         pictures: list[Picture] = []
-        key = self.metric.key
         for task in self.tasks:
+            beside = self.batched(task) if task.budget.batch == 1 else []
             is_small = len(task.lines()) <= _FEW_LINES
             kinds = {None: "all strategies"} if is_small else KINDS
             for kind, kind_title in kinds.items():
                 lines = task.lines(kind)
                 if not lines:
                     continue
-                curves = [
-                    Curve(x.title, x.strategy, task.budget.n_labels, task.values(x, key))
-                    for x in lines
-                ]
+                seeds = {seed for line in lines for seed in task.records[line]}
+                curves = [self._curve(task, line, line.title) for line in lines]
+                for other, line in beside:
+                    title = f"{line.title}, {other.budget.batch} at a time"
+                    curves.append(self._curve(other, line, title, seeds))
                 of = "all classes" if task.positive == ALL_CLASSES else task.positive or ""
                 name = _file_name(f"{task.dataset} {of} {task.budget} {kind_title}", pictures)
                 words = f"{self.metric.title} on {task.title} against the number of labels, "
@@ -215,6 +216,24 @@ class Results:
             title = f"Labels saved against Random, budget {budget.spelt}"
             tables.append(text_table(title, columns, rows))
         return tables
+
+    def batched(self, task: Task) -> list[tuple[Task, Line]]:
+        """EPIG and ParBaLS EPIG in batches, with as many labels of the same data and seeds."""
+        seeds = {seed for of_seed in task.records.values() for seed in of_seed}
+        same = (task.dataset, task.positive, task.budget.initial, task.budget.total)
+        return [
+            (other, line)
+            for other in self.tasks
+            if other.budget.batch > 1
+            and (other.dataset, other.positive, other.budget.initial, other.budget.total) == same
+            for line in (SEQUENTIAL, OURS)
+            if seeds & other.records.get(line, {}).keys()
+        ]
+
+    def _curve(self, task: Task, line: Line, title: str, seeds: set[int] | None = None) -> Curve:
+        """With ``seeds``, a faint line of another budget whose runs start from the same labels."""
+        values = task.values(line, self.metric.key, seeds)
+        return Curve(title, line.strategy, task.budget.n_labels, values, faint=seeds is not None)
 
 
 def _group(task: Task) -> str:

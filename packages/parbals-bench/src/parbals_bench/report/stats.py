@@ -8,19 +8,8 @@ from typing import TypeVar
 import numpy as np
 from scipy import stats
 
-__all__ = [
-    "Interval",
-    "LabelsSaved",
-    "Place",
-    "Standing",
-    "compare",
-    "half_width",
-    "holm",
-    "labels_saved",
-    "leaderboard",
-    "mean_interval",
-    "welch",
-]
+__all__ = ["Interval", "LabelsSaved", "Place", "Standing", "compare", "half_width", "holm"]
+__all__ += ["labels_saved", "leaderboard", "mean_interval", "welch"]
 
 _LEVEL = 0.05
 Name = TypeVar("Name", bound=Hashable)

@@ -17,18 +17,8 @@ from parbals_bench.report.tasks import KINDS, Line, Task, rank
 from parbals_bench.run.metrics import Metric
 from parbals_bench.run.spec import Budget
 
-__all__ = [
-    "MISSING",
-    "Entry",
-    "Table",
-    "ablation_tables",
-    "main_tables",
-    "number",
-    "one_vs_all_tables",
-    "text_table",
-    "to_html",
-    "to_latex",
-]
+__all__ = ["MISSING", "Entry", "Table", "ablation_tables", "main_tables", "number"]
+__all__ += ["one_vs_all_tables", "text_table", "to_html", "to_latex"]
 
 MISSING = "–"
 _TEX = str.maketrans(

@@ -23,7 +23,7 @@ from parbals_label.files import locked, whole_file
 from parbals_bench.run.records import RunRecord, read_line
 from parbals_bench.run.spec import Run
 
-__all__ = ["Damage", "ResultsFiles", "ResultsFolder", "open_results"]
+__all__ = ["Damage", "ResultsFiles", "ResultsFolder"]
 
 _PACKED = ".tar.xz"
 
@@ -41,9 +41,14 @@ class Damage:
 
 
 class ResultsFiles:
-    """``suite.toml`` and ``runs/CELL.jsonl``, in a folder or packed into one file."""
+    """``suite.toml`` and ``runs/CELL.jsonl``, in a folder or packed into one file.
 
-    path: Path
+    Nothing is unpacked to disk, and what does not belong to it is not read.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self._packed = _unpacked(self.path) if self.path.is_file() else None
 
     @property
     def name(self) -> str:
@@ -52,11 +57,22 @@ class ResultsFiles:
 
     def suite_text(self) -> str:
         """What is being run."""
-        raise NotImplementedError
+        if self._packed is not None:
+            return self._packed["suite.toml"].decode()
+        try:
+            return (self.path / "suite.toml").read_text("utf-8")
+        except (FileNotFoundError, NotADirectoryError):
+            raise InputError(
+                f"{self.path} holds no results; make some with `parbals bench run`."
+            ) from None
 
     def lines(self) -> dict[str, bytes]:
         """Every file of lines by its name, in the order of the names."""
-        raise NotImplementedError
+        if self._packed is None:
+            paths = sorted((self.path / "runs").glob("*.jsonl"))
+            return {path.name: path.read_bytes() for path in paths}
+        names = [PurePosixPath(name) for name in sorted(self._packed)]
+        return {p.name: self._packed[str(p)] for p in names if p.match("runs/*.jsonl")}
 
     def read(self) -> tuple[list[RunRecord], list[Damage]]:
         """Every usable record, each key once, and every line that is not usable."""
@@ -77,19 +93,8 @@ class ResultsFolder(ResultsFiles):
     """A folder that a grid is computed into."""
 
     def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
+        super().__init__(path)
         self.runs = self.path / "runs"
-
-    def suite_text(self) -> str:
-        try:
-            return (self.path / "suite.toml").read_text("utf-8")
-        except (FileNotFoundError, NotADirectoryError):
-            raise InputError(
-                f"{self.path} holds no results; make some with `parbals bench run`."
-            ) from None
-
-    def lines(self) -> dict[str, bytes]:
-        return {path.name: path.read_bytes() for path in sorted(self.runs.glob("*.jsonl"))}
 
     def save_suite(self, text: str) -> None:
         """Remember what is being run; a process that is still writing keeps its own suite."""
@@ -138,40 +143,25 @@ class ResultsFolder(ResultsFiles):
             sync_folder(self.runs)
 
 
-class PackedResults(ResultsFiles):
-    """A packed folder. Nothing is unpacked to disk, and what does not belong to it is not read."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._files: dict[str, bytes] = {}
-        try:
-            content = lzma.decompress(path.read_bytes())  # at once: its check is at the end
-            with tarfile.open(fileobj=io.BytesIO(content), mode="r:") as archive:
-                for member in archive:
-                    file = archive.extractfile(member) if member.isreg() else None
-                    if file is not None:
-                        self._files[PurePosixPath(member.name).as_posix()] = file.read()
-            self._suite = self._files["suite.toml"].decode()
-        except OSError as error:
-            raise InputError(f"{path} cannot be read: {error.strerror or error}.") from None
-        except (lzma.LZMAError, tarfile.TarError, ValueError, LookupError) as error:
-            reason = f"it has no {error}" if isinstance(error, KeyError) else first_line(error)
-            raise InputError(
-                f"{path} is damaged or not a file of packed results ({reason}); take it from a "
-                "copy."
-            ) from None
-
-    def suite_text(self) -> str:
-        return self._suite
-
-    def lines(self) -> dict[str, bytes]:
-        paths = [PurePosixPath(name) for name in sorted(self._files)]
-        return {p.name: self._files[str(p)] for p in paths if p.match("runs/*.jsonl")}
-
-
-def open_results(path: Path) -> ResultsFiles:
-    """Results to read, from a folder or from a packed file."""
-    return PackedResults(path) if path.is_file() else ResultsFolder(path)
+def _unpacked(path: Path) -> dict[str, bytes]:
+    """The files of a packed folder by their names."""
+    files: dict[str, bytes] = {}
+    try:
+        content = lzma.decompress(path.read_bytes())  # at once: its check is at the end
+        with tarfile.open(fileobj=io.BytesIO(content), mode="r:") as archive:
+            for member in archive:
+                file = archive.extractfile(member) if member.isreg() else None
+                if file is not None:
+                    files[PurePosixPath(member.name).as_posix()] = file.read()
+        files["suite.toml"].decode()
+        return files
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror or error}.") from None
+    except (lzma.LZMAError, tarfile.TarError, ValueError, LookupError) as error:
+        reason = f"it has no {error}" if isinstance(error, KeyError) else first_line(error)
+        raise InputError(
+            f"{path} is damaged or not a file of packed results ({reason}); take it from a copy."
+        ) from None
 
 
 def _read(name: str, content: bytes) -> tuple[list[tuple[RunRecord, str]], list[Damage]]:

@@ -109,15 +109,12 @@ def init(
     describe: tuple[str, ...],
     prior_scores: Path | None,
     reading: dict[str, Any],
-    strategy: str | None,
     metric: str | None,
-    seed: int,
     audit: int,
-    audit_by: str | None,
     goal: dict[str, Any],
-    find: str | None,
     encode_with: "Options",
     as_json: bool,
+    **given: Any,
 ) -> None:
     """Make a project in the new folder DIR from DATA.
 
@@ -148,23 +145,16 @@ def init(
     if labels_per_item == "many" and task not in (None, MANY):
         raise InputError(f"--labels-per-item many does not go with --task {task}; leave one out.")
     task = task or (MANY if labels_per_item == "many" else TASKS[0])
-    strategy = strategy or DEFAULT
-    strategy_named(strategy)
+    settings = {name: value for name, value in given.items() if value is not None} | goal
+    settings |= {"task": task, "loss": metric and setting_of(metric)}
+    strategy_named(settings.setdefault("strategy", DEFAULT))
     with progress() as show:
         made = create_project(
             folder,
             data,
             Roles(text, image, features, label, id_column, shown, hidden),
             list(classes) or None,
-            {
-                "task": task,
-                "strategy": strategy,
-                "seed": seed,
-                "loss": metric and setting_of(metric),
-                "find": find,
-            }
-            | {"audit_by": audit_by or "people", "descriptions": _descriptions(describe)}
-            | goal,
+            settings | {"descriptions": _descriptions(describe)},
             audit=audit,
             encoder=encoder,
             reading=reading,

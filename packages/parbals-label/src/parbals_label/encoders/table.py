@@ -14,15 +14,8 @@ from parbals.plugins import load_entry, loadable_entries, other_entries
 from parbals_label.encoders import huggingface, plain, sentences
 from parbals_label.encoders.base import Encoder, Entry, Kind, Options
 
-__all__ = [
-    "AUTO",
-    "ENCODERS",
-    "all_encoders",
-    "better_encoder",
-    "default_encoder",
-    "encoder_entry",
-    "load_encoder",
-]
+__all__ = ["AUTO", "ENCODERS", "all_encoders", "better_encoder", "default_encoder"]
+__all__ += ["encoder_entry", "load_encoder"]
 
 AUTO = "auto"
 """Asks for :func:`default_encoder`."""

@@ -205,12 +205,6 @@ class _Plan:
         digest.update(self.numbers.tobytes() + self.fold.tobytes() + self.chosen.tobytes())
         return cache_folder() / "adapted" / digest.hexdigest()
 
-    def recipe(self, name: str, encoder: Encoder | None) -> Recipe:
-        settings = self.store.settings
-        base = Path(settings.media or ".")
-        columns, table = settings.encoded_columns, settings.table_columns
-        return Recipe(name, encoder, columns, table, base, self.options)
-
     @cached_property
     def frozen(self) -> np.ndarray:
         """(m, D) features of the chosen items as they were before any adaptation."""
@@ -219,9 +213,8 @@ class _Plan:
         return self._encoded(self.name, open_encoder(self.name, self.options))
 
     def _encoded(self, name: str, encoder: Encoder | None) -> np.ndarray:
-        made = encode(
-            self.recipe(name, encoder), lambda: iter(self.items), len(self.items), _silent
-        )
+        recipe = Recipe.of(self.store.settings, name, encoder, self.options)
+        made = encode(recipe, lambda: iter(self.items), len(self.items), _silent)
         features = np.array(made.features)
         made.forget()
         return features
@@ -308,7 +301,8 @@ class _Plan:
             with new_folder(home) as draft:
                 shutil.copytree(made, draft, dirs_exist_ok=True)
         loaded = load_folder(home, self.options)
-        make_features(self.store, self.recipe(name, loaded), progress)
+        recipe = Recipe.of(self.store.settings, name, loaded, self.options)
+        make_features(self.store, recipe, progress)
         return Adapted(**asdict(found) | {"used": True, "encoder": name})
 
 

@@ -35,17 +35,8 @@ from statistics import median, median_low
 from parbals_label.answer_form import MANY, NUMBERS, ORDERED, AnswerForm, listed, number_words
 from parbals_label.store.store import Store
 
-__all__ = [
-    "Agreement",
-    "Pair",
-    "agreement",
-    "cohen_kappa",
-    "combined_labels",
-    "decided_labels",
-    "fleiss_kappa",
-    "majority",
-    "tied",
-]
+__all__ = ["Agreement", "Pair", "agreement", "cohen_kappa", "combined_labels"]
+__all__ += ["decided_labels", "fleiss_kappa", "majority", "tied"]
 
 _Votes = Mapping[int, Mapping[str, str]]
 _ONE = AnswerForm()

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from parbals.arrays import block_rows, release_pages
@@ -32,21 +32,9 @@ from parbals_label.project.features import (
 from parbals_label.store.settings import ProjectSettings
 from parbals_label.store.store import Store
 
-__all__ = [
-    "Encoded",
-    "Recipe",
-    "check_descriptions",
-    "columns_of",
-    "contents_of",
-    "embed_project",
-    "encode",
-    "fit_table",
-    "item_pairs",
-    "keep_features",
-    "make_features",
-    "numbers_of",
-    "open_encoder",
-]
+__all__ = ["Encoded", "Recipe", "check_descriptions", "columns_of", "contents_of"]
+__all__ += ["embed_project", "encode", "fit_table", "item_pairs", "keep_features"]
+__all__ += ["make_features", "numbers_of", "open_encoder"]
 
 _LENGTH = 3.0
 """Length of encoded rows: with N(0, 1) weights, labels of texts and photos are predicted best at
@@ -73,6 +61,14 @@ class Recipe:
     options: Options = field(default_factory=Options)
     descriptions: Mapping[str, str] = field(default_factory=dict)
     """Of classes: each becomes a row as a text of the items does."""
+
+    @classmethod
+    def of(
+        cls, settings: ProjectSettings, name: str, encoder: Encoder | None, options: Options
+    ) -> Self:
+        """That of a project as it is, by an encoder."""
+        columns, table = settings.encoded_columns, settings.table_columns
+        return cls(name, encoder, columns, table, Path(settings.media or "."), options)
 
 
 @dataclass(frozen=True)

@@ -33,16 +33,8 @@ from parbals_label.store.batches import TakenError
 from parbals_label.store.settings import PredictionsFile
 from parbals_label.store.store import Store
 
-__all__ = [
-    "NothingFreeError",
-    "ask_by_worth",
-    "by_sureness",
-    "choose_batch",
-    "learner_of",
-    "open_project",
-    "pending_of",
-    "refresh",
-]
+__all__ = ["NothingFreeError", "ask_by_worth", "by_sureness", "choose_batch", "learner_of"]
+__all__ += ["open_project", "pending_of", "refresh"]
 
 _ENTRIES = 2**22  # of features, read and predicted at a time: 32 MB
 _TRIES = 20

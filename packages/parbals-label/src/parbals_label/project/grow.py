@@ -6,7 +6,7 @@ had been made of all of them: words, bins and directions are learnt from what th
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -93,15 +93,8 @@ def add_items(
         kept = [place for place in range(n_new + len(known)) if place not in known]
         encoded = Encoded(_stacked(store, source, kept))
     else:
-        recipe = Recipe(
-            str(settings.encoder),
-            encoder,
-            settings.encoded_columns,
-            settings.table_columns,
-            Path(settings.media or "."),
-            how,
-            settings.descriptions,
-        )
+        recipe = Recipe.of(settings, str(settings.encoder), encoder, how)
+        recipe = replace(recipe, descriptions=settings.descriptions)
         encoded = encode(recipe, everything, n_before + n_new, progress, store.folder)
     labels = [
         Submission(n_before + place, label)

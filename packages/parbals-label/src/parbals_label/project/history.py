@@ -13,37 +13,12 @@ from parbals.learner.numbers.metric import metric_of
 
 from parbals_label.answer_form import in_words
 from parbals_label.readers.cells import without_nul
-from parbals_label.store.records import (
-    ADAPTED,
-    ADDED,
-    BACKED_UP,
-    CHANGED,
-    DECIDED,
-    ENDED,
-    EXPORTED,
-    FORGOTTEN,
-    IN_BULK,
-    INVITED,
-    NEW_LINK,
-    RELEASED,
-    RENAMED_CLASS,
-    REVOKED,
-    ROLE,
-    SIGNED_IN,
-    TAKEN_BACK,
-    WITHDRAWN,
-)
+from parbals_label.store.records import ADDED, CHANGED, LOGGED, RENAMED_CLASS
 from parbals_label.store.store import Store
 
 __all__ = ["COLUMNS", "history_rows", "history_text", "log_quietly", "log_rows", "log_text"]
 
 COLUMNS = ("created", "what", "who", "id", "label", "label_now", "revision", "source", "comment")
-LOGGED = (
-    *(CHANGED, RENAMED_CLASS, ADDED, EXPORTED, TAKEN_BACK, RELEASED),
-    *(INVITED, NEW_LINK, ROLE, REVOKED, WITHDRAWN, BACKED_UP),
-    *(SIGNED_IN, ENDED, FORGOTTEN, ADAPTED, IN_BULK, DECIDED),
-)
-"""The events that are somebody's decision; programs write others for themselves."""
 
 
 def history_rows(store: Store, item: str | None = None) -> list[dict[str, Any]]:
@@ -90,12 +65,9 @@ def _words(kind: str, detail: dict[str, Any]) -> str:
             return "; ".join(_changed(name, *values) for name, values in detail.items())
     except (KeyError, TypeError, ValueError):  # made by somebody else: it stops nothing
         return "cannot be read"
-    told = {name: value for name, value in detail.items() if value != ""}
-    return ", ".join(f"{name.replace('_', ' ')}: {_plain(value)}" for name, value in told.items())
-
-
-def _plain(value: Any) -> str:
-    return " → ".join(map(str, value)) if isinstance(value, list) else str(value or "none")
+    told = {name: value for name, value in detail.items() if value not in (None, "")}
+    told |= {name: " → ".join(map(str, v)) for name, v in told.items() if isinstance(v, list)}
+    return ", ".join(f"{name.replace('_', ' ')}: {value}" for name, value in told.items())
 
 
 def _changed(name: str, old: Any, new: Any) -> str:

@@ -40,14 +40,8 @@ from parbals_label.readers.open import open_source
 from parbals_label.readers.source import Source
 from parbals_label.store.store import Store
 
-__all__ = [
-    "FittedFeatures",
-    "NewItems",
-    "open_new_items",
-    "predictions",
-    "some_predictions",
-    "trained_learner",
-]
+__all__ = ["FittedFeatures", "NewItems", "open_new_items", "predictions"]
+__all__ += ["some_predictions", "trained_learner"]
 
 _AT_ONCE = 2_048
 """New items that are read and predicted together."""

@@ -12,15 +12,8 @@ from parbals.learner.tasks.table import task_named
 
 from parbals_label.answer_form import MANY, NUMBERS, AnswerForm, Plain
 
-__all__ = [
-    "DECIDED",
-    "Judge",
-    "decisions",
-    "predicted_columns",
-    "predicted_records",
-    "raw_predictions",
-]
-__all__ += ["unsureness"]
+__all__ = ["DECIDED", "Judge", "decisions", "predicted_columns", "predicted_records"]
+__all__ += ["raw_predictions", "unsureness"]
 
 DECIDED, _SPREAD = "predicted", "predicted_sd"
 

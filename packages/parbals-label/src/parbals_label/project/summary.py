@@ -9,21 +9,10 @@ from typing import Any
 
 import numpy as np
 from parbals.errors import InputError
+from parbals.learner.numbers import report as reports
 from parbals.learner.numbers.audit import AUDIT
 from parbals.learner.numbers.certify import CERTIFY
 from parbals.learner.numbers.metric import METRICS, judged_positions, metric_of
-from parbals.learner.numbers.report import (
-    Goal,
-    Report,
-    advice,
-    certificate,
-    class_lines,
-    error_line,
-    goal_parts,
-    judged_line,
-    label_lines,
-    metric_line,
-)
 from parbals.learner.tasks.table import task_named
 from parbals.strategies.table import QUICK, UNIFORM, strategy_title
 from parbals.types import TARGETS
@@ -50,21 +39,9 @@ from parbals_label.store.queue import SECOND_OPINION
 from parbals_label.store.records import ADAPTED, Annotator
 from parbals_label.store.store import Store
 
-__all__ = [
-    "ADAPT_FROM",
-    "Heard",
-    "Overview",
-    "audit_line",
-    "chosen_line",
-    "export_columns",
-    "export_records",
-    "goal_of",
-    "judge_of",
-    "newer_answers",
-    "overview",
-    "overview_lines",
-    "report_lines",
-]
+__all__ = ["ADAPT_FROM", "Heard", "Overview", "audit_line", "chosen_line"]
+__all__ += ["export_columns", "export_records", "goal_of", "judge_of", "newer_answers"]
+__all__ += ["overview", "overview_lines", "report_lines"]
 
 ADAPT_FROM = 100
 """Labels from which an encoder that learns from them is mostly the better one (studies/adapt)."""
@@ -145,10 +122,10 @@ class Overview:
     audit_by_programs: int
     class_balance: dict[str, int]
     annotators: list[Annotator]
-    report: Report | None
+    report: reports.Report | None
     stored_report: dict[str, Any] | None
     agreement: Agreement | None
-    goal: Goal
+    goal: reports.Goal
     chosen_by: dict[str, int]
     ties: int
     features: str | None
@@ -172,7 +149,7 @@ def overview(store: Store) -> Overview:
     latest, annotators = store.latest_report(), store.annotators()
     report = None
     with suppress(InputError):
-        report = None if latest is None else Report.from_dict(latest.body)
+        report = None if latest is None else reports.Report.from_dict(latest.body)
     machines = {annotator.name for annotator in annotators if annotator.source == "machine"}
     people = store.votes(decided=False)  # a decision does not end a disagreement
     if machines:
@@ -257,10 +234,10 @@ def _numbers(labels: Iterable[str]) -> dict[str, float] | None:
     return {"least": least, "median": median, "greatest": greatest}
 
 
-def goal_of(store: Store) -> Goal:
+def goal_of(store: Store) -> reports.Goal:
     """What people set out for."""
     settings = store.settings
-    return Goal(settings.goal_labels or None, settings.goal_error or None)
+    return reports.Goal(settings.goal_labels or None, settings.goal_error or None)
 
 
 def overview_lines(seen: Overview) -> list[str]:
@@ -282,7 +259,7 @@ def overview_lines(seen: Overview) -> list[str]:
         lines.append(f"{seen.ties:,} items are tied: one more answer decides (Browse, Tied)")
     lines += [one.sentence for one in seen.heard]
     lines += filter(None, (chosen_line(seen), seen.features))
-    for part in goal_parts(seen.goal, seen.labelled, seen.report):
+    for part in reports.goal_parts(seen.goal, seen.labelled, seen.report):
         done = round(_BAR * part.share)
         lines.append(f"goal  {'█' * done}{'░' * (_BAR - done)}  {part.sentence}")
     if seen.numbers:
@@ -292,7 +269,7 @@ def overview_lines(seen: Overview) -> list[str]:
     width = max((len(str(label)) for label in seen.class_balance), default=0)
     for label, count in seen.class_balance.items():
         lines.append(f"  {label:<{width}}  {'█' * round(_BAR * count / most):<{_BAR}}  {count:,}")
-    lines += judged_line(seen.metric, seen.report)
+    lines += reports.judged_line(seen.metric, seen.report)
     if seen.report is None or seen.stored_report is None:
         now = f", or now by `parbals export {seen.folder} --renew`" if seen.labelled else ""
         return [*lines, f"No report yet: it is made when labels arrive (parbals tell){now}."]
@@ -338,15 +315,15 @@ def audit_line(seen: Overview) -> str:
     return line
 
 
-def report_lines(report: Report, goal: Goal, n_labelled: int) -> list[str]:
+def report_lines(report: reports.Report, goal: reports.Goal, n_labelled: int) -> list[str]:
     """How good the model is and what to do next."""
     return [
-        error_line(report),
-        *metric_line(report),
-        certificate(report.measured),
-        *class_lines(report.measured),
-        *label_lines(report),
-        advice(goal, n_labelled, report).sentence,
+        reports.error_line(report),
+        *reports.metric_line(report),
+        reports.certificate(report.measured),
+        *reports.class_lines(report.measured),
+        *reports.label_lines(report),
+        reports.advice(goal, n_labelled, report).sentence,
         *report.warnings,
     ]
 

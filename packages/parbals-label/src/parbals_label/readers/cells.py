@@ -11,19 +11,8 @@ from typing import Any
 
 import numpy as np
 
-__all__ = [
-    "NO_LABEL",
-    "as_text",
-    "cell_text",
-    "is_missing",
-    "label_form",
-    "label_key",
-    "plain_text",
-    "plain_value",
-    "raw_cell",
-    "safe_cell",
-    "without_nul",
-]
+__all__ = ["NO_LABEL", "as_text", "cell_text", "is_missing", "label_form", "label_key"]
+__all__ += ["plain_text", "plain_value", "raw_cell", "safe_cell", "without_nul"]
 
 # Spreadsheets start a formula at these; Excel also at the wide forms of East Asian keyboards.
 _SIGNS = "=+-@＝＋－＠"

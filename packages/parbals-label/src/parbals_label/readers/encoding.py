@@ -14,16 +14,8 @@ from parbals.errors import InputError
 
 from parbals_label.readers.source import Row, short, where
 
-__all__ = [
-    "GUESS",
-    "LIMIT",
-    "NUL",
-    "UndecodableError",
-    "decoding",
-    "lines_of",
-    "open_text",
-    "replaced",
-]
+__all__ = ["GUESS", "LIMIT", "NUL", "UndecodableError", "decoding", "lines_of"]
+__all__ += ["open_text", "replaced"]
 
 # The longest line or cell: a book fits, and a quote left open does not fill the memory.
 LIMIT = 1 << 26

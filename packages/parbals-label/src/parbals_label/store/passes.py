@@ -8,9 +8,8 @@ from parbals.errors import InputError
 from parbals_label.store.answers import HeldLabelError, Word, Writer
 from parbals_label.store.current import CURRENT, CURRENT_PASSES, PASS_TAKEN_BACK, PASSED, has_label
 from parbals_label.store.queue import held_lease, lease_to
-from parbals_label.store.records import WITHDRAWN, Lease, Pass
+from parbals_label.store.records import WITHDRAWN, Lease
 from parbals_label.store.rows import check_position, check_text, moment
-from parbals_label.store.schema import COLUMNS
 from parbals_label.store.settings import Settings
 
 __all__ = ["KINDS", "Passes"]
@@ -129,11 +128,6 @@ class Passes(Settings):
         ):
             passes.setdefault(position, {})[annotator] = kind
         return passes
-
-    def pass_history(self, position: int) -> list[Pass]:
-        """Every pass of an item, also those taken back, in the order given."""
-        query = f"SELECT {COLUMNS['passes']} FROM passes WHERE position = ? ORDER BY pass"
-        return [Pass(*row) for row in self._db.rows(query, (position,))]
 
 
 def _standing_pass(writer: Writer, position: int) -> Word:

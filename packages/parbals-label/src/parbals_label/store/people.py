@@ -14,16 +14,8 @@ from typing import Any, NamedTuple
 
 from parbals.errors import InputError
 
-from parbals_label.store.records import (
-    ENDED,
-    INVITED,
-    NEW_LINK,
-    REVOKED,
-    ROLE,
-    SIGNED_IN,
-    Person,
-    SessionRow,
-)
+from parbals_label.store import records
+from parbals_label.store.records import Person, SessionRow
 from parbals_label.store.rows import check_text, now
 from parbals_label.store.settings import Settings
 
@@ -136,9 +128,9 @@ class People(Settings):
             detail: dict[str, Any] = {"name": name if before is None else before.name, "role": role}
             detail |= {} if days is None else {"days": days}
             if before is None or not before.invited:
-                self._log(connection, INVITED, detail)
+                self._log(connection, records.INVITED, detail)
             else:
-                self._log(connection, NEW_LINK, detail)
+                self._log(connection, records.NEW_LINK, detail)
                 self._log_role(connection, before, role)
         return secret
 
@@ -165,7 +157,7 @@ class People(Settings):
                 (name_key(name),),
             )
             connection.execute("UPDATE people SET link = NULL WHERE key = ?", (name_key(name),))
-            self._log(connection, REVOKED, {"name": person.name, "role": person.role})
+            self._log(connection, records.REVOKED, {"name": person.name, "role": person.role})
         return person.name
 
     def revoke_all(self) -> tuple[str, ...]:
@@ -177,7 +169,7 @@ class People(Settings):
             connection.execute("UPDATE people SET link = NULL")
             connection.execute("DELETE FROM sessions")
             for name, role in people:
-                self._log(connection, REVOKED, {"name": name, "role": role})
+                self._log(connection, records.REVOKED, {"name": name, "role": role})
         return tuple(name for name, _ in people)
 
     def people(self) -> list[Person]:
@@ -233,7 +225,7 @@ class People(Settings):
                 "sessions WHERE link = ? ORDER BY created DESC LIMIT ?)",
                 (hashed(link), hashed(link), _MOST_SESSIONS),
             )
-            self._log(connection, SIGNED_IN, {"place": place})
+            self._log(connection, records.SIGNED_IN, {"place": place})
         return session, key
 
     def sessions(self) -> list[SessionRow]:
@@ -253,7 +245,7 @@ class People(Settings):
                 (time.time(), len(start), start),
             ).rowcount
             if ended:
-                self._log(connection, ENDED, {"id": start, "count": ended})
+                self._log(connection, records.ENDED, {"id": start, "count": ended})
         return ended
 
     def session(self, session: str, place: str) -> Entry | None:
@@ -289,7 +281,7 @@ class People(Settings):
 
     def _log_role(self, connection: sqlite3.Connection, person: Person, role: str) -> None:
         if person.role != role:
-            self._log(connection, ROLE, {"name": person.name, "role": [person.role, role]})
+            self._log(connection, records.ROLE, {"name": person.name, "role": [person.role, role]})
 
 
 def _check_role(role: str) -> None:

@@ -6,9 +6,9 @@ from typing import Any
 
 __all__ = [
     *("ADDED", "CHANGED", "EXPORTED", "INVITED", "NEW_LINK", "RELEASED", "RENAMED_CLASS"),
-    *("REVOKED", "ROLE", "TAKEN_BACK", "WITHDRAWN", "BACKED_UP"),
+    *("LOGGED", "REVOKED", "ROLE", "TAKEN_BACK", "WITHDRAWN", "BACKED_UP"),
     *("ADAPTED", "DECIDED", "ENDED", "FORGOTTEN", "IN_BULK", "SIGNED_IN", "SessionRow"),
-    *("Annotator", "Answer", "BatchItem", "BatchRecord", "Event", "Item", "Lease", "Pass"),
+    *("Annotator", "Answer", "BatchItem", "BatchRecord", "Event", "Item", "Lease"),
     *("Person", "QueueCounts", "Report", "Submission", "SubmitResult", "Why"),
 ]
 
@@ -19,6 +19,12 @@ WITHDRAWN, BACKED_UP, SIGNED_IN = "work taken back", "backed up", "signed in"
 ENDED, FORGOTTEN = "session ended", "person removed"
 ADAPTED, IN_BULK, DECIDED = "encoder adapted", "labelled in bulk", "decided"
 """Kinds of events."""
+LOGGED = (
+    *(CHANGED, RENAMED_CLASS, ADDED, EXPORTED, TAKEN_BACK, RELEASED),
+    *(INVITED, NEW_LINK, ROLE, REVOKED, WITHDRAWN, BACKED_UP),
+    *(SIGNED_IN, ENDED, FORGOTTEN, ADAPTED, IN_BULK, DECIDED),
+)
+"""The events that are somebody's decision; programs write others for themselves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,19 +95,6 @@ class Annotator:
     answers: int
     source: str
     last: str
-
-
-@dataclass(frozen=True, slots=True)
-class Pass:
-    """An annotator's decision not to label an item: 'skip', 'unsure', or 'taken back'."""
-
-    number: int
-    position: int
-    annotator: str
-    kind: str
-    request: str | None
-    comment: str | None
-    created: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,9 @@ COLUMNS = {
 }
 """What the checksum of a row is taken of, in order; these tables are written to the journal too."""
 
+_TABLES = (
+    resources.files("parbals_label.store").joinpath("schema.sql").read_text("utf-8").split(";")
+)
 _REVISION = "position = NEW.position AND annotator = NEW.annotator AND revision = NEW.revision"
 _KEPT = {
     "answers": (
@@ -62,8 +65,7 @@ def triggers(table: str) -> list[tuple[str, str]]:
 
 def make_tables(connection: sqlite3.Connection) -> None:
     """Give an empty database the tables of a project."""
-    tables = resources.files("parbals_label.store").joinpath("schema.sql").read_text("utf-8")
-    for statement in (*tables.split(";"), *(sql for table in _KEPT for _, sql in triggers(table))):
+    for statement in (*_TABLES, *(sql for table in _KEPT for _, sql in triggers(table))):
         connection.execute(statement)
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version = {VERSION}")

@@ -15,15 +15,14 @@ from parbals.learner.numbers.certify import CERTIFY
 from parbals.strategies.table import STRATEGIES, UNIFORM
 
 from parbals_label.answer_form import MANY, NUMBERS
-from parbals_label.project.consensus import combined_labels, decided_labels, tied
+from parbals_label.project.consensus import decided_labels, tied
 from parbals_label.project.doubts import held_doubts
 from parbals_label.project.features import COLUMNS, TABLE, predictions_of
 from parbals_label.project.media import image_address, image_column
 from parbals_label.project.predicted import Judge, decisions
 from parbals_label.project.quick import START
 from parbals_label.project.summary import judge_of
-from parbals_label.store.passes import KINDS
-from parbals_label.store.records import Answer, Item, Lease, Why
+from parbals_label.store.records import Item, Lease, Why
 from parbals_label.store.store import Store
 from parbals_label.web import schemas
 from parbals_label.web.ordering import Order, by_meaning, by_model
@@ -39,6 +38,8 @@ _SETTINGS = (
     "highlight", "guidelines", "answers_wanted", "lease_minutes", "goal_labels",
     "goal_error", "strategy", "adapt", "task",
 )  # fmt: skip
+_TOLD = ("answer", "annotator", "label", "source", "comment", "created", "revision")
+"""What is told of an answer."""
 _FOR_MEASURING = (
     "A random item, for measuring: the model does not learn from it, so its label tells how often "
     "the model is wrong."
@@ -293,37 +294,13 @@ def _of(name: str, said: dict[int, dict[str, str]]) -> dict[int, dict[str, str]]
 
 
 def show_item(store: Store, position: int, only: str | None = None) -> schemas.ItemOut:
-    """Everything about an item, at the cost of one item; or what one person said of it."""
+    """Everything about an item; or what one person said of it."""
     (item,) = store.shown([position])
     history = [a for a in store.history(position) if only in (None, a.annotator)]
-    # The latest of each annotator, in the order in which they came to their labels.
-    now: dict[str, Answer] = {}
-    for answer in history:
-        if answer.annotator in now and now[answer.annotator].label_now != answer.label_now:
-            del now[answer.annotator]
-        now[answer.annotator] = answer
-    held = [answer for answer in now.values() if answer.label is not None]
-    answers = {answer.annotator: str(answer.label_now) for answer in held}
-    people = {a.annotator: str(a.label_now) for a in held if a.source != "machine"}
-    decisions = {a.annotator: str(a.label_now) for a in held if a.source == "decision"}
-    votes = {position: decisions or people or answers}
-    passes = {
-        entry.annotator: entry.kind
-        for entry in store.pass_history(position)
-        if only in (None, entry.annotator) and entry.annotator not in answers
-    }
     return schemas.ItemOut(
-        position=position,
-        id=item.id,
-        snippet=_snippet(item, store.settings.encoded_columns),
-        image=image_address(position, image_column(store)),
-        label=combined_labels(votes, store.form, store.settings.judged).get(position),
-        tied=bool(tied(votes, store.form)),
-        answers=answers,
-        passes={name: kind for name, kind in passes.items() if kind in KINDS},
-        predicted=Predictions(store).of(position),
+        **_Rows(store, only).row(item).model_dump(),
         content=item.content,
-        history=[schemas.HistoryRow.model_validate(answer) for answer in history],
+        history=[{name: getattr(answer, name) for name in _TOLD} for answer in history],
     )
 
 

@@ -1,18 +1,13 @@
 """The routes of labelling: items to take, answers, passes, undo, leases, settings."""
 
+from typing import Any
+
 from fastapi import APIRouter, Request
 
 from parbals_label.project.classes import change_classes
 from parbals_label.project.features import certificate_samples
 from parbals_label.project.quick import quick_batch
-from parbals_label.store.records import (
-    DECIDED,
-    IN_BULK,
-    RELEASED,
-    TAKEN_BACK,
-    Submission,
-    SubmitResult,
-)
+from parbals_label.store import records
 from parbals_label.store.rows import moment
 from parbals_label.store.store import Store
 from parbals_label.web import schemas
@@ -77,34 +72,37 @@ def labelling_routes(session: Session, door: Door) -> APIRouter:
         return tasks
 
     @routes.post("/answers", responses=errors_of(409, body=True))
-    async def answers(body: schemas.AnswersIn, request: Request) -> schemas.StoredOut:
+    async def answers(
+        body: schemas.AnswersIn, request: Request
+    ) -> dict[str, list[schemas.StoredAnswer]]:
         """Store labels, all or none; 200 means that they are on disk."""
         said = [text for a in body.answers for text in (a.comment, a.request_id)]
         name = await labeller(request, body.annotator, *said, answers=len(body.answers))
         labels = [
-            Submission(a.position, a.label, a.request_id, _words(a.comment), revise=a.revise)
+            records.Submission(
+                a.position, a.label, a.request_id, _words(a.comment), revise=a.revise
+            )
             for a in body.answers
         ]
         only = anyone(request).only
 
-        def act(store: Store) -> SubmitResult:
+        def act(store: Store) -> records.SubmitResult:
             store.must_be_given([label.position for label in labels], only)
             return store.submit(labels, annotator=name)
 
         result = await desk.write(act)
         session.touch(name, done=len(body.answers))
         rows = zip(body.answers, result.answers, result.outcomes, strict=True)
-        return schemas.StoredOut(
-            stored=[
-                schemas.StoredAnswer(
-                    request_id=a.request_id, position=a.position, answer=number, outcome=outcome
-                )
-                for a, number, outcome in rows
-            ]
-        )
+        stored = [
+            schemas.StoredAnswer(
+                request_id=a.request_id, position=a.position, answer=number, outcome=outcome
+            )
+            for a, number, outcome in rows
+        ]
+        return {"stored": stored}
 
     @routes.post("/bulk", responses=errors_of(409, body=True))
-    async def bulk(body: schemas.BulkIn, request: Request) -> schemas.BulkOut:
+    async def bulk(body: schemas.BulkIn, request: Request) -> schemas.Counts:
         """For an owner: one label for several items, each an answer of its own; all or none.
 
         Items that measure the error must be looked at, and are left out; not of a decision.
@@ -112,19 +110,19 @@ def labelling_routes(session: Session, door: Door) -> APIRouter:
         visitor = owner(request)
         name = await labeller(request, body.annotator, answers=len(body.positions))
 
-        def act(store: Store) -> schemas.BulkOut:
+        def act(store: Store) -> schemas.Counts:
             asked = dict.fromkeys(body.positions)
             kept = set() if body.decides else asked.keys() & _measuring(store)
             changed = _label_all(store, [p for p in asked if p not in kept], name, body)
             if changed:
-                kind = DECIDED if body.decides else IN_BULK
+                kind = records.DECIDED if body.decides else records.IN_BULK
                 store.log(kind, count=changed, label=body.label, name=name)
-            return schemas.BulkOut(changed=changed, left=len(kept))
+            return {"changed": changed, "left": len(kept)}
 
         return await desk.write(signed(visitor, act))
 
     @routes.post("/passes", responses=errors_of(409, body=True))
-    async def pass_over(body: schemas.PassIn, request: Request) -> schemas.PassOut:
+    async def pass_over(body: schemas.PassIn, request: Request) -> dict[str, int | str]:
         """Store that an annotator skips an item or is unsure; others may still label it."""
         said = {"comment": _words(body.comment), "request_id": body.request_id}
         name = await labeller(request, body.annotator, *said.values(), answers=1)
@@ -136,7 +134,7 @@ def labelling_routes(session: Session, door: Door) -> APIRouter:
 
         outcome = await desk.write(act)
         session.touch(name, done=1)
-        return schemas.PassOut(position=body.position, outcome=outcome)
+        return {"position": body.position, "outcome": outcome}
 
     @routes.post("/undo", responses=errors_of(409, body=True))
     async def undo(body: schemas.UndoIn, request: Request) -> schemas.UndoneOut:
@@ -161,54 +159,56 @@ def labelling_routes(session: Session, door: Door) -> APIRouter:
             )
             task = tasks.task(store, lease)
             if body.as_owner and store.revision()[:2] != before:  # a retry takes back nothing
-                store.log(TAKEN_BACK, name=name, item=task.id, was=was.get("label") or was["kind"])
+                store.log(
+                    records.TAKEN_BACK, name=name, item=task.id, was=was.get("label") or was["kind"]
+                )
             return schemas.UndoneOut(item=task, was=was)
 
         return await desk.write(signed(visitor, act))
 
     @routes.post("/leases", responses=errors_of(body=True))
-    async def renew(body: schemas.PositionsIn, request: Request) -> schemas.LeasesOut:
+    async def renew(body: schemas.PositionsIn, request: Request) -> dict[str, Any]:
         """The annotator is still at work: their items stay theirs."""
         name, only = await labeller(request, body.annotator), anyone(request).only
 
-        def act(store: Store) -> schemas.LeasesOut:
+        def act(store: Store) -> dict[str, Any]:
             store.must_be_given(body.positions, only)
             seconds = session.tasks(store).lease_seconds
             mine = store.renew(name, body.positions, seconds)
-            return schemas.LeasesOut(mine=mine, expires=moment() + seconds)
+            return {"mine": mine, "expires": moment() + seconds}
 
         leases = await desk.write(act)
         session.touch(name)
         return leases
 
     @routes.post("/release", responses=errors_of(body=True))
-    async def release(body: schemas.PositionsIn, request: Request) -> schemas.ReleasedOut:
+    async def release(body: schemas.PositionsIn, request: Request) -> schemas.Counts:
         """The annotator leaves: their items go back into the queue."""
         name, only = await labeller(request, body.annotator), anyone(request).only
 
-        def act(store: Store) -> schemas.ReleasedOut:
+        def act(store: Store) -> schemas.Counts:
             store.must_be_given(body.positions, only)
-            return schemas.ReleasedOut(released=store.release(name, body.positions))
+            return {"released": store.release(name, body.positions)}
 
         return await desk.write(act)
 
     @routes.post("/again", responses=errors_of(body=True))
-    async def again(body: schemas.AgainIn, request: Request) -> schemas.DoneOut:
+    async def again(body: schemas.AgainIn, request: Request) -> dict[str, bool]:
         """For an owner: one more person is to label an item."""
         await desk.write(signed(owner(request), lambda store: store.ask_again(body.position)))
-        return schemas.DoneOut()
+        return {"done": True}
 
     @routes.post("/release-all", responses=errors_of(body=True))
-    async def release_all(body: schemas.ReleaseAllIn, request: Request) -> schemas.ReleasedOut:
+    async def release_all(body: schemas.ReleaseAllIn, request: Request) -> schemas.Counts:
         """For an owner: everything that is out with a person, or with anybody, comes back.
 
         A late answer still counts.
         """
 
-        def act(store: Store) -> schemas.ReleasedOut:
+        def act(store: Store) -> schemas.Counts:
             released = store.release_all(body.of)
-            store.log(RELEASED, name=body.of, count=released)
-            return schemas.ReleasedOut(released=released)
+            store.log(records.RELEASED, name=body.of, count=released)
+            return {"released": released}
 
         return await desk.write(signed(owner(request), act))
 
@@ -226,7 +226,9 @@ def _label_all(store: Store, positions: list[int], name: str, body: schemas.Bulk
     if body.label is None:
         held = store.current_labels()
         return store.withdraw([p for p in positions if name in held.get(p, {})], annotator=name)
-    rows = [Submission(p, body.label, f"{body.request_id}:{p}", revise=True) for p in positions]
+    rows = [
+        records.Submission(p, body.label, f"{body.request_id}:{p}", revise=True) for p in positions
+    ]
     source = "decision" if body.decides else "bulk"
     stored = store.submit(rows, annotator=name, source=source)
     return stored.new + stored.revised

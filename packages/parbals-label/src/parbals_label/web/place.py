@@ -18,18 +18,8 @@ from zlib import crc32
 from parbals.errors import InputError
 from parbals.files import replacing
 
-__all__ = [
-    "LOOPBACK",
-    "Place",
-    "address_of",
-    "bracketed",
-    "is_copied",
-    "known_address",
-    "opening_file",
-    "page_token",
-    "public_origin",
-    "remember_address",
-]
+__all__ = ["LOOPBACK", "Place", "address_of", "bracketed", "is_copied", "known_address"]
+__all__ += ["opening_file", "page_token", "public_origin", "remember_address"]
 
 LOOPBACK = ("127.0.0.1", "::1")
 _PATH = re.compile(r"(/p/[A-Za-z0-9._~%-]+)?")

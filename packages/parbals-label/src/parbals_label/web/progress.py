@@ -7,7 +7,7 @@ from parbals.learner.numbers.report import advice, certificate, goal_parts, judg
 
 from parbals_label.project.summary import audit_line, chosen_line, overview
 from parbals_label.store.store import Store
-from parbals_label.web.schemas import AdviceOut, CurvePoint, LiveOut, QueueOut, ServerOut
+from parbals_label.web.schemas import CurvePoint, LiveOut, QueueOut, ServerOut
 
 __all__ = ["Curve", "live", "own_progress", "revision"]
 
@@ -59,7 +59,6 @@ def live(store: Store, curve: Curve, queue: QueueOut, server: ServerOut) -> Live
     seen = overview(store)
     agreement = seen.agreement
     value = [f"{line[0].upper()}{line[1:]}." for line in metric_line(seen.report)]
-    advised = advice(seen.goal, seen.labelled, seen.report)
     return LiveOut(
         **{name: getattr(seen, name) for name in _SEEN},
         report=seen.stored_report,
@@ -75,7 +74,7 @@ def live(store: Store, curve: Curve, queue: QueueOut, server: ServerOut) -> Live
         ),
         judged=[*judged_line(seen.metric, seen.report), *value],
         goal=list(goal_parts(seen.goal, seen.labelled, seen.report)),
-        advice=AdviceOut(reached=advised.is_reached, sentence=advised.sentence),
+        advice=advice(seen.goal, seen.labelled, seen.report),
         chosen=chosen_line(seen),
         features=seen.features,
         history=curve.renew(store),

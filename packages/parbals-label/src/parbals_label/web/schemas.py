@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from parbals.learner.numbers.report import GoalPart
+from parbals.learner.numbers.report import Advice, GoalPart
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -14,7 +14,7 @@ from pydantic import (
 
 from parbals_label.project.consensus import Agreement
 from parbals_label.project.summary import Heard
-from parbals_label.store.records import Annotator, Person
+from parbals_label.store.records import Annotator
 
 MOST_POSITION = 2**53 - 1
 
@@ -38,6 +38,8 @@ Outcome = Annotated[str, Field(json_schema_extra={"enum": ["new", "repeated", "r
 State = Literal["idle", "choosing", "starting", "failed", "finished"]
 Probabilities = dict[str, float] | None
 Role = Literal["owner", "annotator"]
+Counts = dict[str, int]
+"""How many items were changed, by what happened to them."""
 
 
 class InModel(BaseModel):
@@ -46,10 +48,15 @@ class InModel(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-class TakeIn(InModel):
-    """Items for an annotator."""
+class AnnotatorIn(InModel):
+    """What is done under a name."""
 
     annotator: Name
+
+
+class TakeIn(AnnotatorIn):
+    """Items for an annotator."""
+
     n: Annotated[Whole, Field(ge=1, le=10)] = 1
 
 
@@ -65,39 +72,35 @@ class AnswerIn(InModel):
     revise: bool = False
 
 
-class AnswersIn(InModel):
+class AnswersIn(AnnotatorIn):
     """Labels that are stored all or none."""
 
-    annotator: Name
     answers: Annotated[list[AnswerIn], Field(min_length=1, max_length=100)]
 
 
-class PassIn(InModel):
+class PassIn(AnnotatorIn):
     """An item the annotator does not label."""
 
-    annotator: Name
     position: Position
     kind: Kind
     request_id: RequestId
     comment: Comment | None = None
 
 
-class UndoIn(InModel):
+class UndoIn(AnnotatorIn):
     """Take back the annotator's latest label or pass of an item.
 
     ``as_owner``: somebody else's, which only an owner may, and which the log keeps.
     """
 
-    annotator: Name
     position: Position
     request_id: RequestId
     as_owner: bool = False
 
 
-class PositionsIn(InModel):
+class PositionsIn(AnnotatorIn):
     """Items an annotator has on a lease."""
 
-    annotator: Name
     positions: Positions
 
 
@@ -107,13 +110,12 @@ class AgainIn(InModel):
     position: Position
 
 
-class BulkIn(InModel):
+class BulkIn(AnnotatorIn):
     """A label for several items, or null: the annotator's labels of them are taken back.
 
     ``decides``: whatever others said of them, whose answers stay.
     """
 
-    annotator: Name
     positions: Annotated[list[Position], Field(min_length=1, max_length=300)]
     label: Label | None
     request_id: Annotated[RequestId, Field(max_length=150)]
@@ -247,44 +249,11 @@ class StoredAnswer(BaseModel):
     outcome: Outcome
 
 
-class StoredOut(BaseModel):
-    """All answers of a request, in its order."""
-
-    stored: list[StoredAnswer]
-
-
-class BulkOut(BaseModel):
-    """How many items were changed; ``left`` are kept for measuring, and looked at one by one."""
-
-    changed: int
-    left: int
-
-
-class PassOut(BaseModel):
-    """A pass that is on disk."""
-
-    position: int
-    outcome: Outcome
-
-
 class UndoneOut(BaseModel):
     """The item is the annotator's again; ``was`` has the label or kind taken back, and comment."""
 
     item: TaskOut
     was: dict[str, str]
-
-
-class LeasesOut(BaseModel):
-    """Which of the items are still the annotator's, and until when."""
-
-    mine: list[int]
-    expires: float
-
-
-class ReleasedOut(BaseModel):
-    """How many items went back into the queue."""
-
-    released: int
 
 
 class CurvePoint(BaseModel):
@@ -302,13 +271,6 @@ class ServerOut(BaseModel):
 
     started: float
     version: str
-
-
-class AdviceOut(BaseModel):
-    """Whether the goal is reached, and what to do."""
-
-    reached: bool
-    sentence: str
 
 
 class LiveOut(BaseModel):
@@ -343,7 +305,7 @@ class LiveOut(BaseModel):
     certificate: str | None = None
     judged: list[str] | None = None
     goal: list[GoalPart] | None = None
-    advice: AdviceOut | None = None
+    advice: Advice | None = None
     chosen_by: dict[str, int] | None = None
     chosen: str | None = None
     confusion: list[list[int]] | None = None
@@ -377,25 +339,11 @@ class ItemsOut(BaseModel):
     total: int | None
 
 
-class HistoryRow(BaseModel):
-    """An answer as it was given; ``label`` is null where one was withdrawn."""
-
-    model_config = ConfigDict(from_attributes=True)
-
-    answer: int
-    annotator: str
-    label: str | None
-    source: str
-    comment: str | None
-    created: str
-    revision: int
-
-
 class ItemOut(ItemRow):
-    """Everything about an item."""
+    """Everything about an item; the label of an answer is null where one was withdrawn."""
 
     content: dict[str, Any]
-    history: list[HistoryRow]
+    history: list[dict[str, Any]]
 
 
 class Points(BaseModel):
@@ -431,40 +379,3 @@ class MeOut(BaseModel):
     name: str | None
     role: Role
     spelt: str | None = None
-
-
-class PeopleOut(BaseModel):
-    """Everybody who was ever invited, by name."""
-
-    people: list[Person]
-
-
-class InvitedOut(BaseModel):
-    """The link, shown this once: the project keeps only a hash of it."""
-
-    name: str
-    role: Role
-    link: str
-
-
-class LogRow(BaseModel):
-    """One change: who made it, when, from where, and what it was in words."""
-
-    number: int
-    created: str
-    what: str
-    who: str | None
-    origin: str | None
-    sentence: str
-
-
-class LogOut(BaseModel):
-    """Changes, the newest first; ask for those ``before`` the last number until there are none."""
-
-    rows: list[LogRow]
-
-
-class DoneOut(BaseModel):
-    """It is done."""
-
-    done: bool = True

@@ -1,11 +1,12 @@
 """The routes of a team: who one is, who has a link, and the log of what owners did."""
 
 from collections.abc import Callable
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from fastapi import APIRouter, Query, Request
 
 from parbals_label.project.history import log_rows
+from parbals_label.store.records import Person
 from parbals_label.store.store import Store
 from parbals_label.web import schemas
 from parbals_label.web.door import Door, anyone, owner, signed
@@ -42,37 +43,37 @@ def team_routes(session: Session, door: Door, place: Place) -> APIRouter:
         return schemas.MeOut(name=visitor.name, role=role, spelt=spelt)
 
     @routes.post("/leave", responses=errors_of(body=True))
-    async def leave(request: Request) -> schemas.DoneOut:
+    async def leave(request: Request) -> dict[str, bool]:
         """Sign out: this browser's session ends."""
         await door.leave(anyone(request))
-        return schemas.DoneOut()
+        return {"done": True}
 
     @routes.get("/people", responses=errors_of())
-    async def people(request: Request) -> schemas.PeopleOut:
+    async def people(request: Request) -> dict[str, list[Person]]:
         """Everybody who was invited."""
         owner(request)
         return await desk.read(_people)
 
     @routes.post("/people", responses=errors_of(body=True))
-    async def invite(body: schemas.InviteIn, request: Request) -> schemas.InvitedOut:
-        """Give a person a link of their own; one that they had stops working."""
+    async def invite(body: schemas.InviteIn, request: Request) -> dict[str, str]:
+        """Give a person a link of their own, shown this once; one that they had stops working."""
 
-        def act(store: Store) -> schemas.InvitedOut:
+        def act(store: Store) -> dict[str, str]:
             token = store.invite(body.name, body.role)
             person = store.person_of(token)
             assert person is not None
-            return schemas.InvitedOut(name=person.name, role=body.role, link=place.link(token))
+            return {"name": person.name, "role": body.role, "link": place.link(token)}
 
         return await change(request, act)
 
     @routes.post("/people/role", responses=errors_of(body=True))
-    async def set_role(body: schemas.RoleIn, request: Request) -> schemas.PeopleOut:
+    async def set_role(body: schemas.RoleIn, request: Request) -> dict[str, list[Person]]:
         """Make an invited person an owner or an annotator."""
         await change(request, lambda store: store.set_role(body.name, body.role))
         return await desk.read(_people)
 
     @routes.post("/people/revoke", responses=errors_of(body=True))
-    async def revoke(body: schemas.NameIn, request: Request) -> schemas.PeopleOut:
+    async def revoke(body: schemas.NameIn, request: Request) -> dict[str, list[Person]]:
         """End a person's link and sessions; their labels stay."""
         await change(request, lambda store: store.revoke(body.name))
         return await desk.read(_people)
@@ -81,20 +82,17 @@ def team_routes(session: Session, door: Door, place: Place) -> APIRouter:
     async def log(
         request: Request,
         before: Annotated[int, Query(ge=0, le=schemas.MOST_POSITION)] = schemas.MOST_POSITION,
-    ) -> schemas.LogOut:
-        """What was changed, by whom and from where, the newest first."""
+    ) -> dict[str, list[dict[str, Any]]]:
+        """What was changed, by whom and from where, the newest first.
+
+        Ask for what comes ``before`` the last number until there is nothing.
+        """
         owner(request)
-
-        def look(store: Store) -> schemas.LogOut:
-            rows = [row for row in log_rows(store) if row["number"] < before]
-            return schemas.LogOut(
-                rows=[schemas.LogRow.model_validate(row) for row in rows[: -_ROWS - 1 : -1]]
-            )
-
-        return await desk.read_slowly(look)
+        rows = await desk.read_slowly(log_rows)
+        return {"rows": [row for row in rows if row["number"] < before][: -_ROWS - 1 : -1]}
 
     return routes
 
 
-def _people(store: Store) -> schemas.PeopleOut:
-    return schemas.PeopleOut(people=store.people())
+def _people(store: Store) -> dict[str, list[Person]]:
+    return {"people": store.people()}

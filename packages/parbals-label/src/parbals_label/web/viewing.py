@@ -98,7 +98,7 @@ def viewing_routes(session: Session) -> APIRouter:
     async def get_item(position: _Place, request: Request) -> ItemOut:
         """Everything about an item; what others said of it, unless an owner asks, is left out."""
         only = anyone(request).only
-        return await desk.read(_of_item(partial(show_item, only=only), position, only))
+        return await desk.read_slowly(_of_item(partial(show_item, only=only), position, only))
 
     @routes.get(
         "/media/{position}",

@@ -186,8 +186,8 @@ export function errorPanel({ full = false } = {}) {
       errorChart(history, { width: Math.max(240, inside.clientWidth), height: full ? 260 : 140, ...(isTask(NUMBERS) && { shown: brief, most: Infinity }) }),
       h(
         "p",
-        { class: live.advice.reached ? "advice stop" : "advice go" },
-        h("span", { class: "advice-sign", "aria-hidden": "true" }, live.advice.reached ? "✓" : "→"),
+        { class: live.advice.is_reached ? "advice stop" : "advice go" },
+        h("span", { class: "advice-sign", "aria-hidden": "true" }, live.advice.is_reached ? "✓" : "→"),
         h("span", {}, live.advice.sentence),
       ),
       ...(report.warnings ?? []).map((warning) =>
