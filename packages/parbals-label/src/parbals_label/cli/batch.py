@@ -123,11 +123,10 @@ def tell(
       parbals tell spam batch.csv
       parbals tell spam batch.csv --annotator kim --revise
     """
-    from parbals.learner.annotators import PROGRAM
-
     from parbals_label.project.exports import positions_of_answers
     from parbals_label.project.summary import goal_of, newer_answers, report_lines
     from parbals_label.readers.answers import read_answers
+    from parbals_label.store.people import PROGRAM
     from parbals_label.store.records import Submission
     from parbals_label.store.store import Store
 

@@ -20,14 +20,15 @@ from parbals_label.store.rows import check_text, now
 from parbals_label.store.settings import Settings
 
 __all__ = [
-    *("ANNOTATOR", "OWNER", "PREFIXES", "RESERVED", "ROLES", "Entry", "NotGivenError"),
+    *("ANNOTATOR", "OWNER", "PREFIXES", "PROGRAM", "RESERVED", "ROLES", "Entry", "NotGivenError"),
     *("People", "check_name", "hashed", "is_reserved", "look_key"),
     "name_key",
 ]
 
 OWNER, ANNOTATOR = ROLES = ("owner", "annotator")
 RESERVED = ("import",)
-PREFIXES = ("machine:", "label-studio ")
+PROGRAM = "machine:"
+PREFIXES = (PROGRAM, "label-studio ")
 """Names, and beginnings of names, under which programs label and hold items."""
 _TURNING = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 """Characters that let a text be read in another order than it is written."""
