@@ -10,15 +10,14 @@ a normal f ~ N(m, v) every expectation then has a closed form, whatever the vari
     E[σ⁽ᵏ⁾(f)]   = Σ_i ω_i r_iᵏ (-1)ᵏ⁻¹ He_{k-1}(z_i) φ(z_i),      k ≥ 1,
 
 because derivatives in f are derivatives in m. He are Hermite's polynomials, φ and Φ the standard
-normal density and distribution function. Functions take NumPy arrays and, given JAX's modules,
-JAX's.
+normal density and distribution function. Means are of NumPy arrays and, given JAX's module, of
+JAX's; labels are learnt by NumPy.
 """
 
 from types import ModuleType
-from typing import Any
 
 import numpy as np
-import scipy.special
+from scipy.special import log_ndtr
 
 from parbals.shapes import Array, Float
 
@@ -91,19 +90,19 @@ def sigmoid_means(
 
 
 def label_evidence(
-    mean: _Values, variance: _Values, sign: Float[Array, "..."] | float, xp: ModuleType = np
+    mean: _Values, variance: _Values, sign: Float[Array, "..."] | float
 ) -> tuple[_Values, _Values, _Values]:
     """ln Z, d ln Z / dm and -d² ln Z / dm² of Z = E[σ(sign · f)], f ~ N(mean, variance); sign ±1.
 
     The posterior of f given the label has mean m + v α and variance v - v² β, α and β the last two.
     """
-    ratio, z, weights = _standardised(sign * mean, variance, xp)
-    tails = _special_functions(xp).log_ndtr(z)
-    parts = xp.log(weights) + tails
+    ratio, z, weights = _standardised(sign * mean, variance, np)
+    tails = log_ndtr(z)
+    parts = np.log(weights) + tails
     top = parts.max(axis=0)
-    log_evidence = top + xp.log(xp.exp(parts - top).sum(axis=0))
-    share = xp.exp(parts - log_evidence)
-    hazard = share * xp.exp(-0.5 * z * z - _LOG_ROOT - tails) * ratio
+    log_evidence = top + np.log(np.exp(parts - top).sum(axis=0))
+    share = np.exp(parts - log_evidence)
+    hazard = share * np.exp(-0.5 * z * z - _LOG_ROOT - tails) * ratio
     slope = hazard.sum(axis=0)
     return log_evidence, sign * slope, slope * slope + (hazard * z * ratio).sum(axis=0)
 
@@ -116,12 +115,3 @@ def _standardised(
     scales, weights = (xp.asarray(x, mean.dtype).reshape(shape) for x in (SCALES, WEIGHTS))
     ratio = scales / xp.sqrt(1.0 + scales**2 * variance)
     return ratio, ratio * mean, weights
-
-
-def _special_functions(xp: ModuleType) -> Any:
-    """SciPy's special functions, or JAX's for JAX arrays."""
-    if xp is np:
-        return scipy.special
-    import jax.scipy.special
-
-    return jax.scipy.special

@@ -20,7 +20,7 @@ r = -κ' exp(κ) and Π = exp(-Σ_a exp(κ_a)): one exponential a class and node
 (relative error 1.8e-3); a tail that fell faster would let one wrong label outweigh all the right
 ones.
 
-Functions take NumPy arrays and, given JAX's modules, JAX's.
+Means are of NumPy arrays and, given JAX's modules, of JAX's; labels are learnt by NumPy.
 """
 
 from collections.abc import Callable
@@ -148,7 +148,7 @@ def class_slopes(
 
 
 def class_evidence(
-    mean: _Logits, variance: _Logits, labels: Int[Array, "*n"] | _Logits, xp: ModuleType = np
+    mean: _Logits, variance: _Logits, labels: Int[Array, "*n"] | _Logits
 ) -> tuple[Float[Array, "*n"], _Logits, _Logits]:
     """ln Z, slopes and curvatures of Z = E[softmax(f)_label], or of E[Σ_c w_c softmax(f)_c].
 
@@ -161,45 +161,32 @@ def class_evidence(
     taken to have variance v_a - v_a² β_a, independent of the other classes, for which β itself is
     too much where one class is nearly certain.
     """
-    weights, (below, density, bend) = _runners(mean, variance, xp)
-    n_classes = mean.shape[-1]
+    weights, (below, density, bend) = _runners(mean, variance)
     hazard = density / below
-    product = weights * xp.exp(xp.log(below).sum(axis=-1))
+    product = weights * np.exp(np.log(below).sum(axis=-1))
     if labels.ndim == mean.ndim:
         own = (hazard * labels[..., None, :]).sum(axis=-1)
         apart = labels[..., None, :] * hazard.sum(axis=-1)[..., None] - own[..., None]
         apart = product[..., None] * apart
-        evidence = xp.maximum((product * own).sum(axis=-1), _LEAST)
+        evidence = np.maximum((product * own).sum(axis=-1), _LEAST)
         slopes = (apart * hazard).sum(axis=-2) / evidence[..., None]
         second = -(apart * bend / below).sum(axis=-2)
-        return _as_a_label(evidence, slopes, second, variance, xp)
-    is_own = labels[..., None] == xp.arange(n_classes)
-    own = (hazard * is_own[..., None, :]).sum(axis=-1)  # (..., T)
-    joint = product * own
-    evidence = xp.maximum(joint.sum(axis=-1), _LEAST)
-    others = xp.where(is_own, 0.0, -(joint[..., None] * hazard).sum(axis=-2))
-    slopes = xp.where(is_own, -others.sum(axis=-1, keepdims=True), others) / evidence[..., None]
-    second = (joint[..., None] * bend / below).sum(axis=-2)
-    # The own runner's density is differentiated twice; by parts, once, against the other runners.
-    rivals = product[..., None] * (hazard.sum(axis=-1) - own)[..., None]
-    own_second = -(rivals * bend / below).sum(axis=-2)
-    second = xp.where(is_own, own_second, second)
-    return _as_a_label(evidence, slopes, second, variance, xp)
-
-
-def _as_a_label(
-    evidence: Float[Array, "*n"],
-    slopes: _Logits,
-    second: _Logits,
-    variance: _Logits,
-    xp: ModuleType,
-) -> tuple[Float[Array, "*n"], _Logits, _Logits]:
-    """What a site needs, kept to what a softmax can say."""
-    diagonal = xp.square(slopes) - second / evidence[..., None]
-    diagonal = xp.maximum(diagonal, 1e-14 / (1.0 + variance))  # of the size that wide logits have
+    else:
+        is_own = labels[..., None] == np.arange(mean.shape[-1])
+        own = (hazard * is_own[..., None, :]).sum(axis=-1)  # (..., T)
+        joint = product * own
+        evidence = np.maximum(joint.sum(axis=-1), _LEAST)
+        others = np.where(is_own, 0.0, -(joint[..., None] * hazard).sum(axis=-2))
+        slopes = np.where(is_own, -others.sum(axis=-1, keepdims=True), others) / evidence[..., None]
+        second = (joint[..., None] * bend / below).sum(axis=-2)
+        # The own runner's density is differentiated twice; by parts, once, against the others.
+        rivals = product[..., None] * (hazard.sum(axis=-1) - own)[..., None]
+        second = np.where(is_own, -(rivals * bend / below).sum(axis=-2), second)
+    diagonal = np.square(slopes) - second / evidence[..., None]
+    diagonal = np.maximum(diagonal, 1e-14 / (1.0 + variance))  # of the size that wide logits have
     # Beyond the mixture's tail a label would pull harder than any softmax can: α_label ≤ 1.
-    slopes = slopes / xp.maximum(slopes.max(axis=-1, keepdims=True), 1.0)
-    return xp.log(evidence), slopes, balanced(diagonal, xp, _FEW_ROUNDS)
+    slopes = slopes / np.maximum(slopes.max(axis=-1, keepdims=True), 1.0)
+    return np.log(evidence), slopes, balanced(diagonal, np, _FEW_ROUNDS)
 
 
 def balanced(
@@ -218,14 +205,12 @@ def balanced(
     return _repeated(rounds, nearer, diagonal, xp)
 
 
-def _ends(
-    mean: _Logits, variance: _Logits, xp: ModuleType
-) -> tuple[Float[Array, "*n 1"], Float[Array, "*n 1"]]:
+def _ends(mean: _Logits, variance: _Logits) -> tuple[Float[Array, "*n 1"], Float[Array, "*n 1"]]:
     """Where the product of all distribution functions leaves zero, and where it has reached one.
 
     The more runners, the later it leaves, their best being seldom slow: found by bisection.
     """
-    deviation = xp.sqrt(variance + GUMBEL_VARIANCE)
+    deviation = np.sqrt(variance + GUMBEL_VARIANCE)
     slope = 1.0 / deviation
     offset = (mean + _CENTRE) * slope
     low = (mean + _CENTRE - _BELOW * deviation).max(axis=-1, keepdims=True)
@@ -235,11 +220,11 @@ def _ends(
 
     def halved(ends: tuple[Any, Any]) -> tuple[Any, Any]:
         middle = 0.5 * (ends[0] + ends[1])
-        below, _ = normal(middle * slope - offset, xp)
+        below, _ = normal(middle * slope - offset)
         is_early = below.prod(axis=-1, keepdims=True) < _NOTHING
-        return xp.where(is_early, middle, ends[0]), xp.where(is_early, ends[1], middle)
+        return np.where(is_early, middle, ends[0]), np.where(is_early, ends[1], middle)
 
-    return _repeated(8, halved, (low, high), xp)[0], high
+    return _repeated(8, halved, (low, high), np)[0], high
 
 
 def _repeated(times: int, step: Callable[[Any], Any], state: Any, xp: ModuleType) -> Any:
@@ -254,21 +239,21 @@ def _repeated(times: int, step: Callable[[Any], Any], state: Any, xp: ModuleType
 
 
 def _runners(
-    mean: _Logits, variance: _Logits, xp: ModuleType
+    mean: _Logits, variance: _Logits
 ) -> tuple[Float[Array, "*n T"], list[Float[Array, "*n T C"]]]:
     """Quadrature weights and F, F', F" of every runner, for labels."""
     nodes, weights = _legendre(_NODES, mean.dtype)
-    low, high = _ends(mean, variance, xp)
+    low, high = _ends(mean, variance)
     half = 0.5 * (high - low)
     t = low + half * (nodes + 1.0)
     first = (-1, *[1] * (mean.ndim + 1))  # sums over a short last axis take three times as long
-    share, centre, width = (xp.asarray(x, mean.dtype).reshape(first) for x in _FOR_LABELS)
-    scale = 1.0 / xp.sqrt(variance[..., None, :] + xp.square(width))
+    share, centre, width = (np.asarray(x, mean.dtype).reshape(first) for x in _FOR_LABELS)
+    scale = 1.0 / np.sqrt(variance[..., None, :] + np.square(width))
     z = (t[..., :, None] - mean[..., None, :] - centre) * scale  # (terms, ..., T, C)
-    below, bell = normal(z, xp)
+    below, bell = normal(z)
     density = (share / _ROOT) * scale * bell
     values = [(share * below).sum(axis=0), density.sum(axis=0), -(z * scale * density).sum(axis=0)]
-    values[0] = xp.maximum(values[0], _LEAST)  # a label, however improbable, needs the far tail
+    values[0] = np.maximum(values[0], _LEAST)  # a label, however improbable, needs the far tail
     return half * weights, values
 
 

@@ -53,15 +53,13 @@ class RowSpace(NamedTuple):
         return vectors + np.tensordot(self.basis, inside, axes=1)
 
 
-def row_space(X: Float[Array, "n d"], size: int | None = None) -> RowSpace:
-    """A space of ``size`` ≥ n dimensions that holds rows X (n, d); the whole one if d ≤ size."""
+def row_space(X: Float[Array, "n d"]) -> RowSpace:
+    """The n dimensions that hold rows X (n, d); the whole space if d ≤ n."""
     n_rows, n_columns = X.shape
-    size = n_rows if size is None else size
-    if size >= n_columns:
+    if n_rows >= n_columns:
         return RowSpace()
-    columns = np.zeros((n_columns, size))
-    columns[:, :n_rows] = X.T
-    return RowSpace(np.linalg.qr(columns)[0])  # orthonormal, whatever the rank
+    # A copy: products of the basis round in an order that follows the rows' layout in memory.
+    return RowSpace(np.linalg.qr(np.array(X.T, order="C"))[0])  # orthonormal, whatever the rank
 
 
 @dataclass(frozen=True)
