@@ -148,6 +148,7 @@ def test_the_screen_is_compared_with_a_full_search(tmp_path):
     assert done.stdout in (tmp_path / "README.md").read_text("utf-8")
 
 
+@pytest.mark.full
 def test_a_point_that_takes_too_long_is_stopped_and_tried_again_with_more_time(tmp_path):
     def run(limit):
         arguments = ("--smoke", "--only", "C", "--limit", limit, "--out", str(tmp_path))

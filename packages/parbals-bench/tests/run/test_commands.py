@@ -111,7 +111,7 @@ def test_looking_loads_no_model(ran):
     folder, _ = ran
     program = (
         "import sys; from parbals_bench.cli.bench import bench;"
-        "import parbals_bench.report.page;"
+        "import parbals_bench.datasets.table, parbals_bench.report.page;"
         f"bench(['status', {str(folder / 'out')!r}], standalone_mode=False);"
         "assert 'jax' not in sys.modules, 'JAX was loaded'"
     )

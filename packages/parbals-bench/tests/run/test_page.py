@@ -152,6 +152,7 @@ def page(written):
     return Page(written["report.html"].read_text("utf-8"))
 
 
+@pytest.mark.full
 class TestAWholeExperiment:
     """Two budgets, ablations, one-vs-all and one label at a time, all on one page."""
 

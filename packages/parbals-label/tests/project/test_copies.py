@@ -104,7 +104,7 @@ def test_items_that_nearly_repeat_others_are_told_at_init_and_add(tmp_path):
     assert "2 items nearly repeat others, such as t300 and t4." in added.notes
 
 
-@pytest.mark.parametrize("compared", [20_000, 700])
+@pytest.mark.parametrize("compared", [pytest.param(20_000, marks=pytest.mark.full), 700])
 def test_near_copies_by_definition(tmp_path, monkeypatch, compared):
     monkeypatch.setattr(copies, "_COMPARED", compared)
     generator = np.random.default_rng(0)

@@ -36,9 +36,10 @@ def as_on_the_page(store, annotator, n=10):
     return taken(store, annotator, n) if len(items) < n and quick_batch(store) else items
 
 
-def test_invented_names_get_neither_the_pool_nor_the_queue(store):
+@pytest.mark.parametrize("n_names", [500, pytest.param(1_500, marks=pytest.mark.faults, id="full")])
+def test_invented_names_get_neither_the_pool_nor_the_queue(store, n_names):
     with store.together():
-        for number in range(500):
+        for number in range(n_names):
             assert len(as_on_the_page(store, f"name {number}")) == 10, "nobody is locked out"
     counts = store.queue_counts()
     assert counts.out <= most_of_newcomers(N_ITEMS) == 200

@@ -139,8 +139,8 @@ def savings_figure(shares: Mapping[Line, Sequence[float]]) -> Figure:
     ax.set_ylim(-0.7, len(order) - 0.3)
     _title(
         figure,
-        "Labels saved against Random at equal quality, %  ·  a dot is a dataset with a budget, the "
-        "bar the median",
+        "Labels saved against Random at equal quality, %  ·  a dot is a dataset with a budget (at "
+        "the left edge -100 or below), the bar the median",
     )
     ax.grid(axis="x", color=_FAINT, linewidth=0.6)
     return _settled(figure)

@@ -19,7 +19,7 @@ from parbals_label.store.folder import FILE_NAME, check_folder
 from parbals_label.store.journal import Journal, proved_id, proved_start
 from parbals_label.store.records import Answer
 from parbals_label.store.rows import checksum, from_json
-from parbals_label.store.schema import COLUMNS, schema_rows
+from parbals_label.store.schema import COLUMNS, new_schema_rows, schema_rows
 
 __all__ = ["compare", "problems", "read_meta", "salvage"]
 
@@ -34,7 +34,7 @@ def problems(connection: sqlite3.Connection, *, thorough: bool = False) -> Itera
     ``thorough`` adds what takes longer on a large pool: the items, whose checksums are otherwise
     checked whenever one is read.
     """
-    if schema_rows(connection) != schema_rows():
+    if schema_rows(connection) != new_schema_rows():
         yield "its tables are not those of a project"
         return
     # quick_check does not compare indexes with their tables; a wrong one could hide a label.

@@ -6,12 +6,13 @@ parbals does not know is refused before any of it is read.
 
 import sqlite3
 from contextlib import closing
+from functools import cache
 from importlib import resources
 
 from parbals.errors import ProjectError
 
 __all__ = ["APPLICATION_ID", "COLUMNS", "VERSION", "check_version", "make_tables", "schema_rows"]
-__all__ += ["triggers"]
+__all__ += ["new_schema_rows", "triggers"]
 
 APPLICATION_ID = 0x70617262
 """'parb' in the header of the file: tells a project from any other SQLite database."""
@@ -86,12 +87,14 @@ def check_version(connection: sqlite3.Connection) -> None:
         raise ProjectError(f"Its schema version is {version}, which no parbals has written.")
 
 
-def schema_rows(
-    connection: sqlite3.Connection | None = None,
-) -> set[tuple[str, str, str, str | None]]:
-    """Every table, index and trigger as SQLite keeps it; without a connection, of a new project."""
-    if connection is not None:
-        return set(connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_master"))
+def schema_rows(connection: sqlite3.Connection) -> set[tuple[str, str, str, str | None]]:
+    """Every table, index and trigger as SQLite keeps it."""
+    return set(connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_master"))
+
+
+@cache  # it takes as long as everything else that opening a small project takes
+def new_schema_rows() -> set[tuple[str, str, str, str | None]]:
+    """Those of a new project."""
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as fresh:
         make_tables(fresh)
         return schema_rows(fresh)
