@@ -96,7 +96,7 @@ def _opened(file: Path, mode: str) -> TextIO:
 def _computed(one: Todo) -> Record:
     run, compute = one
     began = time.process_time()
-    record = {"run": run, **compute()}
+    record = {"run": list(run), **compute()}  # as it will be read
     return {**record, "cpu_seconds": round(time.process_time() - began, 2)}
 
 
