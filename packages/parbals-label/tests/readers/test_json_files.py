@@ -30,7 +30,7 @@ def test_objects_stay_as_they_are(tmp_path, ending):
     ]
     file = write(tmp_path / f"rows{ending}", rows)
     assert read(file) == rows
-    assert [row[1:] for row in read_answers(file, AnswerForm(classes=("ham", "spam")))] == [
+    assert [row[1:3] for row in read_answers(file, AnswerForm(classes=("ham", "spam")))] == [
         ("1", "ham")
     ]
 

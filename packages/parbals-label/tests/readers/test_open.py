@@ -242,7 +242,7 @@ class TestExcel:
             ("007", {"text": "grün", "when": "2024-05-06T00:00:00"}, "1"),
             ("8", {"text": None, "when": None}, None),
         ]
-        assert [a[1:] for a in read_answers(tmp_path / "items.xlsx", form)] == [("007", "1")]
+        assert [a[1:3] for a in read_answers(tmp_path / "items.xlsx", form)] == [("007", "1")]
 
     def test_an_empty_book_and_one_that_fills_the_disk(self, book, tmp_path, monkeypatch):
         book.save(tmp_path / "x.xlsx")
