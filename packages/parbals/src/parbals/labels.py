@@ -38,8 +38,8 @@ def _label_array(y: Any, name: str = "y") -> np.ndarray:
         for row, label in enumerate(given.ravel().tolist()):
             if _is_missing(label):
                 raise LabelError(
-                    f"{name}[{row}] is {given.flat[row]}; a label cannot be None, NaN or inf, leave "
-                    "unlabelled rows out."
+                    f"{name}[{row}] is {given.flat[row]}; a label cannot be None, NaN or inf, "
+                    "leave unlabelled rows out."
                 )
             kinds.setdefault(_kind(label), label)
         if len(kinds) > 1:  # NumPy would silently make strings of all of them
