@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from parbals import errors
-    from parbals.learner.active import ActiveLearner, paper_learner
+    from parbals.learner.active import ActiveLearner
     from parbals.learner.models import EnsembleModel, SampleModel
     from parbals.learner.numbers.report import Report
+    from parbals.learner.paper import paper_learner
     from parbals.posterior.classifier import BayesianLogisticRegression
     from parbals.scores.epig import epig
     from parbals.scores.uncertainty import bald, least_confidence, margin, predictive_entropy
@@ -30,7 +31,7 @@ _HOMES = {
     "epig": "parbals.scores.epig",
     "least_confidence": "parbals.scores.uncertainty",
     "margin": "parbals.scores.uncertainty",
-    "paper_learner": "parbals.learner.active",
+    "paper_learner": "parbals.learner.paper",
     "predictive_entropy": "parbals.scores.uncertainty",
     "select_batch": "parbals.select",
     "select_batch_from_model": "parbals.select",

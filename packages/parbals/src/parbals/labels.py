@@ -15,7 +15,6 @@ def check_classes(classes: Any) -> np.ndarray:
     array = _label_array(classes, "classes")
     if array.ndim != 1 or len(array) < 2:
         raise LabelError(f"classes is {classes!r}; pass a list of at least two class labels.")
-    _refuse_missing(array, "classes")
     unique = _sorted_unique(array, "classes")
     if len(unique) != len(array):
         raise LabelError("classes names the same class twice.")
@@ -23,23 +22,25 @@ def check_classes(classes: Any) -> np.ndarray:
 
 
 def _label_array(y: Any, name: str = "y") -> np.ndarray:
-    """Labels as an array.
+    """Labels as an array, none of them missing and all of one kind.
 
-    Lists are looked at first: NumPy would make text of a NaN or a number among strings.
+    Lists are looked at as they are: NumPy would make text of a NaN or a number among strings.
     """
-    if not isinstance(y, list | tuple):
-        return np.asarray(y)
     try:
-        given = np.array(y, dtype=object)
         array = np.asarray(y)
+        given = np.array(y, dtype=object) if isinstance(y, list | tuple) else array
     except ValueError:
         raise LabelError(
             f"{name} is not a list of single labels; pass one label for each row."
         ) from None
-    if given.size == len(given):  # also a column (n, 1)
-        _refuse_missing(given.ravel(), name)
+    if given.ndim and given.size == len(given):  # also a column (n, 1)
         kinds: dict[Any, Any] = {}
-        for label in given.ravel():
+        for row, label in enumerate(given.ravel().tolist()):
+            if _is_missing(label):
+                raise LabelError(
+                    f"{name}[{row}] is {given.flat[row]}; a label cannot be None, NaN or inf, "
+                    "leave unlabelled rows out."
+                )
             kinds.setdefault(_kind(label), label)
         if len(kinds) > 1:  # NumPy would silently make strings of all of them
             one, other, *_ = kinds.values()
@@ -69,7 +70,6 @@ def check_label_vector(y: Any, n_rows: int, name: str = "y") -> np.ndarray:
         raise ShapeError(
             f"{name} has shape {labels.shape}; one label for each of the {n_rows} rows is needed."
         )
-    _refuse_missing(labels, name)
     return labels
 
 
@@ -129,17 +129,8 @@ def _kind(label: Any) -> Any:
     return next((kind for kind in (str, bytes, Number | np.bool_) if isinstance(label, kind)), None)
 
 
-def _refuse_missing(labels: np.ndarray, name: str) -> None:
-    """Raise for the first None, NaN, NaT or inf."""
-    row = next((row for row, label in enumerate(labels.tolist()) if _is_missing(label)), None)
-    if row is not None:
-        raise LabelError(
-            f"{name}[{row}] is {labels[row]}; a label cannot be None, NaN or inf, leave unlabelled "
-            "rows out."
-        )
-
-
 def _is_missing(label: Any) -> bool:
+    """None, NaN, NaT or inf."""
     try:
         return label is None or not bool(label == label) or label in (np.inf, -np.inf)
     except (TypeError, ValueError):  # pandas.NA does not compare

@@ -10,14 +10,11 @@ into the longest pieces that the vocabulary holds, from the left; those inside o
 """
 
 import unicodedata
-import zipfile
 from collections.abc import Sequence
 from functools import cache, lru_cache
 from importlib import resources
 
 import numpy as np
-
-from parbals.errors import ParbalsError
 
 __all__ = ["WordPieces", "WordVectors", "word_vectors"]
 
@@ -48,15 +45,10 @@ class WordVectors:
 @cache
 def word_vectors() -> WordVectors:
     """Those that come with the package, read once."""
-    try:
-        with resources.files("parbals.features").joinpath("data", _FILE).open("rb") as file:
-            stored = np.load(file, allow_pickle=False)
-            pieces = stored["pieces"].tobytes().decode("utf-8").split("\n")
-            return WordVectors(pieces, stored["vectors"], stored["weights"])
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
-        raise ParbalsError(
-            f"The data file {_FILE} of this package cannot be read ({error}); reinstall parbals."
-        ) from error
+    with resources.files("parbals.features").joinpath("data", _FILE).open("rb") as file:
+        stored = np.load(file, allow_pickle=False)
+        pieces = stored["pieces"].tobytes().decode("utf-8").split("\n")
+        return WordVectors(pieces, stored["vectors"], stored["weights"])
 
 
 class WordPieces:

@@ -1,6 +1,6 @@
 """Ask, tell, and ask again: the loop an engineer calls from a pipeline."""
 
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -17,13 +17,11 @@ from parbals.learner.ledger import Event, Ledger
 from parbals.learner.models import as_sample_model, fresh_copy
 from parbals.learner.numbers.audit import audit_positions
 from parbals.learner.numbers.certify import Certificate, Sample, judged, sample_of
-from parbals.learner.numbers.expectation import sharpened
 from parbals.learner.numbers.report import Report
 from parbals.learner.pictures import as_figure, as_html, standing
-from parbals.learner.reporting import given_degree, make_report
-from parbals.learner.state import Setup, State, held_out_predictions, mean_proba
+from parbals.learner.reporting import make_report, predict, predict_proba
+from parbals.learner.state import Setup, State, held_out_predictions
 from parbals.learner.tasks.base import Classes
-from parbals.learner.tasks.numbers import Numbers
 from parbals.learner.tasks.table import task_named
 from parbals.posterior.inference import INFERENCES
 from parbals.randomness import Seed, seed_from
@@ -31,7 +29,7 @@ from parbals.strategies.table import DEFAULT
 from parbals.types import TARGETS, Batch, BatchRecord
 from parbals.validate import check_choice, check_positive_int, check_prior_scale
 
-__all__ = ["ActiveLearner", "paper_learner"]
+__all__ = ["ActiveLearner"]
 
 
 class ActiveLearner:
@@ -65,13 +63,9 @@ class ActiveLearner:
             ``forget``.
         model: a model of your own (see :mod:`parbals.learner.models`); by default Bayesian logistic
             regression. It is copied for every fit and stays as it is.
-        n_samples, prior_scale, inference: of the default model. ``prior_scale="auto"`` learns the
-            prior from the labels and from how the pool's features vary
-            (:mod:`parbals.posterior.closed.prior`). ``inference="auto"`` is a Gaussian posterior by
-            expectation propagation, on which EPIG and ParBaLS (BALD with two classes) have closed
-            forms whatever the metric; strategies that need samples get draws of it. Where it does
-            not settle "auto" is "smc", particles. ``fitted().diagnostics_`` says which;
-            docs/trust.md compares them with long chains.
+        n_samples, prior_scale, inference: of the default model, as in
+            :class:`parbals.BayesianLogisticRegression`; "auto" also learns the prior from how the
+            pool's features vary. Strategies that need samples get draws of a closed form.
         metric: what the model is judged by, for strategies that ask what a label is worth on the
             targets (EPIG, ParBaLS): ``"accuracy"``, the default, ``"balanced-accuracy"``,
             ``"f1:CLASS"``, or ``"log-loss"`` where the probabilities themselves count. ``predict``
@@ -386,12 +380,7 @@ class ActiveLearner:
         ``with_audit``: by a model of all labels, the audit's too. What the audit measured is the
         model without them.
         """
-        if isinstance(self.setup.kind, Numbers):
-            raise InputError("Numbers have no probabilities; call predict(X, return_std=True).")
-        model = self.fitted(with_audit=with_audit)
-        probs = np.concatenate([mean_proba(model, rows) for rows in self._rows_of(X)])
-        degree = given_degree(self.state)
-        return probs if degree == 1.0 else sharpened(probs, degree)
+        return predict_proba(self.state, X, with_audit=with_audit)
 
     def predict(
         self, X: Any, *, with_audit: bool = False, return_std: bool = False
@@ -401,20 +390,7 @@ class ActiveLearner:
         Of numbers their means; with ``return_std`` also the deviations (N,) of new labels, noise
         included. Of several labels an item whether each (N, L) is one of them.
         """
-        kind, model = self.setup.kind, self.fitted(with_audit=with_audit)
-        if isinstance(kind, Numbers):
-            parts = [model.predict(rows) for rows in self._rows_of(X)]
-            mean, deviation = (np.concatenate(part) for part in zip(*parts, strict=True))
-            return (mean, deviation) if return_std else mean
-        if return_std:
-            raise InputError('return_std=True needs task="regression"; call predict_proba(X).')
-        probs = self.predict_proba(X, with_audit=with_audit)
-        return kind.shown(kind.decided(self.setup, model, probs))
-
-    def _rows_of(self, X: Any) -> Iterator[np.ndarray]:
-        """Prepared rows of features like the pool's, some at a time."""
-        table = FeatureTable(X, "X", like=self.pool)
-        return (self.setup.preparation(rows) for _, rows in table.blocks(4096))
+        return predict(self.state, X, with_audit=with_audit, return_std=return_std)
 
     # -- how it stands
 
@@ -470,22 +446,3 @@ class ActiveLearner:
             # Values of kinds that no learner writes; who made the file may mean harm.
             raise InputError(f"{path} is not a saved learner as we write them ({error}).") from None
         return learner
-
-
-def paper_learner(X_pool: Any, classes: Sequence[Hashable], **terms: Any) -> ActiveLearner:
-    """The paper's model and search as a learner; ``terms`` are those of :class:`ActiveLearner`.
-
-    A prior of scale 1 sampled 400 times, ParBaLS EPIG with 10 universes for log loss, 10,000
-    candidates and 1,000 targets. The posterior is particles, which pseudo-labels move;
-    ``inference="nuts"`` is the paper's sampler, whose draws they reweigh.
-    """
-    paper: dict[str, Any] = {
-        "n_samples": 400,
-        "prior_scale": 1.0,
-        "inference": "smc",
-        "metric": "log-loss",
-        "n_universes": 10,
-        "n_candidates": 10_000,
-        "n_targets": 1_000,
-    }
-    return ActiveLearner(X_pool, classes, **(paper | terms))

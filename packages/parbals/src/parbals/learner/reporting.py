@@ -1,18 +1,25 @@
-"""Making a report: how good is the model, and would more labels help?"""
+"""What a state predicts, and its report: how good is the model, and would more labels help?"""
 
 from typing import Any
 
 import numpy as np
 
 from parbals.arrays import effective_sample_size, mean_prediction
+from parbals.errors import InputError
 from parbals.learner.choosing import choose_among
 from parbals.learner.numbers.audit import audit_predictions, measure
-from parbals.learner.numbers.expectation import Temperature, believed_labels, estimates, temperature
+from parbals.learner.numbers.expectation import (
+    Temperature,
+    believed_labels,
+    estimates,
+    sharpened,
+    temperature,
+)
 from parbals.learner.numbers.find import estimate_recall
 from parbals.learner.numbers.metric import decide_from
 from parbals.learner.numbers.report import NEGLIGIBLE, Estimate, Report
 from parbals.learner.numbers.rmse import expected_rmse, measured_rmse
-from parbals.learner.state import Setup, State
+from parbals.learner.state import Setup, State, mean_proba
 from parbals.learner.tasks.many import ManyLabels
 from parbals.learner.tasks.numbers import Numbers
 from parbals.machine import several_threads
@@ -22,7 +29,7 @@ from parbals.strategies.problem import Labelled
 from parbals.strategies.table import DEFAULT, UNIFORM
 from parbals.validate import check_weights
 
-__all__ = ["given_degree", "make_report", "temperature_of"]
+__all__ = ["given_degree", "make_report", "predict", "predict_proba", "temperature_of"]
 
 _REPORTED = ("accuracy", "log-loss", "hamming")
 _LOOKED_AHEAD = 1_000
@@ -32,6 +39,29 @@ _UNIVERSES = 2  # of ten the sums are within a few hundredths
 
 _HANDFUL = 30
 """Fewer samples do not show how far a model may still change."""
+
+
+def predict_proba(state: State, X: Any, *, with_audit: bool) -> np.ndarray:
+    """(N, C) for rows like the pool's; see ``ActiveLearner.predict_proba``."""
+    if isinstance(state.setup.kind, Numbers):
+        raise InputError("Numbers have no probabilities; call predict(X, return_std=True).")
+    model = state.fitted(with_audit=with_audit)
+    probs = np.concatenate([mean_proba(model, rows) for rows in state.setup.rows_of(X)])
+    degree = given_degree(state)
+    return probs if degree == 1.0 else sharpened(probs, degree)
+
+
+def predict(state: State, X: Any, *, with_audit: bool, return_std: bool) -> Any:
+    """(N,) decisions for rows like the pool's; see ``ActiveLearner.predict``."""
+    setup, model = state.setup, state.fitted(with_audit=with_audit)
+    if isinstance(setup.kind, Numbers):
+        parts = [model.predict(rows) for rows in setup.rows_of(X)]
+        mean, deviation = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return (mean, deviation) if return_std else mean
+    if return_std:
+        raise InputError('return_std=True needs task="regression"; call predict_proba(X).')
+    probs = predict_proba(state, X, with_audit=with_audit)
+    return setup.kind.shown(setup.kind.decided(setup, model, probs))
 
 
 @several_threads()

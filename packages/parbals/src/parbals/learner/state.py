@@ -6,7 +6,7 @@ replaces its state whenever labels or pending items change.
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -87,6 +87,11 @@ class Setup:
     def pool_rows(self, positions: np.ndarray) -> np.ndarray:
         """Prepared rows (n, D) of pool items."""
         return self.preparation(self.pool.rows(positions))
+
+    def rows_of(self, X: Any) -> Iterator[np.ndarray]:
+        """Prepared rows of features like the pool's, some at a time."""
+        table = FeatureTable(X, "X", like=self.pool)
+        return (self.preparation(rows) for _, rows in table.blocks(4096))
 
     def predicted(self, model: Any, positions: np.ndarray) -> np.ndarray:
         """(n, C) a model's predictions for pool items."""

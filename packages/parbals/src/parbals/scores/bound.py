@@ -70,7 +70,6 @@ class Certified(NamedTuple):
     winner: int
     score: float
     n_scored: int  # candidates scored exactly in at least one posterior
-    n_evaluations: int  # (candidate, posterior) pairs scored exactly
 
 
 def argmax_certified(
@@ -101,12 +100,11 @@ def argmax_certified(
     challengers = free & (total >= best)
     challengers[leaders] = False
     left = np.flatnonzero(challengers)
-    n_scored, n_evaluations = len(leaders) + len(left), len(leaders) * len(bounds)
+    n_scored = len(leaders) + len(left)
     known, open_bound = np.zeros(len(left)), total[left]
     for g in range(len(bounds)):
         if len(left) == 0:
             break
-        n_evaluations += len(left)
         known = known + shares[g] * score(g, left)
         open_bound = open_bound - shares[g] * bounds[g, left]
         # Equal sums may differ in their last digits by the order of addition: none is dropped then.
@@ -115,4 +113,4 @@ def argmax_certified(
     if len(left) and known.max() >= best:
         tied = int(left[known == known.max()].min())
         winner, best = (min(winner, tied) if known.max() == best else tied), known.max()
-    return Certified(winner, float(best), n_scored, n_evaluations)
+    return Certified(winner, float(best), n_scored)

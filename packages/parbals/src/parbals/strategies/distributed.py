@@ -71,15 +71,9 @@ class DistributedRows:
         """The features (n, D) of some rows, fetched from their chunks in one graph."""
         wanted = np.arange(*rows.indices(len(self))) if isinstance(rows, slice) else rows
         wanted = wanted if self.positions is None else self.positions[wanted]
-        chunks = np.searchsorted(self._starts, wanted, side="right") - 1
-        within = {int(c): chunks == c for c in np.unique(chunks)}
-        take = _task(_rows_of)
-        parts = _computed(
-            [take(self._blocks[c], wanted[at] - self._starts[c]) for c, at in within.items()]
-        )
+        order = np.argsort(wanted, kind="stable")  # Dask takes them by chunk
         fetched = np.empty((len(wanted), self.shape[1]), self.dtype)
-        for at, part in zip(within.values(), parts, strict=True):
-            fetched[at] = part
+        fetched[order] = _computed([self._array[wanted[order]]])[0]
         return fetched
 
     def each_row(self, function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
@@ -121,10 +115,6 @@ def _computed(tasks: Sequence[Any]) -> tuple[Any, ...]:
     # A posterior over many classes is tens of megabytes, and they are meant.
     with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1GB"}):
         return dask.compute(*tasks)
-
-
-def _rows_of(block: Any, positions: np.ndarray) -> np.ndarray:
-    return np.asarray(block)[positions]
 
 
 def _checked_scores(

@@ -159,7 +159,6 @@ class _Search:
     def __init__(self, problem: Problem, universes: AnyUniverses, labels: PseudoLabels) -> None:
         self._problem, self._universes, self._labels = problem, universes, labels
         self.start: Members = ()  # the universes before the first choice
-        self._use_bound = True
 
     def observe(self, index: int) -> None:
         self._universes.observe(index, self._labels.of(index, self._universes))
@@ -167,51 +166,34 @@ class _Search:
     def best(self, free: np.ndarray) -> Step:
         members, loss = self._universes.members, self._problem.loss
         self.start = self.start or members
-        if loss == "log":
-            best, bound_paid = _best(members, free, self._use_bound)
-            self._use_bound = self._use_bound and bound_paid
-        else:
-            best = _best_by_loss(members, free, loss)
+        best = _best(members, free, loss)
         self._problem.show(lambda: _pool_scores(*_distinct(members), loss))
         size = float(np.mean([member.effective_sample_size for member in members]))
         return Step(best.winner, best.score, best.n_scored, size)
 
 
-def _best(members: Members, free: np.ndarray, use_bound: bool) -> tuple[Certified, bool]:
-    """The free point with the highest mean EPIG, and whether the bound was worth its cost."""
-    groups, shares = _distinct(members)
-    n_targets, n_rows, n_samples = members[0].cloud.target.shape
-    # Of a bound, N·A·K², in units of exact scoring, N·A·K·M·A.
-    bound_cost = n_samples / (n_targets * n_rows)
-    if len(groups) == 1 or not use_bound or bound_cost >= 1 or len(free) <= _FEW:
-        return _exhaustive(groups, shares, free, "log"), True
-    best = argmax_certified(
-        np.stack([universe.bound_pool() for universe in groups]),
-        shares,
-        free,
-        lambda g, indices: groups[g].score_points(indices, "log"),
-        _LEADERS,
-    )
-    return best, bound_cost + best.n_evaluations / (free.sum() * len(groups)) <= 1
-
-
-def _best_by_loss(members: Members, free: np.ndarray, loss: Loss) -> Certified:
+def _best(members: Members, free: np.ndarray, loss: Loss) -> Certified:
     """The free point with the highest mean gain.
 
-    If no single label can gain anything, log loss decides.
+    Where no single label can lower the 0-1 loss, log loss decides.
     """
-    best = _exhaustive(*_distinct(members), free, loss)
-    if best.score > 0:
-        return best
-    return _best(members, free, use_bound=False)[0]._replace(score=0.0)
-
-
-def _exhaustive(
-    groups: list[Universe], shares: np.ndarray, free: np.ndarray, loss: Loss
-) -> Certified:
+    groups, shares = _distinct(members)
+    n_targets, n_rows, n_samples = members[0].cloud.target.shape
+    # A bound takes N·A·K² operations, exact scoring N·A·K·M·A.
+    is_dear = n_samples >= n_targets * n_rows
+    if loss == "log" and len(groups) > 1 and len(free) > _FEW and not is_dear:
+        return argmax_certified(
+            np.stack([universe.bound_pool() for universe in groups]),
+            shares,
+            free,
+            lambda g, indices: groups[g].score_points(indices, "log"),
+            _LEADERS,
+        )
     scores = np.where(free, _pool_scores(groups, shares, loss), -np.inf)
-    index, n_free = int(scores.argmax()), int(free.sum())
-    return Certified(index, float(scores[index]), n_free, n_free * len(groups))
+    index = int(scores.argmax())
+    if loss != "log" and scores[index] <= 0:
+        return _best(members, free, "log")._replace(score=0.0)
+    return Certified(index, float(scores[index]), int(free.sum()))
 
 
 def _pool_scores(groups: list[Universe], shares: np.ndarray, loss: Loss) -> np.ndarray:

@@ -119,6 +119,12 @@ class TestEachTask:
             assert np.mean(said == np.array(truth)) > (0.9 if task == "classes" else 0.7)
 
 
+def test_a_report_of_before_there_were_tasks_is_read():
+    plain = taught("ordinal").report(5).to_dict()
+    del plain["task"], plain["label_errors"]
+    assert Report.from_dict(plain).task == "classes"
+
+
 class TestNumbers:
     def test_means_and_deviations(self):
         active = taught("regression", 60)
