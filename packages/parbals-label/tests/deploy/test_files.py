@@ -120,7 +120,7 @@ def test_the_compose_file_fits_the_files_beside_it():
     )
     words = [re.sub(r"\$\{PARBALS_SITE[^}]*\}", "label.example", w) for w in page["command"]]
     taken = check_command(words)
-    assert taken["public_url"] == "https://label.example"
+    assert taken["public"] == "https://label.example"
     # What the page believes of where people come from is the proxy's word, and nobody else's.
     assert list(taken["proxies"]) == [proxy["networks"]["page"]["ipv4_address"]]
     assert "ports" not in page
@@ -177,9 +177,9 @@ def test_the_login_by_openid_connect_passes_on_a_name_that_nobody_can_say_themse
     assert "skip_auth" not in text.replace("skip_auth_strip_headers", "")
     words = text[text.index("parbals serve") :].splitlines()[0].split()
     taken = check_command(words[1:])
-    assert (taken["user_header"], taken["public_url"]) == (
+    assert (taken["user_header"], taken["public"]) == (
         "X-Forwarded-Email",
         "https://label.example",
     )
-    place = Place(port=8573, public=taken["public_url"], user_header=taken["user_header"])
+    place = Place(port=8573, public=taken["public"], user_header=taken["user_header"])
     assert settings["redirect_url"].startswith(place.origin)

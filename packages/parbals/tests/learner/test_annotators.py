@@ -291,3 +291,33 @@ def test_costs_that_are_none_are_refused(given, message):
     with pytest.raises(InputError, match=message):
         learner.ask(2, **given)
     assert learner.pending == []
+
+
+COSTS = {"ada": 1.0, "machine:bot": 0.01}
+
+
+def test_ten_random_answers_of_a_program_are_checked_by_people_first():
+    X, true, _ = made(7)
+    learner = ActiveLearner(X, CLASSES, random_state=0)
+    told(learner, range(80), true[:80], annotator="machine:bot")
+    first, rest = learner.ask(20, costs=COSTS)[:10], learner.ask(5, costs=COSTS)
+    checked = [item for item, who in first if who == "ada" and item < 80]
+    assert len(set(checked)) == 10
+    assert not {item for item, _ in rest} & set(checked)  # they are out
+    told(learner, checked, true[checked], annotator="ada")
+    again = [item for item, who in learner.ask(4, costs=COSTS) if who == "ada" and item < 80]
+    assert not set(again) & set(checked)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_liar_that_is_asked_by_worth_is_found_out(seed):
+    X, true, _ = made(seed + 300, n_items=600)
+    learner, spent = ActiveLearner(X[:200], CLASSES, random_state=seed), 0.0
+    while spent < 30.0:
+        for item, who in learner.ask(40, costs=COSTS):
+            number = true[item] if who == "ada" else 1 - true[item]
+            learner.tell(item, CLASSES[number], annotator=who)
+            spent += COSTS[who]
+    right = np.array(learner.predict(X[200:])) == np.array(CLASSES)[true[200:]]
+    assert right.mean() > 0.9
+    assert {a.name: a.error.low for a in learner.annotators()}["machine:bot"] > 0.5

@@ -12,8 +12,10 @@ ones of 10. So one number is learnt from the first answers, a matrix from hundre
 *Programs* (names that begin with ``machine:``) err alike on like items, and a model that learnt
 from a program's answers would find them right. So people teach the model first, by every item they
 have answered; that model, and people's answers, say what a program's are worth; and these then
-count whole, for a third or not at all, whichever foretells people's answers best, each left out. A
-program that lies is found out by people; where nobody else answered, programs are taken as people.
+count whole, for a third or, where that foretells people's answers clearly better, each left out,
+not at all. What people have answered too says most of a program: they may have been asked where it
+is odd, and a model of odd items be wrong elsewhere. A program that lies is found out by people;
+where nobody else answered, programs are taken as people.
 
 The audit's items teach no channel, because the model must not know them; how often an annotator is
 wrong is told with them. A label that nobody signed is true: it says how good annotators are.
@@ -33,7 +35,9 @@ PROGRAM = "machine:"
 _RIGHT, _KNOWN = 0.9, 10.0  # share of right answers before any was seen, and how many that counts
 _ROW = 8.0  # answers that a row's centre counts
 _ROUNDS, _CLOSE = 5, 0.02
+_CHECKED = 20.0  # answers of a program that people have checked: enough to know its worth
 _SHARES = (1.0, 0.3)  # of what programs' answers say; or nothing
+_CLEARLY = 0.5  # nats, times √n, by which nothing must foretell n answers better: beyond chance
 _LEAST = 1e-12
 
 Said = Mapping[int, Mapping[str | None, int]]
@@ -136,25 +140,48 @@ def listen(
         w = answers.likelihoods(channels, ~is_program)
         probs = predicted(rows, w[rows])
         beliefs = _normal(w * probs)
-        counts = answers.counts(beliefs, trains)
+        counts = answers.counts(beliefs, trains & by_people)
+        others = answers.counts(beliefs, trains & ~by_people)
+        filling = _filling(counts, others)
+        counts += filling[:, None, None] * others
         before, channels = channels, np.stack([channel(each) for each in counts])
         if np.abs(channels - before)[~is_program].max(initial=0.0) < _CLOSE:
             break
-    errors = [_error(answers, beliefs, j) for j in range(len(answers.names))]
+    weights = np.where(by_people | ~trains, 1.0, filling[:, None])  # (J, n) of answers
+    errors = [_error(answers, beliefs, weights[j], j) for j in range(len(answers.names))]
     share = 1.0
     if is_program.any():
-        alone, share, best = w[rows], 0.0, _fit(w[rows], probs[rows])
+        # What a program says of an item itself is known to all: people are asked where it is odd.
+        own = answers.likelihoods(channels, is_program)[rows]
+        own = np.where((answers.true[rows] >= 0)[:, None], 1.0, own)
+        alone, share = w[rows], 0.0
+        best = _fit(alone, _normal(own * probs[rows])) - _CLEARLY * np.sqrt(len(rows))
         everything = np.flatnonzero(trains)
         for tried in _SHARES:
             more = answers.likelihoods(channels, np.where(is_program, tried, 1.0))
             found = predicted(everything, more[everything])
-            if _fit(alone, found[rows]) >= best:
-                share, best, probs = tried, _fit(alone, found[rows]), found
+            fit = _fit(alone, _normal(own * found[rows]))
+            if fit >= best:
+                share, best, probs = tried, fit, found
     w = answers.likelihoods(channels, np.where(is_program, share, 1.0))
     made = zip(answers.names, heard.sum(axis=1).tolist(), errors, channels, strict=True)
     people = tuple(Annotator(*one) for one in made)
     beliefs = _normal(w * np.where(trains[:, None], probs, 1.0))
     return Crowd(people, w, beliefs)
+
+
+def _filling(checked: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """(J,) how much answers that only the model judges count beside those that people checked.
+
+    Both are counts (J, C, C). The model may have learnt from odd items alone: where it finds other
+    shares of wrong answers than people do, it does no more than fill up to a few.
+    """
+    n, n_others = checked.sum(axis=(1, 2)), np.maximum(others.sum(axis=(1, 2)), _LEAST)
+    right, right_others = (part.trace(axis1=1, axis2=2) for part in (checked, others))
+    mean = (right + 1.0) / (n + 2.0)
+    apart = np.abs(mean - right_others / n_others)
+    agree = apart < 2.0 * np.sqrt(mean * (1.0 - mean) / (n + 3.0))
+    return np.where(agree, 1.0, np.minimum(1.0, np.maximum(_CHECKED - n, 0.0) / n_others))
 
 
 def _fit(likelihoods: np.ndarray, probs: np.ndarray) -> float:
@@ -166,13 +193,17 @@ def _normal(beliefs: np.ndarray) -> np.ndarray:
     return beliefs / np.maximum(beliefs.sum(axis=1, keepdims=True), _LEAST)
 
 
-def _error(answers: Answers, beliefs: np.ndarray, j: int) -> Estimate:
-    """The share of wrong answers: a beta distribution, wider by what is not known of the truth."""
+def _error(answers: Answers, beliefs: np.ndarray, weights: np.ndarray, j: int) -> Estimate:
+    """The share of wrong answers: a beta distribution, wider by what is not known of the truth.
+
+    An answer of row i counts ``weights`` (n,) times.
+    """
     mine = answers.who == j
-    right = beliefs[answers.row[mine], answers.what[mine]]
-    n = _KNOWN + len(right)
-    mean = 1.0 - (_RIGHT * _KNOWN + right.sum()) / n
-    variance = mean * (1.0 - mean) / (n + 1.0) + float((right * (1.0 - right)).sum()) / n**2
+    right, counted = beliefs[answers.row[mine], answers.what[mine]], weights[answers.row[mine]]
+    n = _KNOWN + counted.sum()
+    mean = 1.0 - (_RIGHT * _KNOWN + counted @ right) / n
+    unsure = float(np.square(counted) @ (right * (1.0 - right))) / n**2
+    variance = mean * (1.0 - mean) / (n + 1.0) + unsure
     size = max(mean * (1.0 - mean) / variance - 1.0, _LEAST)
     low, high = betaincinv(mean * size, (1.0 - mean) * size, [0.05, 0.95]).tolist()
     return Estimate(float(mean), low, high)

@@ -16,6 +16,9 @@ as new.
 So item i asked of annotator j is worth score_i · Σ r (1 - r) / Σ p (1 - p) · ρ_j(r) / cost_j, and a
 batch has the best of as many new items, and as many answered ones, as it is to have questions.
 Audit items go to whoever errs least among people.
+
+What programs have answered is asked of people first, ten items at random: second opinions where
+they are worth most are on odd items, by which a good program would look bad and a liar good.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -43,6 +46,7 @@ __all__ += ["efficiency"]
 _CANDIDATES = 10_000
 """Free items that are looked at for one batch where samples are compared: a few seconds' work."""
 _LOOKED_AT = 4  # answered items for each question: those that are known least
+_CHECKS = 10  # of a program's answers
 _LEAST = 1e-12
 
 
@@ -243,10 +247,28 @@ def choose_questions(
                 new = _impurity(setup.predicted(state.fitted(), batch.indices))
                 share = _impurity(now) / np.maximum(new, _LEAST)
                 consider(batch.indices, batch.scores * share, now)
+    checks = _checks(state, costs, out, {*left})
+    found = [one for one in found if one[1] not in checks]
+    found += [(np.inf, position, careful) for position in checks]
     if not found:
         raise InputError("Everybody has answered every item, or was asked to; nothing is left.")
     found.sort(key=lambda one: -one[0])
     return [(position, name) for _, position, name in found[:n]]
+
+
+def _checks(
+    state: State, costs: Mapping[str, float], out: Mapping[int, set[str]], left: set[int]
+) -> list[int]:
+    """Random answers of programs that people are to check, until they have checked ten."""
+    programs = {name for name in costs if name.startswith(PROGRAM)}
+    if not programs or not costs.keys() - programs:
+        return []
+    answers = {p: {*state.answers.get(p, ())} for p in state.training_positions.tolist()}
+    by_programs = {p: by for p, by in answers.items() if by & programs}
+    asked = {p for p, by in by_programs.items() if (by | out.get(p, set())) - programs}
+    order = derive_generator(state.setup.seed, "checks").permutation(state.n_items).tolist()
+    new = [p for p in order if p in by_programs and p not in asked and p not in left]
+    return new[: max(0, _CHECKS - len(asked))]
 
 
 def _impurity(probs: np.ndarray) -> np.ndarray:
