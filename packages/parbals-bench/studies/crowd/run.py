@@ -79,7 +79,7 @@ def runs(given: Namespace) -> Iterator[Todo]:
         for program in (PROGRAM, LIAR):
             for way in WAYS:
                 yield ("cost", program, way, seed), partial(at_equal_cost, program, way, seed)
-    for apart, is_told, seed in product((1.0, 1.5), (True, False), range(4 * given.seeds)):
+    for apart, is_told, seed in product((1.0, 1.5), (True, False), range(12 * given.seeds)):
         yield ("sure", apart, is_told, seed), partial(by_confidence, apart, is_told, seed)
 
 
