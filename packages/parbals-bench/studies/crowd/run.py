@@ -260,7 +260,9 @@ def by_confidence(apart: float, is_told: bool, seed: int) -> Record:
     right = 0.55 + 0.4 * sure if is_told else 0.75
     said = np.where(generator.random(N_ITEMS) < right, y[items], 1 - y[items])
     person = np.where(generator.random(N_ITEMS) < 0.95, y[items], 1 - y[items])
-    thirds = by_sureness(dict(zip(((p, PROGRAM) for p in items), sure.tolist(), strict=True)))
+    keys = [(p, PROGRAM) for p in items]
+    checked = dict(zip(keys[: N_ITEMS // 3], (said == person).tolist(), strict=False))
+    thirds = by_sureness(dict(zip(keys, sure.tolist(), strict=True)), checked)
     found = {}
     for way, names in (("not used", {}), ("used", thirds)):
         learner = ActiveLearner(X, [0, 1], random_state=seed)
