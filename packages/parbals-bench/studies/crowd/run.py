@@ -79,7 +79,7 @@ def runs(given: Namespace) -> Iterator[Todo]:
         for program in (PROGRAM, LIAR):
             for way in WAYS:
                 yield ("cost", program, way, seed), partial(at_equal_cost, program, way, seed)
-    for apart, is_told, seed in product((1.0, 1.5), (True, False), range(4 * given.seeds)):
+    for apart, is_told, seed in product((1.0, 1.5), (True, False), range(12 * given.seeds)):
         yield ("sure", apart, is_told, seed), partial(by_confidence, apart, is_told, seed)
 
 
@@ -260,7 +260,9 @@ def by_confidence(apart: float, is_told: bool, seed: int) -> Record:
     right = 0.55 + 0.4 * sure if is_told else 0.75
     said = np.where(generator.random(N_ITEMS) < right, y[items], 1 - y[items])
     person = np.where(generator.random(N_ITEMS) < 0.95, y[items], 1 - y[items])
-    thirds = by_sureness(dict(zip(((p, PROGRAM) for p in items), sure.tolist(), strict=True)))
+    keys = [(p, PROGRAM) for p in items]
+    checked = dict(zip(keys[: N_ITEMS // 3], (said == person).tolist(), strict=False))
+    thirds = by_sureness(dict(zip(keys, sure.tolist(), strict=True)), checked)
     found = {}
     for way, names in (("not used", {}), ("used", thirds)):
         learner = ActiveLearner(X, [0, 1], random_state=seed)

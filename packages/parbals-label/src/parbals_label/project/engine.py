@@ -40,7 +40,7 @@ _ENTRIES = 2**22  # of features, read and predicted at a time: 32 MB
 _TRIES = 20
 _ONE_EACH = ("indices", "scores", "initial_scores", "effective_sample_size", "n_exact")
 """What a batch has one of for each item."""
-_ENOUGH = 60  # answers of a program, from which on it counts how sure it was
+_ENOUGH, _BEYOND_CHANCE = 20, 1.64  # answers of a program that people checked; deviations
 _THIRDS = ("least sure", "surer", "surest")
 
 
@@ -107,7 +107,9 @@ def _tell(
     if len(names) < fewest or learner.setup.task != "classes":
         learner.tell(came, [labels[position] for position in came])
         return
-    names_by = by_sureness(sure)
+    by_people = {p for p in came if any(not who.startswith(PROGRAM) for who in answers[p])}
+    checked = [(p, who) for p, who in sure if p in by_people - audit]
+    names_by = by_sureness(sure, {(p, who): answers[p][who] == labels[p] for p, who in checked})
     for position in came:
         said = {names_by.get((position, who), who): v for who, v in answers[position].items()}
         if position in audit:
@@ -117,17 +119,22 @@ def _tell(
             learner.tell(position, label, annotator=name)
 
 
-def by_sureness(sure: Mapping[tuple[int, str], float]) -> dict[tuple[int, str], str]:
+def by_sureness(
+    sure: Mapping[tuple[int, str], float], right: Mapping[tuple[int, str], bool]
+) -> dict[tuple[int, str], str]:
     """(position, program) → a name for each third of its answers, by how sure it says it is.
 
-    Each third is an annotator to the learner, so that what a confidence is worth is learnt from
-    people's answers like everything about programs; a program that is always equally sure, or has
-    answered little, stays one.
+    Each third is an annotator to the learner. A program stays one until what people have checked
+    (``right`` or not) shows, beyond chance, that it is right more often where it is surer.
     """
     found: dict[tuple[int, str], str] = {}
     for program in {who for _, who in sure}:
         mine = {position: value for (position, who), value in sure.items() if who == program}
-        if len(mine) >= _ENOUGH and min(mine.values()) < max(mine.values()):
+        pairs = [(value, right[p, program]) for p, value in mine.items() if (p, program) in right]
+        varied = len(pairs) >= _ENOUGH and all(
+            len({*part}) > 1 for part in zip(*pairs, strict=True)
+        )
+        if varied and np.corrcoef(np.transpose(pairs))[0, 1] * np.sqrt(len(pairs)) > _BEYOND_CHANCE:
             cuts = np.quantile([*mine.values()], [1 / 3, 2 / 3])
             for position, value in mine.items():
                 third = _THIRDS[int(np.searchsorted(cuts, value))]

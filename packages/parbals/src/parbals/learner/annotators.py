@@ -171,16 +171,15 @@ def listen(
 
 
 def _filling(checked: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """(J,) how much answers that only the model judges count beside those that people checked.
+    """(J,) what answers count that only the model judges, of counts (J, C, C) of both kinds.
 
-    Both are counts (J, C, C). The model may have learnt from odd items alone: where it finds other
-    shares of wrong answers than people do, it does no more than fill up to a few.
+    Where it finds another share of wrong ones than people do, they only fill up to a few.
     """
     n, n_others = checked.sum(axis=(1, 2)), np.maximum(others.sum(axis=(1, 2)), _LEAST)
     right, right_others = (part.trace(axis1=1, axis2=2) for part in (checked, others))
     mean = (right + 1.0) / (n + 2.0)
-    apart = np.abs(mean - right_others / n_others)
-    agree = apart < 2.0 * np.sqrt(mean * (1.0 - mean) / (n + 3.0))
+    deviation = np.sqrt(mean * (1.0 - mean) / (n + 3.0))
+    agree = np.abs(mean - right_others / n_others) < 2.0 * deviation
     return np.where(agree, 1.0, np.minimum(1.0, np.maximum(_CHECKED - n, 0.0) / n_others))
 
 
@@ -194,10 +193,7 @@ def _normal(beliefs: np.ndarray) -> np.ndarray:
 
 
 def _error(answers: Answers, beliefs: np.ndarray, weights: np.ndarray, j: int) -> Estimate:
-    """The share of wrong answers: a beta distribution, wider by what is not known of the truth.
-
-    An answer of row i counts ``weights`` (n,) times.
-    """
+    """The share of wrong answers, which count ``weights`` (n,): beta, wider by unknown truths."""
     mine = answers.who == j
     right, counted = beliefs[answers.row[mine], answers.what[mine]], weights[answers.row[mine]]
     n = _KNOWN + counted.sum()

@@ -263,11 +263,11 @@ def _checks(
     programs = {name for name in costs if name.startswith(PROGRAM)}
     if not programs or not costs.keys() - programs:
         return []
-    answers = {p: {*state.answers.get(p, ())} for p in state.training_positions.tolist()}
-    by_programs = {p: by for p, by in answers.items() if by & programs}
-    asked = {p for p, by in by_programs.items() if (by | out.get(p, set())) - programs}
+    said = {p: {*state.answers.get(p, ())} for p in state.training_positions.tolist()}
+    said = {p: by | out.get(p, set()) for p, by in said.items() if by & programs}
+    asked = {p for p, by in said.items() if by - programs}
     order = derive_generator(state.setup.seed, "checks").permutation(state.n_items).tolist()
-    new = [p for p in order if p in by_programs and p not in asked and p not in left]
+    new = [p for p in order if p in said and p not in asked and p not in left]
     return new[: max(0, _CHECKS - len(asked))]
 
 

@@ -102,8 +102,7 @@ def opened(
     surface: Surface, rows: PoolRows, score: Score, n_labels: int
 ) -> "Iterator[NumpyBackend]":
     """A backend with threads of its own, for as many labels as will come."""
-    is_small = surface.targets.gains.size < _SHARED_ENTRIES
-    with several_threads(1 if is_small else None) as workers:
+    with several_threads(1 if surface.targets.gains.size < _SHARED_ENTRIES else None) as workers:
         yield NumpyBackend(surface, rows, score, workers)
 
 
