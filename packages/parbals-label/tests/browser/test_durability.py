@@ -208,10 +208,11 @@ def test_a_stale_tab_that_contradicts_asks_which_answer_holds(serve, person):
     position = int(name.removeprefix("m"))
     # The same person answers the item from elsewhere, and this page has not heard of it.
     label = {"position": position, "label": "ham", "request_id": "from-elsewhere"}
+    key = ada.page.evaluate("localStorage.getItem('parbals:key')")
     stored = ada.context.request.post(
         f"http://127.0.0.1:{server.port}/api/answers",
         data={"annotator": "Ada", "answers": [label]},
-        headers={"Origin": f"http://127.0.0.1:{server.port}"},
+        headers={"Origin": f"http://127.0.0.1:{server.port}", "X-Parbals-Key": key},
     )
     assert stored.status == 200
     ada.label("2")

@@ -125,7 +125,7 @@ export function browseView() {
     ofBox,
   );
   const like = h("p", { class: "like", hidden: true });
-  const bulk = isOwner() && bulkBar(() => load());
+  const bulk = isOwner() ? bulkBar(() => load()) : null;
   const summary = h("p", { class: "quiet summary", role: "status" });
   const list = h("ul", { class: "rows" });
   const more = h("button", { type: "button", class: "more", hidden: true, onclick: () => load(true) }, "Show more");

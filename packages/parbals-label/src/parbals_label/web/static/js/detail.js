@@ -98,7 +98,7 @@ function correction(item) {
       { class: "actions" },
       save,
       withdraw,
-      isOwner() && differ(item) && decide(item, select),
+      isOwner() && differ(item) && decide(item, given),
       isOwner() && item.label && askAgain(item),
       isOwner() && lookLike(item),
     ),
@@ -124,13 +124,15 @@ function correction(item) {
 const differ = (item) => new Set(Object.values(item.answers ?? {})).size > 1;
 
 /** For an owner: what people said differently is settled; their answers stay. */
-function decide(item, select) {
+function decide(item, given) {
   const act = async () => {
-    const said = { annotator: state.name, positions: [item.position], label: select.value, decides: true };
+    const label = given.value();
+    if (label === null) return;
+    const said = { annotator: state.name, positions: [item.position], label, decides: true };
     try {
       await post("/api/bulk", { ...said, request_id: randomId() });
       emit("stored", { entry: { kind: "answer", position: item.position }, reply: null });
-      toast(`Decided: ${select.value}.`);
+      toast(`Decided: ${inWords(label)}.`);
     } catch (error) {
       toast(error.message);
     }
