@@ -73,7 +73,7 @@ def test_an_owner_invites_somebody_who_labels_by_their_link(serve, person, brows
     olga.says("of Ada Lovelace wait for everybody again")
     # The owner sees her in the list, and takes her answer back; the log says who did what.
     browse = olga.go("browse")
-    browse.get_by_label("Show").select_option("labelled")
+    browse.get_by_label("Show", exact=True).select_option("labelled")
     browse.locator(".rows .row").first.click()
     dialog = olga.page.get_by_role("dialog")
     dialog.get_by_role("button", name="Take back the answer of Ada Lovelace").click()
