@@ -27,9 +27,7 @@ class Lengths(Encoder):
 @pytest.fixture(autouse=True)
 def registered(monkeypatch, tmp_path):
     monkeypatch.setenv("PARBALS_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setitem(
-        ENCODERS, "lengths", Entry(lambda name, options: Lengths(), "text", "three numbers")
-    )
+    monkeypatch.setitem(ENCODERS, "lengths", Entry(lambda name, options: Lengths(), "text"))
 
 
 def run(*arguments):

@@ -87,7 +87,7 @@ class TestAudit:
         status = run("status", "p")
         assert "6 of the audit's 6 random items labelled" in status
         assert "With 95 % confidence the error is below" in status
-        run("export", "p", "--renew", "--with-audit", "--out", "all.csv")
+        run("export", "p", "--renew", "--out", "all.csv")
         with open(tmp_path / "all.csv", newline="", encoding="utf-8-sig") as file:
             marked = [row["id"] for row in csv.DictReader(file) if row["audit"] == "true"]
         assert len(marked) == 6
