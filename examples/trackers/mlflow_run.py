@@ -15,7 +15,7 @@ from parbals.types import BatchRecord
 
 
 def to_mlflow(record: BatchRecord) -> None:
-    """``on_batch`` of a learner or of the bench: its numbers over the labels so far, and a file."""
+    """``on_batch`` of a learner: its numbers over the labels so far, and a file."""
     mlflow.log_metrics(record.numbers(), step=record.n_labels)
     text = json.dumps(record.as_json())
     mlflow.log_text(text, f"batches/{record.n_labels}-{record.n_pending}.json")

@@ -45,26 +45,6 @@ def test_choosing_alone_tells_nobody(tmp_path):
     assert parbals.ActiveLearner.load(tmp_path / "run.parbals").on_batch is None
 
 
-def test_the_bench_tells_its_metrics_and_records_the_same(tmp_path):
-    from parbals_bench.datasets.base import Data
-    from parbals_bench.run.single import run_one
-    from parbals_bench.run.spec import Settings
-
-    data = Data(
-        name="made up",
-        classes=("a", "b"),
-        **{"X_pool": X[:30], "y_pool": Y[:30], "X_target_source": X},
-        **{"X_test": X[30:], "y_test": Y[30:]},
-    )
-    told = []
-    settings = Settings(inference="ep", n_samples=8)
-    record = run_one(data, "4+2x3", "random", on_batch=told.append, settings=settings)
-    assert [t.batch.indices.tolist() for t in told] == [list(chosen) for chosen in record.chosen]
-    assert [t.n_labels for t in told] == [4, 7]
-    assert told[1].metrics["accuracy"] == pytest.approx(record.metrics["accuracy"][1], abs=1e-6)
-    assert run_one(data, "4+2x3", "random", settings=settings).chosen == record.chosen
-
-
 def test_an_error_of_the_tracker_reaches_the_user_and_the_items_stay_pending(tmp_path):
     learner = parbals.ActiveLearner(
         X, [0, 1], strategy="random", on_batch=JsonLines(tmp_path / "no" / "run.jsonl")

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from parbals.errors import MissingDependencyError
-from parbals_label.encoders import Options, all_encoders, load_encoder
+from parbals.errors import InputError, MissingDependencyError
+from parbals_label.encoders import Options, load_encoder
 
 CPU = Options(device="cpu")
 
@@ -28,7 +28,8 @@ def photos():
 
 
 def test_parbals_lists_it():
-    assert all_encoders()["efficientnet-lite0"].kind == "image"
+    with pytest.raises(InputError, match=r"choose one of: .*efficientnet-lite0"):
+        load_encoder("nope")
 
 
 def test_a_missing_package_is_named_with_its_command(monkeypatch):

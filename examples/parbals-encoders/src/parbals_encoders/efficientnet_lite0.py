@@ -33,4 +33,4 @@ def _load(name: str, options: Options) -> Encoder:
     return ImageModel(file_digest([path]), network, network, _PREPROCESS, options)
 
 
-EFFICIENTNET_LITE0 = Entry(_load, "image", "EfficientNet-Lite0 (ImageNet), 1,280 numbers")
+EFFICIENTNET_LITE0 = Entry(_load, "image")

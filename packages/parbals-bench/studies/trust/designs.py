@@ -130,7 +130,7 @@ def pack_real(path: Path) -> list[str]:
             lines.append(f"{name} is left out: {error}")
             continue
         if len(data.classes) > 2:
-            data = one_vs_all(data)
+            data = one_vs_all(data, data.classes[0])
         rng = np.random.default_rng(0)
         rows = rng.permutation(len(data.X_pool))[: 2 * N_LABELS + N_POOL]
         rows, pool = rows[: 2 * N_LABELS], rows[2 * N_LABELS :]

@@ -27,9 +27,7 @@ class Lengths(Encoder):
 @pytest.fixture(autouse=True)
 def registered(monkeypatch, tmp_path):
     monkeypatch.setenv("PARBALS_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setitem(
-        ENCODERS, "lengths", Entry(lambda name, options: Lengths(), "text", "three numbers")
-    )
+    monkeypatch.setitem(ENCODERS, "lengths", Entry(lambda name, options: Lengths(), "text"))
 
 
 def run(*arguments):
@@ -173,11 +171,3 @@ class TestRefused:
             run("embed", "cifar10", "--encoder", "clip-vit-b32", "--data", tmp_path)
         with pytest.raises(InputError, match="its images are not in"):
             load_dataset("cifar10", tmp_path)
-
-
-def test_encoders_are_listed():
-    names = [record["name"] for record in json.loads(run("encoders", "--json"))]
-    assert {"clip-vit-b32", "dinov2-vits14", "bert-base-uncased", "hf:NAME", "lengths"} <= set(
-        names
-    )
-    assert "dinov2-vits14" in run("encoders")

@@ -44,7 +44,7 @@ def test_run_status_report(ran):
 
     report = json.loads(call("report", folder / "out", "--json").stdout)
     assert report["report"].endswith("report.html")
-    loss = ("--metric", "log-loss", "--out", folder / "loss", "--no-pictures")
+    loss = ("--metric", "log-loss", "--out", folder / "loss")
     assert call("report", folder / "out", *loss).exit_code == 0
     assert "Final log loss" in (folder / "loss" / "report.html").read_text("utf-8")
     refused = call("report", folder / "out", "--metric", "recall").exception

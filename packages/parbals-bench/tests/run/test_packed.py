@@ -58,7 +58,7 @@ def test_status_and_report_read_it_like_a_folder(tmp_path):
     texts = [call("status", source).output for source in (tmp_path / "results", packed)]
     assert "6 of 9 runs are done" in texts[0]
     assert texts[0] == texts[1]
-    assert call("report", packed, "--no-pictures").exit_code == 0
+    assert call("report", packed).exit_code == 0
     assert (tmp_path / "results-report" / "report.html").is_file()
 
 

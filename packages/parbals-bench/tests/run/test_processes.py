@@ -20,7 +20,6 @@ from bench_helpers import (
     runs_of,
     without_seconds,
 )
-from parbals.errors import InputError
 from parbals_bench.run.folder import ResultsFolder
 from parbals_bench.run.grid import run_grid
 from parbals_bench.run.processes import LocalProcesses
@@ -128,5 +127,3 @@ def test_no_core_has_two_owners_and_ours_are_left_as_they_were():
     list(LocalProcesses(1).results([], load_tiny))
     assert os.sched_getaffinity(0) == allowed
     assert os.environ.get("OMP_NUM_THREADS") == variable
-    with pytest.raises(InputError, match="0 processes"):
-        LocalProcesses(0)

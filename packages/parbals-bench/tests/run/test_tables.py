@@ -63,9 +63,3 @@ def test_the_title_stands_outside_the_box_that_scrolls():
     assert html.index('<p class="title">On a &lt; b</p>') < html.index('class="scroll"')
     assert "<caption>" not in html
     assert '<table aria-label="On a &lt; b">' in html
-
-
-def test_shares_are_bars_on_the_page_alone():
-    bars = text_table("T", ("x",), {"a": ("1",), "b": ("2",)}, (0.5, 1.0))
-    assert to_html(bars).count('style="width:50%"') == 1
-    assert "50" not in to_latex(bars)

@@ -109,9 +109,7 @@ def test_a_project_is_edited_as_a_whole_and_history_tells(run, project, tmp_path
     assert any("spam is now junk" in line for line in lines)
     assert any("metric: accuracy → log-loss" in line for line in lines)
     assert any("new: none of these" in line for line in lines)
-    run("history", project, "--out", tmp_path / "h.csv")
-    with open(tmp_path / "h.csv", newline="", encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
+    rows = json.loads(run("history", project, "--json"))
     assert {(row["label"], row["label_now"]) for row in rows if row["who"]} == {
         ("spam", "junk"),
         ("ham", "ham"),

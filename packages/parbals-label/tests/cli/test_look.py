@@ -40,9 +40,8 @@ class TestFiles:
         with Store.open(project) as store, store._db.transaction() as connection:
             Writer(store._db, connection, "ann").append(9, 1, "ham", None, "so\0so")
         assert "7 answers" in run("salvage", project, "--out", "answers.csv")
-        assert "rows in history.csv" in run("history", project, "--out", "history.csv")
-        for name in ("answers.csv", "history.csv"):
-            assert "so\ufffdso" in (tmp_path / name).read_text("utf-8")
+        assert "so\ufffdso" in (tmp_path / "answers.csv").read_text("utf-8")
+        assert "so\ufffdso" in run("history", project)
 
     def test_an_export_says_that_its_probabilities_are_older_than_its_labels(
         self, run, project, tmp_path
@@ -87,7 +86,7 @@ class TestAudit:
         status = run("status", "p")
         assert "6 of the audit's 6 random items labelled" in status
         assert "With 95 % confidence the error is below" in status
-        run("export", "p", "--renew", "--with-audit", "--out", "all.csv")
+        run("export", "p", "--renew", "--out", "all.csv")
         with open(tmp_path / "all.csv", newline="", encoding="utf-8-sig") as file:
             marked = [row["id"] for row in csv.DictReader(file) if row["audit"] == "true"]
         assert len(marked) == 6

@@ -50,7 +50,7 @@ class Letters(Encoder):
         return (np.log1p(counts) @ self._directions).astype(np.float32)
 
 
-ENTRY = Entry(lambda name, options: Letters(), "text", "how often each letter occurs")
+ENTRY = Entry(lambda name, options: Letters(), "text")
 
 
 def named(texts):

@@ -84,7 +84,7 @@ class TestCommands:
         monkeypatch.setitem(ENCODERS, "efficientnet-lite0", ENTRY)
         create(tmp_path / "p", messages, {"strategy": "random"}, encoder="efficientnet-lite0")
         monkeypatch.delitem(ENCODERS, "efficientnet-lite0")
-        monkeypatch.setattr(table, "_other_entries", dict)
+        monkeypatch.setattr(table, "other_entries", lambda *group: {})
         batch = tmp_path / "batch.csv"
         self.run("next", tmp_path / "p", "-n", "3", "--out", batch)
         batch.write_text("id,label\n1,a\n2,b\n")
@@ -180,7 +180,7 @@ class TestInterrupted:
             if stage == "encoding" and done >= 512:
                 raise Cut
 
-        monkeypatch.setitem(ENCODERS, NAME, Entry(load, "text", "letters"))
+        monkeypatch.setitem(ENCODERS, NAME, Entry(load, "text"))
         with pytest.raises(Cut):
             create(tmp_path / "p", path, encoder=NAME, progress=cut)
         assert not (tmp_path / "p").exists()

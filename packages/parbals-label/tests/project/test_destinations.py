@@ -26,7 +26,6 @@ class TestFilesThatAreThere:
             ("next", "--again", "1", "--out"),
             ("export", "--out"),
             ("export", "--model"),
-            ("history", "--out"),
             ("salvage", "--out"),
             ("predict", "messages.csv", "--out"),
             ("backup",),

@@ -424,15 +424,13 @@ class TestItems:
     def test_values_that_json_has_not_become_text(self):
         found = plain_value(
             [
-                np.int8(3),
-                np.float32(0.5),
                 Decimal("1.10"),
                 b"caf\xc3\xa9",
                 datetime.datetime(2024, 5, 6),
                 float("nan"),
             ]
         )
-        assert found == [3, 0.5, "1.10", "café", "2024-05-06T00:00:00", None]
+        assert found == ["1.10", "café", "2024-05-06T00:00:00", None]
         json.dumps(found, allow_nan=False)
 
     def test_classes_are_sorted_and_at_least_two(self, tmp_path):

@@ -62,7 +62,6 @@ def test_settings_are_stored_as_plain_json(store, folder):
         "digest": "2",
         "shape": [10, 2],
         "answers": 4,
-        "with_audit": False,
     }
 
 

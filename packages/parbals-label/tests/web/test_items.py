@@ -72,7 +72,7 @@ def test_a_random_item_says_what_it_is_for_and_shows_no_guess(store):
     store.update_settings(audit=[3], predictions=PredictionsFile(**asdict(written)))
     tasks = Tasks(store)
     why = tasks.task(store, Lease(3, 0.0, Why(7, 1, 20, None, None, "parbals-epig"))).why
-    assert (why.batch, why.strategy, why.predicted) == (7, "audit", None)
+    assert (why.strategy, why.predicted) == ("audit", None)
     assert why.sentence.startswith("A random item, for measuring:")
     assert show_item(store, 3).predicted is None
     assert show_item(store, 4).predicted is not None

@@ -63,16 +63,19 @@ def test_options_are_remembered_and_the_link_is_kept_until_a_new_one_is_wanted(
     tmp_path, monkeypatch
 ):
     folder = make_project(tmp_path / "p")
-    shown = []
-    monkeypatch.setattr(server_module, "_show", lambda *given: shown.append(given))
+    opened = []
+    monkeypatch.setattr(server_module, "run_listening", lambda server, at, announce: announce())
+    monkeypatch.setattr(server_module, "open_browser", lambda *given: opened.append(given))
 
     def start(*options):
         result = CliRunner().invoke(serve, [str(folder), "--no-browser", "--port", "0", *options])
         assert result.exit_code == 0, result.output
         assert "every confirmed label is stored" in result.output
-        _, _, place, token, browser = shown[-1]
-        assert (place.host, browser) == ("127.0.0.1", False)
-        assert (folder / "page-address").read_text() == f"{place.origin}\n"
+        link = result.output.splitlines()[0].removeprefix("The labelling page: ")
+        origin, _, token = link.partition("/?token=")
+        assert origin.startswith("http://127.0.0.1:")
+        assert (folder / "page-address").read_text() == f"{origin}\n"
+        assert not opened
         return token
 
     first = start()

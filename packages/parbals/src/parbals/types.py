@@ -5,7 +5,7 @@ B batch, U universes.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
@@ -121,19 +121,17 @@ class Batch:
 
 @dataclass(frozen=True)
 class BatchRecord:
-    """What ``on_batch`` is told when a batch has been chosen, by the learner and by the bench.
+    """What ``on_batch`` is told when a batch has been chosen.
 
     Attributes:
         batch: what was chosen, by which strategy, and its scores.
         n_labels: labels known when it was chosen.
         n_pending: items that were out for labelling then.
-        metrics: of the model it was chosen by, on the bench's test set; a learner knows none.
     """
 
     batch: Batch
     n_labels: int
     n_pending: int = 0
-    metrics: Mapping[str, float] = field(default_factory=dict)
 
     def numbers(self) -> dict[str, float]:
         """What a tracker draws over ``n_labels``: finite numbers by name."""
@@ -146,7 +144,6 @@ class BatchRecord:
             "n_pending": self.n_pending,
             "batch_size": len(self.batch),
             **of_scores,
-            **self.metrics,
         }
         return {name: float(value) for name, value in found.items() if math.isfinite(value)}
 

@@ -209,13 +209,8 @@ def status(results: Path, as_json: bool) -> None:
     metavar="NAME",
     help="accuracy, log_loss, calibration_error, f1 or balanced_accuracy.",
 )
-@click.option(
-    "--no-pictures",
-    is_flag=True,
-    help="Leave out the PNG and SVG files; the page keeps its pictures.",
-)
 @JSON
-def report(results: Path, out: Path | None, metric: str, no_pictures: bool, as_json: bool) -> None:
+def report(results: Path, out: Path | None, metric: str, as_json: bool) -> None:
     """Tables, leaderboard and curves as one page, and as files for a paper.
 
     Writes report.html, tables.tex and curves/ as PNG and SVG. Works while the grid still
@@ -235,7 +230,7 @@ def report(results: Path, out: Path | None, metric: str, no_pictures: bool, as_j
     stored = ResultsFiles(results)
     packed = results.with_name(f"{stored.name}-report")
     folder = out or (packed if results.is_file() else results / "report")
-    paths = write_report(read_results(stored, metric), folder, pictures=not no_pictures)
+    paths = write_report(read_results(stored, metric), folder)
     page = folder / "report.html"
     record = {"report": str(page), "files": [str(path) for path in paths]}
     say(as_json, record, f"{len(paths)} files.\nThe report: {page}")

@@ -53,7 +53,12 @@ def _encoding(command: Any) -> Any:
 
 @data.command()
 @click.argument("name")
-@click.option("--encoder", required=True, metavar="ENC", help="See `parbals data encoders`.")
+@click.option(
+    "--encoder",
+    required=True,
+    metavar="ENC",
+    help="Such as bert-base-uncased; a name that there is not lists all.",
+)
 @click.option(
     "--data",
     "folder",
@@ -100,23 +105,3 @@ def embed(name: str, encoder: str, folder: Path | None, as_json: bool, **how: An
             rows += f"; {len(part.skipped)} could not be read, first {part.skipped[0].name}"
         lines.append(f"{part.path}: {rows}")
     say(as_json, records, "\n".join(lines))
-
-
-@data.command()
-@JSON
-def encoders(as_json: bool) -> None:
-    """All encoders, what each reads and gives; those of installed packages included.
-
-    \b
-    Example:
-      parbals data encoders
-    """
-    from parbals_label.encoders.table import all_encoders
-
-    entries = all_encoders()
-    records = [
-        {"name": name, "reads": entry.kind, "summary": entry.summary}
-        for name, entry in entries.items()
-    ]
-    rows = [(name, entry.kind or "either", entry.summary) for name, entry in entries.items()]
-    say(as_json, records, table(rows))

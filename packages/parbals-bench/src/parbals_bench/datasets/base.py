@@ -51,25 +51,16 @@ class Data:
             raise InputError(
                 f"{self.name}: no row is left for the target set; the files are too small."
             )
-        if len({X.shape[1] for X in (self.X_pool, self.X_target_source, self.X_test)}) != 1:
-            raise InputError(
-                f"{self.name}: pool, target and test have different numbers of features."
-            )
 
 
-def one_vs_all(data: Data, positive: str | int = 0) -> Data:
-    """The same rows with two classes: 1 for ``positive`` (a class or its number), else 0."""
-    if isinstance(positive, str) and positive in data.classes:
-        number = data.classes.index(positive)
-    elif isinstance(positive, (int, np.integer)) and 0 <= positive < len(data.classes):
-        number = int(positive)
-    else:
+def one_vs_all(data: Data, name: str) -> Data:
+    """The same rows with two classes: 1 for the class ``name``, else 0."""
+    if name not in data.classes:
         known = ", ".join(data.classes[:10]) + (", …" if len(data.classes) > 10 else "")
         raise LabelError(
-            f"{data.name} has no class {positive!r}; its classes are 0 to {len(data.classes) - 1}: "
-            f"{known}."
+            f"{data.name} has no class {name!r}; its {len(data.classes)} classes are: {known}."
         )
-    name = data.classes[number]
+    number = data.classes.index(name)
     y_pool, y_test = ((y == number).astype(np.int64) for y in (data.y_pool, data.y_test))
     if y_pool.min() == y_pool.max():
         how_many = "no" if y_pool.max() == 0 else "every"

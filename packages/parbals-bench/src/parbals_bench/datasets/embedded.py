@@ -18,7 +18,7 @@ from parbals_label.encoders.table import load_encoder
 from threadpoolctl import threadpool_limits
 
 from parbals_bench.datasets.base import Data, Part, Raw, halves
-from parbals_bench.datasets.files import read_matrix
+from parbals_bench.datasets.files import find, read_matrix
 
 __all__ = ["Made", "Progress", "TextFeatures", "embed_parts", "embedded", "reduced"]
 
@@ -101,12 +101,8 @@ def _slug(encoder: str) -> str:
     return re.sub(r"[^a-z0-9]+", "_", encoder.lower()).strip("_")
 
 
-def _files(folder: Path, encoder: str, stems: Sequence[str]) -> list[Path | None]:
-    def first(stem: str) -> Path | None:
-        names = (f"{_slug(encoder)}_{stem}{ending}" for ending in _ENDINGS)
-        return next((folder / name for name in names if (folder / name).is_file()), None)
-
-    return [first(stem) for stem in stems]
+def _file(folder: Path, encoder: str, stem: str) -> Path | None:
+    return find(folder, (f"{_slug(encoder)}_{stem}{ending}" for ending in _ENDINGS))
 
 
 def _encoders_there(folder: Path, stems: Sequence[str]) -> list[str]:
@@ -114,12 +110,13 @@ def _encoders_there(folder: Path, stems: Sequence[str]) -> list[str]:
     tails = [f"_{stems[0]}{ending}" for ending in _ENDINGS]
     paths = [(path.name, tail) for path in folder.glob("*.npy") for tail in tails]
     names = {name.removesuffix(tail) for name, tail in paths if name.endswith(tail)}
-    return sorted(name for name in names - {"y", "labels"} if all(_files(folder, name, stems)))
+    names -= {"y", "labels"}
+    return sorted(name for name in names if all(_file(folder, name, stem) for stem in stems))
 
 
 def _automatic(raw: Raw, folder: Path, paper_encoder: str) -> tuple[str, tuple[str, ...]]:
     stems = _stems(raw)
-    if all(_files(folder, paper_encoder, stems)):
+    if all(_file(folder, paper_encoder, stem) for stem in stems):
         return paper_encoder, ()
     there = _encoders_there(folder, stems)
     if len(there) == 1:
@@ -171,7 +168,7 @@ def embed_parts(
     loaded.fit(_named(raw.parts["train"]), len(raw.parts["train"].y))
     done: list[Made] = []
     for part in raw.parts.values():
-        (path,) = _files(folder, encoder, [part.stem])
+        path = _file(folder, encoder, part.stem)
         if path is not None:
             rows = read_matrix(path, len(part.y), f"{raw.name} ({part.stem})")
             done.append(Made(path, len(rows), rows.shape[1], 0))
@@ -239,7 +236,7 @@ def _cached(raw: Raw, folder: Path, encoder: str) -> dict[str, np.ndarray]:
     """Rows of an encoder's files."""
     X: dict[str, np.ndarray] = {}
     for name, part in raw.parts.items():
-        (path,) = _files(folder, encoder, [part.stem])
+        path = _file(folder, encoder, part.stem)
         if path is None:
             raise _no_features(raw, folder, encoder)
         X[name] = read_matrix(path, len(part.y), f"{raw.name} ({part.stem})")

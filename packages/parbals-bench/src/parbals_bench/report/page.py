@@ -43,14 +43,14 @@ def read_results(stored: ResultsFiles, metric: str = "accuracy") -> Results:
     return Results(suite, records, judged_by)
 
 
-def write_report(results: Results, out: Path, *, pictures: bool = True) -> list[Path]:
+def write_report(results: Results, out: Path) -> list[Path]:
     """Write ``report.html``, ``tables.tex`` and ``curves/*.png|svg``; the paths."""
     tables = _tables(results)
     files = {
         "report.html": build_page(results).encode(),
         "tables.tex": "\n".join(map(to_latex, tables)).encode(),
     }
-    for name, figure in results.figures.items() if pictures else ():
+    for name, figure in results.figures.items():
         files[f"curves/{name}.png"] = to_png(figure)
         files[f"curves/{name}.svg"] = to_svg(figure).encode()
     try:

@@ -183,7 +183,6 @@ class Results:
                     x.name: (str(x.n_best), f"{x.n_top} of {x.n_settings}", str(x.n_told_apart))
                     for x in board
                 },
-                [place.n_top / place.n_settings for place in board],
             )
             for title, board in self.leaderboards.items()
         ]

@@ -12,8 +12,8 @@ from math import isnan
 import numpy as np
 
 from parbals_bench.datasets.table import dataset_title
-from parbals_bench.report.stats import Interval, Standing, compare
-from parbals_bench.report.tasks import KINDS, Line, Task, rank
+from parbals_bench.report.stats import Interval, Standing
+from parbals_bench.report.tasks import KINDS, Line, Task, compared, rank
 from parbals_bench.run.metrics import Metric
 from parbals_bench.run.spec import Budget
 
@@ -42,13 +42,12 @@ class Entry:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows by their name; ``caption`` explains the marks, ``bars`` are shares drawn beside rows."""
+    """Rows by their name; ``caption`` explains the marks."""
 
     title: str
     columns: tuple[str, ...]
     rows: Mapping[str, tuple[Entry, ...]]
     caption: str = ""
-    bars: tuple[float, ...] = ()
 
 
 def number(interval: Interval, digits: int = 2) -> str:
@@ -57,15 +56,10 @@ def number(interval: Interval, digits: int = 2) -> str:
     return f"{interval.mean:.{digits}f}{half}"
 
 
-def text_table(
-    title: str,
-    columns: Sequence[str],
-    rows: Mapping[str, Sequence[str]],
-    bars: Sequence[float] = (),
-) -> Table:
+def text_table(title: str, columns: Sequence[str], rows: Mapping[str, Sequence[str]]) -> Table:
     """A table of plain texts."""
     entries = {name: tuple(Entry(text) for text in row) for name, row in rows.items()}
-    return Table(title, tuple(columns), entries, bars=tuple(bars))
+    return Table(title, tuple(columns), entries)
 
 
 def main_tables(tasks: Sequence[Task], metric: Metric) -> list[Table]:
@@ -92,7 +86,7 @@ def one_vs_all_tables(tasks: Sequence[Task], metric: Metric) -> list[Table]:
             columns: list[Column] = []
             for task in here:
                 lines = [line for line in task.lines() if line.strategy in wanted]
-                standings = _compare({x: task.final(x, metric.key) for x in lines}, metric)
+                standings = compared({x: task.final(x, metric.key) for x in lines}, metric)
                 columns.append((task.positive or "first class", standings))
             if len(here) > 1:
                 columns.append(("average", _average(here, wanted, metric)))
@@ -122,7 +116,7 @@ def ablation_tables(tasks: Sequence[Task], metric: Metric) -> list[Table]:
                         _with_values(x, lines, task): task.final(x, metric.key, seeds)
                         for x in lines
                     }
-                    columns.append((task.title, _compare(values, metric)))
+                    columns.append((task.title, compared(values, metric)))
             if columns:
                 title = f"Variants of {Line(strategy).title} by {names}, budget {budget.spelt}"
                 tables.append(_table(title, columns, metric))
@@ -147,11 +141,6 @@ def _entry(standing: Standing | None, metric: Metric) -> Entry:
     return Entry(number(standing.interval, metric.digits), standing)
 
 
-def _compare(values: Mapping[Line, np.ndarray], metric: Metric) -> dict[Line, Standing]:
-    scaled = {line: metric.scale * numbers for line, numbers in values.items()}
-    return compare(scaled, lower_is_better=metric.lower_is_better)
-
-
 def _average(tasks: Sequence[Task], strategies: set[str], metric: Metric) -> dict[Line, Standing]:
     """Standings by the mean over tasks, a number per seed, of seeds and lines that none lacks."""
     values = {}
@@ -161,7 +150,7 @@ def _average(tasks: Sequence[Task], strategies: set[str], metric: Metric) -> dic
             if seeds:
                 finals = [task.final(line, metric.key, seeds) for task in tasks]
                 values[line] = np.mean(finals, axis=0)
-    return _compare(values, metric)
+    return compared(values, metric)
 
 
 def _changes(line: Line) -> str:
@@ -205,24 +194,16 @@ def to_latex(table: Table) -> str:
 def to_html(table: Table) -> str:
     """A table whose title stays in sight while it scrolls below it."""
     head, rows = _texts(table, _html, escape)
-    bars = [""] * len(rows)
-    if table.bars:
-        head.append("")
-        bars = [f"<td>{_bar(share)}</td>" for share in table.bars]
     top = "".join(f"<th scope=col>{cell}</th>" if cell else "<td></td>" for cell in head)
     body = ""
-    for (name, *cells), bar in zip(rows, bars, strict=True):
+    for name, *cells in rows:
         row = "".join(f"<td>{cell}</td>" for cell in cells)
-        body += f"<tr><th scope=row>{name}</th>{row}{bar}</tr>\n"
+        body += f"<tr><th scope=row>{name}</th>{row}</tr>\n"
     return (
         f'<div class="titled"><p class="title">{escape(table.title)}</p>\n'
         f'<div class="scroll"><table aria-label="{escape(table.title)}">'
         f"<thead><tr>{top}</tr></thead><tbody>\n{body}</tbody></table></div></div>\n"
     )
-
-
-def _bar(share: float) -> str:
-    return f'<span class="of"><span class="bar" style="width:{100 * share:.0f}%"></span></span>'
 
 
 def _texts(

@@ -1,7 +1,7 @@
 """Records put in order: tasks, and in each the values of every strategy over seeds."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 
@@ -22,7 +22,8 @@ from parbals_bench.run.metrics import Metric
 from parbals_bench.run.records import RunRecord
 from parbals_bench.run.spec import ALL_CLASSES, PAPER, Budget, Settings
 
-__all__ = ["KINDS", "OURS", "SEQUENTIAL", "Line", "Task", "collect", "of_kind", "rank", "table_row"]
+__all__ = ["KINDS", "OURS", "SEQUENTIAL", "Line", "Task", "collect", "compared", "of_kind", "rank"]
+__all__ += ["table_row"]
 
 KINDS = {"bayesian": "Bayesian methods", "heuristics": "ParBaLS and the heuristics"}
 """The paper's two kinds of table, as the table of strategies calls them and as readers do."""
@@ -55,7 +56,6 @@ class Task:
     positive: str | None
     budget: Budget
     records: dict[Line, dict[int, RunRecord]] = field(default_factory=dict)  # by line and seed
-    _standings: dict[tuple[str, str | None], dict[Line, Standing]] = field(default_factory=dict)
 
     @property
     def title(self) -> str:
@@ -102,13 +102,13 @@ class Task:
 
     def standings(self, metric: Metric, kind: str | None = None) -> dict[Line, Standing]:
         """Everyone's standing in the metric's unit among the lines of a kind, or among all."""
-        if (metric.key, kind) not in self._standings:
-            values = {
-                line: metric.scale * self.final(line, metric.key) for line in self.lines(kind)
-            }
-            standings = compare(values, lower_is_better=metric.lower_is_better)
-            self._standings[metric.key, kind] = standings
-        return self._standings[metric.key, kind]
+        return compared({line: self.final(line, metric.key) for line in self.lines(kind)}, metric)
+
+
+def compared(values: Mapping[Line, np.ndarray], metric: Metric) -> dict[Line, Standing]:
+    """Standings by values (seeds,) of a metric, in its unit."""
+    scaled = {line: metric.scale * numbers for line, numbers in values.items()}
+    return compare(scaled, lower_is_better=metric.lower_is_better)
 
 
 def collect(records: Iterable[RunRecord], baseline: Settings = PAPER) -> list[Task]:

@@ -6,7 +6,7 @@ None of them is what parbals itself does.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from parbals.errors import InputError
@@ -33,14 +33,8 @@ DEPARTURES = {
 }
 
 
-class Model(Protocol):
-    """What a choice asks of a model."""
-
-    def sample_proba(self, X: Any) -> np.ndarray: ...
-
-    def predict_proba(self, X: Any) -> np.ndarray: ...
-
-    def condition(self, X_new: Any, y_new: Any) -> "Model": ...
+Model = Any
+"""With ``sample_proba``, ``predict_proba`` and ``condition``."""
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,6 @@ import os
 import tarfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from parbals.errors import InputError, first_line
@@ -23,21 +22,9 @@ from parbals_label.files import locked, whole_file
 from parbals_bench.run.records import RunRecord, read_line
 from parbals_bench.run.spec import Run
 
-__all__ = ["Damage", "ResultsFiles", "ResultsFolder"]
+__all__ = ["ResultsFiles", "ResultsFolder"]
 
 _PACKED = ".tar.xz"
-
-
-@dataclass(frozen=True)
-class Damage:
-    """A line that cannot be used; its run will be computed again."""
-
-    file: str
-    line: int
-    reason: str
-
-    def __str__(self) -> str:
-        return f"{self.file}, line {self.line}: {self.reason}"
 
 
 class ResultsFiles:
@@ -74,10 +61,10 @@ class ResultsFiles:
         names = [PurePosixPath(name) for name in sorted(self._packed)]
         return {p.name: self._packed[str(p)] for p in names if p.match("runs/*.jsonl")}
 
-    def read(self) -> tuple[list[RunRecord], list[Damage]]:
-        """Every usable record, each key once, and every line that is not usable."""
+    def read(self) -> tuple[list[RunRecord], list[str]]:
+        """Every usable record, each key once, and of every other line where it is and why."""
         records: dict[str, RunRecord] = {}
-        damages: list[Damage] = []
+        damages: list[str] = []
         for name, content in self.lines().items():
             good, damaged = _read(name, content)
             damages += damaged
@@ -164,9 +151,9 @@ def _unpacked(path: Path) -> dict[str, bytes]:
         ) from None
 
 
-def _read(name: str, content: bytes) -> tuple[list[tuple[RunRecord, str]], list[Damage]]:
+def _read(name: str, content: bytes) -> tuple[list[tuple[RunRecord, str]], list[str]]:
     good: list[tuple[RunRecord, str]] = []
-    damaged: list[Damage] = []
+    damaged: list[str] = []
     text = content.decode("utf-8", errors="replace")
     for number, line in enumerate(text.split("\n"), 1):
         if not line:
@@ -174,9 +161,9 @@ def _read(name: str, content: bytes) -> tuple[list[tuple[RunRecord, str]], list[
         try:
             good.append((read_line(line), line))
         except InputError as error:
-            damaged.append(Damage(name, number, str(error)))
+            damaged.append(f"{name}, line {number}: {error}")
     # Whole, but the end of the line is missing: the next line would be glued to it.
     if text and not text.endswith("\n") and not damaged:
-        reason = "The end of the line is missing; its content is whole."
-        damaged.append(Damage(name, text.count("\n") + 1, reason))
+        number = text.count("\n") + 1
+        damaged.append(f"{name}, line {number}: The end of the line is missing; it is whole.")
     return good, damaged

@@ -31,7 +31,7 @@ def load_data(
     data = load_dataset(dataset, place, **given)
     if positive == ALL_CLASSES or (positive is None and len(data.classes) == 2):
         return data
-    return one_vs_all(data, 0 if positive is None else positive)
+    return one_vs_all(data, data.classes[0] if positive is None else positive)
 
 
 def resolved_tables(

@@ -21,8 +21,6 @@ from multiprocessing import connection, get_context, parent_process
 from multiprocessing.process import BaseProcess
 from typing import Any
 
-from parbals.errors import InputError
-
 from parbals_bench.run.executors import Loader, Outcome, attempt
 from parbals_bench.run.spec import Run
 
@@ -47,8 +45,6 @@ class LocalProcesses:
 
     def __init__(self, n_workers: int | None = None) -> None:
         cores = _cores()
-        if n_workers is not None and n_workers < 1:
-            raise InputError(f"{n_workers} processes cannot run anything; use at least 1.")
         n_workers = n_workers or len(cores)
         share = max(1, len(cores) // n_workers)
         # More processes than cores share them; otherwise no core has two owners.

@@ -9,8 +9,7 @@ candidates differ only where their labelled points do.
 import platform
 import sys
 import warnings
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
 from importlib.metadata import version
 from itertools import chain
 from time import perf_counter
@@ -20,7 +19,6 @@ import numpy as np
 from parbals.errors import InputError, ParbalsWarning
 from parbals.randomness import derive_generator, table_digest
 from parbals.scores.losses import Loss
-from parbals.types import BatchRecord
 
 from parbals_bench.datasets.base import Data
 from parbals_bench.run.metrics import METRICS, measure
@@ -42,7 +40,6 @@ def run_one(
     options: Mapping[str, Any] | None = None,
     seed: int = 0,
     settings: Settings = PAPER,
-    on_batch: Callable[[BatchRecord], object] | None = None,
 ) -> RunRecord:
     """Label, fit, measure and choose, round after round.
 
@@ -57,8 +54,6 @@ def run_one(
         seed: decides the initial set, the subsamples of every round, the model's draws and the
             strategy's chances.
         settings: sizes of a round, the model and what batches are chosen by.
-        on_batch: is called after every round with what was chosen (positions in the pool) and the
-            metrics of the model it was chosen by; for trackers.
     """
     # Loaded only here: what a run is can be known without JAX.
     from parbals.posterior.closed.prior import PoolMoments
@@ -156,10 +151,6 @@ def run_one(
             seconds["select"].append(perf_counter() - begun)
             notes += batch.notes
             chosen.append(candidates[batch.indices])
-            if on_batch is not None:
-                latest = {name: values[-1] for name, values in metrics.items()}
-                in_pool = replace(batch, indices=chosen[-1])
-                on_batch(BatchRecord(in_pool, len(labelled), metrics=latest))
             training = np.concatenate([training, chosen[-1]])
     for warning in caught:
         if issubclass(warning.category, ParbalsWarning):

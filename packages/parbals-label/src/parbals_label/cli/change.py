@@ -15,7 +15,6 @@ from parbals_label.cli.options import (
     AUDIT_BY,
     ENCODE_WITH,
     FOLDER,
-    FORCE,
     GOAL,
     PATH,
     PRIOR_SCORES,
@@ -271,31 +270,20 @@ def add(
 @click.command()
 @FOLDER
 @option("--item ID", "What happened to one item.")
-@option("--out", "CSV to write instead of lines; - is the screen.", PATH)
-@FORCE
 @JSON
-def history(folder: Path, item: str | None, out: Path | None, force: bool, as_json: bool) -> None:
+def history(folder: Path, item: str | None, as_json: bool) -> None:
     """Everything that was answered and decided, oldest first, by the names of that time.
 
     \b
     Examples:
       parbals history spam
       parbals history spam --item 17
-      parbals history spam --out history.csv
     """
-    from parbals_label.project.exports import check_destination, write_export
-    from parbals_label.project.history import COLUMNS, history_rows, history_text
+    from parbals_label.project.history import history_rows, history_text
     from parbals_label.store.store import Store
 
-    if out is not None:
-        check_destination(folder, out, force=force)
     with Store.open(folder, read_only=True) as store:
         rows = history_rows(store, item)
-    if out is not None:
-        count = write_export(out, rows, "csv", COLUMNS)
-        if str(out) != "-":
-            say(as_json, {"file": str(out), "rows": count}, f"{count:,} rows in {out}.")
-        return
     say(as_json, rows, "\n".join(map(history_text, rows)) or "Nothing has happened yet.")
 
 

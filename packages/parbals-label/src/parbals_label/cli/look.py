@@ -112,11 +112,6 @@ def status(context: click.Context, /, folder: Path, wanted: float | None, as_jso
 @option("--out", "File to write; by default DIR/export.FORMAT; - is the screen.", PATH)
 @flag("--labelled-only", "Leave out items without a label.")
 @flag("--renew", "First predict again, from the labels there are now.")
-@flag(
-    "--with-audit",
-    "With --renew or --model: a model that also learns from the audit's labels. What they "
-    "measured is the model without them.",
-)
 @option(
     "--model FILE",
     "Write the model instead: arrays (FILE.npz) that parbals.load_model reads or, with an "
@@ -137,7 +132,6 @@ def export(
     out: Path | None,
     labelled_only: bool,
     renew: bool,
-    with_audit: bool,
     model: Path | None,
     for_training: Path | None,
     force: bool,
@@ -161,7 +155,7 @@ def export(
     if model is not None:
         from parbals_label.cli.predict import export_model
 
-        export_model(folder, model, with_audit=with_audit, force=force, as_json=as_json)
+        export_model(folder, model, force=force, as_json=as_json)
         log_quietly(folder, EXPORTED, format="model", labelled_only=False)
         return
     if for_training is not None:
@@ -174,13 +168,11 @@ def export(
     from parbals_label.project.summary import export_columns, export_records, newer_answers
     from parbals_label.store.store import Store
 
-    if with_audit and not renew:
-        raise InputError("--with-audit says how to predict; add --renew or --model.")
     path = out or folder / f"export.{fmt}"
     with Store.open(folder, read_only=not renew) as store:
         check_destination(folder, path, force=force or out is None)  # its own file is renewed
         if renew and (store.n_labelled or store.settings.described or store.settings.scores):
-            renewed(store, with_audit=with_audit)
+            renewed(store)
         newer, latest = newer_answers(store), store.latest_report()
         rows = export_records(store, labelled_only)
         count = write_export(path, rows, fmt, export_columns(store))

@@ -110,12 +110,12 @@ class Share(click.ParamType):
         return share
 
 
-def renewed(store: "Store", *, with_audit: bool = False) -> "Report":
+def renewed(store: "Store") -> "Report":
     """Report and predict again from the labels that a project has now."""
     from parbals_label.project.engine import refresh
 
     with progress() as show:
-        return refresh(store, show, with_audit=with_audit)
+        return refresh(store, show)
 
 
 def packed(

@@ -7,7 +7,7 @@ import click
 from parbals.cli.output import JSON, progress, say
 from parbals.errors import InputError
 
-from parbals_label.cli.options import FOLDER, FORCE, PATH, READING, flag, option
+from parbals_label.cli.options import FOLDER, FORCE, PATH, READING, option
 
 __all__ = ["export_model", "export_training_data", "predict"]
 
@@ -29,11 +29,6 @@ _FORMATS = {".jsonl": "jsonl", ".parquet": "parquet"}
     to="id_column",
 )
 @READING
-@flag(
-    "--with-audit",
-    "By a model that also learns from the audit's labels. What they measured is the model "
-    "without them.",
-)
 @FORCE
 @JSON
 def predict(
@@ -42,7 +37,6 @@ def predict(
     out: Path,
     id_column: str | None,
     reading: dict[str, Any],
-    with_audit: bool,
     force: bool,
     as_json: bool,
 ) -> None:
@@ -69,7 +63,7 @@ def predict(
         show("predicting")
         count = write_export(
             out,
-            predictions(learner, new, with_audit=with_audit),
+            predictions(learner, new),
             _FORMATS.get(out.suffix.lower(), "csv"),
             ["id", *predicted_columns(store.form)],
         )
@@ -79,7 +73,7 @@ def predict(
         say(as_json, record, f"{count:,} items predicted from {n_labels:,} labels, in {out}.")
 
 
-def export_model(folder: Path, path: Path, *, with_audit: bool, force: bool, as_json: bool) -> None:
+def export_model(folder: Path, path: Path, *, force: bool, as_json: bool) -> None:
     """Write the model of a project as arrays, or with its adapted encoder as a folder."""
     from parbals.learner.numbers.expectation import sharpened
     from parbals.learner.reporting import given_degree
@@ -110,7 +104,7 @@ def export_model(folder: Path, path: Path, *, with_audit: bool, force: bool, as_
             check_new_folder(path)
         learner = trained_learner(store)
         show("fitting")
-        model, fitted = learner.fitted(with_audit=with_audit), FittedFeatures.of(store)
+        model, fitted = learner.fitted(), FittedFeatures.of(store)
         stakes, degree = learner.setup.stakes(model), given_degree(learner.state)
         exported = ExportedModel.of(model, fitted, store.classes, stakes, degree)
         if is_file:

@@ -59,7 +59,7 @@ __all__ = ["embed", "init"]
     to="id_column",
 )
 @option(
-    "--encoder NAME", "By default auto: the best that is installed; see `parbals data encoders`."
+    "--encoder NAME", "By default auto: the best that is installed; docs/features.md has others."
 )
 @option(
     "--describe CLASS=SENTENCE",
@@ -197,7 +197,11 @@ def _descriptions(given: tuple[str, ...]) -> dict[str, str]:
 
 @click.command()
 @FOLDER
-@option("--encoder NAME", "auto, or one of `parbals data encoders`.", required=True)
+@option(
+    "--encoder NAME",
+    "auto, or a name; an unknown one lists all.",
+    required=True,
+)
 @names("--columns COLS", "Columns to encode; by default as last time.")
 @names("--features COLS", "Further columns of a table to use beside them; by default as last time.")
 @ENCODE_WITH

@@ -7,7 +7,7 @@ import click
 from parbals.errors import InputError
 
 from parbals_label.cli.options import PATH, flag, option
-from parbals_label.server.logs import FORMATS, LEVELS
+from parbals_label.server.logs import LEVELS
 
 __all__ = ["serve"]
 
@@ -48,14 +48,8 @@ __all__ = ["serve"]
     to="user_header",
 )
 @option(
-    "--log-format",
-    "What the lines on the error stream look like.",
-    click.Choice(FORMATS),
-    default="text",
-)
-@option(
     "--log-level",
-    "The least that is worth a line; info has one for every request.",
+    "The least that is worth a line on the error stream; info has one for every request.",
     click.Choice(LEVELS),
     default="warning",
 )
@@ -65,7 +59,6 @@ def serve(
     no_browser: bool,
     new_token: bool,
     proxies: tuple[str, ...],
-    log_format: str,
     log_level: str,
     **place: Any,
 ) -> None:
@@ -83,7 +76,7 @@ def serve(
 
     how: Any = {"place": Place(proxies=proxies or LOOPBACK, **place)}
     how |= {"browser": not no_browser, "new_token": new_token}
-    set_up_logs(log_format, log_level)
+    set_up_logs(log_level)
     if projects is not None:
         from parbals_label.web.projects import run_projects
 

@@ -6,7 +6,7 @@ encoder that needs them.
 
 from parbals_label.encoders.base import BadItem, Encoder, Entry, Items, Options
 from parbals_label.encoders.embedding import Embedded, embed
-from parbals_label.encoders.table import ENCODERS, all_encoders, load_encoder
+from parbals_label.encoders.table import ENCODERS, load_encoder
 
 __all__ = ["ENCODERS", "BadItem", "Embedded", "Encoder", "Entry", "Items", "Options"]
-__all__ += ["all_encoders", "embed", "load_encoder"]
+__all__ += ["embed", "load_encoder"]

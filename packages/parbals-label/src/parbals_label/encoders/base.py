@@ -73,7 +73,7 @@ class Encoder(ABC):
 
 @dataclass(frozen=True)
 class Entry:
-    """One line of the table: how to load an encoder by its name, what it reads, what it is.
+    """One line of the table: how to load an encoder by its name, and what it reads.
 
     ``load`` gets the name as the user wrote it (for a prefix such as "hf:", what follows it) and
     the options. ``kind`` is None where only the model itself tells.
@@ -81,4 +81,3 @@ class Entry:
 
     load: Callable[[str, Options], Encoder]
     kind: Kind | None
-    summary: str

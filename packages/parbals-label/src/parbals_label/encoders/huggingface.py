@@ -198,12 +198,12 @@ def quiet() -> Iterator[None]:
             logging.enable_progress_bar()
 
 
-def _entry(summary: str, folder: str, repository: str, kind: Kind, **known: Any) -> Entry:
+def _entry(folder: str, repository: str, kind: Kind, **known: Any) -> Entry:
     def load(name: str, options: Options) -> Encoder:
         need(_PACKAGES, f"The encoder {name}", _INSTALL)
         return load_folder(model_folder(folder, repository), options, **known)
 
-    return Entry(load, kind, summary)
+    return Entry(load, kind)
 
 
 def _load_any(name: str, options: Options) -> Encoder:
@@ -212,14 +212,7 @@ def _load_any(name: str, options: Options) -> Encoder:
 
 
 _BERT: tuple[str, str, Kind] = ("bert-base-uncased", "google-bert/bert-base-uncased", "text")
-_CLIP: tuple[str, str, Kind] = ("clip-vit-b32", "openai/clip-vit-base-patch32", "image")
-_DINOV2: tuple[str, str, Kind] = ("dinov2-vits14", "facebook/dinov2-small", "image")
-BERT = _entry("BERT base, [CLS] of the last layer, 768 numbers", *_BERT, pooling=Pooling("cls"))
-BERT_MEAN = _entry(
-    "BERT base, mean of the last layer over tokens, 768 numbers", *_BERT, pooling=Pooling("mean")
-)
-CLIP_B32 = _entry("CLIP ViT-B/32, projected image features, 512 numbers", *_CLIP, preprocess=CLIP)
-DINOV2_S14 = _entry("DINOv2 ViT-S/14, class token, 384 numbers", *_DINOV2, preprocess=IMAGENET)
-HUGGINGFACE = Entry(
-    _load_any, None, "any model of transformers, by its name on the hub or the path of its folder"
-)
+BERT, BERT_MEAN = (_entry(*_BERT, pooling=Pooling(kind)) for kind in ("cls", "mean"))
+CLIP_B32 = _entry("clip-vit-b32", "openai/clip-vit-base-patch32", "image", preprocess=CLIP)
+DINOV2_S14 = _entry("dinov2-vits14", "facebook/dinov2-small", "image", preprocess=IMAGENET)
+HUGGINGFACE = Entry(_load_any, None)

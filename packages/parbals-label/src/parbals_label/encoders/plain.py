@@ -119,11 +119,5 @@ def _unit(blocks: np.ndarray) -> np.ndarray:
     return blocks / np.sqrt(np.square(blocks).sum(axis=-1, keepdims=True) + _FAINT)
 
 
-WORDS = Entry(
-    lambda name, options: _Words(),
-    "text",
-    "words, how they are written and what they mean, 200 numbers; the default",
-)
-SHAPES = Entry(
-    lambda name, options: _Shapes(), "image", "edges and colours, 1,092 numbers; the default"
-)
+WORDS = Entry(lambda name, options: _Words(), "text")
+SHAPES = Entry(lambda name, options: _Shapes(), "image")

@@ -191,6 +191,4 @@ def _load(name: str, options: Options) -> Encoder:
     return _Sentences(folder)
 
 
-SENTENCES = Entry(
-    _load, "text", "words and all-MiniLM-L6-v2 without PyTorch, 456 numbers; slower and better"
-)
+SENTENCES = Entry(_load, "text")

@@ -5,16 +5,15 @@ entry-point group ``parbals.encoders``; each entry names an :class:`Entry`.
 """
 
 from collections.abc import Sequence
-from importlib.metadata import EntryPoint
 from pathlib import Path
 
 from parbals.errors import InputError
-from parbals.plugins import load_entry, loadable_entries, other_entries
+from parbals.plugins import load_entry, other_entries
 
 from parbals_label.encoders import huggingface, plain, sentences
 from parbals_label.encoders.base import Encoder, Entry, Kind, Options
 
-__all__ = ["AUTO", "ENCODERS", "all_encoders", "better_encoder", "default_encoder"]
+__all__ = ["AUTO", "ENCODERS", "better_encoder", "default_encoder"]
 __all__ += ["encoder_entry", "load_encoder"]
 
 AUTO = "auto"
@@ -68,7 +67,7 @@ def encoder_entry(name: str, others_known: Sequence[str] = ()) -> tuple[Entry, s
         return huggingface.HUGGINGFACE, model
     if name in ENCODERS:
         return ENCODERS[name], name
-    others = _other_entries()
+    others = other_entries(_GROUP, ENCODERS)
     if name in others:
         return load_entry(others[name], *_THEIRS), name
     known = ", ".join([*ENCODERS, *others, *others_known])
@@ -89,18 +88,9 @@ def load_encoder(
     return encoder
 
 
-def all_encoders() -> dict[str, Entry]:
-    """Ours, then those of installed packages that can be loaded."""
-    return ENCODERS | loadable_entries(_other_entries(), *_THEIRS)
-
-
 def _check_kind(name: str, reads: Kind | None, given: Kind | None) -> None:
     if reads is not None and given is not None and reads != given:
         fitting = ", ".join(other for other, entry in ENCODERS.items() if entry.kind == given)
         raise InputError(
             f"The encoder {name} reads {reads}s, not {given}s; choose another, such as: {fitting}."
         )
-
-
-def _other_entries() -> dict[str, EntryPoint]:
-    return other_entries(_GROUP, ENCODERS)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from xml.etree import ElementTree
 from xml.sax.saxutils import quoteattr
@@ -22,17 +23,14 @@ class Interface:
     """One ``Choices`` of a labelling interface, or one ``Number``, or one ``Rating``.
 
     Attributes:
-        control, shown: the names of the control and of what it is about.
+        control: the name of the control.
         variables: keys of a task's data that anything in the interface shows.
         choices: class of the project → the choice that means it, where there is one.
-        others: choices that mean no class.
     """
 
     control: str
-    shown: str
     variables: tuple[str, ...]
     choices: Mapping[str, str]
-    others: tuple[str, ...] = ()
 
 
 def is_empty(config: str) -> bool:
@@ -99,18 +97,13 @@ def _choices(
     classes: Sequence[str],
     former: Mapping[str, str] | None,
 ) -> Interface:
-    known, meant, others = Classes(classes, former), dict[str, str](), list[str]()
+    known, meant = Classes(classes, former), dict[str, str]()
     for choice in element.iter("Choice"):
         # What an annotation holds: the alias where there is one.
         value = choice.get("alias") or choice.get("value") or ""
-        try:
-            name = known.match(value, "")
-        except LabelError:
-            others.append(value)
-            continue
-        meant.setdefault(name, value)
-    shown = (element.get("toName") or "").split(",")[0].strip()
-    return Interface(element.get("name") or "", shown, variables, meant, tuple(others))
+        with suppress(LabelError):  # told when somebody chooses it
+            meant.setdefault(known.match(value, ""), value)
+    return Interface(element.get("name") or "", variables, meant)
 
 
 def new_interface(shown: Sequence[tuple[str, str]], form: AnswerForm) -> str:

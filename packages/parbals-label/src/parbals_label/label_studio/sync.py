@@ -11,6 +11,7 @@ described in :mod:`~parbals_label.label_studio.annotations`.
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from threading import Event
 from typing import Any
 
@@ -197,13 +198,6 @@ class _Connection:
         if lacking:
             names = ", ".join(map(repr, lacking))
             self._once(f"Nobody can choose {names}: the labelling interface lacks it; add it.")
-        if interface.others:
-            names = ", ".join(map(repr, interface.others))
-            self._once(
-                f"The labelling interface offers {names}, which the project does not have; add "
-                f"it with `parbals edit {self.store.folder} --add-class`, or its labels are "
-                "left aside."
-            )
         return interface
 
     def _pull(self, interface: Interface) -> None:
@@ -312,18 +306,15 @@ class _Connection:
 
         Without a prediction: Label Studio would fill it in, and a guess that is seen sways.
         """
-        items = self.store.shown(positions)
+        items, upload = self.store.shown(positions), partial(self.client.upload, self.number)
         new = [
-            {"data": data_of(self.store, interface, item, why, self._upload)}
+            {"data": data_of(self.store, interface, item, why, upload)}
             for item, why in ((item, self.store.why(item.position)) for item in items)
         ]
         numbers = self.client.create_tasks(self.number, new)
         self._note(dict(zip(positions, numbers, strict=True)))
         self.result.created += len(items)
         self.say(f"{_n(len(items), 'task', 'tasks')} created.")
-
-    def _upload(self, name: str, content: bytes, kind: str) -> str:
-        return self.client.upload(self.number, name, content, kind)
 
     def _once(self, sentence: str) -> None:
         if sentence not in self._said:

@@ -214,7 +214,7 @@ class _Plan:
 
     def _encoded(self, name: str, encoder: Encoder | None) -> np.ndarray:
         recipe = Recipe.of(self.store.settings, name, encoder, self.options)
-        made = encode(recipe, lambda: iter(self.items), len(self.items), _silent)
+        made = encode(recipe, lambda: iter(self.items), len(self.items))
         features = np.array(made.features)
         made.forget()
         return features
@@ -322,7 +322,3 @@ def _sweep(store: Store) -> None:
             shutil.rmtree(path, ignore_errors=True)
     sweep(store.folder, f".encoder-*{TEMPORARY_SUFFIX}", 0.0)
     sweep(cache_folder() / "adapted", "*", 30 * DAY)
-
-
-def _silent(stage: str, done: int, total: int | None) -> None:
-    pass

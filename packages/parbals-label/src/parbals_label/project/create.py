@@ -257,8 +257,10 @@ def _plan(source: Source, roles: Roles, encoder: str | None, classes: Sequence[s
     if source.kind == "images":
         return _Plan(encoder or default_encoder("image"), ["image"])
     table, texts, _ = _sort_columns(source, others)
-    if len(others) == 1 and (encoder or not _reads_as_numbers(source, others[0])):
-        return _Plan(encoder or default_encoder("text"), others)
+    if len(others) == 1:
+        cells = [row.values[others[0]] for row in source.head]
+        if encoder or guess_reading(cells) is None:  # neither numbers nor dates
+            return _Plan(encoder or default_encoder("text"), others)
     if table and not texts and encoder is None:
         return _plan(source, replace(roles, features=("all",)), None, classes)
     raise InputError(_which_columns(source, others, table, texts))
@@ -272,11 +274,6 @@ def _all_numbers(source: Source, columns: Sequence[str]) -> bool:
     except InputError:
         return False
     return True
-
-
-def _reads_as_numbers(source: Source, column: str) -> bool:
-    """Whether a column holds numbers, dates or times rather than names or texts."""
-    return guess_reading([row.values[column] for row in source.head]) is not None
 
 
 def _answers(source: Source, columns: Sequence[str], classes: Sequence[str]) -> dict[str, str]:

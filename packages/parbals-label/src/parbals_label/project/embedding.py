@@ -8,7 +8,7 @@ with gaps. Whatever grows with the number of items lies in files, not in memory.
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Self
 
@@ -210,7 +210,11 @@ def item_pairs(store: Store) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def encode(
-    recipe: Recipe, items: Items, n_items: int, progress: Progress, workspace: Path | None = None
+    recipe: Recipe,
+    items: Items,
+    n_items: int,
+    progress: Progress = lambda stage, done, total: None,
+    workspace: Path | None = None,
 ) -> Encoded:
     """Features (N, D) of items; ``workspace`` is a folder with room for the features once more."""
     if recipe.name == TABLE:
@@ -248,10 +252,14 @@ def _encode_columns(
             items, n_items, lambda part: numbers_of(part, columns), workspace, progress, "<f8"
         )
         return Encoded(standardised_rows(rows, workspace))
-    contents = contents_of(items, columns, recipe.base, encoder.kind)
-    encoder.fit(contents, n_items)
-    contents = _with_descriptions(contents, recipe.descriptions)
-    n_items += len(recipe.descriptions)
+    own = contents_of(items, columns, recipe.base, encoder.kind)
+    encoder.fit(own, n_items)
+    told = [(f"description of {label!r}", text) for label, text in recipe.descriptions.items()]
+    n_items += len(told)
+
+    def contents() -> Iterator[tuple[str, Any]]:
+        return chain(own(), told)
+
     if encoder.reduced:
 
         def make(part: list[tuple[str, Any]]) -> np.ndarray:
@@ -261,14 +269,6 @@ def _encode_columns(
     made = embed(encoder, recipe.name, contents, n_items, recipe.options, workspace, progress)
     unreadable = tuple(bad.row for bad in made.skipped)
     return Encoded(reduced_rows(made.rows, _LENGTH, workspace, unreadable), unreadable, made)
-
-
-def _with_descriptions(contents: Items, descriptions: Mapping[str, str]) -> Items:
-    def all_of_them() -> Iterator[tuple[str, Any]]:
-        yield from contents()
-        yield from ((f"description of {label!r}", text) for label, text in descriptions.items())
-
-    return all_of_them
 
 
 def contents_of(items: Items, columns: Sequence[str], base: Path, kind: Kind) -> Items:

@@ -283,15 +283,13 @@ def refresh(
     *,
     with_pending: bool = True,
     n_candidates: int | None = None,
-    with_audit: bool = False,
 ) -> Report:
     """Compute and store the report and all predictions, so that looking at them needs no model.
 
     The gain of the next labels is what they add to those that are out, and without them
     (``with_pending``) what they add to the labels there are. It is the gain of the best of at most
     ``n_candidates`` items. The predictions remember the number of the answer that was the last one
-    then; ``with_audit`` they are by a model that also knows the audit's labels, and the report is
-    still the other one's.
+    then.
     """
     # Before the labels are read: what comes in between makes the predictions stale.
     answers, features = store.revision()[0], store.settings.features
@@ -306,7 +304,7 @@ def refresh(
     form = store.form
     width = 2 if form.task == NUMBERS else len(form.classes)
     predictions = np.empty((learner.pool.n_rows, width), np.float32)
-    model, degree = learner.fitted(with_audit=with_audit), given_degree(learner.state)
+    model, degree = learner.fitted(), given_degree(learner.state)
     for rows, block in learner.pool.blocks(max(1, _ENTRIES // learner.pool.n_columns)):
         found = raw_predictions(model, learner.setup.preparation(block))
         predictions[rows] = found if degree == 1.0 else sharpened(found, degree)
@@ -317,9 +315,7 @@ def refresh(
         old = store.settings.predictions
         if store.settings.features == features:
             store.update_settings(
-                predictions=PredictionsFile(
-                    **asdict(written), answers=answers, with_audit=with_audit
-                ),
+                predictions=PredictionsFile(**asdict(written), answers=answers),
                 doubts=doubted(learner, store.classes),
                 heard=[(a.name, a.n_answers, *astuple(a.error)) for a in learner.annotators()],
                 judged=_judged(learner, store.votes()),

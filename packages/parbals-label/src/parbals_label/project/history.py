@@ -16,9 +16,9 @@ from parbals_label.readers.cells import without_nul
 from parbals_label.store.records import ADDED, CHANGED, LOGGED, RENAMED_CLASS
 from parbals_label.store.store import Store
 
-__all__ = ["COLUMNS", "history_rows", "history_text", "log_quietly", "log_rows", "log_text"]
+__all__ = ["history_rows", "history_text", "log_quietly", "log_rows", "log_text"]
 
-COLUMNS = ("created", "what", "who", "id", "label", "label_now", "revision", "source", "comment")
+_COLUMNS = ("created", "what", "who", "id", "label", "label_now", "revision", "source", "comment")
 
 
 def history_rows(store: Store, item: str | None = None) -> list[dict[str, Any]]:
@@ -50,7 +50,7 @@ def history_rows(store: Store, item: str | None = None) -> list[dict[str, Any]]:
             row |= {"comment": _words(event.kind, event.detail)}
             rows.append({**row, "order": (event.created, 0, event.event)})
     rows.sort(key=lambda row: row["order"])
-    return [{name: row.get(name) for name in COLUMNS} for row in rows]
+    return [{name: row.get(name) for name in _COLUMNS} for row in rows]
 
 
 def _words(kind: str, detail: dict[str, Any]) -> str:

@@ -174,10 +174,9 @@ def _random_labels(
         assert frozen is not None
         return sample, samples[-1].settings["elsewhere"], load_features(store.folder, frozen)
     stored = settings.predictions
-    if stored is None or stored.with_audit:
+    if stored is None:
         raise InputError(
-            "The stored predictions do not fit: they must be by a model that has not learnt from "
-            f"the audit; `parbals export {store.folder} --renew` makes them."
+            f"There are no predictions yet; `parbals export {store.folder} --renew` makes them."
         )
     imported = {one.name for one in store.annotators() if one.source == "import"}
     votes = store.current_labels()

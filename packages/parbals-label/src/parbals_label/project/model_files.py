@@ -64,7 +64,9 @@ class ExportedModel:
 
         ``degree``: the temperature of its predictions.
         """
-        onto = _onto_rows(fitted)
+        # G (D' + 1, D + 1): design rows of features are those of the encoder's rows times G.
+        onto = np.pad(fitted.matrix, ((0, 1), (0, 1)))
+        onto[-1] = [*fitted.offset, 1.0]
         mix = getattr(fitted.encoder, "mix", None) if fitted.name == "words" else None
         arrays: dict[str, np.ndarray] = {} if mix is None else mix.as_arrays()
         if fitted.table is not None:
@@ -226,11 +228,3 @@ def load_model(path: str | Path) -> ExportedModel:
         raise
     except (KeyError, TypeError, ValueError, SystemError) as error:
         raise InputError(f"{path} is damaged ({error}); export the model again.") from None
-
-
-def _onto_rows(fitted: FittedFeatures) -> np.ndarray:
-    """G (D' + 1, D + 1): design rows of features are those of the encoder's rows times G."""
-    n_rows, n_features = fitted.matrix.shape
-    onto = np.zeros((n_rows + 1, n_features + 1))
-    onto[:-1, :-1], onto[-1, :-1], onto[-1, -1] = fitted.matrix, fitted.offset, 1.0
-    return onto

@@ -244,12 +244,10 @@ def open_new_items(
     return NewItems(source, media_folder(data), name, FittedFeatures.of(store))
 
 
-def predictions(
-    learner: ActiveLearner, new: NewItems, *, with_audit: bool = False
-) -> Iterator[dict[str, Any]]:
+def predictions(learner: ActiveLearner, new: NewItems) -> Iterator[dict[str, Any]]:
     """One record for every new item, in order."""
     walk, done = plan_items(new.source, id_column=new.id_column), 0
-    model = learner.fitted(with_audit=with_audit)
+    model = learner.fitted()
     form = AnswerForm(learner.task, learner.classes)
     judge = Judge(learner.metric)
     if form.task != NUMBERS:

@@ -213,7 +213,7 @@ def _features_line(store: Store, n_labels: int) -> str | None:
 def _confusion(store: Store, measured: Mapping[int, str]) -> list[list[int]] | None:
     """How often each label (C,) of the audit meets each decision (C,)."""
     stored, form = store.settings.predictions, store.form
-    if len(measured) < _FEWEST_MEASURED or stored is None or stored.with_audit:
+    if len(measured) < _FEWEST_MEASURED or stored is None:
         return None
     probs = predictions_of(store)
     shape = store.n_items, len(form.classes)

@@ -9,7 +9,7 @@ import uuid
 from decimal import Decimal
 from typing import Any
 
-import numpy as np
+from parbals.features.reading import is_missing
 
 __all__ = ["NO_LABEL", "as_text", "cell_text", "is_missing", "label_form", "label_key"]
 __all__ += ["plain_text", "plain_value", "raw_cell", "safe_cell", "without_nul"]
@@ -46,17 +46,6 @@ def raw_cell(text: str) -> str:
     return _ADDED.sub("", text[has_more:])
 
 
-def is_missing(value: Any) -> bool:
-    """None, NaN, NaT, and text that is empty or blank."""
-    if value is None:
-        return True
-    if isinstance(value, str):
-        return not value.strip()
-    if isinstance(value, (float, np.floating)):
-        return math.isnan(value)
-    return isinstance(value, (np.datetime64, np.timedelta64)) and bool(np.isnat(value))
-
-
 def label_form(text: str) -> str:
     """A label in one spelling: an é may be two characters, and gaps turn 1 into 1.0."""
     form = unicodedata.normalize("NFC", text.strip())
@@ -89,28 +78,26 @@ def without_nul(value: Any) -> Any:
 def plain_value(value: Any) -> Any:
     """The same value as JSON can hold it; ValueError where there is none.
 
-    NumPy scalars become Python's. Dates, times, durations, decimals and UUIDs become text. Bytes
-    become text if they are UTF-8 and are refused if not. NaN becomes None; infinities are refused.
-    Lists and objects are converted all the way down.
+    Dates, times, durations, decimals and UUIDs become text. Bytes become text if they are UTF-8
+    and are refused if not. NaN becomes None; infinities are refused. Lists and objects are
+    converted all the way down.
     """
     if value is None or isinstance(value, (bool, int)):
         return value
     if isinstance(value, str):
         return plain_text(str(value))
-    if isinstance(value, (float, np.floating)):
-        return _plain_float(float(value))
     if is_missing(value):
         return None
-    if isinstance(value, (bytes, bytearray, np.bytes_)):
-        return _plain_bytes(bytes(value))
+    if isinstance(value, float):
+        if math.isinf(value):
+            raise ValueError("holds an infinite number")
+        return float(value)
+    if isinstance(value, bytes):
+        return _plain_bytes(value)
     if isinstance(value, (datetime.date, datetime.time)):
         return value.isoformat()
-    if isinstance(value, (Decimal, datetime.timedelta, uuid.UUID, np.datetime64, np.timedelta64)):
+    if isinstance(value, (Decimal, datetime.timedelta, uuid.UUID)):
         return str(value)
-    if isinstance(value, (np.bool_, np.integer)):
-        return value.item()
-    if isinstance(value, np.ndarray):
-        return plain_value(value.tolist())
     if isinstance(value, (list, tuple)):
         return [plain_value(part) for part in value]
     if isinstance(value, dict):
@@ -118,14 +105,6 @@ def plain_value(value: Any) -> Any:
     raise ValueError(
         f"holds a value of type {type(value).__name__}, which cannot be kept as text or number"
     )
-
-
-def _plain_float(value: float) -> float | None:
-    if math.isnan(value):
-        return None
-    if math.isinf(value):
-        raise ValueError("holds an infinite number")
-    return value
 
 
 def _plain_bytes(value: bytes) -> str:
@@ -151,8 +130,6 @@ def as_text(value: Any) -> str:
 
 def cell_text(value: Any) -> str:
     """A CSV cell, not yet made safe: missing is empty; lists, objects and booleans are JSON."""
-    if isinstance(value, np.floating) and np.isfinite(value):
-        return str(value)  # the shortest text of its own precision: 0.1 and not 0.10000000149
     plain = plain_value(value)
     if plain is None:
         return ""

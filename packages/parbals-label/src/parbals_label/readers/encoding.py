@@ -8,11 +8,11 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Protocol, TextIO, TypeVar, cast
+from typing import IO, Any, TextIO, TypeVar, cast
 
 from parbals.errors import InputError
 
-from parbals_label.readers.source import Row, short, where
+from parbals_label.readers.source import short, where
 
 __all__ = ["GUESS", "LIMIT", "NUL", "UndecodableError", "decoding", "lines_of"]
 __all__ += ["open_text", "replaced"]
@@ -39,11 +39,8 @@ _NOT_TEXT = {
 }
 
 
-class _Walked(Protocol):
-    def rows(self) -> Iterator[Row]: ...
-
-
-T = TypeVar("T", bound=_Walked)
+T = TypeVar("T")
+"""What has ``rows()``."""
 
 
 class UndecodableError(InputError):
@@ -90,7 +87,7 @@ def _is_mostly(path: Path, encoding: str) -> bool:
     return n_other > 2 * n_bad
 
 
-def _place(name: str, opened: _Walked) -> str:
+def _place(name: str, opened: Any) -> str:
     """The first cell with bytes that were replaced."""
     with suppress(InputError):
         for row, values in opened.rows():

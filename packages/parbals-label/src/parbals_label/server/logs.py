@@ -1,10 +1,9 @@
-"""What the server says about itself: one line an event, for people or as JSON for machines.
+"""What the server says about itself: one line an event.
 
 Nobody can fill a disk with logs by asking: lines of the same kind are written a few times at once,
 then at a slow rate, and the next one that is written says how many were left out.
 """
 
-import json
 import logging
 import sys
 import time
@@ -13,13 +12,11 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from contextvars import ContextVar
-from datetime import UTC, datetime
 
 from parbals_label.server.pace import Buckets
 
-__all__ = ["FORMATS", "LEVELS", "LOGGERS", "REQUEST", "REQUESTS", "SPARING", "set_up_logs"]
+__all__ = ["LEVELS", "LOGGERS", "REQUEST", "REQUESTS", "SPARING", "set_up_logs"]
 
-FORMATS = ("text", "json")
 LEVELS = ("debug", "info", "warning", "error")
 REQUEST: ContextVar[str | None] = ContextVar("request", default=None)
 """The id of the request that is being answered."""
@@ -29,13 +26,13 @@ LOGGERS = ("uvicorn.error", "asyncio", "parbals.web", "parbals.store")
 """Who speaks for every bad request or connection that somebody makes."""
 
 
-def set_up_logs(fmt: str = "text", level: str = "warning") -> None:
+def set_up_logs(level: str = "warning") -> None:
     """Log to the error stream, in place of what was set up before.
 
-    Events carry their facts in ``extra={"facts": {...}}``; in JSON they are fields of their own.
+    Events carry their facts in ``extra={"facts": {...}}``.
     """
     handler = _ErrorStream()
-    handler.setFormatter(_JsonLine() if fmt == "json" else _TextLine())
+    handler.setFormatter(_Line())
     for name in ("parbals", "uvicorn", "asyncio"):
         log = logging.getLogger(name)
         log.handlers, log.propagate = [handler], False
@@ -62,24 +59,13 @@ def _facts(record: logging.LogRecord) -> dict[str, object]:
     return facts
 
 
-class _JsonLine(logging.Formatter):
-    """One JSON object; a line break in a message cannot make a second one."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        moment = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
-        line: dict[str, object] = {"time": moment, "level": record.levelname.lower()}
-        line |= {"logger": record.name, "message": record.getMessage(), **_facts(record)}
-        if record.exc_info:
-            line["trace"] = "".join(traceback.format_exception(*record.exc_info))
-        return json.dumps(line, default=str)
-
-
-class _TextLine(logging.Formatter):
+class _Line(logging.Formatter):
     """WARNING: what happened (fact=value, ...)."""
 
     def format(self, record: logging.LogRecord) -> str:
         facts = ", ".join(f"{name}={value!r}" for name, value in _facts(record).items())
-        text = f"{record.levelname}: {record.getMessage()}{f' ({facts})' if facts else ''}"
+        message = " ".join(record.getMessage().split())  # a line break in it forges no line
+        text = f"{record.levelname}: {message}{f' ({facts})' if facts else ''}"
         if record.exc_info:
             text += "\n" + "".join(traceback.format_exception(*record.exc_info)).rstrip()
         return text

@@ -38,6 +38,19 @@ _OURS = re.compile(
 )
 
 
+_IN_USE = f"is in use by another program that kept it for {BUSY_SECONDS:g} s"
+_REASONS = {
+    sqlite3.SQLITE_BUSY: f"{_IN_USE}; nothing was stored, try again",
+    sqlite3.SQLITE_LOCKED: f"{_IN_USE}; nothing was stored, try again",
+    sqlite3.SQLITE_FULL: "is on a disk that is full; nothing was stored, free some space",
+    sqlite3.SQLITE_READONLY: "cannot be written; check the permissions of it and its folder",
+    sqlite3.SQLITE_IOERR: "could not be read or written (disk error, or no space left); nothing "
+    "was stored, check the disk and repeat the call",
+    sqlite3.SQLITE_CANTOPEN: "cannot be opened; check that it exists, and its folder's permissions",
+}
+"""What SQLite's codes mean to people, after the name of the file."""
+
+
 def is_project_file(name: str) -> bool:
     """Whether a name in the folder is one that parbals writes; some disks ignore capitals."""
     return _OURS.fullmatch(name.casefold()) is not None
@@ -170,28 +183,8 @@ def primary_code(error: sqlite3.Error) -> int | None:
 def explained(error: sqlite3.Error, file: Path) -> ParbalsError:
     """The error to raise in place of one of SQLite's."""
     primary = primary_code(error)
-    if primary in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-        return ProjectError(
-            f"{file} is in use by another program that kept it for {BUSY_SECONDS:g} s; nothing was "
-            "stored, try again."
-        )
-    if primary == sqlite3.SQLITE_FULL:
-        return ProjectError(
-            f"The disk of {file} is full; nothing was stored, free some space and repeat the call."
-        )
-    if primary == sqlite3.SQLITE_READONLY:
-        return ProjectError(
-            f"{file} cannot be written; check the permissions of the file and its folder."
-        )
-    if primary == sqlite3.SQLITE_IOERR:
-        return ProjectError(
-            f"{file} could not be read or written (disk error, or no space left); nothing was "
-            "stored, check the disk and repeat the call."
-        )
-    if primary == sqlite3.SQLITE_CANTOPEN:
-        return ProjectError(
-            f"{file} cannot be opened; check that it exists and the permissions of its folder."
-        )
+    if primary in _REASONS:
+        return ProjectError(f"{file} {_REASONS[primary]}.")
     # SQLITE_ERROR: a table or column that should be there is not; no code: text that is not UTF-8.
     damage = (
         sqlite3.SQLITE_CORRUPT,

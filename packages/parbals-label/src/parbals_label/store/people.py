@@ -20,12 +20,12 @@ from parbals_label.store.rows import check_text, now
 from parbals_label.store.settings import Settings
 
 __all__ = [
-    *("ANNOTATOR", "OWNER", "PREFIXES", "PROGRAM", "RESERVED", "ROLES", "Entry", "NotGivenError"),
+    *("ANNOTATOR", "OWNER", "PREFIXES", "PROGRAM", "RESERVED", "Entry", "NotGivenError"),
     *("People", "check_name", "hashed", "is_reserved", "look_key"),
     "name_key",
 ]
 
-OWNER, ANNOTATOR = ROLES = ("owner", "annotator")
+OWNER, ANNOTATOR = "owner", "annotator"
 RESERVED = ("import",)
 PROGRAM = "machine:"
 PREFIXES = (PROGRAM, "label-studio ")
@@ -114,7 +114,6 @@ class People(Settings):
         sessions stop working.
         """
         name = check_name(name)
-        _check_role(role)
         secret = secrets.token_urlsafe(32)
         expires = None if days is None else time.time() + 86_400.0 * days
         self.check_looks(name)
@@ -143,7 +142,6 @@ class People(Settings):
 
     def set_role(self, name: str, role: str) -> None:
         """Make an invited person an owner or an annotator; their link stays."""
-        _check_role(role)
         with self._db.transaction() as connection:
             person = self._invited(connection, name)
             connection.execute("UPDATE people SET role = ? WHERE key = ?", (role, name_key(name)))
@@ -283,11 +281,6 @@ class People(Settings):
     def _log_role(self, connection: sqlite3.Connection, person: Person, role: str) -> None:
         if person.role != role:
             self._log(connection, records.ROLE, {"name": person.name, "role": [person.role, role]})
-
-
-def _check_role(role: str) -> None:
-    if role not in ROLES:
-        raise InputError(f"The role is {role!r}; choose one of: {', '.join(ROLES)}.")
 
 
 def _people(connection: sqlite3.Connection, which: str, *values: str) -> list[Person]:

@@ -157,12 +157,12 @@ class Queue:
             )
 
     def room(self) -> int:
-        """How many more items may be chosen for the page before somebody labels one."""
+        """How many more items may be chosen for the page: more with every label and person."""
         with self._db.reading() as connection:
             known = self._db.answered(connection).names
             (n,) = connection.execute("SELECT count(*) FROM leases WHERE queued").fetchone()
             (last,) = connection.execute("SELECT coalesce(max(answer), 0) FROM answers").fetchone()
-        return max(0, most_queued(last, len(known)) - n)
+        return max(0, _NEWCOMERS + _EACH * len(known) + _AHEAD * last - n)
 
     def queue_counts(self, annotator: str | None = None) -> QueueCounts:
         """How many items wait, and how many are out, on the page."""
@@ -267,11 +267,6 @@ class Hand:
 def most_of_newcomers(n_items: int) -> int:
     """Items that all newcomers together may have: half of a small pool, 200 of a large one."""
     return min(_NEWCOMERS, max(_SMALL, n_items // 2))
-
-
-def most_queued(n_answers: int, n_known: int) -> int:
-    """Items that may wait on the page or be out there: more with every label and every person."""
-    return _NEWCOMERS + _EACH * n_known + _AHEAD * n_answers
 
 
 def room_for_newcomers(connection: sqlite3.Connection, known: set[str], now: float) -> int:

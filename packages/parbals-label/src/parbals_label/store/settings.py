@@ -73,13 +73,9 @@ class MatrixFile:
 
 @dataclass(frozen=True, slots=True)
 class PredictionsFile(MatrixFile):
-    """Predicted probabilities (N, C); ``answers`` is the number of the last answer they know.
-
-    ``with_audit``: the model has learnt from the audit's labels too.
-    """
+    """Predicted probabilities (N, C); ``answers`` is the number of the last answer they know."""
 
     answers: _Count = 0
-    with_audit: bool = False
 
 
 @dataclass(frozen=True, slots=True)

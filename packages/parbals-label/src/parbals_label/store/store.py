@@ -20,7 +20,7 @@ from parbals_label.store.items import Items
 from parbals_label.store.passes import Passes
 from parbals_label.store.people import People
 from parbals_label.store.queue import Queue
-from parbals_label.store.records import Answer, Item, Report
+from parbals_label.store.records import Item, Report
 from parbals_label.store.rows import from_json, now, to_json
 from parbals_label.store.schema import check_version
 from parbals_label.store.settings import check_classes, checked_settings, write_meta
@@ -77,13 +77,7 @@ class Store(People, Items, Answers, Batches, Passes, Queue):
         """The project in a folder, after checking that it is undamaged."""
         return cls(Database(Path(folder), read_only=read_only))
 
-    @staticmethod
-    def salvage(path: str | PathLike[str]) -> Iterator[Answer]:
-        """The answers of a damaged project that can be read and proved, in the order given.
-
-        From the journal, and from the database as far as it can be read; changes nothing.
-        """
-        return salvage(Path(path))
+    salvage = staticmethod(salvage)
 
     def close(self) -> None:
         """Close the project; closing twice is fine."""

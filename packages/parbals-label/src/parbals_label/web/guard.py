@@ -92,11 +92,7 @@ class Guard:
                 guest = await self.door.by_link(token) if token else None
                 if guest is not None:
                     guest = replace(guest, origin=self._origin(scope, headers))
-                    is_foreign = headers.get("sec-fetch-site") in ("same-site", "cross-site")
-                    host = headers["host"].lower()
-                    page = (
-                        _ask_first(guest) if is_foreign else await self._admit(guest, token, host)
-                    )
+                    page = await self._arrived(guest, token, headers)
                     await page(scope, receive, send)
                     return
             is_door = scope["path"] == _ENTER  # which asks before anybody is signed in
@@ -188,9 +184,15 @@ class Guard:
                 return visitor
         return None
 
-    async def _admit(self, guest: Visitor, token: str, host: str) -> Response:
-        """Begin a session, and go on to the page: the token is in no address after this one."""
-        key, cookie = await self.begin(guest, token, host)
+    async def _arrived(self, guest: Visitor, token: str, headers: dict[str, str]) -> Response:
+        """Begin a session, and go on to the page: the token is in no address after this one.
+
+        Where another site has opened the link, the page's script asks first if somebody is signed
+        in: otherwise a page from anywhere could sign a browser in as whom it likes.
+        """
+        if headers.get("sec-fetch-site") in ("same-site", "cross-site"):
+            return HTMLResponse(_GO_ON.format(data=f'data-who="{escape(guest.name or "")}"'))
+        key, cookie = await self.begin(guest, token, headers["host"].lower())
         return HTMLResponse(_GO_ON.format(data=f"data-key={key}"), headers={"Set-Cookie": cookie})
 
     async def begin(self, guest: Visitor, token: str, host: str) -> tuple[str, str]:
@@ -209,14 +211,6 @@ class Guard:
                 raise RefusedError(400, "header", f"The header {name} came twice.")
             values[name] = f"{values[name]}; {value}" if name in values else value
         return values
-
-
-def _ask_first(guest: Visitor) -> Response:
-    """Another site has opened this link; the page's script asks, where somebody is signed in.
-
-    Otherwise a page from anywhere could sign a browser in as whom it likes.
-    """
-    return HTMLResponse(_GO_ON.format(data=f'data-who="{escape(guest.name or "")}"'))
 
 
 def _for_strangers(error: RefusedError | ParbalsError) -> RefusedError | ParbalsError:

@@ -13,11 +13,10 @@ import re
 import secrets
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from datetime import datetime
 from typing import Any
 
-from parbals import __version__
 from parbals.errors import ParbalsError
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.metrics import disable_created_metrics
@@ -106,14 +105,9 @@ class Watch:
         """200 while the project can be read; how it goes with the worker is for ``/metrics``."""
         is_well = scope["method"] in ("GET", "HEAD")
         if is_well and time.monotonic() > self._healthy_until:
-            try:
-                await asyncio.wait_for(
-                    self.session.desk.read(lambda store: store.settings_mark()), _PATIENCE
-                )
-                self._healthy_until = time.monotonic() + _FRESH
-            except (ParbalsError, TimeoutError) as error:
-                _log.warning("The project cannot be read", extra={"facts": {"reason": str(error)}})
-                is_well = False
+            asked = self.session.desk.read(lambda store: store.settings_mark())
+            is_well = await _comes_off(asked, "The project cannot be read")
+            self._healthy_until = time.monotonic() + _FRESH if is_well else 0.0
         word, status = ("ok", 200) if is_well else ("unavailable", 503)
         return PlainTextResponse(f"{word}\n", status, ALWAYS)
 
@@ -121,15 +115,8 @@ class Watch:
         """200 while a label could be stored; tried at most once in two seconds, whoever asks."""
         async with self._trying:
             if time.monotonic() > self._tried_until:
-                try:
-                    await asyncio.wait_for(
-                        self.session.desk.write(lambda store: store.probe()), _PATIENCE
-                    )
-                    self._is_ready = True
-                except (ParbalsError, TimeoutError) as error:
-                    facts = {"reason": str(error) or "it takes too long"}
-                    _log.warning("No label can be stored now", extra={"facts": facts})
-                    self._is_ready = False
+                tried = self.session.desk.write(lambda store: store.probe())
+                self._is_ready = await _comes_off(tried, "No label can be stored now")
                 self._tried_until = time.monotonic() + _TRIED
         behind = ", journal behind" if self.session.desk.journal_behind else ""
         word, status = (f"ready{behind}", 200) if self._is_ready else ("unavailable", 503)
@@ -156,10 +143,19 @@ class Watch:
         _counter(registry, "worker_restarts", ended, worker.ends)
         _gauge(registry, "worker_up", "1 while the process that chooses items runs.", up)
         _gauge(registry, "choosing_seconds", "Seconds that the latest batch took.", seconds)
-        version = Gauge("parbals_info", "The server's version.", ("version",), registry=registry)
-        version.labels(__version__).set(1)
         body = generate_latest(registry) + generate_latest(self._registry)
         return Response(body, headers={**ALWAYS, "content-type": _TEXT})
+
+
+async def _comes_off(action: Awaitable[object], complaint: str) -> bool:
+    """Whether something is done in time; else the log says why not."""
+    try:
+        await asyncio.wait_for(action, _PATIENCE)
+    except (ParbalsError, TimeoutError) as error:
+        facts = {"reason": str(error) or "it takes too long"}
+        _log.warning(complaint, extra={"facts": facts})
+        return False
+    return True
 
 
 def _add_project_metrics(store: Store, registry: CollectorRegistry) -> None:

@@ -8,7 +8,6 @@ from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
-from parbals import __version__
 from parbals.errors import ProjectDamagedError
 from parbals.learner.numbers.audit import AUDIT
 from parbals.learner.numbers.certify import CERTIFY
@@ -69,7 +68,6 @@ def project(store: Store) -> schemas.ProjectOut:
         text_columns=text,
         image_column=image,
         audit=len(settings.audit),
-        version=__version__,
     )
 
 
@@ -140,18 +138,12 @@ def _why(
     why: Why | None, predicted: schemas.Probabilities, is_audit: bool, task: str
 ) -> schemas.WhyOut:
     if is_audit:
-        batch = None if why is None else why.batch
-        return schemas.WhyOut(batch=batch, strategy=AUDIT, sentence=_FOR_MEASURING, predicted=None)
+        return schemas.WhyOut(strategy=AUDIT, sentence=_FOR_MEASURING, predicted=None)
     if why is None:
         sentence = "Nobody chose this item: it was picked from the list."
         return schemas.WhyOut(sentence=sentence, predicted=predicted)
     is_start = why.strategy == START or (predicted is None and why.strategy == UNIFORM)
     return schemas.WhyOut(
-        batch=why.batch,
-        rank=why.rank + 1,
-        of=why.size,
-        score=why.score,
-        initial_score=why.initial_score,
         strategy=why.strategy,
         sentence=why_words(predicted, task=task, is_start=is_start),
         details=_details(why),

@@ -13,7 +13,7 @@ from parbals_label.store.store import Store
 from parbals_label.web import schemas
 from parbals_label.web.door import Door, anyone, owner, signed
 from parbals_label.web.items import project
-from parbals_label.web.refusals import errors_of
+from parbals_label.web.refusals import ERRORS
 from parbals_label.web.session import Session
 
 __all__ = ["labelling_routes"]
@@ -24,7 +24,7 @@ def labelling_routes(session: Session, door: Door) -> APIRouter:
 
     ``door`` says under which name a visitor labels.
     """
-    routes = APIRouter(prefix="/api")
+    routes = APIRouter(prefix="/api", responses=ERRORS)
     desk = session.desk
 
     async def labeller(request: Request, given: str, *said: str | None, answers: int = 0) -> str:
@@ -33,12 +33,12 @@ def labelling_routes(session: Session, door: Door) -> APIRouter:
         door.pace.admit(name, answers, sum(len(text.encode()) for text in said if text))
         return name
 
-    @routes.get("/project", responses=errors_of())
+    @routes.get("/project")
     async def get_project() -> schemas.ProjectOut:
         """What the page needs to know once."""
         return await desk.read(project)
 
-    @routes.patch("/settings", responses=errors_of(body=True))
+    @routes.patch("/settings")
     async def change_settings(body: schemas.SettingsIn, request: Request) -> schemas.ProjectOut:
         """Change what annotators see and how items are handed out, or the classes."""
         changes = body.model_dump(exclude_none=True)
@@ -51,7 +51,7 @@ def labelling_routes(session: Session, door: Door) -> APIRouter:
 
         return await desk.write(signed(owner(request), act))
 
-    @routes.post("/take", responses=errors_of(body=True))
+    @routes.post("/take")
     async def take(body: schemas.TakeIn, request: Request) -> schemas.TasksOut:
         """Items for an annotator: first those they have already, then the best that wait.
 
@@ -71,7 +71,7 @@ def labelling_routes(session: Session, door: Door) -> APIRouter:
         session.touch(name, tasks.queue.ready)
         return tasks
 
-    @routes.post("/answers", responses=errors_of(409, body=True))
+    @routes.post("/answers")
     async def answers(
         body: schemas.AnswersIn, request: Request
     ) -> dict[str, list[schemas.StoredAnswer]]:
@@ -101,7 +101,7 @@ def labelling_routes(session: Session, door: Door) -> APIRouter:
         ]
         return {"stored": stored}
 
-    @routes.post("/bulk", responses=errors_of(409, body=True))
+    @routes.post("/bulk")
     async def bulk(body: schemas.BulkIn, request: Request) -> schemas.Counts:
         """For an owner: one label for several items, each an answer of its own; all or none.
 
@@ -121,7 +121,7 @@ def labelling_routes(session: Session, door: Door) -> APIRouter:
 
         return await desk.write(signed(visitor, act))
 
-    @routes.post("/passes", responses=errors_of(409, body=True))
+    @routes.post("/passes")
     async def pass_over(body: schemas.PassIn, request: Request) -> dict[str, int | str]:
         """Store that an annotator skips an item or is unsure; others may still label it."""
         said = {"comment": _words(body.comment), "request_id": body.request_id}
@@ -136,7 +136,7 @@ def labelling_routes(session: Session, door: Door) -> APIRouter:
         session.touch(name, done=1)
         return {"position": body.position, "outcome": outcome}
 
-    @routes.post("/undo", responses=errors_of(409, body=True))
+    @routes.post("/undo")
     async def undo(body: schemas.UndoIn, request: Request) -> schemas.UndoneOut:
         """Take back the annotator's latest label or pass of an item; it is theirs again.
 
@@ -166,7 +166,7 @@ def labelling_routes(session: Session, door: Door) -> APIRouter:
 
         return await desk.write(signed(visitor, act))
 
-    @routes.post("/leases", responses=errors_of(body=True))
+    @routes.post("/leases")
     async def renew(body: schemas.PositionsIn, request: Request) -> dict[str, Any]:
         """The annotator is still at work: their items stay theirs."""
         name, only = await labeller(request, body.annotator), anyone(request).only
@@ -181,7 +181,7 @@ def labelling_routes(session: Session, door: Door) -> APIRouter:
         session.touch(name)
         return leases
 
-    @routes.post("/release", responses=errors_of(body=True))
+    @routes.post("/release")
     async def release(body: schemas.PositionsIn, request: Request) -> schemas.Counts:
         """The annotator leaves: their items go back into the queue."""
         name, only = await labeller(request, body.annotator), anyone(request).only
@@ -192,13 +192,13 @@ def labelling_routes(session: Session, door: Door) -> APIRouter:
 
         return await desk.write(act)
 
-    @routes.post("/again", responses=errors_of(body=True))
+    @routes.post("/again")
     async def again(body: schemas.AgainIn, request: Request) -> dict[str, bool]:
         """For an owner: one more person is to label an item."""
         await desk.write(signed(owner(request), lambda store: store.ask_again(body.position)))
         return {"done": True}
 
-    @routes.post("/release-all", responses=errors_of(body=True))
+    @routes.post("/release-all")
     async def release_all(body: schemas.ReleaseAllIn, request: Request) -> schemas.Counts:
         """For an owner: everything that is out with a person, or with anybody, comes back.
 

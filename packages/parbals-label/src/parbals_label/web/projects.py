@@ -11,8 +11,7 @@ import asyncio
 import hmac
 import secrets
 import time
-from contextlib import ExitStack, suppress
-from dataclasses import replace
+from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 from typing import Annotated, Any
@@ -26,7 +25,6 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse
 from starlette.types import Receive, Scope, Send
 
-from parbals_label.files import locked
 from parbals_label.server import connections
 from parbals_label.server.pace import Pace
 from parbals_label.store.folder import FILE_NAME
@@ -34,11 +32,11 @@ from parbals_label.store.people import OWNER, name_key
 from parbals_label.web.door import SESSION_SECONDS, Door, Visitor, anyone, owner
 from parbals_label.web.guard import Guard
 from parbals_label.web.health import ALWAYS, Watch
-from parbals_label.web.place import Place, page_token, remember_address
+from parbals_label.web.place import Place, remember_address
 from parbals_label.web.refusals import RefusedError, handle_errors, refusal
 from parbals_label.web.rooms import Room
 from parbals_label.web.schemas import InModel
-from parbals_label.web.serve import add_static, open_browser, run_listening, warn_of_reach, writing
+from parbals_label.web.serve import add_static, open_browser, run_listening, showing, warn_of_reach
 
 __all__ = ["Projects", "projects_in", "run_projects"]
 
@@ -72,14 +70,8 @@ def projects_in(folder: Path) -> dict[str, Path]:
 def run_projects(folder: Path, *, place: Place, browser: bool, new_token: bool) -> None:
     """Show every project in a folder until Ctrl-C."""
     folders = projects_in(folder)
-    busy = ProjectError(f"Another server already shows the projects in {folder}; stop it first.")
-    with ExitStack() as held, suppress(KeyboardInterrupt):
-        with writing(folder):
-            held.enter_context(locked(folder / "page.lock", busy))
-        listener = held.enter_context(connections.listen(place.host, place.port))
-        place = replace(place, port=listener.getsockname()[1])
-        with writing(folder):
-            token = page_token(folder, new=new_token)
+    busy = f"Another server already shows the projects in {folder}; stop it first."
+    with showing(folder, place, busy, new_token) as (listener, place, token):
         app = Projects(folders, place, token)
         for room in app.rooms.values():
             with suppress(OSError):  # a folder that cannot be written is told when it is opened
@@ -97,9 +89,7 @@ def run_projects(folder: Path, *, place: Place, browser: bool, new_token: bool) 
             if browser:
                 open_browser(folder, place.link(token))
 
-        held.callback((folder / "page-open.html").unlink, missing_ok=True)
         run_listening(connections.make_server(app), listener, announce)
-    click.echo("Stopped; every confirmed label is stored.")
 
 
 class _FrontDoor(Door):
@@ -143,17 +133,8 @@ def _same(given: str, right: str) -> bool:
     return hmac.compare_digest(given.encode("utf-8", "surrogatepass"), right.encode())
 
 
-class _NoDoor(Door):
-    """Of a project that is not there: it refuses everybody as one that is there would."""
-
-    def __init__(self) -> None:
-        pass
-
-    async def by_link(self, token: str) -> Visitor | None:
-        return None
-
-    async def by_session(self, cookie: str, key: str | None, place: str) -> Visitor | None:
-        return None
+class _NoDoor(_FrontDoor):
+    """Of a project that is not there, with a token nobody knows: it refuses as others would."""
 
     async def by_name(self, name: str) -> Visitor | None:
         return None
@@ -189,7 +170,7 @@ class Projects:
     def __init__(self, folders: dict[str, Path], place: Place, token: str) -> None:
         self.rooms = {name: Room(name, path, place, token) for name, path in folders.items()}
         self._token = token
-        nobody = Guard(None, door=_NoDoor(), place=place)
+        nobody = Guard(None, door=_NoDoor(secrets.token_urlsafe(32)), place=place)
         self._nowhere = Watch(nobody, None, secrets.token_urlsafe())
         self._front = _FrontGuard(self._list_app(), door=_FrontDoor(token), place=place)
 

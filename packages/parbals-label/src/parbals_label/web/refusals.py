@@ -18,27 +18,10 @@ from parbals_label.server.desk import BusyError
 from parbals_label.store.answers import HeldLabelError, RequestUsedError
 from parbals_label.store.people import NotGivenError
 
-__all__ = ["RefusedError", "errors_of", "handle_errors", "refusal"]
+__all__ = ["ERRORS", "RefusedError", "handle_errors", "refusal"]
 
 _log = logging.getLogger("parbals.web")
 
-_MEANING = {
-    400: "Not HTTP or JSON as it should be",
-    401: "The token is missing or no longer good",
-    403: "The request comes from another site's page, or its visitor may not do that",
-    404: "There is no such item or page",
-    405: "The method is not known here",
-    408: "The body took too long to arrive",
-    409: "It contradicts what the annotator said before",
-    413: "It is too large",
-    415: "It is of another type than it must be",
-    421: "The server is not called by that name",
-    422: "A value is missing or cannot be used",
-    429: "Too many requests wait; try again in a moment",
-    503: "The project cannot be used just now",
-}
-_ALWAYS = (400, 401, 403, 405, 421, 422, 429, 503)
-_WITH_BODY = (408, 413, 415)
 _PAGES = Path(__file__).with_name("pages")
 """For people who may not come in: a page called by the word of the refusal."""
 
@@ -51,13 +34,17 @@ class ErrorDetail(BaseModel):
     held: str | None = None
 
 
-_ERROR = {
+_SCHEMA = {
     "type": "object",
     "required": ["error"],
     "properties": {"error": ErrorDetail.model_json_schema()},
 }
-"""Why a request was refused. As a model of each route and status, it would take a tenth of a second
-to start the server."""
+ERRORS: dict[int | str, dict[str, Any]] = {
+    codes: {"content": {"application/json": {"schema": _SCHEMA}}, "description": meaning}
+    for codes, meaning in (("4XX", "Refused"), ("5XX", "It cannot be done just now"))
+}
+"""What every route may answer instead, for the API's description. As a model of each route and
+status, it would take a tenth of a second to start the server."""
 
 
 class RefusedError(Exception):
@@ -110,13 +97,6 @@ def _answer(
     if held is not None:
         detail["held"] = held
     return Response(json.dumps({"error": detail}), status, headers, media_type="application/json")
-
-
-def errors_of(*more: int, body: bool = False) -> dict[int | str, dict[str, Any]]:
-    """The errors a route can answer with, for the API's description."""
-    codes = (*_ALWAYS, *(_WITH_BODY if body else ()), *more)
-    content = {"application/json": {"schema": _ERROR}}
-    return {code: {"content": content, "description": _MEANING[code]} for code in sorted(codes)}
 
 
 def handle_errors(app: FastAPI) -> None:

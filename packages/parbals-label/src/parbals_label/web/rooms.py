@@ -30,6 +30,9 @@ _CLOSED = ProjectError("The project cannot be used just now; the server's log sa
 class Room:
     """One project: closed until somebody asks for it, then open as long as the server runs."""
 
+    guard: Guard
+    """In front of it, once it is open."""
+
     def __init__(self, name: str, folder: Path, place: Place, token: str) -> None:
         self.name, self.folder, self._token = name, folder, token
         self.place = replace(place, path=f"/p/{quote(name, safe='')}")
@@ -53,10 +56,10 @@ class Room:
                     _log.warning("A project cannot be opened", extra={"facts": facts})
                     raise _CLOSED from None
                 # Not in the thread: FastAPI silences warnings for all of them meanwhile.
-                guard = make_app(session, token=self._token, place=self.place)
-                guard.app = _Starting(guard.app, self)
+                self.guard = make_app(session, token=self._token, place=self.place)
+                self.guard.app = self._starting(self.guard.app)
                 secret = page_token(self.folder, name="page-metrics-token")
-                self.watch, self.trouble = Watch(guard, session, secret), None
+                self.watch, self.trouble = Watch(self.guard, session, secret), None
             return self.watch
 
     def _open(self) -> Session:
@@ -72,17 +75,16 @@ class Room:
             self._held = held.pop_all()
         return session
 
-    @property
-    def guard(self) -> Guard:
-        assert self.watch is not None
-        guard: Guard = self.watch.app
-        return guard
+    def _starting(self, app: Any) -> Any:
+        """The application behind the guard: who is let in first starts the worker."""
 
-    async def start(self) -> None:
-        """Start the worker: somebody has been let in."""
-        if not self._is_started and self.watch is not None:
-            self._is_started = True
-            await self.watch.session.start()
+        async def started(scope: Scope, receive: Receive, send: Send) -> None:
+            if not self._is_started and self.watch is not None:
+                self._is_started = True
+                await self.watch.session.start()
+            await app(scope, receive, send)
+
+        return started
 
     async def close(self) -> None:
         if self._is_started and self.watch is not None:
@@ -97,14 +99,3 @@ class Room:
             counts = await desk.read(lambda store: (store.n_labelled, store.n_items))
         row = {"name": self.name, "path": f"{self.place.path}/", "trouble": self.trouble}
         return row | dict(zip(("labelled", "n_items"), counts or (None, None), strict=True))
-
-
-class _Starting:
-    """Between guard and application: whoever comes here is let in."""
-
-    def __init__(self, app: Any, room: Room) -> None:
-        self.app, self.room = app, room
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self.room.start()
-        await self.app(scope, receive, send)

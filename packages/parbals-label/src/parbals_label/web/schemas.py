@@ -151,24 +151,22 @@ class SettingsIn(InModel):
     adapt: bool | None = None
 
 
-class InviteIn(InModel):
-    """A person to give a link of their own, or a new one."""
-
-    name: Name
-    role: Role = "annotator"
-
-
-class RoleIn(InModel):
-    """What an invited person may do from now on."""
-
-    name: Name
-    role: Role
-
-
 class NameIn(InModel):
     """A person."""
 
     name: Name
+
+
+class InviteIn(NameIn):
+    """A person to give a link of their own, or a new one."""
+
+    role: Role = "annotator"
+
+
+class RoleIn(NameIn):
+    """What an invited person may do from now on."""
+
+    role: Role
 
 
 class ProjectOut(BaseModel):
@@ -192,7 +190,6 @@ class ProjectOut(BaseModel):
     adapt: bool
     strategy: str
     audit: int
-    version: str
 
 
 class QueueOut(BaseModel):
@@ -205,17 +202,12 @@ class QueueOut(BaseModel):
 
 
 class WhyOut(BaseModel):
-    """What chose the item; ``batch`` is null where nobody did.
+    """What chose the item; ``strategy`` is null where nobody did.
 
-    ``strategy`` is "audit" for a random item that measures the error. ``sentence`` is for people,
-    ``details`` names strategy and score.
+    It is "audit" for a random item that measures the error. ``sentence`` is for people,
+    ``details`` names batch, strategy and score.
     """
 
-    batch: int | None = None
-    rank: int | None = None
-    of: int | None = None
-    score: float | None = None
-    initial_score: float | None = None
     strategy: str | None = None
     sentence: str
     details: str | None = None
@@ -270,7 +262,6 @@ class ServerOut(BaseModel):
     """The server itself."""
 
     started: float
-    version: str
 
 
 class LiveOut(BaseModel):

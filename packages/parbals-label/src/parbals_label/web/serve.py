@@ -42,7 +42,7 @@ from parbals_label.web.viewing import viewing_routes
 
 __all__ = [
     *("add_static", "make_app", "make_server", "open_browser", "run_listening", "run_server"),
-    *("warn_of_reach", "writing"),
+    *("showing", "warn_of_reach"),
 ]
 
 _STATIC = Path(__file__).with_name("static")
@@ -51,11 +51,7 @@ _TYPES = {
     ".html": "text/html",
     ".css": "text/css",
     ".js": "text/javascript",
-    ".json": "application/json",
     ".svg": "image/svg+xml",
-    ".png": "image/png",
-    ".ico": "image/x-icon",
-    ".woff2": "font/woff2",
 }
 _FEW = 5
 _TURN_SECONDS = 0.001
@@ -68,14 +64,30 @@ def run_server(folder: Path, *, place: Place, browser: bool, new_token: bool) ->
         _ = store.settings  # harmful settings are refused
         if not store.n_items:
             raise InputError(f"The project in {folder} has no items yet.")
-    busy = ProjectError(
-        f"Another server already shows the project in {folder}; use its page, or stop it first."
-    )
+    busy = f"Another server already shows the project in {folder}; use its page, or stop it first."
+    with showing(folder, place, busy, new_token) as (listener, place, token):
+        with writing(folder):
+            remember_address(folder, place)
+        before, session = sys.getswitchinterval(), Session(folder)
+        sys.setswitchinterval(_TURN_SECONDS)
+        try:
+            session.open()
+            server = make_server(session, place=place, token=token)
+            run_listening(server, listener, lambda: _announce(folder, place, token, browser))
+        finally:
+            session.close()
+            sys.setswitchinterval(before)
+
+
+@contextmanager
+def showing(
+    folder: Path, place: Place, busy: str, new_token: bool
+) -> Iterator[tuple[socket.socket, Place, str]]:
+    """Hold a folder until Ctrl-C: the socket, the place with its port, and the token."""
     with ExitStack() as held, suppress(KeyboardInterrupt):
         with writing(folder):
-            held.enter_context(locked(folder / "page.lock", busy))
+            held.enter_context(locked(folder / "page.lock", ProjectError(busy)))
         listener = held.enter_context(connections.listen(place.host, place.port))
-        place = replace(place, port=listener.getsockname()[1])
         with writing(folder):
             if is_copied(folder):
                 click.echo(
@@ -84,10 +96,8 @@ def run_server(folder: Path, *, place: Place, browser: bool, new_token: bool) ->
                     err=True,
                 )
             token = page_token(folder, new=new_token)
-            remember_address(folder, place)
-        held.callback(sys.setswitchinterval, sys.getswitchinterval())
-        sys.setswitchinterval(_TURN_SECONDS)
-        _show(Session(folder), listener, place, token, browser)
+        held.callback((folder / "page-open.html").unlink, missing_ok=True)
+        yield listener, replace(place, port=listener.getsockname()[1]), token
     click.echo("Stopped; every confirmed label is stored.")
 
 
@@ -101,19 +111,6 @@ def writing(folder: Path) -> Iterator[None]:
             f"{error.filename or folder} cannot be written ({error.strerror}); the page needs a "
             "folder that it can write to."
         ) from None
-
-
-def _show(
-    session: Session, listener: socket.socket, place: Place, token: str, browser: bool
-) -> None:
-    folder = session.folder
-    session.open()
-    try:
-        server = make_server(session, place=place, token=token)
-        run_listening(server, listener, lambda: _announce(folder, place, token, browser))
-    finally:
-        session.close()
-        (folder / "page-open.html").unlink(missing_ok=True)
 
 
 def run_listening(

@@ -7,7 +7,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from parbals import __version__
 from parbals.strategies.table import QUICK, UNIFORM
 
 from parbals_label.project.quick import START, quick_batch
@@ -43,7 +42,7 @@ class Session:
         self.folder = folder
         self.desk = Desk(folder)
         self.supervisor = Supervisor(folder, self._worker_changed)
-        self._server = ServerOut(started=time.time(), version=__version__)
+        self._server = ServerOut(started=time.time())
         self.finished = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._wake = asyncio.Event()
@@ -131,13 +130,11 @@ class Session:
             return self._live
         began, now = time.monotonic(), await self.desk.read(revision)
         if self._live is None or now != self._live.revision:
-            self._live = await self.desk.read(self._read_live)
+            self._live = await self.desk.read(
+                lambda s: live(s, self._curve, self.queue(s.queue_counts()), self._server)
+            )
         self._next_live = time.monotonic() + max(_LIVE_SECONDS, 20.0 * (time.monotonic() - began))
         return self._live
-
-    def _read_live(self, store: Store) -> LiveOut:
-        queue = self.queue(store.queue_counts())
-        return live(store, self._curve, queue, self._server)
 
     def _worker_changed(self) -> None:
         if self._loop is not None and not self._loop.is_closed():

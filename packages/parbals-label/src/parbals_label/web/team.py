@@ -11,7 +11,7 @@ from parbals_label.store.store import Store
 from parbals_label.web import schemas
 from parbals_label.web.door import Door, anyone, owner, signed
 from parbals_label.web.place import Place
-from parbals_label.web.refusals import errors_of
+from parbals_label.web.refusals import ERRORS
 from parbals_label.web.session import Session
 
 __all__ = ["team_routes"]
@@ -22,7 +22,7 @@ _ROWS = 100
 
 def team_routes(session: Session, door: Door, place: Place) -> APIRouter:
     """What owners decide about people, and what everybody may know about themselves."""
-    routes = APIRouter(prefix="/api")
+    routes = APIRouter(prefix="/api", responses=ERRORS)
     desk = session.desk
 
     async def change(request: Request, act: Callable[[Store], T]) -> T:
@@ -32,7 +32,7 @@ def team_routes(session: Session, door: Door, place: Place) -> APIRouter:
         finally:
             door.forget()
 
-    @routes.get("/me", responses=errors_of())
+    @routes.get("/me")
     async def me(
         request: Request, name: Annotated[str | None, Query(min_length=1, max_length=100)] = None
     ) -> schemas.MeOut:
@@ -42,19 +42,19 @@ def team_routes(session: Session, door: Door, place: Place) -> APIRouter:
         role: schemas.Role = "owner" if visitor.is_owner else "annotator"
         return schemas.MeOut(name=visitor.name, role=role, spelt=spelt)
 
-    @routes.post("/leave", responses=errors_of(body=True))
+    @routes.post("/leave")
     async def leave(request: Request) -> dict[str, bool]:
         """Sign out: this browser's session ends."""
         await door.leave(anyone(request))
         return {"done": True}
 
-    @routes.get("/people", responses=errors_of())
+    @routes.get("/people")
     async def people(request: Request) -> dict[str, list[Person]]:
         """Everybody who was invited."""
         owner(request)
         return await desk.read(_people)
 
-    @routes.post("/people", responses=errors_of(body=True))
+    @routes.post("/people")
     async def invite(body: schemas.InviteIn, request: Request) -> dict[str, str]:
         """Give a person a link of their own, shown this once; one that they had stops working."""
 
@@ -66,19 +66,19 @@ def team_routes(session: Session, door: Door, place: Place) -> APIRouter:
 
         return await change(request, act)
 
-    @routes.post("/people/role", responses=errors_of(body=True))
+    @routes.post("/people/role")
     async def set_role(body: schemas.RoleIn, request: Request) -> dict[str, list[Person]]:
         """Make an invited person an owner or an annotator."""
         await change(request, lambda store: store.set_role(body.name, body.role))
         return await desk.read(_people)
 
-    @routes.post("/people/revoke", responses=errors_of(body=True))
+    @routes.post("/people/revoke")
     async def revoke(body: schemas.NameIn, request: Request) -> dict[str, list[Person]]:
         """End a person's link and sessions; their labels stay."""
         await change(request, lambda store: store.revoke(body.name))
         return await desk.read(_people)
 
-    @routes.get("/log", responses=errors_of())
+    @routes.get("/log")
     async def log(
         request: Request,
         before: Annotated[int, Query(ge=0, le=schemas.MOST_POSITION)] = schemas.MOST_POSITION,

@@ -6,6 +6,7 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
@@ -26,7 +27,7 @@ from parbals_label.web.door import anyone, owner, signed
 from parbals_label.web.items import list_items, show_item
 from parbals_label.web.map import show_map
 from parbals_label.web.progress import own_progress
-from parbals_label.web.refusals import errors_of
+from parbals_label.web.refusals import ERRORS
 from parbals_label.web.schemas import MOST_POSITION, ItemOut, ItemsOut, LiveOut, MapOut
 from parbals_label.web.session import Session
 
@@ -51,11 +52,11 @@ _Sorts = Literal["order", "doubt", "predicted", "probability", "meaning"]
 
 def viewing_routes(session: Session) -> APIRouter:
     """Views of the project: annotators see their own work, owners everything."""
-    routes = APIRouter(prefix="/api")
+    routes = APIRouter(prefix="/api", responses=ERRORS)
     desk = session.desk
     one_export = asyncio.Lock()  # a million items take minutes
 
-    @routes.get("/live", response_model_exclude_unset=True, responses=errors_of())
+    @routes.get("/live", response_model_exclude_unset=True)
     async def live(
         request: Request, since: Annotated[str | None, Query(max_length=200)] = None
     ) -> LiveOut:
@@ -64,13 +65,13 @@ def viewing_routes(session: Session) -> APIRouter:
         progress = await session.live(since)
         return progress if visitor.is_owner else own_progress(progress, visitor.name)
 
-    @routes.get("/map", responses=errors_of())
+    @routes.get("/map")
     async def get_map(request: Request) -> MapOut:
         """The items in two dimensions."""
         owner(request)
         return await desk.read_slowly(show_map)
 
-    @routes.get("/items", responses=errors_of())
+    @routes.get("/items")
     async def get_items(
         request: Request,
         state: _States = "all",
@@ -94,32 +95,27 @@ def viewing_routes(session: Session) -> APIRouter:
         asked |= {"state": state, "after": after, "limit": limit, "order": (sort, of, near)}
         return await desk.read_slowly(lambda store: list_items(store, only=visitor.only, **asked))
 
-    @routes.get("/items/{position}", responses=errors_of(404))
+    @routes.get("/items/{position}")
     async def get_item(position: _Place, request: Request) -> ItemOut:
         """Everything about an item; what others said of it, unless an owner asks, is left out."""
         only = anyone(request).only
         return await desk.read_slowly(_of_item(partial(show_item, only=only), position, only))
 
-    @routes.get(
-        "/media/{position}",
-        response_class=Response,
-        responses=errors_of(404, 413, 415) | _files(_IMAGES),
-    )
+    @routes.get("/media/{position}", response_class=Response, responses=_files(_IMAGES))
     async def media(position: _Place, request: Request) -> Response:
         """The image of an item."""
         only = anyone(request).only
         return _Picture(await desk.read(_of_item(open_image, position, only)))
 
-    @routes.get(
-        "/export", response_class=Response, responses=errors_of() | _files(_EXPORTS.values())
-    )
+    @routes.get("/export", response_class=Response, responses=_files(_EXPORTS.values()))
     async def export(
         request: Request, format: _Format = "csv", labelled_only: bool = False
     ) -> Response:
         """Labels and predictions of all items as a file that is safe to open in a spreadsheet."""
         facts = {"format": format, "labelled_only": labelled_only}
         logged = signed(owner(request), lambda store: store.log(EXPORTED, **facts))
-        folder = _export_folder()
+        with _writing():
+            folder = Path(tempfile.mkdtemp(prefix="parbals-export-"))
         try:
             async with one_export:
                 path = await _export(session.folder, folder, format, labelled_only, request)
@@ -165,15 +161,12 @@ class _Download(FileResponse):
             shutil.rmtree(Path(self.path).parent, ignore_errors=True)
 
 
-def _export_folder() -> Path:
+@contextmanager
+def _writing() -> Iterator[None]:
     try:
-        return Path(tempfile.mkdtemp(prefix="parbals-export-"))
+        yield
     except OSError as error:
-        raise _not_written(error) from None
-
-
-def _not_written(error: OSError) -> InputError:
-    return InputError(f"The export could not be written ({error.strerror}).")
+        raise InputError(f"The export could not be written ({error.strerror}).") from None
 
 
 async def _export(
@@ -194,11 +187,8 @@ async def _export(
             yield record
 
     def make() -> None:
-        try:
-            with Store.open(project, read_only=True) as store:
-                write_export(path, records(store), fmt, export_columns(store))
-        except OSError as error:
-            raise _not_written(error) from None
+        with _writing(), Store.open(project, read_only=True) as store:
+            write_export(path, records(store), fmt, export_columns(store))
 
     async def leave() -> None:
         while (await request.receive())["type"] != "http.disconnect":
