@@ -117,12 +117,12 @@ def edit(
       parbals edit spam --merge-class advert=spam --class-order spam,ham
       parbals edit spam --strategy confidence --goal-labels 300
     """
-    from parbals.learner.numbers.metric import metric_of, setting_of
     from parbals.learner.tasks.table import task_named
 
     from parbals_label.project.classes import change_classes
     from parbals_label.project.features import remove_matrices
     from parbals_label.project.scores import store_scores
+    from parbals_label.store.settings import metric_of, setting_of
     from parbals_label.store.store import Store
 
     changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}

@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from parbals.cli.output import ENCODER_OPTIONS, comma_list, progress
+from parbals.cli.output import comma_list, progress
+
+from parbals_label.encoder_options import ENCODER_OPTIONS
 
 if TYPE_CHECKING:
     from parbals.learner.numbers.report import Report

@@ -15,7 +15,6 @@ from parbals.errors import InputError, ProjectError
 from parbals.features.reading import guess_reading
 from parbals.features.table import is_text, tells_apart
 from parbals.learner.numbers.audit import draw_audit
-from parbals.learner.numbers.metric import metric_of, setting_of
 from parbals.learner.tasks.table import task_named
 from parbals.strategies.table import DEFAULT
 
@@ -46,7 +45,7 @@ from parbals_label.readers.open import open_source
 from parbals_label.readers.source import Source, check_column
 from parbals_label.store.folder import FOLDER_MODE
 from parbals_label.store.records import Submission
-from parbals_label.store.settings import check_classes
+from parbals_label.store.settings import check_classes, metric_of, setting_of
 from parbals_label.store.store import Store
 
 __all__ = ["Created", "Roles", "create_project", "media_folder"]

@@ -13,7 +13,6 @@ from parbals.learner.active import ActiveLearner
 from parbals.learner.annotators import PROGRAM
 from parbals.learner.choosing import choose_questions
 from parbals.learner.numbers.expectation import sharpened
-from parbals.learner.numbers.metric import metric_of
 from parbals.learner.numbers.report import Report
 from parbals.learner.reporting import given_degree
 from parbals.types import Batch
@@ -30,7 +29,7 @@ from parbals_label.project.features import (
 )
 from parbals_label.project.predicted import raw_predictions
 from parbals_label.store.batches import TakenError
-from parbals_label.store.settings import PredictionsFile
+from parbals_label.store.settings import PredictionsFile, metric_of
 from parbals_label.store.store import Store
 
 __all__ = ["NothingFreeError", "ask_by_worth", "by_sureness", "choose_batch", "learner_of"]
