@@ -3,8 +3,9 @@
 from dataclasses import replace
 
 import pytest
+from parbals.learner.numbers.metric import BALANCED
 from parbals.learner.numbers.report import Estimate, Measurement, Recall, Report
-from parbals_label.project.goal import Goal, advice, goal_parts
+from parbals_label.project.goal import Goal, advice, goal_parts, metric_of, setting_of
 
 
 def report(mean, high, *, gain=0.1, measured=None, **more):
@@ -90,3 +91,12 @@ def test_an_error_that_is_only_expected_is_no_goal_reached():
 def test_labels_that_hardly_help_are_said_to_with_the_error_left_open():
     words = advice(Goal(), 500, report(0.46, 0.5, gain=1e-4)).sentence
     assert words.startswith("More labels hardly change the model")
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "log-loss", BALANCED, "f1:spam"])
+def test_a_metric_is_what_it_was_remembered_as(metric):
+    assert metric_of(setting_of(metric)) == metric
+
+
+def test_a_project_remembers_a_loss_where_a_metric_has_one():
+    assert (setting_of("accuracy"), setting_of("log-loss")) == ("error", "log")

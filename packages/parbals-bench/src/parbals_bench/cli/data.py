@@ -6,7 +6,7 @@ from typing import Any
 import click
 from parbals.cli.output import JSON, progress, say, table
 from parbals.errors import InputError
-from parbals_label.encoder_options import ENCODER_OPTIONS
+from parbals_label.shared_options import ENCODER_OPTIONS
 
 __all__ = ["data"]
 

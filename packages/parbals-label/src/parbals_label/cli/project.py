@@ -140,7 +140,7 @@ def init(
 
     from parbals_label.encoders.table import better_encoder
     from parbals_label.project.create import Roles, create_project
-    from parbals_label.store.settings import setting_of
+    from parbals_label.project.goal import setting_of
 
     if labels_per_item == "many" and task not in (None, MANY):
         raise InputError(f"--labels-per-item many does not go with --task {task}; leave one out.")

@@ -32,6 +32,7 @@ from parbals_label.project.embedding import (
     open_encoder,
 )
 from parbals_label.project.features import COLUMNS, GIVEN, TABLE, store_features
+from parbals_label.project.goal import metric_of, setting_of
 from parbals_label.project.scores import store_scores
 from parbals_label.readers.cells import NO_LABEL, label_key
 from parbals_label.readers.items import (
@@ -45,7 +46,7 @@ from parbals_label.readers.open import open_source
 from parbals_label.readers.source import Source, check_column
 from parbals_label.store.folder import FOLDER_MODE
 from parbals_label.store.records import Submission
-from parbals_label.store.settings import check_classes, metric_of, setting_of
+from parbals_label.store.settings import check_classes
 from parbals_label.store.store import Store
 
 __all__ = ["Created", "Roles", "create_project", "media_folder"]

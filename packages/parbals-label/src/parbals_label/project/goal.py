@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from parbals.learner.numbers.metric import METRICS
 from parbals.learner.numbers.report import (
     Measurement,
     Report,
@@ -15,6 +16,7 @@ from parbals.types import Estimate
 from parbals.wording import percent
 
 __all__ = ["Advice", "Goal", "GoalPart", "advice", "goal_parts", "judged_line", "may_stop"]
+__all__ += ["metric_of", "setting_of"]
 
 
 @dataclass(frozen=True)
@@ -115,6 +117,16 @@ def may_stop(measured: Measurement | None, wanted: float) -> tuple[bool, str]:
     is_certified = error is not None and error.high < wanted
     answer = "Yes" if is_certified else f"Not yet, for {percent(wanted)} is wanted"
     return is_certified, f"{answer}. {certificate(measured)}"
+
+
+def metric_of(setting: str) -> str:
+    """The metric behind what a project remembers of it."""
+    return next((metric for metric, loss in METRICS.items() if loss == setting), setting)
+
+
+def setting_of(metric: str) -> str:
+    """What a project remembers of a metric: its loss, or its own name."""
+    return METRICS.get(metric, metric)
 
 
 def judged_line(metric: str, report: Report | None) -> list[str]:

@@ -11,9 +11,9 @@ from typing import Any
 from parbals.errors import ProjectError
 
 from parbals_label.answer_form import in_words
+from parbals_label.project.goal import metric_of
 from parbals_label.readers.cells import without_nul
 from parbals_label.store.records import ADDED, CHANGED, LOGGED, RENAMED_CLASS
-from parbals_label.store.settings import metric_of
 from parbals_label.store.store import Store
 
 __all__ = ["COLUMNS", "history_rows", "history_text", "log_quietly", "log_rows", "log_text"]

@@ -14,7 +14,7 @@ from parbals.learner.numbers.audit import AUDIT
 from parbals.learner.numbers.certify import CERTIFY
 from parbals.learner.numbers.metric import METRICS, judged_positions
 from parbals.learner.tasks.table import task_named
-from parbals.strategies.table import QUICK, UNIFORM, strategy_title
+from parbals.strategies.table import UNIFORM, strategy_title
 from parbals.types import TARGETS
 from parbals.wording import percent
 
@@ -27,7 +27,7 @@ from parbals_label.project.consensus import (
     tied,
 )
 from parbals_label.project.features import about_adapted, is_adapted, predictions_of
-from parbals_label.project.goal import Goal, advice, goal_parts, judged_line
+from parbals_label.project.goal import Goal, advice, goal_parts, judged_line, metric_of
 from parbals_label.project.predicted import (
     DECIDED,
     Judge,
@@ -35,10 +35,9 @@ from parbals_label.project.predicted import (
     predicted_columns,
     predicted_records,
 )
-from parbals_label.project.quick import START
+from parbals_label.project.quick import QUICK, START
 from parbals_label.store.queue import SECOND_OPINION
 from parbals_label.store.records import ADAPTED, Annotator
-from parbals_label.store.settings import metric_of
 from parbals_label.store.store import Store
 
 __all__ = ["ADAPT_FROM", "Heard", "Overview", "audit_line", "chosen_line"]

@@ -12,7 +12,6 @@ from unicodedata import normalize
 from zlib import crc32
 
 from parbals.errors import InputError, LabelError, ProjectError
-from parbals.learner.numbers.metric import METRICS
 from parbals.strategies.table import DEFAULT
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
@@ -26,7 +25,7 @@ from parbals_label.store.rows import check_text, checksum, from_json, now, to_js
 
 __all__ = [
     *("MapFile", "MatrixFile", "PredictionsFile", "ProjectSettings", "Settings"),
-    *("check_classes", "checked_settings", "metric_of", "setting_of", "write_meta"),
+    *("check_classes", "checked_settings", "write_meta"),
 ]
 
 _TOLD = (
@@ -49,16 +48,6 @@ def _checked_file(name: str) -> str:
     if not re.fullmatch(r"(features|predictions|map|described|scores)-[0-9a-f]+\.npy", name):
         raise ValueError("name a file such as features-0123456789ab.npy")
     return name
-
-
-def metric_of(setting: str) -> str:
-    """The metric behind what a project remembers of it."""
-    return next((metric for metric, loss in METRICS.items() if loss == setting), setting)
-
-
-def setting_of(metric: str) -> str:
-    """What a project remembers of a metric: its loss, or its own name."""
-    return METRICS.get(metric, metric)
 
 
 def _checked_loss(value: str) -> str:

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import click
 
-__all__ = ["JSON", "Progress", "comma_list", "progress", "say", "shown", "table"]
+__all__ = ["JSON", "Progress", "progress", "say", "shown", "table"]
 
 JSON = click.option(
     "--json", "as_json", is_flag=True, help="Print JSON for scripts instead of text."
@@ -43,11 +43,6 @@ def shown(text: str) -> str:
 def say(as_json: bool, record: Any, text: str) -> None:
     """The outcome of a command: a record for programs or a text for people."""
     click.echo(shown(json.dumps(record, ensure_ascii=False, default=str) if as_json else text))
-
-
-def comma_list(context: Any, parameter: Any, value: str | None) -> tuple[str, ...]:
-    """The callback of an option that takes A,B,..."""
-    return () if value is None else tuple(part.strip() for part in value.split(",") if part.strip())
 
 
 @contextmanager

@@ -24,7 +24,6 @@ NEGLIGIBLE = 0.01
 """A batch that would lower the expected log loss by a smaller share hardly changes the model."""
 _UNKNOWN = Estimate(math.nan, math.nan, math.nan)
 _ESTIMATES = ("expected_error", "expected_log_loss")
-_LATER = ("task", "label_errors", "loss")  # a report that was stored before has none of them
 _WORDS = {"error": "error", "hamming": "Hamming loss", "rmse": "RMSE"}
 
 
@@ -198,8 +197,6 @@ def _read(kind: Any, value: Any, name: str) -> Any:
         unknown = _ESTIMATES if kind is Report else ()
         read: dict[str, Any] = {}
         for part in (one.name for one in fields(kind)):
-            if part not in value and part in _LATER:
-                continue
             if part not in value:
                 raise InputError(f"The {name} has no {part}, so it is not one of ours.")
             is_unknown = value[part] is None and part in unknown

@@ -1,8 +1,10 @@
-"""How an encoder is run, as options of a command."""
+"""Options that commands of projects and of the experiment share."""
+
+from typing import Any
 
 import click
 
-__all__ = ["ENCODER_OPTIONS"]
+__all__ = ["ENCODER_OPTIONS", "comma_list"]
 
 ENCODER_OPTIONS = (
     click.option(
@@ -25,3 +27,8 @@ ENCODER_OPTIONS = (
     ),
 )
 """How an encoder is run: ``batch_size``, ``device``, ``half`` and ``skip_bad``."""
+
+
+def comma_list(context: Any, parameter: Any, value: str | None) -> tuple[str, ...]:
+    """The callback of an option that takes A,B,..."""
+    return () if value is None else tuple(part.strip() for part in value.split(",") if part.strip())
