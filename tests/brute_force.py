@@ -68,3 +68,12 @@ def linear_probs(seed, n, k, c, d=4, scale=2.0):
     )
     e = np.exp(logits - logits.max(axis=2, keepdims=True))
     return e / e.sum(axis=2, keepdims=True)
+
+
+def covariance_with(channels, X):
+    """S_a xᵀ (A, d, M) for design rows X (M, d): cov(f_a(x'), f_a(x)) = x' S_a xᵀ."""
+    whitened = channels.whitening.rows(X).T  # (d, M)
+    inside = channels.basis.T @ whitened
+    learnt = channels.roots @ (channels.roots.transpose(0, 2, 1) @ inside) - inside
+    coloured = (whitened + channels.basis @ learnt).transpose(1, 0, 2)
+    return channels.whitening.weights(coloured).transpose(1, 0, 2)

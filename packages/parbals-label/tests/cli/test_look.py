@@ -13,6 +13,7 @@ from parbals_label.store.store import Store
 
 MEASURED = {"n": 40, "n_wrong": 0, "n_audit": 50, "n_labels": 128}
 MEASURED |= {"error": {"mean": 0.0, "low": 0.0, "high": 0.07}, "recall": {}, "precision": {}}
+MEASURED |= {"loss": "error"}
 
 
 class TestFiles:
@@ -108,6 +109,7 @@ class TestAudit:
         body |= {"n_items": 60, "n_labelled": 6, "n_pending": 0, "class_balance": {}}
         body |= {"batch_size": 10, "next_gain": 0.1, "warnings": [], "measured": measured}
         body |= {"recall": None, "metric": "accuracy", "expected_metric": None, "decide_from": None}
+        body |= {"task": "classes", "label_errors": None}
         with Store.open(project) as store:
             store.update_settings(audit=[10, 20])
             store.save_report(body, 6)

@@ -41,7 +41,8 @@ def _label_array(y: Any, name: str = "y") -> np.ndarray:
                     f"{name}[{row}] is {given.flat[row]}; a label cannot be None, NaN or inf, "
                     "leave unlabelled rows out."
                 )
-            kinds.setdefault(_kind(label), label)
+            kind = next((k for k in (str, bytes, Number | np.bool_) if isinstance(label, k)), None)
+            kinds.setdefault(kind, label)
         if len(kinds) > 1:  # NumPy would silently make strings of all of them
             one, other, *_ = kinds.values()
             raise LabelError(
@@ -123,10 +124,6 @@ def _sorted_unique(labels: np.ndarray, name: str) -> np.ndarray:
         raise LabelError(
             f"{name} mixes labels of different types; use all numbers or all strings."
         ) from None
-
-
-def _kind(label: Any) -> Any:
-    return next((kind for kind in (str, bytes, Number | np.bool_) if isinstance(label, kind)), None)
 
 
 def _is_missing(label: Any) -> bool:

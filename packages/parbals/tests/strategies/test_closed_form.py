@@ -7,6 +7,7 @@ import sys
 import numpy as np
 import parbals
 import pytest
+from brute_force import covariance_with
 from parbals.mixture import label_evidence
 from parbals.race import balanced, class_evidence, class_slopes
 from parbals.scores.gaussian import closed_epig
@@ -62,7 +63,7 @@ def by_definition(model, pool, target, size, pending, seed, n_universes):
     posterior = model.gaussian
     rows, targets = (np.concatenate([X, np.ones((len(X), 1))], axis=1) for X in (pool, target))
     labels = DrawnLabels(posterior.channels, n_universes, seed)
-    (covariance,) = posterior.channels.covariance_with(np.eye(rows.shape[1]))
+    (covariance,) = covariance_with(posterior.channels, np.eye(rows.shape[1]))
     states = [(posterior.channels.mean[:, 0], covariance)] * n_universes
     free = np.ones(len(rows), bool)
 
@@ -202,7 +203,7 @@ def many_classes_by_definition(model, pool, target, size, pending, seed, n_unive
     posterior = model.gaussian
     rows, targets = (np.concatenate([X, np.ones((len(X), 1))], axis=1) for X in (pool, target))
     labels = DrawnLabels(posterior.channels, n_universes, seed)
-    covariance = posterior.channels.covariance_with(np.eye(rows.shape[1]))
+    covariance = covariance_with(posterior.channels, np.eye(rows.shape[1]))
     states = [(posterior.channels.mean, covariance)] * n_universes
     free = np.ones(len(rows), bool)
 

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from brute_force import covariance_with
 from parbals.mixture import label_evidence
 from parbals.posterior.closed.channels import Channels
 from parbals.posterior.closed.whitening import Whitening
@@ -38,7 +39,7 @@ def parts(request):
 
 def dense(channels, X, labels):
     """Mean (A, d) and covariance (A, d, d) of one universe's weights given its labels."""
-    mean, covariance = channels.mean.T, channels.covariance_with(np.eye(5))
+    mean, covariance = channels.mean.T, covariance_with(channels, np.eye(5))
     for index, label in zip(LABELLED, labels, strict=True):
         x = design(X)[index]
         column = covariance @ x  # (A, d)

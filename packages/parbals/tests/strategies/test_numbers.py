@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from brute_force import covariance_with
 from parbals.posterior.closed.numbers import fit_numbers
 from parbals.posterior.closed.ordinal import fit_ordinal, interval_probs
 from parbals.posterior.closed.prior import PoolMoments, fixed_prior
@@ -22,7 +23,7 @@ def view():
 def covariance(view, rows):
     """Of f at rows (n, D), dense."""
     design = add_bias(rows)
-    return design @ view.channels.covariance_with(design)[0]
+    return design @ covariance_with(view.channels, design)[0]
 
 
 def information(view, chosen):
@@ -75,7 +76,7 @@ def test_a_rank_tells_to_first_order_what_draws_say():
             pair = add_bias(np.stack([row, target]))
             mean, lower = (
                 found.marginals(pair)[0],
-                np.linalg.cholesky(pair @ found.channels.covariance_with(pair)[0]),
+                np.linalg.cholesky(pair @ covariance_with(found.channels, pair)[0]),
             )
             f = mean[0] + lower[0, 0] * roots
             other = mean[1] + lower[1, 0] * roots

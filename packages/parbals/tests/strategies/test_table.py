@@ -8,7 +8,7 @@ import pytest
 from parbals import plugins
 from parbals.errors import InputError
 from parbals.strategies import STRATEGIES, Strategy, all_strategies, strategy_named
-from parbals.strategies.table import COLD_START, DEFAULT, QUICK, UNIFORM, strategy_title
+from parbals.strategies.table import COLD_START, DEFAULT, UNIFORM, strategy_title
 
 NAMES = [
     "random",
@@ -56,7 +56,7 @@ def test_a_row_is_all_there_is_to_say(name):
 
 
 def test_names_with_a_part_to_play_are_in_the_table():
-    assert {DEFAULT, COLD_START, QUICK, UNIFORM} <= set(STRATEGIES)
+    assert {DEFAULT, COLD_START, UNIFORM} <= set(STRATEGIES)
     assert not STRATEGIES[COLD_START].uses_predictions
     assert strategy_title(DEFAULT) == "ParBaLS EPIG"
     assert strategy_title("gone") == "gone"

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from parbals.cli.output import JSON, comma_list, progress, say, table
+from parbals.cli.output import JSON, progress, say, table
 from parbals.errors import InputError
+from parbals_label.shared_options import comma_list
 
 if TYPE_CHECKING:
     from parbals_bench.run.executors import Executor

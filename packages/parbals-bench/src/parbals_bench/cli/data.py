@@ -4,8 +4,9 @@ from pathlib import Path
 from typing import Any
 
 import click
-from parbals.cli.output import ENCODER_OPTIONS, JSON, progress, say, table
+from parbals.cli.output import JSON, progress, say, table
 from parbals.errors import InputError
+from parbals_label.shared_options import ENCODER_OPTIONS
 
 __all__ = ["data"]
 

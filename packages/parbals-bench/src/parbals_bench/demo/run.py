@@ -5,10 +5,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from parbals import BayesianLogisticRegression, select_batch_from_model
-from parbals.strategies.table import DEFAULT, ONE_BY_ONE, UNIFORM, strategy_title
+from parbals.strategies.table import DEFAULT, UNIFORM, strategy_title
 from parbals.types import Batch
 
 from parbals_bench.datasets.sms_spam import CLASSES, Messages, load, load_messages, split_messages
+from parbals_bench.report.tasks import ONE_BY_ONE
 from parbals_bench.run.records import RunRecord
 from parbals_bench.run.single import draw_targets, run_one
 from parbals_bench.run.spec import Budget, Settings

@@ -4,8 +4,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from parbals.cli.output import JSON, comma_list, progress, say
+from parbals.cli.output import JSON, progress, say
 from parbals.errors import InputError
+
+from parbals_label.shared_options import comma_list
 
 if TYPE_CHECKING:
     from parbals_label.encoders.base import Options
@@ -116,11 +118,11 @@ def edit(
       parbals edit spam --merge-class advert=spam --class-order spam,ham
       parbals edit spam --strategy confidence --goal-labels 300
     """
-    from parbals.learner.numbers.metric import metric_of, setting_of
     from parbals.learner.tasks.table import task_named
 
     from parbals_label.project.classes import change_classes
     from parbals_label.project.features import remove_matrices
+    from parbals_label.project.goal import metric_of, setting_of
     from parbals_label.project.scores import store_scores
     from parbals_label.store.store import Store
 

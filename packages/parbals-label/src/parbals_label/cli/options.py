@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from parbals.cli.output import ENCODER_OPTIONS, comma_list, progress
+from parbals.cli.output import progress
+
+from parbals_label.shared_options import ENCODER_OPTIONS, comma_list
 
 if TYPE_CHECKING:
     from parbals.learner.numbers.report import Report

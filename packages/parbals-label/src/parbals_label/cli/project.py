@@ -136,11 +136,11 @@ def init(
       parbals init prices houses.csv --features all --task regression --label price
     """
     from parbals.errors import InputError
-    from parbals.learner.numbers.metric import setting_of
     from parbals.strategies.table import DEFAULT, strategy_named
 
     from parbals_label.encoders.table import better_encoder
     from parbals_label.project.create import Roles, create_project
+    from parbals_label.project.goal import setting_of
 
     if labels_per_item == "many" and task not in (None, MANY):
         raise InputError(f"--labels-per-item many does not go with --task {task}; leave one out.")

@@ -13,9 +13,8 @@ the other two alone. These held-out predictions do two things.
 
 The final encoder has seen more labels than those of the folds, and its model is surer of what it
 says: a temperature of theirs would be too low for it. So what they predict of the labels is brought
-to its scale first, by items without a label, which both predict
-(:func:`parbals.learner.numbers.expectation.as_sure`). By that temperature the project's predictions
-are given out, too.
+to its scale first, by items without a label, which both predict (:func:`as_sure`). By that
+temperature the project's predictions are given out, too.
 
 The audit's items, and copies of them, teach no encoder, so an audit measures it as it does any.
 
@@ -37,8 +36,9 @@ import numpy as np
 from parbals.errors import InputError, ProjectError
 from parbals.files import TEMPORARY_SUFFIX, replacing
 from parbals.learner.active import ActiveLearner
-from parbals.learner.numbers.expectation import as_sure, sharpened, temperature
+from parbals.learner.numbers.expectation import sharpened, temperature
 from parbals.randomness import derive_generator
+from scipy.optimize import brentq
 
 from parbals_label.encoders.adapt import (
     base_folder,
@@ -64,13 +64,14 @@ from parbals_label.project.features import (
 from parbals_label.store.records import ADAPTED
 from parbals_label.store.store import Store
 
-__all__ = ["Adapted", "adapt_project", "starting_point"]
+__all__ = ["Adapted", "adapt_project", "as_sure", "starting_point"]
 
 _FOLDS = 3
 _FEWEST = 20
 """Labels: a fold of fewer than seven says nothing."""
 _OTHERS = 500
 """Items without a label that show how features vary, beside those with one."""
+_FARTHEST = 3.0  # that the ln of a temperature may be from 0
 
 
 @dataclass(frozen=True)
@@ -322,3 +323,20 @@ def _sweep(store: Store) -> None:
             shutil.rmtree(path, ignore_errors=True)
     sweep(store.folder, f".encoder-*{TEMPORARY_SUFFIX}", 0.0)
     sweep(cache_folder() / "adapted", "*", 30 * DAY)
+
+
+def as_sure(probs: np.ndarray, before: np.ndarray, after: np.ndarray) -> np.ndarray:
+    """Predictions (n, C) of one model at the scale of another, that is as sure as the other.
+
+    By the power at which what the one says of some items, ``before`` (m, C), expects as many errors
+    as what the other says of such items, ``after`` (k, C).
+    """
+    wanted = 1.0 - after.max(axis=1).mean()
+
+    def too_many(log_degree: float) -> float:
+        return float(1.0 - sharpened(before, np.exp(log_degree)).max(axis=1).mean() - wanted)
+
+    low, high = too_many(-_FARTHEST), too_many(_FARTHEST)
+    if low * high >= 0.0:  # no power is enough
+        return sharpened(probs, np.exp(_FARTHEST if high < 0.0 else -_FARTHEST))
+    return sharpened(probs, np.exp(brentq(too_many, -_FARTHEST, _FARTHEST)))

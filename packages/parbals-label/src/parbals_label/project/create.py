@@ -15,7 +15,6 @@ from parbals.errors import InputError, ProjectError
 from parbals.features.reading import guess_reading
 from parbals.features.table import is_text, tells_apart
 from parbals.learner.numbers.audit import draw_audit
-from parbals.learner.numbers.metric import metric_of, setting_of
 from parbals.learner.tasks.table import task_named
 from parbals.strategies.table import DEFAULT
 
@@ -33,6 +32,7 @@ from parbals_label.project.embedding import (
     open_encoder,
 )
 from parbals_label.project.features import COLUMNS, GIVEN, TABLE, store_features
+from parbals_label.project.goal import metric_of, setting_of
 from parbals_label.project.scores import store_scores
 from parbals_label.readers.cells import NO_LABEL, label_key
 from parbals_label.readers.items import (

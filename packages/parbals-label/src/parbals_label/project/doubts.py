@@ -38,7 +38,7 @@ def doubted(learner: ActiveLearner, classes: Sequence[str]) -> list[Doubt]:
     Of models without a closed form and of other tasks, none; of more than 400 labels of several
     classes, among 400 drawn at random.
     """
-    one = learner.task == "classes" and learner.can_fit
+    one = learner.task == "classes" and learner.state.can_fit
     gaussian = getattr(learner.fitted(), "gaussian", None) if one else None
     if gaussian is None:
         return []

@@ -13,7 +13,6 @@ from parbals.learner.active import ActiveLearner
 from parbals.learner.annotators import PROGRAM
 from parbals.learner.choosing import choose_questions
 from parbals.learner.numbers.expectation import sharpened
-from parbals.learner.numbers.metric import metric_of
 from parbals.learner.numbers.report import Report
 from parbals.learner.reporting import given_degree
 from parbals.types import Batch
@@ -28,6 +27,7 @@ from parbals_label.project.features import (
     remove_matrices,
     store_features,
 )
+from parbals_label.project.goal import metric_of
 from parbals_label.project.predicted import raw_predictions
 from parbals_label.store.batches import TakenError
 from parbals_label.store.settings import PredictionsFile
@@ -104,7 +104,7 @@ def _tell(
     """
     audit = set(learner.audit.tolist())
     names = {name for position in came if position not in audit for name in answers[position]}
-    if len(names) < fewest or learner.setup.task != "classes":
+    if len(names) < fewest or learner.task != "classes":
         learner.tell(came, [labels[position] for position in came])
         return
     by_people = {p for p in came if any(not who.startswith(PROGRAM) for who in answers[p])}
@@ -189,7 +189,9 @@ def choose_batch(
         copies = {copy for copy, _ in store.settings.copies}
         leave_out = {*leave_out, *copies} - taken
         n_left_out = len(leave_out)
-        n_free = learner.free_items - n_left_out
+        is_free = learner.state.is_free()
+        is_free[learner.setup.twins] = False  # copies of an audit item
+        n_free = int(is_free.sum()) - n_left_out
         if n > n_free and (n_free == 0 or not fewer):
             kind = NothingFreeError if n_free == 0 else InputError
             raise kind(
@@ -299,7 +301,7 @@ def refresh(
         report = replace(report, n_pending=len(pending_of(store, learner.labels)))
     # Before the predictions, which take longer where items are many.
     store.save_report(report.to_dict(), len(learner.labelled) + len(store.uncounted()))
-    if not learner.can_fit:
+    if not learner.state.can_fit:
         return report
     form = store.form
     width = 2 if form.task == NUMBERS else len(form.classes)

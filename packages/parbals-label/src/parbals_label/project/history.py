@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from parbals.errors import ProjectError
-from parbals.learner.numbers.metric import metric_of
 
 from parbals_label.answer_form import in_words
+from parbals_label.project.goal import metric_of
 from parbals_label.readers.cells import without_nul
 from parbals_label.store.records import ADDED, CHANGED, LOGGED, RENAMED_CLASS
 from parbals_label.store.store import Store

@@ -13,7 +13,7 @@ import numpy as np
 from parbals.errors import ProjectError
 from parbals.learner.numbers.audit import AUDIT, audit_share, mixed_in
 from parbals.randomness import derive_generator
-from parbals.strategies.table import QUICK, UNIFORM
+from parbals.strategies.table import UNIFORM
 
 from parbals_label.answer_form import NUMBERS
 from parbals_label.project.features import features_of, predictions_of
@@ -21,10 +21,12 @@ from parbals_label.project.predicted import unsureness
 from parbals_label.store.batches import TakenError
 from parbals_label.store.store import Store
 
-__all__ = ["QUICK_BATCH", "START", "quick_batch"]
+__all__ = ["QUICK", "QUICK_BATCH", "START", "quick_batch"]
 
 START = "k-means"
 """What chose the first items, beside the names of strategies."""
+QUICK = "confidence"
+"""Chooses where somebody waits and the default would take too long."""
 QUICK_BATCH = 20
 _CANDIDATES = 2_000
 """Free items that are looked at: k-means of as many took 0.4 to 0.9 CPU-seconds."""

@@ -12,9 +12,9 @@ from parbals.errors import InputError
 from parbals.learner.numbers import report as reports
 from parbals.learner.numbers.audit import AUDIT
 from parbals.learner.numbers.certify import CERTIFY
-from parbals.learner.numbers.metric import METRICS, judged_positions, metric_of
+from parbals.learner.numbers.metric import METRICS, judged_positions
 from parbals.learner.tasks.table import task_named
-from parbals.strategies.table import QUICK, UNIFORM, strategy_title
+from parbals.strategies.table import UNIFORM, strategy_title
 from parbals.types import TARGETS
 from parbals.wording import percent
 
@@ -27,6 +27,7 @@ from parbals_label.project.consensus import (
     tied,
 )
 from parbals_label.project.features import about_adapted, is_adapted, predictions_of
+from parbals_label.project.goal import Goal, advice, goal_parts, judged_line, metric_of
 from parbals_label.project.predicted import (
     DECIDED,
     Judge,
@@ -34,7 +35,7 @@ from parbals_label.project.predicted import (
     predicted_columns,
     predicted_records,
 )
-from parbals_label.project.quick import START
+from parbals_label.project.quick import QUICK, START
 from parbals_label.store.queue import SECOND_OPINION
 from parbals_label.store.records import ADAPTED, Annotator
 from parbals_label.store.store import Store
@@ -125,7 +126,7 @@ class Overview:
     report: reports.Report | None
     stored_report: dict[str, Any] | None
     agreement: Agreement | None
-    goal: reports.Goal
+    goal: Goal
     chosen_by: dict[str, int]
     ties: int
     features: str | None
@@ -234,10 +235,10 @@ def _numbers(labels: Iterable[str]) -> dict[str, float] | None:
     return {"least": least, "median": median, "greatest": greatest}
 
 
-def goal_of(store: Store) -> reports.Goal:
+def goal_of(store: Store) -> Goal:
     """What people set out for."""
     settings = store.settings
-    return reports.Goal(settings.goal_labels or None, settings.goal_error or None)
+    return Goal(settings.goal_labels or None, settings.goal_error or None)
 
 
 def overview_lines(seen: Overview) -> list[str]:
@@ -259,7 +260,7 @@ def overview_lines(seen: Overview) -> list[str]:
         lines.append(f"{seen.ties:,} items are tied: one more answer decides (Browse, Tied)")
     lines += [one.sentence for one in seen.heard]
     lines += filter(None, (chosen_line(seen), seen.features))
-    for part in reports.goal_parts(seen.goal, seen.labelled, seen.report):
+    for part in goal_parts(seen.goal, seen.labelled, seen.report):
         done = round(_BAR * part.share)
         lines.append(f"goal  {'█' * done}{'░' * (_BAR - done)}  {part.sentence}")
     if seen.numbers:
@@ -269,7 +270,7 @@ def overview_lines(seen: Overview) -> list[str]:
     width = max((len(str(label)) for label in seen.class_balance), default=0)
     for label, count in seen.class_balance.items():
         lines.append(f"  {label:<{width}}  {'█' * round(_BAR * count / most):<{_BAR}}  {count:,}")
-    lines += reports.judged_line(seen.metric, seen.report)
+    lines += judged_line(seen.metric, seen.report)
     if seen.report is None or seen.stored_report is None:
         now = f", or now by `parbals export {seen.folder} --renew`" if seen.labelled else ""
         return [*lines, f"No report yet: it is made when labels arrive (parbals tell){now}."]
@@ -315,7 +316,7 @@ def audit_line(seen: Overview) -> str:
     return line
 
 
-def report_lines(report: reports.Report, goal: reports.Goal, n_labelled: int) -> list[str]:
+def report_lines(report: reports.Report, goal: Goal, n_labelled: int) -> list[str]:
     """How good the model is and what to do next."""
     return [
         reports.error_line(report),
@@ -323,7 +324,7 @@ def report_lines(report: reports.Report, goal: reports.Goal, n_labelled: int) ->
         reports.certificate(report.measured),
         *reports.class_lines(report.measured),
         *reports.label_lines(report),
-        reports.advice(goal, n_labelled, report).sentence,
+        advice(goal, n_labelled, report).sentence,
         *report.warnings,
     ]
 

@@ -3,8 +3,9 @@
 from dataclasses import replace
 
 import numpy as np
-from parbals.learner.numbers.report import advice, certificate, goal_parts, judged_line, metric_line
+from parbals.learner.numbers.report import certificate, metric_line
 
+from parbals_label.project.goal import advice, goal_parts, judged_line
 from parbals_label.project.summary import audit_line, chosen_line, overview
 from parbals_label.store.store import Store
 from parbals_label.web.schemas import CurvePoint, LiveOut, QueueOut, ServerOut

@@ -2,7 +2,6 @@
 
 from typing import Annotated, Any, Literal
 
-from parbals.learner.numbers.report import Advice, GoalPart
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -13,6 +12,7 @@ from pydantic import (
 )
 
 from parbals_label.project.consensus import Agreement
+from parbals_label.project.goal import Advice, GoalPart
 from parbals_label.project.summary import Heard
 from parbals_label.store.records import Annotator
 

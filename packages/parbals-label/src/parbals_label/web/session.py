@@ -7,9 +7,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from parbals.strategies.table import QUICK, UNIFORM
+from parbals.strategies.table import UNIFORM
 
-from parbals_label.project.quick import START, quick_batch
+from parbals_label.project.quick import QUICK, START, quick_batch
 from parbals_label.server.desk import Desk
 from parbals_label.store.records import QueueCounts
 from parbals_label.store.store import Store

@@ -12,7 +12,6 @@ import click
 
 from parbals import __version__
 from parbals.cli.output import JSON, progress, say, table
-from parbals.errors import MissingDependencyError
 
 __all__ = ["doctor", "strategies"]
 
@@ -57,8 +56,6 @@ def doctor(context: click.Context, folder: str | None, as_json: bool, no_speed: 
     if folder is not None:
         root = context.find_root()
         check = root.command.get_command(root, "check")  # type: ignore[attr-defined]
-        if check is None:
-            raise MissingDependencyError("Projects need more: pip install 'parbals[label]'")
         context.invoke(check, path=Path(folder), as_json=as_json)
         return
     with progress() as show:

@@ -98,12 +98,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except click.ClickException as error:
         error.show()
         code = error.exit_code
-    except (ProjectError, ProjectDamagedError) as error:
-        click.echo(f"parbals: {shown(str(error))}", err=True)
-        code = _NO_PROJECT
     except ParbalsError as error:
         click.echo(f"parbals: {shown(str(error))}", err=True)
-        code = _REFUSED
+        code = _NO_PROJECT if isinstance(error, ProjectError | ProjectDamagedError) else _REFUSED
     except (KeyboardInterrupt, click.Abort) as end:
         click.echo(_INTERRUPTION, err=True)
         by_signal = any(isinstance(error, _TerminatedError) for error in (end, end.__context__))

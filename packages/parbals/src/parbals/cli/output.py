@@ -11,32 +11,11 @@ from typing import Any, Protocol
 
 import click
 
-__all__ = ["ENCODER_OPTIONS", "JSON", "Progress", "comma_list", "progress", "say", "shown", "table"]
+__all__ = ["JSON", "Progress", "progress", "say", "shown", "table"]
 
 JSON = click.option(
     "--json", "as_json", is_flag=True, help="Print JSON for scripts instead of text."
 )
-ENCODER_OPTIONS = (
-    click.option(
-        "--batch-size",
-        default=32,
-        show_default=True,
-        type=click.IntRange(1, 256),
-        help="Items encoded at once.",
-    ),
-    click.option(
-        "--device",
-        metavar="NAME",
-        help="cuda, cuda:1, cpu, ...; by default the GPU if there is one.",
-    ),
-    click.option("--half", is_flag=True, help="Compute and store in half precision."),
-    click.option(
-        "--skip-bad",
-        is_flag=True,
-        help="Leave unreadable images blank instead of stopping at them.",
-    ),
-)
-"""How an encoder is run: ``batch_size``, ``device``, ``half`` and ``skip_bad``."""
 
 _BAR = 24
 _CLEAR = "\r\x1b[2K"  # to the start of the line, and nothing on it
@@ -64,11 +43,6 @@ def shown(text: str) -> str:
 def say(as_json: bool, record: Any, text: str) -> None:
     """The outcome of a command: a record for programs or a text for people."""
     click.echo(shown(json.dumps(record, ensure_ascii=False, default=str) if as_json else text))
-
-
-def comma_list(context: Any, parameter: Any, value: str | None) -> tuple[str, ...]:
-    """The callback of an option that takes A,B,..."""
-    return () if value is None else tuple(part.strip() for part in value.split(",") if part.strip())
 
 
 @contextmanager

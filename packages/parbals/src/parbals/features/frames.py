@@ -201,9 +201,8 @@ def restored(record: Mapping[str, Any] | None, arrays: Mapping[str, np.ndarray])
 
 def _is_plain(cells: np.ndarray) -> bool:
     """Numbers (also those that Python keeps as objects) of which none is missing."""
-    if cells.dtype.kind in "biu":
-        return True
-    return cells.dtype.kind == "f" and not np.isnan(cells).any()
+    kind = cells.dtype.kind
+    return kind in "biu" or (kind == "f" and not np.isnan(cells).any())
 
 
 def frame_columns(X: Any, name: str) -> dict[str, Any]:

@@ -60,7 +60,8 @@ class WordPieces:
         self._cut = lru_cache(_REMEMBERED)(self._cut_word)
 
     def __call__(self, text: str) -> list[int]:
-        return [number for word in _words(text) for number in self._cut(word)]
+        words = "".join(map(_part, unicodedata.normalize("NFD", text.lower()))).split()
+        return [number for word in words for number in self._cut(word)]
 
     def _cut_word(self, word: str) -> tuple[int, ...]:
         pieces: list[int] = []
@@ -76,10 +77,6 @@ class WordPieces:
             else:
                 return (self._unknown,)
         return tuple(pieces) or (self._unknown,)
-
-
-def _words(text: str) -> list[str]:
-    return "".join(map(_part, unicodedata.normalize("NFD", text.lower()))).split()
 
 
 @lru_cache(10_000)

@@ -339,13 +339,6 @@ class ActiveLearner:
         return [self._ledger.name(p) for p in self.state.pending]
 
     @property
-    def free_items(self) -> int:
-        """How many items can be asked for: not labelled, pending, or copies of an audit item."""
-        is_free = self.state.is_free()
-        is_free[self.setup.twins] = False
-        return int(is_free.sum())
-
-    @property
     def events(self) -> tuple[Event, ...]:
         """Everything that happened, oldest first, by position and class number."""
         return tuple(self._ledger.events)
@@ -368,11 +361,6 @@ class ActiveLearner:
         that checks what it returns; the model itself is ``fitted().model``.
         """
         return self.state.fitted(with_audit=with_audit)
-
-    @property
-    def can_fit(self) -> bool:
-        """Whether the labels are enough: a model of your own needs two classes, ours needs none."""
-        return self.state.can_fit
 
     def predict_proba(self, X: Any, *, with_audit: bool = False) -> np.ndarray:
         """(N, C) probabilities in the order of ``classes``.

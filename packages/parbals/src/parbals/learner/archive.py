@@ -34,7 +34,7 @@ __all__ = ["Saved", "read_learner", "write_learner"]
 
 _FORMAT, _VERSION = "parbals-learner", 1
 _SETTINGS = (
-    *("task", "strategy", "metric", "options", "n_samples", "prior_scale", "inference"),
+    *("strategy", "metric", "options", "n_samples", "prior_scale", "inference"),
     *("n_universes", "standardise", "n_candidates", "n_targets"),
 )
 _ROWS = 16_384
@@ -79,7 +79,7 @@ def write_learner(
         "seed": setup.seed,
         "classes": list(setup.classes),
         "ids": ids,
-        "settings": {name: getattr(setup, name) for name in _SETTINGS},
+        "settings": {"task": setup.kind.name} | {name: getattr(setup, name) for name in _SETTINGS},
         "find": None if setup.find is None else setup.classes[setup.find],
         "own_model": None if own is None else type(own).__name__,
         "digests": {"pool": _digest(pool), "target": None if target is None else _digest(target)},

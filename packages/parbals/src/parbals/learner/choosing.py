@@ -61,7 +61,7 @@ def choose_items(
     if n > len(free) + len(waiting):
         raise InputError(
             f"{n} items were asked for and {len(free) + len(waiting)} are free "
-            f"({len(state.labels)} labelled, {len(state.pending)} pending of {state.n_items}); ask "
+            f"({len(state.labels)} labelled, {len(state.pending)} pending of {len(is_free)}); ask "
             "for fewer or forget pending ones."
         )
     drawn = waiting[: audit_share(n, n_audit_out, n_out - n_audit_out, len(waiting), len(free))]
@@ -70,16 +70,20 @@ def choose_items(
     if state.setup.find is not None and strategy != UNIFORM:  # it costs less than any stand-in
         batch = choose_likely(state, free, n - len(drawn))
     else:
-        batch = choose_among(state, free, n - len(drawn), strategy, state.setup.loss)
+        batch = choose_among(state, free, n - len(drawn), strategy)
     return with_audit_items(batch, drawn) if len(drawn) else batch
 
 
-def choose_among(state: State, free: np.ndarray, n: int, strategy: str, loss: Loss) -> Batch:
+def choose_among(
+    state: State, free: np.ndarray, n: int, strategy: str, loss: Loss | None = None
+) -> Batch:
     """The strategy's ``n`` of the ``free`` positions (ascending); pending items are a batch begun.
 
-    Where there are more than the learner considers at a time, those drawn by its state.
+    Where there are more than the learner considers at a time, those drawn by its state. ``loss``:
+    what is to be lowered; by default for the sake of the metric.
     """
     setup, used = state.setup, _usable(state, strategy)
+    loss = loss or setup.kind.loss(setup.metric)
     key = state.key(with_pending=True)
     entry = strategy_named(used)
     is_closed = entry.uses_predictions and has_closed_form(entry, state.fitted(alone=True))
@@ -241,7 +245,7 @@ def choose_questions(
         again = sorted(again, key=lambda p: -doubts[p])[: _LOOKED_AT * n]
         if again:
             size = min(n, len(again))
-            batch = choose_among(state, np.sort(again), size, setup.strategy, setup.loss)
+            batch = choose_among(state, np.sort(again), size, setup.strategy)
             if np.isfinite(batch.scores).all():
                 now = beliefs[np.searchsorted(state.labelled, batch.indices)]
                 new = _impurity(setup.predicted(state.fitted(), batch.indices))
@@ -266,7 +270,8 @@ def _checks(
     said = {p: {*state.answers.get(p, ())} for p in state.training_positions.tolist()}
     said = {p: by | out.get(p, set()) for p, by in said.items() if by & programs}
     asked = {p for p, by in said.items() if by - programs}
-    order = derive_generator(state.setup.seed, "checks").permutation(state.n_items).tolist()
+    setup = state.setup
+    order = derive_generator(setup.seed, "checks").permutation(setup.pool.n_rows).tolist()
     new = [p for p in order if p in said and p not in asked and p not in left]
     return new[: max(0, _CHECKS - len(asked))]
 

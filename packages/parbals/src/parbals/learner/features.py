@@ -45,8 +45,9 @@ class FeatureTable:
         Its ``encoding`` is used as well; rows that went through it already are taken as they are.
         """
         self.encoding: Encoding | None = like.encoding if like is not None else encoding
-        if self.encoding is not None and not _is_encoded(X, self.encoding):
-            X = self.encoding.transform(X, name)
+        if self.encoding is not None:
+            is_encoded = not is_frame(X) and np.shape(X)[1:] == (self.encoding.width,)
+            X = X if is_encoded else self.encoding.transform(X, name)
         self.names = None if self.encoding is not None else column_names(X)
         self.source = _readable(X, name)
         shape = self.source.shape
@@ -177,10 +178,6 @@ def _gathered(source: np.memmap, positions: np.ndarray) -> np.ndarray:
         part[block] = source[positions[block]]
         release_pages(source)
     return part
-
-
-def _is_encoded(X: Any, encoding: Encoding) -> bool:
-    return not is_frame(X) and len(np.shape(X)) == 2 and X.shape[1] == encoding.width
 
 
 def _readable(X: Any, name: str) -> Any:

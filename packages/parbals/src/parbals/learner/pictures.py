@@ -73,7 +73,7 @@ def map_of(state: State, batch: Batch | None) -> tuple[np.ndarray, np.ndarray, n
     in the batch (n,). The background and the axes are those of 600 items drawn by the seed: the
     picture keeps still. All that are labelled or in the batch are there as well.
     """
-    setup, n_items = state.setup, state.n_items
+    setup, n_items = state.setup, state.setup.pool.n_rows
     if setup.pool.is_distributed:
         return np.zeros((0, 2)), np.zeros(0, np.int64), np.zeros(0, bool)
     out = np.array(state.pending, np.int64) if batch is None else batch.indices
@@ -115,4 +115,5 @@ def as_html(
 
 def standing(state: State) -> str:
     """How many items are labelled and out, in words."""
-    return f"{len(state.labels):,} of {state.n_items:,} labelled, {len(state.pending):,} out"
+    n_items = state.setup.pool.n_rows
+    return f"{len(state.labels):,} of {n_items:,} labelled, {len(state.pending):,} out"

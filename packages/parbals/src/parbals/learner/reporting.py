@@ -84,7 +84,7 @@ def make_report(state: State, batch_size: int) -> Report:
         decisions = setup.kind.decided_cells(setup, model, mean_prediction(samples, weights))
         generator = derive_generator(setup.seed, "report")
         error, log_loss = estimates(samples, weights, generator, heat, decisions)
-        threshold = decide_from(stakes, setup.classes) if setup.task == "classes" else None
+        threshold = decide_from(stakes, setup.classes) if setup.kind.name == "classes" else None
         judged = _judged(setup, samples, weights, heat, decisions)
         if isinstance(setup.kind, ManyLabels):
             parts = [slice(c, None, len(setup.classes)) for c in range(len(setup.classes))]
@@ -96,7 +96,7 @@ def make_report(state: State, batch_size: int) -> Report:
     if model is not None and setup.find is None and size:
         gain = _next_gain(state, model, samples, weights, size, log_loss.mean)
     return Report(
-        n_items=state.n_items,
+        n_items=setup.pool.n_rows,
         n_labelled=len(state.labels),
         n_pending=len(state.pending),
         n_targets=len(targets),
@@ -111,7 +111,7 @@ def make_report(state: State, batch_size: int) -> Report:
         metric=setup.metric,
         expected_metric=judged,
         decide_from=threshold,
-        task=setup.task,
+        task=setup.kind.name,
         label_errors=of_labels,
     )
 

@@ -27,7 +27,6 @@ from parbals.posterior.closed.prior import PoolMoments
 from parbals.posterior.estimator import LogisticModel
 from parbals.randomness import derive_generator
 from parbals.strategies.choose import CheckedModel
-from parbals.types import Loss
 
 __all__ = ["Setup", "State", "held_out_predictions", "mean_proba"]
 
@@ -70,19 +69,9 @@ class Setup:
     described: Described | None = None
 
     @property
-    def task(self) -> str:
-        """The name of what a label is."""
-        return self.kind.name
-
-    @property
     def classes(self) -> tuple[Any, ...]:
         """The declared classes, in order."""
         return self.kind.classes
-
-    @property
-    def loss(self) -> Loss:
-        """What strategies lower for the sake of the metric."""
-        return self.kind.loss(self.metric)
 
     def pool_rows(self, positions: np.ndarray) -> np.ndarray:
         """Prepared rows (n, D) of pool items."""
@@ -197,11 +186,6 @@ class State:
     answers: Said = field(default_factory=dict)
     crowds: dict[bytes, Crowd] = field(default_factory=dict, repr=False)
 
-    @property
-    def n_items(self) -> int:
-        """N."""
-        return self.setup.pool.n_rows
-
     @cached_property
     def labelled(self) -> np.ndarray:
         """Positions that have a label, ascending."""
@@ -298,7 +282,7 @@ class State:
 
     def is_free(self) -> np.ndarray:
         """(N,) whether each item is neither labelled nor pending."""
-        free = np.ones(self.n_items, bool)
+        free = np.ones(self.setup.pool.n_rows, bool)
         free[list(self.told)] = False
         free[list(self.pending)] = False
         return free

@@ -128,7 +128,7 @@ class LogisticModel:
         With ``inference="smc"`` the particles are reweighted by p(y_new | x_new), and resampled and
         moved only when their effective sample size falls below half of K.
         """
-        X_new = self._design(X_new, "X_new")
+        X_new = add_bias(self._checked(X_new, "X_new"))
         labels_new = check_labels(y_new, self.classes_, len(X_new), "y_new")
         model = copy.copy(self)
         model._take(self._inference.condition(self._posterior, X_new, labels_new))
@@ -138,7 +138,7 @@ class LogisticModel:
 
     def sample_proba(self, X: Any) -> np.ndarray:
         """(N, K, C) float32: p_k(y | x) of every posterior draw; ``sample_weights`` weigh them."""
-        rows = self._inference.prior.whitening.rows(self._design(X))
+        rows = self._inference.prior.whitening.rows(add_bias(self._checked(X)))
         return sample_proba(rows, self._posterior.coefficients, len(self.classes_))
 
     def predict_proba(self, X: Any) -> np.ndarray:
@@ -242,9 +242,6 @@ class LogisticModel:
 
     def _take(self, posterior: Posterior) -> None:
         self._posterior, self.diagnostics_ = posterior, posterior.diagnostics
-
-    def _design(self, X: Any, name: str = "X") -> np.ndarray:
-        return add_bias(self._checked(X, name))
 
     def _checked(self, X: Any, name: str = "X") -> np.ndarray:
         """Features (N, D) like those of the fit."""

@@ -1,14 +1,18 @@
-"""scikit-activeml: every strategy as one of its query strategies, and our model as a classifier.
+"""scikit-activeml: every strategy as one of its query strategies.
 
-    from parbals.skactiveml import BayesianClassifier, ParbalsQuery
+    from parbals.skactiveml import ParbalsQuery
+    from skactiveml.classifier import SklearnClassifier
 
     query = ParbalsQuery("parbals-epig", random_state=0)
-    indices = query.query(X, y, clf=BayesianClassifier(classes=[0, 1]), batch_size=10)
+    clf = SklearnClassifier(parbals.BayesianLogisticRegression(), classes=[0, 1])
+    indices = query.query(X, y, clf, batch_size=10)
 
 ``y`` holds a label for every row of ``X``, missing ones included, as everywhere in that library.
 """
 
-from parbals.skactiveml.classifier import BayesianClassifier
-from parbals.skactiveml.query import ParbalsQuery
+from parbals.files import need
 
-__all__ = ["BayesianClassifier", "ParbalsQuery"]
+need("skactiveml", "The query strategies for scikit-activeml", "parbals[skactiveml]")
+from parbals.skactiveml.query import ParbalsQuery  # noqa: E402 - what may be missing comes first
+
+__all__ = ["ParbalsQuery"]

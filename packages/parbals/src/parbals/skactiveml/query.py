@@ -6,18 +6,14 @@ from typing import Any, cast
 import numpy as np
 from skactiveml import base as _base
 from skactiveml import utils as _utils
+from skactiveml.classifier import SklearnClassifier
 from sklearn.utils import check_array
 
+from parbals.posterior.classifier import BayesianLogisticRegression
 from parbals.randomness import derive_generator
 from parbals.scores.losses import Loss
 from parbals.select import select_batch_from_model
-from parbals.skactiveml.classifier import (
-    BayesianClassifier,
-    Nothing,
-    classes_of,
-    fitted_copy,
-    samples_of,
-)
+from parbals.skactiveml.classifier import Nothing, classes_of, fitted_copy, samples_of
 from parbals.strategies.table import COLD_START, DEFAULT, Strategy, strategy_named
 from parbals.types import TARGETS, Batch
 
@@ -29,9 +25,7 @@ _Query: Any = _base.SingleAnnotatorPoolQueryStrategy
 class ParbalsQuery(_Query):
     """A strategy of parbals, or of a package that adds one, for a pool of scikit-activeml.
 
-    Until labels of two classes are known a classifier of theirs says nothing yet, and ``kmeans``
-    chooses. Of :class:`BayesianClassifier` every strategy but GALAXY and GLISTER, which compare
-    labels, chooses from the first item on.
+    Until labels of two classes are known a classifier says nothing yet, and ``kmeans`` chooses.
 
     Args:
         strategy: a name from ``parbals strategies``.
@@ -78,12 +72,13 @@ class ParbalsQuery(_Query):
         Args:
             X: (n, D) features of all rows, labelled and unlabelled.
             y: (n,) labels, ``missing_label`` where there is none.
-            clf: what predicts. A :class:`BayesianClassifier` (the default), a list of classifiers
-                of scikit-activeml, or one of an ensemble (forest, bagging, soft voting) gives
-                samples of its predictions. Any other classifier of theirs predicts itself where
-                the strategy looks at averages alone; where samples are compared, ``n_members``
-                copies of it are fitted, each on labels drawn with replacement, whatever
-                ``fit_clf`` says.
+            clf: what predicts. A ``SklearnClassifier`` of
+                :class:`parbals.BayesianLogisticRegression` (the default, which also looks at the
+                rows without a label to choose its prior) or of an ensemble (forest, bagging, soft
+                voting), or a list of classifiers, gives samples of its predictions. Any other
+                classifier of theirs predicts itself where the strategy looks at averages alone;
+                where samples are compared, ``n_members`` copies of it are fitted, each on labels
+                drawn with replacement, whatever ``fit_clf`` says.
             fit_clf: fit a copy of ``clf`` on X and y first; else ``clf`` has been fitted.
             sample_weight: (n,) weights for fitting ``clf``.
             X_target: (M, D) rows from the distribution the model will be judged on; by default a
@@ -95,9 +90,9 @@ class ParbalsQuery(_Query):
         Returns:
             (B,) positions in X, or in ``candidates`` where these are rows. With utilities a second
             array (B, n) or (B, n_candidates): row b holds the scores by which item b was chosen,
-            NaN for what could not be. In closed form (a ``BayesianClassifier`` with expectation
-            propagation, which scores few candidates again) the rows after the first hold the
-            lowest upper bounds that are known.
+            NaN for what could not be. In closed form (our model with expectation propagation,
+            which scores few candidates again) the rows after the first hold the lowest upper
+            bounds that are known.
         """
         X, y, candidates, batch_size, return_utilities = self._validate_data(
             X, y, candidates, batch_size, return_utilities, reset=True, check_X_dict={}
@@ -112,9 +107,12 @@ class ParbalsQuery(_Query):
             X_target = X[np.sort(order[:TARGETS])]
         strategy = strategy_named(self.strategy)
         model, labels = None, None
-        if strategy.uses_predictions and self._is_enough(strategy, clf, y[known]):
+        if strategy.uses_predictions and len(set(y[known].tolist())) > 1:
             if clf is None:
-                clf = BayesianClassifier(missing_label=self.missing_label_, random_state=0)
+                ours = BayesianLogisticRegression(random_state=np.random.RandomState(0))
+                clf = SklearnClassifier(ours, missing_label=self.missing_label_)
+                clf.fit(X, y, X_pool=X)
+                fit_clf = False
             fitted = fitted_copy(clf, X, y, sample_weight) if fit_clf else clf
             data = (X, y, sample_weight)
             model = samples_of(strategy, clf, fitted, data, known, self.n_members, seed)
@@ -159,18 +157,12 @@ class ParbalsQuery(_Query):
                     "each row."
                 )
         if clf is None:
+            if sample_weight is not None:
+                raise ValueError("Our model counts labels alike; pass a clf with sample_weight.")
             return
         for member in clf if isinstance(clf, list | tuple) and len(clf) else [clf]:
             _utils.check_type(member, "clf", _base.SkactivemlClassifier)
             _utils.check_equal_missing_label(member.missing_label, self.missing_label_)
-
-    @staticmethod
-    def _is_enough(strategy: Strategy, clf: Any, labels: np.ndarray) -> bool:
-        """Whether a model of these labels says anything; ours has a prior."""
-        n_seen = len(set(labels.tolist()))
-        return n_seen >= 2 or (
-            isinstance(clf, BayesianClassifier) and not (strategy.needs_labels and n_seen == 0)
-        )
 
 
 def _utilities(batch: Batch, shown: Sequence[np.ndarray], strategy: Strategy) -> np.ndarray:

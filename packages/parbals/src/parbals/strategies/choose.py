@@ -116,7 +116,7 @@ def has_closed_form(entry: Strategy, model: Any) -> bool:
         return False
     if not gaussian.has_samples:
         return True
-    return entry.closed_form and (entry.needs_target or gaussian.n_channels == 1)
+    return entry.closed_form and (entry.needs_target or len(gaussian.channels.roots) == 1)
 
 
 def _without_rows(terms: Mapping[str, Any], entry: Strategy) -> Batch:

@@ -19,16 +19,12 @@ if TYPE_CHECKING:
     from parbals.strategies.problem import Problem
     from parbals.types import Batch
 
-__all__ = ["COLD_START", "DEFAULT", "ONE_BY_ONE", "QUICK", "STRATEGIES", "UNIFORM", "Strategy"]
+__all__ = ["COLD_START", "DEFAULT", "STRATEGIES", "UNIFORM", "Strategy"]
 __all__ += ["all_strategies", "strategy_named", "strategy_title"]
 
 DEFAULT = "parbals-epig"
-ONE_BY_ONE = "epig"
-"""What the default is without looking at the batch: it scores every item by itself."""
 COLD_START = "kmeans"
 """Chooses the first batch, where there is no label and no description of the classes yet."""
-QUICK = "confidence"
-"""Chooses where somebody waits and the default would take too long."""
 UNIFORM = "random"
 """What every other strategy is compared with."""
 

@@ -121,7 +121,6 @@ def test_copies_of_an_audit_item_train_nothing_and_are_not_asked_for():
         doubled, ["no", "yes"], strategy="random", audit=range(10), random_state=2
     )
     assert active.setup.twins.tolist() == list(range(300, 310))
-    assert active.free_items == 330
     assert not np.isin(active.choose(330).indices, active.setup.twins).any()
     y = np.concatenate([Y, Y[:40]])
     active.tell(range(20, 60), y[20:60])

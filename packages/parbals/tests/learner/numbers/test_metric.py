@@ -9,9 +9,7 @@ from parbals.learner.numbers.metric import (
     METRICS,
     decided,
     loss_of,
-    metric_of,
     metric_values,
-    setting_of,
     stakes_for,
 )
 from parbals.scores.losses import LOSSES
@@ -37,11 +35,8 @@ def chosen(**settings):
 def test_every_loss_has_one_metric():
     assert sorted(METRICS.values()) == sorted(LOSSES)
     for metric, loss in METRICS.items():
-        assert metric_of(loss) == metric
         assert loss_of(metric) == loss
     assert loss_of(BALANCED) == "error"
-    for metric in ("accuracy", "log-loss", BALANCED, "f1:spam"):
-        assert metric_of(setting_of(metric)) == metric
 
 
 @pytest.mark.parametrize(
@@ -60,7 +55,7 @@ def test_what_is_unknown_or_contradicts_itself_is_refused(settings, message):
 @pytest.mark.parametrize("n_classes", [2, pytest.param(3, marks=pytest.mark.full)])
 def test_by_default_items_are_chosen_for_accuracy(n_classes):
     active = taught(n_classes)
-    assert (active.metric, active.setup.loss) == ("accuracy", "error")
+    assert (active.metric, active.setup.kind.loss(active.metric)) == ("accuracy", "error")
     by_default = chosen(n_classes=n_classes)
     by_log_loss = chosen(n_classes=n_classes, metric="log-loss")
     assert by_log_loss != by_default
@@ -138,7 +133,7 @@ def test_a_learner_decides_chooses_and_reports_for_the_named_metric(tmp_path):
     active = parbals.ActiveLearner(X, ["no", "yes"], random_state=0, metric="f1:yes")
     for learner in (plain, active):
         learner.tell(range(30), np.array(["no", "yes"])[few[:30]])
-    assert (active.metric, active.setup.loss) == ("f1:yes", "error")
+    assert (active.metric, active.setup.kind.loss(active.metric)) == ("f1:yes", "error")
     n_yes = [(learner.predict(X) == "yes").sum() for learner in (plain, active)]
     assert n_yes[0] < n_yes[1]
     assert plain.choose(8).indices.tolist() != active.choose(8).indices.tolist()

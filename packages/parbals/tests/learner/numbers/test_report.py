@@ -6,15 +6,7 @@ from dataclasses import replace
 
 import pytest
 from parbals.errors import InputError
-from parbals.learner.numbers.report import (
-    Estimate,
-    Goal,
-    Measurement,
-    Recall,
-    Report,
-    advice,
-    goal_parts,
-)
+from parbals.learner.numbers.report import Estimate, Measurement, Recall, Report
 
 UNKNOWN = Estimate(float("nan"), float("nan"), float("nan"))
 
@@ -100,53 +92,7 @@ def test_anything_else_is_refused_in_one_sentence(change, message):
     ],
 )
 def test_one_state_has_one_advice(made, stop):
-    """A report, what was stored of it, and a project without a goal never disagree."""
+    """A report and what was stored of it never disagree."""
     read = Report.from_dict(made.to_dict())
     assert made.stop == read.stop == made.to_dict()["stop"] == stop
-    assert advice(Goal(), made.n_labelled, read).stop == stop
-    assert advice(Goal(), made.n_labelled, made).sentence.startswith(made.advice)
-
-
-def test_with_a_goal_that_is_not_reached_labels_that_hardly_help_are_no_reason_to_stop():
-    made = report(0.1, 0.2, gain=1e-4)
-    assert not advice(Goal(error=0.05), 100, made).stop
-    assert advice(Goal(error=0.3), 100, report(0.1, 0.2, measured=(0.1, 0.2))).stop
-
-
-@pytest.mark.parametrize(
-    ("goal", "n_labelled", "made", "reached"),
-    [
-        (Goal(), 500, report(0.01, 0.02, gain=0.0), False),
-        (Goal(labels=100), 99, report(0.01, 0.02), False),
-        (Goal(labels=100), 100, report(0.4, 0.5), True),
-        (Goal(error=0.05), 10, None, False),
-        (Goal(error=0.05), 10, report(0.04, 0.06), False),
-        (Goal(error=0.05), 10, report(0.02, 0.04), False),  # nobody has measured it
-        (Goal(error=0.05), 10, report(0.02, 0.04, measured=(0.03, 0.07)), False),
-        (Goal(error=0.05), 10, report(0.3, 0.4, measured=(0.02, 0.04)), True),
-        (Goal(error=0.05), 10, report(0.02, 0.05), False),
-        (Goal(100, 0.05), 100, report(0.3, 0.4), False),
-    ],
-)
-def test_only_a_goal_that_was_set_and_reached_ends_the_work(goal, n_labelled, made, reached):
-    given = advice(goal, n_labelled, made)
-    assert given.is_reached == reached
-    assert given.sentence.startswith("Your goal is reached.") == reached
-    assert "stop" not in given.sentence.replace("when to stop", "")
-
-
-def test_an_error_that_is_only_expected_is_no_goal_reached():
-    goal, expected = Goal(error=0.05), report(0.02, 0.04)
-    given, (part,) = advice(goal, 10, expected), goal_parts(goal, 10, expected)
-    assert (given.stop, given.is_reached, part.is_reached, part.is_expected) == (0, 0, 0, 1)
-    assert given.sentence.startswith("The model expects to have reached your goal; an audit")
-    shown = report(0.02, 0.04, measured=(0.02, 0.04))
-    assert advice(goal, 10, shown).sentence.startswith("Your goal is reached.")
-    (part,) = goal_parts(goal, 10, report(0.02, 0.04, measured=(0.05, 0.1)))
-    assert part.share == 0.5
-    assert part.sentence == "an error below 5 %; measured 5 %, at most 10 %"
-
-
-def test_labels_that_hardly_help_are_said_to_with_the_error_left_open():
-    words = advice(Goal(), 500, report(0.46, 0.5, gain=1e-4)).sentence
-    assert words.startswith("More labels hardly change the model")
+    assert made.advice == read.advice == made.to_dict()["advice"]

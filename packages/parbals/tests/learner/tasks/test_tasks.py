@@ -69,7 +69,7 @@ class TestEachTask:
         active, given = taught(task), GIVEN[task][1]
         shown = [tuple(x) if isinstance(x, list) else x for x in given]
         assert active.labels == dict(enumerate(shown[:24]))
-        assert active.task == active.setup.task == task
+        assert active.task == task
         other = next(i for i in range(24, 120) if given[i] != given[0])
         assert active.tell(0, [given[0]]) == 0
         with pytest.raises(LabelError, match="already has the label"):
@@ -117,12 +117,6 @@ class TestEachTask:
             assert (said == BITS).mean() > 0.85
         else:
             assert np.mean(said == np.array(truth)) > (0.9 if task == "classes" else 0.7)
-
-
-def test_a_report_of_before_there_were_tasks_is_read():
-    plain = taught("ordinal").report(5).to_dict()
-    del plain["task"], plain["label_errors"]
-    assert Report.from_dict(plain).task == "classes"
 
 
 class TestNumbers:

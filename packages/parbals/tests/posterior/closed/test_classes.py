@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from brute_force import covariance_with
 from oracles.hamiltonian import predictions
 from parbals.mixture import sigmoid_means
 from parbals.posterior.closed.classes import fit_classes
@@ -27,7 +28,7 @@ def fitted(X, labels, n_classes, prior=1.0):
 
 def covariances(posterior):
     """(C, d, d) of the class weights."""
-    return posterior.channels.covariance_with(np.eye(posterior.X.shape[1]))
+    return covariance_with(posterior.channels, np.eye(posterior.X.shape[1]))
 
 
 def long_chains(posterior, X_test, **options):

@@ -5,6 +5,7 @@ Log loss is compared with its definition in test_closed_form.py.
 
 import numpy as np
 import pytest
+from brute_force import covariance_with
 from parbals.mixture import label_evidence, sigmoid_means
 from parbals.posterior.closed.channels import Channels
 from parbals.posterior.closed.whitening import Whitening
@@ -73,7 +74,7 @@ def decision_gains(rows, targets, mean, covariance):
 def by_definition(channels, X, X_target):
     """Every row is scored in every universe, in every step."""
     rows, targets = design(X), design(X_target)
-    start = channels.mean.T, channels.covariance_with(np.eye(5))
+    start = channels.mean.T, covariance_with(channels, np.eye(5))
     states, free = [start] * N_UNIVERSES, np.ones(len(X), bool)
     labels = DrawnLabels(channels, N_UNIVERSES, 0)
 

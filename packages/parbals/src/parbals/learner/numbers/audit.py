@@ -24,7 +24,7 @@ from parbals.validate import check_positive_int
 
 if TYPE_CHECKING:  # a project draws its audit without loading a model
     from parbals.learner.ledger import Ledger
-    from parbals.learner.state import Setup, State
+    from parbals.learner.state import State
 
 __all__ = ["AUDIT", "audit_positions", "audit_predictions", "audit_share"]
 __all__ += ["current_look", "draw_audit", "measure", "mixed_in", "with_audit_items"]
@@ -138,7 +138,10 @@ def measure(state: "State") -> Measurement | None:
     kind = setup.kind
     said = kind.decided(setup, model, probs)
     wrong = kind.losses(said, given)
-    others = setup.predicted(model, _drawn_from_pool(setup))
+    # The expected error is averaged over items without the audit's.
+    generator = derive_generator(setup.seed, "audit", "pool")
+    drawn = drawn_positions(generator, setup.pool.n_rows, _AVERAGED, setup.audit)
+    others = setup.predicted(model, drawn)
     error = powered_limits(
         wrong,
         kind.doubts(probs, said),
@@ -162,9 +165,3 @@ def measure(state: "State") -> Measurement | None:
         precision={label: share(c, said) for c, label in classes},
         loss=kind.audit_loss,
     )
-
-
-def _drawn_from_pool(setup: "Setup") -> np.ndarray:
-    """Items without the audit's over which the expected error is averaged."""
-    generator = derive_generator(setup.seed, "audit", "pool")
-    return drawn_positions(generator, setup.pool.n_rows, _AVERAGED, setup.audit)

@@ -29,12 +29,12 @@ fitted to its predictions for them as well, with the above as its prior.
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import brentq, minimize_scalar
+from scipy.optimize import minimize_scalar
 
 from parbals.arrays import mean_prediction
 from parbals.types import Estimate
 
-__all__ = ["Temperature", "as_sure", "believed_labels", "estimates", "sharpened", "temperature"]
+__all__ = ["Temperature", "believed_labels", "estimates", "sharpened", "temperature"]
 
 _DRAWS = 4_000
 _LABELLINGS = 200
@@ -99,23 +99,6 @@ def _fitted(probs: np.ndarray, labels: np.ndarray, centre: float, width: float) 
 def sharpened(probs: np.ndarray, degree: float) -> np.ndarray:
     """(N, C) probabilities p^(1/T), normalised."""
     return np.exp(_cooled(np.log(np.maximum(probs.astype(np.float64), _LEAST)), degree))
-
-
-def as_sure(probs: np.ndarray, before: np.ndarray, after: np.ndarray) -> np.ndarray:
-    """Predictions (n, C) of one model at the scale of another, that is as sure as the other.
-
-    By the power at which what the one says of some items, ``before`` (m, C), expects as many errors
-    as what the other says of such items, ``after`` (k, C).
-    """
-    wanted = 1.0 - after.max(axis=1).mean()
-
-    def too_many(log_degree: float) -> float:
-        return float(1.0 - sharpened(before, np.exp(log_degree)).max(axis=1).mean() - wanted)
-
-    low, high = too_many(-_FARTHEST), too_many(_FARTHEST)
-    if low * high >= 0.0:  # no power is enough
-        return sharpened(probs, np.exp(_FARTHEST if high < 0.0 else -_FARTHEST))
-    return sharpened(probs, np.exp(brentq(too_many, -_FARTHEST, _FARTHEST)))
 
 
 def _cooled(log_probs: np.ndarray, degree: float) -> np.ndarray:

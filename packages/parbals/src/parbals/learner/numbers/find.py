@@ -104,7 +104,7 @@ def estimate_recall(state: State) -> Recall | None:
         return None
     generator = derive_generator(setup.seed, "recall", state.key(with_pending=False).hex())
     label, found = setup.classes[setup.find], list(state.labels.values()).count(setup.find)
-    open_items = np.setdiff1d(np.arange(state.n_items), state.labelled)
+    open_items = np.setdiff1d(np.arange(state.setup.pool.n_rows), state.labelled)
     model = state.fitted()
     chances, _ = _chances(state, model, open_items)
     expected = _expected(state, model, open_items, chances, generator)
@@ -175,7 +175,7 @@ def _measured(state: State, found: int) -> Estimate | None:
     if look is None:
         return None
     hits = int((state.numbers(audited) == state.setup.find).sum())
-    n, n_items = len(audited), state.n_items
+    n, n_items = len(audited), state.setup.pool.n_rows
     low, high = error_limits(hits, n, look.delta)
     most = max(high * n_items, found)
     least = max(low * n_items, found, 1)

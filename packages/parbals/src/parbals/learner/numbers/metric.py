@@ -27,7 +27,7 @@ from parbals.types import Loss, Stakes
 from parbals.validate import check_choice
 
 __all__ = ["BALANCED", "METRICS", "best_f1", "check_metric", "decide_from", "decided"]
-__all__ += ["judged_positions", "loss_of", "metric_of", "metric_values", "setting_of", "stakes_for"]
+__all__ += ["judged_positions", "loss_of", "metric_values", "stakes_for"]
 
 METRICS: dict[str, Loss] = {"accuracy": "error", "log-loss": "log"}
 BALANCED = "balanced-accuracy"
@@ -53,16 +53,6 @@ def check_metric(metric: Any, classes: Sequence[Any]) -> str:
 def loss_of(metric: str) -> Loss:
     """What strategies lower for the sake of a metric: the log loss, or a 0-1 loss."""
     return METRICS.get(metric, METRICS["accuracy"])
-
-
-def metric_of(setting: str) -> str:
-    """The metric behind what a project remembers of it."""
-    return next((metric for metric, loss in METRICS.items() if loss == setting), setting)
-
-
-def setting_of(metric: str) -> str:
-    """What a project remembers of a metric: its loss, or its own name."""
-    return METRICS.get(metric, metric)
 
 
 def stakes_for(metric: str, probs: np.ndarray, classes: Sequence[Any]) -> Stakes | None:

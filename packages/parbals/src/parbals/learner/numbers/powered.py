@@ -19,12 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from parbals.types import Estimate
-
-__all__ = ["Powered", "interval", "powered_mean"]
-
-_Z = 1.6448536269514722
-"""Φ⁻¹(0.95), for 90 % intervals."""
+__all__ = ["Powered", "powered_mean"]
 
 
 class Powered(NamedTuple):
@@ -49,8 +44,3 @@ def powered_mean(values: np.ndarray, predicted: np.ndarray, rest: np.ndarray) ->
     if weight:
         mean, variance = mean + weight * rest.mean(), variance + weight**2 * rest.var() / len(rest)
     return Powered(float(mean), float(np.sqrt(variance)), weight)
-
-
-def interval(mean: float, deviation: float) -> Estimate:
-    """The normal 90 % interval, of one mean or of the difference of two."""
-    return Estimate(mean, mean - _Z * deviation, mean + _Z * deviation)

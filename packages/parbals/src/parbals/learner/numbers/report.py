@@ -7,7 +7,7 @@ truth. Nothing here needs a model: a stored report is read back and put into wor
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from types import NoneType
 from typing import Any, Self, get_args, get_origin, get_type_hints
@@ -16,15 +16,14 @@ from parbals.errors import InputError
 from parbals.types import Estimate
 from parbals.wording import percent
 
-__all__ = ["NEGLIGIBLE", "Advice", "Estimate", "Goal", "GoalPart", "Measurement", "Recall"]
-__all__ += ["Report", "advice", "certificate", "class_lines", "error_line", "expected_error"]
-__all__ += ["goal_parts", "judged_line", "label_lines", "may_stop", "metric_line", "with_interval"]
+__all__ = ["NEGLIGIBLE", "Estimate", "Measurement", "Recall", "Report"]
+__all__ += ["certificate", "class_lines", "error_line", "expected_error", "label_lines"]
+__all__ += ["metric_line", "metric_words", "with_interval"]
 
 NEGLIGIBLE = 0.01
 """A batch that would lower the expected log loss by a smaller share hardly changes the model."""
 _UNKNOWN = Estimate(math.nan, math.nan, math.nan)
 _ESTIMATES = ("expected_error", "expected_log_loss")
-_LATER = ("task", "label_errors", "loss")  # a report that was stored before has none of them
 _WORDS = {"error": "error", "hamming": "Hamming loss", "rmse": "RMSE"}
 
 
@@ -124,13 +123,16 @@ class Report:
 
     @property
     def stop(self) -> bool:
-        """Whether more labels are not worth their while, as far as the model can tell."""
-        return advice(None, self.n_labelled, self).stop
+        """Whether nothing is left to choose, or more labels hardly change the model.
+
+        That is no praise: a model may be bad and hard to improve.
+        """
+        return _advice(self)[1]
 
     @property
     def advice(self) -> str:
         """What to do next, in words."""
-        return advice(None, self.n_labelled, self).sentence
+        return _advice(self)[0]
 
     @property
     def measured_error(self) -> Estimate | None:
@@ -195,8 +197,6 @@ def _read(kind: Any, value: Any, name: str) -> Any:
         unknown = _ESTIMATES if kind is Report else ()
         read: dict[str, Any] = {}
         for part in (one.name for one in fields(kind)):
-            if part not in value and part in _LATER:
-                continue
             if part not in value:
                 raise InputError(f"The {name} has no {part}, so it is not one of ours.")
             is_unknown = value[part] is None and part in unknown
@@ -216,129 +216,21 @@ def _read(kind: Any, value: Any, name: str) -> Any:
     raise InputError(f"The report's {name} is {value!r:.60}, which is not what a report holds.")
 
 
-# -- what to do next
-
-
-@dataclass(frozen=True)
-class Goal:
-    """What people set out for: so many labels, an error to reach, both, or nothing."""
-
-    labels: int | None = None
-    error: float | None = None
-
-
-@dataclass(frozen=True)
-class GoalPart:
-    """How far one part of a goal is: a ``share`` from 0 to 1, and the same in words.
-
-    ``is_expected``: the model expects that it is reached, and nobody has measured it.
-    """
-
-    share: float
-    sentence: str
-    is_expected: bool = False
-
-    @property
-    def is_reached(self) -> bool:
-        """Whether this part is done."""
-        return self.share >= 1.0
-
-
-@dataclass(frozen=True)
-class Advice:
-    """What to do next.
-
-    Attributes:
-        sentence: in words.
-        stop: the goal is reached; or nothing is left to choose; or no goal was set, and more labels
-            hardly change the model. That is no praise: a model may be bad and hard to improve.
-        is_reached: what somebody set out for is reached.
-    """
-
-    sentence: str
-    stop: bool = False
-    is_reached: bool = False
-
-
-def goal_parts(goal: Goal | None, n_labelled: int, report: Report | None) -> list[GoalPart]:
-    """How far the goal is.
-
-    An error counts with the upper end of its interval. What the model expects, however good, is
-    never the whole way: only an audit shows that an error is reached.
-    """
-    parts = []
-    if goal is not None and goal.labels is not None:
-        share = min(1.0, n_labelled / goal.labels)
-        parts.append(GoalPart(share, f"{n_labelled:,} of {goal.labels:,} labels"))
-    if goal is not None and goal.error is not None:
-        shown = _shown(report)
-        share, sentence = 0.0, f"an error below {shown(goal.error)}"
-        error, source = _error(report)
-        is_below = error is not None and error.high < goal.error  # the goal itself is not below it
-        if error is not None:
-            share = min(0.99, goal.error / max(error.high, 1e-9))
-            sentence += f"; {source} {shown(error.mean)}, at most {shown(error.high)}"
-        if is_below and source == "measured":
-            share = 1.0
-        parts.append(GoalPart(share, sentence, is_below and source != "measured"))
-    return parts
-
-
-def advice(goal: Goal | None, n_labelled: int, report: Report | None) -> Advice:
-    """What to do, for a goal (None where nobody can set one) and the latest report."""
-    parts = goal_parts(goal, n_labelled, report)
-    if parts and all(part.is_reached for part in parts):
-        error, source = _error(report)
-        shown = _shown(report)
-        known = "" if error is None else f" The {source} error is {shown(error.mean)}."
-        return Advice(f"Your goal is reached.{known}", stop=True, is_reached=True)
-    if parts and all(part.is_reached or part.is_expected for part in parts):
-        return Advice(
-            "The model expects to have reached your goal; an audit of 60 labels would show it."
-        )
-    if report is None:
-        return Advice(
-            "Go on: a first estimate appears once the model has learnt from a few labels."
-        )
+def _advice(report: Report) -> tuple[str, bool]:
+    """What to do next, in words, and whether that is to stop."""
     if report.recall is not None:  # a rare class is looked for
-        return Advice(report.recall.advice, report.recall.stop, report.recall.stop)
+        return report.recall.advice, report.recall.stop
     if report.batch_size == 0:
-        nothing = "Nothing is left to choose: every item is labelled, out or for measuring."
-        return Advice(nothing, stop=True)
-    if goal is not None and goal.labels is not None and n_labelled >= goal.labels:
-        return Advice("The labels you planned are given, but the error is above your goal.")
+        return "Nothing is left to choose: every item is labelled, out or for measuring.", True
     if report.next_gain is None and report.expected_error.known:
-        return Advice("Go on: the model gives too few samples to tell what more labels would gain.")
+        return "Go on: the model gives too few samples to tell what more labels would gain.", False
     if report.next_gain is None:
-        return Advice("Go on: the model has not seen two classes yet.")
+        return "Go on: the model has not seen two classes yet.", False
     # A nat a point divides the error of numbers by e, whatever its unit.
     whole = 1.0 if report.task == "regression" else report.expected_log_loss.mean
     if report.next_gain <= NEGLIGIBLE * whole:
-        more = " Set a goal to know when to stop." if goal == Goal() else ""
-        sentence = f"More labels hardly change the model; better features may help more.{more}"
-        return Advice(sentence, stop=not parts)
-    return Advice("Go on: more labels still make the model better.")
-
-
-def may_stop(measured: Measurement | None, wanted: float) -> tuple[bool, str]:
-    """Whether the error is certified to be below ``wanted``, and the same in words."""
-    error = None if measured is None else measured.error
-    is_certified = error is not None and error.high < wanted
-    answer = "Yes" if is_certified else f"Not yet, for {percent(wanted)} is wanted"
-    return is_certified, f"{answer}. {certificate(measured)}"
-
-
-def _shown(report: Report | None) -> Callable[[float], str]:
-    """How an error is written: a share, or an RMSE in units of labels."""
-    is_share = report is None or report.task != "regression"
-    return percent if is_share else "{:.3g}".format
-
-
-def _error(report: Report | None) -> tuple[Estimate | None, str]:
-    """The error as far as it is known, and whether it was measured or is the model's own word."""
-    if report is not None and report.measured is not None:
-        return report.measured.error, "measured"
-    return None if report is None else expected_error(report), "expected"
+        return "More labels hardly change the model; better features may help more.", True
+    return "Go on: more labels still make the model better.", False
 
 
 def expected_error(report: Report) -> Estimate | None:
@@ -370,16 +262,6 @@ def label_lines(report: Report) -> list[str]:
     return [f"  {label}: expected error {with_interval(error)}" for label, error in errors]
 
 
-def judged_line(metric: str, report: Report | None) -> list[str]:
-    """What the model is judged by, where that is not accuracy and the report does not say it."""
-    if metric in ("accuracy", "hamming", "rank-error", "rmse", "subset") or metric_line(report):
-        return []
-    means = "it is about the probabilities, not the decisions"
-    if metric != "log-loss":
-        means = "a class may be decided on that is not the most probable one"
-    return [f"Judged by {_metric_words(metric)}: {means}."]
-
-
 def metric_line(report: Report | None) -> list[str]:
     """What the model is judged by, where that is neither the error nor the log loss."""
     if report is None or report.expected_metric is None or report.task == "regression":
@@ -388,10 +270,11 @@ def metric_line(report: Report | None) -> list[str]:
     decided = "".join(f"; {c} is decided from a probability of {p:.2f} on" for c, p in shares)
     is_share = report.metric != "rank-error"
     value = with_interval(report.expected_metric) if is_share else report.expected_metric
-    return [f"expected {_metric_words(report.metric)}: {value}{decided}"]
+    return [f"expected {metric_words(report.metric)}: {value}{decided}"]
 
 
-def _metric_words(metric: str) -> str:
+def metric_words(metric: str) -> str:
+    """The name of a metric as people read it."""
     name, _, label = metric.partition(":")
     return f"F1 of {label}" if label else name.replace("-", " ")
 

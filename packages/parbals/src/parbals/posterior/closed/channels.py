@@ -111,14 +111,6 @@ class Channels:
         basis, location, factors = (x.astype(np.float32) for x in parts)
         return self.whitening.single(), basis, location, factors
 
-    def covariance_with(self, X: Float[Array, "M d"]) -> Float[Array, "A d M"]:
-        """S_a xᵀ (A, d, M) for design rows X (M, d): cov(f_a(x'), f_a(x)) = x' S_a xᵀ."""
-        whitened = self.whitening.rows(X).T  # (d, M)
-        inside = self.basis.T @ whitened
-        learnt = self.roots @ (self.roots.transpose(0, 2, 1) @ inside) - inside
-        coloured = (whitened + self.basis @ learnt).transpose(1, 0, 2)
-        return self.whitening.weights(coloured).transpose(1, 0, 2)
-
     def draw(self, generator: np.random.Generator, n_samples: int) -> Float[Array, "d A K"]:
         """(d, A, K) independent draws of the weights."""
         return self.whitening.weights(self.draw_whitened(generator, n_samples))

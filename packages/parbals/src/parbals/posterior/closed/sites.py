@@ -168,11 +168,6 @@ class SitePosterior(ABC):
     has_samples = True
 
     @property
-    def n_channels(self) -> int:
-        """A, one of two classes."""
-        return len(self.channels.roots)
-
-    @property
     @abstractmethod
     def n_classes(self) -> int:
         """C."""

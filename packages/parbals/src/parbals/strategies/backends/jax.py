@@ -66,7 +66,10 @@ def walk(surface: Surface, X: PoolFeatures, *, score: Score) -> Float[Array, " N
         block = _block_size(surface, -(-len(X) // len(found))) * len(found)
         waiting, scores = list[Any](), list[np.ndarray]()
         for rows in block_rows(len(X), block):
-            part = jax.device_put(pad_rows(_small(X[rows]), block), by_rows)
+            part = X[rows]
+            if part.dtype != np.float16:  # which travels as it is, half the bytes
+                part = part.astype(np.float32, copy=False)
+            part = jax.device_put(pad_rows(part, block), by_rows)
             waiting.append(_scores_of_block(surface, part, score=score))
             if len(waiting) > _IN_FLIGHT:
                 scores.append(np.asarray(waiting.pop(0)))
@@ -91,11 +94,6 @@ def _block_size(surface: Surface, n_rows: int) -> int:
     (n_columns, n_inside), n_channels = surface.basis.shape, len(surface.roots)
     pair_bytes = 4 * max(len(surface.share) * n_channels, n_columns + n_inside * n_channels)
     return min(bucket(max(_TABLE_BYTES[platform()] // pair_bytes, 128)), bucket(n_rows))
-
-
-def _small(rows: Float[Array, "n D"]) -> Float[Array, "n D"]:
-    """Half precision travels as it is, half the bytes; anything else as float32."""
-    return rows if rows.dtype in (np.float16, np.float32) else rows.astype(np.float32)
 
 
 @partial(_compiled, static_argnames=("score",))

@@ -1,0 +1,102 @@
+"""A goal is how far it is and what to do next: nobody is told to stop without reason."""
+
+from dataclasses import replace
+
+import pytest
+from parbals.learner.numbers.metric import BALANCED
+from parbals.learner.numbers.report import Estimate, Measurement, Recall, Report
+from parbals_label.project.goal import Goal, advice, goal_parts, metric_of, setting_of
+
+
+def report(mean, high, *, gain=0.1, measured=None, **more):
+    """A report of an expected error, and of a measured one (mean, high) where there is an audit."""
+    found = None
+    if measured is not None:
+        error = Estimate(measured[0], 0.0, measured[1])
+        found = Measurement(error, 20, 2, 50, 80, {"a": error, "b": None}, {"a": None, "b": error})
+    plain = {
+        "n_items": 1000,
+        "n_labelled": 100,
+        "n_pending": 3,
+        "n_targets": 500,
+        "class_balance": {"a": 60, "b": 40},
+        "expected_error": Estimate(mean, 0.0, high),
+        "expected_log_loss": Estimate(0.5, 0.4, 0.6),
+        "batch_size": 10,
+        "next_gain": gain,
+        "measured": found,
+    }
+    return Report(**plain | more)
+
+
+RECALL = Recall("a", 6, Estimate(2.0, 0.0, 5.0), Estimate(0.8, 0.5, 1.0), None, 1.5, False, "Go on")
+
+
+@pytest.mark.parametrize(
+    ("made", "stop"),
+    [
+        (report(0.1, 0.2), False),
+        (report(0.1, 0.2, gain=1e-4), True),
+        (report(0.1, 0.2, gain=None, batch_size=0), True),
+        (report(0.1, 0.2, gain=None), False),
+        (report(0.1, 0.2, recall=RECALL), False),
+        (report(0.1, 0.2, recall=replace(RECALL, stop=True)), True),
+    ],
+)
+def test_without_a_goal_a_project_says_what_the_report_says(made, stop):
+    assert advice(Goal(), made.n_labelled, made).stop == stop
+    assert advice(Goal(), made.n_labelled, made).sentence.startswith(made.advice)
+
+
+def test_with_a_goal_that_is_not_reached_labels_that_hardly_help_are_no_reason_to_stop():
+    made = report(0.1, 0.2, gain=1e-4)
+    assert not advice(Goal(error=0.05), 100, made).stop
+    assert advice(Goal(error=0.3), 100, report(0.1, 0.2, measured=(0.1, 0.2))).stop
+
+
+@pytest.mark.parametrize(
+    ("goal", "n_labelled", "made", "reached"),
+    [
+        (Goal(), 500, report(0.01, 0.02, gain=0.0), False),
+        (Goal(labels=100), 99, report(0.01, 0.02), False),
+        (Goal(labels=100), 100, report(0.4, 0.5), True),
+        (Goal(error=0.05), 10, None, False),
+        (Goal(error=0.05), 10, report(0.04, 0.06), False),
+        (Goal(error=0.05), 10, report(0.02, 0.04), False),  # nobody has measured it
+        (Goal(error=0.05), 10, report(0.02, 0.04, measured=(0.03, 0.07)), False),
+        (Goal(error=0.05), 10, report(0.3, 0.4, measured=(0.02, 0.04)), True),
+        (Goal(error=0.05), 10, report(0.02, 0.05), False),
+        (Goal(100, 0.05), 100, report(0.3, 0.4), False),
+    ],
+)
+def test_only_a_goal_that_was_set_and_reached_ends_the_work(goal, n_labelled, made, reached):
+    given = advice(goal, n_labelled, made)
+    assert given.is_reached == reached
+    assert given.sentence.startswith("Your goal is reached.") == reached
+    assert "stop" not in given.sentence.replace("when to stop", "")
+
+
+def test_an_error_that_is_only_expected_is_no_goal_reached():
+    goal, expected = Goal(error=0.05), report(0.02, 0.04)
+    given, (part,) = advice(goal, 10, expected), goal_parts(goal, 10, expected)
+    assert (given.stop, given.is_reached, part.is_reached, part.is_expected) == (0, 0, 0, 1)
+    assert given.sentence.startswith("The model expects to have reached your goal; an audit")
+    shown = report(0.02, 0.04, measured=(0.02, 0.04))
+    assert advice(goal, 10, shown).sentence.startswith("Your goal is reached.")
+    (part,) = goal_parts(goal, 10, report(0.02, 0.04, measured=(0.05, 0.1)))
+    assert part.share == 0.5
+    assert part.sentence == "an error below 5 %; measured 5 %, at most 10 %"
+
+
+def test_labels_that_hardly_help_are_said_to_with_the_error_left_open():
+    words = advice(Goal(), 500, report(0.46, 0.5, gain=1e-4)).sentence
+    assert words.startswith("More labels hardly change the model")
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "log-loss", BALANCED, "f1:spam"])
+def test_a_metric_is_what_it_was_remembered_as(metric):
+    assert metric_of(setting_of(metric)) == metric
+
+
+def test_a_project_remembers_a_loss_where_a_metric_has_one():
+    assert (setting_of("accuracy"), setting_of("log-loss")) == ("error", "log")
