@@ -34,7 +34,7 @@ def labelled_dataset(
     learner: parbals.ActiveLearner, dataset: datasets.Dataset, label: str = "label"
 ) -> datasets.Dataset:
     """The dataset with the labels as a ``ClassLabel`` column; None where there is none."""
-    labels = learner.labels_by_position
+    labels = learner.state.labels
     column = [labels.get(position) for position in range(len(dataset))]
     if label in dataset.column_names:
         dataset = dataset.remove_columns(label)

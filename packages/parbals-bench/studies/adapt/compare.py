@@ -101,8 +101,9 @@ class _Task:
         self, known: np.ndarray, classes: list[int], strategy: str, seed: int, honest: bool
     ) -> Record:
         """Real errors of both models, and expected ones of three ways to know them."""
-        from parbals.learner.numbers.expectation import as_sure, sharpened
+        from parbals.learner.numbers.expectation import sharpened
         from parbals.learner.reporting import temperature_of
+        from parbals_label.project.adapting import as_sure
 
         n_pool, told = self.n_pool, self.labels[known].tolist()
         test, others = slice(n_pool, None), np.setdiff1d(np.arange(n_pool), known)[:500]

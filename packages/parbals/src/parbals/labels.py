@@ -85,10 +85,11 @@ def check_labels(y: Any, classes: np.ndarray, n_rows: int, name: str = "y") -> n
             f"{name} holds objects that cannot be labels; pass numbers or strings."
         ) from None
     if -1 in numbers:
-        row = numbers.index(-1)
+        row, tail = numbers.index(-1), ", ..." if len(classes) > 10 else ""
         raise LabelError(
             f"{name}[{row}] is {labels[row]!r}, which is not one of the classes "
-            f"{_shown(classes)}; correct the label or declare it with classes=[...]."
+            f"[{', '.join(map(repr, classes[:10].tolist()))}{tail}]; correct the label "
+            "or declare it with classes=[...]."
         )
     return np.asarray(numbers, np.int32)
 
@@ -110,11 +111,6 @@ def classes_shown(labels: np.ndarray, name: str = "y") -> np.ndarray:
             "declare all of them with classes=[...]."
         )
     return seen
-
-
-def _shown(classes: np.ndarray) -> str:
-    tail = ", ..." if len(classes) > 10 else ""
-    return f"[{', '.join(map(repr, classes[:10].tolist()))}{tail}]"
 
 
 def _sorted_unique(labels: np.ndarray, name: str) -> np.ndarray:

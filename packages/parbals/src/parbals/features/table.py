@@ -53,10 +53,8 @@ class _Number:
     def fit(cls, source: str, reading: str, part: str, x: np.ndarray, bins: bool) -> Self:
         known = x[~np.isnan(x)]
         edges = bin_edges(known, _BINS).tolist() if bins else None
-        deviation = float(known.std()) or 1.0
-        return cls(
-            source, reading, part, float(known.mean()), deviation, edges, len(known) < len(x)
-        )
+        mean, deviation, has_gaps = float(known.mean()), float(known.std()), len(known) < len(x)
+        return cls(source, reading, part, mean, deviation or 1.0, edges, has_gaps)
 
     @property
     def width(self) -> int:
@@ -133,12 +131,10 @@ class TableEncoding:
                 )
             if not is_asked_for and tells_apart(name, cells):
                 why = "only tells the rows apart"
-                if is_text(cells):
-                    why = "is a text: encode it first"
+                why = "is a text: encode it first" if is_text(cells) else why
                 notes.append(f"{name!r} is left out: it {why}.")
                 continue
             guess = guesses[name]
-            made: list[_Number | _Category]
             if guess is None:
                 made = _categories(name, cells, notes)
             else:

@@ -230,7 +230,9 @@ class ActiveLearner:
             checked = check_costs(self.task, annotators, costs)
             size = check_positive_int(n, "n")
             questions = choose_questions(self.state, size, checked, self._ledger.out)
-            self._change().ask_whom(questions)
+            ledger = self._change()
+            for position, annotator in questions:
+                ledger.record(Event(position, "ask", None, annotator))
             return [Question(self._ledger.name(p), name) for p, name in questions]
         batch, state = self.choose(n), self.state
         positions = batch.indices.tolist()
@@ -303,11 +305,6 @@ class ActiveLearner:
     def labelled(self) -> np.ndarray:
         """Positions that have a label, ascending."""
         return self.state.labelled
-
-    @property
-    def labels_by_position(self) -> dict[int, Any]:
-        """Position → class number, or what the task keeps, in the order in which labels came."""
-        return dict(self.state.labels)
 
     @property
     def labels(self) -> dict[Any, Any]:

@@ -100,11 +100,6 @@ class Ledger:
             if position not in self.pending:
                 self.record(Event(position, "ask"))
 
-    def ask_whom(self, questions: Sequence[tuple[int, str]]) -> None:
-        """Mark items as out with annotators: new ones, or those that others have answered."""
-        for position, annotator in questions:
-            self.record(Event(position, "ask", None, annotator))
-
     def tell(self, items: Any, labels: Any, annotator: str | None = None) -> int:
         """Record labels; returns how many are new.
 

@@ -86,8 +86,7 @@ def map_of(state: State, batch: Batch | None) -> tuple[np.ndarray, np.ndarray, n
     labelled = np.isin(positions, state.labelled)
     classes = np.full(len(positions), -1)
     # Numbers, and several labels an item, are no classes that exclude each other.
-    numbers = state.numbers(positions[labelled]) if setup.kind.has_samples else 0
-    classes[labelled] = numbers
+    classes[labelled] = state.numbers(positions[labelled]) if setup.kind.has_samples else 0
     return places, classes, np.isin(positions, out)
 
 

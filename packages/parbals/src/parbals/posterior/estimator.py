@@ -152,8 +152,7 @@ class LogisticModel:
 
     def predict(self, X: Any) -> np.ndarray:
         """(N,) most probable class of each row."""
-        most_probable = self.predict_proba(X).argmax(axis=1)
-        return self.classes_[most_probable]
+        return self.classes_[self.predict_proba(X).argmax(axis=1)]
 
     @property
     def sample_weights(self) -> np.ndarray:

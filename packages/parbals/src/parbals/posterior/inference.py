@@ -6,7 +6,7 @@ loaded for NUTS alone: importing it takes longer than a whole fit in closed form
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -143,14 +143,9 @@ class Inference:
         return self._equal(X, labels, diagnostics, state=found)
 
     def _equal(
-        self,
-        X: np.ndarray,
-        labels: np.ndarray,
-        diagnostics: Diagnostics,
-        state: Gaussian | None = None,
-        drawn: np.ndarray | None = None,
+        self, X: np.ndarray, labels: np.ndarray, diagnostics: Diagnostics, **more: Any
     ) -> Posterior:
         """With draws of equal weight."""
         weights = np.full(self.n_samples, 1.0 / self.n_samples)
         diagnostics = replace(diagnostics, prior=self.prior.sentence)
-        return Posterior(X, labels, self.seed, weights, diagnostics, state, drawn)
+        return Posterior(X, labels, self.seed, weights, diagnostics, **more)

@@ -59,10 +59,6 @@ class Population:
     whitening: Whitening | None = None  # of the rows that it was given, if it was any
 
     @property
-    def n_samples(self) -> int:
-        return self.coefficients.shape[2]
-
-    @property
     def weights(self) -> np.ndarray:
         """(K,) normalised particle weights."""
         return normalise_log_weights(self.log_weights)
@@ -116,7 +112,7 @@ def condition_population(
     """
     X = np.concatenate([population.X, X_new])
     labels = np.concatenate([population.labels, labels_new])
-    n_classes, n_samples = population.n_classes, population.n_samples
+    n_classes, n_samples = population.n_classes, population.coefficients.shape[2]
     gained = log_likelihoods(population.contrasts(X_new), labels_new, n_classes)
     log_weights = population.log_weights + gained.sum(axis=0)
     weights = normalise_log_weights(log_weights)
@@ -206,9 +202,8 @@ def relax(
                     break
             n_runs += 1
             drift = _drift(start, state)
-            is_settled = (
-                is_warm and left <= 1.5 * forgotten and drift <= _drift_allowed(n_particles)
-            )
+            is_still = drift <= _drift_allowed(n_particles)
+            is_settled = is_warm and is_still and left <= 1.5 * forgotten
             times_forgotten = times_forgotten + 1 if is_settled else 0
             if times_forgotten >= _TIMES_FORGOTTEN or n_gradients > _GRADIENT_BUDGET:
                 break

@@ -53,8 +53,12 @@ class Configurations:
         """Add a point with predictive samples (K, C) to the partial batch."""
         n_classes = probs.shape[1]
         if self.exact and len(self.probability) * n_classes > self._most:
-            self.exact = False
-            self._resample()
+            # Draw configurations, equally probable from now on.
+            self.exact, edges = False, np.cumsum(self.probability)
+            places = (np.arange(self._most) + self._generator.random()) / self._most
+            drawn = np.minimum(np.searchsorted(edges, places * edges[-1]), len(edges) - 1)
+            self.weights = self.weights[drawn]
+            self.probability = np.full(self._most, 1.0 / self._most)
         joint = self.weights[:, None, :] * probs.T.astype(np.float64)  # (S, C, K)
         chances = joint.sum(axis=2)  # P(Y_x = c | y)
         if self.exact:
@@ -62,23 +66,14 @@ class Configurations:
             joint = joint.reshape(-1, joint.shape[2])
         else:
             cumulative = np.cumsum(chances, axis=1)
-            drawn = (
-                self._generator.random((len(chances), 1)) * cumulative[:, -1:] >= cumulative
-            ).sum(axis=1)
+            places = self._generator.random((len(chances), 1)) * cumulative[:, -1:]
+            drawn = (places >= cumulative).sum(axis=1)
             joint = joint[np.arange(len(joint)), np.minimum(drawn, n_classes - 1)]
             probability = self.probability
         possible = (probability > 0) & (joint.sum(axis=1) > 0)
         self.probability = probability[possible]
         self.probability = self.probability / self.probability.sum()
         self.weights = joint[possible] / joint[possible].sum(axis=1, keepdims=True)
-
-    def _resample(self) -> None:
-        """Draw configurations, equally probable from now on."""
-        edges = np.cumsum(self.probability)
-        places = (np.arange(self._most) + self._generator.random()) / self._most
-        drawn = np.minimum(np.searchsorted(edges, places * edges[-1]), len(edges) - 1)
-        self.weights = self.weights[drawn]
-        self.probability = np.full(self._most, 1.0 / self._most)
 
 
 def select_batchbald(problem: Problem) -> Batch:

@@ -81,8 +81,15 @@ def choose_batch(
     if has_closed_form(entry, model):
         target = X_pool[:0] if X_target is None else X_target
         return solve(terms, np.ones(1), gaussian=GaussianView(model.gaussian, X_pool, target))
-    if isinstance(X_pool, DistributedRows):
-        return _without_rows(terms, entry)
+    if isinstance(X_pool, DistributedRows):  # of which nothing may be fetched
+        if entry.uses_predictions or entry.needs_features:
+            raise InputError(
+                f"{entry.title or terms['strategy']} with this model needs samples or "
+                "features of the whole pool, which stays in its cluster; take a model with "
+                'inference="ep" and a strategy in closed form (EPIG, ParBaLS; BALD with '
+                "two classes), or fetch a part of the pool: X_pool[positions].compute()."
+            )
+        return solve(terms, np.ones(1))
     weights = getattr(model, "sample_weights", None)
     if not entry.uses_predictions:
         weights = check_weights(weights, 1 if weights is None else len(weights))
@@ -117,18 +124,6 @@ def has_closed_form(entry: Strategy, model: Any) -> bool:
     if not gaussian.has_samples:
         return True
     return entry.closed_form and (entry.needs_target or len(gaussian.channels.roots) == 1)
-
-
-def _without_rows(terms: Mapping[str, Any], entry: Strategy) -> Batch:
-    """A batch from a pool of which nothing may be fetched."""
-    if entry.uses_predictions or entry.needs_features:
-        raise InputError(
-            f"{entry.title or terms['strategy']} with this model needs samples or "
-            "features of the whole pool, which stays in its cluster; take a model with "
-            'inference="ep" and a strategy in closed form (EPIG, ParBaLS; BALD with '
-            "two classes), or fetch a part of the pool: X_pool[positions].compute()."
-        )
-    return solve(terms, np.ones(1))
 
 
 def solve(terms: Mapping[str, Any], weights: np.ndarray, **parts: Any) -> Batch:

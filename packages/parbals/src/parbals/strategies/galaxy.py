@@ -36,10 +36,6 @@ class _Stretch(NamedTuple):
     def length(self) -> int:
         return self.last - self.first + 1
 
-    @property
-    def middle(self) -> float:
-        return (self.first + self.last) / 2
-
 
 class _Path(NamedTuple):
     """Points sorted by margin; ``pool`` is the pool index at each place, -1 if labelled."""
@@ -89,9 +85,8 @@ def _path(pool_probs: np.ndarray, labelled_probs: np.ndarray, labels: np.ndarray
     order = np.argsort(margins, kind="stable")
     n_pool = len(pool_probs)
     labelled = np.flatnonzero(order >= n_pool)
-    return _Path(
-        np.where(order < n_pool, order, -1), labelled, labels[order[labelled] - n_pool] == c
-    )
+    pool = np.where(order < n_pool, order, -1)
+    return _Path(pool, labelled, labels[order[labelled] - n_pool] == c)
 
 
 def _margin(probs: np.ndarray, c: int) -> np.ndarray:
@@ -112,7 +107,7 @@ def _distance_to_middles(
     """(N,) places from each point to the nearest middle of a stretch; its place on that path."""
     distance, place = np.full(n_pool, np.inf), np.zeros(n_pool)
     for number, path in enumerate(paths):
-        middles = np.sort([s.middle for s in stretches if s.path == number])
+        middles = np.sort([(s.first + s.last) / 2 for s in stretches if s.path == number])
         if len(middles) == 0:
             continue
         places = np.flatnonzero(path.pool >= 0)

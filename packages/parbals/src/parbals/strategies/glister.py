@@ -46,9 +46,11 @@ def select_glister(problem: Problem) -> Batch:
     labelled = problem.given(problem.labelled.features, what)
     validation = problem.labelled.validation
     notes: tuple[str, ...] = ()
-    if validation is None:
-        validation, notes = _drawn_validation(labels, problem.seed), (_BORROWED,)
-
+    if validation is None:  # a fifth of each class, at least one of each
+        generator = derive_generator(problem.seed, "glister validation")
+        members = [np.flatnonzero(labels == c) for c in np.unique(labels)]
+        drawn = [generator.permutation(m)[: max(1, round(_SHARE * len(m)))] for m in members]
+        validation, notes = np.sort(np.concatenate(drawn)), (_BORROWED,)
     search = _Search(problem, labelled[validation], labelled_probs[validation], labels[validation])
     steps = grow(search, problem.candidates(), problem.pending, problem.batch_size)
     chosen, scores, *_ = columns(steps)
@@ -104,11 +106,3 @@ def _gains(
     largest = change.max(axis=2)
     normaliser = largest + xp.log((before * xp.exp(change - largest[:, :, None])).sum(axis=2))
     return (similarity * toward[:, truth] - normaliser).mean(axis=1)
-
-
-def _drawn_validation(labels: np.ndarray, seed: int) -> np.ndarray:
-    """A fifth of each class, at least one of each."""
-    generator = derive_generator(seed, "glister validation")
-    members = [np.flatnonzero(labels == c) for c in np.unique(labels)]
-    drawn = [generator.permutation(m)[: max(1, round(_SHARE * len(m)))] for m in members]
-    return np.sort(np.concatenate(drawn))

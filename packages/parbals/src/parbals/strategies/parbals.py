@@ -103,6 +103,11 @@ def _closed_form_batch(
     with gaussian_universes(pairs, pool, start, free, pending, size, score, module) as universes:
         steps = grow(universes, free, pending, size)
     chosen, scores, n_scored, _ = columns(steps)
+    cut = (
+        f"In {universes.n_cut} of {size} steps more than {MOST_SCORED:,} candidates might have "
+        "been the best by the first, rough score; those that had stood highest before were "
+        "compared."
+    )
     return batch_of(
         problem,
         chosen,
@@ -112,17 +117,7 @@ def _closed_form_batch(
             np.add, [host.walk(one, pool[chosen], score=score) for one in surfaces]
         ),
         n_exact=n_scored,
-        notes=_cut_notes(universes.n_cut, size),
-    )
-
-
-def _cut_notes(n_cut: int, n_steps: int) -> tuple[str, ...]:
-    """What the search did not look at."""
-    if n_cut == 0:
-        return ()
-    return (
-        f"In {n_cut} of {n_steps} steps more than {MOST_SCORED:,} candidates might have been the "
-        "best by the first, rough score; those that had stood highest before were compared.",
+        notes=(cut,) if universes.n_cut else (),
     )
 
 

@@ -8,10 +8,10 @@ from parbals.learner.numbers.metric import (
     BALANCED,
     METRICS,
     decided,
-    loss_of,
     metric_values,
     stakes_for,
 )
+from parbals.learner.tasks.base import Classes
 from parbals.scores.losses import LOSSES
 from parbals.wording import percent
 from sklearn.ensemble import RandomForestClassifier
@@ -35,8 +35,8 @@ def chosen(**settings):
 def test_every_loss_has_one_metric():
     assert sorted(METRICS.values()) == sorted(LOSSES)
     for metric, loss in METRICS.items():
-        assert loss_of(metric) == loss
-    assert loss_of(BALANCED) == "error"
+        assert Classes([0, 1]).loss(metric) == loss
+    assert Classes([0, 1]).loss(BALANCED) == "error"
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ from parbals.types import Loss, Stakes
 from parbals.validate import check_choice
 
 __all__ = ["BALANCED", "METRICS", "best_f1", "check_metric", "decide_from", "decided"]
-__all__ += ["judged_positions", "loss_of", "metric_values", "stakes_for"]
+__all__ += ["judged_positions", "metric_values", "stakes_for"]
 
 METRICS: dict[str, Loss] = {"accuracy": "error", "log-loss": "log"}
 BALANCED = "balanced-accuracy"
@@ -48,11 +48,6 @@ def check_metric(metric: Any, classes: Sequence[Any]) -> str:
     if metric not in (*METRICS, BALANCED):
         check_choice(metric, _NAMES, "metric")
     return str(metric)
-
-
-def loss_of(metric: str) -> Loss:
-    """What strategies lower for the sake of a metric: the log loss, or a 0-1 loss."""
-    return METRICS.get(metric, METRICS["accuracy"])
 
 
 def stakes_for(metric: str, probs: np.ndarray, classes: Sequence[Any]) -> Stakes | None:

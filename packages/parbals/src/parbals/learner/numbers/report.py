@@ -147,9 +147,7 @@ class Report:
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON: classes by their names, None for what is not known."""
         plain = _plain(asdict(self))
-        for name in _ESTIMATES:
-            if not getattr(self, name).known:
-                plain[name] = None
+        plain |= {name: None for name in _ESTIMATES if not getattr(self, name).known}
         return plain | {name: getattr(self, name) for name in ("stop", "advice", "certified")}
 
     @classmethod

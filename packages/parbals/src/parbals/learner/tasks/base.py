@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from parbals.errors import InputError, LabelError
-from parbals.learner.numbers.metric import check_metric, decided, loss_of, metric_values, stakes_for
+from parbals.learner.numbers.metric import METRICS, check_metric, decided, metric_values, stakes_for
 from parbals.strategies.table import STRATEGIES, strategy_named
 from parbals.types import Loss
 from parbals.validate import check_choice
@@ -174,7 +174,7 @@ class Classes(Task):
         return check_metric("accuracy" if metric is None else metric, self.classes)
 
     def loss(self, metric: str) -> Loss:
-        return loss_of(metric)
+        return METRICS.get(metric, METRICS["accuracy"])
 
     def check_settings(self, inference: str, prior_scale: Any, **others: Any) -> None:
         """All are about classes."""

@@ -162,9 +162,8 @@ class Shapes(NamedTuple):
         n_powers = len(self.powers)
         before = Shapes.of(self.pool, self.powers, by_columns=len(log_scales) > n_powers)
         log_shares = before.log_shares + log_evidence
-        win = len(log_shares) > n_powers and log_shares[-1] > np.logaddexp.reduce(
-            log_shares[:n_powers]
-        )
+        powers = np.logaddexp.reduce(log_shares[:n_powers])
+        win = len(log_shares) > n_powers and log_shares[-1] > powers
         return self._replace(log_scales=log_scales, log_shares=log_shares, columns_win=bool(win))
 
     @property
@@ -250,9 +249,8 @@ def _best_scales(
     By the parabola through the best point of the grid and its neighbours.
     """
     found = [profile(each, sites, np.sqrt(2.0) * INTERCEPT) for each in factors]
-    values = pairs.share * np.stack(
-        [each.log_evidence(_GRID).sum(axis=1) for each in found], axis=1
-    )
+    evidence = [each.log_evidence(_GRID).sum(axis=1) for each in found]
+    values = pairs.share * np.stack(evidence, axis=1)
     values -= 0.5 * np.square((_GRID - _LOG_SCALE) / _WIDTH)[:, None]
     best = np.clip(values.argmax(axis=0), 1, len(_GRID) - 2)
     left, middle, right = (values[best + k, np.arange(values.shape[1])] for k in (-1, 0, 1))

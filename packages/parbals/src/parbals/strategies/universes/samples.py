@@ -158,7 +158,8 @@ class ParticleUniverses:
         self._model, self._stakes = model, stakes
         self._generator = derive_generator(seed, "universes")
         population = model.population
-        drawn = self._generator.choice(population.n_samples, n_universes, p=population.weights)
+        weights = population.weights
+        drawn = self._generator.choice(len(weights), n_universes, p=weights)
         self._drawn = replace(population, coefficients=population.coefficients[:, :, drawn])
         start = Universe(self._cloud(population), population.log_weights, population)
         self.members: tuple[Universe, ...] = (start,) * n_universes
