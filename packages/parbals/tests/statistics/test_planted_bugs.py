@@ -93,7 +93,7 @@ def weights_ignored(patch):
     patch.setattr(
         smc.Population,
         "weights",
-        property(lambda self: np.full(self.n_samples, 1 / self.n_samples)),
+        property(lambda self: np.full(len(self.log_weights), 1 / len(self.log_weights))),
     )
 
 

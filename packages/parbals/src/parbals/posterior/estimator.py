@@ -152,7 +152,8 @@ class LogisticModel:
 
     def predict(self, X: Any) -> np.ndarray:
         """(N,) most probable class of each row."""
-        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+        most_probable = self.predict_proba(X).argmax(axis=1)  # which says if it is not fitted
+        return self.classes_[most_probable]
 
     @property
     def sample_weights(self) -> np.ndarray:
