@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from lib.gaussian import covariance_with
 from lib.records import Record, Todo, study
 from sklearn import datasets
 
@@ -345,7 +346,7 @@ def measured(kind: str, name: str, way: str, seed: int) -> Record:
             rows = pool
             if way != "LCMD":
                 channels = learner.fitted().gaussian.channels
-                covariance = channels.covariance_with(np.eye(pool.shape[1] + 1))[0]
+                covariance = covariance_with(channels, np.eye(pool.shape[1] + 1))[0]
                 values, vectors = np.linalg.eigh(covariance)
                 rows = learner.setup.preparation(pool) @ vectors[:-1]
                 rows = rows * np.sqrt(np.maximum(values, 0.0))
