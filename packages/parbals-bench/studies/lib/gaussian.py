@@ -1,16 +1,15 @@
-"""What studies ask of a Gaussian posterior that the library has no use for."""
+"""What studies ask of a Gaussian posterior, by the rows that the library's own search sees."""
 
 from typing import Any
 
 import numpy as np
 
-__all__ = ["covariance_with"]
+__all__ = ["covariance_between"]
 
 
-def covariance_with(channels: Any, X: np.ndarray) -> np.ndarray:
-    """S_a xᵀ (A, d, M) for design rows X (M, d): cov(f_a(x'), f_a(x)) = x' S_a xᵀ."""
-    whitened = channels.whitening.rows(X).T  # (d, M)
-    inside = channels.basis.T @ whitened
-    learnt = channels.roots @ (channels.roots.transpose(0, 2, 1) @ inside) - inside
-    coloured = (whitened + channels.basis @ learnt).transpose(1, 0, 2)
-    return np.asarray(channels.whitening.weights(coloured).transpose(1, 0, 2))
+def covariance_between(channels: Any, one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """cov(f_a(x), f_a(x')) (A, n, m) for design rows (n, d) of the one and (m, d) of the other."""
+    from parbals.strategies.surface import covariance, within
+
+    posterior, rows = (channels.basis, channels.location, channels.roots), channels.whitening.rows
+    return np.asarray(covariance(*(within(*posterior, rows(design)) for design in (one, other))))

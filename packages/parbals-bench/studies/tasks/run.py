@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from lib.gaussian import covariance_with
+from lib.gaussian import covariance_between
 from lib.records import Record, Todo, study
 from sklearn import datasets
 
@@ -346,7 +346,8 @@ def measured(kind: str, name: str, way: str, seed: int) -> Record:
             rows = pool
             if way != "LCMD":
                 channels = learner.fitted().gaussian.channels
-                covariance = covariance_with(channels, np.eye(pool.shape[1] + 1))[0]
+                unit = np.eye(pool.shape[1] + 1)
+                covariance = covariance_between(channels, unit, unit)[0]
                 values, vectors = np.linalg.eigh(covariance)
                 rows = learner.setup.preparation(pool) @ vectors[:-1]
                 rows = rows * np.sqrt(np.maximum(values, 0.0))

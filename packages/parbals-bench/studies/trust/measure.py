@@ -17,7 +17,7 @@ import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
-from lib.gaussian import covariance_with
+from lib.gaussian import covariance_between
 from scipy.optimize import minimize
 from scipy.special import expit, log_expit
 from scipy.stats import spearmanr
@@ -249,7 +249,7 @@ def _of_ep(design: Design, truth: Moments, scores: np.ndarray) -> dict[str, Any]
     moments = Moments(
         first, np.sqrt(np.maximum(first - slope - first**2, 0.0)), mean, np.sqrt(variance)
     )
-    covariance = pool @ covariance_with(posterior.channels, target)[0]
+    covariance = covariance_between(posterior.channels, pool, target)[0]
     parts = (*posterior.marginals(pool), mean, variance, covariance)
     ours = np.asarray(closed_epig(*(jnp.asarray(part, jnp.float32) for part in parts)))
     found = {"n_sweeps": posterior.n_sweeps, "change": posterior.change}

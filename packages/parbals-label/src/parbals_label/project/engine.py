@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, astuple, replace
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from parbals.errors import InputError
@@ -37,6 +37,7 @@ __all__ = ["NothingFreeError", "ask_by_worth", "by_sureness", "choose_batch", "l
 __all__ += ["open_project", "pending_of", "refresh"]
 
 _ENTRIES = 2**22  # of features, read and predicted at a time: 32 MB
+_T = TypeVar("_T")
 _TRIES = 20
 _ONE_EACH = ("indices", "scores", "initial_scores", "effective_sample_size", "n_exact")
 """What a batch has one of for each item."""
@@ -182,13 +183,14 @@ def choose_batch(
         renew: of a queued batch: it takes the place of what waits on the page unseen.
         changes: see :func:`learner_of`.
     """
-    for left in reversed(range(_TRIES)):
+
+    def attempt() -> tuple[int, Batch]:
         began = time.monotonic()
         learner = learner_of(store, n_candidates=n_candidates, renew=renew, changes=changes)
         taken = {*learner.labelled.tolist(), *learner.pending}
         copies = {copy for copy, _ in store.settings.copies}
-        leave_out = {*leave_out, *copies} - taken
-        n_left_out = len(leave_out)
+        left_out = {*leave_out, *copies} - taken
+        n_left_out = len(left_out)
         is_free = learner.state.is_free()
         is_free[learner.setup.twins] = False  # copies of an audit item
         n_free = int(is_free.sum()) - n_left_out
@@ -200,36 +202,43 @@ def choose_batch(
                 f"{learner.pool.n_rows}); ask for fewer (-n), or first tell the labels of what is "
                 "out (parbals tell)."
             )
-        batch = learner.choose(min(n, n_free), strategy=strategy, leave_out=leave_out)
+        batch = learner.choose(min(n, n_free), strategy=strategy, leave_out=left_out)
         rows = zip(batch.indices, batch.scores, batch.initial_scores, strict=True)
+        number = store.record_batch(
+            batch.strategy,
+            learner.setup.seed,
+            [(int(position), float(score), float(alone)) for position, score, alone in rows],
+            {
+                "n_labelled": len(learner.labelled),
+                "n_candidates": batch.n_candidates,
+                "n_universes": learner.setup.n_universes,
+                "n_targets": learner.setup.n_targets,
+                "n_left_out": n_left_out,
+                "n_audit": int(np.isin(batch.indices, learner.audit).sum()),
+                "notes": list(batch.notes),
+                "seconds": round(time.monotonic() - began, 3),
+            },
+            annotator=annotator,
+            expires=expires,
+            queued=queued,
+            renew=renew,
+        )
+        return number, _only(batch, store.batch_positions(number))
+
+    return _again_where_taken(attempt)
+
+
+def _again_where_taken(attempt: Callable[[], _T]) -> _T:
+    """What an attempt to choose gives; others may take some of the items before it is recorded."""
+    for left in reversed(range(_TRIES)):
         try:
-            number = store.record_batch(
-                batch.strategy,
-                learner.setup.seed,
-                [(int(position), float(score), float(alone)) for position, score, alone in rows],
-                {
-                    "n_labelled": len(learner.labelled),
-                    "n_candidates": batch.n_candidates,
-                    "n_universes": learner.setup.n_universes,
-                    "n_targets": learner.setup.n_targets,
-                    "n_left_out": n_left_out,
-                    "n_audit": int(np.isin(batch.indices, learner.audit).sum()),
-                    "notes": list(batch.notes),
-                    "seconds": round(time.monotonic() - began, 3),
-                },
-                annotator=annotator,
-                expires=expires,
-                queued=queued,
-                renew=renew,
-            )
+            return attempt()
         except TakenError as error:
             if left == 0:
                 raise TakenError(
                     f"Others took items while these were being chosen, {_TRIES} times in a row; "
                     f"nothing was handed out, try again. The last time: {error}"
                 ) from None
-            continue
-        return number, _only(batch, store.batch_positions(number))
     raise AssertionError("the last try returns or raises")
 
 
@@ -250,7 +259,8 @@ def ask_by_worth(
     """
     if store.form.task != "classes":
         raise InputError(f"Costs need one class an item, and labels are {store.form.task} here.")
-    for left in reversed(range(_TRIES)):
+
+    def attempt() -> tuple[int | None, list[tuple[int, str]]]:
         learner = learner_of(store, signed=True)
         left_out = {copy for copy, _ in store.settings.copies}.union(leave_out)
         try:
@@ -259,18 +269,16 @@ def ask_by_worth(
             raise NothingFreeError(str(error)) from None
         asked = [(position, who) for position, who in asked if only in (None, who)]
         new = [(p, None, None) for p, _ in asked if p not in learner.labels]
+        if not new:
+            return None, asked
         told = {"n_labelled": len(learner.labelled), "costs": dict(costs), "questions": asked}
-        setup, number = learner.setup, None
-        try:
-            if new:
-                number = store.record_batch(
-                    setup.strategy, setup.seed, new, told, annotator=only, expires=expires
-                )
-            return number, asked
-        except TakenError:
-            if left == 0:
-                raise
-    raise AssertionError("the last try returns or raises")
+        setup = learner.setup
+        number = store.record_batch(
+            setup.strategy, setup.seed, new, told, annotator=only, expires=expires
+        )
+        return number, asked
+
+    return _again_where_taken(attempt)
 
 
 def _only(batch: Batch, positions: list[int]) -> Batch:
