@@ -85,9 +85,12 @@ class _Task:
         from parbals_label.encoders.adapt import load_base
         from parbals_label.encoders.base import Options
 
-        encoder = load_base(self.folder / "minilm", Options())
+        encoder = load_base(self.folder / "minilm", Options(), "text")
         encoder.network.float()
         return encoder
+
+    def test(self) -> tuple[list[str], np.ndarray]:
+        return self.texts[self.n_pool :], self.labels[self.n_pool :]
 
     def adapted(self, known: np.ndarray, seed: int) -> np.ndarray:
         """(N, D) rows of an encoder that has learnt these labels."""

@@ -10,7 +10,10 @@ from page_server import make_project, page
 
 schemathesis = pytest.importorskip("schemathesis")
 
-from schemathesis.specs.openapi.checks import positive_data_acceptance  # noqa: E402
+from schemathesis.specs.openapi.checks import (  # noqa: E402
+    negative_data_rejection,
+    positive_data_acceptance,
+)
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +60,11 @@ def test_every_answer_is_one_that_is_described(fuzzed, described, mode, examples
             response = case.call(headers=headers)
             assert response.status_code != 500, response.text
             # What the description cannot know, such as which labels are classes, may be refused.
-            case.validate_response(response, excluded_checks=[positive_data_acceptance])
+            excluded = [positive_data_acceptance]
+            # In an address a list of one number reads as that number.
+            if any(isinstance(v, list) and len(v) == 1 for v in (case.query or {}).values()):
+                excluded.append(negative_data_rejection)
+            case.validate_response(response, excluded_checks=excluded)
 
         try:
             check()

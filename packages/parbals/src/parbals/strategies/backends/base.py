@@ -19,7 +19,7 @@ class PoolRows:
     """Design rows of a pool, by position; those in a cluster are fetched ``ahead``, all at once."""
 
     def __init__(self, X: PoolFeatures, ahead: Int[Array, " n"]) -> None:
-        self._X, self._fetched = X, dict[int, np.ndarray]()
+        self._X, self.ahead, self._fetched = X, ahead, dict[int, np.ndarray]()
         if isinstance(X, DistributedRows):
             self._fetch(ahead)
 
@@ -44,14 +44,14 @@ class Places:
         """Places of rows, those rows that are new, and the first place, of consecutive ones, of
         the new.
         """
-        places = self._place_of
-        new = [i for i in indices.tolist() if i not in places]
+        places, asked = self._place_of, indices.tolist()
+        new = [i for i in asked if i not in places]
         if len(places) + len(new) > self.size:
             places.clear()
-            new = indices.tolist()
+            new = asked
         first = len(places)
         places.update(zip(new, range(first, first + len(new)), strict=True))
-        return np.array([places[i] for i in indices.tolist()]), np.array(new, int), first
+        return np.fromiter(map(places.__getitem__, asked), int), np.array(new, int), first
 
 
 @runtime_checkable

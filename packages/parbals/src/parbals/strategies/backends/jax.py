@@ -137,6 +137,8 @@ class JaxBackend:
         self._kept = self._room(self._places.size + _FEWEST_KEPT)
         self._points, self._n_seen = self._room(bucket(n_labels, _FEWEST_LABELS)), 0
         self._targets: Targets = surface.targets  # those of all universes, once there is one
+        if platform() == "gpu" and bucket(len(rows.ahead)) <= self._places.size:
+            self._places_of(rows.ahead)  # all at once takes no longer than what one step asks for
 
     def _room(self, n_rows: int) -> _Kept:
         there = self._surface.target_rows
@@ -148,12 +150,6 @@ class JaxBackend:
 
     def renew(self, learnt: Learnt, members: Int[Array, " U"], moved: Bool[Array, "V M"]) -> None:
         n_labels, size = learnt.shift.shape[2], len(self._points.rows.across)
-        for place in range(self._n_seen, n_labels):
-            across, *others = learnt.points
-            row = Rows(across[place, None], *(part[:, place, None] for part in others))
-            new = _Kept(row, learnt.at_targets[:, place, None])
-            self._points = _put(self._points, new, place)
-        self._n_seen = n_labels
         n_channels, n_universes = len(learnt.shift), len(members)
         shift = np.zeros((n_channels, n_universes, size), np.float32)
         weights = np.zeros((*shift.shape, size), np.float32)
@@ -163,9 +159,13 @@ class JaxBackend:
             each = (part[:, None].repeat(n_universes, axis=1) for part in self._targets)
             self._targets = Targets(*each)
         moments = learnt.target_mean[:, members], learnt.target_variance[:, members]
-        self._targets = _renew(self._targets, *moments, moved[members])
-        shift, weights = jax.device_put((shift, weights))
-        self._known = _Known(self._points, shift, weights, self._targets)
+        own = *moments, moved[members], shift, weights
+        # One call a step: a small array takes as long to send as a program to start.
+        for place in range(min(self._n_seen, max(n_labels - 1, 0)), max(n_labels, 1)):
+            new = self._room(1) if n_labels == 0 else _labelled(learnt, place)
+            self._known = _renew(self._points, self._targets, new, place, *own)
+            self._points, self._targets = self._known.points, self._known.targets
+        self._n_seen = n_labels
 
     def screen(self, indices: Int[Array, " n"], chunk: int) -> Iterator[Float[Array, " m"]]:
         """On an accelerator all are computed together, which takes no longer than one chunk."""
@@ -178,13 +178,25 @@ class JaxBackend:
         return self._scores(indices, self._score)
 
     def _scores(self, indices: Int[Array, " n"], score: Score) -> Float[Array, " n"]:
+        places = self._places_of(indices).astype(np.int32)
+        asked = pad_rows(places, bucket(len(places), 64))
+        values = _scores_of_kept(self._kept, self._known, self._surface, asked, score=score)
+        return np.asarray(values)[: len(indices)]
+
+    def _places_of(self, indices: Int[Array, " n"]) -> Int[Array, " n"]:
+        """Where rows are kept; those that are new are computed."""
         places, new, first = self._places.of(indices)
         if len(new):
             design = pad_rows(self._rows.design(new), bucket(len(new), _NEW[platform()]))
             self._kept = _keep(self._kept, self._surface, design, first)
-        asked = pad_rows(places.astype(np.int32), bucket(len(places), 64))
-        values = _scores_of_kept(self._kept, self._known, self._surface, asked, score=score)
-        return np.asarray(values)[: len(indices)]
+        return places
+
+
+def _labelled(learnt: Learnt, place: int) -> _Kept:
+    """One of the labelled points."""
+    across, *others = learnt.points
+    row = Rows(across[place, None], *(part[:, place, None] for part in others))
+    return _Kept(row, learnt.at_targets[:, place, None])
 
 
 @partial(jax.jit, static_argnums=range(5))
@@ -203,12 +215,6 @@ def _keep(
     """With design rows at consecutive places."""
     rows = rows_of(surface, design)
     return _with(kept, _Kept(rows, covariance(rows, surface.target_rows)), first)
-
-
-@partial(jax.jit, donate_argnums=0)
-def _put(kept: _Kept, row: _Kept, place: Int[Array, ""] | int) -> _Kept:
-    """With one row at a place."""
-    return _with(kept, row, place)
 
 
 def _with(kept: _Kept, new: _Kept, first: Any) -> _Kept:
@@ -233,14 +239,20 @@ def _scores_of_kept(
     return scores_by(score, *moments, covariances, known.targets, surface, jnp).mean(axis=0)
 
 
-@_compiled
+@partial(_compiled, donate_argnums=0)
 def _renew(
+    points: _Kept,
     targets: Targets,
+    new: _Kept,
+    place: Int[Array, ""] | int,
     mean: Float[Array, "A U M"],
     variance: Float[Array, "A U M"],
     moved: Bool[Array, "U M"],
-) -> Targets:
-    """With the softmax computed anew where logits have moved."""
+    shift: Float[Array, "A U R"],
+    weights: Float[Array, "A U R R"],
+) -> _Known:
+    """With one point at a place, and the softmax computed anew where logits have moved."""
     where: Any = partial(jnp.where, moved)
     probs, gains = map(where, probs_and_gains(mean, variance, jnp), targets[2:])
-    return Targets(mean, variance, probs, gains)
+    seen = Targets(mean, variance, probs, gains)
+    return _Known(_with(points, new, place), shift, weights, seen)
