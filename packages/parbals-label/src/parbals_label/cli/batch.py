@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 from parbals.cli.output import JSON, progress, say, shown
 from parbals.errors import InputError
+from parbals.wording import PROGRAM
 
 from parbals_label.cli.options import COST, FOLDER, FORCE, NO_REPORT, PATH, flag, option, renewed
 
@@ -126,7 +127,6 @@ def tell(
     from parbals_label.project.exports import positions_of_answers
     from parbals_label.project.summary import goal_of, newer_answers, report_lines
     from parbals_label.readers.answers import read_answers
-    from parbals_label.store.people import PROGRAM
     from parbals_label.store.records import Submission
     from parbals_label.store.store import Store
 

@@ -13,6 +13,7 @@ from typing import Any
 import click
 from parbals.cli.output import JSON, progress, say, shown
 from parbals.errors import InputError
+from parbals.wording import PROGRAM
 
 from parbals_label.cli.options import COST, FOLDER, NO_REPORT, SECONDS, option
 
@@ -73,7 +74,7 @@ def label(
         from parbals_label.project.features import features_of
 
         program = Program(words, store.settings.media)
-        annotator = f"machine:{(own := _checked_name(name, program.name))}"
+        annotator = f"{PROGRAM}{(own := _checked_name(name, program.name))}"
         costs = costs and {annotator if who == own else who: cost for who, cost in costs.items()}
         if costs and annotator not in costs:
             raise InputError(f"--cost does not say what {own} costs; add {own}=0.01 or the like.")
