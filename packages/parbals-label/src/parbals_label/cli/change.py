@@ -7,12 +7,6 @@ import click
 from parbals.cli.output import JSON, progress, say
 from parbals.errors import InputError
 
-from parbals_label.shared_options import comma_list
-
-if TYPE_CHECKING:
-    from parbals_label.encoders.base import Options
-    from parbals_label.store.settings import ProjectSettings
-
 from parbals_label.cli.options import (
     AUDIT_BY,
     ENCODE_WITH,
@@ -28,6 +22,11 @@ from parbals_label.cli.options import (
     packed,
     renewed,
 )
+from parbals_label.shared_options import comma_list
+
+if TYPE_CHECKING:
+    from parbals_label.encoders.base import Options
+    from parbals_label.store.settings import ProjectSettings
 
 __all__ = ["COMMANDS"]
 

@@ -8,9 +8,6 @@ import click
 from parbals.cli.output import JSON, progress, say
 from parbals.errors import InputError
 
-if TYPE_CHECKING:
-    from parbals_label.encoders.base import Options
-
 from parbals_label.answer_form import MANY, TASKS, AnswerForm
 from parbals_label.cli.options import (
     AUDIT_BY,
@@ -24,6 +21,9 @@ from parbals_label.cli.options import (
     names,
     option,
 )
+
+if TYPE_CHECKING:
+    from parbals_label.encoders.base import Options
 
 __all__ = ["embed", "init"]
 
