@@ -110,9 +110,7 @@ def add_items(
 
     keep_features(store, encoded, settings, add)
     if settings.encoded_kind == "text":
-        copies, repeats = look_through(store, settings.encoded_columns)
-        store.update_settings(copies=copies)
-        notes += repeats
+        notes += look_through(store, settings.encoded_columns)
     notes += near_copies(store) if settings.encoded_kind else []
     if settings.audit:
         notes.append(f"The audit still measures the error on the first {n_before:,} items.")

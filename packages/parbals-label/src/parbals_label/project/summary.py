@@ -358,7 +358,8 @@ def export_columns(store: Store) -> list[str]:
     """
     settings, ours = store.settings, _ours(store)
     own = [f"item.{name}" if name in ours else name for name in settings.columns]
-    return ["id", *own, *ours[1:], *_predicted_columns(store)[1:]]
+    predicted = predicted_columns(_predicted_form(store)) if settings.predictions else []
+    return ["id", *own, *ours[1:], *predicted[1:]]
 
 
 def export_records(store: Store, labelled_only: bool = False) -> Iterator[dict[str, Any]]:
@@ -405,8 +406,3 @@ def _predicted_form(store: Store) -> AnswerForm:
     """What stored predictions are of: a class that was added since has none."""
     stored, form = store.settings.predictions, store.form
     return replace(form, classes=() if stored is None else form.classes[: stored.shape[1]])
-
-
-def _predicted_columns(store: Store) -> list[str]:
-    form = _predicted_form(store)
-    return [] if store.settings.predictions is None else predicted_columns(form)
