@@ -125,7 +125,7 @@ def create_project(
     plan = _plan(source, roles, None if encoder == AUTO else encoder, classes or [])
     known, columns = plan.encoder, plan.columns
     # Before a million rows are read: is the encoder there, and does it read what it will be given?
-    loaded = None if known == GIVEN else open_encoder(known, how, _kind(source, roles))
+    loaded = open_encoder(known, how, _kind(source, roles))
     task = settings.get("task", "classes")
     if classes is None and task != NUMBERS:
         if roles.label is None:

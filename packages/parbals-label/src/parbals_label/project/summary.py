@@ -213,12 +213,11 @@ def _features_line(store: Store, n_labels: int) -> str | None:
 
 def _confusion(store: Store, measured: Mapping[int, str]) -> list[list[int]] | None:
     """How often each label (C,) of the audit meets each decision (C,)."""
-    stored, form = store.settings.predictions, store.form
-    if len(measured) < _FEWEST_MEASURED or stored is None:
+    form = store.form
+    if len(measured) < _FEWEST_MEASURED or form.task not in ("classes", ORDERED):
         return None
-    probs = predictions_of(store)
-    shape = store.n_items, len(form.classes)
-    if form.task not in ("classes", ORDERED) or probs is None or probs.shape != shape:
+    probs, shape = predictions_of(store), (store.n_items, len(form.classes))
+    if probs is None or probs.shape != shape:
         return None
     said = decisions(form, probs[list(measured)], judge_of(store, probs))
     table = np.zeros((shape[1], shape[1]), int)
