@@ -4,10 +4,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-from parbals.cli.output import JSON, progress, say
+from parbals.cli.output import progress, say
 
-from parbals_label.cli.options import ENCODE_WITH, FOLDER, flag, option
+from parbals_label.cli.options import ENCODE_WITH, command, flag, opened, option
 
 if TYPE_CHECKING:
     from parbals_label.encoders.base import Options
@@ -15,8 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["adapt"]
 
 
-@click.command()
-@FOLDER
+@command
 @option(
     "--encoder hf:FOLDER",
     "A model of transformers to start from; by default the project's own encoder, and "
@@ -24,7 +22,6 @@ __all__ = ["adapt"]
 )
 @flag("--force", "Take the adapted encoder even where held-out labels advise not.")
 @ENCODE_WITH
-@JSON
 def adapt(
     folder: Path, encoder: str | None, force: bool, encode_with: "Options", as_json: bool
 ) -> None:
@@ -43,9 +40,8 @@ def adapt(
     from parbals.wording import percent
 
     from parbals_label.project.adapting import adapt_project
-    from parbals_label.store.store import Store
 
-    with Store.open(folder) as store, progress() as show:
+    with opened(folder) as store, progress() as show:
         found = adapt_project(store, show, encoder=encoder, options=encode_with, force=force)
     text = (
         f"Of {found.n_labels:,} labels, each held out once, the adapted encoder gets "

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 from parbals.cli.output import JSON, progress, say
 
-from parbals_label.cli.options import FOLDER, FORCE, PATH, flag
+from parbals_label.cli.options import FOLDER, FORCE, PATH, command, flag, opened
 
 __all__ = ["COMMANDS"]
 
@@ -14,11 +14,9 @@ _DAMAGED = 3
 _FEW = 5
 
 
-@click.command()
-@FOLDER
+@command
 @click.argument("file", type=PATH)
 @FORCE
-@JSON
 def backup(folder: Path, file: Path, force: bool, as_json: bool) -> None:
     """Copy a project into one file, also while people label.
 
@@ -117,7 +115,6 @@ def check(context: click.Context, /, path: Path, as_json: bool) -> None:
     """
     from parbals_label.project.backup import check_backup, check_project
     from parbals_label.project.media import missing_images
-    from parbals_label.store.store import Store
 
     faults: list[str] = []
     with progress() as show:
@@ -125,7 +122,7 @@ def check(context: click.Context, /, path: Path, as_json: bool) -> None:
         if path.is_dir() or not path.exists():
             found, faults = check_project(path)
             if not faults:
-                with Store.open(path, read_only=True) as store:
+                with opened(path, read_only=True) as store:
                     faults = missing_images(store)
             text = f"{path} is sound: {found.items:,} items, {found.answers:,} answers."
         else:
@@ -137,10 +134,8 @@ def check(context: click.Context, /, path: Path, as_json: bool) -> None:
     context.exit(_DAMAGED if faults else 0)
 
 
-@click.command()
-@FOLDER
+@command
 @click.argument("file", required=False, type=PATH)
-@JSON
 def drill(folder: Path, file: Path | None, as_json: bool) -> None:
     """Would the last backup of a project open? Restores it into a folder that is then removed.
 

@@ -11,11 +11,11 @@ from types import FrameType
 from typing import Any
 
 import click
-from parbals.cli.output import JSON, progress, say, shown
+from parbals.cli.output import progress, say, shown
 from parbals.errors import InputError
 from parbals.wording import PROGRAM
 
-from parbals_label.cli.options import COST, FOLDER, NO_REPORT, SECONDS, option
+from parbals_label.cli.options import COST, NO_REPORT, SECONDS, command, opened, option
 
 __all__ = ["clean_stop", "label"]
 
@@ -23,8 +23,7 @@ _INTERRUPTED = 130
 _LONGEST_NAME = 100
 
 
-@click.command()
-@FOLDER
+@command
 @option(
     "--with COMMAND",
     "Program that reads items and writes labels as JSON lines; examples/annotators/"
@@ -39,7 +38,6 @@ _LONGEST_NAME = 100
 @option("--timeout S", "Longest silence before a retry.", SECONDS, default=120.0)
 @COST
 @NO_REPORT
-@JSON
 @click.pass_context
 def label(
     context: click.Context,
@@ -66,11 +64,10 @@ def label(
     """
     from parbals_label.machines.loop import ENDINGS, Rules, label_items
     from parbals_label.machines.programs import Program, split_command
-    from parbals_label.store.store import Store
 
     words = split_command(command)
     stop = Event()
-    with Store.open(folder) as store:
+    with opened(folder) as store:
         from parbals_label.project.features import features_of
 
         program = Program(words, store.settings.media)

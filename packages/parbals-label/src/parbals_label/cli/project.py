@@ -5,20 +5,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from parbals.cli.output import JSON, progress, say
+from parbals.cli.output import progress, say
 from parbals.errors import InputError
 
 from parbals_label.answer_form import MANY, TASKS, AnswerForm
 from parbals_label.cli.options import (
     AUDIT_BY,
     ENCODE_WITH,
-    FOLDER,
     GOAL,
     PATH,
     PRIOR_SCORES,
     READING,
     SHOWN,
+    command,
     names,
+    opened,
     option,
 )
 
@@ -28,8 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["embed", "init"]
 
 
-@click.command()
-@FOLDER
+@command
 @click.argument("data", type=PATH)
 @names("--text COLS", "Text columns to encode, separated by commas.")
 @option("--image COL", "Column with paths of images.")
@@ -91,7 +91,6 @@ __all__ = ["embed", "init"]
     "A rare class to find: ask for items likely to be of it, and say how much is found.",
 )
 @ENCODE_WITH
-@JSON
 def init(
     folder: Path,
     data: Path,
@@ -195,8 +194,7 @@ def _descriptions(given: tuple[str, ...]) -> dict[str, str]:
     return {label.strip(): text.strip() for label, _, text in pairs}
 
 
-@click.command()
-@FOLDER
+@command
 @option(
     "--encoder NAME",
     "auto, or a name; an unknown one lists all.",
@@ -205,7 +203,6 @@ def _descriptions(given: tuple[str, ...]) -> dict[str, str]:
 @names("--columns COLS", "Columns to encode; by default as last time.")
 @names("--features COLS", "Further columns of a table to use beside them; by default as last time.")
 @ENCODE_WITH
-@JSON
 def embed(
     folder: Path,
     encoder: str,
@@ -222,9 +219,8 @@ def embed(
       parbals embed spam --encoder bert-base-uncased
     """
     from parbals_label.project.embedding import embed_project
-    from parbals_label.store.store import Store
 
-    with Store.open(folder) as store, progress() as show:
+    with opened(folder) as store, progress() as show:
         made = embed_project(
             store,
             encoder,
