@@ -35,8 +35,7 @@ def backup(folder: Path, file: Path, force: bool, as_json: bool) -> None:
     from parbals_label.store.records import BACKED_UP
 
     check_destination(folder, file, force=force)
-    with progress(quiet=str(file) == "-") as show:
-        show("copying")
+    with progress("copying", quiet=str(file) == "-"):
         found = write_backup(folder, file)
     written = str(file if str(file) == "-" else file.absolute())
     log_quietly(folder, BACKED_UP, file=written, answers=found.answers)
@@ -79,8 +78,7 @@ def restore(file: Path, folder: Path, keep_links: bool, as_json: bool) -> None:
     """
     from parbals_label.project.backup import restore_backup
 
-    with progress() as show:
-        show("checking")
+    with progress("checking"):
         found = restore_backup(file, folder, keep_links=keep_links)
     lines = [f"{found.items:,} items and {found.answers:,} answers in {folder}."]
     if found.links_ended:
@@ -117,8 +115,7 @@ def check(context: click.Context, /, path: Path, as_json: bool) -> None:
     from parbals_label.project.media import missing_images
 
     faults: list[str] = []
-    with progress() as show:
-        show("reading")
+    with progress("reading"):
         if path.is_dir() or not path.exists():
             found, faults = check_project(path)
             if not faults:
@@ -148,8 +145,7 @@ def drill(folder: Path, file: Path | None, as_json: bool) -> None:
     """
     from parbals_label.project.backup import rehearse
 
-    with progress() as show:
-        show("restoring")
+    with progress("restoring"):
         file, found, newer = rehearse(folder, file)
     record = {"file": str(file), "newer_answers": newer, **asdict(found)}
     text = f"{file} opens: {found.items:,} items, {found.answers:,} answers; {newer:,} are newer."

@@ -73,8 +73,7 @@ def next_(
         else:
             from parbals_label.project.engine import ask_by_worth, choose_batch
 
-            with progress() as show:
-                show("choosing")
+            with progress("choosing"):
                 if costs is not None:
                     number, asked = ask_by_worth(store, n_items, costs)
                 else:
@@ -110,8 +109,7 @@ def next_(
 @command
 @click.argument("file", type=PATH)
 @option(
-    "--annotator",
-    "Whose labels these are; by default what a column `annotator` says, else me.",
+    "--annotator", "Whose labels these are; by default what a column `annotator` says, else me."
 )
 @flag(
     "--revise",

@@ -21,6 +21,7 @@ from parbals_label.cli.options import (
     opened,
     option,
     packed,
+    pair,
     renewed,
 )
 from parbals_label.shared_options import comma_list
@@ -39,7 +40,9 @@ _SAID = (
 
 
 def _class_changes(**given: Any) -> dict[str, Any]:
-    given |= {name: dict(map(_pair, given[name])) for name in ("renamed", "merged")}
+    advice = "does not rename a class; write OLD=NEW."
+    for name in ("renamed", "merged"):
+        given[name] = dict(pair(one, advice) for one in given[name])
     return {name: value for name, value in given.items() if value}
 
 
@@ -190,13 +193,6 @@ def _text_of(given: str) -> str:
         return path.read_text("utf-8") if len(given) < 1000 and path.is_file() else given
     except (OSError, UnicodeDecodeError):
         raise InputError(f"{path} cannot be read as text in UTF-8.") from None
-
-
-def _pair(text: str) -> tuple[str, str]:
-    old, equals, new = text.partition("=")
-    if not equals or not old.strip() or not new.strip():
-        raise InputError(f"{text!r} does not rename a class; write OLD=NEW.")
-    return old.strip(), new.strip()
 
 
 def _shown(value: Any) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 from parbals.cli.output import JSON, progress
+from parbals.errors import InputError
 
 from parbals_label.shared_options import ENCODER_OPTIONS, comma_list
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["AUDIT_BY", "COST", "ENCODE_WITH", "FOLDER", "FORCE", "GOAL", "NO_REPORT", "PATH"]
 __all__ += ["PRIOR_SCORES", "READING", "SECONDS", "SHOWN", "Share"]
-__all__ += ["command", "flag", "names", "opened", "option", "packed", "renewed"]
+__all__ += ["command", "flag", "names", "opened", "option", "packed", "pair", "renewed"]
 
 PATH = click.Path(path_type=Path)
 
@@ -55,6 +56,14 @@ def command(function: Any) -> click.Command:
     parameters.insert(0, parameters.pop())
     made: click.Command = click.command()(FOLDER(function))
     return made
+
+
+def pair(text: str, advice: str) -> tuple[str, str]:
+    """What stands before and behind an equals sign."""
+    before, _, behind = (part.strip() for part in text.partition("="))
+    if not before or not behind:
+        raise InputError(f"{text!r} {advice}")
+    return before, behind
 
 
 def _costs(context: Any, parameter: Any, value: str | None) -> dict[str, float] | None:

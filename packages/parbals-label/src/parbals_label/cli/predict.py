@@ -123,8 +123,7 @@ def export_training_data(folder: Path, path: Path, *, as_json: bool) -> None:
     """Write a project as data to train another model with."""
     from parbals_label.project.training import write_training_data
 
-    with opened(folder, read_only=True) as store, progress() as show:
-        show("predicting")
+    with opened(folder, read_only=True) as store, progress("predicting"):
         counts = write_training_data(store, path)
     sizes = ", ".join(f"{count:,} items to {name}" for name, count in counts.items())
     say(as_json, {"folder": str(path), **counts}, f"{sizes}, in {path}; recipes: docs/predict.md.")

@@ -21,6 +21,7 @@ from parbals_label.cli.options import (
     names,
     opened,
     option,
+    pair,
 )
 
 if TYPE_CHECKING:
@@ -134,7 +135,6 @@ def init(
       parbals init stars reviews.csv --text review --task ordinal --classes 1,2,3,4,5
       parbals init prices houses.csv --features all --task regression --label price
     """
-    from parbals.errors import InputError
     from parbals.strategies.table import DEFAULT, strategy_named
 
     from parbals_label.encoders.table import better_encoder
@@ -147,13 +147,14 @@ def init(
     settings = {name: value for name, value in given.items() if value is not None} | goal
     settings |= {"task": task, "loss": metric and setting_of(metric)}
     strategy_named(settings.setdefault("strategy", DEFAULT))
+    advice = 'describes no class; write --describe CLASS="a sentence".'
     with progress() as show:
         made = create_project(
             folder,
             data,
             Roles(text, image, features, label, id_column, shown, hidden),
             list(classes) or None,
-            settings | {"descriptions": _descriptions(describe)},
+            settings | {"descriptions": dict(pair(one, advice) for one in describe)},
             audit=audit,
             encoder=encoder,
             reading=reading,
@@ -186,20 +187,8 @@ def init(
     )
 
 
-def _descriptions(given: tuple[str, ...]) -> dict[str, str]:
-    pairs = [one.partition("=") for one in given]
-    for one, (label, _, text) in zip(given, pairs, strict=True):
-        if not label.strip() or not text.strip():
-            raise InputError(f'--describe is {one!r}; write --describe CLASS="a sentence".')
-    return {label.strip(): text.strip() for label, _, text in pairs}
-
-
 @command
-@option(
-    "--encoder NAME",
-    "auto, or a name; an unknown one lists all.",
-    required=True,
-)
+@option("--encoder NAME", "auto, or a name; an unknown one lists all.", required=True)
 @names("--columns COLS", "Columns to encode; by default as last time.")
 @names("--features COLS", "Further columns of a table to use beside them; by default as last time.")
 @ENCODE_WITH

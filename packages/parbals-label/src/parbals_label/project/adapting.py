@@ -40,13 +40,7 @@ from parbals.learner.numbers.expectation import sharpened, temperature
 from parbals.randomness import derive_generator
 from scipy.optimize import brentq
 
-from parbals_label.encoders.adapt import (
-    base_folder,
-    fine_tune,
-    load_base,
-    n_steps,
-    save_encoder,
-)
+from parbals_label.encoders.adapt import base_folder, fine_tune, load_base, n_steps, save_encoder
 from parbals_label.encoders.base import Encoder, Options
 from parbals_label.encoders.embedding import Progress
 from parbals_label.encoders.huggingface import load_folder
