@@ -53,6 +53,7 @@ _INSTALL = "parbals[encoders]"
 _CLASS_TOKEN = (
     *("vit", "deit", "beit", "dinov2", "dinov2_with_registers", "dinov3_vit", "vit_mae", "ijepa"),
 )
+_SEES = ("vision_config", "num_channels", "image_size", "patch_size")
 _LONGEST = 512
 _VOCABULARIES = ("tokenizer.json", "vocab.*", "*.model", "merges.txt")
 
@@ -76,7 +77,7 @@ def load_folder(
     need(_PACKAGES, f"Loading {folder.name}", _INSTALL)
     model = folder_digest(folder, model_files(folder))
     config, network = _network(folder)
-    if _sees(config):
+    if any(hasattr(config, sign) for sign in _SEES):
         config_file = folder / "preprocessor_config.json"
         how = preprocess or Preprocess.from_config(_json(config_file), IMAGENET)
         return ImageModel(model, network, _image_forward(network, config), how, options)
@@ -134,11 +135,6 @@ def _tokenizer(folder: Path) -> Any:
             f"{folder} has no tokenizer that can be loaded ({first_line(error)}); download the "
             "whole model."
         ) from None
-
-
-def _sees(config: Any) -> bool:
-    signs = ("vision_config", "num_channels", "image_size", "patch_size")
-    return any(hasattr(config, sign) for sign in signs)
 
 
 def _image_forward(network: Any, config: Any) -> Any:
