@@ -7,7 +7,6 @@ from parbals.arrays import (
     block_rows,
     bucket,
     effective_sample_size,
-    normalise_log_weights,
     pad_rows,
     release_pages,
     safe_reciprocal,
@@ -30,11 +29,6 @@ def test_padding_appends_zeros_only():
 def test_blocks_cover_every_row_once(n, block):
     covered = [i for rows in block_rows(n, block) for i in range(rows.start, rows.stop)]
     assert covered == list(range(n))
-
-
-def test_weights_from_very_small_likelihoods():
-    weights = normalise_log_weights(np.array([-1e4, -1e4 - np.log(3), -np.inf]))
-    np.testing.assert_allclose(weights, [0.75, 0.25, 0.0])
 
 
 def test_effective_sample_size_counts_equal_weights():

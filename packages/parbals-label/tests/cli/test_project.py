@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from message_data import message
 from message_projects import ROLES
-from parbals.errors import LabelError, ProjectError
+from parbals.errors import InputError, LabelError
 from parbals_label.project.features import load_features
 from parbals_label.store.store import Store
 
@@ -152,8 +152,8 @@ class TestInit:
 
     def test_a_folder_that_is_not_empty_is_left_alone(self, run, messages, project):
         result = run("init", project, messages, "--text", "message", "--classes", "a,b", fails=True)
-        assert isinstance(result.exception, ProjectError)
-        assert "not empty" in str(result.exception)
+        assert isinstance(result.exception, InputError)
+        assert "not an empty folder" in str(result.exception)
 
     def test_an_audit_larger_than_half_of_what_is_left_is_refused(self, run, messages, tmp_path):
         result = run("init", "p", messages, *ROLES, "--audit", "28", fails=True)

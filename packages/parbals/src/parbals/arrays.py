@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 __all__ = ["block_rows", "bucket", "drawn_positions", "effective_sample_size", "exact_products"]
-__all__ += ["mean_prediction", "normalise_log_weights", "pad_rows", "release_pages"]
-__all__ += ["safe_reciprocal", "times_log"]
+__all__ += ["mean_prediction", "pad_rows", "release_pages", "safe_reciprocal", "times_log"]
 
 
 def bucket(size: int, smallest: int = 16) -> int:
@@ -48,12 +47,6 @@ def block_rows(n_rows: int, block: int) -> Iterator[slice]:
     """Consecutive slices of at most ``block`` rows that cover ``range(n_rows)``."""
     for start in range(0, n_rows, block):
         yield slice(start, min(start + block, n_rows))
-
-
-def normalise_log_weights(log_weights: np.ndarray) -> np.ndarray:
-    """Weights that sum to one over the last axis, from unnormalised logarithms."""
-    shifted = np.exp(log_weights - log_weights.max(axis=-1, keepdims=True))
-    return shifted / shifted.sum(axis=-1, keepdims=True)
 
 
 def effective_sample_size(weights: np.ndarray) -> np.ndarray:

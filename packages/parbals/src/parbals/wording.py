@@ -1,6 +1,8 @@
-"""Numbers as people read them: one form on the page, in reports and in a shell."""
+"""Numbers and names as people read them: one form on the page, in reports and in a shell."""
 
-__all__ = ["percent"]
+__all__ = ["PROGRAM", "percent"]
+
+PROGRAM = "machine:"  # before the name of an annotator who is none of the people
 
 
 def percent(share: float) -> str:

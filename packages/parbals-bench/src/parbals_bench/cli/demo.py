@@ -34,8 +34,7 @@ def demo(out: Path, seeds: int) -> None:
       parbals demo
       parbals demo --seeds 10 --out results
     """
-    with progress() as show:
-        show("starting")
+    with progress("starting") as show:
         from parbals_bench.demo import report, story
 
         result = story.make_demo(out, seeds, show)

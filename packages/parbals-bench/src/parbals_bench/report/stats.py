@@ -128,23 +128,14 @@ def compare(
         return {}
     intervals = {name: mean_interval(numbers) for name, numbers in values.items()}
     best = (min if lower_is_better else max)(intervals.values(), key=lambda x: x.mean)
-    ps = {
-        name: 1.0 if interval.mean == best.mean else welch(interval, best)
-        for name, interval in intervals.items()
-    }
-    # One seed alone has no p.
-    tested = {n: p for n, p in ps.items() if intervals[n].mean != best.mean and not np.isnan(p)}
-    corrected = holm(tested)
-    return {
-        name: Standing(
-            interval,
-            ps[name],
-            interval.mean == best.mean,
-            bool(ps[name] >= _LEVEL),
-            bool(corrected.get(name, 1.0) < _LEVEL),
-        )
-        for name, interval in intervals.items()
-    }
+    behind = {name: welch(x, best) for name, x in intervals.items() if x.mean != best.mean}
+    corrected = holm({name: p for name, p in behind.items() if not np.isnan(p)})  # of single seeds
+    standings = {}
+    for name, interval in intervals.items():
+        p = behind.get(name, 1.0)
+        told_apart = corrected.get(name, 1.0) < _LEVEL
+        standings[name] = Standing(interval, p, name not in behind, p >= _LEVEL, told_apart)
+    return standings
 
 
 def holm(ps: Mapping[Name, float]) -> dict[Name, float]:

@@ -7,13 +7,7 @@ from functools import cache
 
 import numpy as np
 from parbals.errors import InputError
-from parbals.strategies.table import (
-    DEFAULT,
-    STRATEGIES,
-    UNIFORM,
-    Strategy,
-    strategy_named,
-)
+from parbals.strategies.table import DEFAULT, STRATEGIES, UNIFORM, Strategy, strategy_named
 
 from parbals_bench.datasets.table import dataset_title
 from parbals_bench.report.stats import Standing, compare

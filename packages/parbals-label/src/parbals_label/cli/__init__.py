@@ -1,6 +1,5 @@
 """The commands of projects: one file for each group of them."""
 
-from parbals_label.cli.adapt import adapt
 from parbals_label.cli.backup import COMMANDS as OPERATIONS
 from parbals_label.cli.batch import next_, tell, untell
 from parbals_label.cli.change import COMMANDS as CHANGES
@@ -9,7 +8,7 @@ from parbals_label.cli.label_studio import label_studio
 from parbals_label.cli.look import doubts, export, salvage, status
 from parbals_label.cli.measure import certify, estimate
 from parbals_label.cli.predict import predict
-from parbals_label.cli.project import embed, init
+from parbals_label.cli.project import adapt, embed, init
 from parbals_label.cli.serve import serve
 from parbals_label.cli.team import COMMANDS as TEAM
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 from parbals.cli.output import JSON, progress, say
 
-from parbals_label.cli.options import FOLDER, FORCE, PATH, flag
+from parbals_label.cli.options import FOLDER, FORCE, PATH, command, flag, opened
 
 __all__ = ["COMMANDS"]
 
@@ -14,11 +14,9 @@ _DAMAGED = 3
 _FEW = 5
 
 
-@click.command()
-@FOLDER
+@command
 @click.argument("file", type=PATH)
 @FORCE
-@JSON
 def backup(folder: Path, file: Path, force: bool, as_json: bool) -> None:
     """Copy a project into one file, also while people label.
 
@@ -37,8 +35,7 @@ def backup(folder: Path, file: Path, force: bool, as_json: bool) -> None:
     from parbals_label.store.records import BACKED_UP
 
     check_destination(folder, file, force=force)
-    with progress(quiet=str(file) == "-") as show:
-        show("copying")
+    with progress("copying", quiet=str(file) == "-"):
         found = write_backup(folder, file)
     written = str(file if str(file) == "-" else file.absolute())
     log_quietly(folder, BACKED_UP, file=written, answers=found.answers)
@@ -81,8 +78,7 @@ def restore(file: Path, folder: Path, keep_links: bool, as_json: bool) -> None:
     """
     from parbals_label.project.backup import restore_backup
 
-    with progress() as show:
-        show("checking")
+    with progress("checking"):
         found = restore_backup(file, folder, keep_links=keep_links)
     lines = [f"{found.items:,} items and {found.answers:,} answers in {folder}."]
     if found.links_ended:
@@ -117,15 +113,13 @@ def check(context: click.Context, /, path: Path, as_json: bool) -> None:
     """
     from parbals_label.project.backup import check_backup, check_project
     from parbals_label.project.media import missing_images
-    from parbals_label.store.store import Store
 
     faults: list[str] = []
-    with progress() as show:
-        show("reading")
+    with progress("reading"):
         if path.is_dir() or not path.exists():
             found, faults = check_project(path)
             if not faults:
-                with Store.open(path, read_only=True) as store:
+                with opened(path, read_only=True) as store:
                     faults = missing_images(store)
             text = f"{path} is sound: {found.items:,} items, {found.answers:,} answers."
         else:
@@ -137,10 +131,8 @@ def check(context: click.Context, /, path: Path, as_json: bool) -> None:
     context.exit(_DAMAGED if faults else 0)
 
 
-@click.command()
-@FOLDER
+@command
 @click.argument("file", required=False, type=PATH)
-@JSON
 def drill(folder: Path, file: Path | None, as_json: bool) -> None:
     """Would the last backup of a project open? Restores it into a folder that is then removed.
 
@@ -153,8 +145,7 @@ def drill(folder: Path, file: Path | None, as_json: bool) -> None:
     """
     from parbals_label.project.backup import rehearse
 
-    with progress() as show:
-        show("restoring")
+    with progress("restoring"):
         file, found, newer = rehearse(folder, file)
     record = {"file": str(file), "newer_answers": newer, **asdict(found)}
     text = f"{file} opens: {found.items:,} items, {found.answers:,} answers; {newer:,} are newer."

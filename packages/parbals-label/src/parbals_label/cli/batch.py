@@ -6,8 +6,20 @@ from pathlib import Path
 import click
 from parbals.cli.output import JSON, progress, say, shown
 from parbals.errors import InputError
+from parbals.wording import PROGRAM
 
-from parbals_label.cli.options import COST, FOLDER, FORCE, NO_REPORT, PATH, flag, option, renewed
+from parbals_label.cli.options import (
+    COST,
+    FOLDER,
+    FORCE,
+    NO_REPORT,
+    PATH,
+    command,
+    flag,
+    opened,
+    option,
+    renewed,
+)
 
 __all__ = ["next_", "tell"]
 
@@ -44,9 +56,8 @@ def next_(
       parbals next spam --again 1
     """
     from parbals_label.project.exports import check_destination, write_batch_csv
-    from parbals_label.store.store import Store
 
-    with Store.open(folder) as store:
+    with opened(folder) as store:
         known = {record.batch: record for record in store.batches()}
         if again is not None and again not in known:
             raise InputError(f"There is no batch {again}; there are {len(known)} so far.")
@@ -62,8 +73,7 @@ def next_(
         else:
             from parbals_label.project.engine import ask_by_worth, choose_batch
 
-            with progress() as show:
-                show("choosing")
+            with progress("choosing"):
                 if costs is not None:
                     number, asked = ask_by_worth(store, n_items, costs)
                 else:
@@ -96,12 +106,10 @@ def next_(
     )
 
 
-@click.command()
-@FOLDER
+@command
 @click.argument("file", type=PATH)
 @option(
-    "--annotator",
-    "Whose labels these are; by default what a column `annotator` says, else me.",
+    "--annotator", "Whose labels these are; by default what a column `annotator` says, else me."
 )
 @flag(
     "--revise",
@@ -109,7 +117,6 @@ def next_(
     "nothing back: `parbals untell` does.",
 )
 @NO_REPORT
-@JSON
 def tell(
     folder: Path, file: Path, annotator: str | None, revise: bool, no_report: bool, as_json: bool
 ) -> None:
@@ -126,11 +133,9 @@ def tell(
     from parbals_label.project.exports import positions_of_answers
     from parbals_label.project.summary import goal_of, newer_answers, report_lines
     from parbals_label.readers.answers import read_answers
-    from parbals_label.store.people import PROGRAM
     from parbals_label.store.records import Submission
-    from parbals_label.store.store import Store
 
-    with Store.open(folder) as store:
+    with opened(folder) as store:
         empty: list[str] = []
         answers = read_answers(file, store.form, store.former_classes, empty=empty)
         positions = positions_of_answers(store, answers, file.name)
@@ -164,12 +169,10 @@ def tell(
         click.echo(shown("\n".join(report_lines(report, goal, report.n_labelled))))
 
 
-@click.command()
-@FOLDER
+@command
 @click.argument("ids", nargs=-1, required=True, metavar="ID...")
 @option("--annotator", "Whose labels these are.", default="me")
 @NO_REPORT
-@JSON
 def untell(
     folder: Path, ids: tuple[str, ...], annotator: str, no_report: bool, as_json: bool
 ) -> None:
@@ -180,9 +183,7 @@ def untell(
       parbals untell spam 17
       parbals untell spam 17 42 --annotator kim
     """
-    from parbals_label.store.store import Store
-
-    with Store.open(folder) as store:
+    with opened(folder) as store:
         known = store.known_positions(list(ids))
         if missing := [item for item in ids if item not in known]:
             raise InputError(f"There is no item {missing[0]!r} in this project.")

@@ -4,30 +4,31 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from parbals.cli.output import JSON, progress, say
+from parbals.cli.output import progress, say
 from parbals.errors import InputError
-
-from parbals_label.shared_options import comma_list
-
-if TYPE_CHECKING:
-    from parbals_label.encoders.base import Options
-    from parbals_label.store.settings import ProjectSettings
 
 from parbals_label.cli.options import (
     AUDIT_BY,
     ENCODE_WITH,
-    FOLDER,
     GOAL,
     PATH,
     PRIOR_SCORES,
     READING,
     SHOWN,
+    command,
     flag,
     names,
+    opened,
     option,
     packed,
+    pair,
     renewed,
 )
+from parbals_label.shared_options import comma_list
+
+if TYPE_CHECKING:
+    from parbals_label.encoders.base import Options
+    from parbals_label.store.settings import ProjectSettings
 
 __all__ = ["COMMANDS"]
 
@@ -39,7 +40,9 @@ _SAID = (
 
 
 def _class_changes(**given: Any) -> dict[str, Any]:
-    given |= {name: dict(map(_pair, given[name])) for name in ("renamed", "merged")}
+    advice = "does not rename a class; write OLD=NEW."
+    for name in ("renamed", "merged"):
+        given[name] = dict(pair(one, advice) for one in given[name])
     return {name: value for name, value in given.items() if value}
 
 
@@ -74,8 +77,7 @@ CLASSES = packed(
 """Arguments of ``change_classes`` that were asked for."""
 
 
-@click.command()
-@FOLDER
+@command
 @CLASSES
 @option("--strategy NAME", "Chooses from now on; see `parbals strategies`.")
 @option(
@@ -94,7 +96,6 @@ CLASSES = packed(
 @PRIOR_SCORES
 @SHOWN
 @GOAL
-@JSON
 def edit(
     folder: Path,
     classes: dict[str, Any],
@@ -124,7 +125,6 @@ def edit(
     from parbals_label.project.features import remove_matrices
     from parbals_label.project.goal import metric_of, setting_of
     from parbals_label.project.scores import store_scores
-    from parbals_label.store.store import Store
 
     changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     changes |= goal
@@ -137,7 +137,7 @@ def edit(
     if "find" in changes:
         changes["find"] = changes["find"] or None
     wanted = bool(changes or classes or shown or hidden or prior_scores is not None)
-    with Store.open(folder, read_only=not wanted) as store:
+    with opened(folder, read_only=not wanted) as store:
         had_predictions, old_scores = store.settings.predictions is not None, store.settings.scores
         if wanted:
             with store.together():
@@ -195,13 +195,6 @@ def _text_of(given: str) -> str:
         raise InputError(f"{path} cannot be read as text in UTF-8.") from None
 
 
-def _pair(text: str) -> tuple[str, str]:
-    old, equals, new = text.partition("=")
-    if not equals or not old.strip() or not new.strip():
-        raise InputError(f"{text!r} does not rename a class; write OLD=NEW.")
-    return old.strip(), new.strip()
-
-
 def _shown(value: Any) -> str:
     if isinstance(value, tuple):
         return ", ".join(value) or "none"
@@ -209,8 +202,7 @@ def _shown(value: Any) -> str:
     return (first[:80] + "…" if len(first) > 80 else first) or "none"
 
 
-@click.command()
-@FOLDER
+@command
 @click.argument("data", type=PATH)
 @flag("--new-only", "Leave out rows whose id the project has already.")
 @option("--label COL", "Column with known labels; by default as when it was made.")
@@ -218,7 +210,6 @@ def _shown(value: Any) -> str:
 @READING
 @flag("--no-report", "Do not predict the new items now.")
 @ENCODE_WITH
-@JSON
 def add(
     folder: Path,
     data: Path,
@@ -241,9 +232,8 @@ def add(
       parbals add spam everything.csv --new-only
     """
     from parbals_label.project.grow import add_items
-    from parbals_label.store.store import Store
 
-    with Store.open(folder) as store:
+    with opened(folder) as store:
         with progress() as show:
             made = add_items(
                 store,
@@ -269,10 +259,8 @@ def add(
             renewed(store)
 
 
-@click.command()
-@FOLDER
+@command
 @option("--item ID", "What happened to one item.")
-@JSON
 def history(folder: Path, item: str | None, as_json: bool) -> None:
     """Everything that was answered and decided, oldest first, by the names of that time.
 
@@ -282,17 +270,14 @@ def history(folder: Path, item: str | None, as_json: bool) -> None:
       parbals history spam --item 17
     """
     from parbals_label.project.history import history_rows, history_text
-    from parbals_label.store.store import Store
 
-    with Store.open(folder, read_only=True) as store:
+    with opened(folder, read_only=True) as store:
         rows = history_rows(store, item)
     say(as_json, rows, "\n".join(map(history_text, rows)) or "Nothing has happened yet.")
 
 
-@click.command()
-@FOLDER
+@command
 @option("--annotator NAME", "Only what is out with this person or program.")
-@JSON
 def release(folder: Path, annotator: str | None, as_json: bool) -> None:
     """Give back the items that are out, so that others get them; also while the page is open.
 
@@ -305,9 +290,8 @@ def release(folder: Path, annotator: str | None, as_json: bool) -> None:
       parbals release spam --annotator ann
     """
     from parbals_label.store.records import RELEASED
-    from parbals_label.store.store import Store
 
-    with Store.open(folder) as store, store.together():
+    with opened(folder) as store, store.together():
         count = store.release_all(annotator)
         store.log(RELEASED, name=annotator, count=count)
     of = "" if annotator is None else f" that {annotator} had"

@@ -11,10 +11,11 @@ from types import FrameType
 from typing import Any
 
 import click
-from parbals.cli.output import JSON, progress, say, shown
+from parbals.cli.output import progress, say, shown
 from parbals.errors import InputError
+from parbals.wording import PROGRAM
 
-from parbals_label.cli.options import COST, FOLDER, NO_REPORT, SECONDS, option
+from parbals_label.cli.options import COST, NO_REPORT, SECONDS, command, opened, option
 
 __all__ = ["clean_stop", "label"]
 
@@ -22,8 +23,7 @@ _INTERRUPTED = 130
 _LONGEST_NAME = 100
 
 
-@click.command()
-@FOLDER
+@command
 @option(
     "--with COMMAND",
     "Program that reads items and writes labels as JSON lines; examples/annotators/"
@@ -38,7 +38,6 @@ _LONGEST_NAME = 100
 @option("--timeout S", "Longest silence before a retry.", SECONDS, default=120.0)
 @COST
 @NO_REPORT
-@JSON
 @click.pass_context
 def label(
     context: click.Context,
@@ -65,15 +64,14 @@ def label(
     """
     from parbals_label.machines.loop import ENDINGS, Rules, label_items
     from parbals_label.machines.programs import Program, split_command
-    from parbals_label.store.store import Store
 
     words = split_command(command)
     stop = Event()
-    with Store.open(folder) as store:
+    with opened(folder) as store:
         from parbals_label.project.features import features_of
 
         program = Program(words, store.settings.media)
-        annotator = f"machine:{(own := _checked_name(name, program.name))}"
+        annotator = f"{PROGRAM}{(own := _checked_name(name, program.name))}"
         costs = costs and {annotator if who == own else who: cost for who, cost in costs.items()}
         if costs and annotator not in costs:
             raise InputError(f"--cost does not say what {own} costs; add {own}=0.01 or the like.")

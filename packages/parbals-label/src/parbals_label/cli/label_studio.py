@@ -9,7 +9,7 @@ import click
 from parbals.cli.output import JSON, say, shown
 from parbals.errors import InputError
 
-from parbals_label.cli.options import FOLDER, SECONDS, flag, option
+from parbals_label.cli.options import FOLDER, SECONDS, flag, opened, option
 
 __all__ = ["label_studio"]
 
@@ -78,9 +78,8 @@ def connect(
     from parbals_label.label_studio.client import Client
     from parbals_label.label_studio.sync import Rules, keep_supplied
     from parbals_label.project.features import features_of
-    from parbals_label.store.store import Store
 
-    with Store.open(folder) as store:
+    with opened(folder) as store:
         features_of(store)  # before anything starts: without features nothing can be chosen
         key = os.environ.get(_KEY)
         if not key:

@@ -4,21 +4,19 @@ from dataclasses import asdict
 from pathlib import Path
 
 import click
-from parbals.cli.output import JSON, say
+from parbals.cli.output import say
 from parbals.errors import InputError
 
-from parbals_label.cli.options import FOLDER, FORCE, PATH, Share, flag, option, renewed
+from parbals_label.cli.options import FORCE, PATH, Share, command, flag, opened, option, renewed
 
 __all__ = ["doubts", "export", "salvage", "status"]
 
 _NOT_YET = 4
 
 
-@click.command()
-@FOLDER
+@command
 @option("-n", "How many to list.", click.IntRange(1, 100), to="most", default=20)
 @option("--ask-again ID", "Let somebody else label this item on the page.")
-@JSON
 def doubts(folder: Path, most: int, ask_again: str | None, as_json: bool) -> None:
     """Labels that surprise the model when it has not seen them, the most surprising first.
 
@@ -33,9 +31,8 @@ def doubts(folder: Path, most: int, ask_again: str | None, as_json: bool) -> Non
     from parbals_label.project.copies import contradictions
     from parbals_label.project.doubts import held_doubts
     from parbals_label.project.summary import newer_answers
-    from parbals_label.store.store import Store
 
-    with Store.open(folder) as store:
+    with opened(folder) as store:
         if ask_again is not None:
             store.ask_again(store.position_of([ask_again])[0])
         if store.n_labelled and (newer_answers(store) or store.settings.predictions is None):
@@ -53,8 +50,7 @@ def doubts(folder: Path, most: int, ask_again: str | None, as_json: bool) -> Non
     say(as_json, record, "\n".join(lines) or "The model doubts no label.")
 
 
-@click.command()
-@FOLDER
+@command
 @option(
     "--until-error SHARE",
     "May I stop? Exit code 0 where the audit certifies with 95 % confidence an error below "
@@ -62,7 +58,6 @@ def doubts(folder: Path, most: int, ask_again: str | None, as_json: bool) -> Non
     Share(),
     to="wanted",
 )
-@JSON
 @click.pass_context
 def status(context: click.Context, /, folder: Path, wanted: float | None, as_json: bool) -> None:
     """Progress, class balance and the latest report; answers at once.
@@ -76,9 +71,8 @@ def status(context: click.Context, /, folder: Path, wanted: float | None, as_jso
 
     from parbals_label.project.goal import may_stop
     from parbals_label.project.summary import audit_line, overview, overview_lines
-    from parbals_label.store.store import Store
 
-    with Store.open(folder, read_only=True) as store:
+    with opened(folder, read_only=True) as store:
         seen = overview(store)
     if wanted is not None and seen.numbers is not None:
         raise InputError("--until-error is a share of wrong labels, and the labels are numbers.")
@@ -105,8 +99,7 @@ def status(context: click.Context, /, folder: Path, wanted: float | None, as_jso
     context.exit(0 if is_certified else _NOT_YET)
 
 
-@click.command()
-@FOLDER
+@command
 @option(
     "--format", "Of the file.", click.Choice(["csv", "jsonl", "parquet"]), to="fmt", default="csv"
 )
@@ -126,7 +119,6 @@ def status(context: click.Context, /, folder: Path, wanted: float | None, as_jso
     PATH,
 )
 @FORCE
-@JSON
 def export(
     folder: Path,
     fmt: str,
@@ -167,10 +159,9 @@ def export(
         return
     from parbals_label.project.exports import check_destination, write_export
     from parbals_label.project.summary import export_columns, export_records, newer_answers
-    from parbals_label.store.store import Store
 
     path = out or folder / f"export.{fmt}"
-    with Store.open(folder, read_only=not renew) as store:
+    with opened(folder, read_only=not renew) as store:
         check_destination(folder, path, force=force or out is None)  # its own file is renewed
         if renew and (store.n_labelled or store.settings.described or store.settings.scores):
             renewed(store)
@@ -192,11 +183,9 @@ def export(
         say(as_json, record, f"{count:,} items in {path}.")
 
 
-@click.command()
-@FOLDER
+@command
 @option("--out", "CSV to write; - is the screen.", PATH, required=True)
 @FORCE
-@JSON
 def salvage(folder: Path, out: Path, force: bool, as_json: bool) -> None:
     """Take every answer that can be proved out of a damaged project; changes nothing in it.
 

@@ -4,16 +4,15 @@ from dataclasses import asdict
 from pathlib import Path
 
 import click
-from parbals.cli.output import JSON, progress, say
+from parbals.cli.output import progress, say
 from parbals.errors import InputError
 
-from parbals_label.cli.options import FOLDER, flag, option
+from parbals_label.cli.options import command, flag, opened, option
 
 __all__ = ["certify", "estimate"]
 
 
-@click.command()
-@FOLDER
+@command
 @option(
     "--labels N",
     "Draw a fresh sample of so many items; without it, read the latest one.",
@@ -21,7 +20,6 @@ __all__ = ["certify", "estimate"]
     to="n_items",
 )
 @flag("--page", "The sample waits on the labelling page, not in a file.")
-@JSON
 def certify(folder: Path, n_items: int | None, page: bool, as_json: bool) -> None:
     """Measure the error of what is about to be exported, by a random sample of it.
 
@@ -37,10 +35,9 @@ def certify(folder: Path, n_items: int | None, page: bool, as_json: bool) -> Non
     """
     from parbals_label.project.exports import write_batch_csv
     from parbals_label.project.measuring import certified, draw_certificate
-    from parbals_label.store.store import Store
 
     where = told = ""
-    with Store.open(folder, read_only=n_items is None) as store:
+    with opened(folder, read_only=n_items is None) as store:
         if n_items is not None:
             with progress() as show:
                 number = draw_certificate(store, n_items, queued=page, progress=show)
@@ -68,11 +65,9 @@ def certify(folder: Path, n_items: int | None, page: bool, as_json: bool) -> Non
     say(as_json, record, text)
 
 
-@click.command()
-@FOLDER
+@command
 @option("--share CLASS", "Of which class.", to="label", required=True)
 @option("--by COLUMN", "For every value of this column.", to="column")
-@JSON
 def estimate(folder: Path, label: str, column: str | None, as_json: bool) -> None:
     """Estimate how much of the data is of a class, with a 90 % interval.
 
@@ -87,9 +82,8 @@ def estimate(folder: Path, label: str, column: str | None, as_json: bool) -> Non
     from parbals.learner.numbers.report import with_interval
 
     from parbals_label.project.measuring import estimate_shares
-    from parbals_label.store.store import Store
 
-    with Store.open(folder, read_only=True) as store:
+    with opened(folder, read_only=True) as store:
         groups = estimate_shares(store, label, column)
 
     lines = []

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from parbals.cli.output import progress
+from parbals.cli.output import JSON, progress
+from parbals.errors import InputError
 
 from parbals_label.shared_options import ENCODER_OPTIONS, comma_list
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["AUDIT_BY", "COST", "ENCODE_WITH", "FOLDER", "FORCE", "GOAL", "NO_REPORT", "PATH"]
 __all__ += ["PRIOR_SCORES", "READING", "SECONDS", "SHOWN", "Share"]
-__all__ += ["flag", "names", "option", "packed", "renewed"]
+__all__ += ["command", "flag", "names", "opened", "option", "packed", "pair", "renewed"]
 
 PATH = click.Path(path_type=Path)
 
@@ -46,6 +47,23 @@ SECONDS = click.FloatRange(0, 1e9, min_open=True)
 """A time that somebody may wait for."""
 
 FOLDER = click.argument("folder", metavar="DIR", type=PATH)
+
+
+def command(function: Any) -> click.Command:
+    """A command on a project: DIR is its first argument, --json its last option."""
+    JSON(function)
+    parameters = function.__click_params__  # the last one first
+    parameters.insert(0, parameters.pop())
+    made: click.Command = click.command()(FOLDER(function))
+    return made
+
+
+def pair(text: str, advice: str) -> tuple[str, str]:
+    """What stands before and behind an equals sign."""
+    before, _, behind = (part.strip() for part in text.partition("="))
+    if not before or not behind:
+        raise InputError(f"{text!r} {advice}")
+    return before, behind
 
 
 def _costs(context: Any, parameter: Any, value: str | None) -> dict[str, float] | None:
@@ -110,6 +128,13 @@ class Share(click.ParamType):
         if not 0.0 < share < 1.0:
             self.fail(f"{text!r} is not a share; say 5% or 0.05.", parameter, context)
         return share
+
+
+def opened(folder: Path, *, read_only: bool = False) -> "Store":
+    """The project in a folder, as ``Store.open``; what that takes is loaded now."""
+    from parbals_label.store.store import Store
+
+    return Store.open(folder, read_only=read_only)
 
 
 def renewed(store: "Store") -> "Report":

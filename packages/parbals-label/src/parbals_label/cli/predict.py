@@ -4,18 +4,17 @@ from pathlib import Path
 from typing import Any
 
 import click
-from parbals.cli.output import JSON, progress, say
+from parbals.cli.output import progress, say
 from parbals.errors import InputError
 
-from parbals_label.cli.options import FOLDER, FORCE, PATH, READING, option
+from parbals_label.cli.options import FORCE, PATH, READING, command, opened, option
 
 __all__ = ["export_model", "export_training_data", "predict"]
 
 _FORMATS = {".jsonl": "jsonl", ".parquet": "parquet"}
 
 
-@click.command()
-@FOLDER
+@command
 @click.argument("data", type=PATH)
 @option(
     "--out",
@@ -30,7 +29,6 @@ _FORMATS = {".jsonl": "jsonl", ".parquet": "parquet"}
 )
 @READING
 @FORCE
-@JSON
 def predict(
     folder: Path,
     data: Path,
@@ -53,9 +51,8 @@ def predict(
     from parbals_label.project.exports import check_destination, write_export
     from parbals_label.project.predict import open_new_items, predictions, trained_learner
     from parbals_label.project.predicted import predicted_columns
-    from parbals_label.store.store import Store
 
-    with Store.open(folder, read_only=True) as store, progress() as show:
+    with opened(folder, read_only=True) as store, progress() as show:
         check_destination(folder, out, force=force)
         show("reading")
         learner = trained_learner(store)
@@ -83,10 +80,9 @@ def export_model(folder: Path, path: Path, *, force: bool, as_json: bool) -> Non
     from parbals_label.project.features import is_adapted
     from parbals_label.project.model_files import ExportedModel, save_folder
     from parbals_label.project.predict import FittedFeatures, some_predictions, trained_learner
-    from parbals_label.store.store import Store
 
     is_file = path.suffix.lower() == ".npz"
-    with Store.open(folder, read_only=True) as store, progress() as show:
+    with opened(folder, read_only=True) as store, progress() as show:
         settings = store.settings
         if settings.task != "classes":
             raise InputError(
@@ -126,10 +122,8 @@ def export_model(folder: Path, path: Path, *, force: bool, as_json: bool) -> Non
 def export_training_data(folder: Path, path: Path, *, as_json: bool) -> None:
     """Write a project as data to train another model with."""
     from parbals_label.project.training import write_training_data
-    from parbals_label.store.store import Store
 
-    with Store.open(folder, read_only=True) as store, progress() as show:
-        show("predicting")
+    with opened(folder, read_only=True) as store, progress("predicting"):
         counts = write_training_data(store, path)
     sizes = ", ".join(f"{count:,} items to {name}" for name, count in counts.items())
     say(as_json, {"folder": str(path), **counts}, f"{sizes}, in {path}; recipes: docs/predict.md.")

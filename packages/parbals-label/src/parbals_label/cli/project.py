@@ -1,35 +1,37 @@
-"""The commands that make a project and its features: init, embed."""
+"""The commands that make a project and its features: init, embed, adapt."""
 
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from parbals.cli.output import JSON, progress, say
+from parbals.cli.output import progress, say
 from parbals.errors import InputError
-
-if TYPE_CHECKING:
-    from parbals_label.encoders.base import Options
 
 from parbals_label.answer_form import MANY, TASKS, AnswerForm
 from parbals_label.cli.options import (
     AUDIT_BY,
     ENCODE_WITH,
-    FOLDER,
     GOAL,
     PATH,
     PRIOR_SCORES,
     READING,
     SHOWN,
+    command,
+    flag,
     names,
+    opened,
     option,
+    pair,
 )
 
-__all__ = ["embed", "init"]
+if TYPE_CHECKING:
+    from parbals_label.encoders.base import Options
+
+__all__ = ["adapt", "embed", "init"]
 
 
-@click.command()
-@FOLDER
+@command
 @click.argument("data", type=PATH)
 @names("--text COLS", "Text columns to encode, separated by commas.")
 @option("--image COL", "Column with paths of images.")
@@ -91,7 +93,6 @@ __all__ = ["embed", "init"]
     "A rare class to find: ask for items likely to be of it, and say how much is found.",
 )
 @ENCODE_WITH
-@JSON
 def init(
     folder: Path,
     data: Path,
@@ -135,7 +136,6 @@ def init(
       parbals init stars reviews.csv --text review --task ordinal --classes 1,2,3,4,5
       parbals init prices houses.csv --features all --task regression --label price
     """
-    from parbals.errors import InputError
     from parbals.strategies.table import DEFAULT, strategy_named
 
     from parbals_label.encoders.table import better_encoder
@@ -148,13 +148,14 @@ def init(
     settings = {name: value for name, value in given.items() if value is not None} | goal
     settings |= {"task": task, "loss": metric and setting_of(metric)}
     strategy_named(settings.setdefault("strategy", DEFAULT))
+    advice = 'describes no class; write --describe CLASS="a sentence".'
     with progress() as show:
         made = create_project(
             folder,
             data,
             Roles(text, image, features, label, id_column, shown, hidden),
             list(classes) or None,
-            settings | {"descriptions": _descriptions(describe)},
+            settings | {"descriptions": dict(pair(one, advice) for one in describe)},
             audit=audit,
             encoder=encoder,
             reading=reading,
@@ -187,25 +188,11 @@ def init(
     )
 
 
-def _descriptions(given: tuple[str, ...]) -> dict[str, str]:
-    pairs = [one.partition("=") for one in given]
-    for one, (label, _, text) in zip(given, pairs, strict=True):
-        if not label.strip() or not text.strip():
-            raise InputError(f'--describe is {one!r}; write --describe CLASS="a sentence".')
-    return {label.strip(): text.strip() for label, _, text in pairs}
-
-
-@click.command()
-@FOLDER
-@option(
-    "--encoder NAME",
-    "auto, or a name; an unknown one lists all.",
-    required=True,
-)
+@command
+@option("--encoder NAME", "auto, or a name; an unknown one lists all.", required=True)
 @names("--columns COLS", "Columns to encode; by default as last time.")
 @names("--features COLS", "Further columns of a table to use beside them; by default as last time.")
 @ENCODE_WITH
-@JSON
 def embed(
     folder: Path,
     encoder: str,
@@ -222,9 +209,8 @@ def embed(
       parbals embed spam --encoder bert-base-uncased
     """
     from parbals_label.project.embedding import embed_project
-    from parbals_label.store.store import Store
 
-    with Store.open(folder) as store, progress() as show:
+    with opened(folder) as store, progress() as show:
         made = embed_project(
             store,
             encoder,
@@ -236,3 +222,46 @@ def embed(
         encoder = store.settings.encoder or encoder  # where it was auto
     record = {"features": made.n_features, "encoder": encoder, "notes": list(made.notes)}
     say(as_json, record, "\n".join([f"{made.n_features} features by {encoder}.", *made.notes]))
+
+
+@command
+@option(
+    "--encoder hf:FOLDER",
+    "A model of transformers to start from; by default the project's own encoder, and "
+    "all-MiniLM-L6-v2 where that is words or sentences.",
+)
+@flag("--force", "Take the adapted encoder even where held-out labels advise not.")
+@ENCODE_WITH
+def adapt(
+    folder: Path, encoder: str | None, force: bool, encode_with: "Options", as_json: bool
+) -> None:
+    """Fine-tune the project's encoder on its labels, and make the features again.
+
+    Best from about 100 labels on. It is taken only where it predicts held-out labels better than
+    the features that are there. The audit's items teach it nothing. An interrupted run goes on
+    where it was. `parbals embed DIR --encoder auto` goes back.
+
+    \b
+    Examples:
+      parbals adapt spam
+      parbals adapt spam --encoder hf:models/mpnet
+      parbals adapt birds --encoder hf:models/dinov2-small
+    """
+    from parbals.wording import percent
+
+    from parbals_label.project.adapting import adapt_project
+
+    with opened(folder) as store, progress() as show:
+        found = adapt_project(store, show, encoder=encoder, options=encode_with, force=force)
+    text = (
+        f"Of {found.n_labels:,} labels, each held out once, the adapted encoder gets "
+        f"{percent(found.error)} wrong (log loss {found.log_loss:.3f}), the frozen features "
+        f"{percent(found.frozen_error)} ({found.frozen_log_loss:.3f}). "
+    )
+    text += (
+        f"The project uses the adapted one now, {folder / found.encoder}; see parbals status "
+        f"{folder}."
+        if found.used
+        else "So the features stay as they were; more labels may change that."
+    )
+    say(as_json, asdict(found), text)

@@ -5,10 +5,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import click
-from parbals.cli.output import JSON, say
+from parbals.cli.output import say
 from parbals.errors import InputError, ProjectError
 
-from parbals_label.cli.options import FOLDER, NO_REPORT, flag, option, renewed
+from parbals_label.cli.options import NO_REPORT, command, flag, opened, option, renewed
 
 __all__ = ["COMMANDS"]
 
@@ -16,8 +16,7 @@ _FEW_LETTERS = 6
 """Of a session's id: fewer could mean several."""
 
 
-@click.command()
-@FOLDER
+@command
 @click.argument("name")
 @option(
     "--role",
@@ -31,7 +30,6 @@ _FEW_LETTERS = 6
     "The link ends after so many days, with the sessions begun by it; by default never.",
     click.FloatRange(0, 36_500, min_open=True),
 )
-@JSON
 def invite(
     folder: Path,
     name: str,
@@ -52,11 +50,10 @@ def invite(
       parbals invite spam "Grace Hopper" --role owner
       parbals invite spam bob --days 14
     """
-    from parbals_label.store.store import Store
     from parbals_label.web.place import Place, known_address, public_origin
 
     origin = public_origin(public_url) if public_url else None
-    with Store.open(folder) as store:
+    with opened(folder) as store:
         origin = origin or known_address(folder)  # a plain file, now that the folder was looked at
         before = store.person_named(name)
         role = role or (before.role if before else "annotator")
@@ -79,9 +76,7 @@ def invite(
     say(as_json, {"name": person.name, "role": role, "link": link}, "\n".join(lines))
 
 
-@click.command()
-@FOLDER
-@JSON
+@command
 def people(folder: Path, as_json: bool) -> None:
     """Who has a link of their own, who had one, and how much they have labelled.
 
@@ -90,9 +85,8 @@ def people(folder: Path, as_json: bool) -> None:
       parbals people spam
     """
     from parbals_label.store.people import name_key
-    from parbals_label.store.store import Store
 
-    with Store.open(folder, read_only=True) as store:
+    with opened(folder, read_only=True) as store:
         everybody = store.people()
         labels = {name_key(one.name): one.answers for one in store.annotators()}
     rows = [{**asdict(one), "labels": labels.get(name_key(one.name), 0)} for one in everybody]
@@ -106,10 +100,8 @@ def people(folder: Path, as_json: bool) -> None:
     say(as_json, rows, "\n".join(lines) or nobody)
 
 
-@click.command()
-@FOLDER
+@command
 @click.argument("name")
-@JSON
 def revoke(folder: Path, name: str, as_json: bool) -> None:
     """End a person's link and the sessions begun with it; their labels stay.
 
@@ -119,17 +111,13 @@ def revoke(folder: Path, name: str, as_json: bool) -> None:
     Example:
       parbals revoke spam ada
     """
-    from parbals_label.store.store import Store
-
-    with Store.open(folder) as store:
+    with opened(folder) as store:
         kept = store.revoke(name)
     say(as_json, {"name": kept, "invited": False}, f"The link of {kept} no longer works.")
 
 
-@click.command()
-@FOLDER
+@command
 @option("--end ID", "End the session with this id; its link goes on working.")
-@JSON
 def sessions(folder: Path, end: str | None, as_json: bool) -> None:
     """The browsers that are signed in: whose, since when, until when; and end one.
 
@@ -138,9 +126,7 @@ def sessions(folder: Path, end: str | None, as_json: bool) -> None:
       parbals sessions spam
       parbals sessions spam --end 3f1c9a0b77
     """
-    from parbals_label.store.store import Store
-
-    with Store.open(folder, read_only=end is None) as store:
+    with opened(folder, read_only=end is None) as store:
         if end is not None and not (len(end) >= _FEW_LETTERS and store.end_sessions(end)):
             raise InputError(
                 f"There is no session {end!r}; `parbals sessions {folder}` lists them."
@@ -159,11 +145,9 @@ def _date(seconds: float) -> str:
     return datetime.fromtimestamp(seconds).isoformat(" ", "minutes")
 
 
-@click.command()
-@FOLDER
+@command
 @click.argument("name")
 @flag("--yes", "Do not ask.")
-@JSON
 def forget(folder: Path, name: str, yes: bool, as_json: bool) -> None:
     """Remove a person: their name leaves the project, their labels stay under a number.
 
@@ -177,26 +161,23 @@ def forget(folder: Path, name: str, yes: bool, as_json: bool) -> None:
     """
     from parbals_label.files import locked
     from parbals_label.store.forget import forget_person
-    from parbals_label.store.store import Store
 
     if not yes:
         click.confirm(f"Remove the name {name!r} from {folder} for good?", abort=True, err=True)
     busy = ProjectError(f"The page of {folder} is open; stop it first.")
-    with Store.open(folder) as store, locked(folder / "page.lock", busy):
+    with opened(folder) as store, locked(folder / "page.lock", busy):
         numbers = forget_person(store, name)
     record = {"now": list(numbers.values())}
     say(as_json, record, f"The name is gone; their labels are those of {', '.join(record['now'])}.")
 
 
-@click.command()
-@FOLDER
+@command
 @option("--annotator NAME", "Whose labels and skips.", required=True)
 @option(
     "--since TIME",
     "Only what they said since then: 2026-11-16, or 2026-11-16T14:30 by this machine's clock.",
 )
 @NO_REPORT
-@JSON
 def withdraw(
     folder: Path, annotator: str, since: str | None, no_report: bool, as_json: bool
 ) -> None:
@@ -211,10 +192,9 @@ def withdraw(
       parbals withdraw spam --annotator eve --since 2026-11-16T14:30
     """
     from parbals_label.store.people import name_key
-    from parbals_label.store.store import Store
 
     start = "" if since is None else _moment(since)
-    with Store.open(folder) as store:
+    with opened(folder) as store:
         names = {name_key(name): name for name in reversed(store.names())}
         names |= {name: name for name in store.names()}
         name = names.get(annotator) or names.get(name_key(annotator))
@@ -239,9 +219,7 @@ def _moment(text: str) -> str:
     return given.astimezone(UTC).isoformat(timespec="milliseconds")
 
 
-@click.command()
-@FOLDER
-@JSON
+@command
 def log(folder: Path, as_json: bool) -> None:
     """Who changed what, when and from where: settings, people, exports, others' labels.
 
@@ -252,9 +230,8 @@ def log(folder: Path, as_json: bool) -> None:
       parbals log spam --json
     """
     from parbals_label.project.history import log_rows, log_text
-    from parbals_label.store.store import Store
 
-    with Store.open(folder, read_only=True) as store:
+    with opened(folder, read_only=True) as store:
         rows = log_rows(store)
     say(as_json, rows, "\n".join(map(log_text, rows)) or "Nothing was changed yet.")
 

@@ -24,7 +24,7 @@ from parbals.errors import InputError
 from parbals.files import need
 
 from parbals_label.encoders.base import Options
-from parbals_label.encoders.huggingface import Pooling, load_folder, quiet
+from parbals_label.encoders.huggingface import REPOSITORIES, Pooling, load_folder, quiet
 from parbals_label.encoders.sentences import INSTALL, sentence_weights
 from parbals_label.encoders.table import encoder_entry
 from parbals_label.encoders.torch_models import ImageModel, TextModel, model_folder
@@ -37,11 +37,6 @@ _LENGTH = 8.0
 _BATCH = 16
 _MOST_EPOCHS, _FEWEST_EPOCHS, _ITEMS = 20, 5, 2_500
 _WARM = 0.1
-_NAMED = {
-    "bert-base-uncased": "google-bert/bert-base-uncased",
-    "clip-vit-b32": "openai/clip-vit-base-patch32",
-    "dinov2-vits14": "facebook/dinov2-small",
-}
 
 
 def base_folder(name: str) -> Path:
@@ -58,8 +53,8 @@ def base_folder(name: str) -> Path:
     if name.startswith("hf:"):
         return model_folder(name.removeprefix("hf:"))
     named = name.removesuffix("-mean")
-    if named in _NAMED:
-        return model_folder(named, _NAMED[named])
+    if named in REPOSITORIES:
+        return model_folder(named, REPOSITORIES[named])
     encoder_entry(name)  # one that is unknown is named
     raise InputError(
         f"The encoder {name} cannot be adapted; name one of transformers with --encoder hf:FOLDER."

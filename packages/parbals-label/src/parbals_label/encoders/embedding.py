@@ -24,7 +24,7 @@ from parbals_label.encoders.base import BadItem, Encoder, Items, Options
 from parbals_label.encoders.scratch import ROWS, scratch
 from parbals_label.files import DAY, cache_folder, sweep
 
-__all__ = ["BadRow", "Embedded", "embed"]
+__all__ = ["BadRow", "Embedded", "embed", "encoded_rows", "prepared_item"]
 
 BLOCK = 256
 _FORGOTTEN_AFTER = 30 * DAY
@@ -99,7 +99,7 @@ def embed(
                     if item.why is not None
                 ]
                 width = None if rows is None else rows.shape[1]
-                codes = _encoded(encoder, prepared, how.batch_size, width)
+                codes = encoded_rows(encoder, prepared, how.batch_size, width)
                 if codes is not None and not bad:  # else the next run has to name them again
                     _keep(file, codes)
                 skipped += bad
@@ -157,6 +157,14 @@ class _Item(NamedTuple):
     why: str | None = None
 
 
+def prepared_item(encoder: Encoder, name: str, item: Any) -> _Item:
+    """What the encoder makes of an item before it is encoded."""
+    try:
+        return _Item(name, encoder.prepare(item))
+    except BadItem as error:
+        return _Item(name, why=str(error))
+
+
 def _blocks(
     encoder: Encoder, made_of: bytes, items: Items, folder: Path
 ) -> Iterator[tuple[Path, np.ndarray | None, list[_Item]]]:
@@ -164,12 +172,6 @@ def _blocks(
 
     The next block is being prepared while the last is used.
     """
-
-    def one(pair: tuple[str, Any]) -> _Item:
-        try:
-            return _Item(pair[0], encoder.prepare(pair[1]))
-        except BadItem as error:
-            return _Item(pair[0], why=str(error))
 
     walk = items()
     with ThreadPoolExecutor(min(_THREADS, os.cpu_count() or 1)) as pool:
@@ -181,7 +183,8 @@ def _blocks(
                 digest.update(_content(item))
             file = folder / f"{digest.hexdigest()}.npy"
             codes = _kept(file)
-            waiting = [pool.submit(one, pair) for pair in pairs] if codes is None else []
+            new = pairs if codes is None else []
+            waiting = [pool.submit(prepared_item, encoder, *pair) for pair in new]
             return (file, codes, waiting) if pairs else None
 
         coming = begin()
@@ -203,8 +206,8 @@ def _content(item: Any) -> bytes:
     return b"missing\0" if file is None else b"f%d\0" % len(file) + file
 
 
-def _encoded(
-    encoder: Encoder, prepared: list[_Item], batch_size: int, width: int | None
+def encoded_rows(
+    encoder: Encoder, prepared: list[_Item], batch_size: int, width: int | None = None
 ) -> np.ndarray | None:
     """Rows (B, D) of a block, zeros for items that cannot be read; None where none can."""
     good = [place for place, item in enumerate(prepared) if item.why is None]

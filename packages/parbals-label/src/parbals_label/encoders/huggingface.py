@@ -40,13 +40,20 @@ from parbals_label.encoders.torch_models import (
     model_folder,
 )
 
-__all__ = ["BERT", "BERT_MEAN", "CLIP_B32", "DINOV2_S14", "HUGGINGFACE", "load_folder", "quiet"]
+__all__ = ["BERT", "BERT_MEAN", "CLIP_B32", "DINOV2_S14", "HUGGINGFACE", "REPOSITORIES"]
+__all__ += ["load_folder", "quiet"]
 
+REPOSITORIES = {
+    "bert-base-uncased": "google-bert/bert-base-uncased",
+    "clip-vit-b32": "openai/clip-vit-base-patch32",
+    "dinov2-vits14": "facebook/dinov2-small",
+}
 _PACKAGES = "torch transformers safetensors"
 _INSTALL = "parbals[encoders]"
 _CLASS_TOKEN = (
     *("vit", "deit", "beit", "dinov2", "dinov2_with_registers", "dinov3_vit", "vit_mae", "ijepa"),
 )
+_SEES = ("vision_config", "num_channels", "image_size", "patch_size")
 _LONGEST = 512
 _VOCABULARIES = ("tokenizer.json", "vocab.*", "*.model", "merges.txt")
 
@@ -70,7 +77,7 @@ def load_folder(
     need(_PACKAGES, f"Loading {folder.name}", _INSTALL)
     model = folder_digest(folder, model_files(folder))
     config, network = _network(folder)
-    if _sees(config):
+    if any(hasattr(config, sign) for sign in _SEES):
         config_file = folder / "preprocessor_config.json"
         how = preprocess or Preprocess.from_config(_json(config_file), IMAGENET)
         return ImageModel(model, network, _image_forward(network, config), how, options)
@@ -128,11 +135,6 @@ def _tokenizer(folder: Path) -> Any:
             f"{folder} has no tokenizer that can be loaded ({first_line(error)}); download the "
             "whole model."
         ) from None
-
-
-def _sees(config: Any) -> bool:
-    signs = ("vision_config", "num_channels", "image_size", "patch_size")
-    return any(hasattr(config, sign) for sign in signs)
 
 
 def _image_forward(network: Any, config: Any) -> Any:
@@ -198,21 +200,20 @@ def quiet() -> Iterator[None]:
             logging.enable_progress_bar()
 
 
-def _entry(folder: str, repository: str, kind: Kind, **known: Any) -> Entry:
+def _entry(ours: str | None, kind: Kind | None, **known: Any) -> Entry:
+    """One of the table; None takes the model that the user names."""
+
     def load(name: str, options: Options) -> Encoder:
-        need(_PACKAGES, f"The encoder {name}", _INSTALL)
-        return load_folder(model_folder(folder, repository), options, **known)
+        need(_PACKAGES, f"The encoder {name if ours else f'hf:{name}'}", _INSTALL)
+        folder = model_folder(ours or name, ours and REPOSITORIES[ours])
+        return load_folder(folder, options, **known)
 
     return Entry(load, kind)
 
 
-def _load_any(name: str, options: Options) -> Encoder:
-    need(_PACKAGES, f"The encoder hf:{name}", _INSTALL)
-    return load_folder(model_folder(name), options)
-
-
-_BERT: tuple[str, str, Kind] = ("bert-base-uncased", "google-bert/bert-base-uncased", "text")
-BERT, BERT_MEAN = (_entry(*_BERT, pooling=Pooling(kind)) for kind in ("cls", "mean"))
-CLIP_B32 = _entry("clip-vit-b32", "openai/clip-vit-base-patch32", "image", preprocess=CLIP)
-DINOV2_S14 = _entry("dinov2-vits14", "facebook/dinov2-small", "image", preprocess=IMAGENET)
-HUGGINGFACE = Entry(_load_any, None)
+BERT, BERT_MEAN = (
+    _entry("bert-base-uncased", "text", pooling=Pooling(kind)) for kind in ("cls", "mean")
+)
+CLIP_B32 = _entry("clip-vit-b32", "image", preprocess=CLIP)
+DINOV2_S14 = _entry("dinov2-vits14", "image", preprocess=IMAGENET)
+HUGGINGFACE = _entry(None, None)

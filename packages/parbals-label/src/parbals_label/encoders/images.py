@@ -21,9 +21,6 @@ __all__ = ["CLIP", "FORMATS", "IMAGENET", "Preprocess", "open_image"]
 FORMATS = ("PNG", "JPEG", "GIF", "WEBP", "BMP")
 _MOST_PIXELS = 89_478_485
 _LONGEST = 16  # only the middle is used: an image longer than so many times its height is cut first
-_ORIENTATION = 0x0112
-_TURNS = {2: 0, 3: 3, 4: 1, 5: 5, 6: 4, 7: 6, 8: 2}
-"""A camera's note → Pillow's number of the turn that makes the picture upright."""
 
 
 def open_image(item: Any) -> Any:
@@ -38,7 +35,7 @@ def open_image(item: Any) -> Any:
             if image.width * image.height > _MOST_PIXELS:
                 raise BadItem(f"{image.width} × {image.height} pixels are too many")
             image.load()
-            return _upright(image, _eight_bits(pillow, image).convert("RGB"))
+            return _eight_bits(pillow, _upright(image)).convert("RGB")
     except BadItem:
         raise
     except Exception as error:  # decoders of damaged files raise nearly anything
@@ -52,11 +49,10 @@ def _eight_bits(pillow: Any, image: Any) -> Any:
     return pillow.fromarray((np.asarray(image).astype(np.int64) >> 8).clip(0, 255).astype(np.uint8))
 
 
-def _upright(image: Any, converted: Any) -> Any:
+def _upright(image: Any) -> Any:
     with suppress(Exception):  # a broken note of the camera is no reason to refuse the picture
-        turn = _TURNS.get(image.getexif().get(_ORIENTATION))
-        return converted if turn is None else converted.transpose(turn)
-    return converted
+        return need("PIL.ImageOps", "Reading images", "parbals[images]").exif_transpose(image)
+    return image
 
 
 @dataclass(frozen=True)

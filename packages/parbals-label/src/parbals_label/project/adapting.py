@@ -40,13 +40,7 @@ from parbals.learner.numbers.expectation import sharpened, temperature
 from parbals.randomness import derive_generator
 from scipy.optimize import brentq
 
-from parbals_label.encoders.adapt import (
-    base_folder,
-    fine_tune,
-    load_base,
-    n_steps,
-    save_encoder,
-)
+from parbals_label.encoders.adapt import base_folder, fine_tune, load_base, n_steps, save_encoder
 from parbals_label.encoders.base import Encoder, Options
 from parbals_label.encoders.embedding import Progress
 from parbals_label.encoders.huggingface import load_folder
@@ -107,7 +101,8 @@ def adapt_project(
     with locked(store.folder / ".adapt.lock", busy):
         _sweep(store)
         plan.kept.mkdir(parents=True, exist_ok=True)
-        steps = _Steps(progress, sum(n_steps(int((plan.fold != k).sum())) for k in range(_FOLDS)))
+        total = sum(n_steps(int((plan.fold != part).sum())) for part in range(_FOLDS))
+        steps = _Steps(progress, "a part of the labels", total)
         frozen, _ = plan.predicted(lambda part: plan.frozen)
         held_out, others = plan.predicted(lambda part: plan.tuned_features(part, steps))
         found = plan.compared(held_out, frozen)
@@ -134,14 +129,14 @@ def starting_point(store: Store, encoder: str | None = None) -> tuple[str, Path]
 
 
 class _Steps:
-    """Progress over several trainings."""
+    """Progress over one or several trainings."""
 
-    def __init__(self, progress: Progress, total: int) -> None:
-        self._progress, self.done, self.total = progress, 0, total
+    def __init__(self, progress: Progress, what: str, total: int) -> None:
+        self._progress, self.what, self.done, self.total = progress, what, 0, total
 
     def __call__(self, n: int = 1) -> None:
         self.done += n
-        self._progress("adapting to a part of the labels", self.done, self.total)
+        self._progress(f"adapting to {self.what}", self.done, self.total)
 
 
 @dataclass(frozen=True)
@@ -283,12 +278,9 @@ class _Plan:
         n_labels, made = len(self.positions), self.kept / "encoder"
         everything = np.ones(n_labels, bool)
         if not made.is_dir():
-            total, done = n_steps(n_labels), iter(range(1, 1 << 30))
-            progress("adapting to all labels", 0, total)
-            encoder = self._tuned(
-                everything, _FOLDS, lambda: progress("adapting to all labels", next(done), total)
-            )
-            save_encoder(encoder, self.base, made)
+            steps = _Steps(progress, "all labels", n_steps(n_labels))
+            steps(0)
+            save_encoder(self._tuned(everything, _FOLDS, steps), self.base, made)
         if len(others):
             features = self._encoded("adapted", load_folder(made, self.options))
             final = self._model(features, np.arange(n_labels)).predict_proba(features[n_labels:])

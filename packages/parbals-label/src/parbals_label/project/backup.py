@@ -134,7 +134,10 @@ def _write(folder: Path, draft: Path, out: IO[bytes]) -> Contents:
         # The journal's length first: it must not know answers that the copy lacks.
         size = Journal(folder).size()
         store.copy_database(draft / FILE_NAME)
-    _copy_start(folder / _JOURNAL, draft / _JOURNAL, size)
+    (draft / _JOURNAL).touch()
+    if size:
+        shutil.copyfile(folder / _JOURNAL, draft / _JOURNAL)
+        os.truncate(draft / _JOURNAL, size)
     with Store.open(draft, read_only=True) as copy, ZipFile(out, "w", ZIP_STORED) as archive:
         faults = copy.check()
         if faults:
@@ -202,15 +205,6 @@ def _plain(name: str) -> ZipInfo:
     member = ZipInfo(name)
     member.external_attr = 0o100600 << 16
     return member
-
-
-def _copy_start(source: Path, target: Path, size: int) -> None:
-    with target.open("wb") as file:
-        if size:
-            with source.open("rb") as whole:
-                while size > 0 and (block := whole.read(min(size, _BLOCK))):
-                    file.write(block)
-                    size -= len(block)
 
 
 def _images(store: Store) -> Iterator[str]:

@@ -23,10 +23,8 @@ _ALIKE = 0.97
 """Cosine from which features about their mean are nearly the same."""
 
 
-def look_through(
-    store: Store, columns: Sequence[str]
-) -> tuple[list[tuple[int, int]], tuple[str, ...]]:
-    """Copies, each with the first item that has the same words in these columns; and notes."""
+def look_through(store: Store, columns: Sequence[str]) -> list[str]:
+    """Remember copies, each with the first item of the same words in these columns; notes."""
     first: dict[bytes, int] = {}
     copies, n_empty, n_huge = [], 0, 0
     for item in store.iter_items():
@@ -47,7 +45,8 @@ def look_through(
     if copies:
         what = "each is asked for" if is_usual else "the first is asked for, for all of them"
         notes.append(f"{len(copies):,} texts repeat others word for word: {what}.")
-    return [] if is_usual else copies, tuple(notes)
+    store.update_settings(copies=[] if is_usual else copies)
+    return notes
 
 
 def near_copies(store: Store) -> list[str]:

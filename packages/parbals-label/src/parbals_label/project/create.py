@@ -1,9 +1,7 @@
 """A new project from a user's data: items, first labels and features, all or nothing."""
 
-import os
 import re
 import shlex
-import shutil
 import stat
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from parbals.errors import InputError, ProjectError
+from parbals.errors import InputError
 from parbals.features.reading import guess_reading
 from parbals.features.table import is_text, tells_apart
 from parbals.learner.numbers.audit import draw_audit
@@ -22,6 +20,7 @@ from parbals_label.answer_form import NUMBERS, AnswerForm
 from parbals_label.encoders.base import Kind, Options
 from parbals_label.encoders.embedding import Progress
 from parbals_label.encoders.table import AUTO, default_encoder
+from parbals_label.files import check_new_folder, new_folder
 from parbals_label.project.copies import look_through, near_copies
 from parbals_label.project.embedding import (
     Encoded,
@@ -119,15 +118,14 @@ def create_project(
     with what another model says of the items, see :func:`store_scores`. If it is interrupted while
     it encodes, the same call goes on with the rows that were done.
     """
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise ProjectError(f"{folder} is not empty; choose a new folder for the project.")
+    check_new_folder(folder)
     how = encode_with or Options()
     source = open_source(data, **(reading or {}))
     classes = None if classes is None else check_classes(classes)
     plan = _plan(source, roles, None if encoder == AUTO else encoder, classes or [])
     known, columns = plan.encoder, plan.columns
     # Before a million rows are read: is the encoder there, and does it read what it will be given?
-    loaded = None if known == GIVEN else open_encoder(known, how, _kind(source, roles))
+    loaded = open_encoder(known, how, _kind(source, roles))
     task = settings.get("task", "classes")
     if classes is None and task != NUMBERS:
         if roles.label is None:
@@ -155,11 +153,9 @@ def create_project(
     # Never numbers in silence where there are ids: labels told by id would go to the wrong items.
     roles = replace(roles, id=id_column_of(source, roles.label) if roles.id is None else roles.id)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    building = folder.with_name(f".{folder.name}.{os.getpid()}.building")
-    shutil.rmtree(building, ignore_errors=True)
     # A folder that was there, and empty, stays as open as its owner made it.
-    building.mkdir(mode=stat.S_IMODE(folder.stat().st_mode) if folder.exists() else FOLDER_MODE)
-    try:
+    mode = stat.S_IMODE(folder.stat().st_mode) if folder.exists() else FOLDER_MODE
+    with new_folder(folder, mode=mode) as building:
         remembered = {"prior_scale": "auto", **settings}
         remembered |= {"data": str(data.resolve()), "encoder": known}
         remembered |= {"encoded_columns": columns, "table_columns": plan.table}
@@ -169,10 +165,9 @@ def create_project(
             labels, blank = _fill(store, source, roles, form, progress)
             if scores is not None:
                 store.update_settings(scores=store_scores(store, scores))
-            repeats: tuple[str, ...] = ()
+            repeats: list[str] = []
             if known not in (GIVEN, COLUMNS, TABLE) and _kind(source, roles) != "image":
-                copies, repeats = look_through(store, columns)
-                store.update_settings(copies=copies)
+                repeats = look_through(store, columns)
             if audit:
                 taken = [*store.votes(), *(copy for copy, _ in store.settings.copies)]
                 drawn = draw_audit(store.n_items, audit, store.settings.seed, taken)
@@ -187,7 +182,7 @@ def create_project(
                 base = media_folder(data)
                 recipe = Recipe(known, loaded, columns, plan.table, base, how)
                 made = make_features(store, recipe, progress)
-                repeats = (*repeats, *(near_copies(store) if store.settings.encoded_kind else ()))
+                repeats += near_copies(store) if store.settings.encoded_kind else []
             created = Created(
                 store.n_items,
                 labels,
@@ -200,11 +195,6 @@ def create_project(
                 tuple(plan.table),
                 (*source.notes, *blank, *hints, *repeats, *plan.notes, *made.notes),
             )
-        if folder.exists():
-            folder.rmdir()
-        os.rename(building, folder)
-    finally:
-        shutil.rmtree(building, ignore_errors=True)
     return created
 
 

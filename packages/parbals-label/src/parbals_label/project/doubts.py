@@ -35,15 +35,14 @@ class Doubt(NamedTuple):
 def doubted(learner: ActiveLearner, classes: Sequence[str]) -> list[Doubt]:
     """At most a hundred labels for which another class is likelier, the most surprising first.
 
-    Of models without a closed form and of other tasks, none; of more than 400 labels of several
-    classes, among 400 drawn at random.
+    Of models without a closed form and of other tasks, none.
     """
     one = learner.task == "classes" and learner.state.can_fit
     gaussian = getattr(learner.fitted(), "gaussian", None) if one else None
     if gaussian is None:
         return []
     positions, numbers = learner.state.training
-    places, probs = gaussian.left_out()
+    places, probs = gaussian.left_out(every=True)
     is_label = places < len(positions)  # behind them are descriptions of classes
     places, probs = places[is_label], probs[is_label]
     given = probs[np.arange(len(places)), numbers[places]]

@@ -24,6 +24,7 @@ from parbals_label.encoders.scratch import ROWS, reduced_rows, scratch, standard
 from parbals_label.encoders.table import AUTO, default_encoder, load_encoder
 from parbals_label.project.features import (
     COLUMNS,
+    GIVEN,
     TABLE,
     is_adapted,
     remove_matrices,
@@ -98,11 +99,11 @@ class Encoded:
 def open_encoder(
     name: str, options: Options, kind: Kind | None = None, home: Path | None = None
 ) -> Encoder | None:
-    """The encoder, loaded; None for ``columns`` and ``table``, which need none.
+    """The encoder, loaded; None for ``columns``, ``table`` and given features, which need none.
 
     ``home``: the project's folder, where one that was adapted to its labels lies.
     """
-    if name in (COLUMNS, TABLE):
+    if name in (COLUMNS, TABLE, GIVEN):
         return None
     if home is not None and is_adapted(name):
         return load_folder(home / name, options)

@@ -10,12 +10,12 @@ from typing import Any, TypeVar
 import numpy as np
 from parbals.errors import InputError
 from parbals.learner.active import ActiveLearner
-from parbals.learner.annotators import PROGRAM
 from parbals.learner.choosing import choose_questions
 from parbals.learner.numbers.expectation import sharpened
 from parbals.learner.numbers.report import Report
 from parbals.learner.reporting import given_degree
 from parbals.types import Batch
+from parbals.wording import PROGRAM
 
 from parbals_label.answer_form import NUMBERS
 from parbals_label.project.consensus import combined_labels

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from parbals.arrays import block_rows
 from parbals.errors import InputError, ShapeError
 
 from parbals_label.encoders.base import Options
@@ -71,11 +72,7 @@ def add_items(
     n_before, old = store.n_items, settings.features
     source = open_source(data, **(reading or {}))
     notes = [*source.notes, *_check_columns(source, settings)]
-    encoder = (
-        None
-        if settings.encoder == GIVEN
-        else open_encoder(str(settings.encoder), how, settings.encoded_kind, store.folder)
-    )
+    encoder = open_encoder(str(settings.encoder), how, settings.encoded_kind, store.folder)
     planned = _plan(store, source, data, settings, id_column, label)
     known = _known(store, source, planned, new_only)
 
@@ -110,9 +107,7 @@ def add_items(
 
     keep_features(store, encoded, settings, add)
     if settings.encoded_kind == "text":
-        copies, repeats = look_through(store, settings.encoded_columns)
-        store.update_settings(copies=copies)
-        notes += repeats
+        notes += look_through(store, settings.encoded_columns)
     notes += near_copies(store) if settings.encoded_kind else []
     if settings.audit:
         notes.append(f"The audit still measures the error on the first {n_before:,} items.")
@@ -201,9 +196,8 @@ def _stacked(store: Store, source: Source, kept: list[int]) -> np.ndarray:
             f"{source.name} has {found}, but the project's features have {above.shape[1]} columns."
         )
     rows = scratch((len(above) + len(kept), above.shape[1]), store.folder)
-    for start in range(0, len(above), ROWS):
-        rows[start : start + ROWS][: len(above) - start] = above[start : start + ROWS]
-    for start in range(0, len(kept), ROWS):
-        part = kept[start : start + ROWS]
-        rows[len(above) + start : len(above) + start + len(part)] = below[part]
+    for block in block_rows(len(above), ROWS):
+        rows[block] = above[block]
+    for block in block_rows(len(kept), ROWS):
+        rows[len(above) :][block] = below[kept[block]]
     return rows

@@ -29,7 +29,7 @@ from parbals.learner.numbers.metric import decided
 from parbals.mixture import sigmoid_means
 from parbals.race import class_probs
 from parbals.types import Stakes
-from scipy.special import logsumexp
+from scipy.special import logsumexp, softmax
 
 from parbals_label.files import new_folder, whole_file
 from parbals_label.project.features import ABOUT
@@ -148,9 +148,7 @@ class ExportedModel:
     def _probs(self, design: np.ndarray) -> np.ndarray:
         arrays = self.arrays
         if "draws" in arrays:
-            logits = np.einsum("nd,kcd->nkc", design, arrays["draws"])
-            shares = np.exp(logits - logits.max(axis=2, keepdims=True))
-            shares /= shares.sum(axis=2, keepdims=True)
+            shares = softmax(np.einsum("nd,kcd->nkc", design, arrays["draws"]), axis=2)
             return np.einsum("nkc,k->nc", shares, arrays["weights"])
         mean = design @ arrays["mean"]
         variance = np.stack([np.square(design @ r).sum(axis=1) for r in arrays["roots"]], axis=1)

@@ -22,7 +22,8 @@ from parbals.learner.active import ActiveLearner
 from parbals.learner.state import mean_proba
 
 from parbals_label.answer_form import NUMBERS, AnswerForm
-from parbals_label.encoders.base import BadItem, Encoder, Options
+from parbals_label.encoders.base import Encoder, Options
+from parbals_label.encoders.embedding import encoded_rows, prepared_item
 from parbals_label.project.create import media_folder
 from parbals_label.project.embedding import (
     columns_of,
@@ -117,23 +118,12 @@ class FittedFeatures:
     def _encoder_rows(self, items: Sequence[Item], base: Path) -> np.ndarray:
         if self.encoder is None:
             return numbers_of(items, self.columns)
-        prepared = []
-        for name, content in contents_of(
-            lambda: iter(items), self.columns, base, self.encoder.kind
-        )():
-            try:
-                prepared.append(self.encoder.prepare(content))
-            except BadItem as error:
-                raise InputError(f"The {name} cannot be read: {error}.") from None
-        # Items of similar size together, as an encoder wants them.
-        order = sorted(range(len(prepared)), key=lambda i: self.encoder.size(prepared[i]))  # type: ignore[union-attr]
-        parts = [
-            self.encoder.encode([prepared[i] for i in order[start : start + _ENCODED_AT_ONCE]])
-            for start in range(0, len(order), _ENCODED_AT_ONCE)
-        ]
-        rows = np.concatenate(parts).astype(np.float64)
-        rows[order] = rows.copy()
-        return rows
+        contents = contents_of(lambda: iter(items), self.columns, base, self.encoder.kind)
+        prepared = [prepared_item(self.encoder, name, content) for name, content in contents()]
+        for item in prepared:
+            if item.why is not None:
+                raise InputError(f"The {item.name} cannot be read: {item.why}.")
+        return np.asarray(encoded_rows(self.encoder, prepared, _ENCODED_AT_ONCE), np.float64)
 
     def features(self, rows: np.ndarray) -> np.ndarray:
         """(n, D) float32, as a project stores them, of the encoder's rows (n, D')."""

@@ -213,12 +213,11 @@ def _features_line(store: Store, n_labels: int) -> str | None:
 
 def _confusion(store: Store, measured: Mapping[int, str]) -> list[list[int]] | None:
     """How often each label (C,) of the audit meets each decision (C,)."""
-    stored, form = store.settings.predictions, store.form
-    if len(measured) < _FEWEST_MEASURED or stored is None:
+    form = store.form
+    if len(measured) < _FEWEST_MEASURED or form.task not in ("classes", ORDERED):
         return None
-    probs = predictions_of(store)
-    shape = store.n_items, len(form.classes)
-    if form.task not in ("classes", ORDERED) or probs is None or probs.shape != shape:
+    probs, shape = predictions_of(store), (store.n_items, len(form.classes))
+    if probs is None or probs.shape != shape:
         return None
     said = decisions(form, probs[list(measured)], judge_of(store, probs))
     table = np.zeros((shape[1], shape[1]), int)
@@ -358,7 +357,8 @@ def export_columns(store: Store) -> list[str]:
     """
     settings, ours = store.settings, _ours(store)
     own = [f"item.{name}" if name in ours else name for name in settings.columns]
-    return ["id", *own, *ours[1:], *_predicted_columns(store)[1:]]
+    predicted = predicted_columns(_predicted_form(store)) if settings.predictions else []
+    return ["id", *own, *ours[1:], *predicted[1:]]
 
 
 def export_records(store: Store, labelled_only: bool = False) -> Iterator[dict[str, Any]]:
@@ -405,8 +405,3 @@ def _predicted_form(store: Store) -> AnswerForm:
     """What stored predictions are of: a class that was added since has none."""
     stored, form = store.settings.predictions, store.form
     return replace(form, classes=() if stored is None else form.classes[: stored.shape[1]])
-
-
-def _predicted_columns(store: Store) -> list[str]:
-    form = _predicted_form(store)
-    return [] if store.settings.predictions is None else predicted_columns(form)

@@ -13,7 +13,7 @@ from parbals_label.readers.delimited import open_delimited
 from parbals_label.readers.open import open_source
 from parbals_label.readers.source import Source, short, where
 
-__all__ = ["Answer", "Classes", "read_answers"]
+__all__ = ["Answer", "Classes", "read_answers", "text_cell"]
 
 
 class Answer(NamedTuple):
@@ -74,9 +74,9 @@ def _filled(
             continue
         label = values[label_name]
         if not isinstance(label, list):
-            label = _cell(source, number, label_name, label)
+            label = text_cell(source, number, label_name, label)
         given = values[id_name]
-        item = "" if given in (None, "") else raw_cell(_cell(source, number, id_name, given))
+        item = "" if given in (None, "") else raw_cell(text_cell(source, number, id_name, given))
         who = raw_cell(str(values.get("annotator") or "").strip()) or None
         yield where(source.name, number, label_name), Answer(number, item, label, who)
 
@@ -106,11 +106,13 @@ def _find_column(source: Source, wanted: str) -> str:
     raise InputError(f"{source.name}, row 1 {fault}; its columns are: {listed}.")
 
 
-def _cell(source: Source, number: int, column: str, value: object) -> str:
+def text_cell(source: Source, number: int, column: str, value: object) -> str:
+    """An id or a label as text, or an error that says where it stands."""
     try:
         return as_text(value)
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{where(source.name, number, column)} {error}; text is needed.") from None
+        place = where(source.name, number, column)
+        raise InputError(f"{place} {error}; text or a number is needed.") from None
 
 
 class Classes:

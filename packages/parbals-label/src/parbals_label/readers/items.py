@@ -9,10 +9,9 @@ import numpy as np
 from parbals.errors import InputError, LabelError
 
 from parbals_label.answer_form import MANY, ORDERED, AnswerForm, split_names
-from parbals_label.readers.answers import Classes
+from parbals_label.readers.answers import Classes, text_cell
 from parbals_label.readers.cells import (
     NO_LABEL,
-    as_text,
     is_missing,
     label_form,
     label_key,
@@ -132,12 +131,7 @@ def _text(source: Source, number: int, column: str, value: Any) -> str:
         raise InputError(
             f"{where(source.name, number, column)} is empty; every row needs an id, so {_CORRECT}."
         )
-    try:
-        return as_text(value)
-    except (ValueError, RecursionError) as error:
-        raise InputError(
-            f"{where(source.name, number, column)} {error}; text or a number is needed."
-        ) from None
+    return text_cell(source, number, column, value)
 
 
 def _label(source: Source, number: int, column: str, value: Any) -> str | list[Any] | None:

@@ -13,6 +13,7 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 from parbals.errors import InputError
+from parbals.wording import PROGRAM
 
 from parbals_label.store import records
 from parbals_label.store.records import Person, SessionRow
@@ -20,14 +21,13 @@ from parbals_label.store.rows import check_text, now
 from parbals_label.store.settings import Settings
 
 __all__ = [
-    *("ANNOTATOR", "OWNER", "PREFIXES", "PROGRAM", "RESERVED", "Entry", "NotGivenError"),
+    *("ANNOTATOR", "OWNER", "PREFIXES", "RESERVED", "Entry", "NotGivenError"),
     *("People", "check_name", "hashed", "is_reserved", "look_key"),
     "name_key",
 ]
 
 OWNER, ANNOTATOR = "owner", "annotator"
 RESERVED = ("import",)
-PROGRAM = "machine:"
 PREFIXES = (PROGRAM, "label-studio ")
 """Names, and beginnings of names, under which programs label and hold items."""
 _TURNING = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"

@@ -31,9 +31,7 @@ _BLOCK = 8192
 
 def _places(key: np.ndarray) -> np.ndarray:
     """The place (N,) of every item in the order of a key, the smallest first."""
-    places = np.empty(len(key), np.int64)
-    places[np.argsort(key, kind="stable")] = np.arange(len(key))
-    return places
+    return np.argsort(np.argsort(key, kind="stable"))
 
 
 def by_model(

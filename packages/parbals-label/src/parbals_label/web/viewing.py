@@ -15,7 +15,7 @@ import fastapi
 from fastapi import APIRouter, Query, Request, Response
 from parbals.errors import InputError, ProjectError
 from starlette.exceptions import HTTPException
-from starlette.responses import FileResponse
+from starlette.responses import FileResponse, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from parbals_label.project.exports import write_export
@@ -105,7 +105,9 @@ def viewing_routes(session: Session) -> APIRouter:
     async def media(position: _Place, request: Request) -> Response:
         """The image of an item."""
         only = anyone(request).only
-        return _Picture(await desk.read(_of_item(open_image, position, only)))
+        image = await desk.read(_of_item(open_image, position, only))
+        size = {"content-length": str(image.size)}
+        return StreamingResponse(_blocks(image), media_type=image.kind, headers=size)
 
     @routes.get("/export", response_class=Response, responses=_files(_EXPORTS.values()))
     async def export(
@@ -128,22 +130,14 @@ def viewing_routes(session: Session) -> APIRouter:
     return routes
 
 
-class _Picture(Response):
-    """An image, a block at a time as it is read: nobody's slow connection keeps it in memory."""
-
-    def __init__(self, image: Image) -> None:
-        super().__init__(media_type=image.kind)
-        self.image, self.headers["content-length"] = image, str(image.size)
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
-        left = self.image.size
-        with self.image.file as file:
-            await send(start)
-            while left > 0 and (block := await asyncio.to_thread(file.read, min(left, _BLOCK))):
-                left -= len(block)  # a file that grows or shrinks meanwhile is cut as it was said
-                await send({"type": "http.response.body", "body": block, "more_body": True})
-            await send({"type": "http.response.body", "body": b"\0" * left})
+def _blocks(image: Image) -> Iterator[bytes]:
+    """An image as it is read: nobody's slow connection keeps it in memory."""
+    left = image.size
+    with image.file as file:
+        while left > 0 and (block := file.read(min(left, _BLOCK))):
+            left -= len(block)  # a file that grows or shrinks meanwhile is cut as it was said
+            yield block
+    yield b"\0" * left
 
 
 class _Download(FileResponse):

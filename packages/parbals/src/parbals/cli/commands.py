@@ -58,8 +58,7 @@ def doctor(context: click.Context, folder: str | None, as_json: bool, no_speed: 
         check = root.command.get_command(root, "check")  # type: ignore[attr-defined]
         context.invoke(check, path=Path(folder), as_json=as_json)
         return
-    with progress() as show:
-        show("measuring")
+    with progress("measuring"):
         checkup = examine(with_speed=not no_speed)
     say(as_json, checkup, as_text(checkup))
 

@@ -46,10 +46,10 @@ def say(as_json: bool, record: Any, text: str) -> None:
 
 
 @contextmanager
-def progress(*, quiet: bool = False) -> Iterator[Progress]:
+def progress(first: str = "", *, quiet: bool = False) -> Iterator[Progress]:
     """A line on the error stream of a terminal; in a log, or where ``quiet``, nothing.
 
-    It is written again as work goes on, and is gone at the end.
+    It says what is done ``first``, is written again as work goes on, and is gone at the end.
     """
     if quiet or not sys.stderr.isatty():
         yield lambda stage, done=0, total=None, note="": None
@@ -75,6 +75,8 @@ def progress(*, quiet: bool = False) -> Iterator[Progress]:
         click.echo(f"{_CLEAR}{line[:width]}", nl=False, err=True)
 
     try:
+        if first:
+            show(first)
         yield show
     finally:
         click.echo(_CLEAR, nl=False, err=True)

@@ -28,10 +28,10 @@ import numpy as np
 from scipy.special import betaincinv
 
 from parbals.types import Estimate
+from parbals.wording import PROGRAM
 
-__all__ = ["PROGRAM", "Annotator", "Answers", "Crowd", "channel", "listen"]
+__all__ = ["Annotator", "Answers", "Crowd", "channel", "listen"]
 
-PROGRAM = "machine:"
 _RIGHT, _KNOWN = 0.9, 10.0  # share of right answers before any was seen, and how many that counts
 _ROW = 8.0  # answers that a row's centre counts
 _ROUNDS, _CLOSE = 5, 0.02

@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from parbals.errors import InputError
-from parbals.learner.annotators import PROGRAM, channel
+from parbals.learner.annotators import channel
 from parbals.learner.numbers.audit import audit_share, with_audit_items
 from parbals.learner.numbers.find import choose_likely
 from parbals.learner.state import State
@@ -39,6 +39,7 @@ from parbals.strategies.problem import Labelled
 from parbals.strategies.surface import affordable_rows
 from parbals.strategies.table import COLD_START, UNIFORM, strategy_named
 from parbals.types import Batch, Loss
+from parbals.wording import PROGRAM
 
 __all__ = ["Question", "check_costs", "choose_among", "choose_items", "choose_questions"]
 __all__ += ["efficiency"]

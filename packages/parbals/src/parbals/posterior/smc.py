@@ -12,14 +12,15 @@ times in a row. What is watched are the logits of the rows, the size of the weig
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.special import log_softmax
 
-from parbals.arrays import effective_sample_size, normalise_log_weights
+from parbals.arrays import effective_sample_size
 from parbals.machine import several_threads
 from parbals.posterior.closed.channels import row_space
 from parbals.posterior.closed.laplace import Reference, laplace_reference, matched_reference
 from parbals.posterior.closed.whitening import Whitening
 from parbals.posterior.hmc import State, WhitenedPosterior, adapted_step, move
-from parbals.posterior.predictive import add_bias, contrast_basis
+from parbals.posterior.predictive import add_bias, contrast_basis, softmax
 from parbals.randomness import derive_generator
 from parbals.types import Diagnostics
 
@@ -61,7 +62,7 @@ class Population:
     @property
     def weights(self) -> np.ndarray:
         """(K,) normalised particle weights."""
-        return normalise_log_weights(self.log_weights)
+        return softmax(self.log_weights)
 
     def rows(self, X: np.ndarray) -> np.ndarray:
         """Design rows (n, D+1) of features (n, D), as the population knows them."""
@@ -76,9 +77,7 @@ class Population:
 def log_likelihoods(contrasts: np.ndarray, labels: np.ndarray, n_classes: int) -> np.ndarray:
     """ln p_k(y_n | x_n), (n, K), from contrast logits (n, J, K)."""
     logits = np.einsum("cj,njk->nck", contrast_basis(n_classes), contrasts)
-    shifted = logits - logits.max(axis=1, keepdims=True)
-    chosen = np.take_along_axis(shifted, labels[:, None, None], axis=1)[:, 0]
-    return chosen - np.log(np.exp(shifted).sum(axis=1))
+    return np.take_along_axis(log_softmax(logits, axis=1), labels[:, None, None], axis=1)[:, 0]
 
 
 def systematic_resample(
@@ -115,7 +114,7 @@ def condition_population(
     n_classes, n_samples = population.n_classes, population.coefficients.shape[2]
     gained = log_likelihoods(population.contrasts(X_new), labels_new, n_classes)
     log_weights = population.log_weights + gained.sum(axis=0)
-    weights = normalise_log_weights(log_weights)
+    weights = softmax(log_weights)
     size = float(effective_sample_size(weights))
     if size >= _MOVE_BELOW * n_samples:
         diagnostics = replace(
@@ -238,10 +237,10 @@ def _importance_resample(generator: np.random.Generator, state: State) -> np.nda
     """
     whitened, n_particles = state.whitened, len(state.energy)
     log_ratio = np.nan_to_num(0.5 * np.square(whitened).sum(axis=(0, 1)) - state.energy, nan=-1e30)
-    power, weights = 1.0, normalise_log_weights(log_ratio)
+    power, weights = 1.0, softmax(log_ratio)
     while effective_sample_size(weights) < 0.4 * n_particles:
         power *= 0.7
-        weights = normalise_log_weights(power * log_ratio)
+        weights = softmax(power * log_ratio)
     return whitened[:, :, systematic_resample(generator, weights, n_particles)]
 
 

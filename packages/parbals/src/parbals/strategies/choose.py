@@ -51,8 +51,7 @@ def check_terms(
         takes = f"it takes {', '.join(entry.options)}" if entry.options else "it takes none"
         raise InputError(f"{strategy} has no option {unknown[0]!r}; {takes}.")
     check_choice(loss, LOSSES, "loss")
-    out = [] if pending is None else pending
-    out = check_positions(out, n_pool, "pending", "the pool")
+    out = check_positions([] if pending is None else pending, n_pool, "pending", "the pool")
     return {
         "strategy": strategy,
         "n_pool": n_pool,

@@ -27,7 +27,7 @@ from parbals.types import Batch, Loss, Stakes
 
 AnyStakes = Stakes | tuple[Stakes, ...] | None
 
-__all__ = ["gain_in_closed_form", "lane_surfaces", "plain_score", "score_under", "select_bald"]
+__all__ = ["gain_in_closed_form", "lane_surfaces", "score_under", "select_bald"]
 __all__ += ["select_confidence", "select_entropy", "select_epig", "select_margin"]
 __all__ += ["select_power_bald", "select_power_epig", "select_random", "select_softmax_bald"]
 __all__ += ["select_softmax_epig", "select_softrank_bald", "select_softrank_epig"]
@@ -143,11 +143,6 @@ def log_score(scores: np.ndarray) -> np.ndarray:
         return np.where(scores > 0, np.log(np.where(scores > 0, scores, 1.0)), -np.inf)
 
 
-def plain_score(scores: np.ndarray) -> np.ndarray:
-    """The score itself."""
-    return scores
-
-
 def log_rank(scores: np.ndarray) -> np.ndarray:
     """-ln(rank), rank 1 = highest score, the lower index first among equals; NaN has no rank."""
     ranks = np.empty(len(scores))
@@ -185,8 +180,8 @@ def _drawn(scores: Scores, value: Value) -> Callable[[Problem], Batch]:
 # Drawn with probability proportional to the score to the power β, to exp(β · score), and to the
 # rank by the score to the power -β.
 select_power_bald, select_softmax_bald, select_softrank_bald = (
-    _drawn(parameter_scores, value) for value in (log_score, plain_score, log_rank)
+    _drawn(parameter_scores, value) for value in (log_score, np.asarray, log_rank)
 )
 select_power_epig, select_softmax_epig, select_softrank_epig = (
-    _drawn(target_scores, value) for value in (log_score, plain_score, log_rank)
+    _drawn(target_scores, value) for value in (log_score, np.asarray, log_rank)
 )

@@ -75,12 +75,20 @@ def test_labellings_are_as_often_wrong_as_is_expected():
 
 
 @pytest.mark.parametrize(
-    ("n_classes", "n_features"), [(2, 4), (4, 60), pytest.param(7, 20, marks=pytest.mark.full)]
+    ("n_classes", "n_features", "scale"),
+    [
+        (2, 4, 1.0),
+        (3, 20, 1.0),
+        (4, 60, 1.0),
+        pytest.param(3, 10, "auto", marks=pytest.mark.full),
+        pytest.param(5, 16, "auto", marks=pytest.mark.full),
+        pytest.param(7, 20, 1.0, marks=pytest.mark.full),
+    ],
 )
-def test_what_is_left_out_is_what_a_fit_without_the_label_says(n_classes, n_features):
+def test_what_is_left_out_is_what_a_fit_without_the_label_says(n_classes, n_features, scale):
     """Also what all labels say together: a label that is half left out flatters the model."""
     X, y = drawn(40, n_classes, 1.0, n_features=n_features)
-    posterior = fitted(X, y, n_classes, 1.0).gaussian
+    posterior = fitted(X, y, n_classes, scale).gaussian
     places, found = posterior.left_out()
     without = np.empty_like(found)
     for row, i in zip(without, places, strict=True):
@@ -89,6 +97,8 @@ def test_what_is_left_out_is_what_a_fit_without_the_label_says(n_classes, n_feat
         fit = posterior._refitted(posterior.X[rest], y[rest], *start)
         row[:] = fit.predict_proba(posterior.X[i : i + 1])[0]
     np.testing.assert_allclose(found, without, atol=0.02)
+    again, quickly = posterior.left_out(every=True)
+    np.testing.assert_allclose(quickly[np.argsort(again)], without[np.argsort(places)], atol=0.06)
     scores = [np.log(probs[np.arange(40), y[places]]).mean() for probs in (found, without)]
     assert scores[0] == pytest.approx(scores[1], abs=0.01)
     degrees = [temperature((probs, y[places]), NONE, chosen=False) for probs in (found, without)]

@@ -93,8 +93,7 @@ def fit_gaussian(
         return renewed_sites(*cavities(rows @ mean, variance, sites), signs, doubts)
 
     empty = np.zeros(len(X))
-    settled = settle(renew, start or Sites(empty, empty), _TOLERANCE, _MOST_SWEEPS)
-    sites, n_sweeps, change = settled
+    sites, n_sweeps, change = settle(renew, start or Sites(empty, empty), _TOLERANCE, _MOST_SWEEPS)
     channels = site_channels(X, sites, whitening)
     return GaussianPosterior(X, labels, whitening, sites, channels, n_sweeps, change)
 

@@ -176,7 +176,7 @@ class SitePosterior(ABC):
     def left_out(self, *, every: bool = False) -> tuple[Int[Array, " m"], Float[Array, "m C"]]:
         """Some labels' places (m,), and their rows' probabilities (m, C) by all labels but them.
 
-        ``every``: of all labels, which of more than a thousand of several classes is less exact.
+        ``every``: of all labels, which where there are several classes is less exact.
         """
 
     @abstractmethod

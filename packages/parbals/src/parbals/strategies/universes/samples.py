@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from parbals.arrays import bucket, effective_sample_size, normalise_log_weights
+from parbals.arrays import bucket, effective_sample_size
 from parbals.machine import on_host
 from parbals.posterior.predictive import class_probs, contrast_basis, softmax
 from parbals.posterior.smc import Population, condition_population
@@ -52,7 +52,7 @@ class Universe:
     @cached_property
     def weights(self) -> np.ndarray:
         """(K,) normalised, in the precision of the cloud."""
-        return normalise_log_weights(self.log_weights).astype(self.cloud.target.dtype)
+        return softmax(self.log_weights).astype(self.cloud.target.dtype)
 
     @property
     def statistics(self) -> TargetStats:
