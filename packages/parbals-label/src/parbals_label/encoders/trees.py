@@ -36,7 +36,6 @@ _ALIKE = 40
 """Labels at which what trees say is worth as much as a number of the table: see studies/tables."""
 _BLOCK = 256
 _FLOOR = 0.01
-_LeftOut = Mapping[bytes, np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -103,6 +102,7 @@ class Forest:
         return found
 
 
+@dataclass
 class TableTrees(Encoder):
     """Cells as a table's rows (n, D), and beside them what trees say (n, C).
 
@@ -113,13 +113,14 @@ class TableTrees(Encoder):
 
     kind: ClassVar[None] = None
     reduced = True
+    table: TableEncoding
+    forest: Forest
+    scale: float
+    left_out: Mapping[bytes, np.ndarray]
 
-    def __init__(
-        self, table: TableEncoding, forest: Forest, scale: float, left_out: _LeftOut
-    ) -> None:
-        self.table, self.forest, self.scale, self.left_out = table, forest, scale, left_out
-        self.read = _without_bins(table)
-        forest.check(len(self.read))
+    def __post_init__(self) -> None:
+        self.read = _without_bins(self.table)
+        self.forest.check(len(self.read))
 
     @classmethod
     def grow(cls, table: TableEncoding, rows: np.ndarray, numbers: np.ndarray, seed: int) -> Self:
@@ -129,7 +130,7 @@ class TableTrees(Encoder):
         copy = np.unique(read, axis=0, return_inverse=True)[1].reshape(-1)
         part = np.random.default_rng(seed).permutation(copy.max() + 1)[copy] % _PARTS
         shares = np.zeros((len(rows), int(numbers.max()) + 1))
-        for here in (part == number for number in range(min(_PARTS, copy.max()))):
+        for here in (part == number for number in np.unique(part) if copy.any()):
             others = _grown(read[~here], numbers[~here], _TREES // 2, seed)
             shares[np.ix_(here, others.classes_)] = others.predict_proba(read[here])
         odds = _log_odds(shares)

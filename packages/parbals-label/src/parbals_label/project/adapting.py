@@ -124,9 +124,8 @@ def adapt_project(
     with locked(store.folder / ".adapt.lock", busy):
         _sweep(store)
         plan.kept.mkdir(parents=True, exist_ok=True)
-        n_taught = [int((plan.fold != part).sum()) for part in range(_FOLDS)]
-        stage = "adapting to a part of the labels"
-        steps = _Steps(progress, stage, sum(map(plan.n_steps, n_taught)))
+        total = sum(plan.n_steps(int((plan.fold != part).sum())) for part in range(_FOLDS))
+        steps = _Steps(progress, "a part of the labels", total)
         frozen, _ = plan.predicted(lambda part: plan.frozen)
         held_out, others = plan.predicted(lambda part: plan.tuned_features(part, steps))
         found = plan.compared(held_out, frozen)
@@ -155,14 +154,14 @@ def starting_point(store: Store, encoder: str | None = None) -> tuple[str, Path]
 
 
 class _Steps:
-    """Progress over one training or several."""
+    """Progress over one or several trainings."""
 
-    def __init__(self, progress: Progress, stage: str, total: int) -> None:
-        self._progress, self.stage, self.done, self.total = progress, stage, 0, total
+    def __init__(self, progress: Progress, what: str, total: int) -> None:
+        self._progress, self.what, self.done, self.total = progress, what, 0, total
 
     def __call__(self, n: int = 1) -> None:
         self.done += n
-        self._progress(self.stage, self.done, self.total)
+        self._progress(f"adapting to {self.what}", self.done, self.total)
 
 
 @dataclass(frozen=True)
@@ -309,11 +308,11 @@ class _Plan:
     ) -> Adapted:
         """Train on all labels; encoder and features become the project's."""
         n_labels, made = len(self.positions), self.kept / "encoder"
+        everything = np.ones(n_labels, bool)
         if not made.is_dir():
-            steps = _Steps(progress, "adapting to all labels", self.n_steps(n_labels))
+            steps = _Steps(progress, "all labels", self.n_steps(n_labels))
             steps(0)
-            encoder = self.taught(np.ones(n_labels, bool), _FOLDS, steps)
-            save_encoder(encoder, self.base, made)
+            save_encoder(self.taught(everything, _FOLDS, steps), self.base, made)
         if len(others):
             features = self._encoded("adapted", open_adapted(made, self.options))
             final = self._model(features, np.arange(n_labels)).predict_proba(features[n_labels:])

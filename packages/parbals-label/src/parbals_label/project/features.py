@@ -27,8 +27,8 @@ from parbals_label.store.store import Store
 
 __all__ = ["ABOUT", "about_adapted", "adapted_files", "certificate_samples", "described_of"]
 __all__ += ["embed_advice", "encoder_name", "features_of", "frozen_predictions", "held_out_of"]
-__all__ += ["is_adapted", "is_table", "load_features", "predictions_of", "remove_matrices"]
-__all__ += ["store_features"]
+__all__ += ["is_adapted", "load_features", "predictions_of", "remove_matrices", "store_features"]
+__all__ += ["is_table"]
 
 COLUMNS, TABLE = "columns", "table"
 """Columns of numbers as they are, and columns of a table, in place of an encoder's name."""
