@@ -8,7 +8,7 @@ the other two alone. These held-out predictions do two things.
 
 * They decide: the adapted encoder, trained on all labels, is taken only where their log loss is
   below that of the frozen features, fitted to the same parts; both at their own best temperature.
-  Trees are taken only where it is so by more than a standard error.
+  Trees are taken only where it is so by more than half a standard error (studies/tables).
 * They stay with the encoder. The report's temperature comes from them, for labels that the encoder
   has seen, and from left-out predictions for labels that came later
   (:meth:`parbals.learner.state.State.left_out`).
@@ -351,7 +351,7 @@ class _TablePlan(_Plan):
         return json.dumps(self.table.as_json())
 
     n_steps = staticmethod(lambda n_items: 1)
-    margin = 1.0  # trees of few labels: a gain by chance is as likely as one that lasts
+    margin = 0.5  # trees of few labels may seem better by chance
 
     def taught(self, which: np.ndarray, seed: int, done: Callable[[], object]) -> Any:
         rows = self.table.transform(columns_of(self.contents, self.table.names))
