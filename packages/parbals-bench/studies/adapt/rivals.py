@@ -71,9 +71,7 @@ def _on_labels(weights: Path, task: _Task, strategy: str, seed: int) -> Record:
     return record
 
 
-def _judged(
-    weights: Path, task: _Task, classes: list[int], known: np.ndarray, seed: int
-) -> Record:
+def _judged(weights: Path, task: _Task, classes: list[int], known: np.ndarray, seed: int) -> Record:
     def ours(rows: np.ndarray) -> np.ndarray:
         own = _learner(rows[: task.n_pool], classes, "random", seed)
         own.tell(known, task.labels[known].tolist())

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import parbals as parbals_module
 import pytest
+from adapting_killed import WHERE, kill_adapting
 from click.testing import CliRunner
 from parbals.cli.main import parbals
 from parbals.errors import InputError, MissingDependencyError, ProjectDamagedError, ProjectError
@@ -144,7 +145,7 @@ class TestAdapting:
 
         monkeypatch.setattr(adapting, "fine_tune", rows)
         monkeypatch.setattr(adapting, "save_encoder", lambda encoder, base, folder: folder.mkdir())
-        monkeypatch.setattr(adapting, "load_folder", lambda folder, options: Learnt(project))
+        monkeypatch.setattr(adapting, "open_adapted", lambda folder, options: Learnt(project))
         with Store.open(project) as store:
             found = adapt_project(store, silent, force=True)
             learner = learner_of(store)
@@ -225,43 +226,11 @@ class Learnt:
         return np.array(rows).astype(np.float32)
 
 
-KILLED = """
-import os, signal, sys
-from pathlib import Path
-from parbals_label.project import adapting, embedding
-from parbals_label.store.store import Store
-
-folder, where = Path(sys.argv[1]), sys.argv[2]
-
-def die():
-    os.kill(os.getpid(), signal.SIGKILL)
-
-def progress(stage, done, total):
-    if stage.startswith(where) and total and done > total / 2:
-        die()
-
-if where == "named":  # the encoder has its name, the features have none
-    adapting.make_features = lambda *rest: die()
-if where == "written":  # the features are on disk, and the settings do not know
-    write = embedding.store_features
-    embedding.store_features = lambda *rest: (write(*rest), die())
-if where == "stored":  # the settings know, and what was there before is still there
-    embedding.remove_matrices = lambda *rest: die()
-with Store.open(folder) as store:
-    adapting.adapt_project(store, progress, force=True)
-"""
-
-
 class TestInterrupted:
-    @pytest.mark.parametrize(
-        "where", ["adapting to a part", "adapting to all", "encoding", "named", "written", "stored"]
-    )
-    def test_a_kill_leaves_the_old_features_or_the_new(self, where, project, base, tmp_path):
+    @pytest.mark.parametrize("where", WHERE)
+    def test_a_kill_leaves_the_old_features_or_the_new(self, where, project):
         frozen = features(project)
-        (tmp_path / "killed.py").write_text(KILLED)
-        command = [sys.executable, str(tmp_path / "killed.py"), str(project), where]
-        died = subprocess.run(command, env=os.environ, check=False, capture_output=True)
-        assert died.returncode == -signal.SIGKILL, died.stderr.decode()
+        kill_adapting(project, where)
         assert check_project(project)[1] == []
         with Store.open(project) as store:
             is_new = is_adapted(store.settings.encoder)

@@ -237,8 +237,9 @@ def adapt(
 ) -> None:
     """Fine-tune the project's encoder on its labels, and make the features again.
 
-    Best from about 100 labels on. It is taken only where it predicts held-out labels better than
-    the features that are there. The audit's items teach it nothing. An interrupted run goes on
+    Of a table, grow trees on the labels: what they say stands beside the columns. Best from about
+    100 labels on. It is taken only where it predicts held-out labels better than the features that
+    are there. The audit's items teach it nothing. An interrupted run goes on
     where it was. `parbals embed DIR --encoder auto` goes back.
 
     \b
@@ -254,7 +255,7 @@ def adapt(
     with opened(folder) as store, progress() as show:
         found = adapt_project(store, show, encoder=encoder, options=encode_with, force=force)
     text = (
-        f"Of {found.n_labels:,} labels, each held out once, the adapted encoder gets "
+        f"Of {found.n_labels:,} labels, each held out once, the adapted features get "
         f"{percent(found.error)} wrong (log loss {found.log_loss:.3f}), the frozen features "
         f"{percent(found.frozen_error)} ({found.frozen_log_loss:.3f}). "
     )

@@ -28,6 +28,7 @@ from parbals_label.encoders.huggingface import REPOSITORIES, Pooling, load_folde
 from parbals_label.encoders.sentences import INSTALL, sentence_weights
 from parbals_label.encoders.table import encoder_entry
 from parbals_label.encoders.torch_models import ImageModel, TextModel, model_folder
+from parbals_label.encoders.trees import FILE, TableTrees
 from parbals_label.files import new_folder
 
 __all__ = ["base_folder", "fine_tune", "load_base", "n_steps", "save_encoder"]
@@ -121,12 +122,14 @@ def fine_tune(
     network.eval()
 
 
-def save_encoder(encoder: TextModel | ImageModel, base: Path, folder: Path) -> None:
+def save_encoder(encoder: TextModel | ImageModel | TableTrees, base: Path, folder: Path) -> None:
     """Write a network and what it reads with into a folder that is there when all is on disk.
 
     Of images the latter is as in the folder that adapting started from.
     """
     with new_folder(folder) as draft:
+        if isinstance(encoder, TableTrees):
+            return encoder.save(draft / FILE)
         with quiet():
             encoder.network.save_pretrained(draft)
         if isinstance(encoder, TextModel):

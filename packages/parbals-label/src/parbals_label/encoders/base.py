@@ -42,7 +42,7 @@ class Encoder(ABC):
     """A loaded encoder.
 
     Attributes:
-        kind: what it reads, "text" or "image".
+        kind: what it reads, "text" or "image"; None: columns of a table.
         model: everything its rows depend on besides the items, such as a digest of the weights;
             rows made under another ``model`` are not reused.
         dtype: of the rows that are stored.
@@ -50,7 +50,7 @@ class Encoder(ABC):
             them as they are.
     """
 
-    kind: ClassVar[Kind]
+    kind: ClassVar[Kind | None]
     reduced: ClassVar[bool] = False
     model: str
     dtype: str = "<f4"

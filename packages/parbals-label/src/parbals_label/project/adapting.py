@@ -1,4 +1,5 @@
-"""Features that learn: a project's encoder of texts or images, fine-tuned on its labels.
+"""Features that learn from a project's labels: its encoder of texts or images, fine-tuned, or of a
+table what trees say of it.
 
 Features that have seen a label predict it too well, and so does a model that is fitted to them with
 that label left out. What is said of an adapted encoder is therefore *cross-fitted*: the labels are
@@ -7,6 +8,7 @@ the other two alone. These held-out predictions do two things.
 
 * They decide: the adapted encoder, trained on all labels, is taken only where their log loss is
   below that of the frozen features, fitted to the same parts; both at their own best temperature.
+  Trees are taken only where it is so by more than half a standard error (studies/tables).
 * They stay with the encoder. The report's temperature comes from them, for labels that the encoder
   has seen, and from left-out predictions for labels that came later
   (:meth:`parbals.learner.state.State.left_out`).
@@ -30,10 +32,11 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from parbals.errors import InputError, ProjectError
+from parbals.features.table import TableEncoding
 from parbals.files import TEMPORARY_SUFFIX, replacing
 from parbals.learner.active import ActiveLearner
 from parbals.learner.numbers.expectation import sharpened, temperature
@@ -43,17 +46,29 @@ from scipy.optimize import brentq
 from parbals_label.encoders.adapt import base_folder, fine_tune, load_base, n_steps, save_encoder
 from parbals_label.encoders.base import Encoder, Options
 from parbals_label.encoders.embedding import Progress
-from parbals_label.encoders.huggingface import load_folder
-from parbals_label.encoders.torch_models import ImageModel, TextModel, folder_digest, model_files
+from parbals_label.encoders.torch_models import folder_digest, model_files
+from parbals_label.encoders.trees import TableTrees
 from parbals_label.files import DAY, cache_folder, locked, new_folder, sweep
-from parbals_label.project.embedding import Recipe, contents_of, encode, make_features, open_encoder
+from parbals_label.project.embedding import (
+    Recipe,
+    columns_of,
+    contents_of,
+    encode,
+    fit_table,
+    item_pairs,
+    make_features,
+    open_adapted,
+    open_encoder,
+)
 from parbals_label.project.engine import learner_of
 from parbals_label.project.features import (
     ABOUT,
+    COLUMNS,
     about_adapted,
     encoder_name,
     features_of,
     is_adapted,
+    is_table,
 )
 from parbals_label.store.records import ADAPTED
 from parbals_label.store.store import Store
@@ -92,16 +107,18 @@ def adapt_project(
     options: Options | None = None,
     force: bool = False,
 ) -> Adapted:
-    """Fine-tune the project's encoder; its features follow where that makes a better model.
+    """Teach the project's encoder, or trees; its features follow where that makes a better model.
 
-    ``encoder``: another one to start from, hf:FOLDER. ``force``: take it whatever labels say.
+    ``encoder``: another one to start from, hf:FOLDER; not of a table. ``force``: take it whatever
+    labels say.
     """
-    plan = _Plan.of(store, encoder, options or Options())
+    kind = _TablePlan if is_table(store.settings) else _Plan
+    plan = kind.of(store, encoder, options or Options())
     busy = ProjectError(f"Another program is adapting the encoder of {store.folder}.")
     with locked(store.folder / ".adapt.lock", busy):
         _sweep(store)
         plan.kept.mkdir(parents=True, exist_ok=True)
-        total = sum(n_steps(int((plan.fold != part).sum())) for part in range(_FOLDS))
+        total = sum(plan.n_steps(int((plan.fold != part).sum())) for part in range(_FOLDS))
         steps = _Steps(progress, "a part of the labels", total)
         frozen, _ = plan.predicted(lambda part: plan.frozen)
         held_out, others = plan.predicted(lambda part: plan.tuned_features(part, steps))
@@ -116,16 +133,18 @@ def adapt_project(
 def starting_point(store: Store, encoder: str | None = None) -> tuple[str, Path]:
     """The encoder of the features before any adaptation, and the folder that adapting starts from.
 
-    Raises what keeps the project from adapting: items that are a table, no PyTorch, no weights.
+    Trees of a table start from none, which is the project's own folder here. Raises what keeps the
+    project from adapting: features that came with the data, no PyTorch, no weights.
     """
-    if store.settings.encoded_kind is None:
+    is_one = is_table(store.settings)
+    if (encoder or not is_one) and store.settings.encoded_kind is None:
         raise InputError("No encoder reads the items of this project, so none can be adapted.")
     if store.settings.task != "classes":
         raise InputError("An encoder adapts to one class an item; other tasks keep theirs.")
     name = str(store.settings.encoder)
     if is_adapted(name):
         name = about_adapted(store)["base"]
-    return name, base_folder(encoder or name)
+    return name, store.folder if is_one else base_folder(encoder or name)
 
 
 class _Steps:
@@ -188,18 +207,25 @@ class _Plan:
             lambda: iter(self.items[: len(self.positions)]),
             settings.encoded_columns,
             Path(settings.media or "."),
-            settings.encoded_kind or "text",
+            settings.encoded_kind,
         )
         return [content for _, content in some()]
 
     @cached_property
     def kept(self) -> Path:
         """Where what is done waits for the end: a folder called by all that it depends on."""
-        folder = folder_digest(self.base, model_files(self.base))
-        digest = hashlib.blake2b(f"{folder} {self.options.half}".encode(), digest_size=16)
+        digest = hashlib.blake2b(self.start.encode(), digest_size=16)
         digest.update(json.dumps([*map(str, self.contents), self.store.identity]).encode())
         digest.update(self.numbers.tobytes() + self.fold.tobytes() + self.chosen.tobytes())
         return cache_folder() / "adapted" / digest.hexdigest()
+
+    @property
+    def start(self) -> str:
+        """What learns from the labels, as it was before."""
+        return f"{folder_digest(self.base, model_files(self.base))} {self.options.half}"
+
+    n_steps = staticmethod(n_steps)
+    margin: ClassVar[float] = 0.0  # standard errors by which log losses must differ
 
     @cached_property
     def frozen(self) -> np.ndarray:
@@ -219,21 +245,20 @@ class _Plan:
         """(m, D) of an encoder that has seen all labels but those of a part."""
         file, rest = self.kept / f"{part}.npy", self.fold != part
         if file.is_file():
-            steps(n_steps(int(rest.sum())))
+            steps(self.n_steps(int(rest.sum())))
             return np.load(file, allow_pickle=False)
-        encoder = self._tuned(rest, part, steps)
+        encoder = self.taught(rest, part, steps)
         encoder.model = f"{self.kept.name} {part}"  # no longer the folder's
         features = self._encoded("adapted", encoder)
         with replacing(file) as out:
             np.save(out, features)
         return features
 
-    def _tuned(
-        self, which: np.ndarray, seed: int, steps: Callable[[], object]
-    ) -> TextModel | ImageModel:
+    def taught(self, which: np.ndarray, seed: int, done: Callable[[], object]) -> Any:
+        """An encoder that has learnt some (n,) of the labels."""
         encoder = load_base(self.base, self.options, self.store.settings.encoded_kind or "text")
         items = [content for content, here in zip(self.contents, which, strict=True) if here]
-        fine_tune(encoder, items, self.numbers[which], seed, steps)
+        fine_tune(encoder, items, self.numbers[which], seed, done)
         return encoder
 
     def predicted(
@@ -267,9 +292,10 @@ class _Plan:
 
     def compared(self, adapted: np.ndarray, frozen: np.ndarray) -> Adapted:
         values = [_judged(probs, self.numbers) for probs in (adapted, frozen)]
-        (error, loss), (frozen_error, frozen_loss) = values
-        numbers = (len(self.positions), error, loss, frozen_error, frozen_loss)
-        return Adapted(loss < frozen_loss, self.name, *numbers)
+        gain, n_labels = values[1][1] - values[0][1], len(self.positions)
+        used = np.mean(gain) > self.margin * np.std(gain) / np.sqrt(n_labels)
+        means = (float(np.mean(value)) for pair in values for value in pair)
+        return Adapted(bool(used), self.name, n_labels, *means)
 
     def take(
         self, found: Adapted, held_out: np.ndarray, others: np.ndarray, progress: Progress
@@ -278,11 +304,11 @@ class _Plan:
         n_labels, made = len(self.positions), self.kept / "encoder"
         everything = np.ones(n_labels, bool)
         if not made.is_dir():
-            steps = _Steps(progress, "all labels", n_steps(n_labels))
+            steps = _Steps(progress, "all labels", self.n_steps(n_labels))
             steps(0)
-            save_encoder(self._tuned(everything, _FOLDS, steps), self.base, made)
+            save_encoder(self.taught(everything, _FOLDS, steps), self.base, made)
         if len(others):
-            features = self._encoded("adapted", load_folder(made, self.options))
+            features = self._encoded("adapted", open_adapted(made, self.options))
             final = self._model(features, np.arange(n_labels)).predict_proba(features[n_labels:])
             held_out = as_sure(held_out, others, final)
         about = asdict(found) | {"base": self.name, "classes": list(self.learner.classes)}
@@ -293,19 +319,47 @@ class _Plan:
         if not home.is_dir():
             with new_folder(home) as draft:
                 shutil.copytree(made, draft, dirs_exist_ok=True)
-        loaded = load_folder(home, self.options)
+        loaded = open_adapted(home, self.options)
         recipe = Recipe.of(self.store.settings, name, loaded, self.options)
         make_features(self.store, recipe, progress)
         return Adapted(**asdict(found) | {"used": True, "encoder": name})
 
 
-def _judged(probs: np.ndarray, numbers: np.ndarray) -> tuple[float, float]:
-    """Error, and log loss at the temperature that these predictions (n, C) need."""
+class _TablePlan(_Plan):
+    """Trees that learn from labels, beside the columns of a table."""
+
+    @cached_property
+    def table(self) -> TableEncoding:
+        """How cells become numbers: as in the features that are there, with bins or without."""
+        columns = self.store.settings.encoded_columns
+        table = fit_table(lambda: item_pairs(self.store), self.store.n_items, columns)
+        if self.name != COLUMNS:
+            return table
+        record = table.as_json()
+        for column in record["columns"]:
+            column |= {"edges": None} if "edges" in column else {}
+        return TableEncoding.from_json(record)
+
+    @property
+    def start(self) -> str:
+        return json.dumps(self.table.as_json())
+
+    n_steps = staticmethod(lambda n_items: 1)
+    margin = 0.5  # trees of few labels may seem better by chance
+
+    def taught(self, which: np.ndarray, seed: int, done: Callable[[], object]) -> Any:
+        rows = self.table.transform(columns_of(self.contents, self.table.names))
+        trees = TableTrees.grow(self.table, rows[which], self.numbers[which], seed)
+        done()
+        return trees
+
+
+def _judged(probs: np.ndarray, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(n,) errors, and log losses at the temperature that these predictions (n, C) need."""
     none = probs[:0], numbers[:0]
     heat = temperature((probs, numbers), none, chosen=False)
     own = sharpened(probs, heat.degree)[np.arange(len(numbers)), numbers]
-    wrong = probs.argmax(axis=1) != numbers
-    return float(wrong.mean()), float(-np.log(np.maximum(own, 1e-300)).mean())
+    return probs.argmax(axis=1) != numbers, -np.log(np.maximum(own, 1e-300))
 
 
 def _sweep(store: Store) -> None:

@@ -22,20 +22,24 @@ from parbals_label.encoders.embedding import Embedded, Progress, embed
 from parbals_label.encoders.huggingface import load_folder
 from parbals_label.encoders.scratch import ROWS, reduced_rows, scratch, standardised_rows
 from parbals_label.encoders.table import AUTO, default_encoder, load_encoder
+from parbals_label.encoders.trees import FILE, TableTrees
 from parbals_label.project.features import (
     COLUMNS,
     GIVEN,
     TABLE,
+    about_adapted,
     is_adapted,
+    is_table,
     remove_matrices,
     store_features,
 )
+from parbals_label.readers.numpy_files import arrays_in
 from parbals_label.store.settings import ProjectSettings
 from parbals_label.store.store import Store
 
 __all__ = ["Encoded", "Recipe", "check_descriptions", "columns_of", "contents_of"]
 __all__ += ["embed_project", "encode", "fit_table", "item_pairs", "keep_features"]
-__all__ += ["make_features", "numbers_of", "open_encoder"]
+__all__ += ["make_features", "numbers_of", "open_adapted", "open_encoder"]
 
 _LENGTH = 3.0
 """Length of encoded rows: with N(0, 1) weights, labels of texts and photos are predicted best at
@@ -106,8 +110,15 @@ def open_encoder(
     if name in (COLUMNS, TABLE, GIVEN):
         return None
     if home is not None and is_adapted(name):
-        return load_folder(home / name, options)
+        return open_adapted(home / name, options)
     return load_encoder(name, options, kind, (COLUMNS, TABLE))
+
+
+def open_adapted(folder: Path, options: Options) -> Encoder:
+    """What labels have taught, a network or the trees of a table, in its folder."""
+    if (trees := folder / FILE).is_file():
+        return TableTrees.from_arrays(arrays_in(trees, "a file of trees"), trees)
+    return load_folder(folder, options)
 
 
 def embed_project(
@@ -124,7 +135,10 @@ def embed_project(
     ``table``: further columns beside encoded texts or images; by default as last time.
     """
     settings, how = store.settings, encode_with or Options()
-    if encoder == AUTO:
+    if encoder == AUTO and is_table(settings):
+        is_taught = is_adapted(settings.encoder)
+        encoder = str(about_adapted(store)["base"] if is_taught else settings.encoder)
+    elif encoder == AUTO:
         encoder = default_encoder(settings.encoded_kind or "text")
     chosen = columns or list(settings.encoded_columns or settings.columns)
     further = [] if encoder in (COLUMNS, TABLE) else list(table or settings.table_columns)
@@ -262,9 +276,10 @@ def _encode_columns(
         return chain(own(), told)
 
     if encoder.reduced:
+        length = 1.0 if encoder.kind is None else _LENGTH
 
         def make(part: list[tuple[str, Any]]) -> np.ndarray:
-            return _LENGTH * encoder.encode([encoder.prepare(item) for _, item in part])
+            return length * encoder.encode([encoder.prepare(item) for _, item in part])
 
         return Encoded(_made_rows(contents, n_items, make, workspace, progress))
     made = embed(encoder, recipe.name, contents, n_items, recipe.options, workspace, progress)
@@ -272,7 +287,7 @@ def _encode_columns(
     return Encoded(reduced_rows(made.rows, _LENGTH, workspace, unreadable), unreadable, made)
 
 
-def contents_of(items: Items, columns: Sequence[str], base: Path, kind: Kind) -> Items:
+def contents_of(items: Items, columns: Sequence[str], base: Path, kind: Kind | None) -> Items:
     """What an encoder reads of each item, under the name a person would look for."""
 
     def texts() -> Iterator[tuple[str, Any]]:
@@ -284,7 +299,7 @@ def contents_of(items: Items, columns: Sequence[str], base: Path, kind: Kind) ->
             path = base / str(content.get(columns[0]) or "")
             yield f"image of item {name!r}, {path}", path
 
-    return texts if kind == "text" else images
+    return items if kind is None else texts if kind == "text" else images
 
 
 def _made_rows(

@@ -22,12 +22,13 @@ from parbals_label.encoders.scratch import ROWS
 from parbals_label.encoders.torch_models import file_digest
 from parbals_label.store.folder import file_mode
 from parbals_label.store.records import BatchRecord
-from parbals_label.store.settings import MatrixFile
+from parbals_label.store.settings import MatrixFile, ProjectSettings
 from parbals_label.store.store import Store
 
 __all__ = ["ABOUT", "about_adapted", "adapted_files", "certificate_samples", "described_of"]
 __all__ += ["embed_advice", "encoder_name", "features_of", "frozen_predictions", "held_out_of"]
 __all__ += ["is_adapted", "load_features", "predictions_of", "remove_matrices", "store_features"]
+__all__ += ["is_table"]
 
 COLUMNS, TABLE = "columns", "table"
 """Columns of numbers as they are, and columns of a table, in place of an encoder's name."""
@@ -41,6 +42,12 @@ _ADAPTED = re.compile(r"encoder-[0-9a-f]{12}")
 def is_adapted(encoder: str | None) -> bool:
     """Whether the project's labels have taught it; it is called by the name of its folder there."""
     return _ADAPTED.fullmatch(encoder or "") is not None
+
+
+def is_table(settings: ProjectSettings) -> bool:
+    """Whether features are made of cells; without an encoder, or by trees that labels taught."""
+    is_taught = is_adapted(settings.encoder) and settings.encoded_kind is None
+    return is_taught or settings.encoder in (COLUMNS, TABLE)
 
 
 def store_features(folder: Path, features: np.ndarray, name: str = "features") -> MatrixFile:
@@ -188,9 +195,10 @@ def about_adapted(store: Store) -> Any:
     try:
         return json.loads(path.read_text("utf-8"))
     except (OSError, ValueError) as error:
+        back = TABLE if store.settings.encoded_kind is None else "auto"
         raise ProjectDamagedError(
             f"{path} is damaged ({error}); put back a copy, or go back to features that were not "
-            f"adapted: parbals embed {store.folder} --encoder auto."
+            f"adapted: parbals embed {store.folder} --encoder {back}."
         ) from None
 
 

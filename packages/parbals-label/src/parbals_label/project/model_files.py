@@ -7,7 +7,8 @@ Everything is folded onto the encoder's rows: with r̃ = (r, 1), a row and a con
 and p is E[σ(f)] of the second class (two classes, one channel a), or E[softmax(f)]. For a model of
 particles ``draws`` (K, C, D' + 1) and ``weights`` (K,) stand there instead, and p is
 Σ_k weights_k softmax(draws_k r̃). For ``words`` what it has learnt is in the file, so that it takes
-texts. Where classes do not count alike
+texts; for the trees of a table (:mod:`parbals_label.encoders.trees`) they are, so that it takes
+columns. Where classes do not count alike
 (:mod:`parbals.learner.numbers.metric`) ``stakes`` (C,) say what each is worth, and ``mark`` (C,)
 which one alone counts, if one does. With ``degree`` T, where labels have taught the encoder, what
 is believed is p^(1/T), normalised. No pickle.
@@ -15,7 +16,6 @@ is believed is p^(1/T), normalised. No pickle.
 
 import json
 import shutil
-import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,10 +31,11 @@ from parbals.race import class_probs
 from parbals.types import Stakes
 from scipy.special import logsumexp, softmax
 
+from parbals_label.encoders.trees import TableTrees
 from parbals_label.files import new_folder, whole_file
 from parbals_label.project.features import ABOUT
 from parbals_label.project.predict import FittedFeatures
-from parbals_label.readers.numpy_files import DAMAGED_ZIP, members_of, read_member
+from parbals_label.readers.numpy_files import arrays_in
 
 __all__ = ["ExportedModel", "load_model", "save_folder"]
 
@@ -71,6 +72,8 @@ class ExportedModel:
         arrays: dict[str, np.ndarray] = {} if mix is None else mix.as_arrays()
         if fitted.table is not None:
             arrays["table"] = np.array(json.dumps(fitted.table.as_json()))
+        if isinstance(fitted.encoder, TableTrees):
+            arrays |= fitted.encoder.as_arrays()
         if degree != 1.0:
             arrays["degree"] = np.array(degree)
         if stakes is not None:
@@ -115,6 +118,8 @@ class ExportedModel:
         table = TableEncoding.from_json(json.loads(str(self.arrays["table"])))
         cells = {name: list(items[name]) for name in {*table.names, *self.columns}}
         parts = [table.transform(cells).astype(np.float64)]
+        if "first" in self.arrays:
+            return TableTrees.from_arrays(self.arrays, "The model").rows(parts[0])
         if "vocabulary" in self.arrays:
             texts = zip(*(cells[name] for name in self.columns), strict=True)
             parts.insert(0, self.rows(["\n".join(str(c or "") for c in row) for row in texts]))
@@ -202,17 +207,7 @@ def save_folder(
 
 def load_model(path: str | Path) -> ExportedModel:
     """A model that ``parbals export --model FILE.npz`` wrote: ``predict_proba(items)`` (N, C)."""
-    path = Path(path)
-    try:
-        with zipfile.ZipFile(path) as archive:
-            arrays = {
-                name: read_member(archive, info, f"{path.name}, array {name!r}")
-                for name, info in members_of(archive, path).items()
-            }
-    except FileNotFoundError:
-        raise InputError(f"{path} does not exist.") from None
-    except (*DAMAGED_ZIP, OSError) as error:
-        raise InputError(f"{path} is not a model of parbals ({error}).") from None
+    arrays = arrays_in(path := Path(path), "a model of parbals")
     try:
         if str(arrays.pop("format", "")) != _FORMAT:
             raise InputError(

@@ -19,6 +19,8 @@ import numpy as np
 from parbals.errors import InputError, ProjectError
 from parbals.features.table import TableEncoding
 from parbals.learner.active import ActiveLearner
+from parbals.learner.numbers.expectation import sharpened
+from parbals.learner.reporting import given_degree
 from parbals.learner.state import mean_proba
 
 from parbals_label.answer_form import NUMBERS, AnswerForm
@@ -237,7 +239,7 @@ def open_new_items(
 def predictions(learner: ActiveLearner, new: NewItems) -> Iterator[dict[str, Any]]:
     """One record for every new item, in order."""
     walk, done = plan_items(new.source, id_column=new.id_column), 0
-    model = learner.fitted()
+    model, degree = learner.fitted(), given_degree(learner.state)
     form = AnswerForm(learner.task, learner.classes)
     judge = Judge(learner.metric)
     if form.task != NUMBERS:
@@ -249,6 +251,7 @@ def predictions(learner: ActiveLearner, new: NewItems) -> Iterator[dict[str, Any
         else:
             rows = new.fitted.encoded(items, new.base)
         probs = raw_predictions(model, learner.setup.preparation(new.fitted.features(rows)))
+        probs = probs if degree == 1.0 else sharpened(probs, degree)
         for (name, _), record in zip(items, predicted_records(form, probs, judge), strict=True):
             yield {"id": name, **record}
         done += len(items)

@@ -26,7 +26,7 @@ from parbals_label.project.consensus import (
     decided_labels,
     tied,
 )
-from parbals_label.project.features import about_adapted, is_adapted, predictions_of
+from parbals_label.project.features import about_adapted, is_adapted, is_table, predictions_of
 from parbals_label.project.goal import Goal, advice, goal_parts, judged_line, metric_of
 from parbals_label.project.predicted import (
     DECIDED,
@@ -192,23 +192,24 @@ def overview(store: Store) -> Overview:
 
 def _features_line(store: Store, n_labels: int) -> str | None:
     """Which features are in use and what adapting them gained, or that it can be tried."""
-    settings = store.settings
-    if settings.encoded_kind is None:
+    settings, is_one = store.settings, is_table(store.settings)
+    if settings.task != "classes" or (settings.encoded_kind is None and not is_one):
         return None
     if is_adapted(settings.encoder):
-        found = about_adapted(store)
+        found, who = about_adapted(store), "Trees have" if is_one else "The encoder has"
         return (
-            f"The encoder has learnt from {found['n_labels']:,} labels: of those held out it gets "
-            f"{percent(found['error'])} wrong, {percent(found['frozen_error'])} as it was before."
+            f"{who} learnt from {found['n_labels']:,} labels: of those held out "
+            f"{percent(found['error'])} are wrong, {percent(found['frozen_error'])} before."
         )
-    line = f"The encoder is {settings.encoder}"
+    line = "The features are the table's" if is_one else f"The encoder is {settings.encoder}"
     tried = [event.detail for event in store.events(ADAPTED)][-1:]
     if tried and not tried[0]["used"]:
         n_tried = tried[0]["n_labels"]
         return f"{line}; adapted to {n_tried:,} labels it was no better for those held out."
     if n_labels < ADAPT_FROM or settings.encoder == "shapes":
         return f"{line}."
-    return f"{line}; from {ADAPT_FROM} labels on it can learn from them (parbals adapt, Settings)."
+    who = "trees" if is_one else "it"
+    return f"{line}; from {ADAPT_FROM} labels on {who} can learn (parbals adapt, Settings)."
 
 
 def _confusion(store: Store, measured: Mapping[int, str]) -> list[list[int]] | None:

@@ -17,7 +17,7 @@ from parbals.errors import InputError
 
 from parbals_label.readers.source import Row, Source, head_of, short
 
-__all__ = ["DAMAGED_ZIP", "members_of", "open_npy", "open_npz", "read_member"]
+__all__ = ["DAMAGED_ZIP", "arrays_in", "members_of", "open_npy", "open_npz", "read_member"]
 
 DAMAGED_ZIP = (
     zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError,
@@ -89,6 +89,20 @@ def _check_features(dtype: np.dtype, shape: tuple[int, ...], name: str) -> None:
         raise InputError(
             f"{name} has {shape[0]} rows and {shape[1]} columns; at least one of each is needed."
         )
+
+
+def arrays_in(path: Path, what: str) -> dict[str, np.ndarray]:
+    """All arrays of a .npz file that should be ``what``."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return {
+                name: read_member(archive, info, f"{path.name}, array {name!r}")
+                for name, info in members_of(archive, path).items()
+            }
+    except FileNotFoundError:
+        raise InputError(f"{path} does not exist.") from None
+    except (*DAMAGED_ZIP, OSError) as error:
+        raise InputError(f"{path} is not {what} ({error}).") from None
 
 
 def open_npy(path: Path) -> Source:

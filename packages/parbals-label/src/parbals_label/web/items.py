@@ -16,7 +16,7 @@ from parbals.strategies.table import STRATEGIES, UNIFORM
 from parbals_label.answer_form import MANY, NUMBERS
 from parbals_label.project.consensus import decided_labels, tied
 from parbals_label.project.doubts import held_doubts
-from parbals_label.project.features import COLUMNS, TABLE, predictions_of
+from parbals_label.project.features import is_table, predictions_of
 from parbals_label.project.media import image_address, image_column
 from parbals_label.project.predicted import Judge, decisions
 from parbals_label.project.quick import START
@@ -50,7 +50,7 @@ def project(store: Store) -> schemas.ProjectOut:
     settings = store.settings
     image = image_column(store)
     text: list[str] = []
-    if image is None and store.n_items and settings.encoder not in (COLUMNS, TABLE):
+    if image is None and store.n_items and not is_table(settings):
         content = store.items([0])[0].content
         words = settings.encoded_columns or [
             name for name in settings.shown if isinstance(content.get(name), str)

@@ -216,7 +216,7 @@ class Adapter(_Part):
         is_due = n_labels >= max(ADAPT_FROM, _ADAPT_AGAIN * (done[-1] if done else 0))
         if is_due:
             adapt_project(self.store, self._progress)
-        early = f"The encoder learns from {ADAPT_FROM} labels on; there are {n_labels}."
+        early = f"The features learn from {ADAPT_FROM} labels on; there are {n_labels}."
         self.say(adapting=early if n_labels < ADAPT_FROM else None)
         self.looked_at = n_labels
         return is_due
@@ -228,7 +228,7 @@ class Adapter(_Part):
         if not self.store.settings.adapt:
             raise ProjectError("Adapting was switched off; the features are as they were.")
         share = f": {100 * done // total} %" if total else ""
-        self.say(adapting=f"The encoder learns from the labels, {stage}{share}.")
+        self.say(adapting=f"The features learn from the labels, {stage}{share}.")
 
 
 def load_engine() -> Any:

@@ -41,11 +41,11 @@ export function settingsView() {
   const adaptField = h(
     "div",
     { class: "field" },
-    h("label", { class: "check", for: "set-adapt" }, adapt, h("span", {}, "The encoder learns from the labels")),
+    h("label", { class: "check", for: "set-adapt" }, adapt, h("span", {}, "The features learn from the labels")),
     h(
       "p",
       { class: "quiet help" },
-      "Best from 100 labels on. It runs in the background while people label; the new features are used only if they predict held-out labels better. Needs PyTorch on the server.",
+      "Best from 100 labels on. It runs in the background while people label; the new features are used only if they predict held-out labels better. Texts and images need PyTorch on the server.",
     ),
   );
   const said = h("p", { class: "quiet", role: "status" });
@@ -98,7 +98,7 @@ export function settingsView() {
     wanted.value = String(state.project.answers_wanted ?? 1);
     lease.value = String(state.project.lease_minutes ?? 30);
     adapt.checked = state.project.adapt;
-    adaptField.hidden = state.project.kind !== "text";
+    adaptField.hidden = state.project.task !== "classes";
     goalLabels.value = state.project.goal_labels || "";
     goalError.value = state.project.goal_error ? String(Number((100 * state.project.goal_error).toFixed(4))) : "";
   }
