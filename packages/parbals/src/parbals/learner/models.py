@@ -24,7 +24,11 @@ import numpy as np
 from parbals.errors import InputError, ParbalsWarning, first_line
 from parbals.posterior.estimator import LogisticModel
 
-__all__ = ["EnsembleModel", "SampleModel", "as_sample_model", "fresh_copy"]
+__all__ = ["SAMPLED_CANDIDATES", "SAMPLED_TARGETS", "EnsembleModel", "LogisticModel", "SampleModel"]
+__all__ += ["as_sample_model", "fresh_copy"]
+
+SAMPLED_CANDIDATES, SAMPLED_TARGETS = 1_000, 200
+"""Unless told otherwise: the trees of another forest change the order far more than 800 targets."""
 
 _SAMPLES = {"BaseForest", "BaseBagging", "VotingClassifier"}
 """Their members are samples of the whole; those of boosting are added up, and those of one class
@@ -69,6 +73,7 @@ class EnsembleModel:
         ensemble = _last_step(self.ensemble)
         if ensemble is not self.ensemble and len(self.ensemble.steps) > 1:
             X = self.ensemble[:-1].transform(X)
+            X = X.to_numpy() if hasattr(X, "to_numpy") else X  # a data frame, by set_output
         members = list(ensemble.estimators_)
         columns = getattr(ensemble, "estimators_features_", [slice(None)] * len(members))
         # Ensembles number the classes they saw and fit their members on those numbers.
