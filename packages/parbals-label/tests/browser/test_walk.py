@@ -6,6 +6,7 @@ PARBALS_WALK sets how many items are labelled. Pictures go to the folder named b
 import csv
 import os
 import random
+import re
 from pathlib import Path
 
 import parbals
@@ -73,6 +74,9 @@ def test_labels_doubts_corrections_and_what_is_taken_home(n_classes, tmp_path, p
         shoot(ada.page, f"{n_classes}-label")
         page = ada.go("overview")
         expect(page).not_to_contain_text("newer ones are not in it", timeout=SOON)
+        progress = page.locator(".panel", has_text="Progress").first
+        expect(progress).to_contain_text("were chosen by")
+        assert not re.search(r"\d %", progress.inner_text()), "a line may end before the sign"
         shoot(ada.page, f"{n_classes}-overview")
         page = ada.go("browse")
         page.get_by_label("Show", exact=True).select_option("doubted")
@@ -89,7 +93,15 @@ def test_labels_doubts_corrections_and_what_is_taken_home(n_classes, tmp_path, p
             expect(dialog.locator(".history li")).to_have_count(2, timeout=SOON)
             dialog.get_by_role("button", name="Close").click()
         ada.saved()
+        page.get_by_label("Show", exact=True).select_option("labelled")
+        page.get_by_label("Sort").select_option("doubt")
+        row = page.locator(".row", has=ada.page.locator(".row-guess")).first
+        expect(row).to_be_visible(timeout=SOON)
+        guess, chip = (row.locator(part).bounding_box() for part in (".row-guess", ".label-chip"))
+        assert abs(guess["y"] + guess["height"] / 2 - chip["y"] - chip["height"] / 2) < 4
+        shoot(ada.page, f"{n_classes}-sorted")
         ada.go("export")
+        shoot(ada.page, f"{n_classes}-export")
         with ada.page.expect_download() as download:
             ada.page.get_by_role("button", name="Download").click()
         download.value.save_as(tmp_path / "labels.csv")

@@ -1,6 +1,11 @@
 """Numbers as people read them: one form on the page, in reports and in a shell."""
 
-__all__ = ["percent"]
+__all__ = ["counted", "percent"]
+
+
+def counted(number: int, one: str, many: str = "") -> str:
+    """``1 item``, ``1,200 items``; ``many`` where more than an s at the end differs."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
 def percent(share: float) -> str:

@@ -102,9 +102,8 @@ def choose_among(
         if in_place
         else setup.pool_rows(positions)
     )
-    stakes = None
-    if loss == "error" and state.can_fit:
-        stakes = setup.stakes(state.fitted(alone=True))
+    weighed = loss == "error" and state.can_fit
+    stakes = setup.stakes(state.fitted(alone=True)) if weighed else None
     terms = check_terms(
         used,
         len(pool),

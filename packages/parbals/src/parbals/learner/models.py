@@ -125,9 +125,7 @@ def _last_step(model: Any) -> Any:
 def fresh_copy(model: Any, *, warn: bool = True) -> Any:
     """A copy that shares nothing with the model, unfitted if possible; else the model itself."""
     if isinstance(model, EnsembleModel):
-        copied = copy.copy(model)
-        copied.ensemble = fresh_copy(model.ensemble, warn=warn)
-        return copied
+        return EnsembleModel(fresh_copy(model.ensemble, warn=warn), model.n_classes, model.labels)
     if hasattr(model, "get_params"):
         from sklearn.base import clone
 
