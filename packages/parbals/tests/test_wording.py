@@ -1,7 +1,7 @@
-"""Shares are written in one way."""
+"""Shares are written in one way, and one is no plural."""
 
 import pytest
-from parbals.wording import percent
+from parbals.wording import counted, percent
 
 
 @pytest.mark.parametrize(
@@ -21,3 +21,9 @@ from parbals.wording import percent
 )
 def test_a_share_has_one_form(share, words):
     assert percent(share) == words
+
+
+def test_one_is_no_plural():
+    assert [counted(n, "item") for n in (0, 1, 1200)] == ["0 items", "1 item", "1,200 items"]
+    assert counted(1, "text is", "texts are") == "1 text is"
+    assert counted(2, "text is", "texts are") == "2 texts are"

@@ -6,8 +6,8 @@
 
 Sets, pools and test items are those of `adapt.compare`. Labels are random, or ParBaLS's of frozen
 rows, 25 at a time; after 100 and 250 of them each way teaches MiniLM and is judged on the same
-items: *adapted* is our model on the rows of an encoder taught by `parbals adapt`; *SetFit* 1.2 with
-its logistic regression, twenty pairs an item of each kind, as its authors did; *small-text* 1.4 with
+items: *adapted* is our model on the rows of an encoder taught by `parbals adapt`; *SetFit* 1.2 has
+its logistic regression and twenty pairs an item of each kind, as its authors did; *small-text* 1.4
 its own fine-tuning at its defaults. Labels *by small-text* are its breaking ties of the model that
 it fine-tunes after every 25 labels. Needs `pip install setfit==1.2.0 small-text==1.4.1`.
 """
@@ -179,7 +179,7 @@ def _seeded(seed: int) -> None:
     import torch
 
     torch.manual_seed(seed)
-    np.random.seed(seed)  # noqa: NPY002: what small-text draws from
+    np.random.seed(seed)  # noqa: NPY002 (what small-text draws from)
 
 
 def _in_full(folder: Path, place: Path) -> Path:

@@ -182,3 +182,14 @@ def test_dark_follows_the_system_until_somebody_chooses(serve, person):
     ada.page.reload()
     ada.item()
     assert ada.page.evaluate(ground) == light
+
+
+def test_a_narrow_window_with_keys_fits_too(serve, person):
+    """With a keyboard every button shows its key, which needs more room than a phone has."""
+    ada = person(serve("many"), width=360, height=740)
+    ada.item()
+    assert overflow(ada.page) <= 0
+    for button in ada.page.locator(".class-button, .tool").all():
+        box = button.bounding_box()
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= 360

@@ -100,4 +100,4 @@ def test_check_and_doctor_say_when_images_are_gone(run, tmp_path):
         result = run(command, "p", "--json", fails=True)
         assert result.exit_code == 3
         (fault,) = json.loads(result.output)["problems"]
-        assert fault.startswith("1 of 4 images, such as 2.png, are not in ")
+        assert fault.startswith("1 of 4 images is not in ")

@@ -73,7 +73,7 @@ def test_no_class_that_is_needed_is_removed(run, project, options, words):
 def test_labels_are_taken_back_by_a_command_and_not_by_empty_cells(run, project):
     run("tell", project, _labels(project, {"010": "spam", "011": "ham"}), "--no-report")
     again = _labels(project, {"010": "ham", "011": ""})
-    assert "1 empty cells left what was there" in run("tell", project, again, "--revise")
+    assert "1 empty cell left what was there" in run("tell", project, again, "--revise")
     said = run("untell", project, "010", "011", "--no-report")
     assert said == "Taken back: 2, answered by me.\n"
     assert "no item '999'" in str(run("untell", project, "999", fails=True).exception)

@@ -45,8 +45,8 @@ def test_they_are_told_when_a_project_is_made(made, store):
     assert dict(store.settings.copies) == COPIES
     words = " ".join(made.notes)
     assert "3 texts repeat others word for word: the first is asked for, for all of them." in words
-    assert "1 texts are empty." in words
-    assert "1 texts have more than 20,000 characters." in words
+    assert "1 text is empty." in words
+    assert "1 text has more than 20,000 characters." in words
 
 
 def test_a_copy_is_never_asked_for_and_never_in_the_audit(store):
@@ -76,7 +76,7 @@ def test_ties_are_counted_and_listed(store):
     store.submit([Submission(9, "b"), Submission(3, "a")], annotator="bob")
     seen = overview(store)
     assert seen.ties == 1
-    assert any(line.startswith("1 items are tied") for line in overview_lines(seen))
+    assert any(line.startswith("1 item is tied") for line in overview_lines(seen))
     assert [row.position for row in list_items(store, state="tied", **ALL).items] == [9]
     assert list_items(store, state="tied", only="ann", **ALL).items == []
     store.submit([Submission(9, "b")], annotator="eve")
@@ -96,7 +96,7 @@ def test_items_that_nearly_repeat_others_are_told_at_init_and_add(tmp_path):
         csv.writer(file).writerows([["id", "text"], *([f"t{n}", t] for n, t in enumerate(rows))])
     roles = Roles(text=("text",))
     created = create_project(tmp_path / "p", tmp_path / "t.csv", roles, ["a", "b"], {})
-    assert "1 items nearly repeat others, such as t300 and t4." in created.notes
+    assert "1 item nearly repeats another: t300 and t4." in created.notes
     with open(tmp_path / "more.csv", "w", newline="") as file:
         csv.writer(file).writerows([["id", "text"], ["u1", swapped(texts[9])]])
     with Store.open(tmp_path / "p") as store:
@@ -119,6 +119,6 @@ def test_near_copies_by_definition(tmp_path, monkeypatch, compared):
     with Store.open(tmp_path / "p") as store:
         (said,) = copies.near_copies(store)
         store.update_settings(copies=[(n, 0) for n in wanted[1:]])
-        assert copies.near_copies(store)[0].count("1 items nearly repeat") == 1
+        assert copies.near_copies(store)[0].count("1 item nearly repeats") == 1
     assert f"{len(wanted):,} items nearly repeat others, such as {wanted[0] + 1} and " in said
     assert said.startswith("Of the first 700, ") == (compared == 700)

@@ -154,7 +154,7 @@ def test_labels_as_files_have_them(tmp_path):
     roles = Roles(text=("text",), label="y")
     made = create_project(tmp_path / "p", tmp_path / "x.csv", roles, ["0", "1"], {})
     assert (made.n_labels, made.classes) == (8, ("0", "1"))
-    assert "1 labels are N/A, which is read as none." in made.notes
+    assert "Read as no label: N/A (1)." in made.notes
     with Store.open(tmp_path / "p", read_only=True) as store:
         assert list(store.settings.hidden) == ["again"]
 

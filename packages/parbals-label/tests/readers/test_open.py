@@ -176,7 +176,7 @@ class TestTablesAsPublished:
 
     def test_lines_without_tabs_are_not_guessed_at(self, tmp_path):
         (tmp_path / "notes.txt").write_text("one line, of prose\nanother\n")
-        with pytest.raises(InputError, match="same number of tabs"):
+        with pytest.raises(InputError, match="no tabs, or not all the same number"):
             open_source(tmp_path / "notes.txt")
 
 

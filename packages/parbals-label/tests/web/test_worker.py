@@ -80,6 +80,17 @@ def test_after_ten_answers_a_report_waits_half_as_long(store):
     assert not reporter.is_due(15), "the others want their items chosen"
 
 
+def test_a_report_does_not_wait_where_nobody_answers(store, monkeypatch):
+    now = 1000.0
+    monkeypatch.setattr("parbals_label.web.worker.time.monotonic", lambda: now)
+    reporter = Reporter(store, silent)
+    reporter.reported, reporter.began, reporter.rest = 5, now, 30.0
+    for now in (1001.0, 1003.0, 1005.0, 1009.0):
+        assert not reporter.is_due(round(now) - 995), "somebody labels: items come first"
+    now = 1018.0
+    assert reporter.is_due(14), "the person has stopped, and looks at the curve"
+
+
 def test_items_that_wait_for_a_second_opinion_do_not_cost_the_project_its_strategy(store):
     store.update_settings(answers_wanted=2, strategy="margin")
     store.record_batch("random", 0, [(n, None, None) for n in range(20)], {}, queued=True)

@@ -1,8 +1,13 @@
 """Numbers and names as people read them: one form on the page, in reports and in a shell."""
 
-__all__ = ["PROGRAM", "percent"]
+__all__ = ["PROGRAM", "counted", "percent"]
 
 PROGRAM = "machine:"  # before the name of an annotator who is none of the people
+
+
+def counted(number: int, one: str, many: str = "") -> str:
+    """``1 item``, ``1,200 items``; ``many`` where more than an s at the end differs."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
 def percent(share: float) -> str:

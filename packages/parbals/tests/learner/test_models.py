@@ -89,6 +89,34 @@ def test_a_batch_does_not_wear_the_trees_out():
     assert pure.effective_sample_size[-1] < 3
 
 
+def test_trees_that_tell_nothing_apart_do_not_say_stop():
+    """Labels are noise and half of the predictions wrong: what the trees seem to show is no sign
+    that more labels would change nothing.
+    """
+    draw = np.random.default_rng(0)
+    rows, labels = draw.standard_normal((300, 30)), draw.integers(0, 3, 20)
+    trees = ExtraTreesClassifier(40, max_features=1, random_state=0)
+    learner = parbals.ActiveLearner(rows, [0, 1, 2], model=trees, random_state=0, n_candidates=100)
+    learner.tell(range(20), labels)
+    report = learner.report(5)
+    assert report.expected_error.mean > 0.4
+    assert not report.stop
+
+
+def test_a_choice_by_samples_looks_at_fewer_pairs_unless_told_otherwise():
+    rows = np.random.default_rng(0).standard_normal((1_300, 3))
+    forest = RandomForestClassifier(5, random_state=0)
+    learner = parbals.ActiveLearner(rows, [0, 1], model=forest, random_state=0)
+    learner.tell(range(20), (rows[:20, 0] > 0).astype(int))
+    assert "1,000 of 1,280 free items were considered." in learner.choose(1).notes
+    assert learner.report(1).n_targets == 200
+    told = parbals.ActiveLearner(rows, [0, 1], model=forest, n_targets=300, n_candidates=50)
+    assert (told.setup.n_targets, told.setup.n_candidates) == (300, 50)
+    ours = parbals.BayesianLogisticRegression()
+    for model in (None, ours):
+        assert parbals.ActiveLearner(rows, [0, 1], model=model).setup.n_targets == 1_000
+
+
 @pytest.mark.parametrize("steps", [1, 2])
 def test_a_pipeline_may_end_in_a_forest(steps):
     forest = RandomForestClassifier(15, random_state=0)
@@ -97,6 +125,8 @@ def test_a_pipeline_may_end_in_a_forest(steps):
     probs = as_sample_model(pipeline, 3).fit(X, Y).sample_proba(X)
     alone = as_sample_model(clone(forest), 3).fit(scaled, Y).sample_proba(scaled)
     np.testing.assert_allclose(probs, alone)
+    frames = clone(pipeline).set_output(transform="pandas")
+    np.testing.assert_allclose(as_sample_model(frames, 3).fit(X, Y).sample_proba(X), alone)
     learner = parbals.ActiveLearner(X, [0, 1, 2], model=pipeline, random_state=0)
     learner.tell(range(20), Y[:20])
     assert len(learner.ask(2)) == 2

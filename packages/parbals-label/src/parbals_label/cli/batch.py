@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 from parbals.cli.output import JSON, progress, say, shown
 from parbals.errors import InputError
-from parbals.wording import PROGRAM
+from parbals.wording import PROGRAM, counted
 
 from parbals_label.cli.options import (
     COST,
@@ -98,11 +98,11 @@ def next_(
         n_audit = len(set(positions) & set(store.settings.audit))
     measure = [f"{n_audit} of them are random ones, to measure the error."] if n_audit else []
     title = "Second opinions" if number is None else f"Batch {number}"
-    text = f"{title}: {len(rows)} items in {path}.\nFill in the column `label` ({form.hint}), "
+    text = f"{title}: {counted(len(rows), 'item')} in {path}.\nFill in the column `label` "
     say(
         as_json,
         {"batch": number, "file": str(path), "ids": [name for name, _ in rows], "notes": notes},
-        "\n".join([f"{text}then: parbals tell {folder} {path}", *measure]),
+        "\n".join([f"{text}({form.hint}), then: parbals tell {folder} {path}", *measure]),
     )
 
 
@@ -151,11 +151,11 @@ def tell(
                 counts.update({name: getattr(done, name) for name in _COUNTED})
         if not as_json:  # confirmed before anything slow begins
             new, repeated, revised = (counts[name] for name in _COUNTED)
-            click.echo(f"{new} new labels, {revised} revised, {repeated} known already.")
+            click.echo(f"{counted(new, 'new label')}, {revised} revised, {repeated} known already.")
             if revise and empty:
                 click.echo(
-                    f"{len(empty)} empty cells left what was there: to take labels back, say "
-                    f"`parbals untell {folder} ID`."
+                    f"{counted(len(empty), 'empty cell')} left what was there: to take labels "
+                    f"back, say `parbals untell {folder} ID`."
                 )
         report = None
         is_behind = store.latest_report() is None or newer_answers(store)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from parbals.cli.output import progress, say
 from parbals.errors import InputError
+from parbals.wording import counted
 
 from parbals_label.cli.options import (
     AUDIT_BY,
@@ -246,13 +247,9 @@ def add(
                 progress=show,
             )
         total = store.n_items
-        record: dict[str, Any] = {
-            "added": made.n_items,
-            "labels": made.n_labels,
-            "known": made.n_known,
-        }
-        record |= {"items": total, "features": made.n_features, "notes": list(made.notes)}
-        text = f"{made.n_items:,} items added, {made.n_labels:,} of them labelled"
+        record: dict[str, Any] = {"added": made.n_items, "labels": made.n_labels, "items": total}
+        record |= {"known": made.n_known, "features": made.n_features, "notes": list(made.notes)}
+        text = f"{counted(made.n_items, 'item')} added, {made.n_labels:,} of them labelled"
         text += f"; {made.n_known:,} were there already" if made.n_known else ""
         say(as_json, record, "\n".join([f"{text}. The project has {total:,} items.", *made.notes]))
         if made.n_items and store.n_labelled and not no_report:
@@ -294,8 +291,8 @@ def release(folder: Path, annotator: str | None, as_json: bool) -> None:
     with opened(folder) as store, store.together():
         count = store.release_all(annotator)
         store.log(RELEASED, name=annotator, count=count)
-    of = "" if annotator is None else f" that {annotator} had"
-    say(as_json, {"released": count}, f"{count:,} items{of} are free again.")
+    of, are = f" that {annotator} had" if annotator else "", "is" if count == 1 else "are"
+    say(as_json, {"released": count}, f"{counted(count, 'item')}{of} {are} free again.")
 
 
 COMMANDS = (edit, add, history, release)

@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 from parbals.cli.output import say
 from parbals.errors import InputError
+from parbals.wording import counted
 
 from parbals_label.cli.options import FORCE, PATH, Share, command, flag, opened, option, renewed
 
@@ -173,14 +174,14 @@ def export(
     if newer:
         n_labels = 0 if latest is None else latest.n_labels
         note = (
-            f"The probabilities are from {n_labels:,} labels, and {newer:,} "
-            f"answer{'s are' if newer > 1 else ' is'} newer: `parbals export {folder} --renew` "
-            "predicts again first."
+            f"The probabilities are from {n_labels:,} labels, and "
+            f"{counted(newer, 'answer is', 'answers are')} newer: `parbals export {folder} "
+            "--renew` predicts again first."
         )
         click.echo(f"parbals: {note}", err=True)
     if str(path) != "-":
         record = {"file": str(path), "items": count, "newer_answers": newer, "note": note}
-        say(as_json, record, f"{count:,} items in {path}.")
+        say(as_json, record, f"{counted(count, 'item')} in {path}.")
 
 
 @command

@@ -16,6 +16,7 @@ from threading import Event
 from typing import Any
 
 from parbals.errors import InputError
+from parbals.wording import counted
 
 from parbals_label.files import sole_run
 from parbals_label.label_studio.annotations import Heard, record_annotations
@@ -225,8 +226,8 @@ class _Connection:
             self.store.pass_over(position, "skip", annotator=self.owner)
         if gone:
             self.say(
-                f"{_n(len(gone), 'open task was', 'open tasks were')} deleted in Label Studio; "
-                "not created again."
+                f"{counted(len(gone), 'open task was', 'open tasks were')} deleted in Label "
+                "Studio; not created again."
             )
         wanted = self.store.settings.answers_wanted
         votes, passes = self.store.current_labels(), self.store.passes()
@@ -314,13 +315,9 @@ class _Connection:
         numbers = self.client.create_tasks(self.number, new)
         self._note(dict(zip(positions, numbers, strict=True)))
         self.result.created += len(items)
-        self.say(f"{_n(len(items), 'task', 'tasks')} created.")
+        self.say(f"{counted(len(items), 'task')} created.")
 
     def _once(self, sentence: str) -> None:
         if sentence not in self._said:
             self._said.add(sentence)
             self.say(sentence)
-
-
-def _n(count: int, one: str, more: str) -> str:
-    return f"{count} {one if count == 1 else more}"

@@ -174,9 +174,7 @@ class _Run:
     def _enough(self) -> str | None:
         if self.stop.is_set():
             return "interrupted"
-        if self._size() <= 0:
-            return "budget"
-        return None
+        return "budget" if self._size() <= 0 else None
 
     def _keep(self, replies: list[tuple[Item, Reply]]) -> None:
         given = [(item, reply) for item, reply in replies if reply.label is not None]

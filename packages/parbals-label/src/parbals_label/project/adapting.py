@@ -142,8 +142,7 @@ def starting_point(store: Store, encoder: str | None = None) -> tuple[str, Path]
     if store.settings.task != "classes":
         raise InputError("An encoder adapts to one class an item; other tasks keep theirs.")
     name = str(store.settings.encoder)
-    if is_adapted(name):
-        name = about_adapted(store)["base"]
+    name = about_adapted(store)["base"] if is_adapted(name) else name
     return name, store.folder if is_one else base_folder(encoder or name)
 
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from hashlib import blake2b
 
 import numpy as np
+from parbals.wording import counted
 
 from parbals_label.project.consensus import decided_labels
 from parbals_label.project.features import features_of
@@ -38,13 +39,14 @@ def look_through(store: Store, columns: Sequence[str]) -> list[str]:
             copies.append((item.position, seen))
     notes = []
     if n_empty:
-        notes.append(f"{n_empty:,} texts are empty.")
+        notes.append(f"{counted(n_empty, 'text is', 'texts are')} empty.")
     if n_huge:
-        notes.append(f"{n_huge:,} texts have more than {_HUGE:,} characters.")
+        notes.append(f"{counted(n_huge, 'text has', 'texts have')} more than {_HUGE:,} characters.")
     is_usual = len(copies) > min(_MOST, store.n_items / 5)
     if copies:
         what = "each is asked for" if is_usual else "the first is asked for, for all of them"
-        notes.append(f"{len(copies):,} texts repeat others word for word: {what}.")
+        repeat = counted(len(copies), "text repeats another", "texts repeat others")
+        notes.append(f"{repeat} word for word: {what}.")
     store.update_settings(copies=[] if is_usual else copies)
     return notes
 
@@ -67,7 +69,8 @@ def near_copies(store: Store) -> list[str]:
         return []
     one, other = (item.id for item in store.items(list(pairs[0])))
     among = "" if store.n_items <= _COMPARED else f"Of the first {_COMPARED:,}, "
-    return [f"{among}{len(pairs):,} items nearly repeat others, such as {one} and {other}."]
+    are = counted(len(pairs), "item nearly repeats another:", "items nearly repeat others, such as")
+    return [f"{among}{are} {one} and {other}."]
 
 
 def contradictions(store: Store) -> list[tuple[int, str, int, str]]:

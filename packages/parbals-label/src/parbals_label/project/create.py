@@ -348,7 +348,7 @@ def _fill(
     store.add_items(rows())
     if labels:
         store.submit(labels, annotator="import", source="import")
-    notes = [f"{n:,} labels are {word}, which is read as none." for word, n in blank.items()]
+    notes = [f"Read as no label: {word} ({n:,})." for word, n in blank.items()]
     return len(labels), notes
 
 

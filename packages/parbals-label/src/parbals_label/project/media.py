@@ -82,7 +82,8 @@ def missing_images(store: Store) -> list[str]:
     if not missing:
         return []
     where = f"not in {store.settings.media}, where the data came from, nor in the project"
-    return [f"{missing:,} of {store.n_items:,} images, such as {first}, are {where}."]
+    are = f"of {store.n_items:,} images {'is' if missing == 1 else 'are'}"
+    return [f"{missing:,} {are} {where}; the first is {first}."]
 
 
 def read_image(store: Store, position: int) -> tuple[str, bytes]:

@@ -16,7 +16,7 @@ from parbals.learner.numbers.metric import METRICS, judged_positions
 from parbals.learner.tasks.table import task_named
 from parbals.strategies.table import UNIFORM, strategy_title
 from parbals.types import TARGETS
-from parbals.wording import percent
+from parbals.wording import counted, percent
 
 from parbals_label.answer_form import NUMBERS, ORDERED, AnswerForm, in_words
 from parbals_label.project.consensus import (
@@ -257,7 +257,8 @@ def overview_lines(seen: Overview) -> list[str]:
     if seen.audit:
         lines.append(audit_line(seen))
     if seen.ties:
-        lines.append(f"{seen.ties:,} items are tied: one more answer decides (Browse, Tied)")
+        tied = counted(seen.ties, "item is", "items are")
+        lines.append(f"{tied} tied: one more answer decides (Browse, Tied)")
     lines += [one.sentence for one in seen.heard]
     lines += filter(None, (chosen_line(seen), seen.features))
     for part in goal_parts(seen.goal, seen.labelled, seen.report):

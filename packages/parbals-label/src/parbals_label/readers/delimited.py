@@ -178,8 +178,8 @@ def _look(
                 raise UndecodableError(where(path.name, n_records + 1), found) from None
     if kind == "txt" and not tabs.alike:
         raise error or InputError(
-            f"{path.name} cannot be read: its lines do not all have the same number of tabs; give "
-            "it the ending .csv or .tsv."
+            f"{path.name} cannot be read: its lines have no tabs, or not all the same number; "
+            "give it the ending .csv or .tsv."
         )
     # Quotes mean nothing where read as quotes they break or join the rows of a file with tabs: only
     # where every line has the same number of tabs, which a quoted cell of several lines would not.

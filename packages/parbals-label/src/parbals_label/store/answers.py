@@ -304,9 +304,8 @@ class Writer:
         if row is None:
             return None
         known = Known(*row)
-        said = known.said
-        if known.table == "answers":
-            said = self.renames.now(said, known.number)
+        is_answer = known.table == "answers"
+        said = self.renames.now(known.said, known.number) if is_answer else known.said
         is_theirs = known.annotator == self.annotator
         if (known.table, known.position, said) not in expected or not is_theirs:
             # What others said is not for everybody who tries their ids.

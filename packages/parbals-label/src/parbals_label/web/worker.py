@@ -4,9 +4,8 @@ Orders come as JSON lines on standard input, {"choose": n, "renew": whether inst
 "effort": arguments of the learner}; what it is doing goes to standard output in the same way. Three
 threads work, each with a store of its own: one chooses, one reports, one teaches the encoder where
 an owner wants that, so that none waits for another. All keep to one core and out of the way of
-labelling. The process ends when its
-input does, and may be cut off at any time: nobody waits for it, since the server hands out quick
-items meanwhile (:mod:`parbals_label.project.quick`).
+labelling. The process ends when its input does, and may be cut off at any time: nobody waits for
+it, since the server hands out quick items meanwhile (:mod:`parbals_label.project.quick`).
 """
 
 import json
@@ -46,6 +45,7 @@ _BETWEEN_REPORTS = 3.0
 _MOST_BETWEEN_REPORTS = 30.0
 _MOST_NEWER = 10
 """After so many answers the pause before a new report is half as long."""
+_QUIET = 8.0  # seconds without an answer: nobody waits for items, so there is no pause
 _CANDIDATES = 2_000
 _REPORT_CANDIDATES = 1_000
 """Fewer than when a command chooses: on the page somebody waits."""
@@ -125,9 +125,9 @@ class Chooser(_Part):
 class Reporter(_Part):
     """Renews report and predictions as labels come, and then the map."""
 
-    reported: int = -1
+    reported = seen = -1
     made_of: Any = None
-    began, rest = -_MOST_BETWEEN_REPORTS, 0.0
+    began, rest, since = -_MOST_BETWEEN_REPORTS, 0.0, 0.0
     map_of: str | None = None
 
     def step(self) -> bool:
@@ -138,13 +138,15 @@ class Reporter(_Part):
         """Whether these answers want a new report.
 
         Where reports take long, most of the time is left for choosing: after ten answers half of
-        the pause is enough, and it never lasts longer than half a minute.
+        the pause is enough, it never lasts longer than half a minute, and where nobody answers
+        there is none.
         """
-        if answers == self.reported:
-            return False
-        waited = time.monotonic() - self.began
+        now = time.monotonic()
+        if answers != self.seen:
+            self.seen, self.since = answers, now
+        waited, is_quiet = now - self.began, now - self.since >= _QUIET
         is_behind = answers - self.reported >= _MOST_NEWER and waited >= 0.5 * self.rest
-        return waited >= self.rest or is_behind
+        return answers != self.reported and (waited >= self.rest or is_behind or is_quiet)
 
     def _report(self) -> bool:
         answers, store = self.store.revision()[0], self.store

@@ -14,7 +14,7 @@ from parbals.learner.choosing import Question, check_costs, choose_items, choose
 from parbals.learner.described import described_rows
 from parbals.learner.features import FeatureTable, Preparation
 from parbals.learner.ledger import Event, Ledger
-from parbals.learner.models import as_sample_model, fresh_copy
+from parbals.learner.models import SAMPLED_TARGETS, LogisticModel, as_sample_model, fresh_copy
 from parbals.learner.numbers.audit import audit_positions
 from parbals.learner.numbers.certify import Certificate, Sample, judged, sample_of
 from parbals.learner.numbers.report import Report
@@ -79,9 +79,10 @@ class ActiveLearner:
         standardise: scale features to unit deviation first.
         n_candidates: at most this many free items are considered at a time, drawn again whenever
             labels change, and the batch says so. By default 10,000, and with a strategy in closed
-            form as many as a CPU scores in a second or two (two classes, 300 features: 120,000). A
-            Dask array is then always scored as a whole.
-        n_targets: at most this many target points are used at a time, drawn again likewise.
+            form as many as a CPU scores in a second or two (two classes, 300 features: 120,000); of
+            a model of your own 1,000. A Dask array is always scored as a whole in closed form.
+        n_targets: at most this many target points are used at a time, drawn again likewise; by
+            default 1,000, of a model of your own 200.
         audit: so many items, drawn at random, measure the error instead of training the model;
             every third item asked for is one of them until all are labelled. Or the items
             themselves, if they were drawn elsewhere. See :mod:`parbals.learner.numbers.audit`.
@@ -134,7 +135,7 @@ class ActiveLearner:
         features: str | Encoding | None = "auto",
         standardise: bool = False,
         n_candidates: int | None = None,
-        n_targets: int = TARGETS,
+        n_targets: int | None = None,
         audit: int | Sequence[Hashable] = 0,
         find: Hashable | None = None,
         held_out: tuple[Any, Any] | None = None,
@@ -165,7 +166,9 @@ class ActiveLearner:
         if pool.is_distributed and not isinstance(kind, Classes):
             raise InputError('A pool that stays in its cluster needs task="classes".')
         self._ledger = ledger = Ledger(pool.n_rows, kind, ids)
-        n_classes = len(kind.classes)
+        own = None if model is None else fresh_copy(as_sample_model(model, len(kind.classes)))
+        if n_targets is None:
+            n_targets = TARGETS if isinstance(own, LogisticModel | None) else SAMPLED_TARGETS
         self.setup = Setup(
             pool=pool,
             target=None if X_target is None else FeatureTable(X_target, "X_target", like=pool),
@@ -178,7 +181,7 @@ class ActiveLearner:
             options=dict(options or {}),
             metric=kind.check_metric(metric),
             find=None if find is None else kind.class_number(find, "find"),
-            model=None if model is None else fresh_copy(as_sample_model(model, n_classes)),
+            model=own,
             n_samples=check_positive_int(n_samples, "n_samples", least=2),
             prior_scale=prior_scale,
             inference=inference,
@@ -227,8 +230,7 @@ class ActiveLearner:
         (:mod:`parbals.learner.choosing`).
         """
         if annotators is not None or costs is not None:
-            checked = check_costs(self.task, annotators, costs)
-            size = check_positive_int(n, "n")
+            checked, size = check_costs(self.task, annotators, costs), check_positive_int(n, "n")
             questions = choose_questions(self.state, size, checked, self._ledger.out)
             ledger = self._change()
             for position, annotator in questions:

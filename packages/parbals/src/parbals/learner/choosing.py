@@ -29,6 +29,7 @@ import numpy as np
 
 from parbals.errors import InputError
 from parbals.learner.annotators import channel
+from parbals.learner.models import SAMPLED_CANDIDATES
 from parbals.learner.numbers.audit import audit_share, with_audit_items
 from parbals.learner.numbers.find import choose_likely
 from parbals.learner.state import State
@@ -102,9 +103,8 @@ def choose_among(
         if in_place
         else setup.pool_rows(positions)
     )
-    stakes = None
-    if loss == "error" and state.can_fit:
-        stakes = setup.stakes(state.fitted(alone=True))
+    weighed = loss == "error" and state.can_fit
+    stakes = setup.stakes(state.fitted(alone=True)) if weighed else None
     terms = check_terms(
         used,
         len(pool),
@@ -154,7 +154,7 @@ def _most(state: State, is_closed: bool) -> int:
     if setup.n_candidates is not None:
         return setup.n_candidates
     if not is_closed:
-        return _shared(state, _CANDIDATES)
+        return SAMPLED_CANDIDATES if setup.model is not None else _shared(state, _CANDIDATES)
     channels = state.fitted(alone=True).gaussian.channels
     return max(_CANDIDATES, affordable_rows(channels, setup.n_targets))
 
@@ -242,11 +242,9 @@ def choose_questions(
         doubts = dict(zip(state.labelled.tolist(), _impurity(beliefs).tolist(), strict=True))
         asked = {p: {*state.answers[p], *out.get(p, ())} for p in state.training_positions.tolist()}
         again = [p for p, by in asked.items() if None not in by and not by >= costs.keys()]
-        again = np.setdiff1d(again, left).tolist()
-        again = sorted(again, key=lambda p: -doubts[p])[: _LOOKED_AT * n]
+        again = sorted(np.setdiff1d(again, left), key=lambda p: -doubts[p])[: _LOOKED_AT * n]
         if again:
-            size = min(n, len(again))
-            batch = choose_among(state, np.sort(again), size, setup.strategy)
+            batch = choose_among(state, np.sort(again), min(n, len(again)), setup.strategy)
             if np.isfinite(batch.scores).all():
                 now = beliefs[np.searchsorted(state.labelled, batch.indices)]
                 new = _impurity(setup.predicted(state.fitted(), batch.indices))
@@ -271,9 +269,8 @@ def _checks(
     said = {p: {*state.answers.get(p, ())} for p in state.training_positions.tolist()}
     said = {p: by | out.get(p, set()) for p, by in said.items() if by & programs}
     asked = {p for p, by in said.items() if by - programs}
-    setup = state.setup
-    order = derive_generator(setup.seed, "checks").permutation(setup.pool.n_rows).tolist()
-    new = [p for p in order if p in said and p not in asked and p not in left]
+    order = derive_generator(state.setup.seed, "checks").permutation(state.setup.pool.n_rows)
+    new = [p for p in order.tolist() if p in said and p not in asked and p not in left]
     return new[: max(0, _CHECKS - len(asked))]
 
 

@@ -24,7 +24,11 @@ import numpy as np
 from parbals.errors import InputError, ParbalsWarning, first_line
 from parbals.posterior.estimator import LogisticModel
 
-__all__ = ["EnsembleModel", "SampleModel", "as_sample_model", "fresh_copy"]
+__all__ = ["SAMPLED_CANDIDATES", "SAMPLED_TARGETS", "EnsembleModel", "LogisticModel", "SampleModel"]
+__all__ += ["as_sample_model", "fresh_copy"]
+
+SAMPLED_CANDIDATES, SAMPLED_TARGETS = 1_000, 200
+"""Unless told otherwise: the trees of another forest change the order far more than 800 targets."""
 
 _SAMPLES = {"BaseForest", "BaseBagging", "VotingClassifier"}
 """Their members are samples of the whole; those of boosting are added up, and those of one class
@@ -69,6 +73,7 @@ class EnsembleModel:
         ensemble = _last_step(self.ensemble)
         if ensemble is not self.ensemble and len(self.ensemble.steps) > 1:
             X = self.ensemble[:-1].transform(X)
+            X = X.to_numpy() if hasattr(X, "to_numpy") else X  # a data frame, by set_output
         members = list(ensemble.estimators_)
         columns = getattr(ensemble, "estimators_features_", [slice(None)] * len(members))
         # Ensembles number the classes they saw and fit their members on those numbers.
@@ -120,9 +125,7 @@ def _last_step(model: Any) -> Any:
 def fresh_copy(model: Any, *, warn: bool = True) -> Any:
     """A copy that shares nothing with the model, unfitted if possible; else the model itself."""
     if isinstance(model, EnsembleModel):
-        copied = copy.copy(model)
-        copied.ensemble = fresh_copy(model.ensemble, warn=warn)
-        return copied
+        return EnsembleModel(fresh_copy(model.ensemble, warn=warn), model.n_classes, model.labels)
     if hasattr(model, "get_params"):
         from sklearn.base import clone
 

@@ -35,8 +35,7 @@ def as_figure(state: State, batch: Batch | None, reports: Sequence[Report]) -> A
     figures = need("matplotlib.figure", "Plotting", "parbals[plot]")
     figure = figures.Figure(figsize=(9, 3.6), layout="constrained")
     left, right = figure.subplots(1, 2)
-    told = [(r.n_labelled, expected_error(r)) for r in reports]
-    expected = [(n, error) for n, error in told if error is not None]
+    expected = [(r.n_labelled, e) for r in reports if (e := expected_error(r)) is not None]
     measured = [(r.n_labelled, r.measured_error) for r in reports if r.measured_error]
     for points, colour, name in (
         (expected, _COLOURS[0], "expected"),
@@ -102,9 +101,7 @@ def as_html(
     except MissingDependencyError as error:
         picture = f"<div>{escape(str(error))}</div>"
     balance = ", ".join(f"{label} {n:,}" for label, n in state.class_balance().items())
-    advice = "report() says how good the model is, and draws it here."
-    if reports:
-        advice = reports[-1].advice
+    advice = reports[-1].advice if reports else "report() says how good the model is, and draws it."
     last = "" if batch is None else batch.explain(ids)
     return (
         f"<div><b>{standing(state)}</b>: {escape(balance)}<div>{escape(advice)}</div>{picture}"

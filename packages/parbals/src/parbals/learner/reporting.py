@@ -36,9 +36,7 @@ _LOOKED_AHEAD = 1_000
 """The best of so many free items are worth within a few hundredths what the best of all are."""
 _LABELS_AHEAD = 200  # the same where items have several labels
 _UNIVERSES = 2  # of ten the sums are within a few hundredths
-
-_HANDFUL = 30
-"""Fewer samples do not show how far a model may still change."""
+_HANDFUL = 30  # fewer samples do not show how far a model may still change
 
 
 def predict_proba(state: State, X: Any, *, with_audit: bool) -> np.ndarray:
@@ -87,12 +85,11 @@ def make_report(state: State, batch_size: int) -> Report:
         threshold = decide_from(stakes, setup.classes) if setup.kind.name == "classes" else None
         judged = _judged(setup, samples, weights, heat, decisions)
         if isinstance(setup.kind, ManyLabels):
-            parts = [slice(c, None, len(setup.classes)) for c in range(len(setup.classes))]
-            errors = [
-                estimates(samples[part], weights, generator, heat, decisions[part])[0]
-                for part in parts
-            ]
-            of_labels = dict(zip(setup.classes, errors, strict=True))
+            n = len(setup.classes)  # cells of item after item
+            of_labels = {
+                name: estimates(samples[c::n], weights, generator, heat, decisions[c::n])[0]
+                for c, name in enumerate(setup.classes)
+            }
     if model is not None and setup.find is None and size:
         gain = _next_gain(state, model, samples, weights, size, log_loss.mean)
     return Report(
@@ -150,8 +147,8 @@ def _next_gain(
     By the scores of a ParBaLS batch, which by the chain rule add up to the information its labels
     carry together. In closed form a part of the free items and two universes are enough. From
     samples less what these only seem to show (:func:`_noise_floor`), and None where that is next to
-    nothing and the samples are a handful: that a few networks agree does not say that labels would
-    not change their minds.
+    nothing and the samples cannot tell: because they are a handful, and that a few networks agree
+    does not say that labels would not change their minds, or because they seem to show much.
     """
     setup, free = state.setup, state.choosable()
     # Whatever the learner is judged by, nats are promised here.
@@ -174,8 +171,8 @@ def _next_gain(
     items = model.sample_proba(setup.pool_rows(batch.indices))
     floor = _noise_floor(items, samples, weights, batch.effective_sample_size)
     gain, least = float(np.maximum(batch.scores - floor, 0.0).sum()), NEGLIGIBLE * log_loss
-    is_told = gain > least or effective_sample_size(weights) >= _HANDFUL
-    return gain if is_told else None
+    can_tell = effective_sample_size(weights) >= _HANDFUL and floor.sum() <= least
+    return gain if gain > least or can_tell else None
 
 
 def _noise_floor(

@@ -406,7 +406,6 @@ def held_out_predictions(given: tuple[Any, Any], ledger: Ledger) -> tuple[np.nda
 def mean_proba(model: Any, rows: np.ndarray) -> np.ndarray:
     """(n, C) predictions of a learner's model for prepared rows (n, D)."""
     if not isinstance(model, CheckedModel):
-        probs: np.ndarray = model.predict_proba(rows)
-        return probs
+        return np.asarray(model.predict_proba(rows))
     mean: np.ndarray = np.average(model.sample_proba(rows), axis=1, weights=model.sample_weights)
     return mean

@@ -97,7 +97,8 @@ def choose_batch(
     if entry.conditions_model and population is not None:
         view = ModelView(population, population.rows(X_pool), population.rows(X_target))
         return solve(terms, population.weights, model=view)
-    pool = model.sample_proba(X_pool)
+    pool = model.sample_proba(X_pool).astype(np.float32, copy=False)  # scores lose nothing by it
+    target = model.sample_proba(X_target).astype(pool.dtype) if entry.needs_target else None
     weights = check_weights(weights, pool.shape[1])
     if entry.needs_labels and labelled.features is not None:
         probs = mean_prediction(model.sample_proba(labelled.features), weights)
@@ -106,7 +107,7 @@ def choose_batch(
         terms,
         weights,
         pool_probs=pool,
-        target_probs=model.sample_proba(X_target) if entry.needs_target else None,
+        target_probs=target,
         pool_features=X_pool,
         labelled=labelled,
     )

@@ -180,9 +180,7 @@ class Report:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {str(key): _plain(part) for key, part in value.items()}
-    return value
+    return {str(k): _plain(v) for k, v in value.items()} if isinstance(value, dict) else value
 
 
 def _read(kind: Any, value: Any, name: str) -> Any:

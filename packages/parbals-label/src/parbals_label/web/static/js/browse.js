@@ -36,7 +36,7 @@ const OWN = ["all", "labelled", "unsure", "skipped"]; // of an annotator, who se
 function guess({ predicted }, of) {
   if (!predicted) return null;
   const [label, share] = of ? [of, predicted[of] ?? 0] : Object.entries(predicted).sort((a, b) => b[1] - a[1])[0];
-  return h("span", { class: "quiet guess", dir: "auto" }, `${label} ${percent(share)}`);
+  return h("span", { class: "quiet row-guess", dir: "auto" }, `${label} ${percent(share)}`);
 }
 
 /** A row of the list; also used where annotators disagree. `more` stands before it and at its end. */

@@ -11,7 +11,7 @@ const MOST = 300; // as many as one person may send in a minute and a half
 async function send(positions, label) {
   const body = { annotator: state.name, positions, label, request_id: randomId() };
   const { changed, left } = await post("/api/bulk", body);
-  const kept = left ? ` ${plural(left, "item is", "items are")} kept for measuring: look at them one by one.` : "";
+  const kept = left ? ` ${plural(left, "item is kept for measuring: look at it", "items are kept for measuring: look at each")} by itself.` : "";
   toast(`${plural(changed, "item")} ${label === null ? "without your label now" : `labelled ${label}, in bulk`}.${kept}`);
   emit("stored", { entry: { kind: "answer", position: -1 }, reply: null });
 }

@@ -87,6 +87,11 @@ export function percent(share) {
   return `${Number((100 * share).toFixed(1)) + 0}\u00a0%`;
 }
 
+/** A sentence of the server's: no line ends between a number and its sign. */
+export function unbroken(sentence) {
+  return sentence?.replace(/(\d) %/g, "$1\u00a0%");
+}
+
 export function plural(number, one, many = `${one}s`) {
   return `${count(number)} ${number === 1 ? one : many}`;
 }

@@ -2,6 +2,7 @@
 
 import { download } from "./api.js";
 import { h, toast } from "./dom.js";
+import { state } from "./state.js";
 
 const FORMATS = [
   ["csv", "CSV", "For spreadsheets and most tools. Cells that would run as formulas are made harmless."],
@@ -60,5 +61,11 @@ export function exportView() {
     { class: "lead" },
     "Every item with its label, who gave it, and what the model predicts. The file is made from what is on disk at this moment.",
   );
-  return { node: h("div", {}, intro, form) };
+  const model = h(
+    "p",
+    { class: "quiet" },
+    "The model itself, to predict new items elsewhere, comes from the command line: ",
+    h("code", {}, `parbals export ${state.project.name} --model model.npz`),
+  );
+  return { node: h("div", {}, intro, form, model) };
 }

@@ -3,7 +3,7 @@
 import { post } from "./api.js";
 import { brief, inWords, isTask, MANY, NUMBERS } from "./answers.js";
 import { errorChart, errorTable } from "./chart.js";
-import { ago, count, h, percent, plural, toast } from "./dom.js";
+import { ago, count, h, percent, plural, toast, unbroken } from "./dom.js";
 import { isOwner, on, state, tone } from "./state.js";
 
 const FEW = 10;
@@ -73,7 +73,7 @@ function goalBars(live) {
     h(
       "div",
       { class: "goal" },
-      h("p", { class: "quiet" }, "Goal: ", sentence),
+      h("p", { class: "quiet" }, "Goal: ", unbroken(sentence)),
       meter(share, "of the goal"),
     ),
   );
@@ -99,7 +99,7 @@ export function progressPanel({ full = false } = {}) {
       ...goalBars(live),
       facts.length > 0 && h("p", { class: "quiet facts" }, facts.join(" · ")),
       ...(live.class_balance ? balance(live, full) : own(live)),
-      live.chosen && h("p", { class: "quiet" }, `${live.chosen}.`),
+      live.chosen && h("p", { class: "quiet" }, unbroken(`${live.chosen}.`)),
     ];
   });
 }
@@ -162,7 +162,7 @@ function details({ report }) {
 export function errorPanel({ full = false } = {}) {
   return livePanel("Error", (live, inside) => {
     const { report, history } = live;
-    const judged = (live.judged ?? []).map((sentence) => h("p", { class: "quiet" }, sentence));
+    const judged = (live.judged ?? []).map((sentence) => h("p", { class: "quiet" }, unbroken(sentence)));
     if (!report || !history?.length)
       return [
         h("p", { class: "quiet" }, "A first estimate appears once the model has learnt from a few labels."),
@@ -181,14 +181,14 @@ export function errorPanel({ full = false } = {}) {
         h("span", { class: "interval" }, ` (${write(error.low)} to ${write(error.high)})`),
         h("span", { class: "source" }, ` ${what}${measured ? "measured" : "as the model expects"}`),
       ),
-      h("p", { class: "quiet" }, live.certificate),
+      h("p", { class: "quiet" }, unbroken(live.certificate)),
       ...judged,
       errorChart(history, { width: Math.max(240, inside.clientWidth), height: full ? 260 : 140, ...(isTask(NUMBERS) && { shown: brief, most: Infinity }) }),
       h(
         "p",
         { class: live.advice.is_reached ? "advice stop" : "advice go" },
         h("span", { class: "advice-sign", "aria-hidden": "true" }, live.advice.is_reached ? "✓" : "→"),
-        h("span", {}, live.advice.sentence),
+        h("span", {}, unbroken(live.advice.sentence)),
       ),
       ...(report.warnings ?? []).map((warning) =>
         h(

@@ -69,7 +69,7 @@ export function settingsView() {
     field(
       "set-goal-error",
       "Goal: an error below so many per cent",
-      "Reached when the measured error is surely below it; without an audit, when the model expects so. Empty or 0 is no goal.",
+      "Reached when the measured error is surely below it; without an audit only what the model expects is shown. Empty or 0 is no goal.",
       goalError,
     ),
     field(
