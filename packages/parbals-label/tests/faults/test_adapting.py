@@ -1,0 +1,98 @@
+"""Killed at random moments while features learn, and while the model is packed: nothing is halved."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from parbals import load_model
+from parbals_label.project.backup import check_project
+from parbals_label.project.create import Roles, create_project
+from parbals_label.project.engine import choose_batch
+from parbals_label.project.features import features_of
+from parbals_label.store.records import Submission
+from parbals_label.store.store import Store
+from repository import SOURCES
+
+N_ITEMS, N_LABELS = 200, 80
+BEGIN = """
+import sys
+from pathlib import Path
+from parbals_label.cli.predict import export_model
+from parbals_label.encoders import trees
+from parbals_label.project.adapting import adapt_project
+from parbals_label.store.records import Submission
+from parbals_label.store.store import Store
+trees._TREES = 10
+project = Path(sys.argv[1])
+print("ready", flush=True)
+"""
+ADAPT = """
+for position in range(200):
+    with Store.open(project) as store:
+        store.submit([Submission(position % 200, "yes")], annotator=f"a{position}", revise=True)
+        adapt_project(store, lambda *rest: None, force=True)
+"""
+PACK = """
+while True:
+    export_model(project, Path(sys.argv[2]), force=True, as_json=True)
+"""
+KILLS = pytest.mark.parametrize("kills", [2, pytest.param(50, marks=pytest.mark.faults, id="full")])
+
+
+@pytest.fixture
+def project(tmp_path):
+    """Two classes by the signs of two columns."""
+    rows = np.random.default_rng(0).normal(size=(N_ITEMS, 2)).round(4)
+    lines = ["a,b", *(f"{a},{b}" for a, b in rows)]
+    (tmp_path / "table.csv").write_text("\n".join(lines), encoding="utf-8")
+    roles = Roles(features=("a", "b"))
+    create_project(tmp_path / "p", tmp_path / "table.csv", roles, ["no", "yes"], {})
+    with Store.open(tmp_path / "p") as store:
+        labels = np.where(rows[:N_LABELS].prod(axis=1) > 0, "yes", "no")
+        store.submit([Submission(i, str(label)) for i, label in enumerate(labels)], annotator="a")
+    return tmp_path / "p"
+
+
+def killed_in(program, seconds, *arguments):
+    """Run it, and end it so long after it began to work."""
+    command = [sys.executable, "-c", BEGIN + program, *map(str, arguments)]
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, SOURCES))}
+    with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "ready\n"
+        time.sleep(seconds)
+        assert process.poll() is None
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+
+
+@KILLS
+def test_features_are_the_old_or_the_new_ones(project, kills):
+    chance, encoders = random.Random(kills), set()
+    for _ in range(kills):
+        killed_in(ADAPT, chance.uniform(0.0, 3.0), project)
+        assert check_project(project)[1] == []
+        with Store.open(project) as store:
+            features, encoder = features_of(store), store.settings.encoder
+            encoders.add(encoder)
+            assert len(features) == N_ITEMS
+            assert np.isfinite(features).all()
+            assert encoder == "columns" or (project / encoder).is_dir()
+            choose_batch(store, 1)
+    assert kills < 50 or len(encoders) > 5  # so it was killed on many ways
+
+
+@KILLS
+def test_a_model_file_is_the_old_or_the_new_one(project, tmp_path, kills):
+    chance, path = random.Random(kills), tmp_path / "model.npz"
+    for _ in range(kills):
+        killed_in(PACK, chance.uniform(0.0, 1.5), project, path)
+        if path.exists():
+            probs = load_model(path).predict_proba(np.zeros((1, 2)))
+            np.testing.assert_allclose(probs.sum(), 1.0)
+    assert path.exists()
+    assert check_project(project)[1] == []
