@@ -1,4 +1,4 @@
-"""Killed at random moments while features learn, and while the model is packed: nothing is halved."""
+"""Killed at random moments while features learn and while a model is packed: nothing is halved."""
 
 import os
 import random
