@@ -140,7 +140,7 @@ def starting_point(store: Store, encoder: str | None = None) -> tuple[str, Path]
     if (encoder or not is_one) and store.settings.encoded_kind is None:
         raise InputError("No encoder reads the items of this project, so none can be adapted.")
     if store.settings.task != "classes":
-        raise InputError("An encoder adapts to one class an item; other tasks keep theirs.")
+        raise InputError("Features adapt to one class an item; other tasks keep theirs.")
     name = str(store.settings.encoder)
     name = about_adapted(store)["base"] if is_adapted(name) else name
     return name, store.folder if is_one else base_folder(encoder or name)
@@ -180,8 +180,8 @@ class _Plan:
         counts = np.bincount(numbers, minlength=len(learner.classes))
         if len(positions) < _FEWEST or (counts > 0).sum() < 2:
             raise InputError(
-                f"{len(positions)} labels of {(counts > 0).sum()} classes are too few to adapt an "
-                f"encoder; it takes {_FEWEST} of at least two, without those of the audit."
+                f"{len(positions)} labels of {(counts > 0).sum()} classes are too few to adapt "
+                f"to; it takes {_FEWEST} of at least two, without those of the audit."
             )
         generator = derive_generator(settings.seed, "adapt", len(positions))
         fold = np.empty(len(positions), int)
