@@ -80,7 +80,7 @@ class TestInit:
                 "no column 'body'; its columns are: 'id', 'message', 'length', 'label'",
             ),
             (["--text", "message"], "Which classes are there"),
-            (["--text", "message", "--classes", "ham"], "at least two"),
+            (["--text", "message", "--classes", "ham"], "The classes are ham; name at least two"),
             (["--features", "message", "--classes", "ham,spam"], "say --text message"),
             (
                 ["--text", "message", "--classes", "ham,spam", "--encoder", "gpt"],

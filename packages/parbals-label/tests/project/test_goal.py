@@ -56,7 +56,8 @@ def test_an_error_that_is_only_expected_is_no_goal_reached():
     goal, expected = Goal(error=0.05), report(0.02, 0.04)
     given, (part,) = advice(goal, 10, expected), goal_parts(goal, 10, expected)
     assert (given.stop, given.is_reached, part.is_reached, part.is_expected) == (0, 0, 0, 1)
-    assert given.sentence.startswith("The model expects to have reached your goal; an audit")
+    assert given.sentence.startswith("The model expects to have reached your goal; 60 random")
+    assert "parbals certify DIR --labels 60 --page" in given.sentence  # an audit cannot begin now
     shown = report(0.02, 0.04, measured=(0.02, 0.04))
     assert advice(goal, 10, shown).sentence.startswith("Your goal is reached.")
     (part,) = goal_parts(goal, 10, report(0.02, 0.04, measured=(0.05, 0.1)))

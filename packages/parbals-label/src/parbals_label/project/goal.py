@@ -94,7 +94,8 @@ def advice(goal: Goal, n_labelled: int, report: Report | None) -> Advice:
         return Advice(f"Your goal is reached.{known}", stop=True, is_reached=True)
     if parts and all(part.is_reached or part.is_expected for part in parts):
         return Advice(
-            "The model expects to have reached your goal; an audit of 60 labels would show it."
+            "The model expects to have reached your goal; 60 random labels would show it (parbals "
+            "certify DIR --labels 60 --page)."
         )
     if report is None:
         return Advice(

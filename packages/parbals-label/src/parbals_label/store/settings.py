@@ -398,7 +398,8 @@ def check_classes(classes: Sequence[str], task: str | None = None) -> list[str]:
             raise LabelError("The labels of this project are numbers; there are no classes.")
         return []
     if isinstance(classes, str) or len(classes) < 2:
-        raise LabelError(f"The classes are {classes!r}; name at least two.")
+        named = classes if isinstance(classes, str) else ", ".join(map(str, classes))
+        raise LabelError(f"The classes are {named or 'none'}; name at least two.")
     names = [normalize("NFC", check_text(name, "The name of a class")) for name in classes]
     for row, name in enumerate(names):
         if name in names[:row]:

@@ -23,6 +23,12 @@ export function exportView() {
   const button = h("button", { class: "primary", type: "submit" }, "Download");
   const said = h("p", { class: "quiet", role: "status" });
   const far = h("progress", { class: "far", "aria-label": "The export", hidden: true });
+  const model = h(
+    "p",
+    { class: "quiet" },
+    "The model itself, to predict new items elsewhere, comes from the command line: ",
+    h("code", {}, `parbals export ${state.project.name} --model model.npz`),
+  );
   const form = h(
     "form",
     { class: "panel stack" },
@@ -31,6 +37,7 @@ export function exportView() {
     h("div", { class: "actions" }, button),
     far,
     said,
+    model,
   );
 
   form.addEventListener("submit", async (event) => {
@@ -61,11 +68,5 @@ export function exportView() {
     { class: "lead" },
     "Every item with its label, who gave it, and what the model predicts. The file is made from what is on disk at this moment.",
   );
-  const model = h(
-    "p",
-    { class: "quiet" },
-    "The model itself, to predict new items elsewhere, comes from the command line: ",
-    h("code", {}, `parbals export ${state.project.name} --model model.npz`),
-  );
-  return { node: h("div", {}, intro, form, model) };
+  return { node: h("div", {}, intro, form) };
 }
