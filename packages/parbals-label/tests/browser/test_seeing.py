@@ -259,6 +259,18 @@ def test_progress_is_seen_against_the_goal_that_people_set(labelled, person):
     expect(side.get_by_role("img", name="50 % of the goal")).to_be_visible()
 
 
+def test_a_goal_that_the_model_expects_to_have_reached_has_a_button_that_measures(labelled, person):
+    with Store.open(labelled.folder) as store:
+        store.update_settings(goal_error=0.99)
+    ada = person(labelled)
+    side = ada.page.locator(".side")
+    button = side.get_by_role("button", name="Measure it with 60 random items")
+    expect(button).to_be_visible(timeout=SOON)
+    button.click()
+    said = ada.page.locator(".toast")
+    expect(said).to_contain_text("A sample of 60 items was asked for")  # there are fewer
+
+
 def test_settings_are_shared_and_highlighted_words_are_marked(labelled, person):
     ada = person(labelled)
     form = ada.go("settings")

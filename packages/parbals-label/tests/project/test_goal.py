@@ -4,7 +4,10 @@ from dataclasses import replace
 
 import pytest
 from made_reports import RECALL, report
+from parbals.learner.numbers.certify import Certificate
 from parbals.learner.numbers.metric import BALANCED
+from parbals.types import Estimate
+from parbals_label.project.certified import Certified
 from parbals_label.project.goal import Goal, advice, goal_parts, metric_of, setting_of
 
 
@@ -57,7 +60,20 @@ def test_an_error_that_is_only_expected_is_no_goal_reached():
     given, (part,) = advice(goal, 10, expected), goal_parts(goal, 10, expected)
     assert (given.stop, given.is_reached, part.is_reached, part.is_expected) == (0, 0, 0, 1)
     assert given.sentence.startswith("The model expects to have reached your goal; 60 random")
-    assert "parbals certify DIR --labels 60 --page" in given.sentence  # an audit cannot begin now
+    assert given.measures  # by a sample: an audit cannot begin now
+    assert not advice(goal, 10, expected, Certified(1, 60, 12, None)).measures  # which is drawn
+
+
+@pytest.mark.parametrize(("high", "reached"), [(0.049, True), (0.08, False)])
+def test_a_random_sample_shows_that_a_goal_is_reached(high, reached):
+    found = Certificate(60, 0, 500, 40, Estimate(0.01, 0.0, high))
+    given = advice(Goal(error=0.05), 100, report(0.02, 0.04), Certified(1, 60, 60, found))
+    assert (given.is_reached, given.stop) == (reached, reached)
+    assert given.sentence.startswith("Your goal is reached. The measured error is 1 %.") == reached
+
+
+def test_a_measured_error_counts_by_its_upper_end():
+    goal = Goal(error=0.05)
     shown = report(0.02, 0.04, measured=(0.02, 0.04))
     assert advice(goal, 10, shown).sentence.startswith("Your goal is reached.")
     (part,) = goal_parts(goal, 10, report(0.02, 0.04, measured=(0.05, 0.1)))

@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 from parbals.errors import InputError
 from parbals_label.answer_form import AnswerForm
+from parbals_label.project.certified import certified
 from parbals_label.project.create import Roles, create_project
 from parbals_label.project.engine import choose_batch, learner_of, refresh
 from parbals_label.project.exports import write_export
 from parbals_label.project.features import features_of
-from parbals_label.project.measuring import certified, draw_certificate, estimate_shares
+from parbals_label.project.measuring import draw_certificate, estimate_shares
 from parbals_label.project.predict import open_new_items, predictions
 from parbals_label.project.quick import quick_batch
 from parbals_label.project.summary import (

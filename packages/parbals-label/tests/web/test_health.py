@@ -10,7 +10,7 @@ import pytest
 from page_server import make_project, page, serving, wait_for, workers_of
 from parbals.cli.main import main
 from parbals.errors import ProjectError
-from parbals_label.server.logs import REQUEST, Sparing, set_up_logs
+from parbals_label.server.logs import Sparing, set_up_logs
 from parbals_label.store.store import Store
 from parbals_label.web import health
 from prometheus_client.parser import text_string_to_metric_families
@@ -95,44 +95,25 @@ def test_addresses_that_nobody_knows_make_no_metrics(server):
     assert not any(any(letter.isdigit() for letter in route) for route in routes), routes
 
 
-def test_every_answer_has_an_id_and_a_proxys_is_kept(server):
-    ours = server.get("/api/project").headers["x-request-id"]
-    assert len(ours) == 16
-    given = server.get("/api/project", headers={"X-Request-Id": "proxy-1.2"})
-    assert given.headers["x-request-id"] == "proxy-1.2"
-    bad = server.get("/api/project", headers={"X-Request-Id": 'a" b'})
-    assert bad.headers["x-request-id"] != 'a" b'
-
-
 @pytest.fixture
 def written(capsys):
-    """``written(level)()``: the lines logged since; as it was at the end."""
+    """``written()()``: the lines logged since; as it was at the end."""
     kept = {
         name: (list(log.handlers), log.propagate, log.level)
         for name in ("parbals", "uvicorn", "asyncio")
         for log in [logging.getLogger(name)]
     }
 
-    def start(level="info"):
-        set_up_logs(level)
+    def start():
+        set_up_logs()
         return lambda: capsys.readouterr().err.splitlines()
 
     yield start
-    logging.getLogger("parbals.requests").filters = []
+    logging.getLogger("parbals.test").filters = []
     for name, (handlers, propagate, level) in kept.items():
         log = logging.getLogger(name)
         log.handlers, log.propagate = handlers, propagate
         log.setLevel(level)
-
-
-def test_a_request_has_a_line_with_its_id(written, project):
-    read = written()
-    with page(project) as server:
-        answer = server.get("/api/project", headers={"X-Request-Id": "abc"})
-        assert answer.status == 200
-    (line,) = [line for line in read() if "request='abc'" in line]
-    assert line.startswith("INFO: request (method='GET', path='/api/project', status=200, ms=")
-    assert "client='127.0.0.1'" in line
 
 
 def test_a_line_break_in_a_message_forges_no_line_and_a_fault_has_its_trace(written):
@@ -144,11 +125,10 @@ def test_a_line_break_in_a_message_forges_no_line_and_a_fault_has_its_trace(writ
     first, *trace = read()
     assert first == "ERROR: broken INFO: forged"
     assert trace[-1] == "ValueError: two"
-    assert REQUEST.get() is None
 
 
 def test_logs_say_facts_and_keep_to_their_level(written):
-    read = written("warning")
+    read = written()
     log = logging.getLogger("parbals.web")
     log.info("nothing")
     log.warning("ended", extra={"facts": {"code": -9}})
@@ -157,14 +137,14 @@ def test_logs_say_facts_and_keep_to_their_level(written):
 
 def test_logs_cannot_fill_the_disk(written):
     now, read = [0.0], written()
-    log = logging.getLogger("parbals.requests")
+    log = logging.getLogger("parbals.test")
     log.filters = [Sparing(1000, 20.0, lambda: now[0])]
     for _ in range(1500):
-        log.info("request")
+        log.warning("request")
     assert len(read()) == 1000
     now[0] = 0.06
-    log.info("request")
-    assert read()[-1] == "INFO: request (left_out=500)"
+    log.warning("request")
+    assert read()[-1] == "WARNING: request (left_out=500)"
 
 
 @pytest.mark.full
@@ -211,7 +191,7 @@ def test_readiness_is_whether_a_label_could_be_stored_now(project, monkeypatch):
 
 
 def test_a_journal_that_cannot_be_written_is_logged_counted_and_shown(written, project):
-    read = written("warning")
+    read = written()
     with Store.open(project) as store:
         link = store.invite("eve")
     with page(project) as server:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from page_server import WITHOUT_WORKER, make_project, page, serving, wait_for
 from parbals.learner.numbers.report import Estimate, Report
+from parbals_label.project.engine import refresh
 from parbals_label.store.records import Submission
 from parbals_label.store.store import Store
 from parbals_label.web.items import show_item
@@ -47,6 +48,32 @@ def test_progress_is_counted_and_unchanged_progress_is_not_sent_again(project):
             return again["unchanged"] and again
 
         assert set(wait_for(settled)) == {"unchanged", "revision", "queue", "features"}
+
+
+def test_an_owner_draws_random_items_that_show_whether_the_goal_is_reached(project):
+    with Store.open(project) as store:
+        store.update_settings(goal_error=0.99)
+        labels = [Submission(position, ("ham", "spam")[position % 2]) for position in range(30, 40)]
+        store.submit(labels, annotator="ann")
+        refresh(store)
+    with page(project) as server:
+        before = server.get("/api/live").json["advice"]
+        assert (before["is_reached"], before["measures"]) == (False, True)
+        assert server.post("/api/certify", {"labels": 5}).json == {"drawn": 5}
+        live = wait_for(
+            lambda: not (now := server.get("/api/live").json)["advice"]["measures"] and now
+        )
+        assert live["certificate"].startswith("0 of the sample's 5 items are labelled")
+        items = server.post("/api/take", {"annotator": "ann", "n": 5}).json["items"]
+        assert {item["why"]["strategy"] for item in items} == {"audit"}  # drawn at random
+        for item in items:
+            server.label("ann", item["position"])
+        found = wait_for(lambda: (live := server.get("/api/live").json)["labelled"] == 15 and live)
+        assert "of 5 random items among the 30 without a label" in found["certificate"]
+        assert found["advice"]["is_reached"]
+        again = server.post("/api/certify", {"labels": 5})
+        assert again.status == 422
+        assert "behind the labels" in again.json["error"]["message"]
 
 
 def test_the_worker_fills_the_queue_and_makes_report_predictions_and_map(tmp_path):

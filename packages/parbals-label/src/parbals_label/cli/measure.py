@@ -33,8 +33,9 @@ def certify(folder: Path, n_items: int | None, page: bool, as_json: bool) -> Non
       parbals tell spam spam/batch-9.csv --no-report
       parbals certify spam
     """
+    from parbals_label.project.certified import certified
     from parbals_label.project.exports import write_batch_csv
-    from parbals_label.project.measuring import certified, draw_certificate
+    from parbals_label.project.measuring import draw_certificate
 
     where = told = ""
     with opened(folder, read_only=n_items is None) as store:
@@ -54,14 +55,9 @@ def certify(folder: Path, n_items: int | None, page: bool, as_json: bool) -> Non
         )
     record = {**asdict(found), "certificate": found.result and asdict(found.result)}
     del record["result"]
+    text = found.sentence
     if where:
         text = f"{found.n} random items {where}. Label all of them{told}."
-    elif found.result is None:
-        text = (
-            f"{found.n_labelled} of the sample's {found.n} items are labelled; label all of them."
-        )
-    else:
-        text = str(found.result)
     say(as_json, record, text)
 
 

@@ -7,7 +7,6 @@ import click
 from parbals.errors import InputError
 
 from parbals_label.cli.options import PATH, flag, option
-from parbals_label.server.logs import LEVELS
 
 __all__ = ["serve"]
 
@@ -47,19 +46,12 @@ __all__ = ["serve"]
     "be invited.",
     to="user_header",
 )
-@option(
-    "--log-level",
-    "The least that is worth a line on the error stream; info has one for every request.",
-    click.Choice(LEVELS),
-    default="warning",
-)
 def serve(
     folder: Path | None,
     projects: Path | None,
     no_browser: bool,
     new_token: bool,
     proxies: tuple[str, ...],
-    log_level: str,
     **place: Any,
 ) -> None:
     """Label in the browser, alone or with several people; end with Ctrl-C.
@@ -76,7 +68,7 @@ def serve(
 
     how: Any = {"place": Place(proxies=proxies or LOOPBACK, **place)}
     how |= {"browser": not no_browser, "new_token": new_token}
-    set_up_logs(log_level)
+    set_up_logs()
     if projects is not None:
         from parbals_label.web.projects import run_projects
 

@@ -15,6 +15,8 @@ from parbals.learner.numbers.report import (
 from parbals.types import Estimate
 from parbals.wording import percent
 
+from parbals_label.project.certified import Certified
+
 __all__ = ["Advice", "Goal", "GoalPart", "advice", "goal_parts", "judged_line", "may_stop"]
 __all__ += ["metric_of", "setting_of"]
 
@@ -53,18 +55,22 @@ class Advice:
         stop: the goal is reached; or nothing is left to choose; or no goal was set, and more labels
             hardly change the model. That is no praise: a model may be bad and hard to improve.
         is_reached: what somebody set out for is reached.
+        measures: a random sample would tell whether it is.
     """
 
     sentence: str
     stop: bool = False
     is_reached: bool = False
+    measures: bool = False
 
 
-def goal_parts(goal: Goal, n_labelled: int, report: Report | None) -> list[GoalPart]:
+def goal_parts(
+    goal: Goal, n_labelled: int, report: Report | None, sample: Certified | None = None
+) -> list[GoalPart]:
     """How far the goal is.
 
     An error counts with the upper end of its interval. What the model expects, however good, is
-    never the whole way: only an audit shows that an error is reached.
+    never the whole way: an audit or a random sample shows that an error is reached.
     """
     parts = []
     if goal.labels is not None:
@@ -73,7 +79,7 @@ def goal_parts(goal: Goal, n_labelled: int, report: Report | None) -> list[GoalP
     if goal.error is not None:
         shown = _shown(report)
         share, sentence = 0.0, f"an error below {shown(goal.error)}"
-        error, source = _error(report)
+        error, source = _error(report, sample)
         is_below = error is not None and error.high < goal.error  # the goal itself is not below it
         if error is not None:
             share = min(0.99, goal.error / max(error.high, 1e-9))
@@ -84,19 +90,21 @@ def goal_parts(goal: Goal, n_labelled: int, report: Report | None) -> list[GoalP
     return parts
 
 
-def advice(goal: Goal, n_labelled: int, report: Report | None) -> Advice:
-    """What to do, for a goal and the latest report."""
-    parts = goal_parts(goal, n_labelled, report)
+def advice(
+    goal: Goal, n_labelled: int, report: Report | None, sample: Certified | None = None
+) -> Advice:
+    """What to do, for a goal, the latest report and the latest random sample."""
+    parts = goal_parts(goal, n_labelled, report, sample)
     if parts and all(part.is_reached for part in parts):
-        error, source = _error(report)
+        error, source = _error(report, sample)
         shown = _shown(report)
         known = "" if error is None else f" The {source} error is {shown(error.mean)}."
         return Advice(f"Your goal is reached.{known}", stop=True, is_reached=True)
     if parts and all(part.is_reached or part.is_expected for part in parts):
-        return Advice(
-            "The model expects to have reached your goal; 60 random labels would show it (parbals "
-            "certify DIR --labels 60 --page)."
-        )
+        expects = "The model expects to have reached your goal"
+        if sample is not None and sample.result is None:
+            return Advice(f"{expects}: {sample.sentence}")
+        return Advice(f"{expects}; 60 random labels would show it.", measures=True)
     if report is None:
         return Advice(
             "Go on: a first estimate appears once the model has learnt from a few labels."
@@ -146,8 +154,10 @@ def _shown(report: Report | None) -> Callable[[float], str]:
     return percent if is_share else "{:.3g}".format
 
 
-def _error(report: Report | None) -> tuple[Estimate | None, str]:
+def _error(report: Report | None, sample: Certified | None) -> tuple[Estimate | None, str]:
     """The error as far as it is known, and whether it was measured or is the model's own word."""
     if report is not None and report.measured is not None:
         return report.measured.error, "measured"
+    if sample is not None and sample.result is not None:
+        return sample.result.error, "measured"
     return None if report is None else expected_error(report), "expected"

@@ -1,8 +1,7 @@
-"""What random labels say of a project: a certificate of its predictions, and shares of classes.
+"""What random labels say of a project: a sample that certifies its predictions, shares of classes.
 
 A sample for a certificate is a batch like any other, whose record keeps what the model decided for
-its items and which items the pile left out. Only people's answers count; an item that people passed
-counts as a mistake.
+its items and which items the pile left out.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,35 +10,25 @@ from typing import Any
 
 import numpy as np
 from parbals.errors import InputError
-from parbals.learner.numbers.certify import CERTIFY, Certificate, Sample, draw_sample, judged
+from parbals.learner.numbers.certify import CERTIFY, draw_sample
 from parbals.learner.numbers.powered import powered_mean
 from parbals.randomness import derive_generator
 from parbals.types import Estimate
 
-from parbals_label.answer_form import NUMBERS, AnswerForm
-from parbals_label.project.consensus import combined_labels
+from parbals_label.answer_form import NUMBERS
+from parbals_label.project.certified import by_people, numbers_of
 from parbals_label.project.features import certificate_samples, frozen_predictions, load_features
 from parbals_label.project.predicted import decisions
 from parbals_label.project.summary import judge_of, newer_answers
 from parbals_label.store.settings import MatrixFile
 from parbals_label.store.store import Store
 
-__all__ = ["Certified", "Group", "certified", "draw_certificate", "estimate_shares"]
+__all__ = ["Group", "draw_certificate", "estimate_shares"]
 
 _Z = 1.6448536269514722
 """Φ⁻¹(0.95), for 90 % intervals."""
 _FEWEST = 5
 """Random labels of a group that a share is estimated from."""
-
-
-@dataclass(frozen=True)
-class Certified:
-    """The latest sample: so many of its ``n`` items have an answer; the ``result`` of all."""
-
-    batch: int
-    n: int
-    n_labelled: int
-    result: Certificate | None
 
 
 @dataclass(frozen=True)
@@ -88,7 +77,7 @@ def draw_certificate(
     drawn = draw_sample(pile, n, generator)
     probs = load_features(store.folder, stored)
     rows = np.asarray(probs[drawn], np.float64)
-    said = [_kept(form, names) for names in decisions(form, rows, judge_of(store, probs))]
+    said = [numbers_of(form, names) for names in decisions(form, rows, judge_of(store, probs))]
     record = {
         "n_labelled": store.n_labelled,
         "pile": len(pile),
@@ -102,21 +91,6 @@ def draw_certificate(
     )
 
 
-def certified(store: Store) -> Certified | None:
-    """What the latest sample says; None where none was drawn."""
-    samples = certificate_samples(store)
-    if not samples:
-        return None
-    (*_, last), labels = samples, _by_people(store)
-    positions = [item.position for item in last.items]
-    labels = dict.fromkeys(store.passes(), -1) | labels
-    settings = last.settings
-    said = [settings["decided"][str(position)] for position in positions]
-    sample = Sample([], positions, said, settings["pile"], settings["n_labelled"])
-    n_labelled = sum(position in labels for position in positions)
-    return Certified(last.batch, len(positions), n_labelled, judged(sample, labels))
-
-
 def estimate_shares(store: Store, label: str, column: str | None = None) -> list[Group]:
     """The share of a class among all items, or among those of every value of a column.
 
@@ -127,7 +101,7 @@ def estimate_shares(store: Store, label: str, column: str | None = None) -> list
         raise InputError("Numbers have no classes, and so no shares of them.")
     if label not in store.classes:
         raise InputError(f"{label!r} is not one of the classes: {', '.join(store.classes)}.")
-    number, labels = store.classes.index(label), _by_people(store)
+    number, labels = store.classes.index(label), by_people(store)
     drawn, outside, probs = _random_labels(store, labels)
     is_drawn, is_known = np.zeros((2, store.n_items), bool)
     is_drawn[drawn] = True
@@ -197,19 +171,6 @@ def _groups(store: Store, column: str | None) -> tuple[np.ndarray, list[str]]:
     groups = np.array([str(content.get(column, "")) for content in contents])
     names, counts = np.unique(groups, return_counts=True)
     return groups, names[np.argsort(-counts, kind="stable")].tolist()
-
-
-def _by_people(store: Store) -> dict[int, Any]:
-    """Position → class number, or numbers, of what people say, and no machine."""
-    form = store.form
-    votes = combined_labels(store.votes(by_people=True), form)
-    return {position: _kept(form, form.plain(label)) for position, label in votes.items()}
-
-
-def _kept(form: AnswerForm, label: Any) -> Any:
-    """The number of a class; the numbers of several."""
-    index = form.classes.index
-    return [index(name) for name in label] if isinstance(label, list) else index(label)
 
 
 def _interval(mean: float, deviation: float) -> Estimate:

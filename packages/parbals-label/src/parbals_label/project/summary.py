@@ -19,6 +19,7 @@ from parbals.types import TARGETS
 from parbals.wording import counted, percent
 
 from parbals_label.answer_form import NUMBERS, ORDERED, AnswerForm, in_words
+from parbals_label.project.certified import Certified, certified
 from parbals_label.project.consensus import (
     Agreement,
     agreement,
@@ -40,8 +41,15 @@ from parbals_label.store.queue import SECOND_OPINION
 from parbals_label.store.records import ADAPTED, Annotator
 from parbals_label.store.store import Store
 
-__all__ = ["ADAPT_FROM", "Heard", "Overview", "audit_line", "chosen_line"]
-__all__ += ["export_columns", "export_records", "goal_of", "judge_of", "newer_answers"]
+__all__ = ["ADAPT_FROM", "Heard", "Overview", "audit_line", "certificate_lines"]
+__all__ += [
+    "chosen_line",
+    "export_columns",
+    "export_records",
+    "goal_of",
+    "judge_of",
+    "newer_answers",
+]
 __all__ += ["overview", "overview_lines", "report_lines"]
 
 ADAPT_FROM = 100
@@ -100,6 +108,7 @@ class Overview:
             nobody to compare with.
         ties: labelled items whose most frequent labels are equally frequent.
         numbers: where labels are numbers, the least, the median and the greatest.
+        sample: the latest random sample of `parbals certify`.
         chosen_by: how many of the labelled items each strategy chose; "" are those nobody chose.
         confusion: the audit's labels, a row a class, by what the model that has not seen them
             decides, a column a class; None where there are too few of them, or no such model.
@@ -133,6 +142,7 @@ class Overview:
     confusion: list[list[int]] | None
     heard: list[Heard]
     numbers: dict[str, float] | None = None
+    sample: Certified | None = None
 
 
 def overview(store: Store) -> Overview:
@@ -187,6 +197,7 @@ def overview(store: Store) -> Overview:
         confusion=_confusion(store, {p: labels[p] for p in measuring}),
         heard=[Heard(*one) for one in store.settings.heard],
         numbers=_numbers(labels.values()) if form.task == NUMBERS else None,
+        sample=certified(store),
     )
 
 
@@ -261,7 +272,7 @@ def overview_lines(seen: Overview) -> list[str]:
         lines.append(f"{tied} tied: one more answer decides (Browse, Tied)")
     lines += [one.sentence for one in seen.heard]
     lines += filter(None, (chosen_line(seen), seen.features))
-    for part in goal_parts(seen.goal, seen.labelled, seen.report):
+    for part in goal_parts(seen.goal, seen.labelled, seen.report, seen.sample):
         done = round(_BAR * part.share)
         lines.append(f"goal  {'█' * done}{'░' * (_BAR - done)}  {part.sentence}")
     if seen.numbers:
@@ -275,7 +286,7 @@ def overview_lines(seen: Overview) -> list[str]:
     if seen.report is None or seen.stored_report is None:
         now = f", or now by `parbals export {seen.folder} --renew`" if seen.labelled else ""
         return [*lines, f"No report yet: it is made when labels arrive (parbals tell){now}."]
-    lines += report_lines(seen.report, seen.goal, seen.labelled)
+    lines += report_lines(seen.report, seen.goal, seen.labelled, seen.sample)
     n_labels = seen.stored_report["n_labels"]
     if seen.labelled + seen.partly != n_labels:
         lines.append(
@@ -317,15 +328,26 @@ def audit_line(seen: Overview) -> str:
     return line
 
 
-def report_lines(report: reports.Report, goal: Goal, n_labelled: int) -> list[str]:
+def certificate_lines(report: reports.Report | None, sample: Certified | None) -> list[str]:
+    """What has been measured, by an audit and by the latest sample."""
+    measured = None if report is None else report.measured
+    lines = [] if sample is None else [sample.sentence]
+    return lines if lines and measured is None else [reports.certificate(measured), *lines]
+
+
+def report_lines(
+    report: reports.Report, goal: Goal, n_labelled: int, sample: Certified | None = None
+) -> list[str]:
     """How good the model is and what to do next."""
+    next_step = advice(goal, n_labelled, report, sample)
     return [
         reports.error_line(report),
         *reports.metric_line(report),
-        reports.certificate(report.measured),
+        *certificate_lines(report, sample),
         *reports.class_lines(report.measured),
         *reports.label_lines(report),
-        advice(goal, n_labelled, report).sentence,
+        next_step.sentence,
+        *(["Draw them: parbals certify DIR --labels 60 --page"] if next_step.measures else []),
         *report.warnings,
     ]
 

@@ -11,23 +11,17 @@ import traceback
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
-from contextvars import ContextVar
 
 from parbals_label.server.pace import Buckets
 
-__all__ = ["LEVELS", "LOGGERS", "REQUEST", "REQUESTS", "SPARING", "set_up_logs"]
+__all__ = ["LOGGERS", "SPARING", "set_up_logs"]
 
-LEVELS = ("debug", "info", "warning", "error")
-REQUEST: ContextVar[str | None] = ContextVar("request", default=None)
-"""The id of the request that is being answered."""
-REQUESTS = logging.getLogger("parbals.requests")
-"""Has a line for every request, where the level is info."""
 LOGGERS = ("uvicorn.error", "asyncio", "parbals.web", "parbals.store")
 """Who speaks for every bad request or connection that somebody makes."""
 
 
-def set_up_logs(level: str = "warning") -> None:
-    """Log to the error stream, in place of what was set up before.
+def set_up_logs() -> None:
+    """Log warnings and errors to the error stream, in place of what was set up before.
 
     Events carry their facts in ``extra={"facts": {...}}``.
     """
@@ -36,8 +30,7 @@ def set_up_logs(level: str = "warning") -> None:
     for name in ("parbals", "uvicorn", "asyncio"):
         log = logging.getLogger(name)
         log.handlers, log.propagate = [handler], False
-        log.setLevel(level.upper())
-    REQUESTS.filters = [Sparing(1000, 20.0)]
+        log.setLevel(logging.WARNING)
 
 
 class _ErrorStream(logging.Handler):
@@ -49,21 +42,14 @@ class _ErrorStream(logging.Handler):
             sys.stderr.flush()
 
 
-def _facts(record: logging.LogRecord) -> dict[str, object]:
-    request = REQUEST.get()
-    facts = dict(getattr(record, "facts", {}))
-    if request is not None:
-        facts["request"] = request
-    if getattr(record, "left_out", 0):
-        facts["left_out"] = record.left_out  # type: ignore[attr-defined]
-    return facts
-
-
 class _Line(logging.Formatter):
     """WARNING: what happened (fact=value, ...)."""
 
     def format(self, record: logging.LogRecord) -> str:
-        facts = ", ".join(f"{name}={value!r}" for name, value in _facts(record).items())
+        known = dict(getattr(record, "facts", {}))
+        if getattr(record, "left_out", 0):
+            known["left_out"] = record.left_out  # type: ignore[attr-defined]
+        facts = ", ".join(f"{name}={value!r}" for name, value in known.items())
         message = " ".join(record.getMessage().split())  # a line break in it forges no line
         text = f"{record.levelname}: {message}{f' ({facts})' if facts else ''}"
         if record.exc_info:

@@ -9,7 +9,6 @@ sites' pages, which that check is against, have no token.
 
 import asyncio
 import logging
-import re
 import secrets
 import shutil
 import time
@@ -23,7 +22,6 @@ from prometheus_client.metrics import disable_created_metrics
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import Message, Receive, Scope, Send
 
-from parbals_label.server.logs import REQUEST, REQUESTS
 from parbals_label.store.records import BACKED_UP
 from parbals_label.store.store import Store
 from parbals_label.web.session import Session
@@ -31,7 +29,6 @@ from parbals_label.web.session import Session
 __all__ = ["ALWAYS", "Watch"]
 
 _log = logging.getLogger("parbals.web")
-_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 _PATIENCE = 5.0
 _FRESH, _TRIED = 1.0, 2.0
 ALWAYS = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
@@ -72,14 +69,12 @@ class Watch:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        began, status, number = time.perf_counter(), 0, _request_id(scope)
-        REQUEST.set(number.decode())
+        began, status = time.perf_counter(), 0
 
         async def marked(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message["headers"] = [*message["headers"], (b"x-request-id", number)]
             await send(message)
 
         try:
@@ -95,11 +90,6 @@ class Watch:
             seconds, route = time.perf_counter() - began, _route(scope)
             self._requests.labels(route, status).inc()
             self._seconds.labels(route).observe(seconds)
-            if REQUESTS.isEnabledFor(logging.INFO):
-                path = f"{scope.get('prefix', '')}{scope['path']}"
-                facts = {"method": scope["method"], "path": path, "status": status}
-                facts |= {"ms": round(1000 * seconds, 1), "client": (scope.get("client") or "?")[0]}
-                REQUESTS.info("request", extra={"facts": facts})
 
     async def _health(self, scope: Scope) -> Response:
         """200 while the project can be read; how it goes with the worker is for ``/metrics``."""
@@ -198,14 +188,6 @@ def _gauge(
     gauge = Gauge(f"parbals_{name}", about, ("state",), registry=registry)
     for state, number in value.items():
         gauge.labels(state).set(number)
-
-
-def _request_id(scope: Scope) -> bytes:
-    """The id that a proxy gave the request, where it is a plain word; else one of ours."""
-    for name, value in scope["headers"]:
-        if name == b"x-request-id" and _ID.fullmatch(value):
-            return bytes(value)
-    return secrets.token_hex(8).encode()
 
 
 def _route(scope: Scope) -> str:

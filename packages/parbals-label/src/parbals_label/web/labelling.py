@@ -3,10 +3,13 @@
 from typing import Any
 
 from fastapi import APIRouter, Request
+from parbals.errors import InputError
 
 from parbals_label.project.classes import change_classes
 from parbals_label.project.features import certificate_samples
+from parbals_label.project.measuring import draw_certificate
 from parbals_label.project.quick import quick_batch
+from parbals_label.project.summary import newer_answers
 from parbals_label.store import records
 from parbals_label.store.rows import moment
 from parbals_label.store.store import Store
@@ -197,6 +200,21 @@ def labelling_routes(session: Session, door: Door) -> APIRouter:
         """For an owner: one more person is to label an item."""
         await desk.write(signed(owner(request), lambda store: store.ask_again(body.position)))
         return {"done": True}
+
+    @routes.post("/certify")
+    async def certify(body: schemas.CertifyIn, request: Request) -> schemas.Counts:
+        """For an owner: random items that measure the error are what people get next.
+
+        What the model decides for them is fixed by it.
+        """
+
+        def act(store: Store) -> schemas.Counts:
+            if newer_answers(store):  # a model is not fitted here
+                raise InputError("The report is behind the labels; ask again in a moment.")
+            draw_certificate(store, body.labels, queued=True)
+            return {"drawn": body.labels}
+
+        return await desk.write(signed(owner(request), act))
 
     @routes.post("/release-all")
     async def release_all(body: schemas.ReleaseAllIn, request: Request) -> schemas.Counts:

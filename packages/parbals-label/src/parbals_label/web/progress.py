@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 import numpy as np
-from parbals.learner.numbers.report import certificate, metric_line
+from parbals.learner.numbers.report import metric_line
 
 from parbals_label.project.goal import advice, goal_parts, judged_line
-from parbals_label.project.summary import audit_line, chosen_line, overview
+from parbals_label.project.summary import audit_line, certificate_lines, chosen_line, overview
 from parbals_label.store.store import Store
 from parbals_label.web.schemas import CurvePoint, LiveOut, QueueOut, ServerOut
 
@@ -69,13 +69,13 @@ def live(store: Store, curve: Curve, queue: QueueOut, server: ServerOut) -> Live
         n_items=seen.items,
         certificate=" ".join(
             [
-                certificate(None if seen.report is None else seen.report.measured),
+                *certificate_lines(seen.report, seen.sample),
                 *([f"{audit_line(seen)}."] if seen.audit else []),
             ]
         ),
         judged=[*judged_line(seen.metric, seen.report), *value],
-        goal=list(goal_parts(seen.goal, seen.labelled, seen.report)),
-        advice=advice(seen.goal, seen.labelled, seen.report),
+        goal=list(goal_parts(seen.goal, seen.labelled, seen.report, seen.sample)),
+        advice=advice(seen.goal, seen.labelled, seen.report, seen.sample),
         chosen=chosen_line(seen),
         features=seen.features,
         history=curve.renew(store),

@@ -110,6 +110,12 @@ class AgainIn(InModel):
     position: Position
 
 
+class CertifyIn(InModel):
+    """How many random items are to measure the error."""
+
+    labels: Annotated[int, Field(ge=1, le=10_000)]
+
+
 class BulkIn(AnnotatorIn):
     """A label for several items, or null: the annotator's labels of them are taken back.
 

@@ -162,7 +162,11 @@ class JaxBackend:
         own = *moments, moved[members], shift, weights
         # One call a step: a small array takes as long to send as a program to start.
         for place in range(min(self._n_seen, max(n_labels - 1, 0)), max(n_labels, 1)):
-            new = self._room(1) if n_labels == 0 else _labelled(learnt, place)
+            new = self._room(1)
+            if n_labels:
+                across, *others = learnt.points
+                row = Rows(across[place, None], *(part[:, place, None] for part in others))
+                new = _Kept(row, learnt.at_targets[:, place, None])
             self._known = _renew(self._points, self._targets, new, place, *own)
             self._points, self._targets = self._known.points, self._known.targets
         self._n_seen = n_labels
@@ -190,13 +194,6 @@ class JaxBackend:
             design = pad_rows(self._rows.design(new), bucket(len(new), _NEW[platform()]))
             self._kept = _keep(self._kept, self._surface, design, first)
         return places
-
-
-def _labelled(learnt: Learnt, place: int) -> _Kept:
-    """One of the labelled points."""
-    across, *others = learnt.points
-    row = Rows(across[place, None], *(part[:, place, None] for part in others))
-    return _Kept(row, learnt.at_targets[:, place, None])
 
 
 @partial(jax.jit, static_argnums=range(5))

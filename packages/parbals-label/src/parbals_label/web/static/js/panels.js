@@ -85,6 +85,22 @@ function own({ annotators }) {
   return [h("p", { class: "quiet" }, `${plural(labels, "label is", "labels are")} yours.`)];
 }
 
+/** Draws the random items that show whether the goal is reached; people get them next. */
+function measureButton() {
+  const button = h("button", { type: "button", class: "button small" }, "Measure it with 60 random items");
+  button.addEventListener("click", async () => {
+    button.disabled = true;
+    try {
+      await post("/api/certify", { labels: 60 });
+      toast("60 random items come next. When all are labelled, the error is measured.");
+    } catch (error) {
+      button.disabled = false;
+      toast(error.message, { kind: "error" });
+    }
+  });
+  return button;
+}
+
 export function progressPanel({ full = false } = {}) {
   return livePanel("Progress", (live) => {
     const facts = [
@@ -190,6 +206,7 @@ export function errorPanel({ full = false } = {}) {
         h("span", { class: "advice-sign", "aria-hidden": "true" }, live.advice.is_reached ? "✓" : "→"),
         h("span", {}, unbroken(live.advice.sentence)),
       ),
+      live.advice.measures && isOwner() && measureButton(),
       ...(report.warnings ?? []).map((warning) =>
         h(
           "p",
