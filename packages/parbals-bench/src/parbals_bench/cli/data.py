@@ -33,17 +33,8 @@ def list_(as_json: bool) -> None:
     """
     from parbals_bench.datasets.table import DATASETS
 
-    records = [
-        {
-            "name": name,
-            "title": entry.title,
-            "summary": entry.summary,
-            "page": entry.origin.page if entry.origin else None,
-        }
-        for name, entry in DATASETS.items()
-    ]
     rows = [(name, entry.summary) for name, entry in DATASETS.items()]
-    say(as_json, records, table(rows))
+    say(as_json, [{"name": name, "summary": summary} for name, summary in rows], table(rows))
 
 
 def _encoding(command: Any) -> Any:
@@ -89,20 +80,10 @@ def embed(name: str, encoder: str, folder: Path | None, as_json: bool, **how: An
         parts = embed_parts(
             read(folder), data_folder(folder, name), encoder, options=Options(**how), progress=show
         )
-    records = [
-        {
-            "file": str(part.path),
-            "rows": part.n_rows,
-            "features": part.n_features,
-            "computed": part.n_computed,
-            "skipped": [bad.name for bad in part.skipped],
-        }
-        for part in parts
-    ]
     lines = []
     for part in parts:
         rows = f"{part.n_rows:,} rows of {part.n_features}, {part.n_computed:,} computed now"
         if part.skipped:
             rows += f"; {len(part.skipped)} could not be read, first {part.skipped[0].name}"
         lines.append(f"{part.path}: {rows}")
-    say(as_json, records, "\n".join(lines))
+    say(as_json, [str(part.path) for part in parts], "\n".join(lines))

@@ -18,7 +18,7 @@ from parbals.learner.models import SAMPLED_TARGETS, LogisticModel, as_sample_mod
 from parbals.learner.numbers.audit import audit_positions
 from parbals.learner.numbers.certify import Certificate, Sample, judged, sample_of
 from parbals.learner.numbers.report import Report
-from parbals.learner.pictures import as_figure, as_html, standing
+from parbals.learner.pictures import as_figure, standing
 from parbals.learner.reporting import make_report, predict, predict_proba
 from parbals.learner.state import Setup, State, held_out_predictions
 from parbals.learner.tasks.base import Classes
@@ -403,9 +403,6 @@ class ActiveLearner:
     def __repr__(self) -> str:
         classes = ", ".join(map(str, self.classes[:5])) + (", …" if len(self.classes) > 5 else "")
         return f"<ActiveLearner by {self.setup.strategy}: {standing(self.state)}; {classes}>"
-
-    def _repr_html_(self) -> str:
-        return as_html(self.state, self.last_batch, self.reports, self.ids)
 
     def plot(self) -> Any:
         """A matplotlib figure: expected error after each report, and the pool with its labels."""

@@ -1,18 +1,10 @@
-"""Pictures of a learner: where it stands as a matplotlib figure, and as HTML for a notebook.
+"""Pictures of a learner: where it stands as a matplotlib figure. No model is fitted for it."""
 
-The HTML has no scripts and nothing from elsewhere. Whatever came from the user (names, labels) is
-escaped. No model is fitted for it, and no report made.
-"""
-
-import base64
-import io
 from collections.abc import Sequence
-from html import escape
 from typing import Any
 
 import numpy as np
 
-from parbals.errors import MissingDependencyError
 from parbals.features.pca import principal
 from parbals.files import need
 from parbals.learner.numbers.report import Report, expected_error
@@ -20,7 +12,7 @@ from parbals.learner.state import State
 from parbals.randomness import derive_generator
 from parbals.types import Batch
 
-__all__ = ["as_figure", "as_html", "map_of", "standing"]
+__all__ = ["as_figure", "map_of", "standing"]
 
 _COLOURS = ("#0072b2", "#e69f00", "#009e73", "#d55e00", "#cc79a7", "#56b4e9", "#767676")
 """Okabe and Ito's, which the colour-blind can tell apart; further classes begin again."""
@@ -87,26 +79,6 @@ def map_of(state: State, batch: Batch | None) -> tuple[np.ndarray, np.ndarray, n
     # Numbers, and several labels an item, are no classes that exclude each other.
     classes[labelled] = state.numbers(positions[labelled]) if setup.kind.has_samples else 0
     return places, classes, np.isin(positions, out)
-
-
-def as_html(
-    state: State, batch: Batch | None, reports: Sequence[Report], ids: Sequence[Any] | None
-) -> str:
-    """The state, the figure where matplotlib is installed, and the last batch."""
-    try:
-        file = io.BytesIO()
-        as_figure(state, batch, reports).savefig(file, format="png", dpi=78)
-        data = base64.b64encode(file.getvalue()).decode()
-        picture = f'<img alt="errors; the pool" src="data:image/png;base64,{data}"/>'
-    except MissingDependencyError as error:
-        picture = f"<div>{escape(str(error))}</div>"
-    balance = ", ".join(f"{label} {n:,}" for label, n in state.class_balance().items())
-    advice = reports[-1].advice if reports else "report() says how good the model is, and draws it."
-    last = "" if batch is None else batch.explain(ids)
-    return (
-        f"<div><b>{standing(state)}</b>: {escape(balance)}<div>{escape(advice)}</div>{picture}"
-        f"<pre>{escape(last)}</pre></div>"
-    )
 
 
 def standing(state: State) -> str:
