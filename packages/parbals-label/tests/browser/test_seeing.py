@@ -264,7 +264,7 @@ def test_a_goal_that_the_model_expects_to_have_reached_has_a_button_that_measure
         store.update_settings(goal_error=0.99)
     ada = person(labelled)
     side = ada.page.locator(".side")
-    button = side.get_by_role("button", name="Measure it with 60 random items")
+    button = side.get_by_role("button", name="Measure it: 60 labels")
     expect(button).to_be_visible(timeout=SOON)
     button.click()
     said = ada.page.locator(".toast")

@@ -87,7 +87,7 @@ function own({ annotators }) {
 
 /** Draws the random items that show whether the goal is reached; people get them next. */
 function measureButton() {
-  const button = h("button", { type: "button", class: "button small" }, "Measure it with 60 random items");
+  const button = h("button", { type: "button", class: "button" }, "Measure it: 60 labels");
   button.addEventListener("click", async () => {
     button.disabled = true;
     try {
