@@ -32,9 +32,9 @@ project = Path(sys.argv[1])
 print("ready", flush=True)
 """
 ADAPT = """
-for position in range(200):
+for turn in range(int(sys.argv[2]), 200):  # other labels, so that other features come of them
     with Store.open(project) as store:
-        store.submit([Submission(position % 200, "yes")], annotator=f"a{position}", revise=True)
+        store.submit([Submission(turn % 200, "yes")], annotator=f"a{turn}", revise=True)
         adapt_project(store, lambda *step: print(*step, flush=True), force=True)
 """
 PACK = """
@@ -78,8 +78,8 @@ def killed_in(program, n_lines, seconds, *arguments):
 @KILLS
 def test_features_are_the_old_or_the_new_ones(project, kills):
     chance, encoders = random.Random(kills), set()
-    for _ in range(kills):
-        killed_in(ADAPT, chance.randint(1, 60), chance.uniform(0.0, 0.3), project)
+    for turn in range(kills):
+        killed_in(ADAPT, chance.randint(1, 16), chance.uniform(0.0, 0.3), project, turn)
         assert check_project(project)[1] == []
         with Store.open(project) as store:
             features, encoder = features_of(store), store.settings.encoder
