@@ -126,7 +126,10 @@ def adapt_project(
         if found.used or force:
             found = plan.take(found, held_out, others, progress)
         store.log(ADAPTED, **asdict(found))
-        shutil.rmtree(plan.kept, ignore_errors=True)
+        gone = plan.kept.with_name(f".{plan.kept.name}")
+        shutil.rmtree(gone, ignore_errors=True)
+        plan.kept.rename(gone)  # in one step: what a kill leaves of it is nobody's beginning
+        shutil.rmtree(gone, ignore_errors=True)
     return found
 
 
