@@ -86,4 +86,5 @@ def embed(name: str, encoder: str, folder: Path | None, as_json: bool, **how: An
         if part.skipped:
             rows += f"; {len(part.skipped)} could not be read, first {part.skipped[0].name}"
         lines.append(f"{part.path}: {rows}")
-    say(as_json, [str(part.path) for part in parts], "\n".join(lines))
+    records = [{"file": str(p.path), "rows": p.n_rows, "computed": p.n_computed} for p in parts]
+    say(as_json, records, "\n".join(lines))
