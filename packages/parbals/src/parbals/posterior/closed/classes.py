@@ -94,7 +94,7 @@ class ClassesPosterior(SitePosterior):
         mean = _left_out_means(looked, f, variance, self.sites, drawn)
         return drawn, _probs(mean, left[drawn])
 
-    def _without(self, places: Int[Array, " m"], most_sweeps: int = _MOST_SWEEPS) -> _Probs:
+    def _without(self, places: Int[Array, " m"], most_sweeps: int = 0) -> _Probs:
         """Probabilities of some labels' rows by a fit to the others."""
         X, labels = (np.delete(x, places, axis=0) for x in (self.X, self.labels))
         start = self.start_for(X, labels)
@@ -139,11 +139,11 @@ def fit_classes(
     whitening: Whitening,
     start: Sites | None = None,
     kept: Kept | None = None,
-    most_sweeps: int = _MOST_SWEEPS,
+    most_sweeps: int = 0,
 ) -> ClassesPosterior:
     """Expectation propagation on design rows X (n, d), class numbers or likelihoods (n, C).
 
-    ``start``, ``kept``: what a fit of nearly the same labels found.
+    ``start``, ``kept``: what a fit of nearly the same labels found; ``most_sweeps``: 0 is the usual.
     """
     empty = np.zeros((len(X), n_classes))
     if len(X) >= max(MANY, X.shape[1]):
@@ -171,7 +171,8 @@ def fit_classes(
         variance = np.square(rows @ roots).sum(axis=2).T
         return _renewed_sites(*_cavities(rows @ mean, variance, sites), labels)
 
-    sites, n_sweeps, change = settle(renew, start or Sites(empty, empty), _TOLERANCE, most_sweeps)
+    most = most_sweeps or _MOST_SWEEPS
+    sites, n_sweeps, change = settle(renew, start or Sites(empty, empty), _TOLERANCE, most)
     roots = precision_roots(rows, sites.precisions)
     mean = posterior_mean(rows, roots, _pull, sites, mean)
     channels = Channels(whitening, space.matrix(X.shape[1]), mean, roots)
