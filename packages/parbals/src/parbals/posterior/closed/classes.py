@@ -143,7 +143,7 @@ def fit_classes(
 ) -> ClassesPosterior:
     """Expectation propagation on design rows X (n, d), class numbers or likelihoods (n, C).
 
-    ``start``, ``kept``: what a fit of nearly the same labels found; ``most_sweeps``: 0 is the usual.
+    ``start``, ``kept``: what a fit of nearly the same labels found; ``most_sweeps``: 0 is as usual.
     """
     empty = np.zeros((len(X), n_classes))
     if len(X) >= max(MANY, X.shape[1]):
