@@ -331,7 +331,7 @@ class TestLeavingWithIt:
         said = run("export", project, "--model", tmp_path / "spam-model")
         assert "transformers alone" in said
         page = (Path(__file__).parents[4] / "docs" / "predict.md").read_text("utf-8")
-        (recipe,) = [part for part in page.split("```") if "AutoTokenizer" in part]
+        recipe = next(part for part in page.split("```") if "AutoTokenizer" in part)
         _, some = texts()
         recipe = recipe.removeprefix("python\n")
         names = {"texts": some}

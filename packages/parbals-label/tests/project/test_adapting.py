@@ -67,7 +67,13 @@ def features(folder):
 
 
 class TestTables:
-    @pytest.mark.parametrize("roles", [{}, {"features": COLUMNS[:2]}], ids=["table", "columns"])
+    @pytest.mark.parametrize(
+        "roles",
+        [
+            pytest.param({}, id="table"),
+            pytest.param({"features": COLUMNS[:2]}, id="columns", marks=pytest.mark.full),
+        ],
+    )
     def test_where_classes_are_rules_trees_are_taken(self, roles, tmp_path, run):
         project = made(tmp_path, **roles)
         frozen = features(project)
