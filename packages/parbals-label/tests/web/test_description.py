@@ -35,7 +35,7 @@ def operations(schema):
 
 
 @pytest.mark.parametrize("examples", [2, pytest.param(400, marks=pytest.mark.faults, id="full")])
-@pytest.mark.parametrize("mode", ["positive", "negative"])
+@pytest.mark.parametrize("mode", ["positive", pytest.param("negative", marks=pytest.mark.full)])
 def test_every_answer_is_one_that_is_described(fuzzed, described, mode, examples):
     generation = schemathesis.GenerationMode(mode)
     headers = {"Authorization": f"Bearer {fuzzed.token}"}

@@ -309,6 +309,7 @@ def test_ten_random_answers_of_a_program_are_checked_by_people_first():
     assert not set(again) & set(checked)
 
 
+@pytest.mark.full
 def test_a_liar_that_is_asked_by_worth_is_found_out():
     X, true, _ = made(300, n_items=600)
     learner, spent = ActiveLearner(X[:200], CLASSES, random_state=0), 0.0
