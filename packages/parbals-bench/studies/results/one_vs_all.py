@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 from lib.places import DOCS
+from parbals_bench.report.stats import holm
 from parbals_bench.run.folder import ResultsFiles
 from parbals_bench.run.records import RunRecord
 from scipy import stats
@@ -71,15 +72,6 @@ def paired(differences: np.ndarray) -> tuple[float, float, float]:
     """Mean, its standard error, and the p of a paired t-test."""
     error = differences.std(ddof=1) / np.sqrt(len(differences))
     return differences.mean(), error, float(stats.ttest_1samp(differences, 0.0).pvalue)
-
-
-def holm(found: dict[str, float]) -> dict[str, float]:
-    """p of each test, corrected for all of them."""
-    corrected, most = {}, 0.0
-    for rank, name in enumerate(sorted(found, key=lambda name: found[name])):
-        most = max(most, min(1.0, (len(found) - rank) * found[name]))
-        corrected[name] = most
-    return corrected
 
 
 if __name__ == "__main__":
