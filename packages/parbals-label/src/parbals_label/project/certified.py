@@ -30,8 +30,7 @@ class Certified:
         """For people."""
         if self.result is not None:
             return str(self.result)
-        done = f"{self.n_labelled} of the sample's {self.n} items are labelled"
-        return f"{done}; label all of them."
+        return f"{self.n_labelled} of the sample's {self.n} items are labelled; label all of them."
 
 
 def certified(store: Store) -> Certified | None:

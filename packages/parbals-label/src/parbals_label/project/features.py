@@ -152,7 +152,7 @@ def load_features(
 
 def certificate_samples(store: Store) -> list[BatchRecord]:
     """The samples that were drawn to certify, oldest first."""
-    return [record for record in store.batches() if record.strategy == CERTIFY]
+    return store.batches(CERTIFY)
 
 
 def frozen_predictions(store: Store) -> MatrixFile | None:

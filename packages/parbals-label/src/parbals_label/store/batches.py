@@ -136,17 +136,19 @@ class Batches:
         """How many batches were handed out."""
         return int(self._db.rows("SELECT count(DISTINCT batch) FROM batch_items")[0][0])
 
-    def batches(self) -> list[BatchRecord]:
-        """Every batch that was handed out, oldest first."""
+    def batches(self, strategy: str | None = None) -> list[BatchRecord]:
+        """Every batch that was handed out, or those of one strategy, oldest first."""
+        of, by = ("", ()) if strategy is None else ("WHERE strategy = ?", (strategy,))
         with self._db.reading() as connection:
             # Members first: a batch stored between the two reads is then left out whole.
             members: dict[int, list[BatchItem]] = {}
             for batch, *rest in connection.execute(
-                "SELECT batch, position, rank, score, initial_score FROM batch_items ORDER BY "
-                "batch, rank"
+                "SELECT batch, position, rank, score, initial_score FROM batch_items WHERE batch "
+                f"IN (SELECT batch FROM batches {of}) ORDER BY batch, rank",
+                by,
             ):
                 members.setdefault(batch, []).append(BatchItem(*rest))
-            rows = connection.execute("SELECT * FROM batches ORDER BY batch").fetchall()
+            rows = connection.execute(f"SELECT * FROM batches {of} ORDER BY batch", by).fetchall()
         return [
             BatchRecord(batch, at, strategy, seed, from_json(settings, dict), tuple(members[batch]))
             for batch, at, strategy, seed, settings in rows

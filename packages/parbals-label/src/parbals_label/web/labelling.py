@@ -203,10 +203,7 @@ def labelling_routes(session: Session, door: Door) -> APIRouter:
 
     @routes.post("/certify")
     async def certify(body: schemas.CertifyIn, request: Request) -> schemas.Counts:
-        """For an owner: random items that measure the error are what people get next.
-
-        What the model decides for them is fixed by it.
-        """
+        """For an owner: random items, for which the model's decisions are fixed now, come next."""
 
         def act(store: Store) -> schemas.Counts:
             if newer_answers(store):  # a model is not fitted here
