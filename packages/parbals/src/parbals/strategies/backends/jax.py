@@ -5,11 +5,13 @@ pairs exists at a time, and the next block is copied while this one is scored. T
 are spread over the local devices, each of which holds the whole surface, so that devices exchange
 nothing.
 
-A growing batch asks one device. What has been computed of a row stays there; a step sends what
-universes have learnt, and small programs of fixed sizes, compiled once, give back one number for
-each row that is asked for.
+A growing batch asks one device. To send an array, to start a program and to fetch what it gives
+take longer than what a step computes, and a program takes a second to compile: so a step is one
+program. It is sent all that universes have learnt in one piece, screens the rows that are asked
+for, and scores those of them that are the likeliest to be asked for next.
 """
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -45,15 +47,39 @@ _COMPILED_SOON = {"xla_gpu_autotune_level": "0"}
 few hundredths of a second."""
 _TABLE_BYTES = {"cpu": 2**25, "gpu": 2**31}
 _IN_FLIGHT = 3  # blocks
-_KEPT_ENTRIES = {"cpu": 2**25, "gpu": 2**28}
-"""Covariances of kept rows with the targets: 128 MB and 1 GB."""
-_FEWEST_KEPT, _MOST_KEPT = 1_024, 8_192
-"""Rows: all that a step asks for, and more than most batches do."""
-_NEW = {"cpu": 128, "gpu": 512}  # rows that are computed together, at least
+_KEPT = 4_096
+"""Design rows on the device: those of the highest scores before the batch, and as many again."""
+_ASKED = {"cpu": 128, "gpu": 1_024}  # rows at a time
+_SCORED, _PAIRS = {"cpu": 64, "gpu": 256}, 2**24
+"""Rows that are scored as well, or as many as make these pairs with targets in all channels and
+universes: their scores take no longer than another start."""
 _FEWEST_LABELS = 32
 """Smaller batches run through the programs of this size: one of 10 and one of 20 share them."""
 
 _compiled = partial(jax.jit, compiler_options=_COMPILED_SOON)
+
+
+class _Layout(NamedTuple):
+    """How arrays lie one behind the other in a single one."""
+
+    structure: Any
+    shapes: tuple[tuple[int, ...], ...]
+
+
+def _in_one(arrays: Any) -> tuple[Float[Array, " k"], _Layout]:
+    """A tuple of arrays, or of such tuples, as a single array: each takes as long to send."""
+    leaves, structure = jax.tree.flatten(arrays)
+    whole = np.concatenate([np.ravel(leaf).astype(np.float32, copy=False) for leaf in leaves])
+    return whole, _Layout(structure, tuple(map(np.shape, leaves)))
+
+
+def _parts(whole: Float[Array, " k"], layout: _Layout) -> Any:
+    """The arrays in a single one; NumPy's are views of it."""
+    leaves, end = list[Any](), 0
+    for shape in layout.shapes:
+        begin, end = end, end + math.prod(shape)
+        leaves.append(whole[begin:end].reshape(shape))
+    return jax.tree.unflatten(layout.structure, leaves)
 
 
 def walk(surface: Surface, X: PoolFeatures, *, score: Score) -> Float[Array, " N"]:
@@ -62,15 +88,16 @@ def walk(surface: Surface, X: PoolFeatures, *, score: Score) -> Float[Array, " N
         found = devices()
         mesh = Mesh(np.array(found), ("rows",))
         by_rows, everywhere = (NamedSharding(mesh, PartitionSpec(*a)) for a in (("rows",), ()))
-        surface = jax.device_put(surface, everywhere)
         block = _block_size(surface, -(-len(X) // len(found))) * len(found)
+        whole, layout = _in_one(surface)
+        whole = jax.device_put(whole, everywhere)
         waiting, scores = list[Any](), list[np.ndarray]()
         for rows in block_rows(len(X), block):
             part = X[rows]
             if part.dtype != np.float16:  # which travels as it is, half the bytes
                 part = part.astype(np.float32, copy=False)
             part = jax.device_put(pad_rows(part, block), by_rows)
-            waiting.append(_scores_of_block(surface, part, score=score))
+            waiting.append(_scores_of_block(whole, part, layout=layout, score=score))
             if len(waiting) > _IN_FLIGHT:
                 scores.append(np.asarray(waiting.pop(0)))
         scores.extend(np.asarray(part) for part in waiting)
@@ -96,27 +123,23 @@ def _block_size(surface: Surface, n_rows: int) -> int:
     return min(bucket(max(_TABLE_BYTES[platform()] // pair_bytes, 128)), bucket(n_rows))
 
 
-@partial(_compiled, static_argnames=("score",))
+@partial(_compiled, static_argnames=("layout", "score"))
 def _scores_of_block(
-    surface: Surface, features: Float[Array, "n D"], *, score: Score
+    whole: Float[Array, " k"], features: Float[Array, "n D"], *, layout: _Layout, score: Score
 ) -> Float[Array, " n"]:
-    return scores_before(surface, features.astype(jnp.float32), score, jnp)
+    return scores_before(_parts(whole, layout), features.astype(jnp.float32), score, jnp)
 
 
-class _Kept(NamedTuple):
-    """Rows that have been computed, and their covariances with the targets."""
+class _Sheet(NamedTuple):
+    """What a step sends: rows, and what each universe knows; there is room for labels to come."""
 
-    rows: Rows
-    before: Float[Array, "A n M"]
-
-
-class _Known(NamedTuple):
-    """What all universes, each for itself, have learnt; there is room for labels to come."""
-
-    points: _Kept  # that were labelled
+    places: Float[Array, " n"]  # of the rows that are asked for
+    moved: Float[Array, "U M"]  # 1 where the softmax is to be computed
+    mean: Float[Array, "A U M"]  # of the targets
+    variance: Float[Array, "A U M"]
+    points: Rows  # that were labelled (R)
     shift: Float[Array, "A U R"]
     weights: Float[Array, "A U R R"]
-    targets: Targets
 
 
 @contextmanager
@@ -130,126 +153,122 @@ class JaxBackend:
     """A :class:`~parbals.strategies.backends.base.Backend` on the first device."""
 
     def __init__(self, surface: Surface, rows: PoolRows, score: Score, n_labels: int) -> None:
-        self._surface, self._rows, self._score = jax.device_put(surface), rows, score
-        most = _KEPT_ENTRIES[platform()] // surface.targets.gains.size
-        self._places = Places(min(max(most, _FEWEST_KEPT), _MOST_KEPT))
-        # New rows come in whole blocks: there is room for one after the last.
-        self._kept = self._room(self._places.size + _FEWEST_KEPT)
-        self._points, self._n_seen = self._room(bucket(n_labels, _FEWEST_LABELS)), 0
-        self._targets: Targets = surface.targets  # those of all universes, once there is one
-        if platform() == "gpu" and bucket(len(rows.ahead)) <= self._places.size:
-            self._places_of(rows.ahead)  # all at once takes no longer than what one step asks for
-
-    def _room(self, n_rows: int) -> _Kept:
-        there = self._surface.target_rows
-        n_channels, n_targets, n_inside = there.factor.shape
-        return _nothing(n_channels, n_rows, there.across.shape[1], n_inside, n_targets)
+        self._surface, self._rows, self._score = surface, rows, score
+        self._n_labels = bucket(n_labels, _FEWEST_LABELS)
+        whole, self._layout = _in_one(surface)
+        self._surface_there = jax.device_put(whole)
+        self._places, n_columns = Places(_KEPT), len(surface.basis)
+        self._design: Float[Array, "k d"] = np.zeros((_KEPT, n_columns), np.float32)
+        self._places_of(rows.ahead[-_KEPT // 2 :])
+        self._sheet: _Sheet | None = None
+        self._scored = dict[int, float]()  # by what universes know now
 
     def branch(self, parents: Int[Array, " U"]) -> None:
         """Every universe is there from the beginning, so that all sizes stay."""
 
     def renew(self, learnt: Learnt, members: Int[Array, " U"], moved: Bool[Array, "V M"]) -> None:
-        n_labels, size = learnt.shift.shape[2], len(self._points.rows.across)
-        n_channels, n_universes = len(learnt.shift), len(members)
-        shift = np.zeros((n_channels, n_universes, size), np.float32)
-        weights = np.zeros((*shift.shape, size), np.float32)
-        shift[..., :n_labels] = learnt.shift[:, members]
-        weights[..., :n_labels, :n_labels] = learnt.weights[:, members]
-        if self._targets.gains.ndim == 2:
-            each = (part[:, None].repeat(n_universes, axis=1) for part in self._targets)
-            self._targets = Targets(*each)
-        moments = learnt.target_mean[:, members], learnt.target_variance[:, members]
-        own = *moments, moved[members], shift, weights
-        # One call a step: a small array takes as long to send as a program to start.
-        for place in range(min(self._n_seen, max(n_labels - 1, 0)), max(n_labels, 1)):
-            new = self._room(1)
-            if n_labels:
-                across, *others = learnt.points
-                row = Rows(across[place, None], *(part[:, place, None] for part in others))
-                new = _Kept(row, learnt.at_targets[:, place, None])
-            self._known = _renew(self._points, self._targets, new, place, *own)
-            self._points, self._targets = self._known.points, self._known.targets
-        self._n_seen = n_labels
+        sheet = self._sheet = self._sheet or self._room(len(members))
+        mean, variance, shift, weights = (
+            part[:, members]
+            for part in (learnt.target_mean, learnt.target_variance, learnt.shift, learnt.weights)
+        )
+        known = moved[members], mean, variance, learnt.points, shift, weights
+        for room, part in zip(*map(jax.tree.leaves, (sheet[1:], known)), strict=True):
+            room[tuple(map(slice, part.shape))] = part
+        self._scored.clear()
+
+    def _room(self, n_universes: int) -> _Sheet:
+        """A sheet; the softmax of the targets is as before the batch."""
+        there, n_labels = self._surface.target_rows, self._n_labels
+        n_channels, n_targets, n_inside = there.factor.shape
+        own, points = (n_channels, n_universes), (n_channels, n_labels)
+        room = _Sheet(
+            places=np.zeros(_ASKED[platform()]),
+            moved=np.zeros((n_universes, n_targets)),
+            mean=np.zeros((*own, n_targets)),
+            variance=np.zeros((*own, n_targets)),
+            points=Rows(
+                np.zeros((n_labels, there.across.shape[1])),
+                np.zeros((*points, n_inside)),
+                np.zeros(points),
+                np.zeros(points),
+            ),
+            shift=np.zeros((*own, n_labels)),
+            weights=np.zeros((*own, n_labels, n_labels)),
+        )
+        self._sent, self._sheet_layout = _in_one(room)
+        _, _, *softmax = self._surface.targets
+        self._softmax = tuple(part[:, None].repeat(n_universes, axis=1) for part in softmax)
+        freely = _PAIRS // (n_channels * n_universes * n_targets)
+        self._n_scored = min(max(_SCORED[platform()], freely), len(room.places))
+        sheet: _Sheet = _parts(self._sent, self._sheet_layout)
+        return sheet
 
     def screen(self, indices: Int[Array, " n"], chunk: int) -> Iterator[Float[Array, " m"]]:
         """On an accelerator all are computed together, which takes no longer than one chunk."""
-        together = chunk if platform() == "cpu" else len(indices)
-        for block in block_rows(len(indices), together):
-            values = self._scores(indices[block], "screen")
+        for block in block_rows(len(indices), _ASKED[platform()]):
+            values = self._step(indices[block])
             yield from (values[some] for some in block_rows(len(values), chunk))
 
     def score(self, indices: Int[Array, " n"]) -> Float[Array, " n"]:
-        return self._scores(indices, self._score)
+        asked = indices.tolist()
+        if not self._scored.keys() >= set(asked):
+            for block in block_rows(len(indices), self._n_scored):
+                self._step(indices[block])
+        return np.array([self._scored[index] for index in asked])
 
-    def _scores(self, indices: Int[Array, " n"], score: Score) -> Float[Array, " n"]:
-        places = self._places_of(indices).astype(np.int32)
-        asked = pad_rows(places, bucket(len(places), 64))
-        values = _scores_of_kept(self._kept, self._known, self._surface, asked, score=score)
-        return np.asarray(values)[: len(indices)]
+    def _step(self, indices: Int[Array, " n"]) -> Float[Array, " n"]:
+        """The screen of rows; the scores of the first are kept."""
+        places = self._places_of(indices)
+        self._sheet.places[: len(places)] = places
+        self._softmax, values = _screen_and_scores(
+            self._softmax,
+            self._surface_there,
+            self._design_there,
+            self._sent,
+            layouts=(self._layout, self._sheet_layout),
+            score=self._score,
+            n_scored=self._n_scored,
+        )
+        screens, scores = np.split(np.asarray(values), [-self._n_scored])
+        self._scored.update(zip(indices.tolist(), scores.tolist(), strict=False))
+        return screens[: len(indices)]
 
     def _places_of(self, indices: Int[Array, " n"]) -> Int[Array, " n"]:
-        """Where rows are kept; those that are new are computed."""
+        """Where design rows lie; with new ones all are sent again, which they seldom are."""
         places, new, first = self._places.of(indices)
         if len(new):
-            design = pad_rows(self._rows.design(new), bucket(len(new), _NEW[platform()]))
-            self._kept = _keep(self._kept, self._surface, design, first)
+            self._design[first : first + len(new)] = self._rows.design(new)
+            self._design_there = jax.device_put(self._design)
         return places
 
 
-@partial(jax.jit, static_argnums=range(5))
-def _nothing(n_channels: int, n_rows: int, across: int, inside: int, n_targets: int) -> _Kept:
-    """Room for rows."""
-    zeros: Any = partial(jnp.zeros, dtype=jnp.float32)
-    each = n_channels, n_rows
-    rows = Rows(zeros((n_rows, across)), zeros((*each, inside)), zeros(each), zeros(each))
-    return _Kept(rows, zeros((*each, n_targets)))
+@partial(_compiled, static_argnames=("layouts", "score", "n_scored"), donate_argnums=0)
+def _screen_and_scores(
+    softmax: tuple[Float[Array, "A U M"], ...],
+    surface_in_one: Float[Array, " s"],
+    design: Float[Array, "k d"],
+    sheet_in_one: Float[Array, " t"],
+    *,
+    layouts: tuple[_Layout, _Layout],
+    score: Score,
+    n_scored: int,
+) -> tuple[tuple[Float[Array, "A U M"], ...], Float[Array, " both"]]:
+    """The softmax of the targets, computed anew where logits have moved, and means over the
+    universes: the screen of all rows and, behind it, the scores of the first ``n_scored``.
+    """
+    surface, sheet = map(_parts, (surface_in_one, sheet_in_one), layouts)
+    moments = sheet.mean, sheet.variance
+    where: Any = partial(jnp.where, sheet.moved > 0)
+    softmax = tuple(map(where, probs_and_gains(*moments, jnp), softmax))
+    rows = rows_of(surface, design[sheet.places.astype(jnp.int32)])
+    seen = seen_by(rows, sheet.points, sheet.shift, sheet.weights, jnp)
+    base, labelled = (covariance(surface.target_rows, x) for x in (rows, sheet.points))
 
+    def values(score: Score, n: int) -> Float[Array, " n"]:
+        mean, variance, pull = (part[:, :, :n] for part in seen)
+        covariances = Covariances(base[:, :, :n], pull, labelled)
+        given = Targets(*moments, *softmax), surface, jnp
+        return scores_by(score, mean, variance, covariances, *given).mean(axis=0)
 
-@partial(_compiled, donate_argnums=0)
-def _keep(
-    kept: _Kept, surface: Surface, design: Float[Array, "n d"], first: Int[Array, ""] | int
-) -> _Kept:
-    """With design rows at consecutive places."""
-    rows = rows_of(surface, design)
-    return _with(kept, _Kept(rows, covariance(rows, surface.target_rows)), first)
-
-
-def _with(kept: _Kept, new: _Kept, first: Any) -> _Kept:
-    def put(whole: Any, part: Any, axis: int) -> Any:
-        return jax.lax.dynamic_update_slice_in_dim(whole, part, first, axis)
-
-    rows = Rows(*map(put, kept.rows, new.rows, (0, 1, 1, 1)))
-    return _Kept(rows, put(kept.before, new.before, 1))
-
-
-@partial(_compiled, static_argnames=("score",))
-def _scores_of_kept(
-    kept: _Kept, known: _Known, surface: Surface, places: Int[Array, " n"], *, score: Score
-) -> Float[Array, " n"]:
-    """The mean over the universes."""
-    across, *others = kept.rows
-    rows = Rows(across[places], *(part[:, places] for part in others))
-    seen = seen_by(rows, known.points.rows, known.shift, known.weights, jnp)
-    base, labelled = (x.swapaxes(1, 2) for x in (kept.before[:, places], known.points.before))
-    covariances = Covariances(base, seen.pull, labelled)
-    moments = seen.mean, seen.variance
-    return scores_by(score, *moments, covariances, known.targets, surface, jnp).mean(axis=0)
-
-
-@partial(_compiled, donate_argnums=0)
-def _renew(
-    points: _Kept,
-    targets: Targets,
-    new: _Kept,
-    place: Int[Array, ""] | int,
-    mean: Float[Array, "A U M"],
-    variance: Float[Array, "A U M"],
-    moved: Bool[Array, "U M"],
-    shift: Float[Array, "A U R"],
-    weights: Float[Array, "A U R R"],
-) -> _Known:
-    """With one point at a place, and the softmax computed anew where logits have moved."""
-    where: Any = partial(jnp.where, moved)
-    probs, gains = map(where, probs_and_gains(mean, variance, jnp), targets[2:])
-    seen = Targets(mean, variance, probs, gains)
-    return _Known(_with(points, new, place), shift, weights, seen)
+    return softmax, jnp.concatenate([values("screen", len(base[0, 0])), values(score, n_scored)])
