@@ -6,7 +6,6 @@ import subprocess
 import sys
 
 import device_program
-import jax
 import numpy as np
 import pytest
 from jax.sharding import SingleDeviceSharding
@@ -44,16 +43,19 @@ def test_several_devices_choose_what_one_chooses(on_one_device, n_devices):
 
 
 def test_after_the_walk_the_size_of_the_pool_does_not_matter(monkeypatch):
-    """All steps of a batch run on one device, which is given rows of the pool by the block."""
-    asked, scores = set(), backend._scores_of_kept
+    """All steps of a batch run on one device, which is given what has been learnt in one piece."""
+    sizes, step = [], backend._screen_and_scores
 
-    def recorded(*arguments, **options):
-        leaves = jax.tree.leaves(arguments[:3])
-        assert all(isinstance(leaf.sharding, SingleDeviceSharding) for leaf in leaves)
-        asked.add((options["score"], *map(np.shape, jax.tree.leaves(arguments))))
-        return scores(*arguments, **options)
+    def recorded(softmax, surface, design, sheet, **options):
+        for kept in (surface, design):
+            assert isinstance(kept.sharding, SingleDeviceSharding)
+        assert isinstance(sheet, np.ndarray)
+        sizes.append((surface.shape, design.shape, sheet.shape, *options.items()))
+        return step(softmax, surface, design, sheet, **options)
 
-    monkeypatch.setattr(backend, "_scores_of_kept", recorded)
+    monkeypatch.setattr(backend, "_screen_and_scores", recorded)
+    monkeypatch.setattr(backend, "platform", lambda: "gpu")  # sizes of an accelerator
     for n_pool in (1_001, 6_001):
         device_program.batch_of(2, n_pool)
-    assert len(asked) == 2  # one program that screens, one that compares
+    assert len(set(sizes)) == 1  # one program that screens and compares
+    assert len(sizes) <= 20  # a step of the 16 seldom needs it twice

@@ -45,13 +45,15 @@ class Places:
         the new.
         """
         places, asked = self._place_of, indices.tolist()
-        new = [i for i in asked if i not in places]
+        found = np.fromiter((places.get(index, -1) for index in asked), int, len(asked))
+        new = indices[found < 0]
         if len(places) + len(new) > self.size:
             places.clear()
-            new = asked
+            new, found = indices, np.full(len(asked), -1)
         first = len(places)
-        places.update(zip(new, range(first, first + len(new)), strict=True))
-        return np.fromiter(map(places.__getitem__, asked), int), np.array(new, int), first
+        found[found < 0] = range(first, first + len(new))
+        places.update(zip(new.tolist(), range(first, first + len(new)), strict=True))
+        return found, new, first
 
 
 @runtime_checkable

@@ -46,8 +46,8 @@ _COMPILED_SOON = {"xla_gpu_autotune_level": "0"}
 """On a GPU, choosing the fastest of all kernels for every product takes half a minute, and gains a
 few hundredths of a second."""
 _TABLE_BYTES = {"cpu": 2**25, "gpu": 2**31}
-_IN_FLIGHT = 3  # blocks
-_KEPT = 4_096
+_IN_FLIGHT, _FEWEST_ROWS = 3, 1_024  # blocks, and rows of a device in one
+_KEPT = 8_192
 """Design rows on the device: those of the highest scores before the batch, and as many again."""
 _ASKED = {"cpu": 128, "gpu": 1_024}  # rows at a time
 _SCORED, _PAIRS = {"cpu": 64, "gpu": 256}, 2**24
@@ -120,7 +120,8 @@ def _block_size(surface: Surface, n_rows: int) -> int:
     """Rows of a device that are scored together."""
     (n_columns, n_inside), n_channels = surface.basis.shape, len(surface.roots)
     pair_bytes = 4 * max(len(surface.share) * n_channels, n_columns + n_inside * n_channels)
-    return min(bucket(max(_TABLE_BYTES[platform()] // pair_bytes, 128)), bucket(n_rows))
+    fits, some = bucket(max(_TABLE_BYTES[platform()] // pair_bytes, 128)), bucket(n_rows) // 4
+    return min(fits, max(some, _FEWEST_ROWS))  # a quarter: the last block alone is padded
 
 
 @partial(_compiled, static_argnames=("layout", "score"))
@@ -159,9 +160,9 @@ class JaxBackend:
         self._surface_there = jax.device_put(whole)
         self._places, n_columns = Places(_KEPT), len(surface.basis)
         self._design: Float[Array, "k d"] = np.zeros((_KEPT, n_columns), np.float32)
+        self._scores = np.full(_KEPT, np.nan, np.float32)  # that are known
         self._places_of(rows.ahead[-_KEPT // 2 :])
         self._sheet: _Sheet | None = None
-        self._scored = dict[int, float]()  # by what universes know now
 
     def branch(self, parents: Int[Array, " U"]) -> None:
         """Every universe is there from the beginning, so that all sizes stay."""
@@ -175,7 +176,7 @@ class JaxBackend:
         known = moved[members], mean, variance, learnt.points, shift, weights
         for room, part in zip(*map(jax.tree.leaves, (sheet[1:], known)), strict=True):
             room[tuple(map(slice, part.shape))] = part
-        self._scored.clear()
+        self._scores[:] = np.nan
 
     def _room(self, n_universes: int) -> _Sheet:
         """A sheet; the softmax of the targets is as before the batch."""
@@ -211,14 +212,13 @@ class JaxBackend:
             yield from (values[some] for some in block_rows(len(values), chunk))
 
     def score(self, indices: Int[Array, " n"]) -> Float[Array, " n"]:
-        asked = indices.tolist()
-        if not self._scored.keys() >= set(asked):
+        if np.isnan(self._scores[self._places_of(indices)]).any():
             for block in block_rows(len(indices), self._n_scored):
                 self._step(indices[block])
-        return np.array([self._scored[index] for index in asked])
+        return self._scores[self._places_of(indices)]
 
     def _step(self, indices: Int[Array, " n"]) -> Float[Array, " n"]:
-        """The screen of rows; the scores of the first are kept."""
+        """The screen of rows; the scores of the first of them are kept."""
         places = self._places_of(indices)
         self._sheet.places[: len(places)] = places
         self._softmax, values = _screen_and_scores(
@@ -231,14 +231,15 @@ class JaxBackend:
             n_scored=self._n_scored,
         )
         screens, scores = np.split(np.asarray(values), [-self._n_scored])
-        self._scored.update(zip(indices.tolist(), scores.tolist(), strict=False))
-        return screens[: len(indices)]
+        self._scores[places[: len(scores)]] = scores[: len(places)]
+        return screens[: len(places)]
 
     def _places_of(self, indices: Int[Array, " n"]) -> Int[Array, " n"]:
-        """Where design rows lie; with new ones all are sent again, which they seldom are."""
+        """Where design rows lie; with a new one all are sent again, which seldom happens."""
         places, new, first = self._places.of(indices)
         if len(new):
-            self._design[first : first + len(new)] = self._rows.design(new)
+            here = slice(first, first + len(new))
+            self._design[here], self._scores[here] = self._rows.design(new), np.nan
             self._design_there = jax.device_put(self._design)
         return places
 

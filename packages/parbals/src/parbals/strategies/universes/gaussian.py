@@ -59,10 +59,11 @@ ROUNDING = 1e-4
 def highest(values: Float[Array, " N"], free: Bool[Array, " N"], n: int) -> Int[Array, " n"]:
     """Positions of the ``n`` free points of the highest values, equals in the pool's order."""
     places = np.flatnonzero(free)
+    values = values[places]
     if len(places) > n:  # a few are sorted faster than all
-        least = np.partition(values[places], len(places) - n)[len(places) - n]
-        places = places[values[places] >= least]
-    return places[np.argsort(-values[places], kind="stable")[:n]]
+        is_high = values >= np.partition(values, len(places) - n)[len(places) - n]
+        places, values = places[is_high], values[is_high]
+    return places[np.argsort(-values, kind="stable")[:n]]
 
 
 class Lane:
@@ -149,7 +150,7 @@ def gaussian_universes(
     module: Module,
 ) -> Iterator[GaussianUniverses]:
     """Universes over a pool (N, D) whose points were screened before the batch."""
-    ahead = np.concatenate([pending, highest(start, free, 2 * MOST_SCORED)])
+    ahead = np.concatenate([pending, highest(start, free, 4 * MOST_SCORED)])
     rows, n_labels = PoolRows(X, ahead), len(pending) + batch_size
     n_short = FOR_DECISIONS if score == "decision" and len(lanes) <= FEW_LANES else SHORT
     with ExitStack() as stack:
