@@ -46,12 +46,12 @@ def test_after_the_walk_the_size_of_the_pool_does_not_matter(monkeypatch):
     """All steps of a batch run on one device, which is given what has been learnt in one piece."""
     sizes, step = [], backend._screen_and_scores
 
-    def recorded(softmax, surface, design, sheet, **options):
+    def recorded(softmax, surface, design, sheet, *fixed):
         for kept in (surface, design):
             assert isinstance(kept.sharding, SingleDeviceSharding)
         assert isinstance(sheet, np.ndarray)
-        sizes.append((surface.shape, design.shape, sheet.shape, *options.items()))
-        return step(softmax, surface, design, sheet, **options)
+        sizes.append((surface.shape, design.shape, sheet.shape, fixed))
+        return step(softmax, surface, design, sheet, *fixed)
 
     monkeypatch.setattr(backend, "_screen_and_scores", recorded)
     monkeypatch.setattr(backend, "platform", lambda: "gpu")  # sizes of an accelerator

@@ -59,27 +59,24 @@ _FEWEST_LABELS = 32
 _compiled = partial(jax.jit, compiler_options=_COMPILED_SOON)
 
 
-class _Layout(NamedTuple):
-    """How arrays lie one behind the other in a single one."""
-
-    structure: Any
-    shapes: tuple[tuple[int, ...], ...]
+_Layout = tuple[Any, tuple[tuple[int, ...], ...]]
+"""How arrays lie one behind the other in a single one: the tuple that they form, their shapes."""
 
 
 def _in_one(arrays: Any) -> tuple[Float[Array, " k"], _Layout]:
     """A tuple of arrays, or of such tuples, as a single array: each takes as long to send."""
     leaves, structure = jax.tree.flatten(arrays)
     whole = np.concatenate([np.ravel(leaf).astype(np.float32, copy=False) for leaf in leaves])
-    return whole, _Layout(structure, tuple(map(np.shape, leaves)))
+    return whole, (structure, tuple(map(np.shape, leaves)))
 
 
 def _parts(whole: Float[Array, " k"], layout: _Layout) -> Any:
     """The arrays in a single one; NumPy's are views of it."""
-    leaves, end = list[Any](), 0
-    for shape in layout.shapes:
+    (structure, shapes), leaves, end = layout, list[Any](), 0
+    for shape in shapes:
         begin, end = end, end + math.prod(shape)
         leaves.append(whole[begin:end].reshape(shape))
-    return jax.tree.unflatten(layout.structure, leaves)
+    return jax.tree.unflatten(structure, leaves)
 
 
 def walk(surface: Surface, X: PoolFeatures, *, score: Score) -> Float[Array, " N"]:
@@ -182,26 +179,16 @@ class JaxBackend:
         """A sheet; the softmax of the targets is as before the batch."""
         there, n_labels = self._surface.target_rows, self._n_labels
         n_channels, n_targets, n_inside = there.factor.shape
-        own, points = (n_channels, n_universes), (n_channels, n_labels)
-        room = _Sheet(
-            places=np.zeros(_ASKED[platform()]),
-            moved=np.zeros((n_universes, n_targets)),
-            mean=np.zeros((*own, n_targets)),
-            variance=np.zeros((*own, n_targets)),
-            points=Rows(
-                np.zeros((n_labels, there.across.shape[1])),
-                np.zeros((*points, n_inside)),
-                np.zeros(points),
-                np.zeros(points),
-            ),
-            shift=np.zeros((*own, n_labels)),
-            weights=np.zeros((*own, n_labels, n_labels)),
-        )
+        each, n_across = (n_channels, n_labels), there.across.shape[1]
+        points = Rows(*map(np.zeros, ((n_labels, n_across), (*each, n_inside), each, each)))
+        mean = np.zeros((n_channels, n_universes, n_targets))
+        weights = np.zeros((n_channels, n_universes, n_labels, n_labels))
+        places, shift = np.zeros(_ASKED[platform()]), weights[..., 0]
+        room = _Sheet(places, mean[0], mean, mean, points, shift, weights)
         self._sent, self._sheet_layout = _in_one(room)
-        _, _, *softmax = self._surface.targets
-        self._softmax = tuple(part[:, None].repeat(n_universes, axis=1) for part in softmax)
-        freely = _PAIRS // (n_channels * n_universes * n_targets)
-        self._n_scored = min(max(_SCORED[platform()], freely), len(room.places))
+        before = self._surface.targets[2:]
+        self._softmax = tuple(part[:, None].repeat(n_universes, axis=1) for part in before)
+        self._n_scored = min(max(_SCORED[platform()], _PAIRS // mean.size), len(places))
         sheet: _Sheet = _parts(self._sent, self._sheet_layout)
         return sheet
 
@@ -220,16 +207,10 @@ class JaxBackend:
     def _step(self, indices: Int[Array, " n"]) -> Float[Array, " n"]:
         """The screen of rows; the scores of the first of them are kept."""
         places = self._places_of(indices)
-        self._sheet.places[: len(places)] = places
-        self._softmax, values = _screen_and_scores(
-            self._softmax,
-            self._surface_there,
-            self._design_there,
-            self._sent,
-            layouts=(self._layout, self._sheet_layout),
-            score=self._score,
-            n_scored=self._n_scored,
-        )
+        self._sent[: len(places)] = places  # which lie first
+        given = self._surface_there, self._design_there, self._sent
+        fixed = (self._layout, self._sheet_layout), self._score, self._n_scored
+        self._softmax, values = _screen_and_scores(self._softmax, *given, *fixed)
         screens, scores = np.split(np.asarray(values), [-self._n_scored])
         self._scores[places[: len(scores)]] = scores[: len(places)]
         return screens[: len(places)]
@@ -244,13 +225,12 @@ class JaxBackend:
         return places
 
 
-@partial(_compiled, static_argnames=("layouts", "score", "n_scored"), donate_argnums=0)
+@partial(_compiled, static_argnums=(4, 5, 6), donate_argnums=0)
 def _screen_and_scores(
     softmax: tuple[Float[Array, "A U M"], ...],
     surface_in_one: Float[Array, " s"],
     design: Float[Array, "k d"],
     sheet_in_one: Float[Array, " t"],
-    *,
     layouts: tuple[_Layout, _Layout],
     score: Score,
     n_scored: int,
@@ -272,4 +252,5 @@ def _screen_and_scores(
         given = Targets(*moments, *softmax), surface, jnp
         return scores_by(score, mean, variance, covariances, *given).mean(axis=0)
 
-    return softmax, jnp.concatenate([values("screen", len(base[0, 0])), values(score, n_scored)])
+    both: Any = jnp.concatenate([values("screen", len(sheet.places)), values(score, n_scored)])
+    return softmax, both
