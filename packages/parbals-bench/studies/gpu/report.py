@@ -27,7 +27,7 @@ def _batches(limits: dict[str, Any], rows: list[dict[str, Any]]) -> list[str]:
         "ParBaLS, "
         f"B = {sizes['B']}, U = {sizes['U']}, M = {sizes['M']:,}, D = {sizes['D']}, {sizes['n']} "
         "labels. Features begin in host memory as float32, so every figure holds the copy to the "
-        "device. A batch walks the pool once and then takes two small programs a step; the fit "
+        "device. A batch walks the pool once and then takes a small program or two a step; the fit "
         "before it is not counted.",
         "",
         "| classes | pool | whole batch, s | copy, s | walk with copy, s | walk: TFLOP/s | share of"
