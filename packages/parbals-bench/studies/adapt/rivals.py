@@ -72,14 +72,14 @@ def _on_labels(weights: Path, task: _Task, strategy: str, seed: int) -> Record:
 
 
 def _judged(weights: Path, task: _Task, classes: list[int], known: np.ndarray, seed: int) -> Record:
-    def ours(rows: np.ndarray) -> np.ndarray:
-        own = _learner(rows[: task.n_pool], classes, "random", seed)
+    def ours(rows: np.ndarray, prior: str) -> np.ndarray:
+        own = _learner(rows[: task.n_pool], classes, "random", seed, prior=prior)
         own.tell(known, task.labels[known].tolist())
         return np.asarray(own.predict(rows[task.n_pool :]))
 
     ways = {
-        "linear": lambda: ours(task.frozen),
-        "adapted": lambda: ours(task.adapted(known, seed)),
+        "linear": lambda: ours(task.frozen, "auto"),
+        "adapted": lambda: ours(task.adapted(known, seed), "even"),
         "SetFit": lambda: _setfit(weights, task, known, seed),
         "small-text": lambda: _small_text(weights, task, known, seed).predict(_test(weights, task)),
     }
@@ -201,7 +201,7 @@ def page(records: list[Record]) -> Iterator[str]:
         "Test errors in %, mean ± standard error over seeds; MiniLM. *Linear* and *adapted* are "
         f"ours; *SetFit* 1.2 with {PAIRS} pairs of each kind an item; *small-text* 1.4 at its "
         "defaults. *By small-text*: breaking ties of the model that it fine-tunes after every "
-        f"{BATCH} labels."
+        f"{BATCH} labels. Where *adapted* has fewer seeds than the others, they are in brackets."
     )
     for name in SETS:
         chosen = [record for record in records if record["run"][0] == name]
@@ -221,7 +221,8 @@ def _cell(some: list[Record], way: str) -> str:
     if not len(errors):
         return "–"
     spread = errors.std(ddof=1) / np.sqrt(len(errors)) if len(errors) > 1 else 0.0
-    return f"{errors.mean():.1f} ± {spread:.1f}"
+    fewer = f" ({len(errors)})" if len(errors) < len(some) else ""
+    return f"{errors.mean():.1f} ± {spread:.1f}{fewer}"
 
 
 def _times(records: list[Record]) -> str:

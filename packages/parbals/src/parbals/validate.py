@@ -221,10 +221,10 @@ def check_positive_int(value: Any, name: str, least: int = 1) -> int:
 
 
 def check_prior_scale(value: Any) -> float | str:
-    """A deviation, or "auto"."""
+    """A deviation, "auto" or "even"."""
     if isinstance(value, str):
-        if value != "auto":
-            raise InputError(f'prior_scale is {value!r}; pass "auto" or a number greater than 0.')
+        if value not in ("auto", "even"):
+            raise InputError(f'prior_scale is {value!r}; pass "auto", "even" or a number above 0.')
         return value
     return check_positive(value, "prior_scale")
 

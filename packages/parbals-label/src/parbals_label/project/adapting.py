@@ -30,7 +30,7 @@ import json
 import shutil
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -69,6 +69,7 @@ from parbals_label.project.features import (
     features_of,
     is_adapted,
     is_table,
+    prior_scale_of,
 )
 from parbals_label.store.records import ADAPTED
 from parbals_label.store.store import Store
@@ -120,8 +121,9 @@ def adapt_project(
         plan.kept.mkdir(parents=True, exist_ok=True)
         total = sum(plan.n_steps(int((plan.fold != part).sum())) for part in range(_FOLDS))
         steps = _Steps(progress, "a part of the labels", total)
-        frozen, _ = plan.predicted(lambda part: plan.frozen)
-        held_out, others = plan.predicted(lambda part: plan.tuned_features(part, steps))
+        frozen, _ = plan.predicted(lambda part: plan.frozen, taught=False)
+        tuned = partial(plan.tuned_features, steps=steps)
+        held_out, others = plan.predicted(tuned, taught=True)
         found = plan.compared(held_out, frozen)
         if found.used or force:
             found = plan.take(found, held_out, others, progress)
@@ -264,7 +266,7 @@ class _Plan:
         return encoder
 
     def predicted(
-        self, features_without: Callable[[int], np.ndarray]
+        self, features_without: Callable[[int], np.ndarray], *, taught: bool
     ) -> tuple[np.ndarray, np.ndarray]:
         """(n, C) predictions for the labels, each by a model of the other parts.
 
@@ -274,19 +276,19 @@ class _Plan:
         probs = np.empty((n_labels, len(self.learner.classes)))
         for part in range(_FOLDS):
             features, here = features_without(part), np.flatnonzero(self.fold == part)
-            model = self._model(features, np.flatnonzero(self.fold != part))
+            model = self._model(features, np.flatnonzero(self.fold != part), taught)
             probs[here] = model.predict_proba(features[here])
             others.append(model.predict_proba(features[n_labels:]))
         return probs, np.concatenate(others)
 
-    def _model(self, features: np.ndarray, known: np.ndarray) -> ActiveLearner:
+    def _model(self, features: np.ndarray, known: np.ndarray, taught: bool) -> ActiveLearner:
         """Of features (m, D) of the chosen items and of some of the labels."""
         setup = self.learner.setup
         model = ActiveLearner(
             features,
             setup.classes,
             random_state=setup.seed,
-            prior_scale=setup.prior_scale,
+            prior_scale=prior_scale_of(self.store.settings, taught=taught),
             checked=True,
         )
         model.tell(known, [setup.classes[number] for number in self.numbers[known]])
@@ -311,8 +313,8 @@ class _Plan:
             save_encoder(self.taught(everything, _FOLDS, steps), self.base, made)
         if len(others):
             features = self._encoded("adapted", open_adapted(made, self.options))
-            final = self._model(features, np.arange(n_labels)).predict_proba(features[n_labels:])
-            held_out = as_sure(held_out, others, final)
+            final = self._model(features, np.arange(n_labels), True)
+            held_out = as_sure(held_out, others, final.predict_proba(features[n_labels:]))
         about = asdict(found) | {"base": self.name, "classes": list(self.learner.classes)}
         about |= {"positions": self.positions.tolist(), "held_out": held_out.round(6).tolist()}
         (made / ABOUT).write_text(json.dumps(about), "utf-8")

@@ -24,6 +24,8 @@ from parbals_label.project.features import (
     described_of,
     features_of,
     held_out_of,
+    is_adapted,
+    prior_scale_of,
     remove_matrices,
     store_features,
 )
@@ -69,7 +71,7 @@ def learner_of(
         strategy=settings.strategy,
         random_state=settings.seed,
         n_samples=settings.n_samples,
-        prior_scale=settings.prior_scale,
+        prior_scale=prior_scale_of(settings, taught=is_adapted(settings.encoder)),
         metric=metric_of(settings.loss),
         checked=True,
         n_candidates=n_candidates,

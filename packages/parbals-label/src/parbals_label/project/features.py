@@ -28,7 +28,7 @@ from parbals_label.store.store import Store
 __all__ = ["ABOUT", "about_adapted", "adapted_files", "certificate_samples", "described_of"]
 __all__ += ["embed_advice", "encoder_name", "features_of", "frozen_predictions", "held_out_of"]
 __all__ += ["is_adapted", "load_features", "predictions_of", "remove_matrices", "store_features"]
-__all__ += ["is_table"]
+__all__ += ["is_table", "prior_scale_of"]
 
 COLUMNS, TABLE = "columns", "table"
 """Columns of numbers as they are, and columns of a table, in place of an encoder's name."""
@@ -187,6 +187,12 @@ def held_out_of(store: Store) -> tuple[list[int], np.ndarray] | None:
         if (now := former.get(name, name)) in classes:
             probs[:, classes.index(now)] += column
     return about["positions"], probs / np.maximum(probs.sum(axis=1, keepdims=True), 1e-12)
+
+
+def prior_scale_of(settings: ProjectSettings, *, taught: bool) -> float | str:
+    """The learner's; even on rows of a network that labels have taught, not beside trees."""
+    even = taught and settings.encoded_kind and settings.prior_scale == "auto"
+    return "even" if even else settings.prior_scale
 
 
 def about_adapted(store: Store) -> Any:

@@ -93,7 +93,7 @@ class ActiveLearner:
             the items whose labels it saw, and predictions (n, C) for them by features that had not
             seen the label in question, such as of folds. Left-out predictions of features that saw
             the label are too good; the report believes these instead, and predictions are as
-            sure as they allow.
+            sure as they allow. ``prior_scale="even"`` is made for such features.
         class_descriptions: {class: sentence}, of some classes or all; ``encoder`` makes rows (n, D)
             of sentences as it made ``X_pool`` of texts. Or {class: row (D,)}. The model then
             predicts before the first label, and lets descriptions go that labels contradict. See

@@ -144,7 +144,7 @@ class Setup:
             return self.kind.fit(self, self.pool_rows(positions), numbers, seed)
         if self.model is not None:
             own = fresh_copy(self.model, warn=False)  # the warning came with the learner
-            ours = isinstance(own, LogisticModel) and own.prior_scale == "auto"
+            ours = isinstance(own, LogisticModel) and isinstance(own.prior_scale, str)
             more = (self.pool_moments,) if ours else ()
             own.fit(self.pool_rows(positions), numbers, *more)
             return CheckedModel(own, len(self.classes))
@@ -155,7 +155,7 @@ class Setup:
             classes=np.arange(len(self.classes)),
             random_state=seed,
         )
-        moments = self.pool_moments if self.prior_scale == "auto" else None
+        moments = self.pool_moments if isinstance(self.prior_scale, str) else None
         if len(positions) == 0:
             model.fit_prior(self.pool_rows(np.zeros(1, int)).shape[1], moments)
         else:

@@ -36,8 +36,8 @@ class LogisticModel:
     Args:
         n_samples: K, the number of posterior draws.
         prior_scale: "auto" learns scale and shape of the prior from the labels, see
-            :mod:`parbals.posterior.closed.prior`; a number is the standard deviation of every
-            weight and bias.
+            :mod:`parbals.posterior.closed.prior`, "even" the scale alone, for rows of an encoder
+            that the labels have taught; a number is the deviation of every weight and bias.
         inference: "ep", a Gaussian by expectation propagation: predictions and the scores of EPIG
             and ParBaLS (of BALD with two classes) then have closed forms and no Monte-Carlo noise;
             "smc", a population of particles moved all at once; "nuts", BlackJAX's No-U-Turn sampler

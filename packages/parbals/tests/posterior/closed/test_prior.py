@@ -81,6 +81,34 @@ def test_directions_that_vary_most_are_believed_first():
     assert share[0] > 3.0 * share[19]
 
 
+def taught(n_rows, share=0.1, n_features=20, seed=0):
+    """Rows as an encoder that has learnt two classes makes them: two heaps, far from each other."""
+    generator = np.random.default_rng(seed)
+    y = (generator.random(n_rows) < share).astype(int)
+    X = 0.05 * generator.standard_normal((n_rows, n_features))
+    X[:, 0] += 2.0 * y
+    return X, y
+
+
+def test_even_means_that_all_directions_are_alike_however_the_pool_varies():
+    X, y = taught(400)
+    prior = learnt_prior(X[:60], y[:60], 2, PoolMoments.of(X), even=True)
+    assert prior.shape == "even"
+    deviations = np.linalg.norm(prior.whitening.coloured(np.eye(21))[:-1], axis=1)
+    np.testing.assert_allclose(deviations, deviations[0])
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5])
+def test_an_even_prior_puts_the_boundary_between_heaps_of_any_size(share):
+    """With an intercept that is small beside the logits it would lie at the larger heap."""
+    X, y = taught(400, share)
+    between = np.zeros((2, 20))
+    between[:, 0] = 0.7, 1.3
+    learner = parbals.ActiveLearner(X, [0, 1], prior_scale="even", random_state=0)
+    learner.tell(range(60), y[:60])
+    assert learner.predict(between).tolist() == [0, 1]
+
+
 def test_neither_the_order_of_labels_nor_that_of_classes_matters():
     X, y = drawn(300, 4.0, n_classes=3)
     pool, order = PoolMoments.of(X), np.random.default_rng(0).permutation(300)

@@ -1,4 +1,4 @@
-"""A prior whose scale and shape are learnt: ``prior_scale="auto"``.
+"""A prior whose scale and shape are learnt: ``prior_scale="auto"``, or its scale alone: "even".
 
 Every shape of :class:`PoolMoments` gets the scale s that maximises ln Z + ln p(ln s),
 ln s ~ N(ln 3, 1), where ln Z is the evidence of expectation propagation. For more than two classes
@@ -8,6 +8,10 @@ variance are then averaged, each power's variances weighted by its evidence. Whe
 units of their own, standardised ones take their place if their evidence is higher than that of all
 powers together; elsewhere standardising would whiten, which serves nobody, though the evidence of
 labels near a boundary may favour it.
+
+"Even" is for rows of an encoder that the labels have taught: their directions vary as the labels
+made them, and a prior that follows them counts the labels twice. All directions are alike then, and
+an intercept may be as large as the logits are: classes lie far apart, their boundary anywhere.
 
 Labels become Gaussian sites under the average, these give every shape its scale and weight
 (:class:`Profile`), and that is repeated under the new average. All labels take
@@ -81,9 +85,9 @@ def prior_of(
     pool: PoolMoments | None,
     known: Prior | None = None,
 ) -> Prior:
-    """The prior of that scale, or of "auto" as :func:`learnt_prior` says; ``known`` if it is it."""
+    """The prior of that scale, or of a word as :func:`learnt_prior` says; ``known`` if it is it."""
     if isinstance(scale, str):
-        return learnt_prior(rows, labels, n_classes, pool, known)
+        return learnt_prior(rows, labels, n_classes, pool, known, even=scale == "even")
     if known is not None and known.scale == scale:
         return known
     return fixed_prior(float(scale), rows.shape[1])
@@ -101,6 +105,8 @@ def learnt_prior(
     n_classes: int,
     pool: PoolMoments | None,
     known: Prior | None = None,
+    *,
+    even: bool = False,
 ) -> Prior:
     """The prior for labelled rows (n, D) and class numbers; ``pool``: how features vary.
 
@@ -120,14 +126,14 @@ def learnt_prior(
             assert known is not None
             return known
         pool = pool or PoolMoments.of(rows)
-        prior = learnt_prior(rows[part], labels[part], n_classes, pool)
+        prior = learnt_prior(rows[part], labels[part], n_classes, pool, even=even)
         return prior._replace(sites=None, part=keys[part])
     n_rows, n_columns = rows.shape
-    shaped = pool is not None or n_rows >= 2 * n_columns
+    shaped = not even and (pool is not None or n_rows >= 2 * n_columns)
     if pool is None:
         pool = PoolMoments.of(rows) if n_rows else PoolMoments.unknown(n_columns)
     powers = POWERS if shaped else POWERS[:1]
-    shapes = Shapes.of(pool, powers, by_columns=shaped and pool.has_units)
+    shapes = Shapes.of(pool, powers, by_columns=shaped and pool.has_units)._replace(far=even)
     pairs, sites = _Pairs.of(labels, n_columns), None
     if len(pairs.signs):
         shapes, sites = _weighed(shapes, pairs, rows)
@@ -150,6 +156,8 @@ class Shapes(NamedTuple):
     log_scales: Float[Array, " S"]
     log_shares: Float[Array, " S"]
     columns_win: bool = False
+    far: bool = False
+    """Whether intercepts may be as large as logits are."""
 
     @classmethod
     def of(cls, pool: PoolMoments, powers: tuple[float, ...], *, by_columns: bool) -> "Shapes":
@@ -174,6 +182,11 @@ class Shapes(NamedTuple):
         return float(np.sqrt(self.squares.sum()))
 
     @property
+    def intercept(self) -> float:
+        """Deviation of a class's intercept."""
+        return max(INTERCEPT, self.scale) if self.far else INTERCEPT
+
+    @property
     def squares(self) -> Float[Array, " S"]:
         """s² of every power times its share in the average."""
         n_powers = len(self.powers)
@@ -184,9 +197,10 @@ class Shapes(NamedTuple):
     @property
     def whitening(self) -> Whitening:
         if self.columns_win:
-            return self.pool.by_columns(self.scale)
+            return self.pool.by_columns(self.scale, self.intercept)
         inside, across = zip(*map(self.pool.by_power, self.powers), strict=True)
-        return self.pool.along_directions(self.squares @ inside, float(self.squares @ across))
+        variances = self.squares @ inside, float(self.squares @ across)
+        return self.pool.along_directions(*variances, self.intercept)
 
 
 def _weighed(shapes: Shapes, pairs: "_Pairs", rows: Float[Array, "n D"]) -> tuple[Shapes, Sites]:
@@ -196,7 +210,7 @@ def _weighed(shapes: Shapes, pairs: "_Pairs", rows: Float[Array, "n D"]) -> tupl
     variances = np.stack([pool.in_coordinates(*pool.by_power(power)) for power in shapes.powers])
     by_columns = [pool.standardised(rows)] if has_columns else []
     factors = [pairs.factors(z) for z in [*apart * np.sqrt(variances)[:, None], *by_columns]]
-    known = np.sqrt(2.0) * INTERCEPT * np.square(pairs.signs)[..., None]
+    ones = np.square(pairs.signs)[..., None]
     # Sites favour the prior that they come from, and where there are units columns deserve that.
     shapes = shapes._replace(columns_win=has_columns)
     sites: Sites | None = None
@@ -208,15 +222,16 @@ def _weighed(shapes: Shapes, pairs: "_Pairs", rows: Float[Array, "n D"]) -> tupl
             if shapes.columns_win
             else apart * np.sqrt(shapes.squares @ variances)
         )
+        intercept = np.sqrt(2.0) * shapes.intercept
         sites = settled_sites(
-            np.concatenate([pairs.factors(whitened), known], axis=-1),
+            np.concatenate([pairs.factors(whitened), intercept * ones], axis=-1),
             pairs.signs,
             sites,
             tolerance=_TOLERANCE,
             most_sweeps=_MOST_SWEEPS,
         )
         before = shapes.scale
-        best, found = _best_scales(list(compress(factors, near)), pairs, sites)
+        best, found = _best_scales(list(compress(factors, near)), pairs, sites, intercept)
         # The sites' own part of the evidence changes; how far a shape is behind hardly does.
         log_evidence = log_evidence - log_evidence[near].max() + found.max()
         log_evidence[near] = found
@@ -242,13 +257,13 @@ def _stride(taken: Float[Array, " S"], eased: Float[Array, " S"]) -> Float[Array
 
 
 def _best_scales(
-    factors: list[Any], pairs: "_Pairs", sites: Sites
+    factors: list[Any], pairs: "_Pairs", sites: Sites, intercept: float
 ) -> tuple[Float[Array, " S"], Float[Array, " S"]]:
     """ln s (S,) of every shape at its maximum, and the maximum; factors (P, n, r) at s = 1.
 
     By the parabola through the best point of the grid and its neighbours.
     """
-    found = [profile(each, sites, np.sqrt(2.0) * INTERCEPT) for each in factors]
+    found = [profile(each, sites, intercept) for each in factors]
     evidence = [each.log_evidence(_GRID).sum(axis=1) for each in found]
     values = pairs.share * np.stack(evidence, axis=1)
     values -= 0.5 * np.square((_GRID - _LOG_SCALE) / _WIDTH)[:, None]

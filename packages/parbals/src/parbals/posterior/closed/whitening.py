@@ -155,19 +155,21 @@ class PoolMoments(NamedTuple):
         n_others = 0 if len(self.shares) == len(self.mean) else len(self.mean)
         return np.append(variances, np.full(n_others, across))
 
-    def along_directions(self, variances: Float[Array, " q"], across: float) -> Whitening:
+    def along_directions(
+        self, variances: Float[Array, " q"], across: float, intercept: float = INTERCEPT
+    ) -> Whitening:
         """The prior with these variances (q,) along the directions, and the other across them."""
         n_columns, n_directions = self.directions.shape
         centre, deviations = np.append(self.mean, 0.0), np.sqrt(variances)
         if n_directions == 0 or (deviations == np.sqrt(across)).all():
-            return Whitening.diagonal(np.append(np.full(n_columns, across**0.5), INTERCEPT), centre)
+            return Whitening.diagonal(np.append(np.full(n_columns, across**0.5), intercept), centre)
         if n_directions == n_columns:
             whole = np.zeros((n_columns + 1, n_columns + 1))
             whole[:-1, :-1] = self.directions * deviations
-            whole[-1, -1] = INTERCEPT
+            whole[-1, -1] = intercept
             return Whitening(centre, np.ones(n_columns + 1), whole, np.eye(n_columns + 1))
         directions = np.vstack([self.directions, np.zeros(n_directions)])
-        rest = np.append(np.full(n_columns, across**0.5), INTERCEPT)
+        rest = np.append(np.full(n_columns, across**0.5), intercept)
         return Whitening(centre, rest, directions, ((deviations - across**0.5) * directions).T)
 
     @property
@@ -180,9 +182,9 @@ class PoolMoments(NamedTuple):
     def _varies(self) -> Bool[Array, " D"]:
         return _is_varying(self.mean, self.column_variances)
 
-    def by_columns(self, scale: float) -> Whitening:
+    def by_columns(self, scale: float, intercept: float = INTERCEPT) -> Whitening:
         """The prior of standardised columns; one that does not vary has weight 0."""
-        deviations = np.append(scale * self._of_columns, INTERCEPT)
+        deviations = np.append(scale * self._of_columns, intercept)
         return Whitening.diagonal(deviations, np.append(self.mean, 0.0))
 
     def standardised(self, rows: Float[Array, "n D"]) -> Float[Array, "n D"]:
