@@ -10,6 +10,7 @@ def page(results: dict[str, Any]) -> str:
     return "\n".join(
         [
             *_batches(results["limits"], results["batches"]),
+            *_since(results["since"]),
             *_compiling(results["compile"]),
             *_choices(results["choices"], results["limits"]["sizes"]["B"]),
             *_stream(results["stream"]),
@@ -56,6 +57,25 @@ def _batches(limits: dict[str, Any], rows: list[dict[str, Any]]) -> list[str]:
         "far from the limits of the device.",
         "",
     ]
+
+
+def _since(found: dict[str, Any]) -> list[str]:
+    lines = [
+        "## One program a step",
+        "",
+        f"{found['device']}, {found['date']}: commit {found['base']}, whose step took two programs, and "
+        f"{found['commit']}, in which it is one and two are compiled in all, on one machine and "
+        "after each other; 10,000 items. Median of nine batches and the quickest; the first batch "
+        "of a process with an empty cache of compiled programs, JAX and the device started.",
+        "",
+        "| classes | warm before, s | warm, s | quickest, s | first before, s | first, s |",
+        "|" + " ---: |" * 6,
+    ]
+    for row in found["rows"]:
+        values = [row[key] for key in ("before", "now", "least", "first_before", "first")]
+        cells = " | ".join("–" if value is None else f"{value:.2f}" for value in values)
+        lines.append(f"| {row['classes']} | {cells} |")
+    return [*lines, ""]
 
 
 def _compiling(rows: list[dict[str, Any]]) -> list[str]:
