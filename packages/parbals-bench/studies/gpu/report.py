@@ -64,9 +64,10 @@ def _since(found: dict[str, Any]) -> list[str]:
         "## One program a step",
         "",
         f"{found['device']}, {found['date']}: commit {found['base']}, whose step took two "
-        f"programs, and {found['commit']}, in which it is one and two are compiled in all, on one machine and "
-        "after each other; 10,000 items. Median of nine batches and the quickest; the first batch "
-        "of a process with an empty cache of compiled programs, JAX and the device started.",
+        f"programs, and {found['commit']}, in which it is one and two are compiled in all, on one "
+        "machine and after each other; 10,000 items. Median of nine batches and the quickest; the "
+        "first batch of a process with an empty cache of compiled programs, JAX and the device "
+        "started.",
         "",
         "| classes | warm before, s | warm, s | quickest, s | first before, s | first, s |",
         "|" + " ---: |" * 6,
