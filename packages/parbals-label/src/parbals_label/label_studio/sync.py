@@ -59,14 +59,10 @@ class Rules:
 
 
 @dataclass
-class Result:
+class Result(Heard):
     """What a run did; ``ended`` is 'once', 'interrupted' or 'done'."""
 
     created: int = 0
-    labels: int = 0
-    revised: int = 0
-    withdrawn: int = 0
-    passed: int = 0
     batches: int = 0
     ended: str = "once"
 
