@@ -43,8 +43,10 @@ def main(arguments: list[str] | None = None) -> int:
             file=sys.stderr,
         )
     methods = [method for method in methods if method not in missing]
+    parts = "" if list(options.only) == list(PARTS) else f" --only {','.join(options.only)}"
     facts = report.machine(options.cores) | {
         "sizes": sizes.name,
+        "options": f"engine{'' if sizes.name == 'full' else f' --{sizes.name}'}{parts}",
         "left_out": sorted(set(missing.values())),
     }
     if facts["load_before"][0] > 0.5 * options.cores:

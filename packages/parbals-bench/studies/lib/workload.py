@@ -72,7 +72,7 @@ QUICK = Sizes(
     refit_repeats=10,
     batch_repeats=5,
     score_repeats=11,
-    plain_repeats=1,
+    plain_repeats=5,
 )
 SMOKE = Sizes(
     "smoke",
