@@ -2,6 +2,7 @@
 out."""
 
 import warnings
+from functools import partial
 from statistics import median
 from typing import Any, NamedTuple
 
@@ -48,19 +49,23 @@ def run(bench: Bench) -> Section:
     # Before the first point all universes are the same posterior, so it needs one scoring, not U.
     n_scorings = n_refits + 1
     for design in sizes.designs:
-        own = bench.call_fresh(f"(b) {design}: our batches", measure_own, design, sizes)
-        plain = bench.call_fresh(f"(b) {design}: plain NumPy scoring", measure_plain, design, sizes)
-        refits: dict[str, list[float]] = {}
-        for method in bench.methods:
-            if method == "parbals":
-                continue
-            label = f"(b) {design}: refits by {LABELS[method]}"
-            if not bench.has_started(method):
-                bench.call(method, f"{label}, compiling", measure_refit, method, design, 0, sizes)
-            refits[method] = [
-                bench.call(method, label, measure_refit, method, design, seed, sizes)
-                for seed in range(1, sizes.refit_repeats + 1)
-            ]
+        own = bench.kept(
+            f"{design} own",
+            lambda design=design: bench.call_fresh(
+                f"(b) {design}: our batches", measure_own, design, sizes
+            ),
+        )
+        plain = bench.kept(
+            f"{design} plain",
+            lambda design=design: bench.call_fresh(
+                f"(b) {design}: plain NumPy scoring", measure_plain, design, sizes
+            ),
+        )
+        refits = {
+            method: bench.kept(f"{design} {method}", partial(_refits, bench, method, design))
+            for method in bench.methods
+            if method != "parbals"
+        }
         _report(section, design, own, plain, refits, n_refits, n_scorings)
     section.notes += [
         f"Theirs = {n_refits} refits (U × (B - 1)) + {n_scorings} times predicting and scoring the "
@@ -73,6 +78,16 @@ def run(bench: Bench) -> Section:
         "label compiles again.",
     ]
     return section
+
+
+def _refits(bench: Bench, method: str, design: str) -> list[float]:
+    label, sizes = f"(b) {design}: refits by {LABELS[method]}", bench.sizes
+    if not bench.has_started(method):
+        bench.call(method, f"{label}, compiling", measure_refit, method, design, 0, sizes)
+    return [
+        bench.call(method, label, measure_refit, method, design, seed, sizes)
+        for seed in range(1, sizes.refit_repeats + 1)
+    ]
 
 
 def measure_own(design: str, sizes: Sizes) -> OwnTimes:
