@@ -1,53 +1,49 @@
 """Does asynchronous labelling pay? Answers arrive one at a time, out of order, while 20 items are
 always out.
 
-    studies asynchronous                        ten minutes; docs/asynchronous.md and .png
-    studies asynchronous --copies 10            the same with every message ten times in the pool
-    studies asynchronous --seeds 1 --labels 10  does it run?
+    studies asynchronous                        all runs that are missing; docs/asynchronous.md
+    studies asynchronous --tables               docs/asynchronous.md from what there is
 
-Three ways to label the same messages with ParBaLS-EPIG:
+Three ways to label the same messages with ParBaLS-EPIG, 20 random labels and then a hundred:
 
 * whole batches: ask for 20, wait for all 20 answers, ask again;
 * pending-aware: as soon as one answer arrives ask for one more, the 20 that are out being part of
   the batch;
 * pending ignored: the same, but the choice knows nothing of the items that are out except not to
   repeat them.
+
+Once with every message as it is, once with a tenth of them, each ten times with small noise.
 """
 
-import argparse
-import sys
+from argparse import Namespace
+from collections.abc import Iterator
+from functools import partial
+from itertools import product
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from lib.places import DOCS
+from lib.records import Record, Todo, study
 
+HERE = Path(__file__).parent
 WAYS = ("whole batches", "pending-aware", "pending ignored")
+COPIES = (1, 10)
+N_OUT, N_LABELS, EVERY = 20, 100, 10
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--labels", type=int, default=100, help="labels after the first 20")
-    parser.add_argument(
-        "--copies",
-        type=int,
-        default=1,
-        help="how often every message stands in the pool, with small noise",
-    )
-    parser.add_argument("--out", type=int, default=20, help="items that are out at any time")
-    options = parser.parse_args()
-    curves = {way: [] for way in WAYS}
-    for seed in range(options.seeds):
-        for way in WAYS:
-            curves[way].append(simulate(way, seed, options.labels, options.out, options.copies))
-            print(f"seed {seed}, {way}: {curves[way][-1][-1]:.2%}", file=sys.stderr, flush=True)
-    report({way: np.array(values) for way, values in curves.items()}, options)
-    return 0
+    places = HERE / "record.jsonl", DOCS / "asynchronous.md"
+    return study(__doc__, *places, runs, page, seeds=10, options={})
 
 
-def simulate(way: str, seed: int, n_labels: int, n_out: int, n_copies: int) -> list[float]:
-    """Test accuracy after every tenth answer."""
+def runs(given: Namespace) -> Iterator[Todo]:
+    for seed, copies, way in product(range(given.seeds), COPIES, WAYS):
+        yield (copies, way, seed), partial(simulate, way, seed, copies)
+
+
+def simulate(way: str, seed: int, n_copies: int) -> Record:
+    """Test accuracy after every tenth answer; how many of the items were messages asked before."""
     import parbals
     from parbals_bench.datasets.embedded import TextFeatures
     from parbals_bench.datasets.sms_spam import load_messages, split_messages
@@ -56,9 +52,8 @@ def simulate(way: str, seed: int, n_labels: int, n_out: int, n_copies: int) -> l
     split = split_messages(load_messages(), seed)
     features = TextFeatures().fit(split.pool.texts)
     X, truth = features.transform(split.pool.texts), split.pool.labels
-    if (
-        n_copies > 1
-    ):  # as campaigns, retweets and neighbouring video frames are: the same thing over and over
+    kept = np.arange(len(X))
+    if n_copies > 1:  # as campaigns, retweets and neighbouring video frames are
         kept = generator.permutation(len(X))[: len(X) // n_copies].repeat(n_copies)
         X = X[kept] + 0.02 * generator.standard_normal((len(kept), X.shape[1]))
         truth = truth[kept]
@@ -67,37 +62,36 @@ def simulate(way: str, seed: int, n_labels: int, n_out: int, n_copies: int) -> l
         X,
         ["ham", "spam"],
         features.transform(split.target.texts),
-        n_samples=200,
         n_candidates=1_000,
         n_targets=300,
-        prior_scale=1.0,
-        metric="log-loss",
         random_state=seed,
     )
-    first = generator.permutation(len(X))[:n_out]
+    first = generator.permutation(len(X))[:N_OUT]
     learner.tell(first, truth[first])
-    accuracies = []
+    accuracies: list[float] = []
+    answered = list(first)
 
     def record(n_done: int) -> None:
-        if n_done % 10 == 0:
+        if n_done % EVERY == 0:
             accuracies.append(float(np.mean(np.array(learner.predict(X_test)) == y_test)))
 
     record(0)
     out: list[int] = []
-    for done in range(1, n_labels + 1):
+    for done in range(1, N_LABELS + 1):
         if way == "whole batches":
             if not out:
-                out = learner.ask(n_out).tolist()
+                out = learner.ask(N_OUT).tolist()
         else:
-            missing = n_out - len(out)
+            missing = N_OUT - len(out)
             out += ask(learner, missing, ignore=way == "pending ignored")
         item = out.pop(int(generator.integers(len(out))))
         learner.tell(item, truth[item])
+        answered.append(item)
         record(done)
-    return accuracies
+    return {"accuracies": accuracies, "again": len(answered) - len(set(kept[answered].tolist()))}
 
 
-def ask(learner, n: int, ignore: bool) -> list[int]:
+def ask(learner: Any, n: int, ignore: bool) -> list[int]:
     """``n`` more items; with ``ignore`` the best by themselves (EPIG given the labels) that are not
     out already."""
     if not ignore:
@@ -111,44 +105,69 @@ def ask(learner, n: int, ignore: bool) -> list[int]:
     return fresh
 
 
-def report(curves: dict, options: argparse.Namespace) -> None:
+def page(records: list[Record]) -> Iterator[str]:
+    """docs/asynchronous.md: a table for each pool, and what pending-awareness is good for."""
+    from scipy import stats
+
+    found = {tuple(record["run"]): record for record in records}
+    yield "# Labelling without waiting"
+    yield ""
+    yield "Written by `python packages/parbals-bench/studies asynchronous`; do not edit."
+    yield ""
+    yield "![Accuracy against answers](asynchronous.png)"
+    yield ""
+    yield (
+        f"SMS Spam, {N_OUT} random labels and then {N_LABELS} by ParBaLS-EPIG; {N_OUT} items are "
+        "always out and answers come in random order, or whole batches are waited for. *Pending-"
+        "aware*: what is out counts as part of the batch, as `ask` has it. *Pending ignored*: only "
+        "the same item is not asked twice. *Seen before*: answers to a message that another copy "
+        "had been asked of. 95 % t-intervals; differences are paired by seed."
+    )
+    curves = {}
+    for copies in COPIES:
+        seeds = [s for s in range(1000) if all((copies, way, s) in found for way in WAYS)]
+        if len(seeds) < 2:
+            continue
+        half = stats.t.ppf(0.975, len(seeds) - 1) / np.sqrt(len(seeds))
+        rows = {way: [found[copies, way, seed] for seed in seeds] for way in WAYS}
+        values = {way: 100 * np.array([r["accuracies"] for r in rows[way]]) for way in WAYS}
+        curves[copies] = values
+        many = "" if copies == 1 else f"{copies} times, with small noise"
+        yield ""
+        yield f"## Every message {many or 'once'}"
+        yield ""
+        yield f"| {len(seeds)} seeds | mean accuracy over the run | at the end | seen before |"
+        yield "| --- | ---: | ---: | ---: |"
+        for way in WAYS:
+            parts = values[way].mean(axis=1), values[way][:, -1]
+            cells = [f"{v.mean():.2f} ± {half * v.std(ddof=1):.2f} %" for v in parts]
+            again = np.mean([r["again"] for r in rows[way]])
+            yield f"| {way} | {' | '.join(cells)} | {again:.1f} of {N_LABELS} |"
+        aware = values["pending-aware"].mean(axis=1)
+        for way in ("whole batches", "pending ignored"):
+            less = aware - values[way].mean(axis=1)
+            p = stats.ttest_1samp(less, 0.0).pvalue
+            yield ""
+            yield (
+                f"Pending-aware less {way}, mean over the run: {less.mean():+.2f} ± "
+                f"{half * less.std(ddof=1):.2f} points (p = {p:.2g})."
+            )
+    _picture(curves)
+
+
+def _picture(curves: dict[int, dict[str, np.ndarray]]) -> None:
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
-    from scipy import stats
 
-    n_seeds = len(curves[WAYS[0]])
-    lines = ["| way | mean accuracy over the run | at the end |", "| --- | ---: | ---: |"]
-    for way, values in curves.items():
-        area, last = values.mean(axis=1), values[:, -1]
-        half = stats.t.ppf(0.975, n_seeds - 1) / np.sqrt(n_seeds) if n_seeds > 1 else float("nan")
-        cells = (
-            f"{100 * v.mean():.2f} ± {100 * half * v.std(ddof=min(1, n_seeds - 1)):.2f} %"
-            for v in (area, last)
-        )
-        lines.append(f"| {way} | " + " | ".join(cells) + " |")
-    aware = curves["pending-aware"].mean(axis=1)
-    for way in ("whole batches", "pending ignored"):
-        difference = aware - curves[way].mean(axis=1)
-        p = stats.ttest_1samp(difference, 0.0).pvalue if n_seeds > 1 else float("nan")
-        told = f"{100 * difference.mean():+.2f} % (paired t-test, p = {p:.2g})"
-        lines.append(f"\nPending-aware minus {way}, mean over the run: {told}.")
-    print("\n".join(lines))
-    if options.labels < 100 or n_seeds < 5:
-        return
-    name = "asynchronous" if options.copies == 1 else "asynchronous-copies"
-    figure, axes = plt.subplots(figsize=(7, 4))
-    for way, values in curves.items():
-        axes.plot(20 + 10 * np.arange(values.shape[1]), 100 * values.mean(axis=0), label=way)
-    axes.set(xlabel="answers received", ylabel="test accuracy, %")
-    axes.legend(frameon=False)
-    axes.spines[["top", "right"]].set_visible(False)
-    figure.savefig(DOCS / f"{name}.png", dpi=130, bbox_inches="tight")
-    text = (
-        f"# Labelling without waiting\n\n![Accuracy against answers]({name}.png)\n\nSMS Spam, "
-        f"every message {options.copies} time(s) in the pool, {n_seeds} seeds, {options.out} items "
-        "always out, answers in random order (95 % t-intervals).\nWritten by `python "
-        "packages/parbals-bench/studies/asynchronous/run.py`; do not edit.\n\n"
-    )
-    (DOCS / f"{name}.md").write_text(text + "\n".join(lines) + "\n", encoding="utf-8")
+    figure, panels = plt.subplots(1, max(len(curves), 1), figsize=(10, 4), squeeze=False)
+    for axes, (copies, values) in zip(panels[0], curves.items(), strict=False):
+        for way, accuracies in values.items():
+            answers = N_OUT + EVERY * np.arange(accuracies.shape[1])
+            axes.plot(answers, accuracies.mean(axis=0), label=way)
+        axes.set(xlabel="answers received", ylabel="test accuracy, %")
+        axes.set_title(f"every message {'once' if copies == 1 else f'{copies} times'}", fontsize=10)
+        axes.legend(frameon=False)
+        axes.spines[["top", "right"]].set_visible(False)
+    figure.savefig(DOCS / "asynchronous.png", dpi=130, bbox_inches="tight")

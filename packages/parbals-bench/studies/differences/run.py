@@ -1,39 +1,47 @@
 """Why do a few of our figures differ from the paper's? One change at a time, at 100 + 10×20.
 
-    studies differences --data ~/data --workers 8     # every experiment, ten seeds
-    studies differences --data ~/data --only edges --seeds 3
+    studies differences --data ~/data --workers 8     # every run that is missing, then README.md
+    studies differences --tables                      # README.md from what there is
 
-as-run     the protocol as it is
-pool       all pool points are candidates, not 10,000 of them
 seeds      seeds 10 to 19 instead of 0 to 9: was it the initial sets?
+pool       all pool points are candidates, not 10,000 of them
 values     every rating its own bin, instead of deciles that join some
 edges      deciles, but a value on an edge counts to the bin below it, as in pandas' qcut
 prior      features half as long, which is a prior of scale 0.5 on their weights
 seeding    BADGE without gradients: k-means++ on the features themselves
 
-The paper's own sampler in the same protocol is ``paper_sampler.py``.
+Each run is a line of record.jsonl; what is not changed is in docs/results/records.tar.xz. The
+authors' departures are departures.tar.xz, which `parbals bench run` made of authors.toml and of its
+suite "authors". The paper's own sampler in the same protocol is ``paper_sampler.py``.
 """
 
-import argparse
-from concurrent.futures import ProcessPoolExecutor
+import os
+from argparse import Namespace
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from itertools import product
-from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from lib.places import DOCS
+from lib.records import Record, Todo, study
 from parbals.strategies import badge
 from parbals.strategies.problem import Problem
 from parbals.strategies.table import STRATEGIES
-from parbals_bench.datasets.table import load_dataset
+from parbals_bench.datasets.base import Data
+from parbals_bench.datasets.table import DATASETS, load_dataset
 from parbals_bench.report.paper import paper_figures
 from parbals_bench.report.stats import mean_interval
+from parbals_bench.report.tasks import Line
+from parbals_bench.run.folder import ResultsFiles
+from parbals_bench.run.records import RunRecord
 from parbals_bench.run.single import run_one
 from parbals_bench.run.spec import PAPER, Settings
 
+HERE = Path(__file__).parent
 BUDGET = "100+10x20"
-SHARED = ("random", "confidence", "coreset", "badge", "bald", "power-bald", "epig")
 FOUR = ("random", "confidence", "bald", "badge")
 SEEDING = "seeding-on-features"
 
@@ -51,10 +59,10 @@ class Experiment:
 
 
 BOTH = ("airline", "credit-card")
+WHITENED = ("ag-news:World", "cifar10:airplane")
 EXPERIMENTS = {
-    "as-run": Experiment(SHARED, BOTH),
-    "pool": Experiment(FOUR[1:], BOTH, settings=Settings(n_candidates=10**9)),
     "seeds": Experiment(first_seed=10),
+    "pool": Experiment(FOUR[1:], BOTH, settings=Settings(n_candidates=10**9)),
     "values": Experiment(features="tabular-values"),
     "edges": Experiment(features="tabular-qcut"),
     "prior": Experiment(scale=0.5),
@@ -62,7 +70,7 @@ EXPERIMENTS = {
 }
 
 
-def seeding_on_features(problem: Problem):
+def seeding_on_features(problem: Problem) -> Any:
     """k-means++ on the features: BADGE when every gradient has the same length and sign."""
     usual = badge.gradient_factors
     badge.gradient_factors = lambda probs, features: (
@@ -78,56 +86,139 @@ def seeding_on_features(problem: Problem):
 STRATEGIES[SEEDING] = replace(STRATEGIES["badge"], select=seeding_on_features)
 
 
+TITLES = {
+    "seeds": "ten other initial sets",
+    "pool": "the whole pool as candidates",
+    "prior": "prior scale 0.5",
+    "values": "every rating its own bin",
+    "edges": "a value on a decile counts to the bin below it",
+    "seeding": "BADGE seeded on the features, without gradients",
+}
+
+
+def main() -> int:
+    return study(
+        *(__doc__, HERE / "record.jsonl", HERE / "README.md", runs, page),
+        seeds=10,
+        options={"only": ",".join(EXPERIMENTS)},
+    )
+
+
+def runs(given: Namespace) -> Iterator[Todo]:
+    for seed, name in product(range(given.seeds), given.only.split(",")):
+        changed = EXPERIMENTS[name]
+        for dataset, strategy in product(changed.datasets, changed.strategies):
+            yield (name, dataset, strategy, seed), partial(one_run, name, dataset, strategy, seed)
+
+
 @cache
-def data_of(name, folder, features, scale):
-    data = load_dataset(name, folder and folder / name.replace("-", "_"), features=features)
+def data_of(name: str, features: str, scale: float) -> Data:
+    folder = Path(os.environ.get("PARBALS_DATA", ".")) / name.replace("-", "_")
+    data = load_dataset(name, folder, features=features)
     scaled = {part: scale * getattr(data, part) for part in ("X_pool", "X_target_source", "X_test")}
     return replace(data, **scaled)
 
 
-def final_accuracy(name, dataset, strategy, seed, folder):
-    """Of one run, in %."""
+def one_run(name: str, dataset: str, strategy: str, seed: int) -> Record:
+    """Test accuracy after every round."""
     changed = EXPERIMENTS[name]
-    data = data_of(dataset, folder, changed.features, changed.scale)
+    data = data_of(dataset, changed.features, changed.scale)
     record = run_one(
         data, BUDGET, strategy, seed=changed.first_seed + seed, settings=changed.settings
     )
-    return 100.0 * record.metrics["accuracy"][-1]
+    return {"accuracies": list(record.metrics["accuracy"])}
 
 
-def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+def page(records: list[Record]) -> Iterator[str]:
+    yield HEAD
+    published = ResultsFiles(DOCS / "results" / "records.tar.xz").records()
+    for dataset in BOTH:
+        rows: dict[str, dict[str, list[float]]] = {"as run": _finals(published, dataset, BUDGET)}
+        for record in records:
+            name, of, strategy, _ = record["run"]
+            if of == dataset:
+                row = rows.setdefault(TITLES[name], {})
+                column = "badge" if strategy == SEEDING else strategy
+                row.setdefault(column, []).append(100.0 * record["accuracies"][-1])
+        yield f"\n| {DATASETS[dataset].title} | {' | '.join(Line(s).title for s in FOUR)} |"
+        yield "| --- |" + " ---: |" * len(FOUR)
+        for title, row in rows.items():
+            yield f"| {title} | {' | '.join(_shown(row.get(s, ())) for s in FOUR)} |"
+        yield f"| the paper | {' | '.join(_paper(s, dataset) for s in FOUR)} |"
+    if (packed := HERE / "departures.tar.xz").exists():
+        yield from _authors(ResultsFiles(packed).records())
+
+
+def _authors(records: list[RunRecord]) -> Iterator[str]:
+    """One departure at a time, then all of them as the suite "authors" has them."""
+    yield "\n## The authors' departures, one at a time\n"
+    yield (
+        "| | " + " | ".join(f"{DATASETS[d].title}, ours | theirs | the paper" for d in BOTH) + " |"
     )
-    parser.add_argument("--data", type=Path, help="folder that holds airline/ and credit_card/")
-    parser.add_argument(
-        "--only", default=",".join(EXPERIMENTS), help="experiments, separated by commas"
-    )
-    parser.add_argument(
-        "--strategies", default=",".join((*SHARED, SEEDING)), help="strategies, separated by commas"
-    )
-    parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--workers", type=int, default=1)
-    given = parser.parse_args()
-    cells = [
-        (name, dataset, strategy)
-        for name in given.only.split(",")
-        for dataset, strategy in product(EXPERIMENTS[name].datasets, EXPERIMENTS[name].strategies)
-        if strategy in given.strategies.split(",")
-    ]
-    with ProcessPoolExecutor(given.workers, mp_context=get_context("spawn")) as pool:
-        runs = [
-            [pool.submit(final_accuracy, *cell, seed, given.data) for seed in range(given.seeds)]
-            for cell in cells
-        ]
-        for (name, dataset, strategy), waited in zip(cells, runs, strict=True):
-            ours = mean_interval([run.result() for run in waited])
-            paper = paper_figures().get(
-                (BUDGET, "badge" if strategy == SEEDING else strategy, dataset)
-            )
-            beside = "" if paper is None else f"   paper {paper[0]:.2f} ± {paper[1]:.2f}"
-            print(
-                f"{name:8} {dataset:12} {strategy:20} {ours.mean:.2f} ± "
-                f"{ours.half_width:.2f}{beside}",
-                flush=True,
-            )
+    yield "| --- |" + " ---: |" * 6
+    pairs = {(r.run.strategy, r.run.settings.departures) for r in records if _of_one(r)}
+    for strategy, departure in sorted(pair for pair in pairs if pair[1] not in ("", "whitened")):
+        cells = []
+        for dataset in BOTH:
+            for own in ("", departure):
+                some = [r for r in records if _of_one(r) and r.run.settings.departures == own]
+                cells.append(_shown(_finals(some, dataset, BUDGET).get(strategy, ())))
+            cells.append(_paper(strategy, dataset))
+        yield f"| {Line(strategy).title}, `{departure}` | {' | '.join(cells)} |"
+    yield "\n| one class against the others | ours | `whitened` | the paper |"
+    yield "| --- | ---: | ---: | ---: |"
+    usual = ResultsFiles(DOCS / "results" / "one-vs-all.tar.xz").records()
+    white = [r for r in records if r.run.settings.departures == "whitened"]
+    for reference, strategy in product(WHITENED, ("random", "confidence")):
+        cells = [_shown(_finals(x, reference, BUDGET).get(strategy, ())) for x in (usual, white)]
+        dataset = reference.partition(":")[0]
+        title = f"{DATASETS[dataset].title}, {Line(strategy).title}"
+        yield f"| {title} | {' | '.join(cells)} | {_paper(strategy, dataset)} |"
+    whole = [r for r in records if not _of_one(r)]
+    if whole:
+        names = list(dict.fromkeys(r.run.strategy for r in whole))
+        yield f"\n## All of them, NUTS, {whole[0].run.budget.spelt}\n"
+        yield f"| | {' | '.join(Line(s).title for s in names)} |"
+        yield "| --- |" + " ---: |" * len(names)
+        for dataset in BOTH:
+            finals = _finals(whole, dataset, str(whole[0].run.budget))
+            cells = [f"{_shown(finals.get(s, ()))} ({len(finals.get(s, ()))})" for s in names]
+            yield f"| {DATASETS[dataset].title} (seeds) | {' | '.join(cells)} |"
+
+
+def _of_one(record: RunRecord) -> bool:
+    return record.run.settings.inference == "ep"
+
+
+def _finals(records: Iterable[RunRecord], dataset: str, budget: str) -> dict[str, list[float]]:
+    """Final accuracies in % by strategy."""
+    found: dict[str, list[float]] = {}
+    for record in records:
+        run = record.run
+        if (run.reference, str(run.budget), run.settings.n_universes) == (dataset, budget, 10):
+            found.setdefault(run.strategy, []).append(100.0 * record.metrics["accuracy"][-1])
+    return found
+
+
+def _shown(values: Iterable[float]) -> str:
+    values = list(values)
+    if not values:
+        return ""
+    found = mean_interval(values)
+    return f"{found.mean:.2f} ± {found.half_width:.2f}"
+
+
+def _paper(strategy: str, dataset: str) -> str:
+    found = paper_figures().get((BUDGET, strategy, dataset))
+    return "not stored" if found is None else f"{found[0]:.2f} ± {found[1]:.2f}"
+
+
+HEAD = """# Where our figures differ from the paper's
+
+Written by `python packages/parbals-bench/studies differences`; do not edit.
+
+The paper's protocol with one thing changed at a time: the initial sets, the candidates, the bins,
+the prior, BADGE's seeding. Final test accuracy in %, 100 + 10×20, mean of ten seeds ± half of its
+95 % interval. [docs/results.md](../../../../docs/results.md#beside-the-paper) says what to make of
+it. The paper's sampler is `python packages/parbals-bench/studies differences.paper_sampler --data
+~/data --strategies bald --seeds 5`."""

@@ -30,7 +30,7 @@ N_POOL, N_LABELS, BATCH = 1_500, 200, 20
 
 def main() -> int:
     return study(
-        *(__doc__, HERE / "record.jsonl", HERE / "README.md", runs, page), seeds=3, options={}
+        *(__doc__, HERE / "record.jsonl", HERE / "README.md", runs, page), seeds=10, options={}
     )
 
 
@@ -61,17 +61,20 @@ def measured(name: str, way: str, share: float, seed: int) -> Record:
             chosen = learner.ask(BATCH)
             learner.tell(chosen, given[chosen])
     positions, numbers = learner.state.training
-    places, probs = learner.fitted().gaussian.left_out()
-    assert sorted(places) == list(range(N_LABELS))
-    surprise = np.empty(N_LABELS)
-    surprise[places] = -np.log(probs[np.arange(N_LABELS), numbers[places]])
+    scores = {}
+    if (gaussian := learner.fitted().gaussian) is not None:
+        places, probs = gaussian.left_out(every=True)
+        assert sorted(places) == list(range(N_LABELS))
+        scores["doubts"] = np.empty(N_LABELS)
+        scores["doubts"][places] = -np.log(probs[np.arange(N_LABELS), numbers[places]])
     rows = learner.setup.pool_rows(positions)
     found = CleanLearning(LogisticRegression(max_iter=5_000), seed=seed).find_label_issues(
         np.asarray(rows, np.float64), np.asarray(numbers)
     )
+    scores["cleanlab"] = -found["label_quality"].to_numpy()
     truth = is_flipped[positions]
     record: Record = {"flipped": int(truth.sum())}
-    for who, score in (("doubts", surprise), ("cleanlab", -found["label_quality"].to_numpy())):
+    for who, score in scores.items():
         first = np.argsort(-score, kind="stable")[: truth.sum()]
         record[who] = [round(float(roc_auc_score(truth, score)), 4), float(truth[first].mean())]
     return record
@@ -89,6 +92,14 @@ def page(records: list[Record]) -> Iterator[str]:
         "others, as `parbals doubts` ranks; *cleanlab* 2.9: label quality of `CleanLearning` "
         "around a logistic regression, five folds, the same rows. Means over seeds."
     )
+    whole = [r for r in records if "doubts" in r]
+    if len(whole) < len(records):
+        yield ""
+        yield (
+            f"In {len(records) - len(whole)} of {len(records)} runs the closed form was not "
+            "trusted: `parbals doubts` then names nothing, and they are left out."
+        )
+    records = whole
     yield ""
     yield (
         "| data | labels | flipped | seeds | doubts AUC | cleanlab AUC | doubts first k | cleanlab "
@@ -113,5 +124,9 @@ def page(records: list[Record]) -> Iterator[str]:
     yield ""
     for way in WAYS:
         some = [r for r in records if r["run"][1] == way]
-        means = [np.mean([r[who][0] for r in some]) for who in ("doubts", "cleanlab")]
-        yield f"Of {way} labels the mean AUC is {means[0]:.3f}, cleanlab's {means[1]:.3f}."
+        ours, theirs = (np.array([r[who][0] for r in some]) for who in ("doubts", "cleanlab"))
+        less = ours - theirs
+        yield (
+            f"Of {way} labels the mean AUC is {ours.mean():.3f}, cleanlab's {theirs.mean():.3f}: "
+            f"{less.mean():+.3f} ± {less.std(ddof=1) / len(less) ** 0.5:.3f} (standard error)."
+        )

@@ -1,10 +1,12 @@
 """What the parts of the benchmark share during a run: workers and progress."""
 
 import os
+import pickle
 import shutil
 import sys
 import tempfile
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from lib.isolate import Worker
@@ -16,11 +18,23 @@ __all__ = ["Bench"]
 class Bench:
     """One run: asks workers for measurements and tells people what is going on."""
 
-    def __init__(self, sizes: Sizes, methods: list[str]) -> None:
+    def __init__(self, sizes: Sizes, methods: list[str], keep: Path | None = None) -> None:
         self.sizes = sizes
         self.methods = methods
+        self._keep = keep
         self._workers: dict[str, Worker] = {}
         self._compiled = tempfile.mkdtemp(prefix="parbals-bench-")
+
+    def kept(self, label: str, measure: Callable[[], Any]) -> Any:
+        """What was measured under that label, by this run or an interrupted one of this folder."""
+        file = self._keep and self._keep / f"{label.replace(' ', '-')}.pickle"
+        if file is not None and file.exists():
+            return pickle.loads(file.read_bytes())
+        found = measure()
+        if file is not None:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(pickle.dumps(found))
+        return found
 
     def has_started(self, worker: str) -> bool:
         """Has that process been asked for anything yet?"""

@@ -43,8 +43,10 @@ def main(arguments: list[str] | None = None) -> int:
             file=sys.stderr,
         )
     methods = [method for method in methods if method not in missing]
+    parts = "" if list(options.only) == list(PARTS) else f" --only {','.join(options.only)}"
     facts = report.machine(options.cores) | {
         "sizes": sizes.name,
+        "options": f"engine{'' if sizes.name == 'full' else f' --{sizes.name}'}{parts}",
         "left_out": sorted(set(missing.values())),
     }
     if facts["load_before"][0] > 0.5 * options.cores:
@@ -59,7 +61,7 @@ def main(arguments: list[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     sections, status = [], 0
     start = time.perf_counter()
-    bench = Bench(sizes, methods)
+    bench = Bench(sizes, methods, options.keep)
     try:
         for part in options.only:
             try:
@@ -114,6 +116,7 @@ def _parser() -> argparse.ArgumentParser:
         "--cores", type=_positive, default=2, help="cores to use (2; more is for your curiosity)"
     )
     parser.add_argument("--out", type=Path, help="folder for README.md and record.json")
+    parser.add_argument("--keep", type=Path, help="folder in which part b goes on when interrupted")
     return parser
 
 

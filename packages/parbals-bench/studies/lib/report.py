@@ -133,7 +133,7 @@ def markdown(sections: Iterable[Section], facts: dict[str, Any]) -> list[str]:
     """The lines of a page: what ran where, the ratios, then every section."""
     sections = list(sections)
     text = ["# Beside what people use today", "", _heading(facts), ""]
-    text += [f"Written by `{COMMAND} engine`; do not edit.", "", "## Ratios", ""]
+    text += [f"Written by `{COMMAND} {facts['options']}`; do not edit.", "", "## Ratios", ""]
     text += _markdown_table(RATIO_COLUMNS, _ratio_rows(sections))
     for section in sections:
         text += ["", f"## ({section.name}) {section.title}"]

@@ -57,6 +57,7 @@ class Sizes:
     fit_repeats: int = 15
     refit_repeats: int = 10
     batch_repeats: int = 3
+    sampled_repeats: int = 3  # of batches from particles, which take long
     score_repeats: int = 31
     plain_repeats: int = 3
 
@@ -71,8 +72,9 @@ QUICK = Sizes(
     fit_repeats=10,
     refit_repeats=10,
     batch_repeats=5,
+    sampled_repeats=1,
     score_repeats=11,
-    plain_repeats=1,
+    plain_repeats=5,
 )
 SMOKE = Sizes(
     "smoke",

@@ -3,9 +3,9 @@
     parbals bench run --suite studies/results/one_vs_all.toml --data ~/data --out mine
     studies results.one_vs_all [mine]        # by default the published records; prints the table
 
-Means over classes and seeds of the final accuracy. Runs of one seed and class start from the same
-labels, so that differences are of pairs; their standard errors are over classes and seeds. Holm's
-correction is over the strategies of a column.
+Means over classes and seeds of the final accuracy; and how many universes, on one class. Runs of
+one seed and class start from the same labels, so that differences are of pairs; their standard
+errors are over classes and seeds. Holm's correction is over the strategies of a column.
 """
 
 import sys
@@ -14,26 +14,42 @@ from pathlib import Path
 
 import numpy as np
 from lib.places import DOCS
-from parbals_bench.report.stats import holm
+from parbals_bench.report.stats import holm, mean_interval
+from parbals_bench.report.tasks import Line
 from parbals_bench.run.folder import ResultsFiles
 from parbals_bench.run.records import RunRecord
+from parbals_bench.run.spec import PAPER, Budget
 from scipy import stats
 
 PUBLISHED = DOCS / "results" / "one-vs-all.tar.xz"
 TITLES = {"cifar10": "CIFAR-10", "ag-news": "AG News"}
 OURS = "parbals-epig"
+SHOWN = ("epig", "parbals-map-epig", OURS)
+UNIVERSES = "cifar10:airplane", Budget(100, 10, 20)
 Finals = dict[tuple[str, int], dict[str, tuple[float, float]]]
 """By class and seed: accuracy and balanced accuracy of each strategy."""
 
 
 def main() -> None:
     place = Path(sys.argv[1]) if len(sys.argv) > 1 else PUBLISHED
-    finals: dict[str, Finals] = defaultdict(lambda: defaultdict(dict))
+    finals: dict[tuple[str, str], Finals] = defaultdict(lambda: defaultdict(dict))
+    universes: dict[str, list[float]] = defaultdict(list)
     for record in ResultsFiles(place).records():
-        dataset, _, positive = record.run.reference.partition(":")
-        finals[dataset][positive, record.run.seed][record.run.strategy] = judged(record)
-    for dataset, title in TITLES.items():
-        print("\n".join(table(title, finals[dataset])), end="\n\n")
+        run = record.run
+        dataset, _, positive = run.reference.partition(":")
+        if run.settings.n_universes == PAPER.n_universes:
+            finals[dataset, run.budget.spelt][positive, run.seed][run.strategy] = judged(record)
+        if (run.reference, run.budget) == UNIVERSES and run.strategy in SHOWN:
+            m = f", m = {run.settings.n_universes}" if run.strategy == OURS else ""
+            universes[f"{Line(run.strategy).title}{m}"].append(judged(record)[0])
+    for (dataset, budget), found in finals.items():
+        print("\n".join(table(f"{TITLES[dataset]}, {budget}", found)), end="\n\n")
+    print(
+        f"{UNIVERSES[0]}, {UNIVERSES[1].spelt}, seeds, final accuracy ± half of its 95 % interval"
+    )
+    for name in sorted(universes):
+        found = mean_interval(universes[name])
+        print(f"{name}: {found.n}, {found.mean:.2f} ± {found.half_width:.2f}")
 
 
 def judged(record: RunRecord) -> tuple[float, float]:
@@ -64,7 +80,7 @@ def table(title: str, finals: Finals) -> list[str]:
             star = "**" if doubt[name] < 0.05 else ""
             less = f"{star}{mean:+.2f} ± {error:.2f}{star}"
         n_best = sum(best[c] == name for c in classes)
-        lines.append(f"| {name} | {plain:.2f} | {balanced:.2f} | {less} | {n_best} |")
+        lines.append(f"| {Line(name).title} | {plain:.2f} | {balanced:.2f} | {less} | {n_best} |")
     return lines
 
 
