@@ -58,13 +58,23 @@ def test_the_queue_is_filled_when_half_of_three_for_everybody_are_gone(opened, m
 def test_a_slow_model_chooses_ahead_as_far_as_it_can(opened, missing):
     session = opened(n_items=100, queued=6)
     assert missing(session) == (0, False)
-    session.touch("ann", done=30)  # one a second
+    began = time.monotonic()
+    session._done.extend(began - n - 0.5 for n in reversed(range(30)))  # one a second
     session.supervisor.seconds_to_choose, session.supervisor.n_chosen = 5.0, 10
     answer(session, 0)
     assert missing(session, "ann") == (15, False), "twenty for the five seconds that a batch takes"
     session.supervisor.seconds_to_choose, session.supervisor.n_chosen = 60.0, 30
     answer(session, 1, 2)
-    assert missing(session, "ann") == (7, False), "ten take twenty seconds"
+    assert missing(session, "ann") == (27, False), "thirty take a minute"
+
+
+def test_quick_people_are_quick_from_their_first_answers_on(opened, missing):
+    session = opened(n_items=200, queued=6)
+    assert missing(session) == (0, False)
+    session.touch("ann", done=25)  # within five seconds: five a second, not one
+    session.supervisor.seconds_to_choose, session.supervisor.n_chosen = 3.0, 30
+    answer(session, 0)
+    assert missing(session, "ann") == (55, False), "sixty for the three seconds of a batch"
 
 
 def test_the_model_is_not_asked_while_it_chooses(opened, missing):

@@ -59,9 +59,11 @@ def learner_of(
     Items that somebody passed and nobody has labelled are pending as well: they are not chosen.
     With ``renew`` those that wait unseen on the page are free. ``signed``: it knows whose labels
     these are although there is one annotator alone. ``changes`` are arguments of the learner in
-    place of the project's, such as ``n_universes``.
+    place of the project's, such as ``n_universes``; without ``weighed`` people, though no program,
+    are taken at their word, which spares two fits of three.
     """
-    settings, form = store.settings, store.form
+    settings, form, changes = store.settings, store.form, {"weighed": True, **(changes or {})}
+    weighed = changes.pop("weighed")
     learner = ActiveLearner(
         features_of(store),
         form.classes or None,
@@ -75,7 +77,7 @@ def learner_of(
         n_candidates=n_candidates,
         audit=settings.audit,
         find=settings.find,
-        **{"held_out": held_out_of(store), **described_of(store), **(changes or {})},
+        **{"held_out": held_out_of(store), **described_of(store), **changes},
     )
     uncounted = store.uncounted()  # a program's word on the audit's items measures nothing
     labels = {p: v for p, v in combined_labels(store.votes(), form).items() if p not in uncounted}
@@ -84,7 +86,9 @@ def learner_of(
     plain = {p: form.plain(v) for p, v in labels.items()}
     # Before an answer is there nobody knows how sure it will be.
     sure = {} if signed else store.confidences()
-    _tell(learner, came, plain, store.current_labels(), 1 if signed else 2, sure)
+    said = store.current_labels()
+    weighed = weighed or any(who.startswith(PROGRAM) for by in said.values() for who in by)
+    _tell(learner, came, plain, said, 1 if signed else 2 if weighed else np.inf, sure)
     if with_pending:
         unseen = {p for some in store.unseen().values() for p in some} if renew else set()
         learner.mark_pending([p for p in pending_of(store, labels) if p not in unseen])
@@ -96,7 +100,7 @@ def _tell(
     came: list[int],
     labels: Mapping[int, Any],
     answers: Mapping[int, Mapping[str, str]],
-    fewest: int,
+    fewest: float,
     sure: Mapping[tuple[int, str], float],
 ) -> None:
     """Labels of these positions, and whose they are if ``fewest`` people or programs gave them.
@@ -188,8 +192,7 @@ def choose_batch(
         began = time.monotonic()
         learner = learner_of(store, n_candidates=n_candidates, renew=renew, changes=changes)
         taken = {*learner.labelled.tolist(), *learner.pending}
-        copies = {copy for copy, _ in store.settings.copies}
-        left_out = {*leave_out, *copies} - taken
+        left_out = {copy for copy, _ in store.settings.copies}.union(leave_out) - taken
         n_left_out = len(left_out)
         is_free = learner.state.is_free()
         is_free[learner.setup.twins] = False  # copies of an audit item

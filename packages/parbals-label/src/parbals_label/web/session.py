@@ -25,7 +25,7 @@ _BATCH = 10
 _ACTIVE_SECONDS = 600.0
 _TICK = 2.0
 _PAUSE = 0.25
-_RATE_SECONDS = 30.0
+_RATE_SECONDS, _FIRST_SECONDS = 30.0, 5.0
 _LIVE_SECONDS = 0.5
 _JOURNAL = (
     "project.journal cannot be written. Labels are stored, but without their second copy; check "
@@ -65,7 +65,7 @@ class Session:
             store.restart_leases(60.0 * store.settings.lease_minutes)
             if not store.queue_counts().free:
                 quick_batch(store)
-            _, chosen_by, done = _waiting(store)
+            *_, chosen_by, done = _waiting(store)
             # Items that wait from last time count as chosen now.
             self._chosen_at = done - bool(chosen_by & _HASTY)
 
@@ -164,8 +164,7 @@ class Session:
         chosen without the model are replaced: once it has learnt something new, and the very first
         items once five are answered.
         """
-        free, chosen_by, done = await self.desk.read(_waiting)
-        room = await self.desk.read(lambda store: store.room())
+        free, room, chosen_by, done = await self.desk.read(_waiting)
         moment = time.monotonic()
         self._seen = {
             name: seen for name, seen in self._seen.items() if moment - seen < _ACTIVE_SECONDS
@@ -173,7 +172,7 @@ class Session:
         while self._done and moment - self._done[0] > _RATE_SECONDS:
             self._done.popleft()
         seconds, n_chosen = self.supervisor.seconds_to_choose, self.supervisor.n_chosen
-        rate = len(self._done) / _RATE_SECONDS
+        rate = len(self._done) / max(moment - min(self._done, default=0.0), _FIRST_SECONDS)
         self._ahead.learn(self.supervisor.n_batches, seconds, n_chosen, rate)
         wanted = self._ahead.wanted(len(self._seen), seconds, n_chosen, rate)
         low = min([free, *(ready for name, ready in self._ready.items() if name in self._seen)])
@@ -189,10 +188,10 @@ class Session:
         return (wanted, True) if renew else (min(wanted - low, room), False)
 
 
-def _waiting(store: Store) -> tuple[int, set[str], int]:
-    """Items that wait, other strategies than the project's that chose them, answers and passes."""
+def _waiting(store: Store) -> tuple[int, int, set[str], int]:
+    """Items that wait and may, strategies not the project's that chose them, answers and passes."""
     chosen_by = store.unseen().keys() - {store.settings.strategy}
-    return store.queue_counts().free, chosen_by, sum(store.revision()[:2])
+    return store.queue_counts().free, store.room(), chosen_by, sum(store.revision()[:2])
 
 
 def _is_finished(store: Store) -> bool:

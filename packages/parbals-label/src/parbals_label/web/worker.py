@@ -41,8 +41,7 @@ _AFTER_REFUSAL = 2.0
 _TOLD_EVERY = 1.0
 _ADAPT_AGAIN = 1.5
 """Times the labels of last time: fewer new ones hardly change what an encoder has learnt."""
-_BETWEEN_REPORTS = 3.0
-_MOST_BETWEEN_REPORTS = 30.0
+_BETWEEN_REPORTS, _REPORTS_SHARE = 3.0, 0.2
 _MOST_NEWER = 10
 """After so many answers the pause before a new report is half as long."""
 _QUIET = 8.0  # seconds without an answer: nobody waits for items, so there is no pause
@@ -93,7 +92,7 @@ class Chooser(_Part):
         try:
             with warnings.catch_warnings(record=True) as raised:
                 warnings.simplefilter("always", ParbalsWarning)
-                number, batch = engine.choose_batch(
+                number, _ = engine.choose_batch(
                     self.store,
                     n_wanted,
                     fewer=True,
@@ -114,7 +113,7 @@ class Chooser(_Part):
         notes = [str(w.message) for w in raised if issubclass(w.category, ParbalsWarning)]
         self.say(
             state="idle",
-            chose=len(batch),
+            chose=n_wanted,
             seconds=time.monotonic() - began,
             batch=number,
             message=" ".join(notes) or None,
@@ -127,7 +126,7 @@ class Reporter(_Part):
 
     reported = seen = -1
     made_of: Any = None
-    began, rest, since = -_MOST_BETWEEN_REPORTS, 0.0, 0.0
+    began = rest = since = 0.0
     map_of: str | None = None
 
     def step(self) -> bool:
@@ -137,9 +136,8 @@ class Reporter(_Part):
     def is_due(self, answers: int) -> bool:
         """Whether these answers want a new report.
 
-        Where reports take long, most of the time is left for choosing: after ten answers half of
-        the pause is enough, it never lasts longer than half a minute, and where nobody answers
-        there is none.
+        Where reports take long, most of the time is left for choosing: they take a fifth of it,
+        two where there are ten new answers, and where nobody answers there is no pause.
         """
         now = time.monotonic()
         if answers != self.seen:
@@ -160,8 +158,7 @@ class Reporter(_Part):
             return False
         self.began = time.monotonic()
         load_engine().refresh(self.store, with_pending=False, n_candidates=_REPORT_CANDIDATES)
-        seconds = time.monotonic() - self.began
-        self.rest = min(max(_BETWEEN_REPORTS, 4.0 * seconds), _MOST_BETWEEN_REPORTS)
+        self.rest = max(_BETWEEN_REPORTS, (time.monotonic() - self.began) / _REPORTS_SHARE)
         self.reported = answers
         self.say(reported=answers)
         return True
