@@ -64,11 +64,12 @@ def test_a_better_batch_takes_the_place_of_what_nobody_has_seen(store):
     store.submit([Submission(0, "ham"), Submission(1, "spam")], annotator="ann")
     store.record_batch("confidence", 0, [(n, None, None) for n in range(2, 20)], {}, queued=True)
     (mine,) = store.take("ann", 1, 60.0)
-    assert Chooser(store, silent).step(5, renew=True)
+    assert Chooser(store, silent).step(5, renew=["confidence"])
     assert list(store.unseen()) == ["parbals-epig"]
-    assert len(store.unseen()["parbals-epig"]) == 5
+    assert Chooser(store, silent).step(3, renew=["confidence"])
+    assert len(store.unseen()["parbals-epig"]) == 8, "its own stay"
     assert mine.position in store.pending(), "what somebody has stays theirs"
-    assert [len(record.items) for record in store.batches()] == [1, 5]
+    assert [len(record.items) for record in store.batches()] == [1, 5, 3]
 
 
 def test_after_ten_answers_a_report_waits_half_as_long(store):

@@ -50,17 +50,17 @@ def learner_of(
     *,
     with_pending: bool = True,
     n_candidates: int | None = None,
-    renew: bool = False,
+    renew: Collection[str] = (),
     signed: bool = False,
     changes: Mapping[str, Any] | None = None,
 ) -> ActiveLearner:
     """A learner that knows the project's features, labels and pending items.
 
     Items that somebody passed and nobody has labelled are pending as well: they are not chosen.
-    With ``renew`` those that wait unseen on the page are free. ``signed``: it knows whose labels
-    these are although there is one annotator alone. ``changes`` are arguments of the learner in
-    place of the project's, such as ``n_universes``; without ``weighed`` people, though no program,
-    are taken at their word, which spares two fits of three.
+    Those are free that wait unseen on the page by choice of strategies to ``renew``. ``signed``: it
+    knows whose labels these are although there is one annotator alone. ``changes`` are arguments of
+    the learner in place of the project's, such as ``n_universes``; without ``weighed`` people,
+    though no program, are taken at their word, which spares two fits of three.
     """
     settings, form, changes = store.settings, store.form, {"weighed": True, **(changes or {})}
     weighed = changes.pop("weighed")
@@ -90,7 +90,7 @@ def learner_of(
     weighed = weighed or any(who.startswith(PROGRAM) for by in said.values() for who in by)
     _tell(learner, came, plain, said, 1 if signed else 2 if weighed else np.inf, sure)
     if with_pending:
-        unseen = {p for some in store.unseen().values() for p in some} if renew else set()
+        unseen = {p for by, some in store.unseen().items() if by in renew for p in some}
         learner.mark_pending([p for p in pending_of(store, labels) if p not in unseen])
     return learner
 
@@ -169,7 +169,7 @@ def choose_batch(
     strategy: str | None = None,
     leave_out: Collection[int] = (),
     n_candidates: int | None = None,
-    renew: bool = False,
+    renew: Collection[str] = (),
     changes: Mapping[str, Any] | None = None,
 ) -> tuple[int, Batch]:
     """Choose ``n`` items, lease them, and record why: the batch's number, and the batch as stored.
@@ -184,7 +184,7 @@ def choose_batch(
         strategy: stands in for the project's own.
         leave_out: positions that are not chosen, such as those a machine abstained on.
         n_candidates: at most so many free items are looked at, drawn again when labels change.
-        renew: of a queued batch: it takes the place of what waits on the page unseen.
+        renew: strategies whose choice on the page, as far as it is unseen, makes way for this one.
         changes: see :func:`learner_of`.
     """
 

@@ -1,11 +1,11 @@
 """The page's second process: it chooses items, renews report, predictions and map, and adapts.
 
-Orders come as JSON lines on standard input, {"choose": n, "renew": whether instead of what waits,
-"effort": arguments of the learner}; what it is doing goes to standard output in the same way. Three
-threads work, each with a store of its own: one chooses, one reports, one teaches the encoder where
-an owner wants that, so that none waits for another. All keep to one core and out of the way of
-labelling. The process ends when its input does, and may be cut off at any time: nobody waits for
-it, since the server hands out quick items meanwhile (:mod:`parbals_label.project.quick`).
+Orders come as JSON lines on standard input, {"choose": n, "renew": strategies whose choice is to
+make way, "effort": arguments of the learner}; what it is doing goes to standard output in the same
+way. Three threads work, each with a store of its own: one chooses, one reports, one teaches the
+encoder where an owner wants that, so that none waits for another. All keep to one core and out of
+the way of labelling. The process ends when its input does, and may be cut off at any time: nobody
+waits for it, since the server hands out quick items (:mod:`parbals_label.project.quick`).
 """
 
 import json
@@ -17,7 +17,7 @@ import threading
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -80,12 +80,12 @@ class Chooser(_Part):
     """Chooses by the project's strategy."""
 
     def step(
-        self, n_wanted: int, *, renew: bool = False, effort: Mapping[str, int] | None = None
+        self, n_wanted: int, *, renew: Sequence[str] = (), effort: Mapping[str, int] | None = None
     ) -> bool:
-        """Choose so many items, with ``renew`` instead of those that wait; False if none was."""
+        """Choose so many items, instead of those to ``renew`` that wait; False if none was."""
         return n_wanted > 0 and self.attempt(lambda: self._choose(n_wanted, renew, effort or {}))
 
-    def _choose(self, n_wanted: int, renew: bool, effort: Mapping[str, int]) -> bool:
+    def _choose(self, n_wanted: int, renew: Sequence[str], effort: Mapping[str, int]) -> bool:
         self.say(state="choosing")
         engine = load_engine()
         began = time.monotonic()
@@ -268,7 +268,7 @@ def main(folder: Path) -> None:
                     order = later  # the last order counts
             chooser.step(
                 int(order.get("choose", 0)),
-                renew=bool(order.get("renew")),
+                renew=order.get("renew", ()),
                 effort=order.get("effort"),
             )
 
