@@ -16,6 +16,7 @@ pytestmark = pytest.mark.browser
 MOST_BYTES = 300_000
 N_ITEMS = 800
 STEPS = (6, 12, 20, 30, 42)  # labels when a report was made
+CHOSEN = {"k-means": range(20), "confidence": range(20, 24), "parbals-epig": range(24, 42)}
 
 
 @pytest.fixture(scope="module")
@@ -43,6 +44,8 @@ def messages(tmp_path_factory):
     )
     done = 0
     with Store.open(folder) as store:
+        for strategy, places in CHOSEN.items():
+            store.record_batch(strategy, 0, [(p, None, None) for p in places], {}, queued=True)
         for most in STEPS:
             for place in range(done, most):
                 label = str(found.labels[place])
@@ -57,8 +60,7 @@ def messages(tmp_path_factory):
             highlight=["free", "win*", "prize*", "claim", "call", "text"],
             guidelines="Spam is what is sent to sell, to lure or to defraud.\n"
             "What friends write is ham.",
-            goal_labels=100,
-            goal_error=0.05,
+            goal_error=0.15,
         )
         spam = [p for p in range(60, N_ITEMS) if found.labels[p] == "spam"][:6]
         store.record_batch(
@@ -115,7 +117,7 @@ def test_the_phone(messages, person, shoot):
 
 
 def test_the_map_and_the_curve(messages, person, shoot):
-    ada = person(messages, "Ada", height=1370)
+    ada = person(messages, "Ada", height=1440)
     at_work(ada)
     page = ada.go("overview")
     page.get_by_label("Colours of the map").select_option("class")

@@ -81,7 +81,7 @@ class TestCertify:
         with Store.open(project) as store:
             assert not store.batch_positions(waiting), "they gave way, and may be drawn"
             assert store.unseen() == {}
-            choose_batch(store, 5, queued=True, renew=True)
+            choose_batch(store, 5, queued=True, renew=["certify"])
             assert set(positions) <= set(store.pending())
 
     def test_more_than_there_are_is_refused_before_anything_changes(self, run, project):

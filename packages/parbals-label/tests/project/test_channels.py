@@ -149,3 +149,14 @@ def test_a_program_alone_is_taken_at_its_word_however_sure(store):
     sure_of(store, lambda p: p % 3, lambda p: p / N)
     assert store.confidences()[3, "machine:bot"] == 3 / N
     assert learner_of(store).annotators() == ()
+
+
+def test_in_haste_people_are_taken_at_their_word_and_programs_are_not(store):
+    said(store, "ada", 1.0, 0, range(30))
+    said(store, "bob", 1.0, 1, range(30, 60))
+    hasty = {"weighed": False}
+    assert {one.name for one in learner_of(store).annotators()} == {"ada", "bob"}
+    assert learner_of(store, changes=hasty).annotators() == ()
+    assert learner_of(store, changes=hasty).labels == {p: truth(p) for p in range(60)}
+    said(store, "machine:bot", 0.5, 2, range(60, N), source="machine")
+    assert "machine:bot" in {one.name for one in learner_of(store, changes=hasty).annotators()}

@@ -5,9 +5,11 @@ import heapq
 import pytest
 from parbals_label.web.ahead import EFFORTS, Ahead
 
-# CPU seconds on two busy cores, 3,000 items of ten classes and 50 features: what every batch
-# costs, and every item that is chosen or out, by the number of universes.
+# CPU seconds on two busy cores, 3,000 items of ten classes and 50 features: what every batch costs,
+# what every item costs that is chosen or out, and every label: a fit, or three where people are
+# weighed.
 COSTS = {10: (1.4, 0.18), 4: (0.8, 0.09), 2: (0.4, 0.031)}
+A_FIT = 0.003
 REPORTS = 1.3  # the report's share of the core
 HELD, QUICK = 4, 20
 
@@ -46,6 +48,7 @@ def share(n_people, seconds, policy, minutes=5.0):
                 batch = wanted - ours
                 out = n_people * HELD + ours
                 fixed, each = COSTS[ahead.effort["n_universes"]]
+                fixed += A_FIT * len(done) * (3 if ahead.effort["weighed"] else 1)
                 cost = (fixed + each * (batch + out)) * REPORTS
                 busy_until, latest = now + cost, (cost, batch)
     return chosen.count("ours") / len(chosen)
@@ -69,6 +72,12 @@ def test_ten_quick_people_and_ten_classes_get_four_fifths_from_the_strategy(seco
 
 def test_it_is_the_size_and_the_universes_that_do_it():
     assert share(10, 2.0, Before()) < 0.6
+
+
+def test_a_batch_of_which_people_took_most_meanwhile_does_not_make_the_next_one_small():
+    ahead = Ahead()
+    assert ahead.wanted(10, seconds=25.0, n_chosen=60, rate=5.0) == 120
+    assert ahead.wanted(10, seconds=120.0, n_chosen=30, rate=5.0) == 30, "three for each, always"
 
 
 def test_haste_ends_with_the_pace():

@@ -34,7 +34,7 @@ def missing():
         session.supervisor.state = "idle"
         session._seen = dict.fromkeys(people, time.monotonic())
         session._ready = {} if ready is None else {people[0]: ready}
-        return asyncio.run(session._missing())
+        return asyncio.run(session._missing())[0]
 
     return look
 
@@ -46,55 +46,68 @@ def answer(session, *positions):
 
 def test_the_queue_is_filled_when_half_of_three_for_everybody_are_gone(opened, missing):
     session = opened(n_items=100, queued=6)
-    assert missing(session) == (0, False), "half of ten wait"
-    assert missing(session, "ann", ready=4) == (0, False), "nobody has said anything new"
+    assert missing(session) == 0, "half of ten wait"
+    assert missing(session, "ann", ready=4) == 0, "nobody has said anything new"
     answer(session, 0, 1)
-    assert missing(session, "ann") == (6, False), "four of ten are left"
-    assert missing(session, "ann") == (0, False), "that was asked for already"
+    assert missing(session, "ann") == 6, "four of ten are left"
+    assert missing(session, "ann") == 0, "that was asked for already"
     answer(session, 2)
-    assert missing(session, *map(str, range(20))) == (57, False), "three for each of twenty"
+    assert missing(session, *map(str, range(20))) == 57, "three for each of twenty"
 
 
 def test_a_slow_model_chooses_ahead_as_far_as_it_can(opened, missing):
     session = opened(n_items=100, queued=6)
-    assert missing(session) == (0, False)
-    session.touch("ann", done=30)  # one a second
+    assert missing(session) == 0
+    began = time.monotonic()
+    session._done.extend(began - n - 0.5 for n in reversed(range(30)))  # one a second
     session.supervisor.seconds_to_choose, session.supervisor.n_chosen = 5.0, 10
     answer(session, 0)
-    assert missing(session, "ann") == (15, False), "twenty for the five seconds that a batch takes"
+    assert missing(session, "ann") == 15, "twenty for the five seconds that a batch takes"
     session.supervisor.seconds_to_choose, session.supervisor.n_chosen = 60.0, 30
     answer(session, 1, 2)
-    assert missing(session, "ann") == (7, False), "ten take twenty seconds"
+    assert missing(session, "ann") == 27, "thirty take a minute"
+
+
+def test_quick_people_are_quick_from_their_first_answers_on(opened, missing):
+    session = opened(n_items=200, queued=6)
+    assert missing(session) == 0
+    session.touch("ann", done=25)  # within five seconds: five a second, not one
+    session.supervisor.seconds_to_choose, session.supervisor.n_chosen = 3.0, 30
+    answer(session, 0)
+    assert missing(session, "ann") == 55, "sixty for the three seconds of a batch"
 
 
 def test_the_model_is_not_asked_while_it_chooses(opened, missing):
     session = opened(n_items=100, queued=1)
-    assert missing(session) == (0, False)
+    assert missing(session) == 0
     answer(session, 0)
     session.supervisor.state = "choosing"
-    assert asyncio.run(session._missing()) == (0, False)
-    assert missing(session) == (10, False)
+    assert asyncio.run(session._missing()) == (0, [])
+    assert missing(session) == 10
 
 
-@pytest.mark.parametrize(("labels", "expected"), [(4, (0, False)), (5, (10, True))])
+@pytest.mark.parametrize(("labels", "expected"), [(4, 0), (5, 10)])
 def test_the_first_items_are_replaced_after_five_answers(opened, missing, labels, expected):
     session = opened(n_items=100, queued=0)
     with Store.open(session.folder) as store:
         waiting = store.unseen()["k-means"]
     assert len(waiting) == 20
-    assert missing(session, "ann") == (0, False)
+    assert missing(session, "ann") == 0
     answer(session, *waiting[:labels])
     assert missing(session, "ann") == expected
 
 
 def test_what_was_chosen_in_haste_is_replaced_as_soon_as_something_is_new(opened, missing):
-    session = opened(n_items=100, queued=20)
-    assert missing(session) == (0, False)
+    session = opened(n_items=100, queued=5)
     with Store.open(session.folder) as store:
-        store.record_batch("confidence", 0, [(50, None, None)], {}, queued=True)
-    assert missing(session, "ann") == (0, False)
+        rows = [(position, None, None) for position in range(50, 70)]
+        store.record_batch("confidence", 0, rows, {}, queued=True)
+    assert missing(session, "ann") == 0
     answer(session, 0)
-    assert missing(session, "ann") == (10, True)
+    session.supervisor.state = "idle"
+    n_items, renew = asyncio.run(session._missing())
+    assert n_items == 6, "four of ten that the strategy chose are left, and they stay"
+    assert set(renew) == {"confidence", "random"}, "the first items, if there are any, stay as well"
 
 
 def test_when_everything_is_labelled_or_passed_the_queue_says_so(opened):
@@ -103,6 +116,6 @@ def test_when_everything_is_labelled_or_passed_the_queue_says_so(opened):
         store.submit([Submission(position, "ham") for position in range(3)], annotator="ann")
         store.pass_over(3, "skip", annotator="ann")
         session.supervisor.state = "idle"
-        assert asyncio.run(session._missing()) == (0, False)
+        assert asyncio.run(session._missing()) == (0, [])
         queue = session.queue(store.queue_counts("ann"))
     assert (queue.state, queue.message) == ("finished", "Every item is labelled or passed.")

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -63,11 +64,12 @@ def test_a_better_batch_takes_the_place_of_what_nobody_has_seen(store):
     store.submit([Submission(0, "ham"), Submission(1, "spam")], annotator="ann")
     store.record_batch("confidence", 0, [(n, None, None) for n in range(2, 20)], {}, queued=True)
     (mine,) = store.take("ann", 1, 60.0)
-    assert Chooser(store, silent).step(5, renew=True)
+    assert Chooser(store, silent).step(5, renew=["confidence"])
     assert list(store.unseen()) == ["parbals-epig"]
-    assert len(store.unseen()["parbals-epig"]) == 5
+    assert Chooser(store, silent).step(3, renew=["confidence"])
+    assert len(store.unseen()["parbals-epig"]) == 8, "its own stay"
     assert mine.position in store.pending(), "what somebody has stays theirs"
-    assert [len(record.items) for record in store.batches()] == [1, 5]
+    assert [len(record.items) for record in store.batches()] == [1, 5, 3]
 
 
 def test_after_ten_answers_a_report_waits_half_as_long(store):
@@ -78,6 +80,25 @@ def test_after_ten_answers_a_report_waits_half_as_long(store):
     assert reporter.is_due(15)
     reporter.began = time.monotonic()
     assert not reporter.is_due(15), "the others want their items chosen"
+
+
+def test_reports_that_take_long_leave_most_of_the_time(store, monkeypatch):
+    now = [1000.0]
+    monkeypatch.setattr("parbals_label.web.worker.time.monotonic", lambda: now[0])
+
+    def slow(*args, **options):
+        now[0] += 26.0
+
+    monkeypatch.setattr(
+        "parbals_label.web.worker.load_engine", lambda: SimpleNamespace(refresh=slow)
+    )
+    store.submit([Submission(0, "ham")], annotator="ann")
+    reporter = Reporter(store, silent)
+    assert reporter.step()
+    now[0] += 30.0
+    assert not reporter.is_due(100), "a report of 26 seconds, and 30 after it"
+    now[0] += 10.0
+    assert reporter.is_due(100)
 
 
 def test_a_report_does_not_wait_where_nobody_answers(store, monkeypatch):

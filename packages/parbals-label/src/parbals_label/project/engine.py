@@ -52,18 +52,20 @@ def learner_of(
     *,
     with_pending: bool = True,
     n_candidates: int | None = None,
-    renew: bool = False,
+    renew: Collection[str] = (),
     signed: bool = False,
     changes: Mapping[str, Any] | None = None,
 ) -> ActiveLearner:
     """A learner that knows the project's features, labels and pending items.
 
     Items that somebody passed and nobody has labelled are pending as well: they are not chosen.
-    With ``renew`` those that wait unseen on the page are free. ``signed``: it knows whose labels
-    these are although there is one annotator alone. ``changes`` are arguments of the learner in
-    place of the project's, such as ``n_universes``.
+    Those are free that wait unseen on the page by choice of strategies to ``renew``. ``signed``: it
+    knows whose labels these are although there is one annotator alone. ``changes`` are arguments of
+    the learner in place of the project's, such as ``n_universes``; without ``weighed`` people,
+    though no program, are taken at their word, which spares two fits of three.
     """
-    settings, form = store.settings, store.form
+    settings, form, changes = store.settings, store.form, {"weighed": True, **(changes or {})}
+    weighed = changes.pop("weighed")
     learner = ActiveLearner(
         features_of(store),
         form.classes or None,
@@ -77,7 +79,7 @@ def learner_of(
         n_candidates=n_candidates,
         audit=settings.audit,
         find=settings.find,
-        **{"held_out": held_out_of(store), **described_of(store), **(changes or {})},
+        **{"held_out": held_out_of(store), **described_of(store), **changes},
     )
     uncounted = store.uncounted()  # a program's word on the audit's items measures nothing
     labels = {p: v for p, v in combined_labels(store.votes(), form).items() if p not in uncounted}
@@ -86,9 +88,11 @@ def learner_of(
     plain = {p: form.plain(v) for p, v in labels.items()}
     # Before an answer is there nobody knows how sure it will be.
     sure = {} if signed else store.confidences()
-    _tell(learner, came, plain, store.current_labels(), 1 if signed else 2, sure)
+    said = store.current_labels()
+    weighed = weighed or any(who.startswith(PROGRAM) for by in said.values() for who in by)
+    _tell(learner, came, plain, said, 1 if signed else 2 if weighed else np.inf, sure)
     if with_pending:
-        unseen = {p for some in store.unseen().values() for p in some} if renew else set()
+        unseen = {p for by, some in store.unseen().items() if by in renew for p in some}
         learner.mark_pending([p for p in pending_of(store, labels) if p not in unseen])
     return learner
 
@@ -98,7 +102,7 @@ def _tell(
     came: list[int],
     labels: Mapping[int, Any],
     answers: Mapping[int, Mapping[str, str]],
-    fewest: int,
+    fewest: float,
     sure: Mapping[tuple[int, str], float],
 ) -> None:
     """Labels of these positions, and whose they are if ``fewest`` people or programs gave them.
@@ -167,7 +171,7 @@ def choose_batch(
     strategy: str | None = None,
     leave_out: Collection[int] = (),
     n_candidates: int | None = None,
-    renew: bool = False,
+    renew: Collection[str] = (),
     changes: Mapping[str, Any] | None = None,
 ) -> tuple[int, Batch]:
     """Choose ``n`` items, lease them, and record why: the batch's number, and the batch as stored.
@@ -182,7 +186,7 @@ def choose_batch(
         strategy: stands in for the project's own.
         leave_out: positions that are not chosen, such as those a machine abstained on.
         n_candidates: at most so many free items are looked at, drawn again when labels change.
-        renew: of a queued batch: it takes the place of what waits on the page unseen.
+        renew: strategies whose choice on the page, as far as it is unseen, makes way for this one.
         changes: see :func:`learner_of`.
     """
 
@@ -190,8 +194,7 @@ def choose_batch(
         began = time.monotonic()
         learner = learner_of(store, n_candidates=n_candidates, renew=renew, changes=changes)
         taken = {*learner.labelled.tolist(), *learner.pending}
-        copies = {copy for copy, _ in store.settings.copies}
-        left_out = {*leave_out, *copies} - taken
+        left_out = {copy for copy, _ in store.settings.copies}.union(leave_out) - taken
         n_left_out = len(left_out)
         is_free = learner.state.is_free()
         is_free[learner.setup.twins] = False  # copies of an audit item

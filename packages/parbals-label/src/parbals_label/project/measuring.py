@@ -70,11 +70,11 @@ def draw_certificate(
     stored = store.settings.predictions
     if stored is None:
         raise InputError("There are no predictions to certify yet; label some items first.")
-    unseen = {position for some in store.unseen().values() for position in some}
+    waiting = store.unseen()
+    unseen = {position for some in waiting.values() for position in some}
     elsewhere = {*store.labelled(), *store.pending()} - unseen
     pile = np.setdiff1d(np.arange(store.n_items), list(elsewhere))
-    generator = derive_generator(store.settings.seed, CERTIFY, store.n_batches)
-    drawn = draw_sample(pile, n, generator)
+    drawn = draw_sample(pile, n, derive_generator(store.settings.seed, CERTIFY, store.n_batches))
     probs = load_features(store.folder, stored)
     rows = np.asarray(probs[drawn], np.float64)
     said = [numbers_of(form, names) for names in decisions(form, rows, judge_of(store, probs))]
@@ -87,7 +87,7 @@ def draw_certificate(
     }
     chosen = [(position, None, None) for position in drawn.tolist()]
     return store.record_batch(
-        CERTIFY, store.settings.seed, chosen, record, queued=queued, renew=True
+        CERTIFY, store.settings.seed, chosen, record, queued=queued, renew=waiting
     )
 
 

@@ -38,7 +38,7 @@ class Batches:
         annotator: str | None = None,
         expires: float | None = None,
         queued: bool = False,
-        renew: bool = False,
+        renew: Collection[str] = (),
     ) -> int:
         """Store a batch of (position, score, initial score), best first; its number.
 
@@ -46,8 +46,9 @@ class Batches:
         a time as ``moment()`` gives it; without one an item is out until it is answered or given
         back. A ``queued`` batch waits on the labelling page for anybody; items that were answered
         or handed out while it was being chosen are left out of it, and the ranks of the others
-        count without them. With ``renew`` it takes the place of the items that wait there unseen:
-        they leave the queue and their batches, which hold what was handed out.
+        count without them. It takes the place of the items that wait there unseen and were chosen
+        by strategies to ``renew``: they leave the queue and their batches, which hold what was
+        handed out.
         """
         check_text(strategy, "strategy")
         if annotator is not None:
@@ -64,7 +65,8 @@ class Batches:
             assert batch is not None
             at, rank = moment(), 0
             audit = frozenset(ProjectSettings.of(read_meta(connection)[0]).audit)
-            for position, chosen_in in connection.execute(UNSEEN).fetchall() if renew else ():
+            waiting = connection.execute(UNSEEN).fetchall() if renew else []
+            for position, chosen_in in (row[:2] for row in waiting if row[2] in renew):
                 connection.execute("DELETE FROM leases WHERE position = ?", (position,))
                 connection.execute(
                     "DELETE FROM batch_items WHERE batch = ? AND position = ?",

@@ -52,12 +52,12 @@ SINCE = (
 """Of a row c of ``CURRENT``: the number of the answer that first gave its label."""
 
 UNSEEN = (
-    "SELECT position, batch FROM leases WHERE queued AND annotator IS NULL AND NOT EXISTS (SELECT "
-    "1 FROM answers AS a WHERE a.position = leases.position) AND NOT EXISTS (SELECT 1 FROM passes "
-    "AS p WHERE p.position = leases.position) AND NOT EXISTS (SELECT 1 FROM batches AS b WHERE "
-    "b.batch = leases.batch AND b.strategy = 'certify')"
+    "SELECT position, batch, strategy FROM leases JOIN batches USING (batch) WHERE queued AND "
+    "annotator IS NULL AND strategy <> 'certify' AND NOT EXISTS (SELECT 1 FROM answers AS a WHERE "
+    "a.position = leases.position) AND NOT EXISTS (SELECT 1 FROM passes AS p WHERE p.position = "
+    "leases.position)"
 )
-"""Items on the page that nobody has now and nobody has said anything about, and their batches.
+"""Items on the page that nobody has now and nobody has said anything about, and what chose them.
 
 Not those of a random sample: it would no longer be one if others took their place."""
 

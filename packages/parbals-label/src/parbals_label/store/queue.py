@@ -177,9 +177,7 @@ class Queue:
         By the strategy that chose them; a better batch may take their place.
         """
         found: dict[str, list[int]] = {}
-        for position, strategy in self._db.rows(
-            f"SELECT position, strategy FROM ({UNSEEN}) JOIN batches USING (batch)"
-        ):
+        for position, _, strategy in self._db.rows(UNSEEN):
             found.setdefault(strategy, []).append(position)
         return found
 

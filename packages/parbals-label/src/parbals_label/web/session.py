@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections import deque
+from collections import Counter, deque
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -25,14 +25,12 @@ _BATCH = 10
 _ACTIVE_SECONDS = 600.0
 _TICK = 2.0
 _PAUSE = 0.25
-_RATE_SECONDS = 30.0
+_RATE_SECONDS, _FIRST_SECONDS = 30.0, 5.0
 _LIVE_SECONDS = 0.5
 _JOURNAL = (
     "project.journal cannot be written. Labels are stored, but without their second copy; check "
     "the disk and the file."
 )
-_HASTY = {QUICK, UNIFORM}
-"""Strategies that choose at once, while the model is not ready."""
 
 
 class Session:
@@ -65,9 +63,9 @@ class Session:
             store.restart_leases(60.0 * store.settings.lease_minutes)
             if not store.queue_counts().free:
                 quick_batch(store)
-            _, chosen_by, done = _waiting(store)
+            *_, others, done = _waiting(store)
             # Items that wait from last time count as chosen now.
-            self._chosen_at = done - bool(chosen_by & _HASTY)
+            self._chosen_at = done - bool(others[QUICK] + others[UNIFORM])
 
     async def start(self) -> None:
         """Start the worker and look after the queue."""
@@ -157,15 +155,14 @@ class Session:
                 await asyncio.sleep(_TICK)
             await asyncio.sleep(_PAUSE)
 
-    async def _missing(self) -> tuple[int, bool]:
-        """How many items the model should choose now, and whether instead of those that wait.
+    async def _missing(self) -> tuple[int, list[str]]:
+        """How many items the model should choose now, and instead of whose choice of those waiting.
 
         As many as ``Ahead`` says, and never more than can be labelled (``Queue.room``). Items
-        chosen without the model are replaced: once it has learnt something new, and the very first
-        items once five are answered.
+        chosen without the model are replaced, also those put there while it chooses: once it has
+        learnt something new, and the very first items once five are answered.
         """
-        free, chosen_by, done = await self.desk.read(_waiting)
-        room = await self.desk.read(lambda store: store.room())
+        free, room, others, done = await self.desk.read(_waiting)
         moment = time.monotonic()
         self._seen = {
             name: seen for name, seen in self._seen.items() if moment - seen < _ACTIVE_SECONDS
@@ -173,26 +170,28 @@ class Session:
         while self._done and moment - self._done[0] > _RATE_SECONDS:
             self._done.popleft()
         seconds, n_chosen = self.supervisor.seconds_to_choose, self.supervisor.n_chosen
-        rate = len(self._done) / _RATE_SECONDS
+        rate = len(self._done) / max(moment - min(self._done, default=0.0), _FIRST_SECONDS)
         self._ahead.learn(self.supervisor.n_batches, seconds, n_chosen, rate)
         wanted = self._ahead.wanted(len(self._seen), seconds, n_chosen, rate)
-        low = min([free, *(ready for name, ready in self._ready.items() if name in self._seen)])
         newer = done - self._chosen_at
+        renew = [name for name in others if name != START or 2 * newer >= _BATCH]
+        replaced = sum(others[name] for name in renew)
+        low = min([free, *(ready for name, ready in self._ready.items() if name in self._seen)])
+        low, room = max(low - replaced, 0), room + replaced
         is_low = 2 * low < wanted
         self.finished = is_low and await self.desk.read(_is_finished)
-        if self.supervisor.state in ("starting", "choosing"):
-            return 0, False  # asked again when the worker says that it is idle
-        renew = bool(chosen_by & _HASTY) or (START in chosen_by and 2 * newer >= _BATCH)
-        if self.finished or not newer or not (renew or (is_low and room)):
-            return 0, False
+        is_busy = self.supervisor.state in ("starting", "choosing")  # asked again when it is idle
+        if is_busy or self.finished or not newer or not (is_low and room):
+            return 0, []
         self._chosen_at = done
-        return (wanted, True) if renew else (min(wanted - low, room), False)
+        return min(wanted - low, room), renew
 
 
-def _waiting(store: Store) -> tuple[int, set[str], int]:
-    """Items that wait, other strategies than the project's that chose them, answers and passes."""
-    chosen_by = store.unseen().keys() - {store.settings.strategy}
-    return store.queue_counts().free, chosen_by, sum(store.revision()[:2])
+def _waiting(store: Store) -> tuple[int, int, Counter[str], int]:
+    """Items that wait, that may, that were chosen without the model; answers and passes."""
+    unseen, names = store.unseen(), {START, QUICK, UNIFORM} - {store.settings.strategy}
+    others = Counter({name: len(unseen.get(name, ())) for name in sorted(names)})
+    return store.queue_counts().free, store.room(), others, sum(store.revision()[:2])
 
 
 def _is_finished(store: Store) -> bool:

@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -84,9 +84,9 @@ class Supervisor:
             self._thread.join()
 
     def ask(
-        self, n_items: int, renew: bool = False, effort: Mapping[str, int] | None = None
+        self, n_items: int, renew: Sequence[str] = (), effort: Mapping[str, int] | None = None
     ) -> None:
-        """Tell the worker how many items to choose, with ``renew`` instead of those that wait."""
+        """Tell the worker how many items to choose, and whose choice is to ``renew``."""
         order = {"choose": n_items, "renew": renew, "effort": dict(effort or {})}
         self._wanted = order if n_items else None
         if self.state != "choosing":  # missing items are counted again when the batch is there

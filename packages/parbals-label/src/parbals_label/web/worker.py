@@ -1,11 +1,11 @@
 """The page's second process: it chooses items, renews report, predictions and map, and adapts.
 
-Orders come as JSON lines on standard input, {"choose": n, "renew": whether instead of what waits,
-"effort": arguments of the learner}; what it is doing goes to standard output in the same way. Three
-threads work, each with a store of its own: one chooses, one reports, one teaches the encoder where
-an owner wants that, so that none waits for another. All keep to one core and out of the way of
-labelling. The process ends when its input does, and may be cut off at any time: nobody waits for
-it, since the server hands out quick items meanwhile (:mod:`parbals_label.project.quick`).
+Orders come as JSON lines on standard input, {"choose": n, "renew": strategies whose choice is to
+make way, "effort": arguments of the learner}; what it is doing goes to standard output in the same
+way. Three threads work, each with a store of its own: one chooses, one reports, one teaches the
+encoder where an owner wants that, so that none waits for another. All keep to one core and out of
+the way of labelling. The process ends when its input does, and may be cut off at any time: nobody
+waits for it, since the server hands out quick items (:mod:`parbals_label.project.quick`).
 """
 
 import json
@@ -17,7 +17,7 @@ import threading
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -41,8 +41,7 @@ _AFTER_REFUSAL = 2.0
 _TOLD_EVERY = 1.0
 _ADAPT_AGAIN = 1.5
 """Times the labels of last time: fewer new ones hardly change what an encoder has learnt."""
-_BETWEEN_REPORTS = 3.0
-_MOST_BETWEEN_REPORTS = 30.0
+_BETWEEN_REPORTS, _REPORTS_SHARE = 3.0, 0.2
 _MOST_NEWER = 10
 """After so many answers the pause before a new report is half as long."""
 _QUIET = 8.0  # seconds without an answer: nobody waits for items, so there is no pause
@@ -81,19 +80,19 @@ class Chooser(_Part):
     """Chooses by the project's strategy."""
 
     def step(
-        self, n_wanted: int, *, renew: bool = False, effort: Mapping[str, int] | None = None
+        self, n_wanted: int, *, renew: Sequence[str] = (), effort: Mapping[str, int] | None = None
     ) -> bool:
-        """Choose so many items, with ``renew`` instead of those that wait; False if none was."""
+        """Choose so many items, instead of those to ``renew`` that wait; False if none was."""
         return n_wanted > 0 and self.attempt(lambda: self._choose(n_wanted, renew, effort or {}))
 
-    def _choose(self, n_wanted: int, renew: bool, effort: Mapping[str, int]) -> bool:
+    def _choose(self, n_wanted: int, renew: Sequence[str], effort: Mapping[str, int]) -> bool:
         self.say(state="choosing")
         engine = load_engine()
         began = time.monotonic()
         try:
             with warnings.catch_warnings(record=True) as raised:
                 warnings.simplefilter("always", ParbalsWarning)
-                number, batch = engine.choose_batch(
+                number, _ = engine.choose_batch(
                     self.store,
                     n_wanted,
                     fewer=True,
@@ -114,7 +113,7 @@ class Chooser(_Part):
         notes = [str(w.message) for w in raised if issubclass(w.category, ParbalsWarning)]
         self.say(
             state="idle",
-            chose=len(batch),
+            chose=n_wanted,
             seconds=time.monotonic() - began,
             batch=number,
             message=" ".join(notes) or None,
@@ -127,7 +126,7 @@ class Reporter(_Part):
 
     reported = seen = -1
     made_of: Any = None
-    began, rest, since = -_MOST_BETWEEN_REPORTS, 0.0, 0.0
+    began = rest = since = 0.0
     map_of: str | None = None
 
     def step(self) -> bool:
@@ -137,9 +136,8 @@ class Reporter(_Part):
     def is_due(self, answers: int) -> bool:
         """Whether these answers want a new report.
 
-        Where reports take long, most of the time is left for choosing: after ten answers half of
-        the pause is enough, it never lasts longer than half a minute, and where nobody answers
-        there is none.
+        Where reports take long, most of the time is left for choosing: they take a fifth of it,
+        two where there are ten new answers, and where nobody answers there is no pause.
         """
         now = time.monotonic()
         if answers != self.seen:
@@ -160,8 +158,7 @@ class Reporter(_Part):
             return False
         self.began = time.monotonic()
         load_engine().refresh(self.store, with_pending=False, n_candidates=_REPORT_CANDIDATES)
-        seconds = time.monotonic() - self.began
-        self.rest = min(max(_BETWEEN_REPORTS, 4.0 * seconds), _MOST_BETWEEN_REPORTS)
+        self.rest = max(_BETWEEN_REPORTS, (time.monotonic() - self.began) / _REPORTS_SHARE)
         self.reported = answers
         self.say(reported=answers)
         return True
@@ -271,7 +268,7 @@ def main(folder: Path) -> None:
                     order = later  # the last order counts
             chooser.step(
                 int(order.get("choose", 0)),
-                renew=bool(order.get("renew")),
+                renew=order.get("renew", ()),
                 effort=order.get("effort"),
             )
 

@@ -57,7 +57,7 @@ export function agreementView() {
     );
     const panel = h(
       "section",
-      { class: "panel" },
+      { class: "panel agreement-errors" },
       h("h2", { class: "panel-title" }, "How often each is wrong"),
       h(
         "div",
