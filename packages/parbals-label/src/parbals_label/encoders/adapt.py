@@ -53,9 +53,8 @@ def base_folder(name: str) -> Path:
         return folder
     if name.startswith("hf:"):
         return model_folder(name.removeprefix("hf:"))
-    named = name.removesuffix("-mean")
-    if named in REPOSITORIES:
-        return model_folder(named, REPOSITORIES[named])
+    if name in REPOSITORIES:
+        return model_folder(name, REPOSITORIES[name])
     encoder_entry(name)  # one that is unknown is named
     raise InputError(
         f"The encoder {name} cannot be adapted; name one of transformers with --encoder hf:FOLDER."

@@ -3,8 +3,7 @@
 Which of their numbers become the row:
 
 * ``bert-base-uncased``: the last layer at [CLS], the token BERT classifies by (Devlin et al. 2019),
-  768 numbers, texts cut at 512 tokens. ``bert-base-uncased-mean``: the mean of the last layer over
-  the text's tokens, which sentence encoders use (Reimers and Gurevych 2019).
+  768 numbers, texts cut at 512 tokens.
 * ``clip-vit-b32``: CLIP's image features, after its projection and not normalised, 512 numbers.
   Shorter side to 224 pixels (bicubic), the middle 224 × 224, CLIP's own mean and deviation (Radford
   et al. 2021).
@@ -40,7 +39,7 @@ from parbals_label.encoders.torch_models import (
     model_folder,
 )
 
-__all__ = ["BERT", "BERT_MEAN", "CLIP_B32", "DINOV2_S14", "HUGGINGFACE", "REPOSITORIES"]
+__all__ = ["BERT", "CLIP_B32", "DINOV2_S14", "HUGGINGFACE", "REPOSITORIES"]
 __all__ += ["load_folder", "quiet"]
 
 REPOSITORIES = {
@@ -211,9 +210,7 @@ def _entry(ours: str | None, kind: Kind | None, **known: Any) -> Entry:
     return Entry(load, kind)
 
 
-BERT, BERT_MEAN = (
-    _entry("bert-base-uncased", "text", pooling=Pooling(kind)) for kind in ("cls", "mean")
-)
+BERT = _entry("bert-base-uncased", "text", pooling=Pooling("cls"))
 CLIP_B32 = _entry("clip-vit-b32", "image", preprocess=CLIP)
 DINOV2_S14 = _entry("dinov2-vits14", "image", preprocess=IMAGENET)
 HUGGINGFACE = _entry(None, None)

@@ -26,7 +26,6 @@ ENCODERS: dict[str, Entry] = {
     "clip-vit-b32": huggingface.CLIP_B32,
     "dinov2-vits14": huggingface.DINOV2_S14,
     "bert-base-uncased": huggingface.BERT,
-    "bert-base-uncased-mean": huggingface.BERT_MEAN,
     "words": plain.WORDS,
     "sentences": sentences.SENTENCES,
     "shapes": plain.SHAPES,
