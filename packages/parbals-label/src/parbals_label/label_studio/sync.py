@@ -111,6 +111,7 @@ def keep_supplied(
                 return result
 
 
+@dataclass
 class _Connection:
     """One parbals project and one Label Studio project.
 
@@ -120,22 +121,19 @@ class _Connection:
     ``sweep`` the next round looks at all of them.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        client: Client,
-        number: int,
-        rules: Rules,
-        result: Result,
-        say: Callable[[str], None],
-    ) -> None:
-        self.store, self.client, self.number = store, client, number
-        self.rules, self.result, self.say = rules, result, say
+    store: Store
+    client: Client
+    number: int
+    rules: Rules
+    result: Result
+    say: Callable[[str], None]
+
+    def __post_init__(self) -> None:
         self._said: set[str] = set()
         self._seen: tuple[object, ...] = ()
         self.uid = self._make_ready()
         self.owner = f"label-studio project {self.uid}"
-        self.tasks = known_tasks(store, self.uid)
+        self.tasks = known_tasks(self.store, self.uid)
         self._since, self.sweep = "", True
 
     def round(self) -> bool:
