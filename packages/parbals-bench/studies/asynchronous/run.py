@@ -152,7 +152,28 @@ def page(records: list[Record]) -> Iterator[str]:
                 f"Pending-aware less {way}, mean over the run: {less.mean():+.2f} ± "
                 f"{half * less.std(ddof=1):.2f} points (p = {p:.2g})."
             )
+    yield from _good_for(found)
     _picture(curves)
+
+
+def _good_for(found: dict[tuple[Any, ...], Record]) -> Iterator[str]:
+    """What the counts of messages that were asked before come to, of the pool of copies."""
+    again = {
+        way: [r["again"] for run, r in found.items() if run[:2] == (COPIES[-1], way)]
+        for way in WAYS
+    }
+    if all(again.values()):
+        mean = {way: f"{np.mean(counts):.0f}" for way, counts in again.items()}
+        yield ""
+        yield "## What pending-awareness is good for"
+        yield ""
+        yield (
+            "Not for accuracy, as far as can be seen here. It keeps people from being asked the "
+            f"same thing while they are at it: where things come {COPIES[-1]} times over, "
+            f"{mean['pending-aware']} of {N_LABELS} answers are to a message that had been asked "
+            f"already, {mean['whole batches']} with whole batches, and {mean['pending ignored']} "
+            "where what is out is not heeded. And nobody waits for a batch to be complete."
+        )
 
 
 def _picture(curves: dict[int, dict[str, np.ndarray]]) -> None:
