@@ -6,7 +6,7 @@ from typing import Any
 import click
 from parbals.cli.output import JSON, progress, say, table
 from parbals.errors import InputError
-from parbals_label.shared_options import ENCODER_OPTIONS
+from parbals_label.shared_options import ENCODE_WITH
 
 __all__ = ["data"]
 
@@ -37,12 +37,6 @@ def list_(as_json: bool) -> None:
     say(as_json, [{"name": name, "summary": summary} for name, summary in rows], table(rows))
 
 
-def _encoding(command: Any) -> Any:
-    for option in reversed(ENCODER_OPTIONS):
-        command = option(command)
-    return command
-
-
 @data.command()
 @click.argument("name")
 @click.option(
@@ -57,9 +51,9 @@ def _encoding(command: Any) -> Any:
     type=click.Path(path_type=Path),
     help="The dataset's folder; by default in $PARBALS_DATA.",
 )
-@_encoding
+@ENCODE_WITH
 @JSON
-def embed(name: str, encoder: str, folder: Path | None, as_json: bool, **how: Any) -> None:
+def embed(name: str, encoder: str, folder: Path | None, encode_with: Any, as_json: bool) -> None:
     """Encode a dataset's texts or images into files beside them; run again, it goes on.
 
     \b
@@ -67,8 +61,6 @@ def embed(name: str, encoder: str, folder: Path | None, as_json: bool, **how: An
       parbals data embed ag-news --encoder bert-base-uncased
       parbals data embed cifar10 --encoder hf:models/dinov2 --device cuda --half
     """
-    from parbals_label.encoders.base import Options
-
     from parbals_bench.datasets.base import data_folder
     from parbals_bench.datasets.embedded import embed_parts
     from parbals_bench.datasets.table import dataset_named
@@ -78,7 +70,7 @@ def embed(name: str, encoder: str, folder: Path | None, as_json: bool, **how: An
         raise InputError(f"{name} has neither texts nor images to encode.")
     with progress(quiet=as_json) as show:
         parts = embed_parts(
-            read(folder), data_folder(folder, name), encoder, options=Options(**how), progress=show
+            read(folder), data_folder(folder, name), encoder, options=encode_with, progress=show
         )
     lines = []
     for part in parts:

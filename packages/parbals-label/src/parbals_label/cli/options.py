@@ -1,7 +1,5 @@
 """Options that several commands of a project share."""
 
-from collections.abc import Callable
-from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +7,7 @@ import click
 from parbals.cli.output import JSON, progress
 from parbals.errors import InputError
 
-from parbals_label.shared_options import ENCODER_OPTIONS, comma_list
+from parbals_label.shared_options import ENCODE_WITH, flag, names, option, packed
 
 if TYPE_CHECKING:
     from parbals.learner.numbers.report import Report
@@ -21,26 +19,6 @@ __all__ += ["PRIOR_SCORES", "READING", "SECONDS", "SHOWN", "Share"]
 __all__ += ["command", "flag", "names", "opened", "option", "packed", "pair", "renewed"]
 
 PATH = click.Path(path_type=Path)
-
-
-def option(
-    declared: str, words: str, kind: Any = None, *, to: str | None = None, **how: Any
-) -> Callable[[Any], Any]:
-    """An option as people read of it, "--name VALUE"; its default is shown, ``to`` is its name."""
-    name, _, metavar = declared.partition(" ")
-    how |= {"type": kind, "metavar": metavar or None, "help": words}
-    is_shown = how.get("default") is not None
-    return click.option(name, *filter(None, [to]), show_default=is_shown, **how)
-
-
-def flag(name: str, words: str) -> Callable[[Any], Any]:
-    """An option without a value."""
-    return click.option(name, is_flag=True, help=words)
-
-
-def names(declared: str, words: str, **how: Any) -> Callable[[Any], Any]:
-    """An option that takes A,B,..."""
-    return option(declared, words, callback=comma_list, **how)
 
 
 SECONDS = click.FloatRange(0, 1e9, min_open=True)
@@ -145,31 +123,6 @@ def renewed(store: "Store") -> "Report":
         return refresh(store, show)
 
 
-def packed(
-    name: str, make: Callable[..., Any], *options: Callable[[Any], Any]
-) -> Callable[[Any], Any]:
-    """Options that come to a command as one argument: what ``make`` makes of their values."""
-
-    def add(command: Any) -> Any:
-        def none() -> None:
-            pass
-
-        for option in options:
-            option(none)
-        names = [parameter.name for parameter in none.__click_params__]  # type: ignore[attr-defined]
-
-        @wraps(command)
-        def with_one(*arguments: Any, **values: Any) -> Any:
-            values[name] = make(**{option: values.pop(option) for option in names})
-            return command(*arguments, **values)
-
-        for option in reversed(options):
-            option(with_one)
-        return with_one
-
-    return add
-
-
 READING = packed(
     "reading",
     dict,
@@ -183,16 +136,6 @@ READING = packed(
     ),
 )
 """How data are read, where they do not tell: arguments of ``open_source``."""
-
-
-def _options(**values: Any) -> Any:
-    from parbals_label.encoders.base import Options
-
-    return Options(**values)
-
-
-ENCODE_WITH = packed("encode_with", _options, *ENCODER_OPTIONS)
-"""How an encoder is run, for commands that make a project's features."""
 
 
 def _given(**values: Any) -> dict[str, Any]:

@@ -48,7 +48,7 @@ __all__ = ["ClassesPosterior", "fit_classes"]
 _Logits = Float[Array, "n C"]
 _Probs = Float[Array, "N C"]
 
-_MOST_SWEEPS = 100
+_MOST_SWEEPS = 300  # twenty classes may need more than a hundred, particles minutes
 _TOLERANCE = 1e-4
 _SETTLED = 1e-2
 _LEAST = 1e-300
