@@ -62,11 +62,11 @@ def runs(given: Namespace) -> Iterator[Todo]:
 
 def measured(folder: Path, name: str, arm: str, seed: int, budgets: list[int]) -> Record:
     """Errors and log losses after each budget."""
-    items, labels = (_images if name in IMAGES else _texts)(folder, name, seed)
-    n_pool, classes = len(items) - N_TEST, list(range(int(labels.max()) + 1))
-    if name in IMAGES:
-        n_pool = min(N_POOL, 2 * len(items) // 3)
-    task = (_Images if name in IMAGES else _Task)(folder, items, labels, n_pool)
+    read, kind = (_images, _Images) if name in IMAGES else (_texts, _Task)
+    items, labels = read(folder, name, seed)
+    n_pool = max(len(items) - N_TEST, 2 * len(items) // 3)  # digits are few
+    classes = list(range(int(labels.max()) + 1))
+    task = kind(folder, items, labels, n_pool)
     strategy, adapts = arm.partition(", ")[0], arm.endswith("adapted")
     learner = _learner(task.frozen[:n_pool], classes, strategy, seed)
     record: Record = {"prior": "even"}

@@ -49,18 +49,10 @@ def run(bench: Bench) -> Section:
     # Before the first point all universes are the same posterior, so it needs one scoring, not U.
     n_scorings = n_refits + 1
     for design in sizes.designs:
-        own = bench.kept(
-            f"{design} own",
-            lambda design=design: bench.call_fresh(
-                f"(b) {design}: our batches", measure_own, design, sizes
-            ),
-        )
-        plain = bench.kept(
-            f"{design} plain",
-            lambda design=design: bench.call_fresh(
-                f"(b) {design}: plain NumPy scoring", measure_plain, design, sizes
-            ),
-        )
+        fresh = partial(bench.call_fresh, f"(b) {design}: our batches", measure_own)
+        own = OwnTimes(*bench.kept(f"{design} own", partial(fresh, design, sizes)))
+        fresh = partial(bench.call_fresh, f"(b) {design}: plain NumPy scoring", measure_plain)
+        plain = bench.kept(f"{design} plain", partial(fresh, design, sizes))
         refits = {
             method: bench.kept(f"{design} {method}", partial(_refits, bench, method, design))
             for method in bench.methods

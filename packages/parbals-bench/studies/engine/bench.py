@@ -1,7 +1,7 @@
 """What the parts of the benchmark share during a run: workers and progress."""
 
+import json
 import os
-import pickle
 import shutil
 import sys
 import tempfile
@@ -26,14 +26,17 @@ class Bench:
         self._compiled = tempfile.mkdtemp(prefix="parbals-bench-")
 
     def kept(self, label: str, measure: Callable[[], Any]) -> Any:
-        """What was measured under that label, by this run or an interrupted one of this folder."""
-        file = self._keep and self._keep / f"{label.replace(' ', '-')}.pickle"
+        """What was measured under that label, by this run or an interrupted one of this folder.
+
+        It comes back as JSON has it: tuples as lists.
+        """
+        file = self._keep and self._keep / f"{label.replace(' ', '-')}.json"
         if file is not None and file.exists():
-            return pickle.loads(file.read_bytes())
+            return json.loads(file.read_text("utf-8"))
         found = measure()
         if file is not None:
             file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_bytes(pickle.dumps(found))
+            file.write_text(json.dumps(found), "utf-8")
         return found
 
     def has_started(self, worker: str) -> bool:
