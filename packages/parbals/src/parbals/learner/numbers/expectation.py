@@ -117,16 +117,15 @@ def estimates(
 ) -> tuple[Estimate, Estimate]:
     """Error and log loss as somebody who labelled the target set (M, K, C) would find them.
 
-    Every sample's probabilities are changed by the factor that makes their mean the sharpened one.
+    Every sample's probabilities are changed so that their mean is the sharpened one.
     ``decisions`` (M,) are class numbers, by default the most probable ones.
     """
     plain = mean_prediction(samples, weights)
     mean = sharpened(plain, heat.degree)
     n_targets = len(mean)
     decided = np.arange(n_targets), plain.argmax(axis=1) if decisions is None else decisions
-    factor = (1.0 - mean[decided]) / np.maximum(1.0 - plain[decided], _LEAST)
-    wrong = factor[:, None] * (1.0 - samples[decided[0], :, decided[1]].astype(np.float64))
-    wrong = np.minimum(wrong, 1.0)  # (M, K)
+    right = samples[decided[0], :, decided[1]].astype(np.float64).T
+    wrong = _wrong(right, plain[decided], mean[decided]).T  # (M, K)
     surprise = -np.log(np.maximum(plain, _LEAST))  # of each possible label
     believed = mean / np.maximum(plain, _LEAST)
     powers = np.stack([believed * surprise, believed * np.square(surprise)], axis=2)  # (M, C, 2)
@@ -167,8 +166,7 @@ def believed_labels(
         sample = samples[:, k].astype(np.float64)
         # As wrong as in ``estimates``. To normalise what is sharpened would blunt it again where
         # samples differ: a class that a sample is sure of stays sure.
-        factor = (1.0 - mean[best]) / np.maximum(1.0 - plain[best], _LEAST)
-        wrong = np.minimum(factor * (1.0 - sample[best]), 1.0)
+        wrong = _wrong(sample[best], plain[best], mean[best])
         probs = sample * (mean / np.maximum(plain, _LEAST))
         probs[best] = 0.0
         probs *= (wrong / np.maximum(probs.sum(axis=1), _LEAST))[:, None]
@@ -177,6 +175,12 @@ def believed_labels(
         at = generator.random((len(plain), 1)) * totals[:, -1:]
         labels[row] = (at > totals[:, :-1]).sum(axis=1)
     return labels
+
+
+def _wrong(right: np.ndarray, mean: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """1 - ``right`` (…, M), of mean ``mean`` (M,), brought to mean 1 - ``wanted``, in [0, 1]."""
+    fewer = (1.0 - wanted) / np.maximum(1.0 - mean, _LEAST) * (1.0 - right)
+    return np.where(wanted >= mean, fewer, 1.0 - wanted / np.maximum(mean, _LEAST) * right)
 
 
 def _by_temperature(
