@@ -446,6 +446,23 @@ def test_images_teach_their_encoder_by_the_same_door(vision, tmp_path, monkeypat
     )
 
 
+def test_batch_norms_keep_what_they_know_of_a_million_images(tmp_path):
+    """Sixteen images a step would move them, and what the network sees of every other image."""
+    transformers = pytest.importorskip("transformers", reason="adapting needs transformers")
+    config = transformers.ResNetConfig(embedding_size=8, hidden_sizes=[8], depths=[1])
+    transformers.ResNetModel(config).save_pretrained(tmp_path)
+    how = {"size": {"height": 16, "width": 16}, "image_mean": [0.5] * 3, "image_std": [0.5] * 3}
+    (tmp_path / "preprocessor_config.json").write_text(json.dumps(how))
+    encoder = adapt.load_base(tmp_path, Options(device="cpu"), "image")
+    before = {name: part.clone() for name, part in encoder.network.state_dict().items()}
+    images = np.random.default_rng(0).integers(0, 255, (40, 16, 16, 3), dtype=np.uint8)
+    adapt.fine_tune(encoder, list(images), np.arange(40) % 2, seed=0)
+    after = encoder.network.state_dict()
+    moved = {name for name, part in after.items() if not part.equal(before[name])}
+    assert any(name.endswith("weight") for name in moved)
+    assert not any("running" in name for name in moved)
+
+
 def test_the_command_says_what_was_found(project):
     said = run("adapt", project, "--force", "--device", "cpu")
     assert "each held out once" in said

@@ -9,6 +9,8 @@ network, 2e-3 for the head, a tenth of the steps to warm up, then linearly down 
 8 lets rows of length 1 reach logits that tell classes apart. The head is thrown away: a project's
 own model is fitted to the rows. Vectors of words stay as they are: 250 texts show few of them, and
 half of the network's numbers are theirs. Images are seen as they are, not turned or cropped anew.
+Means and variances of batch norms stay as well, sixteen images say little of them: so a network of
+images may learn at 2e-4 (Fashion-MNIST, 250 labels: 18 % error; else 26, more than before: 24).
 
 How it is kept: a folder as transformers and sentence-transformers write them, safetensors alone.
 """

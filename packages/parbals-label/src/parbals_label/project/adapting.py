@@ -13,10 +13,9 @@ the other two alone. These held-out predictions do two things.
   has seen, and from left-out predictions for labels that came later
   (:meth:`parbals.learner.state.State.left_out`).
 
-The final encoder has seen more labels than those of the folds, and its model is surer of what it
-says: a temperature of theirs would be too low for it. So what they predict of the labels is brought
-to its scale first, by items without a label, which both predict (:func:`as_sure`). By that
-temperature the project's predictions are given out, too.
+By that temperature the project's predictions are given out, too. The final encoder has seen more
+labels than those of the parts, and its model is surer; to bring held-out predictions to its scale
+first was tried, and its log losses were no better (studies/adapt).
 
 The audit's items, and copies of them, teach no encoder, so an audit measures it as it does any.
 
@@ -41,7 +40,6 @@ from parbals.files import TEMPORARY_SUFFIX, replacing
 from parbals.learner.active import ActiveLearner
 from parbals.learner.numbers.expectation import sharpened, temperature
 from parbals.randomness import derive_generator
-from scipy.optimize import brentq
 
 from parbals_label.encoders.adapt import base_folder, fine_tune, load_base, n_steps, save_encoder
 from parbals_label.encoders.base import Encoder, Options
@@ -74,14 +72,13 @@ from parbals_label.project.features import (
 from parbals_label.store.records import ADAPTED
 from parbals_label.store.store import Store
 
-__all__ = ["Adapted", "adapt_project", "as_sure", "starting_point"]
+__all__ = ["Adapted", "adapt_project", "starting_point"]
 
 _FOLDS = 3
 _FEWEST = 20
 """Labels: a fold of fewer than seven says nothing."""
 _OTHERS = 500
 """Items without a label that show how features vary, beside those with one."""
-_FARTHEST = 3.0  # that the ln of a temperature may be from 0
 
 
 @dataclass(frozen=True)
@@ -121,12 +118,11 @@ def adapt_project(
         plan.kept.mkdir(parents=True, exist_ok=True)
         total = sum(plan.n_steps(int((plan.fold != part).sum())) for part in range(_FOLDS))
         steps = _Steps(progress, "a part of the labels", total)
-        frozen, _ = plan.predicted(lambda part: plan.frozen, taught=False)
-        tuned = partial(plan.tuned_features, steps=steps)
-        held_out, others = plan.predicted(tuned, taught=True)
+        frozen = plan.predicted(lambda part: plan.frozen, taught=False)
+        held_out = plan.predicted(partial(plan.tuned_features, steps=steps), taught=True)
         found = plan.compared(held_out, frozen)
         if found.used or force:
-            found = plan.take(found, held_out, others, progress)
+            found = plan.take(found, held_out, progress)
         store.log(ADAPTED, **asdict(found))
         gone = plan.kept.with_name(f".{plan.kept.name}")
         shutil.rmtree(gone, ignore_errors=True)
@@ -267,19 +263,14 @@ class _Plan:
 
     def predicted(
         self, features_without: Callable[[int], np.ndarray], *, taught: bool
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """(n, C) predictions for the labels, each by a model of the other parts.
-
-        And what these models say of the items without a label, below each other.
-        """
-        n_labels, others = len(self.positions), []
-        probs = np.empty((n_labels, len(self.learner.classes)))
+    ) -> np.ndarray:
+        """(n, C) predictions for the labels, each by a model of the other parts."""
+        probs = np.empty((len(self.positions), len(self.learner.classes)))
         for part in range(_FOLDS):
             features, here = features_without(part), np.flatnonzero(self.fold == part)
             model = self._model(features, np.flatnonzero(self.fold != part), taught)
             probs[here] = model.predict_proba(features[here])
-            others.append(model.predict_proba(features[n_labels:]))
-        return probs, np.concatenate(others)
+        return probs
 
     def _model(self, features: np.ndarray, known: np.ndarray, taught: bool) -> ActiveLearner:
         """Of features (m, D) of the chosen items and of some of the labels."""
@@ -301,9 +292,7 @@ class _Plan:
         means = (float(np.mean(value)) for pair in values for value in pair)
         return Adapted(bool(used), self.name, n_labels, *means)
 
-    def take(
-        self, found: Adapted, held_out: np.ndarray, others: np.ndarray, progress: Progress
-    ) -> Adapted:
+    def take(self, found: Adapted, held_out: np.ndarray, progress: Progress) -> Adapted:
         """Train on all labels; encoder and features become the project's."""
         n_labels, made = len(self.positions), self.kept / "encoder"
         everything = np.ones(n_labels, bool)
@@ -311,10 +300,6 @@ class _Plan:
             steps = _Steps(progress, "all labels", self.n_steps(n_labels))
             steps(0)
             save_encoder(self.taught(everything, _FOLDS, steps), self.base, made)
-        if len(others):
-            features = self._encoded("adapted", open_adapted(made, self.options))
-            final = self._model(features, np.arange(n_labels), True)
-            held_out = as_sure(held_out, others, final.predict_proba(features[n_labels:]))
         about = asdict(found) | {"base": self.name, "classes": list(self.learner.classes)}
         about |= {"positions": self.positions.tolist(), "held_out": held_out.round(6).tolist()}
         (made / ABOUT).write_text(json.dumps(about), "utf-8")
@@ -373,20 +358,3 @@ def _sweep(store: Store) -> None:
             shutil.rmtree(path, ignore_errors=True)
     sweep(store.folder, f".encoder-*{TEMPORARY_SUFFIX}", 0.0)
     sweep(cache_folder() / "adapted", "*", 30 * DAY)
-
-
-def as_sure(probs: np.ndarray, before: np.ndarray, after: np.ndarray) -> np.ndarray:
-    """Predictions (n, C) of one model at the scale of another, that is as sure as the other.
-
-    By the power at which what the one says of some items, ``before`` (m, C), expects as many errors
-    as what the other says of such items, ``after`` (k, C).
-    """
-    wanted = 1.0 - after.max(axis=1).mean()
-
-    def too_many(log_degree: float) -> float:
-        return float(1.0 - sharpened(before, np.exp(log_degree)).max(axis=1).mean() - wanted)
-
-    low, high = too_many(-_FARTHEST), too_many(_FARTHEST)
-    if low * high >= 0.0:  # no power is enough
-        return sharpened(probs, np.exp(_FARTHEST if high < 0.0 else -_FARTHEST))
-    return sharpened(probs, np.exp(brentq(too_many, -_FARTHEST, _FARTHEST)))
