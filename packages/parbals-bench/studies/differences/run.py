@@ -9,10 +9,10 @@ values     every rating its own bin, instead of deciles that join some
 edges      deciles, but a value on an edge counts to the bin below it, as in pandas' qcut
 prior      features half as long, which is a prior of scale 0.5 on their weights
 seeding    BADGE without gradients: k-means++ on the features themselves
+sampler    PyMC's short chains in the place of particles; needs PyMC, so only with --only sampler
 
 Each run is a line of record.jsonl; what is not changed is in docs/results/records.tar.xz. The
-authors' departures are departures.tar.xz, which `parbals bench run` made of authors.toml and of its
-suite "authors". The paper's own sampler in the same protocol is ``paper_sampler.py``.
+authors' departures are departures.tar.xz, which `parbals bench run` made of authors.toml.
 """
 
 import os
@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from differences import paper_sampler
 from lib.places import DOCS
 from lib.records import Record, Todo, study
 from parbals.strategies import badge
@@ -38,7 +39,7 @@ from parbals_bench.report.tasks import Line
 from parbals_bench.run.folder import ResultsFiles
 from parbals_bench.run.records import RunRecord
 from parbals_bench.run.single import run_one
-from parbals_bench.run.spec import PAPER, Settings
+from parbals_bench.run.spec import PAPER, Budget, Settings
 
 HERE = Path(__file__).parent
 BUDGET = "100+10x20"
@@ -67,6 +68,7 @@ EXPERIMENTS = {
     "edges": Experiment(features="tabular-qcut"),
     "prior": Experiment(scale=0.5),
     "seeding": Experiment((SEEDING,), BOTH),
+    "sampler": Experiment(("bald",)),
 }
 
 
@@ -89,6 +91,7 @@ STRATEGIES[SEEDING] = replace(STRATEGIES["badge"], select=seeding_on_features)
 TITLES = {
     "seeds": "ten other initial sets",
     "pool": "the whole pool as candidates",
+    "sampler": "the paper's sampler, PyMC 4 × (100 + 100)",
     "prior": "prior scale 0.5",
     "values": "every rating its own bin",
     "edges": "a value on a decile counts to the bin below it",
@@ -100,7 +103,7 @@ def main() -> int:
     return study(
         *(__doc__, HERE / "record.jsonl", HERE / "README.md", runs, page),
         seeds=10,
-        options={"only": ",".join(EXPERIMENTS)},
+        options={"only": ",".join(name for name in EXPERIMENTS if name != "sampler")},
     )
 
 
@@ -123,6 +126,8 @@ def one_run(name: str, dataset: str, strategy: str, seed: int) -> Record:
     """Test accuracy after every round."""
     changed = EXPERIMENTS[name]
     data = data_of(dataset, changed.features, changed.scale)
+    if name == "sampler":
+        return {"accuracies": paper_sampler.one_run(data, Budget.parse(BUDGET), strategy, seed)}
     record = run_one(
         data, BUDGET, strategy, seed=changed.first_seed + seed, settings=changed.settings
     )
