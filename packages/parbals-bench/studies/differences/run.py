@@ -34,15 +34,17 @@ from parbals.strategies.table import STRATEGIES
 from parbals_bench.datasets.base import Data
 from parbals_bench.datasets.table import DATASETS, load_dataset
 from parbals_bench.report.paper import paper_figures
-from parbals_bench.report.stats import mean_interval
+from parbals_bench.report.stats import holm, mean_interval
 from parbals_bench.report.tasks import Line
 from parbals_bench.run.folder import ResultsFiles
 from parbals_bench.run.records import RunRecord
 from parbals_bench.run.single import run_one
 from parbals_bench.run.spec import PAPER, Budget, Settings
+from scipy.stats import ttest_rel
 
 HERE = Path(__file__).parent
 BUDGET = "100+10x20"
+N_SEEDS = 10
 FOUR = ("random", "confidence", "bald", "badge")
 SEEDING = "seeding-on-features"
 
@@ -102,7 +104,7 @@ TITLES = {
 def main() -> int:
     return study(
         *(__doc__, HERE / "record.jsonl", HERE / "README.md", runs, page),
-        seeds=10,
+        seeds=N_SEEDS,
         options={"only": ",".join(name for name in EXPERIMENTS if name != "sampler")},
     )
 
@@ -139,7 +141,7 @@ def page(records: list[Record]) -> Iterator[str]:
     published = ResultsFiles(DOCS / "results" / "records.tar.xz").records()
     for dataset in BOTH:
         rows: dict[str, dict[str, list[float]]] = {"as run": _finals(published, dataset, BUDGET)}
-        for record in records:
+        for record in sorted(records, key=lambda record: list(TITLES).index(record["run"][0])):
             name, of, strategy, _ = record["run"]
             if of == dataset:
                 row = rows.setdefault(TITLES[name], {})
@@ -157,19 +159,30 @@ def page(records: list[Record]) -> Iterator[str]:
 def _authors(records: list[RunRecord]) -> Iterator[str]:
     """One departure at a time, then all of them as the suite "authors" has them."""
     yield "\n## The authors' departures, one at a time\n"
-    yield (
-        "| | " + " | ".join(f"{DATASETS[d].title}, ours | theirs | the paper" for d in BOTH) + " |"
-    )
-    yield "| --- |" + " ---: |" * 6
-    pairs = {(r.run.strategy, r.run.settings.departures) for r in records if _of_one(r)}
-    for strategy, departure in sorted(pair for pair in pairs if pair[1] not in ("", "whitened")):
-        cells = []
-        for dataset in BOTH:
-            for own in ("", departure):
-                some = [r for r in records if _of_one(r) and r.run.settings.departures == own]
-                cells.append(_shown(_finals(some, dataset, BUDGET).get(strategy, ())))
-            cells.append(_paper(strategy, dataset))
-        yield f"| {Line(strategy).title}, `{departure}` | {' | '.join(cells)} |"
+    yield "Theirs less ours: paired by seed ± standard error, bold where p < 0.05 with Holm's"
+    yield "correction for all rows.\n"
+    yield "| | | ours | theirs | theirs less ours | the paper |"
+    yield "| --- | --- |" + " ---: |" * 4
+    found = {(r.run.strategy, r.run.settings.departures) for r in records if _of_one(r)}
+    changes = sorted(pair for pair in found if pair[1] not in ("", "whitened"))
+    sides: dict[tuple[str, str, str], list[list[float]]] = {}
+    for (strategy, departure), dataset in product(changes, BOTH):
+        sides[strategy, departure, dataset] = [
+            _finals(
+                (r for r in records if _of_one(r) and r.run.settings.departures == own),
+                dataset,
+                BUDGET,
+            )[strategy]
+            for own in ("", departure)
+        ]
+    doubts = holm({name: float(ttest_rel(*pair).pvalue) for name, pair in sides.items()})
+    for (strategy, departure, dataset), pair in sides.items():
+        gap = np.subtract(*pair[::-1])
+        star = "**" if doubts[strategy, departure, dataset] < 0.05 else ""
+        less = f"{star}{gap.mean():+.2f} ± {gap.std(ddof=1) / len(gap) ** 0.5:.2f}{star}"
+        cells = (*map(_shown, pair), less, _paper(strategy, dataset))
+        title = f"{Line(strategy).title}, `{departure}` | {DATASETS[dataset].title}"
+        yield f"| {title} | {' | '.join(cells)} |"
     yield "\n| one class against the others | ours | `whitened` | the paper |"
     yield "| --- | ---: | ---: | ---: |"
     usual = ResultsFiles(DOCS / "results" / "one-vs-all.tar.xz").records()
@@ -187,8 +200,8 @@ def _authors(records: list[RunRecord]) -> Iterator[str]:
         yield "| --- |" + " ---: |" * len(names)
         for dataset in BOTH:
             finals = _finals(whole, dataset, str(whole[0].run.budget))
-            cells = [f"{_shown(finals.get(s, ()))} ({len(finals.get(s, ()))})" for s in names]
-            yield f"| {DATASETS[dataset].title} (seeds) | {' | '.join(cells)} |"
+            cells = [_shown(finals.get(s, ())) for s in names]
+            yield f"| {DATASETS[dataset].title} | {' | '.join(cells)} |"
 
 
 def _of_one(record: RunRecord) -> bool:
@@ -196,9 +209,9 @@ def _of_one(record: RunRecord) -> bool:
 
 
 def _finals(records: Iterable[RunRecord], dataset: str, budget: str) -> dict[str, list[float]]:
-    """Final accuracies in % by strategy."""
+    """Final accuracies in % by strategy, seeds ascending."""
     found: dict[str, list[float]] = {}
-    for record in records:
+    for record in sorted(records, key=lambda record: record.run.seed):
         run = record.run
         if (run.reference, str(run.budget), run.settings.n_universes) == (dataset, budget, 10):
             found.setdefault(run.strategy, []).append(100.0 * record.metrics["accuracy"][-1])
@@ -210,7 +223,8 @@ def _shown(values: Iterable[float]) -> str:
     if not values:
         return ""
     found = mean_interval(values)
-    return f"{found.mean:.2f} ± {found.half_width:.2f}"
+    seeds = "" if found.n == N_SEEDS else f" ({found.n} seeds)"
+    return f"{found.mean:.2f} ± {found.half_width:.2f}{seeds}"
 
 
 def _paper(strategy: str, dataset: str) -> str:
@@ -222,8 +236,9 @@ HEAD = """# Where our figures differ from the paper's
 
 Written by `python packages/parbals-bench/studies differences`; do not edit.
 
-The paper's protocol with one thing changed at a time: the initial sets, the candidates, the bins,
-the prior, BADGE's seeding. Final test accuracy in %, 100 + 10×20, mean of ten seeds ± half of its
-95 % interval. [docs/results.md](../../../../docs/results.md#beside-the-paper) says what to make of
-it. The paper's sampler is `python packages/parbals-bench/studies differences.paper_sampler --data
-~/data --strategies bald --seeds 5`."""
+The paper's protocol with one thing changed at a time: the initial sets, the candidates, the
+sampler, the prior, the bins, BADGE's seeding. Final test accuracy in %, 100 + 10×20, mean of ten
+seeds, unless a cell says otherwise, ± half of its 95 % interval.
+[docs/results.md](../../../../docs/results.md#beside-the-paper) says what to make of it. The paper's
+sampler needs PyMC: `python packages/parbals-bench/studies differences --data ~/data --only sampler
+--seeds 5`."""
