@@ -3,6 +3,7 @@
     studies differences --data ~/data --workers 8     # every run that is missing, then README.md
     studies differences --tables                      # README.md from what there is
 
+again      nothing, but with the sampler of today: the published runs are older
 seeds      seeds 10 to 19 instead of 0 to 9: was it the initial sets?
 pool       all pool points are candidates, not 10,000 of them
 values     every rating its own bin, instead of deciles that join some
@@ -35,18 +36,20 @@ from parbals_bench.datasets.base import Data
 from parbals_bench.datasets.table import DATASETS, load_dataset
 from parbals_bench.report.paper import paper_figures
 from parbals_bench.report.stats import holm, mean_interval
-from parbals_bench.report.tasks import Line
+from parbals_bench.report.tasks import Line, rank
 from parbals_bench.run.folder import ResultsFiles
 from parbals_bench.run.records import RunRecord
 from parbals_bench.run.single import run_one
 from parbals_bench.run.spec import PAPER, Budget, Settings
-from scipy.stats import ttest_rel
+from scipy.stats import ttest_1samp, ttest_rel
 
 HERE = Path(__file__).parent
 BUDGET = "100+10x20"
-N_SEEDS = 10
+N_SEEDS, AUTHORS_SEEDS = 10, 3
 FOUR = ("random", "confidence", "bald", "badge")
 SEEDING = "seeding-on-features"
+Finals = dict[tuple[str, str, str], dict[int, float]]
+"""By what is changed, dataset and strategy: final accuracies in % by seed."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,7 @@ class Experiment:
 BOTH = ("airline", "credit-card")
 WHITENED = ("ag-news:World", "cifar10:airplane")
 EXPERIMENTS = {
+    "again": Experiment(datasets=BOTH),
     "seeds": Experiment(first_seed=10),
     "pool": Experiment(FOUR[1:], BOTH, settings=Settings(n_candidates=10**9)),
     "values": Experiment(features="tabular-values"),
@@ -91,6 +95,7 @@ STRATEGIES[SEEDING] = replace(STRATEGIES["badge"], select=seeding_on_features)
 
 
 TITLES = {
+    "again": "the same again, with the sampler of today",
     "seeds": "ten other initial sets",
     "pool": "the whole pool as candidates",
     "sampler": "the paper's sampler, PyMC 4 × (100 + 100)",
@@ -139,21 +144,49 @@ def one_run(name: str, dataset: str, strategy: str, seed: int) -> Record:
 def page(records: list[Record]) -> Iterator[str]:
     yield HEAD
     published = ResultsFiles(DOCS / "results" / "records.tar.xz").records()
+    found: Finals = {}
+    for record in records:
+        name, dataset, strategy, seed = record["run"]
+        column = "badge" if strategy == SEEDING else strategy
+        cell = found.setdefault((name, dataset, column), {})
+        cell[seed] = 100.0 * record["accuracies"][-1]
+    told = _told_apart(found)
     for dataset in BOTH:
-        rows: dict[str, dict[str, list[float]]] = {"as run": _finals(published, dataset, BUDGET)}
-        for record in sorted(records, key=lambda record: list(TITLES).index(record["run"][0])):
-            name, of, strategy, _ = record["run"]
-            if of == dataset:
-                row = rows.setdefault(TITLES[name], {})
-                column = "badge" if strategy == SEEDING else strategy
-                row.setdefault(column, []).append(100.0 * record["accuracies"][-1])
         yield f"\n| {DATASETS[dataset].title} | {' | '.join(Line(s).title for s in FOUR)} |"
         yield "| --- |" + " ---: |" * len(FOUR)
-        for title, row in rows.items():
-            yield f"| {title} | {' | '.join(_shown(row.get(s, ())) for s in FOUR)} |"
+        as_run = _finals(published, dataset, BUDGET)
+        yield f"| as run | {' | '.join(_shown(as_run[s]) for s in FOUR)} |"
+        for name, title in TITLES.items():
+            cells = []
+            for of_seed in (found.get((name, dataset, s), {}) for s in FOUR):
+                cells.append(_shown(of_seed[seed] for seed in sorted(of_seed)))
+            for i, strategy in enumerate(FOUR):
+                cells[i] += told.get((name, dataset, strategy), "")
+            if any(cells):
+                yield f"| {title} | {' | '.join(cells)} |"
         yield f"| the paper | {' | '.join(_paper(s, dataset) for s in FOUR)} |"
     if (packed := HERE / "departures.tar.xz").exists():
         yield from _authors(ResultsFiles(packed).records())
+
+
+def _told_apart(found: Finals) -> dict[tuple[str, str, str], str]:
+    """What is changed less the same again, paired by seed; bold with Holm's correction."""
+    gaps = {}
+    for (name, dataset, strategy), of_seed in found.items():
+        again = found.get(("again", dataset, strategy), {})
+        seeds = sorted(of_seed.keys() & again.keys())
+        if name not in ("again", "seeds") and len(seeds) > 1:
+            gap = np.array([of_seed[seed] - again[seed] for seed in seeds])
+            gaps[name, dataset, strategy] = gap
+    texts = {}
+    for name in TITLES:
+        own = {key: gap for key, gap in gaps.items() if key[0] == name}
+        doubts = holm({key: float(ttest_1samp(gap, 0.0).pvalue) for key, gap in own.items()})
+        for key, gap in own.items():
+            star = "**" if doubts[key] < 0.05 else ""
+            error = gap.std(ddof=1) / len(gap) ** 0.5
+            texts[key] = f"; {star}{gap.mean():+.2f} ± {error:.2f}{star}"
+    return texts
 
 
 def _authors(records: list[RunRecord]) -> Iterator[str]:
@@ -194,14 +227,15 @@ def _authors(records: list[RunRecord]) -> Iterator[str]:
         yield f"| {title} | {' | '.join(cells)} | {_paper(strategy, dataset)} |"
     whole = [r for r in records if not _of_one(r)]
     if whole:
-        names = list(dict.fromkeys(r.run.strategy for r in whole))
-        yield f"\n## All of them, NUTS, {whole[0].run.budget.spelt}\n"
+        names = sorted({r.run.strategy for r in whole}, key=lambda name: rank(Line(name)))
+        yield f"\n## All of them, NUTS, {whole[0].run.budget.spelt}, {AUTHORS_SEEDS} seeds\n"
         yield f"| | {' | '.join(Line(s).title for s in names)} |"
         yield "| --- |" + " ---: |" * len(names)
         for dataset in BOTH:
             finals = _finals(whole, dataset, str(whole[0].run.budget))
-            cells = [_shown(finals.get(s, ())) for s in names]
+            cells = [_shown(finals.get(s, ()), usual=AUTHORS_SEEDS) for s in names]
             yield f"| {DATASETS[dataset].title} | {' | '.join(cells)} |"
+            yield f"| the paper | {' | '.join(_paper(s, dataset) for s in names)} |"
 
 
 def _of_one(record: RunRecord) -> bool:
@@ -218,12 +252,14 @@ def _finals(records: Iterable[RunRecord], dataset: str, budget: str) -> dict[str
     return found
 
 
-def _shown(values: Iterable[float]) -> str:
+def _shown(values: Iterable[float], usual: int = N_SEEDS) -> str:
     values = list(values)
     if not values:
         return ""
     found = mean_interval(values)
-    seeds = "" if found.n == N_SEEDS else f" ({found.n} seeds)"
+    if found.n == 1:
+        return f"{found.mean:.2f} (1 seed)"
+    seeds = "" if found.n == usual else f" ({found.n} seeds)"
     return f"{found.mean:.2f} ± {found.half_width:.2f}{seeds}"
 
 
@@ -238,7 +274,9 @@ Written by `python packages/parbals-bench/studies differences`; do not edit.
 
 The paper's protocol with one thing changed at a time: the initial sets, the candidates, the
 sampler, the prior, the bins, BADGE's seeding. Final test accuracy in %, 100 + 10×20, mean of ten
-seeds, unless a cell says otherwise, ± half of its 95 % interval.
+seeds, unless a cell says otherwise, ± half of its 95 % interval; then what is changed less the same
+again, paired by seed ± standard error, bold where p < 0.05 with Holm's correction for the row in
+both tables.
 [docs/results.md](../../../../docs/results.md#beside-the-paper) says what to make of it. The paper's
 sampler needs PyMC: `python packages/parbals-bench/studies differences --data ~/data --only sampler
 --seeds 5`."""
