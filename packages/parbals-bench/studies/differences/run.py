@@ -236,6 +236,13 @@ def _authors(records: list[RunRecord]) -> Iterator[str]:
             cells = [_shown(finals.get(s, ()), usual=AUTHORS_SEEDS) for s in names]
             yield f"| {DATASETS[dataset].title} | {' | '.join(cells)} |"
             yield f"| the paper | {' | '.join(_paper(s, dataset) for s in names)} |"
+        took = {name: [_seconds(r) for r in whole if r.run.strategy == name] for name in names}
+        each = (f"{Line(s).title} {np.mean(x):.0f}" for s, x in took.items())
+        yield f"\nSeconds a run by the clock, several at a time: {', '.join(each)}."
+
+
+def _seconds(record: RunRecord) -> float:
+    return sum(map(sum, record.seconds.values()))
 
 
 def _of_one(record: RunRecord) -> bool:
