@@ -2,25 +2,16 @@
 
 One run as in ``parbals_bench.run.single``: the same data, initial sets, candidates and strategies,
 but every posterior is PyMC's default NUTS on the model as the paper states it, four chains of 100
-tuning steps and 100 draws. Prints the final test accuracy of every run and their mean with the
-half-width of its 95 % interval.
-
-    studies differences.paper_sampler --data ~/data --strategies bald,confidence --seeds 5
+tuning steps and 100 draws: ``studies differences --only sampler``.
 """
 
-import argparse
-import json
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 from lib.rivals import fit
 from lib.workload import FULL
 from parbals import select_batch
-from parbals_bench.report.stats import mean_interval
-from parbals_bench.run.loading import load_data
 from parbals_bench.run.single import draw_candidates, draw_initial, draw_targets
-from parbals_bench.run.spec import Budget
 
 _SIZES = replace(FULL, cores=1)  # JAX has threads, so no process may be forked from this one
 
@@ -54,28 +45,3 @@ def one_run(data, budget, strategy, seed):
             pool_features=data.X_pool[candidates],
         )
         training = np.concatenate([training, candidates[batch.indices]])
-
-
-def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--data", type=Path, help="folder that holds airline/, credit_card/, ...")
-    parser.add_argument("--dataset", default="airline")
-    parser.add_argument("--budget", default="100+10x20")
-    parser.add_argument("--strategies", default="bald,confidence")
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--json", type=Path, help="also write the accuracies here")
-    given = parser.parse_args()
-    data, budget = load_data(given.dataset, folder=given.data), Budget.parse(given.budget)
-    accuracies = {}
-    for strategy in given.strategies.split(","):
-        for seed in range(given.seeds):
-            accuracies.setdefault(strategy, []).append(one_run(data, budget, strategy, seed))
-            print(f"{strategy} seed {seed}: {100 * accuracies[strategy][-1][-1]:.2f} %", flush=True)
-            if given.json:
-                given.json.write_text(json.dumps(accuracies))
-        finals = 100 * np.array(accuracies[strategy])[:, -1]
-        if len(finals) > 1:
-            summary = mean_interval(finals)
-            print(f"{strategy}: {summary.mean:.2f} ± {summary.half_width:.2f} %", flush=True)

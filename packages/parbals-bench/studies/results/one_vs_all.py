@@ -1,11 +1,12 @@
 """Each class against the others: every strategy on every class of CIFAR-10 and AG News.
 
     parbals bench run --suite studies/results/one_vs_all.toml --data ~/data --out mine
-    studies results.one_vs_all [mine]        # by default the published records; prints the table
+    studies results.one_vs_all [mine]        # by default the published records; prints the tables
 
-Means over classes and seeds of the final accuracy; and how many universes, on one class. Runs of
-one seed and class start from the same labels, so that differences are of pairs; their standard
-errors are over classes and seeds. Holm's correction is over the strategies of a column.
+Means of the final accuracy over classes and the seeds that are complete; and how many universes, on
+one class. All runs of a seed start from the same rows, so a difference is one number a seed, the
+mean over classes; standard errors and paired t-tests are over seeds, with Holm's correction for the
+strategies of a column.
 """
 
 import sys
@@ -26,8 +27,8 @@ TITLES = {"cifar10": "CIFAR-10", "ag-news": "AG News"}
 OURS = "parbals-epig"
 SHOWN = ("epig", "parbals-map-epig", OURS)
 UNIVERSES = "cifar10:airplane", Budget(100, 10, 20)
-Finals = dict[tuple[str, int], dict[str, tuple[float, float]]]
-"""By class and seed: accuracy and balanced accuracy of each strategy."""
+Finals = dict[int, dict[tuple[str, str], tuple[float, float]]]
+"""By seed, then by class and strategy: accuracy and balanced accuracy."""
 
 
 def main() -> None:
@@ -38,11 +39,11 @@ def main() -> None:
         run = record.run
         dataset, _, positive = run.reference.partition(":")
         if run.settings.n_universes == PAPER.n_universes:
-            finals[dataset, run.budget.spelt][positive, run.seed][run.strategy] = judged(record)
+            finals[dataset, run.budget.spelt][run.seed][positive, run.strategy] = judged(record)
         if (run.reference, run.budget) == UNIVERSES and run.strategy in SHOWN:
             m = f", m = {run.settings.n_universes}" if run.strategy == OURS else ""
             universes[f"{Line(run.strategy).title}{m}"].append(judged(record)[0])
-    for (dataset, budget), found in finals.items():
+    for (dataset, budget), found in sorted(finals.items()):
         print("\n".join(table(f"{TITLES[dataset]}, {budget}", found)), end="\n\n")
     print(
         f"{UNIVERSES[0]}, {UNIVERSES[1].spelt}, seeds, final accuracy ± half of its 95 % interval"
@@ -57,30 +58,29 @@ def judged(record: RunRecord) -> tuple[float, float]:
 
 
 def table(title: str, finals: Finals) -> list[str]:
-    names = sorted(set.union(*(set(each) for each in finals.values())))
-    whole = {key: each for key, each in finals.items() if set(each) == set(names)}
-    classes = sorted({positive for positive, _ in whole})
-    values = {name: np.array([each[name] for each in whole.values()]) for name in names}
-    tests = {n: paired(values[OURS][:, 0] - values[n][:, 0]) for n in names if n != OURS}
+    cells = set.union(*(set(of_seed) for of_seed in finals.values()))
+    classes, names = (sorted({cell[i] for cell in cells}) for i in (0, 1))
+    whole = [of_seed for of_seed in finals.values() if len(of_seed) == len(cells)]
+    # (seeds, classes, metrics) of every strategy.
+    values = {n: np.array([[x[c, n] for c in classes] for x in whole]) for n in names}
+    tests = {n: paired((values[OURS] - values[n])[:, :, 0].mean(1)) for n in names if n != OURS}
     doubt = holm({name: p for name, (*_, p) in tests.items()})
-    best = {
-        c: max(names, key=lambda n: np.mean([e[n][0] for (k, _), e in whole.items() if k == c]))
-        for c in classes
-    }
+    of_class = {name: x[:, :, 0].mean(axis=0) for name, x in values.items()}
+    best = [max(names, key=lambda name, i=i: of_class[name][i]) for i in range(len(classes))]
     lines = [
-        f"| {title}, {len(classes)} classes, {len(whole)} runs each | accuracy | balanced | "
+        f"| {title}, {len(classes)} classes, {len(whole)} seeds | accuracy | balanced | "
         "ParBaLS EPIG less it | best for |",
         "| --- | ---: | ---: | ---: | ---: |",
     ]
-    for name in sorted(names, key=lambda n: -values[n][:, 0].mean()):
-        plain, balanced = values[name].mean(axis=0)
+    for name in sorted(names, key=lambda n: -values[n][:, :, 0].mean()):
+        plain, balanced = values[name].mean(axis=(0, 1))
         less = "–"
         if name != OURS:
             mean, error, _ = tests[name]
             star = "**" if doubt[name] < 0.05 else ""
             less = f"{star}{mean:+.2f} ± {error:.2f}{star}"
-        n_best = sum(best[c] == name for c in classes)
-        lines.append(f"| {Line(name).title} | {plain:.2f} | {balanced:.2f} | {less} | {n_best} |")
+        shown = f"{plain:.2f} | {balanced:.2f} | {less} | {best.count(name)}"
+        lines.append(f"| {Line(name).title} | {shown} |")
     return lines
 
 

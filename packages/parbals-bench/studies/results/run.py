@@ -5,7 +5,8 @@
 
 Runs are paired by seed: those of one seed start from the same labels. Differences are means of
 pairs ± their standard errors, in bold where a paired t-test gives p < 0.05; a strategy is within
-noise of the best where that test does not tell them apart.
+noise of the best where that test does not tell them apart, and surely behind it where p < 0.05 with
+Holm's correction for all tests of the setting.
 """
 
 import argparse
@@ -17,7 +18,7 @@ from lib.places import DOCS
 from matplotlib.figure import Figure
 from parbals_bench.datasets.table import DATASETS
 from parbals_bench.report.plots import to_png
-from parbals_bench.report.stats import labels_saved
+from parbals_bench.report.stats import holm, labels_saved
 from parbals_bench.report.tasks import Line, Task, collect
 from parbals_bench.run.folder import ResultsFiles
 from parbals_bench.run.spec import ALL_CLASSES, Budget, Settings
@@ -216,18 +217,30 @@ def of_task(task: Task, summary: Summary) -> dict[Line, np.ndarray]:
 
 def within_noise(values: dict[Line, np.ndarray]) -> set[Line]:
     """Those that a paired t-test cannot tell from the best, and the best."""
+    return {line for line, p in against_best(values).items() if p >= 0.05}
+
+
+def against_best(values: dict[Line, np.ndarray]) -> dict[Line, float]:
+    """p of a paired t-test against the best mean; 1 for that itself."""
     best = max(values.values(), key=np.mean)
     return {
-        line
+        line: 1.0 if np.array_equal(x, best) else float(stats.ttest_rel(x, best).pvalue)
         for line, x in values.items()
-        if np.array_equal(x, best) or stats.ttest_rel(x, best).pvalue >= 0.05
     }
+
+
+def surely_behind(values: dict[Line, np.ndarray]) -> set[Line]:
+    """Those that are told from the best with Holm's correction for the tests of the setting."""
+    best = max(values.values(), key=np.mean)
+    tests = {x: p for x, p in against_best(values).items() if not np.array_equal(values[x], best)}
+    return {line for line, p in holm(tests).items() if p < 0.05}
 
 
 def places(tasks: Sequence[Task]) -> Iterator[str]:
     """Over settings: how often within noise of the best, and how far ParBaLS with error is off."""
     less = "ParBaLS, error less it: final"
-    yield _row("", ["within noise, final", "curve", less, "curve", "labels saved, median (lowest)"])
+    top = "within noise, surely behind (Holm): final"
+    yield _row("", [top, "curve", less, "curve", "labels saved, median (lowest)"])
     yield _rule(5)
     for line, name in COLUMNS.items():
         counts, means = [], []
@@ -236,7 +249,8 @@ def places(tasks: Sequence[Task]) -> Iterator[str]:
             settings = [of_task(task, summary) for task in tasks]
             settings = [values for values in settings if line in values]
             n_top = sum(line in within_noise(values) for values in settings)
-            counts.append(f"{n_top} of {len(settings)}")
+            n_behind = sum(line in surely_behind(values) for values in settings)
+            counts.append(f"{n_top} of {len(settings)}, {n_behind}")
             pairs = [(x[OURS], x[line]) for x in settings if OURS in x]
             gap = np.array([ours.mean() - theirs.mean() for ours, theirs in pairs])
             means.append(MISSING if line == OURS else f"{gap.mean():+.2f} ± {_error(gap):.2f}")
