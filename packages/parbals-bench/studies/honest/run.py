@@ -247,6 +247,13 @@ def page(records: list[Record]) -> Iterable[str]:
     yield ""
     yield from _by_sets(groups)
     yield from _others(records)
+    yield ""
+    yield (
+        "All this is of a report that cut off at 1 what samples said of a label at a temperature "
+        "above 1, and so expected a little too few errors there. Of 284 rows computed again "
+        "without that, with the same labels, the mean of |expected - real| is 3.6 points instead "
+        "of 3.5, and the interval holds 96 % instead of 97."
+    )
     if "--out" not in sys.argv:
         _picture(groups)
 
