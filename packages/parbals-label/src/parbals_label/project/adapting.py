@@ -41,7 +41,6 @@ from parbals.files import TEMPORARY_SUFFIX, replacing
 from parbals.learner.active import ActiveLearner
 from parbals.learner.numbers.expectation import sharpened, temperature
 from parbals.randomness import derive_generator
-from scipy.optimize import brentq
 
 from parbals_label.encoders.adapt import base_folder, fine_tune, load_base, n_steps, save_encoder
 from parbals_label.encoders.base import Encoder, Options
@@ -206,13 +205,9 @@ class _Plan:
     @cached_property
     def contents(self) -> list[Any]:
         """(n,) texts, or paths of images, of the labels that train."""
-        settings = self.store.settings
-        some = contents_of(
-            lambda: iter(self.items[: len(self.positions)]),
-            settings.encoded_columns,
-            Path(settings.media or "."),
-            settings.encoded_kind,
-        )
+        how, own = self.store.settings, self.items[: len(self.positions)]
+        base, kind = Path(how.media or "."), how.encoded_kind
+        some = contents_of(lambda: iter(own), how.encoded_columns, base, kind)
         return [content for _, content in some()]
 
     @cached_property
@@ -381,12 +376,6 @@ def as_sure(probs: np.ndarray, before: np.ndarray, after: np.ndarray) -> np.ndar
     By the power at which what the one says of some items, ``before`` (m, C), expects as many errors
     as what the other says of such items, ``after`` (k, C).
     """
-    wanted = 1.0 - after.max(axis=1).mean()
-
-    def too_many(log_degree: float) -> float:
-        return float(1.0 - sharpened(before, np.exp(log_degree)).max(axis=1).mean() - wanted)
-
-    low, high = too_many(-_FARTHEST), too_many(_FARTHEST)
-    if low * high >= 0.0:  # no power is enough
-        return sharpened(probs, np.exp(_FARTHEST if high < 0.0 else -_FARTHEST))
-    return sharpened(probs, np.exp(brentq(too_many, -_FARTHEST, _FARTHEST)))
+    logs = np.linspace(_FARTHEST, -_FARTHEST, 121)  # surer and surer
+    sure = [sharpened(before, degree).max(axis=1).mean() for degree in np.exp(logs)]
+    return sharpened(probs, np.exp(np.interp(after.max(axis=1).mean(), sure, logs)))
