@@ -289,8 +289,8 @@ class _Plan:
 
     def compared(self, adapted: np.ndarray, frozen: np.ndarray) -> Adapted:
         values = [_judged(probs, self.numbers) for probs in (adapted, frozen)]
-        error, loss, *frozen = (float(np.mean(value)) for pair in values for value in pair)
-        return Adapted(loss < frozen[1], self.name, len(self.positions), error, loss, *frozen)
+        means = [float(np.mean(value)) for pair in values for value in pair]
+        return Adapted(means[1] < means[3], self.name, len(self.positions), *means)
 
     def take(
         self, found: Adapted, held_out: np.ndarray, others: np.ndarray, progress: Progress
