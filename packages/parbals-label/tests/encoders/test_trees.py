@@ -6,16 +6,27 @@ import numpy as np
 import pytest
 from parbals.errors import InputError
 from parbals.features.table import TableEncoding
+from parbals_label.encoders import trees as module
 from parbals_label.encoders.base import Options
 from parbals_label.encoders.trees import FILE, Forest, TableTrees
 from parbals_label.project.embedding import open_adapted
-from sklearn.ensemble import ExtraTreesClassifier
+from sklearn.ensemble import ExtraTreesRegressor
+from sklearn.tree import DecisionTreeRegressor
+
+N_TREES = 30
 
 
 def cells(n=200, seed=0):
     rng = np.random.default_rng(seed)
     columns = {"x": rng.normal(size=n), "y": rng.normal(size=n), "k": rng.choice(list("abc"), n)}
     return columns, ((columns["x"] > 0) ^ (columns["y"] > 0)).astype(int)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_trees():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_TREES", N_TREES)
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -29,12 +40,31 @@ def taught():
 def test_arrays_say_what_scikit_learn_says():
     rng = np.random.default_rng(1)
     rows, numbers = rng.normal(size=(300, 5)).astype(np.float32), rng.integers(0, 4, 300)
-    model = ExtraTreesClassifier(20, min_samples_leaf=3, random_state=0).fit(rows, numbers)
-    forest = Forest.of(model.estimators_)
+    forest = Forest.grown(rows, np.eye(4)[numbers], seed=0)
     forest.check(5)
     new = rng.normal(size=(600, 5)).astype(np.float32)
-    np.testing.assert_allclose(forest.shares_of(new), model.predict_proba(new), atol=1e-6)
-    assert forest.shares_of(new[:0]).shape == (0, 4)
+    said = forest.logs(new)
+    for kind, columns in enumerate((1.0, "sqrt")):
+        how = {"max_features": columns, "max_leaf_nodes": 2_000, "random_state": 0}
+        model = ExtraTreesRegressor(N_TREES, **how).fit(rows, np.eye(4)[numbers])
+        np.testing.assert_allclose(np.exp(said[:, kind]) - 0.01, model.predict(new), atol=1e-6)
+    assert forest.logs(new[:0]).shape == (0, 3, 4)
+
+
+def test_boosted_trees_take_newton_steps_for_all_classes_at_once():
+    rng = np.random.default_rng(1)
+    rows = rng.uniform(-1.0, 1.0, size=(700, 3)).astype(np.float32)
+    numbers = 2 * (rows[:, 0] > 0) + (rows[:, 1] > 0)
+    left = np.eye(4)[numbers[:200]] - 0.25
+    forest = Forest.grown(rows[:200], left + 0.25, seed=0)
+    model = DecisionTreeRegressor(**module._BOOSTED, random_state=0).fit(rows[:200], left)
+    leaves = model.apply(rows[:200])
+    inside = leaves == leaves[0]
+    step = left[inside].sum(axis=0) / (1.0 + inside.sum() * 0.25 * 0.75)
+    value = forest.values[forest.first[2 * N_TREES] + leaves[0]]  # after those of two other kinds
+    np.testing.assert_allclose(value / N_TREES, 0.1 * step, atol=1e-6)
+    said = forest.logs(rows[200:])[:, 2]
+    assert (said.argmax(axis=1) == numbers[200:]).mean() > 0.95
 
 
 class TestTableTrees:
@@ -55,7 +85,7 @@ class TestTableTrees:
         table = TableEncoding.fit(twice)
         rows = table.transform(twice)
         trees = TableTrees.grow(table, rows, numbers, seed=0)
-        by_heart = trees.forest.shares_of(rows[:, trees.read]).argmax(axis=1) == numbers
+        by_heart = trees.forest.logs(rows[:, trees.read])[:, 0].argmax(axis=1) == numbers
         said = trees.rows(rows)[:, -2:].argmax(axis=1) == numbers
         assert by_heart.all()
         assert said.mean() < 0.7
@@ -81,17 +111,22 @@ class TestTableTrees:
 
 
 HOSTILE = {
-    "a walk that never ends": {"left": lambda a: np.where(a >= 0, 0, a)},
-    "a node beyond the last": {"right": lambda a: a + len(a)},
-    "a child before the first": {"right": lambda a: np.full_like(a, -7)},
+    "a walk that goes back": {"down": lambda a: np.zeros_like(a)},
+    "a walk that never ends": {"down": lambda a: np.c_[a[:, 0], np.arange(len(a))]},
+    "a node beyond the last": {"down": lambda a: a + len(a)},
+    "a child before the first": {"down": lambda a: np.full_like(a, -7)},
+    "one child": {"down": lambda a: a[:, :1]},
     "a column that the table has not": {"column": lambda a: a + 999},
     "columns from the end": {"column": lambda a: a - 999},
     "a root that is nowhere": {"first": lambda a: a - 1},
     "no tree": {"first": lambda a: a[:0]},
     "numbers that are none": {"threshold": lambda a: a * np.nan},
-    "shares that are none": {"shares": lambda a: a - 9.0},
-    "shares of no class": {"shares": lambda a: a[:, 0]},
-    "fractions for nodes": {"left": lambda a: a.astype(float)},
+    "shares that are none": {"values": lambda a: a * np.nan},
+    "shares of no class": {"values": lambda a: a[:, 0]},
+    "trees of no kind": {"first": lambda a: a[:-1]},
+    "powers of other kinds": {"powers": lambda a: a[:-1]},
+    "powers that are none": {"powers": lambda a: a * np.nan},
+    "fractions for nodes": {"down": lambda a: a.astype(float)},
     "arrays of other lengths": {"threshold": lambda a: a[:-1]},
     "a scale that is none": {"scale": lambda a: np.array(np.inf)},
     "words for a scale": {"scale": lambda a: np.array("x")},

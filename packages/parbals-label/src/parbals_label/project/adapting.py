@@ -8,7 +8,6 @@ the other two alone. These held-out predictions do two things.
 
 * They decide: the adapted encoder, trained on all labels, is taken only where their log loss is
   below that of the frozen features, fitted to the same parts; both at their own best temperature.
-  Trees are taken only where it is so by more than half a standard error (studies/tables).
 * They stay with the encoder. The report's temperature comes from them, for labels that the encoder
   has seen, and from left-out predictions for labels that came later
   (:meth:`parbals.learner.state.State.left_out`).
@@ -31,7 +30,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from parbals.errors import InputError, ProjectError
@@ -202,13 +201,9 @@ class _Plan:
     @cached_property
     def contents(self) -> list[Any]:
         """(n,) texts, or paths of images, of the labels that train."""
-        settings = self.store.settings
-        some = contents_of(
-            lambda: iter(self.items[: len(self.positions)]),
-            settings.encoded_columns,
-            Path(settings.media or "."),
-            settings.encoded_kind,
-        )
+        how, own = self.store.settings, self.items[: len(self.positions)]
+        base, kind = Path(how.media or "."), how.encoded_kind
+        some = contents_of(lambda: iter(own), how.encoded_columns, base, kind)
         return [content for _, content in some()]
 
     @cached_property
@@ -225,7 +220,6 @@ class _Plan:
         return f"{folder_digest(self.base, model_files(self.base))} {self.options.half}"
 
     n_steps = staticmethod(n_steps)
-    margin: ClassVar[float] = 0.0  # standard errors by which log losses must differ
 
     @cached_property
     def frozen(self) -> np.ndarray:
@@ -287,10 +281,8 @@ class _Plan:
 
     def compared(self, adapted: np.ndarray, frozen: np.ndarray) -> Adapted:
         values = [_judged(probs, self.numbers) for probs in (adapted, frozen)]
-        gain, n_labels = values[1][1] - values[0][1], len(self.positions)
-        used = np.mean(gain) > self.margin * np.std(gain) / np.sqrt(n_labels)
-        means = (float(np.mean(value)) for pair in values for value in pair)
-        return Adapted(bool(used), self.name, n_labels, *means)
+        means = [float(np.mean(value)) for pair in values for value in pair]
+        return Adapted(means[1] < means[3], self.name, len(self.positions), *means)
 
     def take(self, found: Adapted, held_out: np.ndarray, progress: Progress) -> Adapted:
         """Train on all labels; encoder and features become the project's."""
@@ -334,7 +326,6 @@ class _TablePlan(_Plan):
         return json.dumps(self.table.as_json())
 
     n_steps = staticmethod(lambda n_items: 1)
-    margin = 0.5  # trees of few labels may seem better by chance
 
     def taught(self, which: np.ndarray, seed: int, done: Callable[[], object]) -> Any:
         rows = self.table.transform(columns_of(self.contents, self.table.names))

@@ -6,11 +6,10 @@ Only people's answers count; an item that people passed counts as a mistake.
 from dataclasses import dataclass
 from typing import Any
 
-from parbals.learner.numbers.certify import Certificate, Sample, judged
+from parbals.learner.numbers.certify import CERTIFY, Certificate, Sample, judged
 
 from parbals_label.answer_form import AnswerForm
 from parbals_label.project.consensus import combined_labels
-from parbals_label.project.features import certificate_samples
 from parbals_label.store.store import Store
 
 __all__ = ["Certified", "by_people", "certified", "numbers_of"]
@@ -35,7 +34,7 @@ class Certified:
 
 def certified(store: Store) -> Certified | None:
     """What the latest sample says; None where none was drawn."""
-    samples = certificate_samples(store)
+    samples = store.batches(CERTIFY)
     if not samples:
         return None
     (*_, last), labels = samples, by_people(store)

@@ -5,8 +5,8 @@ from types import MappingProxyType
 from typing import Any
 
 from parbals.errors import InputError
+from parbals.learner.numbers.certify import CERTIFY
 
-from parbals_label.project.features import certificate_samples
 from parbals_label.store.store import Store
 
 __all__ = ["change_classes"]
@@ -32,7 +32,7 @@ def change_classes(
         store.rename_class(old, new)
     for old, new in merged.items():
         store.rename_class(old, new, merge=True)
-    if (merged or removed or order) and certificate_samples(store):
+    if (merged or removed or order) and store.batches(CERTIFY):
         raise InputError(
             "A certificate's sample was drawn by predictions of the classes as they are: classes "
             "can still be added and renamed, not removed or moved."

@@ -21,11 +21,10 @@ from parbals.learner.numbers.certify import CERTIFY
 from parbals_label.encoders.scratch import ROWS
 from parbals_label.encoders.torch_models import file_digest
 from parbals_label.store.folder import file_mode
-from parbals_label.store.records import BatchRecord
 from parbals_label.store.settings import MatrixFile, ProjectSettings
 from parbals_label.store.store import Store
 
-__all__ = ["ABOUT", "about_adapted", "adapted_files", "certificate_samples", "described_of"]
+__all__ = ["ABOUT", "about_adapted", "adapted_files", "described_of"]
 __all__ += ["embed_advice", "encoder_name", "features_of", "frozen_predictions", "held_out_of"]
 __all__ += ["is_adapted", "load_features", "predictions_of", "remove_matrices", "store_features"]
 __all__ += ["is_table", "prior_scale_of"]
@@ -150,14 +149,9 @@ def load_features(
     return features
 
 
-def certificate_samples(store: Store) -> list[BatchRecord]:
-    """The samples that were drawn to certify, oldest first."""
-    return store.batches(CERTIFY)
-
-
 def frozen_predictions(store: Store) -> MatrixFile | None:
     """Those that the latest sample was drawn by: they stay when newer ones are made."""
-    for record in certificate_samples(store)[-1:]:
+    for record in store.batches(CERTIFY)[-1:]:
         found = record.settings["predictions"]
         return MatrixFile(found["file"], found["digest"], tuple(found["shape"]))
     return None

@@ -17,7 +17,7 @@ from parbals.types import Estimate
 
 from parbals_label.answer_form import NUMBERS
 from parbals_label.project.certified import by_people, numbers_of
-from parbals_label.project.features import certificate_samples, frozen_predictions, load_features
+from parbals_label.project.features import frozen_predictions, load_features
 from parbals_label.project.predicted import decisions
 from parbals_label.project.summary import judge_of, newer_answers
 from parbals_label.store.settings import MatrixFile
@@ -136,7 +136,7 @@ def _random_labels(
     store: Store, labels: Mapping[int, Any]
 ) -> tuple[list[int], list[int], np.ndarray]:
     """Random items that have labels, items outside of the draw, and predictions (N, C) of all."""
-    settings, samples = store.settings, certificate_samples(store)
+    settings, samples = store.settings, store.batches(CERTIFY)
     audit = [position for position in settings.audit if position in labels]
     latest = [] if not samples else [item.position for item in samples[-1].items]
     sample = [position for position in latest if position in labels]

@@ -41,15 +41,8 @@ from parbals_label.store.queue import SECOND_OPINION
 from parbals_label.store.records import ADAPTED, Annotator
 from parbals_label.store.store import Store
 
-__all__ = ["ADAPT_FROM", "Heard", "Overview", "audit_line", "certificate_lines"]
-__all__ += [
-    "chosen_line",
-    "export_columns",
-    "export_records",
-    "goal_of",
-    "judge_of",
-    "newer_answers",
-]
+__all__ = ["ADAPT_FROM", "Heard", "Overview", "audit_line", "certificate_lines", "chosen_line"]
+__all__ += ["export_columns", "export_records", "goal_of", "judge_of", "newer_answers"]
 __all__ += ["overview", "overview_lines", "report_lines"]
 
 ADAPT_FROM = 100

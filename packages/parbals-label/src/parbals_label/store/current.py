@@ -12,10 +12,9 @@ from parbals.errors import ProjectDamagedError
 from parbals_label.answer_form import MANY, listed
 from parbals_label.store.rows import UNREADABLE, from_json
 
-__all__ = [
-    *("CURRENT", "CURRENT_PASSES", "PASSED", "RENAMES", "SINCE", "PASS_TAKEN_BACK", "UNSEEN"),
-    *("Answered", "Renames", "by_machines", "count_labels", "has_label", "has_passed", "labels_of"),
-]
+__all__ = ["CURRENT", "CURRENT_PASSES", "PASSED", "PASS_TAKEN_BACK", "RENAMES", "SINCE", "UNSEEN"]
+__all__ += ["Answered", "Renames", "by_machines", "count_labels", "has_label", "has_passed"]
+__all__ += ["labels_of"]
 
 RENAMES = "renames"
 """The setting that lists them."""

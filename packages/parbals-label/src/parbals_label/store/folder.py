@@ -20,11 +20,9 @@ from parbals.files import sync_folder
 
 from parbals_label.store.schema import make_tables
 
-__all__ = [
-    *("BUSY_SECONDS", "FILE_NAME", "FOLDER_MODE", "JOURNAL_NAME"),
-    *("check_folder", "connect", "create_file", "damaged", "explained", "file_mode"),
-    *("is_project_file", "patiently", "primary_code"),
-]
+__all__ = ["BUSY_SECONDS", "FILE_NAME", "FOLDER_MODE", "JOURNAL_NAME", "check_folder", "connect"]
+__all__ += ["create_file", "damaged", "explained", "file_mode", "is_project_file", "patiently"]
+__all__ += ["primary_code"]
 
 FILE_NAME, JOURNAL_NAME = "project.sqlite3", "project.journal"
 FOLDER_MODE = 0o700

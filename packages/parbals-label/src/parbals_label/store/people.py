@@ -20,11 +20,8 @@ from parbals_label.store.records import Person, SessionRow
 from parbals_label.store.rows import check_text, now
 from parbals_label.store.settings import Settings
 
-__all__ = [
-    *("ANNOTATOR", "OWNER", "PREFIXES", "RESERVED", "Entry", "NotGivenError"),
-    *("People", "check_name", "hashed", "is_reserved", "look_key"),
-    "name_key",
-]
+__all__ = ["ANNOTATOR", "OWNER", "PREFIXES", "RESERVED", "Entry", "NotGivenError", "People"]
+__all__ += ["check_name", "hashed", "is_reserved", "look_key", "name_key"]
 
 OWNER, ANNOTATOR = "owner", "annotator"
 RESERVED = ("import",)

@@ -4,13 +4,11 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-__all__ = [
-    *("ADDED", "CHANGED", "EXPORTED", "INVITED", "NEW_LINK", "RELEASED", "RENAMED_CLASS"),
-    *("LOGGED", "REVOKED", "ROLE", "TAKEN_BACK", "WITHDRAWN", "BACKED_UP"),
-    *("ADAPTED", "DECIDED", "ENDED", "FORGOTTEN", "IN_BULK", "SIGNED_IN", "SessionRow"),
-    *("Annotator", "Answer", "BatchItem", "BatchRecord", "Event", "Item", "Lease"),
-    *("Person", "QueueCounts", "Report", "Submission", "SubmitResult", "Why"),
-]
+__all__ = ["ADDED", "CHANGED", "EXPORTED", "INVITED", "NEW_LINK", "RELEASED", "RENAMED_CLASS"]
+__all__ += ["ADAPTED", "BACKED_UP", "LOGGED", "REVOKED", "ROLE", "TAKEN_BACK", "WITHDRAWN"]
+__all__ += ["DECIDED", "ENDED", "FORGOTTEN", "IN_BULK", "SIGNED_IN", "Annotator", "SessionRow"]
+__all__ += ["Answer", "BatchItem", "BatchRecord", "Event", "Item", "Lease", "Person", "QueueCounts"]
+__all__ += ["Report", "Submission", "SubmitResult", "Why"]
 
 CHANGED, RENAMED_CLASS, ADDED = "settings changed", "class renamed", "items added"
 EXPORTED, TAKEN_BACK, RELEASED = "exported", "label taken back", "items given back"

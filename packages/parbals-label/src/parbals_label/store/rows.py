@@ -11,10 +11,8 @@ from typing import Any
 
 from parbals.errors import InputError, ProjectDamagedError
 
-__all__ = [
-    *("UNREADABLE", "check_position", "check_text", "checksum", "from_json", "moment", "now"),
-    "to_json",
-]
+__all__ = ["UNREADABLE", "check_position", "check_text", "checksum", "from_json", "moment", "now"]
+__all__ += ["to_json"]
 
 UNREADABLE = (
     "A stored value cannot be read, so the project is damaged; put back a copy, or take out the "

@@ -23,10 +23,8 @@ from parbals_label.store.items import count_items
 from parbals_label.store.records import CHANGED, RENAMED_CLASS, Event
 from parbals_label.store.rows import check_text, checksum, from_json, now, to_json
 
-__all__ = [
-    *("MapFile", "MatrixFile", "PredictionsFile", "ProjectSettings", "Settings"),
-    *("check_classes", "checked_settings", "write_meta"),
-]
+__all__ = ["MapFile", "MatrixFile", "PredictionsFile", "ProjectSettings", "Settings"]
+__all__ += ["check_classes", "checked_settings", "write_meta"]
 
 _TOLD = (
     *("strategy", "loss", "guidelines", "highlight", "find", "answers_wanted", "classes"),

@@ -4,9 +4,9 @@ from typing import Any
 
 from fastapi import APIRouter, Request
 from parbals.errors import InputError
+from parbals.learner.numbers.certify import CERTIFY
 
 from parbals_label.project.classes import change_classes
-from parbals_label.project.features import certificate_samples
 from parbals_label.project.measuring import draw_certificate
 from parbals_label.project.quick import quick_batch
 from parbals_label.project.summary import newer_answers
@@ -232,7 +232,7 @@ def labelling_routes(session: Session, door: Door) -> APIRouter:
 
 def _measuring(store: Store) -> set[int]:
     """Random items that measure the error: the audit's, and those of certificates."""
-    drawn = {item.position for record in certificate_samples(store) for item in record.items}
+    drawn = {item.position for record in store.batches(CERTIFY) for item in record.items}
     return drawn.union(store.settings.audit)
 
 

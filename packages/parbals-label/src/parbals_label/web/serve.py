@@ -40,10 +40,8 @@ from parbals_label.web.session import Session
 from parbals_label.web.team import team_routes
 from parbals_label.web.viewing import viewing_routes
 
-__all__ = [
-    *("add_static", "make_app", "make_server", "open_browser", "run_listening", "run_server"),
-    *("showing", "warn_of_reach"),
-]
+__all__ = ["add_static", "make_app", "make_server", "open_browser", "run_listening", "run_server"]
+__all__ += ["showing", "warn_of_reach"]
 
 _STATIC = Path(__file__).with_name("static")
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*")
