@@ -30,8 +30,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from parbals.errors import InputError
 from parbals.features.table import TableEncoding
-from scipy.optimize import minimize
-from scipy.special import log_softmax, softmax
 
 from parbals_label.encoders.base import Encoder
 
@@ -201,6 +199,7 @@ class TableTrees(Encoder):
 
 def _boosted(rows: np.ndarray, wanted: np.ndarray, seed: int) -> Iterator[tuple[Any, np.ndarray]]:
     """Trees that each lower the log loss which those before it have left."""
+    from scipy.special import softmax
     from sklearn.tree import DecisionTreeRegressor
 
     logits = np.zeros(wanted.shape)
@@ -216,6 +215,9 @@ def _boosted(rows: np.ndarray, wanted: np.ndarray, seed: int) -> Iterator[tuple[
 
 def _powers(logs: np.ndarray, numbers: np.ndarray) -> np.ndarray:
     """a (3,) of l (n, 3, C) and class numbers (n,); with few labels near a third each."""
+    from scipy.optimize import minimize
+    from scipy.special import log_softmax
+
     own, third = (np.arange(len(numbers)), numbers), np.full(3, 1.0 / 3.0)
 
     def loss(powers: np.ndarray) -> float:
@@ -227,6 +229,8 @@ def _powers(logs: np.ndarray, numbers: np.ndarray) -> np.ndarray:
 
 def _roots(logs: np.ndarray, powers: np.ndarray) -> np.ndarray:
     """√p (n, C) of l (n, 3, C)."""
+    from scipy.special import softmax
+
     return np.sqrt(softmax(powers @ logs, axis=1))
 
 
