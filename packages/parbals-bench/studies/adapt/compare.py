@@ -55,8 +55,8 @@ Not recorded. Texts: errors in % of the head that teaches, with 100 and 250 labe
 runs of ag_news-4, ag_news-2 and sms-2. Rate 5e-5, which is what is done: 6.4 and 4.9; 2e-5: 6.4 and
 4.9; 1e-4: 6.9 and 5.0; with a supervised contrastive loss beside, half as heavy: 6.6 and 5.4; with
 soft labels of 500 other texts: 6.6 and 5.2, of 2,000: 7.0 and 5.3. Under the prior that follows,
-frozen rows beside taught ones gain 0.2 points, averages of frozen and taught weights 0.2 to 0.4; the
-even prior gains 0.7 to 1.0 without them, and was not tried together with either.
+frozen rows beside taught ones gain 0.2 points, averages of frozen and taught weights 0.2 to 0.4;
+the even prior gains 0.7 to 1.0 without them, and was not tried together with either.
 
 Images: errors in % with 100 and 250 random labels, two seeds, the closed-form model on the rows.
 
