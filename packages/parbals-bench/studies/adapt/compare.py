@@ -362,14 +362,10 @@ def _names(budgets: list[str]) -> str:
 
 
 def _mean(some: list[Record], n: str, model: str, what: str = "error") -> str:
-    values = [one[n][model][what] for one in some if n in one]
-    return (
-        "–"
-        if not values
-        else f"{100 * np.mean(values):.1f}"
-        if what == "error"
-        else f"{np.mean(values):.3f}"
-    )
+    values = [one[n][model][what] for one in some if model in one.get(n, {})]
+    if not values:
+        return "–"
+    return f"{100 * np.mean(values):.1f}" if what == "error" else f"{np.mean(values):.3f}"
 
 
 def _priors(records: list[Record]) -> Iterator[str]:
@@ -384,7 +380,7 @@ def _priors(records: list[Record]) -> Iterator[str]:
     yield "| --- | ---: | ---: | ---: | ---: | ---: | ---: |"
     for name in SETS + OTHERS + IMAGES:
         some = [record for record in records if record["run"][0] == name]
-        for n in ("100", "250"):
+        for n in map(str, HONEST_AT):
             cells = [
                 _mean(some, n, prior, what)
                 for what in ("error", "log_loss")
@@ -406,11 +402,8 @@ def _honesty(records: list[Record]) -> Iterator[str]:
     yield from ("", "| | labels by | labels | runs | own | naive | folds | scaled |")
     yield "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |"
     for name, arm, n, some in _judged(records, "log_loss"):
-        cells = [
-            f"{np.mean([one[way]['log_loss'] for one in some if way in one]):.3f}"
-            for way in ("adapted", "naive", "folds", "scaled")
-            if way in some[0]
-        ]
+        ways = ("adapted", "naive", "folds", "scaled")
+        cells = [_mean(some, n, way, "log_loss") for way in ways]
         yield f"| {name} | {arm} | {n} | {len(some)} | " + " | ".join(cells) + " |"
     if not (expected := list(_judged(records, "expected"))):
         return
@@ -422,18 +415,18 @@ def _honesty(records: list[Record]) -> Iterator[str]:
     yield from ("", "| | labels by | labels | runs | held-out | real | naive | folds |")
     yield "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |"
     for name, arm, n, some in expected:
-        real = np.array([one["adapted"]["error"] for one in some])
-        held_out = np.mean([one["held_out_error"] for one in some])
+        real = np.array([one[n]["adapted"]["error"] for one in some])
+        held_out = np.mean([one[n]["held_out_error"] for one in some])
         texts = [f"{100 * held_out:.1f}", f"{100 * real.mean():.1f}"]
         for way in ("naive", "folds"):
-            mean, low, high = np.array([one[way]["expected"] for one in some]).T
+            mean, low, high = np.array([one[n][way]["expected"] for one in some]).T
             texts.append(f"{100 * mean.mean():.1f} ({((low <= real) & (real <= high)).sum()})")
         yield f"| {name} | {arm} | {n} | {len(some)} | " + " | ".join(texts) + " |"
 
 
 def _judged(records: list[Record], what: str) -> Iterator[tuple[str, str, str, list[Record]]]:
-    """Set, labels by, how many, and of the runs that have it what was found then."""
+    """Set, labels by, how many, and the runs in which folds have it then."""
     for name, arm, n in product(SETS + OTHERS + IMAGES, HONEST, map(str, HONEST_AT)):
-        some = [record.get(n, {}) for record in records if record["run"][:2] == [name, arm]]
-        if some := [one for one in some if what in one.get("folds", {})]:
+        some = [record for record in records if record["run"][:2] == [name, arm]]
+        if some := [one for one in some if what in one.get(n, {}).get("folds", {})]:
             yield name, arm, n, some

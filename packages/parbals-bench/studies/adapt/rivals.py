@@ -33,12 +33,13 @@ ARMS, OWN = ("random", "parbals-epig", "by small-text"), "parbals-epig, adapted"
 WAYS = ("linear", "adapted", "SetFit", "small-text")
 BUDGETS = (100, 250)
 PAIRS = 20  # of each kind an item, as in SetFit's paper
+SEEDS = 5
 
 
 def main() -> int:
     options = {"folder": "", "sets": ";".join(SETS), "arms": ";".join(ARMS)}
     files = HERE / "rivals.jsonl", HERE / "RIVALS.md"
-    return study(__doc__ or "", *files, runs, page, seeds=5, options=options)
+    return study(__doc__ or "", *files, runs, page, seeds=SEEDS, options=options)
 
 
 def runs(given: Namespace) -> Iterator[Todo]:
@@ -74,14 +75,14 @@ def _on_labels(weights: Path, task: _Task, strategy: str, seed: int) -> Record:
 
 
 def _judged(weights: Path, task: _Task, classes: list[int], known: np.ndarray, seed: int) -> Record:
-    def ours(rows: np.ndarray, prior: str) -> np.ndarray:
-        own = _learner(rows[: task.n_pool], classes, "random", seed, prior=prior)
+    def ours() -> np.ndarray:
+        rows = task.adapted(known, seed)
+        own = _learner(rows[: task.n_pool], classes, "random", seed, prior="even")
         own.tell(known, task.labels[known].tolist())
         return np.asarray(own.predict(rows[task.n_pool :]))
 
     ways = {
-        "linear": lambda: ours(task.frozen, "auto"),
-        "adapted": lambda: ours(task.adapted(known, seed), "even"),
+        "adapted": ours,  # for its seconds: the page has its errors from `adapt.compare`
         "SetFit": lambda: _setfit(weights, task, known, seed),
         "small-text": lambda: _small_text(weights, task, known, seed).predict(_test(weights, task)),
     }
@@ -204,21 +205,20 @@ def page(records: list[Record]) -> Iterator[str]:
         "ours, from the records of `adapt.compare`, as are labels by *parbals-epig, adapted*, "
         f"which chooses on adapted rows; *SetFit* 1.2 with {PAIRS} pairs of each kind an item; "
         "*small-text* 1.4 at its defaults. *By small-text*: breaking ties of the model that it "
-        "fine-tunes after every "
-        f"{BATCH} labels. In brackets: seeds, where they are fewer than five."
+        f"fine-tunes after every {BATCH} labels. In brackets: seeds, where they are fewer than "
+        f"{SEEDS}."
     )
-    ours = map(json.loads, (HERE / "compare.jsonl").read_text("utf-8").splitlines())
-    own = {tuple(record["run"][:3]): record for record in ours}
+    lines = (HERE / "compare.jsonl").read_text("utf-8").splitlines()
+    ours = [json.loads(line) for line in lines]
     for name in SETS:
-        chosen = [record for record in records if record["run"][0] == name]
         yield from ("", f"## {name}", "", "| labels | by | " + " | ".join(WAYS) + " |")
         yield "| ---: | --- |" + " ---: |" * len(WAYS)
         for n, arm in product(map(str, BUDGETS), (*ARMS[:2], OWN, *ARMS[2:])):
-            theirs = [one[n] for one in chosen if one["run"][1] == arm]
-            those = [one[n] for run, one in own.items() if run[:2] == (name, arm)]
-            cells = [_cell(those, way) for way in WAYS[:2]] + [
-                _cell(theirs, way) for way in WAYS[2:]
-            ]
+            cells = []
+            for way in WAYS:
+                some = ours if way in ("linear", "adapted") else records
+                chosen = [one[n] for one in some if one["run"][:2] == [name, arm]]
+                cells.append(_cell(chosen, way))
             yield f"| {n} | {arm.removeprefix('by ')} | " + " | ".join(cells) + " |"
     yield from ("", _times(records))
 
@@ -228,7 +228,7 @@ def _cell(some: list[Record], way: str) -> str:
     if not len(errors):
         return "–"
     spread = errors.std(ddof=1) / np.sqrt(len(errors)) if len(errors) > 1 else 0.0
-    fewer = f" ({len(errors)})" if len(errors) < 5 else ""
+    fewer = f" ({len(errors)})" if len(errors) < SEEDS else ""
     return f"{errors.mean():.1f} ± {spread:.1f}{fewer}"
 
 

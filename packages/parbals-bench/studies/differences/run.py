@@ -27,6 +27,7 @@ from typing import Any
 
 import numpy as np
 from differences import paper_sampler
+from lib.paired import paired, shown
 from lib.places import DOCS
 from lib.records import Record, Todo, study
 from parbals.strategies import badge
@@ -41,7 +42,6 @@ from parbals_bench.run.folder import ResultsFiles
 from parbals_bench.run.records import RunRecord
 from parbals_bench.run.single import run_one
 from parbals_bench.run.spec import PAPER, Budget, Settings
-from scipy.stats import ttest_1samp, ttest_rel
 
 HERE = Path(__file__).parent
 BUDGET = "100+10x20"
@@ -178,14 +178,11 @@ def _told_apart(found: Finals) -> dict[tuple[str, str, str], str]:
         if name not in ("again", "seeds") and len(seeds) > 1:
             gap = np.array([of_seed[seed] - again[seed] for seed in seeds])
             gaps[name, dataset, strategy] = gap
-    texts = {}
+    texts: dict[tuple[str, str, str], str] = {}
     for name in TITLES:
         own = {key: gap for key, gap in gaps.items() if key[0] == name}
-        doubts = holm({key: float(ttest_1samp(gap, 0.0).pvalue) for key, gap in own.items()})
-        for key, gap in own.items():
-            star = "**" if doubts[key] < 0.05 else ""
-            error = gap.std(ddof=1) / len(gap) ** 0.5
-            texts[key] = f"; {star}{gap.mean():+.2f} ± {error:.2f}{star}"
+        doubts = holm({key: paired(gap)[2] for key, gap in own.items()})
+        texts |= {key: f"; {shown(gap, doubts[key])}" for key, gap in own.items()}
     return texts
 
 
@@ -208,11 +205,11 @@ def _authors(records: list[RunRecord]) -> Iterator[str]:
             )[strategy]
             for own in ("", departure)
         ]
-    doubts = holm({name: float(ttest_rel(*pair).pvalue) for name, pair in sides.items()})
+    gaps = {name: np.subtract(*pair[::-1]) for name, pair in sides.items()}
+    doubts = holm({name: paired(gap)[2] for name, gap in gaps.items()})
     for (strategy, departure, dataset), pair in sides.items():
-        gap = np.subtract(*pair[::-1])
-        star = "**" if doubts[strategy, departure, dataset] < 0.05 else ""
-        less = f"{star}{gap.mean():+.2f} ± {gap.std(ddof=1) / len(gap) ** 0.5:.2f}{star}"
+        name = strategy, departure, dataset
+        less = shown(gaps[name], doubts[name])
         cells = (*map(_shown, pair), less, _paper(strategy, dataset))
         title = f"{Line(strategy).title}, `{departure}` | {DATASETS[dataset].title}"
         yield f"| {title} | {' | '.join(cells)} |"

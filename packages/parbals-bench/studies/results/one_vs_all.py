@@ -14,13 +14,13 @@ from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
+from lib.paired import paired, shown
 from lib.places import DOCS
 from parbals_bench.report.stats import holm, mean_interval
 from parbals_bench.report.tasks import Line
 from parbals_bench.run.folder import ResultsFiles
 from parbals_bench.run.records import RunRecord
 from parbals_bench.run.spec import PAPER, Budget
-from scipy import stats
 
 PUBLISHED = DOCS / "results" / "one-vs-all.tar.xz"
 TITLES = {"cifar10": "CIFAR-10", "ag-news": "AG News"}
@@ -63,8 +63,8 @@ def table(title: str, finals: Finals) -> list[str]:
     whole = [of_seed for of_seed in finals.values() if len(of_seed) == len(cells)]
     # (seeds, classes, metrics) of every strategy.
     values = {n: np.array([[x[c, n] for c in classes] for x in whole]) for n in names}
-    tests = {n: paired((values[OURS] - values[n])[:, :, 0].mean(1)) for n in names if n != OURS}
-    doubt = holm({name: p for name, (*_, p) in tests.items()})
+    gaps = {n: (values[OURS] - values[n])[:, :, 0].mean(1) for n in names if n != OURS}
+    doubt = holm({name: paired(gap)[2] for name, gap in gaps.items()})
     of_class = {name: x[:, :, 0].mean(axis=0) for name, x in values.items()}
     best = [max(names, key=lambda name, i=i: of_class[name][i]) for i in range(len(classes))]
     lines = [
@@ -74,20 +74,10 @@ def table(title: str, finals: Finals) -> list[str]:
     ]
     for name in sorted(names, key=lambda n: -values[n][:, :, 0].mean()):
         plain, balanced = values[name].mean(axis=(0, 1))
-        less = "–"
-        if name != OURS:
-            mean, error, _ = tests[name]
-            star = "**" if doubt[name] < 0.05 else ""
-            less = f"{star}{mean:+.2f} ± {error:.2f}{star}"
-        shown = f"{plain:.2f} | {balanced:.2f} | {less} | {best.count(name)}"
-        lines.append(f"| {Line(name).title} | {shown} |")
+        less = "–" if name == OURS else shown(gaps[name], doubt[name])
+        cells = f"{plain:.2f} | {balanced:.2f} | {less} | {best.count(name)}"
+        lines.append(f"| {Line(name).title} | {cells} |")
     return lines
-
-
-def paired(differences: np.ndarray) -> tuple[float, float, float]:
-    """Mean, its standard error, and the p of a paired t-test."""
-    error = differences.std(ddof=1) / np.sqrt(len(differences))
-    return differences.mean(), error, float(stats.ttest_1samp(differences, 0.0).pvalue)
 
 
 if __name__ == "__main__":

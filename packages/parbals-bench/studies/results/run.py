@@ -217,23 +217,20 @@ def of_task(task: Task, summary: Summary) -> dict[Line, np.ndarray]:
 
 def within_noise(values: dict[Line, np.ndarray]) -> set[Line]:
     """Those that a paired t-test cannot tell from the best, and the best."""
-    return {line for line, p in against_best(values).items() if p >= 0.05}
+    tests = against_best(values)
+    return {line for line in values if tests.get(line, 1.0) >= 0.05}
 
 
 def against_best(values: dict[Line, np.ndarray]) -> dict[Line, float]:
-    """p of a paired t-test against the best mean; 1 for that itself."""
+    """p of a paired t-test against the best mean, of all others."""
     best = max(values.values(), key=np.mean)
-    return {
-        line: 1.0 if np.array_equal(x, best) else float(stats.ttest_rel(x, best).pvalue)
-        for line, x in values.items()
-    }
+    others = {line: x for line, x in values.items() if not np.array_equal(x, best)}
+    return {line: float(stats.ttest_rel(x, best).pvalue) for line, x in others.items()}
 
 
 def surely_behind(values: dict[Line, np.ndarray]) -> set[Line]:
     """Those that are told from the best with Holm's correction for the tests of the setting."""
-    best = max(values.values(), key=np.mean)
-    tests = {x: p for x, p in against_best(values).items() if not np.array_equal(values[x], best)}
-    return {line for line, p in holm(tests).items() if p < 0.05}
+    return {line for line, p in holm(against_best(values)).items() if p < 0.05}
 
 
 def places(tasks: Sequence[Task]) -> Iterator[str]:

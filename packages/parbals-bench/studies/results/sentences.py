@@ -15,6 +15,7 @@ from itertools import combinations
 from pathlib import Path
 
 import numpy as np
+from lib.paired import paired
 from lib.places import DOCS
 from parbals.posterior.closed.prior import PoolMoments
 from parbals.posterior.estimator import LogisticModel
@@ -27,7 +28,6 @@ from parbals_bench.run.loading import load_data
 from parbals_bench.run.records import RunRecord
 from parbals_bench.run.spec import ALL_CLASSES, PAPER
 from results.run import LEARNT, MAIN, OURS, curve, final, labels_share, of_task
-from scipy import stats
 
 OF_PAPER = ("airline", "credit-card", "ag-news", "cifar10")
 PARBALS, CONFIDENCE = Line("parbals-epig"), Line("confidence")
@@ -92,7 +92,7 @@ def of_the_learnt_prior(tasks: list[Task]) -> None:
             for summary in (final, curve):
                 gaps = np.array(list(_gaps(some, name, summary)))
                 if len(gaps) > 1:
-                    error = gaps.std(ddof=1) / len(gaps) ** 0.5
+                    _, error, _ = paired(gaps)
                     ahead = f"{int((gaps > 0).sum())} of {len(gaps)}"
                     span = f"{gaps.min():+.2f} to {gaps.max():+.2f}"
                     texts.append(f"{gaps.mean():+.2f} ± {error:.2f} ({span}; {ahead})")
@@ -116,7 +116,7 @@ def universes(records: list[RunRecord]) -> None:
     for a, b in combinations(sorted(finals), 2):
         seeds = finals[a].keys() & finals[b].keys()
         gaps[a, b] = np.array([finals[b][seed] - finals[a][seed] for seed in sorted(seeds)])
-    ps = {pair: float(stats.ttest_1samp(x, 0.0).pvalue) for pair, x in gaps.items()}
+    ps = {pair: paired(gap)[2] for pair, gap in gaps.items()}
     for (a, b), p in holm(ps).items():
         print(f"  m = {b} less {a}: {gaps[a, b].mean():+.2f}, p {ps[a, b]:.3f}, Holm {p:.3f}")
 

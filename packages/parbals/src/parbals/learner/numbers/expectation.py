@@ -179,8 +179,8 @@ def believed_labels(
 
 def _wrong(right: np.ndarray, mean: np.ndarray, wanted: np.ndarray) -> np.ndarray:
     """1 - ``right`` (…, M), of mean ``mean`` (M,), brought to mean 1 - ``wanted``, in [0, 1]."""
-    fewer = (1.0 - wanted) / np.maximum(1.0 - mean, _LEAST) * (1.0 - right)
-    return np.where(wanted >= mean, fewer, 1.0 - wanted / np.maximum(mean, _LEAST) * right)
+    fewer, less = (1.0 - wanted) / np.maximum(1.0 - mean, _LEAST), wanted / np.maximum(mean, _LEAST)
+    return np.minimum(fewer, 1.0) - np.minimum(fewer, less) * right
 
 
 def _by_temperature(
