@@ -236,7 +236,7 @@ $(VENV)/.installed-encoders: $(VENV)/.installed-dev
 $(VENV)-label-studio/.installed: requirements/label-studio.lock
 	@echo "Installing Label Studio into $(VENV)-label-studio (once) ..."
 	$(PYTHON) -m venv $(VENV)-label-studio
-	$(VENV)-label-studio/bin/python -m pip --disable-pip-version-check --quiet install --require-hashes --requirement requirements/label-studio.lock
+	$(VENV)-label-studio/bin/python -m pip --disable-pip-version-check --quiet install --require-hashes --no-deps --requirement requirements/label-studio.lock
 	@touch $@
 
 $(INTEGRATIONS)/.installed: requirements/integrations.lock $(PROJECTS)

@@ -22,7 +22,7 @@ from sklearn.ensemble import BaggingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "examples" / "modal"))
-from modal_query import parbals_sampling
+from modal_query import labelled_rows, parbals_sampling
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::parbals.errors.SampleCollapseWarning"),
@@ -88,3 +88,14 @@ def test_targets_decide_what_is_asked():
     near, _ = learner.query(X[POOL], X_target=X[12:14])
     far, _ = learner.query(X[POOL], X_target=10 * X[40:42])
     assert near[0] != far[0]
+
+
+def test_a_committee_has_the_rows_of_its_members():
+    members = [
+        ActiveLearner(LogisticRegression(), X_training=X[rows], y_training=Y[rows])
+        for rows in (slice(0, 12), slice(6, 18))
+    ]
+    rows, labels = labelled_rows(Committee(members))
+    order = np.lexsort(X[:18].T[::-1])
+    np.testing.assert_array_equal(rows, X[:18][order])
+    np.testing.assert_array_equal(labels, Y[:18][order])

@@ -15,7 +15,7 @@ from batchbald_redux.batchbald import (
 )
 from parbals.testing import make_inputs
 
-INPUTS = make_inputs(n_pool=40, n_classes=3, n_samples=64, n_target=20)
+INPUTS = make_inputs(n_pool=40, n_classes=3)
 POOL, TARGET = INPUTS["pool_probs"], INPUTS["target_probs"]
 POOL_NCK, TARGET_NCK = POOL.swapaxes(1, 2), TARGET.swapaxes(1, 2)
 LOG_PROBS = torch.as_tensor(np.log(POOL))
