@@ -2,7 +2,18 @@
 # The stamp files under .venv make sure that nothing is installed twice; changed dependencies install again.
 
 PYTHON ?= python3
+# ENVIRONMENTS names a folder that keeps environments from one clone to the next, as CI does: each is named by the hash of
+# its lock file and of the Python it is for, so a changed lock makes a new one.
+ifdef ENVIRONMENTS
+kept = $(ENVIRONMENTS)/$(1)-$(shell ($(PYTHON) -VV; cat requirements/$(1).lock) | sha256sum | cut -c 1-12)
+VENV := $(call kept,dev)
+LABEL_STUDIO_VENV := $(call kept,label-studio)
+INTEGRATIONS := $(call kept,integrations)
+else
 VENV := .venv
+LABEL_STUDIO_VENV := .venv-label-studio
+INTEGRATIONS := .venv-integrations
+endif
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 PYTEST_ARGS ?=
@@ -27,26 +38,25 @@ COMPILE := $(UV) pip compile --quiet --universal --fork-strategy fewest --python
 	--override $(VENV)/tools/left-out.txt --custom-compile-command 'make lock' $(UPGRADE)
 EXTRAS := $(addprefix --extra ,jax plot skactiveml cluster excel images parquet slurm)
 # scikit-learn below 1.9 knows the columns of polars 1 alone.
-LOWEST_TOOLS := beartype hypothesis numpyro pandas 'polars<2' pytest
+LOWEST_TOOLS := beartype hypothesis numpyro pandas 'polars<2' pytest pytest-xdist
 LOWEST_TESTS := $(addprefix packages/parbals/tests/,learner posterior scores strategies test_select.py) \
 	$(addprefix packages/parbals-label/tests/,readers store web)
-LOWEST_WARNINGS := -W ignore::DeprecationWarning -W ignore::PendingDeprecationWarning
+LOWEST_WARNINGS := -W ignore::DeprecationWarning -W ignore::PendingDeprecationWarning --jaxtyping-packages=
 PYTHONS ?= 3.11 3.12 3.13
 VERSIONS ?= highest lowest-direct
 PYTHONS_TESTS := $(addprefix packages/parbals/tests/,test_public_names.py test_select.py learner/test_active.py cli/test_main.py) \
 	packages/parbals-label/tests/store/test_store.py
 
 LABEL_STUDIO := label-studio==1.23.2
-INTEGRATIONS := .venv-integrations
 INTEGRATIONS_PIP := $(INTEGRATIONS)/bin/python -m pip --disable-pip-version-check --quiet
 # Not in the lock of the integrations: PyTorch, of which every kind of machine has its own build, and what none of the
 # tests uses: baal asks for Jupyter, batchbald_redux for torchvision and a template of projects, modAL for an old skorch.
 UNUSED := torch torchvision jupyter skorch blackhc-project
 
 .DEFAULT_GOAL := help
-.PHONY: help demo doctor test fast test-all lint style types format test-statistics test-faults test-encoders test-browser \
-	test-deploy test-label-studio test-integrations docs pictures bench bench-ecosystem soak lock test-lowest test-pythons build \
-	sbom sizes clean
+.PHONY: help demo doctor test fast test-all test-full test-everything lint style types format test-statistics test-faults \
+	test-encoders test-browser test-deploy test-label-studio test-integrations docs pictures bench bench-ecosystem soak lock \
+	test-lowest test-pythons build sbom sizes clean
 
 help:  ## show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -67,8 +77,14 @@ fast: $(VENV)/.installed-dev
 	$(PYTEST) packages/parbals $(PYTEST_ARGS) || test $$? -eq 5
 	$(PYTEST) --jaxtyping-packages= packages/parbals-label packages/parbals-bench tests examples/parbals-density $(PYTEST_ARGS) || test $$? -eq 5
 
-test-all: test  ## the same, then the slower variants of its tests; what CI runs
-	$(PYTEST) -m "full and not slow and not faults and not browser and not label_studio" $(PYTEST_ARGS)
+test-all: test test-full  ## the fast tests, then the slower variants of them
+
+# `make sizes` runs the tests of sizes, which print a table.
+test-full: $(VENV)/.installed-dev  ## the slower variants alone
+	$(PYTEST) -m "full and not slow and not faults and not browser and not label_studio" --ignore tests/test_sizes.py $(PYTEST_ARGS)
+
+test-everything:  ## every suite at its full counts, PyTorch included; takes hours and writes the table of docs/reference/suites.md
+	$(PYTHON) .ci/suites.py --everything
 
 lint: style types  ## ruff, mypy and the import contract, without tests
 
@@ -85,7 +101,7 @@ format: $(VENV)/.installed-dev  ## rewrite the source in the project's format
 	$(BIN)/ruff format .
 
 test-statistics: $(VENV)/.installed-dev  ## the slow suite: is the sampler calibrated?
-	$(BIN)/pytest -q -m slow packages/parbals/tests/statistics $(PYTEST_ARGS)
+	$(PYTEST) -m slow packages/parbals/tests/statistics $(PYTEST_ARGS)
 
 test-faults: $(VENV)/.installed-dev  ## kills, full disks, flipped bytes, crowds: the full counts
 	$(PYTEST) -m faults $(PYTEST_ARGS)
@@ -94,18 +110,18 @@ test-encoders: $(VENV)/.installed-encoders  ## real embeddings by PyTorch models
 	$(BIN)/pytest -q packages/parbals-label/tests/encoders packages/parbals-bench/tests/datasets examples/parbals-encoders/tests $(PYTEST_ARGS)
 
 test-browser: $(VENV)/.installed-browser  ## the labelling page in a real browser; installs Chromium
-	$(BIN)/pytest -q -m browser packages/parbals-label/tests/browser $(PYTEST_ARGS)
+	$(PYTEST) -m browser packages/parbals-label/tests/browser $(PYTEST_ARGS)
 
 test-deploy: $(VENV)/.installed-dev  ## nginx, Caddy and systemd with the files under deploy/; installs them
 	@command -v nginx caddy systemd-analyze openssl >/dev/null || { apt-get update -qq && apt-get install -y -qq nginx caddy systemd openssl; }
 	PARBALS_DEPLOY=all $(BIN)/pytest -q -m "full or not full" packages/parbals-label/tests/deploy $(PYTEST_ARGS)
 
-test-label-studio: $(VENV)/.installed-browser $(VENV)-label-studio/.installed  ## a real Label Studio server; installs it, and Chromium
-	PARBALS_LABEL_STUDIO=$(VENV)-label-studio/bin/label-studio \
+test-label-studio: $(VENV)/.installed-browser $(LABEL_STUDIO_VENV)/.installed  ## a real Label Studio server; installs it, and Chromium
+	PARBALS_LABEL_STUDIO=$(LABEL_STUDIO_VENV)/bin/label-studio \
 		$(BIN)/pytest -q -m label_studio packages/parbals-label/tests/label_studio $(PYTEST_ARGS)
 
 test-integrations: $(INTEGRATIONS)/.installed  ## scikit-activeml's own suite, modAL, baal, PyTorch, MLflow, in an environment of their own
-	$(INTEGRATIONS)/bin/pytest -q -m "not slow and not label_studio" packages/parbals/tests/skactiveml tests/examples $(PYTEST_ARGS)
+	$(INTEGRATIONS)/bin/pytest -q -n 2 --dist worksteal -m "not slow and not label_studio" packages/parbals/tests/skactiveml tests/examples $(PYTEST_ARGS)
 
 pictures: $(VENV)/.installed-browser  ## the documentation's pictures
 	PARBALS_PICTURES=docs/pictures $(BIN)/pytest -q -m browser packages/parbals-label/tests/browser/test_pictures.py
@@ -145,7 +161,7 @@ test-lowest: $(VENV)/tools/.installed  ## the tests of the core and the store wi
 	$(UV) venv --quiet --clear --python $(BIN)/python $(VENV)/lowest
 	$(UV) pip install --quiet --python $(VENV)/lowest --requirement $(VENV)/lowest.txt $(LOWEST_TOOLS)
 	$(UV) pip install --quiet --python $(VENV)/lowest --no-deps $(addprefix --editable ,$(PACKAGES) examples/parbals-density)
-	$(VENV)/lowest/bin/python -m pytest -q $(LOWEST_WARNINGS) $(LOWEST_TESTS) $(PYTEST_ARGS)
+	$(VENV)/lowest/bin/python -m pytest -q -n 2 --dist worksteal $(LOWEST_WARNINGS) $(LOWEST_TESTS) $(PYTEST_ARGS)
 
 # uv takes the interpreters that are there, and fetches the others.
 test-pythons: $(VENV)/tools/.installed $(VENV)/.installed-dev  ## the built wheels on Python 3.11 to 3.13, with the newest and the lowest dependencies
@@ -153,13 +169,13 @@ test-pythons: $(VENV)/tools/.installed $(VENV)/.installed-dev  ## the built whee
 	printf '%s ; python_version < "3"\n' $(NAMES) > $(VENV)/tools/left-out.txt
 	set -e; for package in $(PACKAGES); do $(BIN)/python -m build --no-isolation --outdir $(VENV)/wheel $$package; done
 	set -e; for python in $(PYTHONS); do for versions in $(VERSIONS); do \
-		echo "Python $$python, $$versions"; place=$(VENV)/python-$$python-$$versions; \
-		$(UV) venv --quiet --clear --python $$python $$place; \
-		$(UV) pip compile --quiet --no-build --resolution $$versions --python $$place --override $(VENV)/tools/left-out.txt \
-			$(PROJECTS) --extra jax --output-file $$place/wanted.txt; \
-		$(UV) pip install --quiet --python $$place --requirement $$place/wanted.txt $(LOWEST_TOOLS); \
-		$(UV) pip install --quiet --python $$place --no-deps $(VENV)/wheel/*.whl; \
-		$$place/bin/python -m pytest -q $(LOWEST_WARNINGS) $(PYTHONS_TESTS) $(PYTEST_ARGS); \
+		echo "Python $$python, $$versions"; environment=$(VENV)/python-$$python-$$versions; \
+		$(UV) venv --quiet --clear --python $$python $$environment; \
+		$(UV) pip compile --quiet --no-build --resolution $$versions --python $$environment --override $(VENV)/tools/left-out.txt \
+			$(PROJECTS) --extra jax --output-file $$environment/requirements.txt; \
+		$(UV) pip install --quiet --python $$environment --requirement $$environment/requirements.txt $(LOWEST_TOOLS); \
+		$(UV) pip install --quiet --python $$environment --no-deps $(VENV)/wheel/*.whl; \
+		$$environment/bin/python -m pytest -q -n 2 $(LOWEST_WARNINGS) $(PYTHONS_TESTS) $(PYTEST_ARGS); \
 	done; done
 
 build: $(VENV)/.installed-dev  ## wheels, source archives and bills of materials (SBOM) in dist/
@@ -182,7 +198,7 @@ bench-ecosystem: $(INTEGRATIONS)/.installed  ## EPIG, BALD and BatchBALD beside 
 	$(INTEGRATIONS)/bin/python packages/parbals-bench/studies ecosystem
 
 clean:  ## remove the environment, caches and demo output
-	rm -rf $(VENV) $(VENV)-label-studio $(INTEGRATIONS) build dist parbals-demo .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(LABEL_STUDIO_VENV) $(INTEGRATIONS) build dist parbals-demo .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/.created:
@@ -190,26 +206,28 @@ $(VENV)/.created:
 	$(PYTHON) -m venv $(VENV)
 	@touch $@
 
-# The lock files hold every package with its hashes, for Python 3.11 to 3.13 on any machine; pip takes nothing else.
-# requirements/build.lock is hatchling, which builds our own packages. `make lock` renews them.
-INSTALL := $(PIP) install --require-hashes --requirement
+# The lock files hold every package with its hashes, for Python 3.11 to 3.13 on any machine; nothing else is installed, and
+# nothing is resolved again (--no-deps). uv is ten times as quick as pip here; where it cannot reach the index, because the
+# index is set for pip alone, pip installs the same. requirements/build.lock is hatchling, which builds our own packages.
+LOCKED := --quiet --require-hashes --no-deps --requirement
+install = $(UV) pip install --python $(1) $(LOCKED) $(2) || $(1)/bin/python -m pip install $(LOCKED) $(2)
 INSTALL_OURS := $(PIP) install --no-deps --no-build-isolation $(addprefix --editable ,$(PACKAGES))
 
-$(VENV)/.installed: requirements/bench.lock $(PROJECTS) $(VENV)/.created
+$(VENV)/.installed: requirements/bench.lock $(PROJECTS) $(VENV)/tools/.installed
 	@echo "Installing parbals into $(VENV) (once) ..."
-	$(INSTALL) requirements/bench.lock --requirement requirements/build.lock
+	$(call install,$(VENV),requirements/bench.lock --requirement requirements/build.lock)
 	$(INSTALL_OURS)
 	@touch $@
 
-$(VENV)/.installed-dev: requirements/dev.lock $(PROJECTS) $(VENV)/.created
+$(VENV)/.installed-dev: requirements/dev.lock $(PROJECTS) $(VENV)/tools/.installed
 	@echo "Installing parbals and its development tools into $(VENV) (once) ..."
-	$(INSTALL) requirements/dev.lock
+	$(call install,$(VENV),requirements/dev.lock)
 	$(INSTALL_OURS) --editable examples/parbals-density
 	@touch $(VENV)/.installed $@
 
-$(VENV)/.installed-studies: requirements/studies.lock $(PROJECTS) $(VENV)/.created
+$(VENV)/.installed-studies: requirements/studies.lock $(PROJECTS) $(VENV)/tools/.installed
 	@echo "Installing parbals and what it is compared with into $(VENV) (once) ..."
-	$(INSTALL) requirements/studies.lock --requirement requirements/build.lock
+	$(call install,$(VENV),requirements/studies.lock --requirement requirements/build.lock)
 	$(INSTALL_OURS)
 	@touch $(VENV)/.installed $@
 
@@ -233,16 +251,17 @@ $(VENV)/.installed-encoders: $(VENV)/.installed-dev
 	@touch $@
 
 # In an environment of its own: it pins nearly everything that it needs.
-$(VENV)-label-studio/.installed: requirements/label-studio.lock
-	@echo "Installing Label Studio into $(VENV)-label-studio (once) ..."
-	$(PYTHON) -m venv $(VENV)-label-studio
-	$(VENV)-label-studio/bin/python -m pip --disable-pip-version-check --quiet install --require-hashes --no-deps --requirement requirements/label-studio.lock
+$(LABEL_STUDIO_VENV)/.installed: requirements/label-studio.lock $(VENV)/tools/.installed
+	@echo "Installing Label Studio into $(LABEL_STUDIO_VENV) (once) ..."
+	$(PYTHON) -m venv $(LABEL_STUDIO_VENV)
+	$(call install,$(LABEL_STUDIO_VENV),requirements/label-studio.lock)
+	$(LABEL_STUDIO_VENV)/bin/python -m pip check
 	@touch $@
 
-$(INTEGRATIONS)/.installed: requirements/integrations.lock $(PROJECTS)
+$(INTEGRATIONS)/.installed: requirements/integrations.lock $(PROJECTS) $(VENV)/tools/.installed
 	@echo "Installing parbals and the tools it works with into $(INTEGRATIONS) (once) ..."
 	$(PYTHON) -m venv $(INTEGRATIONS)
-	$(INTEGRATIONS_PIP) install --require-hashes --no-deps --requirement requirements/integrations.lock --requirement requirements/build.lock
+	$(call install,$(INTEGRATIONS),requirements/integrations.lock --requirement requirements/build.lock)
 	$(INTEGRATIONS_PIP) install '$(TORCH)'
 	$(INTEGRATIONS_PIP) install --no-deps --no-build-isolation $(addprefix --editable ,$(PACKAGES))
 	@touch $@

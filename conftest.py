@@ -1,10 +1,11 @@
-"""Makes the helper modules under tests/ importable from every test.
+"""Makes the helper modules under tests/ importable from every test, and keeps a record for CI.
 
 What the tests and their processes keep is in a folder of their own, named before any of them loads
 JAX: the user's cache is left alone. Compiled programs outlive the run; JAX knows them by what they
 compute, its version and the folder's name, and the next run need not compile them again.
 """
 
+import json
 import os
 import shutil
 import sys
@@ -15,6 +16,8 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent / "tests"))
 
+import dose
+
 if "PARBALS_CACHE_DIR" not in os.environ:  # the processes of a run have it from the first
     cache = Path(__file__).parent / ".pytest_cache" / "parbals"
     os.environ["PARBALS_CACHE_DIR"] = str(cache)
@@ -22,6 +25,9 @@ if "PARBALS_CACHE_DIR" not in os.environ:  # the processes of a run have it from
         shutil.rmtree(cache / name, ignore_errors=True)
     os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(cache / "compiled"))
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
+
+# Taken out of the environment, so that a pytest that a test starts adds nothing to the record.
+RECORD = os.environ.pop("PARBALS_TEST_RECORD", None)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -35,3 +41,50 @@ def threads_of_our_own() -> Iterator[None]:
 
     with several_threads():
         yield
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """In a dose, each test function keeps a few of its parameter sets."""
+    if dose.SHARE == 1:
+        return
+    functions = [item.nodeid.split("[")[0] for item in items]
+    selected = dose.thin_out(items, functions)
+    config.hook.pytest_deselected(items=[item for item in items if item not in selected])
+    items[:] = selected
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """Leave it to ``.ci/suites.py`` to judge failed tests, which it reads in the record: what a
+    target does after them is done, and any other reason to fail is not mistaken for them.
+    """
+    if RECORD is not None and exitstatus == pytest.ExitCode.TESTS_FAILED:
+        session.exitstatus = pytest.ExitCode.OK
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    """Add a line of JSON to the record of ``.ci/suites.py``: counts, and how to repeat failures."""
+    if RECORD is None:
+        return
+    reports = terminalreporter.stats
+    failures = {report.nodeid for kind in ("failed", "error") for report in reports.get(kind, [])}
+    warning_filters = [f"-W{rule}" for rule in config.option.pythonwarnings or []]
+    line = {
+        "passed": len(reports.get("passed", [])),
+        "skipped": len(reports.get("skipped", [])),
+        "failures": sorted(failures),
+        "python": sys.executable,
+        "options": [
+            "-m",
+            config.option.markexpr,
+            f"--jaxtyping-packages={config.getoption('jaxtyping_packages') or ''}",
+            *warning_filters,
+        ],
+        "environment": {
+            name: value for name, value in os.environ.items() if name.startswith("PARBALS_")
+        },
+    }
+    with open(RECORD, "a", encoding="utf-8") as file:
+        file.write(json.dumps(line) + "\n")

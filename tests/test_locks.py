@@ -92,12 +92,21 @@ def test_a_lock_file_says_nothing_of_where_it_was_made(name):
 
 
 def test_make_installs_from_the_lock_files_alone():
-    for stamp, lock in (("", "bench"), ("-dev", "dev"), ("-studies", "studies")):
-        rule = MAKEFILE.split(f"$(VENV)/.installed{stamp}: ")[1].split("\n\n")[0]
-        assert f"$(INSTALL) requirements/{lock}.lock" in rule
+    """A rule that installs calls ``install`` on a lock, which takes nothing without a hash."""
+    rules = {
+        "$(VENV)/.installed": "$(call install,$(VENV),requirements/bench.lock",
+        "$(VENV)/.installed-dev": "$(call install,$(VENV),requirements/dev.lock",
+        "$(VENV)/.installed-studies": "$(call install,$(VENV),requirements/studies.lock",
+        "$(LABEL_STUDIO_VENV)/.installed": "$(call install,$(LABEL_STUDIO_VENV),requirements/",
+        "$(INTEGRATIONS)/.installed": "$(call install,$(INTEGRATIONS),requirements/integrations",
+    }
+    for target, command in rules.items():
+        rule = MAKEFILE.split(f"\n{target}: ")[1].split("\n\n")[0]
+        assert command in rule
         assert "$(PIP)" not in rule
-    assert "--require-hashes" in MAKEFILE.split("INSTALL := ")[1].splitlines()[0]
-    for place in ("$(VENV)-label-studio", "$(INTEGRATIONS)"):
-        rule = MAKEFILE.split(f"\n{place}/.installed: ")[1].split("\n\n")[0]
-        (install,) = re.findall(r"install (.*requirements/.*\.lock)", rule)
-        assert "--require-hashes" in install
+    assert "--require-hashes" in MAKEFILE.split("\nLOCKED := ")[1].splitlines()[0]
+    by_uv, by_pip = MAKEFILE.split("\ninstall = ")[1].splitlines()[0].split(" || ")
+    assert "pip install" in by_uv
+    assert "pip install" in by_pip
+    assert "$(LOCKED) $(2)" in by_uv
+    assert "$(LOCKED) $(2)" in by_pip

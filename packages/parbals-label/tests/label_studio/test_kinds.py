@@ -53,17 +53,19 @@ def test_the_command(studio, admin, folder, key):
     project = admin.new_project("Command", CONFIG)
     arguments = ["label-studio", "connect", str(folder), "--url", studio.url]
     arguments += ["--project", str(project), "--once", "-n", "2"]
-    runner = CliRunner(env={"LABEL_STUDIO_API_KEY": None})
-    asked = runner.invoke(parbals, arguments, input=f"{key}\n")
-    assert asked.exit_code == 0, (asked.output, asked.exception)
-    assert "2 tasks created" in asked.output
-    assert key not in asked.output
-    given = runner.invoke(parbals, [*arguments, "--json"], env={"LABEL_STUDIO_API_KEY": key})
-    assert json.loads(given.stdout)["created"] == 0
-    wrong = runner.invoke(parbals, arguments, env={"LABEL_STUDIO_API_KEY": "wrong"})
-    assert "does not accept the key" in str(wrong.exception)
-    nobody = runner.invoke(parbals, arguments, input="")
-    assert "put it into the environment variable LABEL_STUDIO_API_KEY" in str(nobody.exception)
+
+    def connect(key, *options):
+        environment = {"LABEL_STUDIO_API_KEY": key}
+        return CliRunner().invoke(parbals, [*arguments, *options], env=environment)
+
+    first = connect(key)
+    assert first.exit_code == 0, (first.output, first.exception)
+    assert "2 tasks created" in first.output
+    assert key not in first.output
+    assert json.loads(connect(key, "--json").stdout)["created"] == 0
+    assert "does not accept the key" in str(connect("wrong").exception)
+    without_key = connect(None)
+    assert "environment variable LABEL_STUDIO_API_KEY" in str(without_key.exception)
 
 
 def test_a_short_lived_token_is_renewed(studio, admin, key):
