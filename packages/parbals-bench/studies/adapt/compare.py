@@ -161,7 +161,7 @@ class _Task:
         self, known: np.ndarray, classes: list[int], strategy: str, seed: int, honest: bool
     ) -> Record:
         """Real errors of both models, and expected ones of two ways to know them."""
-        from parbals.learner.numbers.expectation import sharpened
+        from parbals.learner.evaluation.expectation import sharpened
         from parbals.learner.reporting import temperature_of
 
         n_pool, told = self.n_pool, self.labels[known].tolist()

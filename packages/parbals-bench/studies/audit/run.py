@@ -93,7 +93,7 @@ def looks_of(
     share of them in which the intervals of all looks held together, ``former`` those of three looks
     in every doubling, each with Clopper and Pearson's limits.
     """
-    from parbals.learner.numbers.looks import error_limits, latest_look, powered_limits
+    from parbals.learner.evaluation.looks import error_limits, latest_look, powered_limits
     from parbals.learner.state import mean_proba
 
     state, audit = learner.state, learner.audit
@@ -208,7 +208,7 @@ def _looks(records: list[dict[str, Any]]) -> Iterable[str]:
 
 def _costs() -> Iterable[str]:
     """The interval by the audit's size and the share that it finds wrong."""
-    from parbals.learner.numbers.looks import DELTA, error_limits, latest_look
+    from parbals.learner.evaluation.looks import DELTA, error_limits, latest_look
 
     yield "## What an audit of n labels buys"
     yield ""

@@ -16,8 +16,8 @@ them. Each run is a line of studies/honest/record.jsonl.xz; FOLDER holds the dat
 *Learn*: at each number of labels the temperature by left-out labels, ln T with its deviation ς, and
 the one at which the expected error of the test set is its real one. How they differ beyond ς and
 the test set's own noise are ``_SHIFT``, ``_MISFIT`` and ``_CHOSEN`` of
-:mod:`parbals.learner.numbers.expectation`: learnt on some sets, compared on those held out. Lines
-of learnt.jsonl, and learnt.txt.
+:mod:`parbals.learner.evaluation.expectation`: learnt on some sets, compared on those held out.
+Lines of learnt.jsonl, and learnt.txt.
 """
 
 import sys
@@ -43,7 +43,7 @@ LEARNT_ON = "sms-spam ag-news:* airline airline-boarding:* airline-kind:* credit
 LEARNT_ON += "made-seven made-twenty made-product"
 HELD_OUT = "breast-cancer ag-news cifar10 cifar10:* airline-class:* airline-age:* digits-ink:* "
 HELD_OUT += "digits-odd made-clusters made-softmax"
-"""The constants of :mod:`parbals.learner.numbers.expectation` were learnt without these."""
+"""The constants of :mod:`parbals.learner.evaluation.expectation` were learnt without these."""
 DATA = LEARNT_ON.split() + HELD_OUT.split()
 
 
@@ -90,13 +90,13 @@ def _row(
 ) -> dict[str, Any]:
     """What the report expects in each way, and what the test set says."""
     from parbals.arrays import mean_prediction
-    from parbals.learner.numbers.expectation import (
+    from parbals.learner.evaluation.expectation import (
         Temperature,
         believed_labels,
         estimates,
         temperature,
     )
-    from parbals.learner.numbers.metric import metric_values
+    from parbals.learner.evaluation.metric import metric_values
 
     state, model = learner.state, learner.fitted()
     samples = model.sample_proba(state.target_rows())
@@ -130,7 +130,7 @@ def _row(
 
 def _before(model: Any) -> Any:
     """The temperature by left-out predictions of one class's covariance at a time."""
-    from parbals.learner.numbers import expectation
+    from parbals.learner.evaluation import expectation
     from parbals.posterior.closed import classes
 
     posterior = getattr(model, "gaussian", None)
@@ -150,7 +150,7 @@ def _heat(
     learner: Any, X_test: np.ndarray, y_test: np.ndarray, y_pool: np.ndarray, seed: int
 ) -> dict[str, Any]:
     """ln T by left-out labels and its deviation; ln T of the real error and its deviation."""
-    from parbals.learner.numbers import expectation
+    from parbals.learner.evaluation import expectation
     from scipy.optimize import brentq
 
     model = learner.fitted()

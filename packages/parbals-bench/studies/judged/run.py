@@ -49,7 +49,7 @@ def runs(given: Namespace) -> Iterator[Todo]:
 def judged(data: str, chooser: str, seed: int) -> dict[str, Any]:
     """Labels → balanced accuracy and F1, of the most probable class and of its own decisions."""
     from parbals import ActiveLearner
-    from parbals.learner.numbers.metric import BALANCED, decided, stakes_for
+    from parbals.learner.evaluation.metric import BALANCED, decided, stakes_for
     from sklearn.metrics import balanced_accuracy_score, f1_score
 
     X, y, _ = load(data)
@@ -83,7 +83,7 @@ def page(records: list[Record]) -> Iterator[str]:
     yield (
         f"Pools of {N_POOL:,} items, {BATCH} random labels and then batches of {BATCH}. % on test "
         "items: *plain* decides the most probable class, *decided* what the metric asks for "
-        "(`parbals/learner/numbers/metric.py`). Mean over the seeds ± standard error."
+        "(`parbals/learner/evaluation/metric.py`). Mean over the seeds ± standard error."
     )
     yield ""
     yield (

@@ -26,7 +26,7 @@ import numpy as np
 from lib.places import DOCS
 from lib.records import Record, Todo, study
 from lib.rows import load
-from parbals.learner.numbers.expectation import sharpened, temperature
+from parbals.learner.evaluation.expectation import sharpened, temperature
 from parbals.posterior.closed import prior
 from parbals.posterior.closed.classes import fit_classes
 from parbals.posterior.closed.ep import fit_gaussian
@@ -254,7 +254,7 @@ HEAD = (
     "*Sampled*: the scale, ln s ~ N(ln 3, 1), and a power, uniform from 0 to 2, are drawn together",
     "with the weights by NumPyro's NUTS: no better than the learnt prior; what Airline loses at",
     "100 labels it loses with both. *Shown*: the error that a report expects, at a temperature by",
-    "left-out labels (`parbals/learner/numbers/expectation.py`).",
+    "left-out labels (`parbals/learner/evaluation/expectation.py`).",
     "",
     "Another scale or shape would not serve better: with all classes of AG News half of the scale",
     "is worth some 0.6 points at 250 labels, and it costs as much elsewhere; neither a narrower",

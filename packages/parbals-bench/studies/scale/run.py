@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 from lib.records import Record, Todo, study
-from parbals.learner.numbers.expectation import sharpened, temperature
+from parbals.learner.evaluation.expectation import sharpened, temperature
 from parbals.posterior.closed import prior
 from parbals.posterior.closed.prior import Prior, fixed_prior, learnt_prior
 from parbals.posterior.closed.whitening import PoolMoments

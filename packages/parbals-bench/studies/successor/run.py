@@ -51,7 +51,7 @@ def runs(given: Namespace) -> Iterator[Todo]:
 def measured(folder: Path, name: str, strategy: str, seed: int, n_labels: int) -> Record:
     """Errors of the learner, and of the successors with and without soft labels."""
     from parbals import ActiveLearner
-    from parbals.learner.numbers.expectation import sharpened
+    from parbals.learner.evaluation.expectation import sharpened
     from parbals.learner.reporting import temperature_of
 
     texts, rows, labels = _texts(folder, name, seed)

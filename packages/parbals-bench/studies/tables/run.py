@@ -170,7 +170,7 @@ def adapted(name: str, size: int, seed: int) -> Record:
 
 
 def _losses(probs: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-    from parbals.learner.numbers.expectation import sharpened, temperature
+    from parbals.learner.evaluation.expectation import sharpened, temperature
 
     heat = temperature((probs, numbers), (probs[:0], numbers[:0]), chosen=False)
     own = sharpened(probs, heat.degree)[np.arange(len(numbers)), numbers]

@@ -38,7 +38,7 @@ classes the cavity says it; with more, a label is taken out by the covariance of
 together. Beside refits without each label (six designs, 3 to 10 classes, 100 to 200 labels, 10 to
 300 features, digits among them) the mean log score differs by at most 0.010 nats and the
 temperature by at most 0.06 in ln T; taken out class by class, as it was done first, by 0.013 to
-0.13 nats and 0.06 to 0.19. A test compares both (`tests/learner/numbers/test_expectation.py`).
+0.13 nats and 0.06 to 0.19. A test compares both (`tests/learner/evaluation/test_expectation.py`).
 
 ## Predictions
 

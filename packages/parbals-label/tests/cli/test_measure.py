@@ -4,7 +4,7 @@ import json
 
 from message_data import truth
 from message_projects import fill
-from parbals.learner.numbers.certify import pile_limits
+from parbals.learner.evaluation.certify import pile_limits
 from parbals_label.project.certified import certified
 from parbals_label.project.engine import choose_batch, refresh
 from parbals_label.store.records import Submission

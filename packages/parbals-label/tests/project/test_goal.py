@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 from made_reports import RECALL, report
-from parbals.learner.numbers.certify import Certificate
-from parbals.learner.numbers.metric import BALANCED
+from parbals.learner.evaluation.certify import Certificate
+from parbals.learner.evaluation.metric import BALANCED
 from parbals.types import Estimate
 from parbals_label.project.certified import Certified
 from parbals_label.project.goal import Goal, advice, goal_parts, metric_of, setting_of

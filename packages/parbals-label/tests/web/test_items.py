@@ -5,7 +5,7 @@ from dataclasses import asdict
 import numpy as np
 import pytest
 from page_server import page
-from parbals.learner.numbers.report import Estimate, Report
+from parbals.learner.evaluation.report import Estimate, Report
 from parbals.strategies.table import STRATEGIES
 from parbals_label.project.features import store_features
 from parbals_label.store.records import Lease, Why

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from parbals import errors
     from parbals.learner.active import ActiveLearner
+    from parbals.learner.evaluation.report import Report
     from parbals.learner.models import EnsembleModel, SampleModel
-    from parbals.learner.numbers.report import Report
     from parbals.learner.paper import paper_learner
     from parbals.posterior.classifier import BayesianLogisticRegression
     from parbals.scores.epig import epig
@@ -25,7 +25,7 @@ _HOMES = {
     "Batch": "parbals.types",
     "BayesianLogisticRegression": "parbals.posterior.classifier",
     "EnsembleModel": "parbals.learner.models",
-    "Report": "parbals.learner.numbers.report",
+    "Report": "parbals.learner.evaluation.report",
     "SampleModel": "parbals.learner.models",
     "bald": "parbals.scores.uncertainty",
     "epig": "parbals.scores.epig",

@@ -6,7 +6,7 @@ import numpy as np
 import parbals
 import pytest
 from parbals.arrays import effective_sample_size
-from parbals.learner.numbers.report import Report
+from parbals.learner.evaluation.report import Report
 from parbals.learner.reporting import _noise_floor, temperature_of
 
 

@@ -68,7 +68,7 @@ def status(context: click.Context, /, folder: Path, wanted: float | None, as_jso
       parbals status spam
       parbals status spam --until-error 5%
     """
-    from parbals.learner.numbers.report import Measurement
+    from parbals.learner.evaluation.report import Measurement
 
     from parbals_label.project.goal import may_stop
     from parbals_label.project.summary import audit_line, overview, overview_lines

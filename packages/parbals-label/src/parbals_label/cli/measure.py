@@ -75,7 +75,7 @@ def estimate(folder: Path, label: str, column: str | None, as_json: bool) -> Non
       parbals estimate spam --share spam
       parbals estimate spam --share spam --by country
     """
-    from parbals.learner.numbers.report import with_interval
+    from parbals.learner.evaluation.report import with_interval
 
     from parbals_label.project.measuring import estimate_shares
 

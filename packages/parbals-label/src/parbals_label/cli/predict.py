@@ -72,7 +72,7 @@ def predict(
 
 def export_model(folder: Path, path: Path, *, force: bool, as_json: bool) -> None:
     """Write the model of a project as arrays, or with its adapted encoder as a folder."""
-    from parbals.learner.numbers.expectation import sharpened
+    from parbals.learner.evaluation.expectation import sharpened
     from parbals.learner.reporting import given_degree
 
     from parbals_label.files import check_new_folder

@@ -37,7 +37,7 @@ from parbals.errors import InputError, ProjectError
 from parbals.features.table import TableEncoding
 from parbals.files import TEMPORARY_SUFFIX, replacing
 from parbals.learner.active import ActiveLearner
-from parbals.learner.numbers.expectation import sharpened, temperature
+from parbals.learner.evaluation.expectation import sharpened, temperature
 from parbals.randomness import derive_generator
 
 from parbals_label.encoders.adapt import base_folder, fine_tune, load_base, n_steps, save_encoder

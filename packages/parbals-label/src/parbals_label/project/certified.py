@@ -6,7 +6,7 @@ Only people's answers count; an item that people passed counts as a mistake.
 from dataclasses import dataclass
 from typing import Any
 
-from parbals.learner.numbers.certify import CERTIFY, Certificate, Sample, judged
+from parbals.learner.evaluation.certify import CERTIFY, Certificate, Sample, judged
 
 from parbals_label.answer_form import AnswerForm
 from parbals_label.project.consensus import combined_labels

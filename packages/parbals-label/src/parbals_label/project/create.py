@@ -12,7 +12,7 @@ from typing import Any
 from parbals.errors import InputError
 from parbals.features.reading import guess_reading
 from parbals.features.table import is_text, tells_apart
-from parbals.learner.numbers.audit import draw_audit
+from parbals.learner.evaluation.audit import draw_audit
 from parbals.learner.tasks.table import task_named
 from parbals.strategies.table import DEFAULT
 

@@ -11,8 +11,8 @@ import numpy as np
 from parbals.errors import InputError
 from parbals.learner.active import ActiveLearner
 from parbals.learner.choosing import choose_questions
-from parbals.learner.numbers.expectation import sharpened
-from parbals.learner.numbers.report import Report
+from parbals.learner.evaluation.expectation import sharpened
+from parbals.learner.evaluation.report import Report
 from parbals.learner.reporting import given_degree
 from parbals.types import Batch
 from parbals.wording import PROGRAM

@@ -16,7 +16,7 @@ import numpy as np
 from parbals.arrays import release_pages
 from parbals.errors import InputError, ProjectDamagedError, ProjectError
 from parbals.files import TEMPORARY_SUFFIX
-from parbals.learner.numbers.certify import CERTIFY
+from parbals.learner.evaluation.certify import CERTIFY
 
 from parbals_label.encoders.scratch import ROWS
 from parbals_label.encoders.torch_models import file_digest

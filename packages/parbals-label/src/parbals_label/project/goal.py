@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from parbals.learner.numbers.metric import METRICS
-from parbals.learner.numbers.report import (
+from parbals.learner.evaluation.metric import METRICS
+from parbals.learner.evaluation.report import (
     Measurement,
     Report,
     certificate,

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 from parbals.errors import InputError
-from parbals.learner.numbers.certify import CERTIFY, draw_sample
-from parbals.learner.numbers.powered import powered_mean
+from parbals.learner.evaluation.certify import CERTIFY, draw_sample
+from parbals.learner.evaluation.powered import powered_mean
 from parbals.randomness import derive_generator
 from parbals.types import Estimate
 
@@ -95,7 +95,7 @@ def estimate_shares(store: Store, label: str, column: str | None = None) -> list
     """The share of a class among all items, or among those of every value of a column.
 
     From the audit's labels, or from the latest sample's where these are more: prediction-powered
-    (:mod:`parbals.learner.numbers.powered`), beside the labels that were there before the draw.
+    (:mod:`parbals.learner.evaluation.powered`), beside the labels that were there before the draw.
     """
     if store.settings.task == NUMBERS:
         raise InputError("Numbers have no classes, and so no shares of them.")

@@ -9,7 +9,7 @@ particles ``draws`` (K, C, D' + 1) and ``weights`` (K,) stand there instead, and
 Σ_k weights_k softmax(draws_k r̃). For ``words`` what it has learnt is in the file, so that it takes
 texts; for the trees of a table (:mod:`parbals_label.encoders.trees`) they are, so that it takes
 columns. Where classes do not count alike
-(:mod:`parbals.learner.numbers.metric`) ``stakes`` (C,) say what each is worth, and ``mark`` (C,)
+(:mod:`parbals.learner.evaluation.metric`) ``stakes`` (C,) say what each is worth, and ``mark`` (C,)
 which one alone counts, if one does. With ``degree`` T, where labels have taught the encoder, what
 is believed is p^(1/T), normalised. No pickle.
 """
@@ -24,8 +24,8 @@ from typing import Any, Self
 import numpy as np
 from parbals.errors import InputError
 from parbals.features.table import TableEncoding
-from parbals.learner.numbers.expectation import sharpened
-from parbals.learner.numbers.metric import decided
+from parbals.learner.evaluation.expectation import sharpened
+from parbals.learner.evaluation.metric import decided
 from parbals.mixture import sigmoid_means
 from parbals.race import class_probs
 from parbals.types import Stakes

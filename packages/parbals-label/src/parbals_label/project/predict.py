@@ -19,7 +19,7 @@ import numpy as np
 from parbals.errors import InputError, ProjectError
 from parbals.features.table import TableEncoding
 from parbals.learner.active import ActiveLearner
-from parbals.learner.numbers.expectation import sharpened
+from parbals.learner.evaluation.expectation import sharpened
 from parbals.learner.reporting import given_degree
 from parbals.learner.state import mean_proba
 

@@ -11,7 +11,7 @@ from contextlib import suppress
 
 import numpy as np
 from parbals.errors import ProjectError
-from parbals.learner.numbers.audit import AUDIT, audit_share, mixed_in
+from parbals.learner.evaluation.audit import AUDIT, audit_share, mixed_in
 from parbals.randomness import derive_generator
 from parbals.strategies.table import UNIFORM
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 from parbals.errors import InputError
-from parbals.learner.numbers import report as reports
-from parbals.learner.numbers.audit import AUDIT
-from parbals.learner.numbers.certify import CERTIFY
-from parbals.learner.numbers.metric import METRICS, judged_positions
+from parbals.learner.evaluation import report as reports
+from parbals.learner.evaluation.audit import AUDIT
+from parbals.learner.evaluation.certify import CERTIFY
+from parbals.learner.evaluation.metric import METRICS, judged_positions
 from parbals.learner.tasks.table import task_named
 from parbals.strategies.table import UNIFORM, strategy_title
 from parbals.types import TARGETS

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 from parbals.learner.active import ActiveLearner
-from parbals.learner.numbers.expectation import sharpened
+from parbals.learner.evaluation.expectation import sharpened
 from parbals.learner.reporting import temperature_of
 from scipy.special import entr
 

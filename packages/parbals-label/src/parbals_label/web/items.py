@@ -9,8 +9,8 @@ from dataclasses import replace
 
 import numpy as np
 from parbals.errors import ProjectDamagedError
-from parbals.learner.numbers.audit import AUDIT
-from parbals.learner.numbers.certify import CERTIFY
+from parbals.learner.evaluation.audit import AUDIT
+from parbals.learner.evaluation.certify import CERTIFY
 from parbals.strategies.table import STRATEGIES, UNIFORM
 
 from parbals_label.answer_form import MANY, NUMBERS

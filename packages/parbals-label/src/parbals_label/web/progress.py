@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
-from parbals.learner.numbers.report import metric_line
+from parbals.learner.evaluation.report import metric_line
 
 from parbals_label.project.goal import advice, goal_parts, judged_line
 from parbals_label.project.summary import audit_line, certificate_lines, chosen_line, overview

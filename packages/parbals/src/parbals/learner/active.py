@@ -12,12 +12,12 @@ from parbals.learner.annotators import Annotator, Crowd
 from parbals.learner.archive import read_learner, write_learner
 from parbals.learner.choosing import Question, check_costs, choose_items, choose_questions
 from parbals.learner.described import described_rows
+from parbals.learner.evaluation.audit import audit_positions
+from parbals.learner.evaluation.certify import Certificate, Sample, judged, sample_of
+from parbals.learner.evaluation.report import Report
 from parbals.learner.features import FeatureTable, Preparation
 from parbals.learner.ledger import Event, Ledger
 from parbals.learner.models import SAMPLED_TARGETS, LogisticModel, as_sample_model, fresh_copy
-from parbals.learner.numbers.audit import audit_positions
-from parbals.learner.numbers.certify import Certificate, Sample, judged, sample_of
-from parbals.learner.numbers.report import Report
 from parbals.learner.pictures import as_figure, standing
 from parbals.learner.reporting import make_report, predict, predict_proba
 from parbals.learner.state import Setup, State, held_out_predictions
@@ -70,7 +70,7 @@ class ActiveLearner:
             targets (EPIG, ParBaLS): ``"accuracy"``, the default, ``"balanced-accuracy"``,
             ``"f1:CLASS"``, or ``"log-loss"`` where the probabilities themselves count. ``predict``
             decides for its sake, and the report says what it is expected to be
-            (:mod:`parbals.learner.numbers.metric`). It works with models of your own too. Other
+            (:mod:`parbals.learner.evaluation.metric`). It works with models of your own too. Other
             tasks have metrics of their own.
         n_universes, options: as in :func:`parbals.select_batch`.
         features: "auto" reads a data frame with gaps, categories, dates and yes/no as a table, and
@@ -85,10 +85,10 @@ class ActiveLearner:
             default 1,000, of a model of your own 200.
         audit: so many items, drawn at random, measure the error instead of training the model;
             every third item asked for is one of them until all are labelled. Or the items
-            themselves, if they were drawn elsewhere. See :mod:`parbals.learner.numbers.audit`.
+            themselves, if they were drawn elsewhere. See :mod:`parbals.learner.evaluation.audit`.
         find: a class that is rare, to be found: items likely to be of it are asked for, with some
             random ones in between, and the report says how much of it has been found. See
-            :mod:`parbals.learner.numbers.find`.
+            :mod:`parbals.learner.evaluation.find`.
         held_out: where labels have taught what makes the features (an encoder that was fine-tuned):
             the items whose labels it saw, and predictions (n, C) for them by features that had not
             seen the label in question, such as of folds. Left-out predictions of features that saw

@@ -24,9 +24,9 @@ import numpy as np
 from parbals.errors import InputError
 from parbals.features.frames import restored, stored
 from parbals.files import replacing
+from parbals.learner.evaluation.report import Report
 from parbals.learner.features import FeatureTable
 from parbals.learner.ledger import Event
-from parbals.learner.numbers.report import Report
 from parbals.learner.state import Setup
 from parbals.randomness import table_digest
 

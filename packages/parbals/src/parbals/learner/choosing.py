@@ -29,9 +29,9 @@ import numpy as np
 
 from parbals.errors import InputError
 from parbals.learner.annotators import channel
+from parbals.learner.evaluation.audit import audit_share, with_audit_items
+from parbals.learner.evaluation.find import choose_likely
 from parbals.learner.models import SAMPLED_CANDIDATES
-from parbals.learner.numbers.audit import audit_share, with_audit_items
-from parbals.learner.numbers.find import choose_likely
 from parbals.learner.state import State
 from parbals.learner.tasks.base import Classes
 from parbals.randomness import derive_generator

@@ -7,7 +7,7 @@ import numpy as np
 
 from parbals.features.pca import principal
 from parbals.files import need
-from parbals.learner.numbers.report import Report, expected_error
+from parbals.learner.evaluation.report import Report, expected_error
 from parbals.learner.state import State
 from parbals.randomness import derive_generator
 from parbals.types import Batch

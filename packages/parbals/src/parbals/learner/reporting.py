@@ -7,18 +7,18 @@ import numpy as np
 from parbals.arrays import effective_sample_size, mean_prediction
 from parbals.errors import InputError
 from parbals.learner.choosing import choose_among
-from parbals.learner.numbers.audit import audit_predictions, measure
-from parbals.learner.numbers.expectation import (
+from parbals.learner.evaluation.audit import audit_predictions, measure
+from parbals.learner.evaluation.expectation import (
     Temperature,
     believed_labels,
     estimates,
     sharpened,
     temperature,
 )
-from parbals.learner.numbers.find import estimate_recall
-from parbals.learner.numbers.metric import decide_from
-from parbals.learner.numbers.report import NEGLIGIBLE, Estimate, Report
-from parbals.learner.numbers.rmse import expected_rmse, measured_rmse
+from parbals.learner.evaluation.find import estimate_recall
+from parbals.learner.evaluation.metric import decide_from
+from parbals.learner.evaluation.report import NEGLIGIBLE, Estimate, Report
+from parbals.learner.evaluation.rmse import expected_rmse, measured_rmse
 from parbals.learner.state import Setup, State, mean_proba
 from parbals.learner.tasks.many import ManyLabels
 from parbals.learner.tasks.numbers import Numbers

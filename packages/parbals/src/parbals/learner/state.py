@@ -16,10 +16,10 @@ import numpy as np
 from parbals.errors import InputError
 from parbals.learner.annotators import Answers, Crowd, Said, listen
 from parbals.learner.described import Described, with_descriptions
+from parbals.learner.evaluation.metric import METRICS, judged_positions
 from parbals.learner.features import FeatureTable, Preparation
 from parbals.learner.ledger import Ledger
 from parbals.learner.models import fresh_copy
-from parbals.learner.numbers.metric import METRICS, judged_positions
 from parbals.learner.tasks.base import Classes, Task
 from parbals.machine import several_threads
 from parbals.posterior.closed import sites

@@ -21,7 +21,7 @@ and the score of x̂ is its mean over the target set.
   to what no decision changes, and the same formula holds with w_b P_b and w_b P_ab in place of P_b
   and P_ab. Where one class counts, decisions are for or against it: all others are one class.
   Balanced accuracy and F1 become such a loss near the best decisions:
-  :mod:`parbals.learner.numbers.metric`.
+  :mod:`parbals.learner.evaluation.metric`.
 
 Everything is written in the covariance c_ab = P_ab - P_a P_b, so that nothing large is subtracted.
 """

@@ -11,7 +11,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from parbals.errors import InputError, LabelError
-from parbals.learner.numbers.metric import METRICS, check_metric, decided, metric_values, stakes_for
+from parbals.learner.evaluation.metric import (
+    METRICS,
+    check_metric,
+    decided,
+    metric_values,
+    stakes_for,
+)
 from parbals.strategies.table import STRATEGIES, strategy_named
 from parbals.types import Loss
 from parbals.validate import check_choice
@@ -32,7 +38,7 @@ class Task:
         uncertainty: strategies that need the averaged prediction alone, and can choose without
             samples.
         audit_loss: what an audit measures, as in
-            :class:`~parbals.learner.numbers.report.Measurement`.
+            :class:`~parbals.learner.evaluation.report.Measurement`.
         has_samples: whether its models give probabilities (N, K, C) of classes that exclude each
             other, which every strategy can use.
         dtype: of the numbers by which labels are kept.

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from parbals.errors import LabelError, ShapeError
-from parbals.learner.numbers.metric import best_f1
+from parbals.learner.evaluation.metric import best_f1
 from parbals.learner.tasks.base import Setup, Task
 from parbals.posterior.closed.ep import GaussianPosterior, fit_gaussian
 from parbals.posterior.closed.prior import prior_of

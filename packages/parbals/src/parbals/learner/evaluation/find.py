@@ -27,9 +27,9 @@ from typing import Any
 import numpy as np
 
 from parbals.arrays import block_rows
-from parbals.learner.numbers.audit import current_look
-from parbals.learner.numbers.looks import error_limits
-from parbals.learner.numbers.report import Recall
+from parbals.learner.evaluation.audit import current_look
+from parbals.learner.evaluation.looks import error_limits
+from parbals.learner.evaluation.report import Recall
 from parbals.learner.state import State, mean_proba
 from parbals.posterior.predictive import add_bias
 from parbals.randomness import derive_generator
@@ -169,7 +169,7 @@ def _believed(state: State, generator: np.random.Generator) -> np.ndarray:
 def _measured(state: State, found: int) -> Estimate | None:
     """Recall from the class's share among the audit's random items, whatever the model.
 
-    The limits hold at every look of :mod:`parbals.learner.numbers.looks`.
+    The limits hold at every look of :mod:`parbals.learner.evaluation.looks`.
     """
     look, _, audited = current_look(state)
     if look is None:

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from parbals.learner.numbers.looks import DELTA, error_limits, latest_look, powered_limits
+from parbals.learner.evaluation.looks import DELTA, error_limits, latest_look, powered_limits
 from scipy.stats import binom, norm
 
 

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import parbals
 import pytest
-from parbals.learner.numbers.find import FIND, choose_likely, estimate_recall
+from parbals.learner.evaluation.find import FIND, choose_likely, estimate_recall
 
 GENERATOR = np.random.default_rng(8)
 X = GENERATOR.standard_normal((300, 4))

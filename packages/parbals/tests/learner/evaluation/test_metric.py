@@ -4,7 +4,7 @@ import numpy as np
 import parbals
 import pytest
 from parbals.errors import InputError
-from parbals.learner.numbers.metric import (
+from parbals.learner.evaluation.metric import (
     BALANCED,
     METRICS,
     decided,

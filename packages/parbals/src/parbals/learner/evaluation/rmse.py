@@ -13,8 +13,8 @@ in ln of the mean squared error: it holds as the audit grows.
 
 import numpy as np
 
-from parbals.learner.numbers.audit import current_look
-from parbals.learner.numbers.report import Estimate, Measurement
+from parbals.learner.evaluation.audit import current_look
+from parbals.learner.evaluation.report import Estimate, Measurement
 from parbals.learner.state import State
 from parbals.posterior.predictive import add_bias
 from parbals.randomness import derive_generator

@@ -1,9 +1,9 @@
 """The report: where the labelling stands, as a record, as plain values, and in words for people.
 
-*Expected* is what the model says without a new label (:mod:`parbals.learner.numbers.expectation`).
-It is as honest as the model. *Measured* is what an audit has found: an interval that assumes
-nothing of the model (:mod:`parbals.learner.numbers.audit`). docs/coverage.md compares both with the
-truth. Nothing here needs a model: a stored report is read back and put into words at once.
+*Expected* is what the model says without a new label
+(:mod:`parbals.learner.evaluation.expectation`). It is as honest as the model. *Measured* is what an audit has found: an interval that assumes
+nothing of the model (:mod:`parbals.learner.evaluation.audit`). docs/coverage.md compares both with
+the truth. Nothing here needs a model: a stored report is read back and put into words at once.
 """
 
 import math
@@ -29,7 +29,7 @@ _WORDS = {"error": "error", "hamming": "Hamming loss", "rmse": "RMSE"}
 
 @dataclass(frozen=True)
 class Measurement:
-    """What the audit says of the model at the latest look (:mod:`parbals.learner.numbers.looks`).
+    """What the audit says at the latest look (:mod:`parbals.learner.evaluation.looks`).
 
     Attributes:
         error: share of wrong decisions on random items; None until the look holds audit labels.

@@ -3,7 +3,7 @@
 import numpy as np
 import parbals
 import pytest
-from parbals.learner.numbers.expectation import (
+from parbals.learner.evaluation.expectation import (
     Temperature,
     believed_labels,
     estimates,

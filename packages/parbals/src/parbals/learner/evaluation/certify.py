@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from parbals.errors import InputError
-from parbals.learner.numbers.looks import DELTA
-from parbals.learner.numbers.report import with_interval
+from parbals.learner.evaluation.looks import DELTA
+from parbals.learner.evaluation.report import with_interval
 from parbals.randomness import derive_generator
 from parbals.types import Estimate
 from parbals.wording import percent

@@ -6,7 +6,7 @@ import numpy as np
 import parbals
 import pytest
 from parbals.errors import InputError
-from parbals.learner.numbers.certify import pile_limits
+from parbals.learner.evaluation.certify import pile_limits
 from scipy.stats import hypergeom
 
 GENERATOR = np.random.default_rng(5)

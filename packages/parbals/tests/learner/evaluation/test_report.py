@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from made_reports import RECALL, report
 from parbals.errors import InputError
-from parbals.learner.numbers.report import Estimate, Report
+from parbals.learner.evaluation.report import Estimate, Report
 
 UNKNOWN = Estimate(float("nan"), float("nan"), float("nan"))
 

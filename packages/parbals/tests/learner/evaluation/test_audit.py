@@ -7,9 +7,9 @@ import numpy as np
 import parbals
 import pytest
 from parbals.errors import InputError
-from parbals.learner.numbers.audit import audit_share, draw_audit, measure, mixed_in
-from parbals.learner.numbers.looks import latest_look, powered_limits
-from parbals.learner.numbers.report import certificate, class_lines
+from parbals.learner.evaluation.audit import audit_share, draw_audit, measure, mixed_in
+from parbals.learner.evaluation.looks import latest_look, powered_limits
+from parbals.learner.evaluation.report import certificate, class_lines
 from parbals.types import Estimate
 from sklearn.ensemble import RandomForestClassifier
 

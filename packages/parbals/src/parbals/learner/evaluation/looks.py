@@ -8,8 +8,8 @@ labels so far meets the audit's items among them, whose labels had no part in th
 *One look.* Given the model, its mistakes ℓ_i are independent draws with one probability p. Clopper
 and Pearson's limits of Σ ℓ_i mistakes fail with probability δ at most, each, exactly. The model
 also says how likely it is to be wrong, f_i, and f̄ over the pool is known without a label: the mean
-of ℓ_i - λ (f_i - f̄) is p as well, with less variance (:mod:`parbals.learner.numbers.powered`). It
-is as good as n' ≥ n plain draws, and the limits are Clopper and Pearson's of n' draws with the
+of ℓ_i - λ (f_i - f̄) is p as well, with less variance (:mod:`parbals.learner.evaluation.powered`).
+It is as good as n' ≥ n plain draws, and the limits are Clopper and Pearson's of n' draws with the
 share p̂ (Korn and Graubard's for surveys): exact where λ = 0, such as without a mistake, else as n
 grows, P(p > U) ≤ δ + O(1/√n).
 
@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from parbals.learner.numbers.powered import powered_mean
+from parbals.learner.evaluation.powered import powered_mean
 
 __all__ = ["DELTA", "Look", "error_limits", "latest_look", "powered_limits"]
 

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from parbals.learner.numbers.powered import powered_mean
+from parbals.learner.evaluation.powered import powered_mean
 from scipy.stats import norm
 
 PPI_PYTHON = {

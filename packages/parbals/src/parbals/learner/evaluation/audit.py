@@ -16,8 +16,8 @@ import numpy as np
 
 from parbals.arrays import drawn_positions
 from parbals.errors import InputError
-from parbals.learner.numbers.looks import Look, error_limits, latest_look, powered_limits
-from parbals.learner.numbers.report import Measurement
+from parbals.learner.evaluation.looks import Look, error_limits, latest_look, powered_limits
+from parbals.learner.evaluation.report import Measurement
 from parbals.randomness import derive_generator
 from parbals.types import Batch, Estimate
 from parbals.validate import check_positive_int
