@@ -102,8 +102,8 @@ def export_model(folder: Path, path: Path, *, force: bool, as_json: bool) -> Non
         learner = trained_learner(store)
         show("fitting")
         model, fitted = learner.fitted(), FittedFeatures.of(store)
-        stakes, degree = learner.setup.stakes(model), given_degree(learner.state)
-        exported = ExportedModel.of(model, fitted, store.classes, stakes, degree)
+        class_weights, degree = learner.setup.class_weights(model), given_degree(learner.state)
+        exported = ExportedModel.of(model, fitted, store.classes, class_weights, degree)
         if is_file:
             exported.save(path)
         else:

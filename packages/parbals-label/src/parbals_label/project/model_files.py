@@ -9,7 +9,7 @@ particles ``draws`` (K, C, D' + 1) and ``weights`` (K,) stand there instead, and
 Σ_k weights_k softmax(draws_k r̃). For ``words`` what it has learnt is in the file, so that it takes
 texts; for the trees of a table (:mod:`parbals_label.encoders.trees`) they are, so that it takes
 columns. Where classes do not count alike
-(:mod:`parbals.learner.evaluation.metric`) ``stakes`` (C,) say what each is worth, and ``mark`` (C,)
+(:mod:`parbals.learner.evaluation.metric`) ``stakes`` (C,) are the class weights, and ``mark`` (C,)
 which one alone counts, if one does. With ``degree`` T, where labels have taught the encoder, what
 is believed is p^(1/T), normalised. No pickle.
 """
@@ -28,7 +28,7 @@ from parbals.learner.evaluation.expectation import sharpened
 from parbals.learner.evaluation.metric import decided
 from parbals.mixture import sigmoid_means
 from parbals.race import class_probs
-from parbals.types import Stakes
+from parbals.types import ClassWeights
 from scipy.special import logsumexp, softmax
 
 from parbals_label.encoders.trees import TableTrees
@@ -58,10 +58,10 @@ class ExportedModel:
         model: Any,
         fitted: FittedFeatures,
         classes: tuple[str, ...],
-        stakes: Stakes | None = None,
+        class_weights: ClassWeights | None = None,
         degree: float = 1.0,
     ) -> Self:
-        """The model of a learner, of features as a project has them, and its decisions' stakes.
+        """The model of a learner for a project's features, with the class weights of its decisions.
 
         ``degree``: the temperature of its predictions.
         """
@@ -76,9 +76,13 @@ class ExportedModel:
             arrays |= fitted.encoder.as_arrays()
         if degree != 1.0:
             arrays["degree"] = np.array(degree)
-        if stakes is not None:
-            arrays["stakes"] = np.asarray(stakes.values)
-            arrays |= {} if stakes.mark is None else {"mark": np.asarray(stakes.mark)}
+        if class_weights is not None:
+            arrays["stakes"] = np.asarray(class_weights.values)
+            arrays |= (
+                {}
+                if class_weights.positive is None
+                else {"mark": np.asarray(class_weights.positive)}
+            )
         gaussian = getattr(model, "gaussian", None)
         if gaussian is None:
             weights = np.concatenate(
@@ -127,13 +131,13 @@ class ExportedModel:
 
     def predict(self, items: Any) -> np.ndarray:
         """(N,) the class that is decided for each: the project's metric says how."""
-        return np.array(self.classes)[decided(self.predict_proba(items), self.stakes)]
+        return np.array(self.classes)[decided(self.predict_proba(items), self.class_weights)]
 
     @property
-    def stakes(self) -> Stakes | None:
+    def class_weights(self) -> ClassWeights | None:
         """What decisions are worth; None where all classes count alike."""
         values = self.arrays.get("stakes")
-        return None if values is None else Stakes(values, self.arrays.get("mark"))
+        return None if values is None else ClassWeights(values, self.arrays.get("mark"))
 
     def rows(self, texts: Any) -> np.ndarray:
         """(N, D') of texts, as the project's encoder ``words`` makes them."""

@@ -243,7 +243,7 @@ def predictions(learner: ActiveLearner, new: NewItems) -> Iterator[dict[str, Any
     form = AnswerForm(learner.task, learner.classes)
     judge = Judge(learner.metric)
     if form.task != NUMBERS:
-        judge = Judge(learner.metric, learner.setup.stakes(model))
+        judge = Judge(learner.metric, learner.setup.class_weights(model))
     while items := [(name, content) for name, content, _ in islice(walk, _AT_ONCE)]:
         given = new.source.features
         if new.fitted.name == GIVEN and given is not None:

@@ -42,12 +42,12 @@ def unsureness(form: AnswerForm, rows: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Judge:
-    """What a task asks of a learner to decide by predictions: the metric, and what it stakes."""
+    """What a task asks of a learner to decide by predictions: the metric and its class weights."""
 
     metric: str = "accuracy"
     staked: Any = None
 
-    def stakes(self, model: Any) -> Any:
+    def class_weights(self, model: Any) -> Any:
         return self.staked
 
 

@@ -348,7 +348,7 @@ def report_lines(
 def judge_of(store: Store, probs: np.ndarray) -> Judge:
     """What decides by stored predictions (N, C).
 
-    The stakes are those of the learner that made the predictions: it judges by the same items.
+    The class weights are those of the learner that made the predictions, from the same items.
     """
     settings = store.settings
     metric = metric_of(settings.loss)
@@ -356,7 +356,7 @@ def judge_of(store: Store, probs: np.ndarray) -> Judge:
         return Judge(metric)
     judged = judged_positions(settings.seed, len(probs), TARGETS, settings.audit)
     kind = task_named(settings.task, store.classes[: probs.shape[1]])
-    return Judge(metric, kind.stakes(metric, probs[judged].astype(np.float64)))
+    return Judge(metric, kind.class_weights(metric, probs[judged].astype(np.float64)))
 
 
 def newer_answers(store: Store) -> int:

@@ -104,7 +104,7 @@ def choose_among(
         else setup.pool_rows(positions)
     )
     weighed = loss == "error" and state.can_fit
-    stakes = setup.stakes(state.fitted(alone=True)) if weighed else None
+    class_weights = setup.class_weights(state.fitted(alone=True)) if weighed else None
     terms = check_terms(
         used,
         len(pool),
@@ -113,7 +113,7 @@ def choose_among(
         n_universes=max(min(setup.n_universes, 2), _shared(state, setup.n_universes)),
         random_state=int.from_bytes(key[:7], "little"),
         loss=loss,
-        stakes=stakes,
+        class_weights=class_weights,
         options=setup.options if used == setup.strategy else None,
     )
     known, numbers = state.training

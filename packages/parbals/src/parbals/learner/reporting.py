@@ -78,11 +78,13 @@ def make_report(state: State, batch_size: int) -> Report:
         samples = model.sample_proba(targets)
         weights = check_weights(model.sample_weights, samples.shape[1])
         heat = temperature_of(state, model)
-        stakes = setup.stakes(model)
+        class_weights = setup.class_weights(model)
         decisions = setup.kind.decided_cells(setup, model, mean_prediction(samples, weights))
         generator = derive_generator(setup.seed, "report")
         error, log_loss = estimates(samples, weights, generator, heat, decisions)
-        threshold = decide_from(stakes, setup.classes) if setup.kind.name == "classes" else None
+        threshold = (
+            decide_from(class_weights, setup.classes) if setup.kind.name == "classes" else None
+        )
         judged = _judged(setup, samples, weights, heat, decisions)
         if isinstance(setup.kind, ManyLabels):
             n = len(setup.classes)  # cells of item after item

@@ -104,17 +104,17 @@ class Setup:
 
     @cached_property
     def judged_rows(self) -> np.ndarray:
-        """Prepared rows (n, D) of the target set, or else of the pool, by which stakes are set."""
+        """Prepared rows (n, D) of the target set, or else of the pool, which set class weights."""
         table = self.pool if self.target is None else self.target
         audit = self.audit.tolist() if self.target is None else []
         places = judged_positions(self.seed, table.n_rows, self.n_targets, audit)
         return self.preparation(table.rows(places))
 
-    def stakes(self, model: Any) -> Any:
+    def class_weights(self, model: Any) -> Any:
         """What decisions of a model are worth; None where all count alike."""
         if self.metric in _EVEN:
             return None
-        return self.kind.stakes(self.metric, mean_proba(model, self.judged_rows))
+        return self.kind.class_weights(self.metric, mean_proba(model, self.judged_rows))
 
     def digest(self, positions: np.ndarray, numbers: np.ndarray, more: bytes = b"") -> bytes:
         """Of the seed and labels; what is drawn from it does not depend on their order."""

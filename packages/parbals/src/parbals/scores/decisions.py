@@ -11,9 +11,9 @@ the shift taken as normal the expected gain in accuracy is (as of a knowledge gr
 
     2 (p_a + p_b) E[σ'] (τ φ(z) - |m_d| Φ(-z)),      z = |m_d| / τ.
 
-With stakes w_a and w_b (:mod:`parbals.scores.losses`) the decision changes where E[σ(d')] passes
-w_b / (w_a + w_b): the mean is counted from there, σ' is taken there, and w_a + w_b stands for 2.
-Where one class counts it is a, b is the most probable other, and p_a = E[σ(d')] (p_a + p_b).
+With class weights w_a and w_b (:mod:`parbals.scores.losses`) the decision changes where E[σ(d')]
+passes w_b / (w_a + w_b): the mean is counted from there, σ' is taken there, and w_a + w_b stands
+for 2. Where one class counts it is a, b is the most probable other, and p_a = E[σ(d')] (p_a + p_b).
 
 A single label has few values and its own shift is not normal, but a batch's is nearly so: the form
 is smooth, and is not zero for all points that are one label short of changing a decision.
@@ -30,7 +30,7 @@ from parbals.arrays import exact_products
 from parbals.mixture import polynomial, sigmoid_means
 from parbals.scores.gaussian import Covariances, sum_over_channels
 from parbals.shapes import Array, Float
-from parbals.types import Stakes
+from parbals.types import ClassWeights
 
 __all__ = ["Decisions", "decision_gain", "decisions_at"]
 
@@ -65,32 +65,34 @@ def decisions_at(
     mean: _Classes,
     variance: _Classes,
     xp: ModuleType = np,
-    stakes: Stakes | None = None,
+    class_weights: ClassWeights | None = None,
 ) -> Decisions:
     """The decisions at target points, from their probabilities, means and variances."""
     if len(mean) == 1:
-        pair = None if stakes is None else (stakes.values[1], stakes.values[0])
+        pair = None if class_weights is None else (class_weights.values[1], class_weights.values[0])
         return Decisions(*_crossing(mean[0], variance[0], pair, xp), None, None)
     each = (-1, *(1,) * (probs.ndim - 1))
     classes, worth = xp.arange(len(probs)).reshape(each), probs
-    if stakes is not None:
-        worth = probs * stakes.values.reshape(each)
-        if stakes.mark is not None:  # it comes first
-            worth = worth + len(probs) * stakes.values.max() * stakes.mark.reshape(each)
+    if class_weights is not None:
+        worth = probs * class_weights.values.reshape(each)
+        if class_weights.positive is not None:  # it comes first
+            worth = worth + len(
+                probs
+            ) * class_weights.values.max() * class_weights.positive.reshape(each)
     first = (classes == worth.argmax(axis=0)).astype(probs.dtype)
     second = (classes == xp.where(first > 0, -1.0, worth).argmax(axis=0)).astype(probs.dtype)
     spread, weight = (((first + second) * x).sum(axis=0) for x in (variance, probs))
-    pair = None if stakes is None else _pair(stakes, first, second, weight, xp)
+    pair = None if class_weights is None else _pair(class_weights, first, second, weight, xp)
     margin, unit = _crossing(((first - second) * mean).sum(axis=0), spread, pair, xp)
     return Decisions(margin, weight * unit, first, second)
 
 
 def _pair(
-    stakes: Stakes, first: _Classes, second: _Classes, weight: _Targets, xp: ModuleType
+    class_weights: ClassWeights, first: _Classes, second: _Classes, weight: _Targets, xp: ModuleType
 ) -> tuple[_Targets, _Targets]:
-    """Stakes of two classes as if there were no others; ``weight`` is p_a + p_b."""
-    one, other = (xp.tensordot(stakes.values, mark, 1) for mark in (first, second))
-    if stakes.mark is None:
+    """Weights of two classes as if there were no others; ``weight`` is p_a + p_b."""
+    one, other = (xp.tensordot(class_weights.values, mark, 1) for mark in (first, second))
+    if class_weights.positive is None:
         return one, other
     against = xp.minimum(other / xp.maximum(weight, _LEAST), 0.999 * (one + other))
     return one + other - against, against
@@ -100,7 +102,7 @@ def _crossing(
     mean: _Targets, variance: _Targets, pair: tuple[Any, Any] | None, xp: ModuleType
 ) -> tuple[_Targets, _Targets]:
     """How far f ~ N(mean, variance) is from where a decision for σ(f) changes, and the worth of a
-    unit beyond; ``pair``: the stakes for and against, by default 1.
+    unit beyond; ``pair``: the weights for and against, by default 1.
     """
     if pair is None:
         return xp.abs(mean), 2.0 * sigmoid_means(xp.zeros_like(mean), variance, 1, xp)[1]

@@ -103,7 +103,7 @@ class Problem:
     gaussian: GaussianView | None = None  # in place of samples, for strategies in closed form
     beta: float = 1.0
     loss: Loss = "log"
-    stakes: Any = None  # Stakes, of several labels an item a tuple of them, or None
+    class_weights: Any = None  # ClassWeights, of several labels an item a tuple of them, or None
     n_configurations: int = 4096
     options: Mapping[str, Any] = field(default_factory=dict)  # of strategies that are not ours
     watch: Callable[[np.ndarray], None] | None = None  # is told what each step chose by

@@ -28,7 +28,7 @@ from parbals.scores.gaussian import (
     target_gains,
 )
 from parbals.shapes import Array, Float
-from parbals.types import Stakes
+from parbals.types import ClassWeights
 
 __all__ = ["Rows", "Score", "Surface", "Targets", "affordable_rows", "batch_operations"]
 __all__ += ["covariance", "rows_of", "scores_before", "scores_by", "screening_operations"]
@@ -72,7 +72,7 @@ class Surface(NamedTuple):
     target_rows: Rows
     targets: Targets
     share: Float[Array, " M"]  # 1 / number of targets, 0 for padding
-    stakes: Stakes | None = None
+    class_weights: ClassWeights | None = None
 
 
 def affordable_rows(channels: Channels, n_targets: int) -> int:
@@ -107,7 +107,7 @@ def screening_operations(
 
 
 def surface_of(
-    channels: Channels, X_target: Float[Array, "m D"], stakes: Stakes | None = None
+    channels: Channels, X_target: Float[Array, "m D"], class_weights: ClassWeights | None = None
 ) -> Surface:
     """The surface of a posterior over target features, in NumPy and padded to a power of two.
 
@@ -123,7 +123,7 @@ def surface_of(
     probs, gains = (np.concatenate(part, axis=1) for part in zip(*parts, strict=True))
     share = pad_rows(np.full(n_targets, 1.0 / max(n_targets, 1)), size)
     targets = Targets(rows.mean, rows.variance, probs, gains)
-    return Surface(*_single((*posterior, rows, targets, share, stakes)))
+    return Surface(*_single((*posterior, rows, targets, share, class_weights)))
 
 
 def _single(parts: Any) -> Any:
@@ -213,5 +213,7 @@ def scores_by(
     gains = target_gains(mean, variance, xp)
     if score == "form":
         return quadratic_gain(covariances, gains, targets.gains, share, xp)
-    decisions = decisions_at(targets.probs, targets.mean, targets.variance, xp, surface.stakes)
+    decisions = decisions_at(
+        targets.probs, targets.mean, targets.variance, xp, surface.class_weights
+    )
     return decision_gain(covariances, gains, decisions, share, xp)

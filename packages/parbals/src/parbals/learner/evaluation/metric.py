@@ -1,8 +1,9 @@
 """What a model is judged by: the loss that strategies lower for its sake, and its decisions.
 
 Balanced accuracy and F1 are not means over target points, but near the best decisions they are
-linear in them: what a decision d for label y adds is then a 0-1 loss with stakes w_y
-(:class:`parbals.scores.losses.Stakes`), and a label is worth what it is expected to gain there.
+linear in them: what a decision d for label y adds is then a 0-1 loss with class weights w_y
+(:class:`parbals.scores.losses.ClassWeights`), and a label is worth what it is expected to gain
+there.
 
 * Balanced accuracy, the mean recall: being right about class b adds w_b = 1 / (C π_b), π_b the
   share of b that is expected among the targets.
@@ -23,11 +24,11 @@ import numpy as np
 from parbals.arrays import drawn_positions
 from parbals.errors import InputError
 from parbals.randomness import derive_generator
-from parbals.types import Loss, Stakes
+from parbals.types import ClassWeights, Loss
 from parbals.validate import check_choice
 
 __all__ = ["BALANCED", "METRICS", "best_f1", "check_metric", "decide_from", "decided"]
-__all__ += ["judged_positions", "metric_values", "stakes_for"]
+__all__ += ["class_weights_for", "judged_positions", "metric_values"]
 
 METRICS: dict[str, Loss] = {"accuracy": "error", "log-loss": "log"}
 BALANCED = "balanced-accuracy"
@@ -50,13 +51,15 @@ def check_metric(metric: Any, classes: Sequence[Any]) -> str:
     return str(metric)
 
 
-def stakes_for(metric: str, probs: np.ndarray, classes: Sequence[Any]) -> Stakes | None:
+def class_weights_for(
+    metric: str, probs: np.ndarray, classes: Sequence[Any]
+) -> ClassWeights | None:
     """Of decisions at targets with predictions (M, C); None where all classes count alike."""
     n_targets, n_classes = probs.shape
     if metric == BALANCED:
         # One item more of each class: no class is so rare that it alone counts.
         shares = (probs.sum(axis=0) + 1.0) / (n_targets + n_classes)
-        return Stakes(1.0 / (n_classes * shares))
+        return ClassWeights(1.0 / (n_classes * shares))
     number = _class_of(metric, classes)
     if number is None:
         return None
@@ -64,11 +67,11 @@ def stakes_for(metric: str, probs: np.ndarray, classes: Sequence[Any]) -> Stakes
     mark = (np.arange(n_classes) == number).astype(float)
     size = (probs[:, number].sum() + n_decided) / n_targets
     values = np.where(mark > 0, 2.0 - best, best) / size
-    return Stakes(values, mark if n_classes > 2 else None)
+    return ClassWeights(values, mark if n_classes > 2 else None)
 
 
 def judged_positions(seed: int, n_items: int, size: int, audit: Sequence[int]) -> np.ndarray:
-    """The items of a pool by which stakes are set: at most ``size``, none of the audit's.
+    """The items of a pool by which class weights are set: at most ``size``, none of the audit's.
 
     They stay the same, so that the decisions of an audit's look do too.
     """
@@ -88,27 +91,29 @@ def best_f1(probs: np.ndarray) -> tuple[float, int]:
     return float(values[best]), int(n_decided[best])
 
 
-def decided(probs: np.ndarray, stakes: Stakes | None) -> np.ndarray:
-    """(N,) class numbers of the best decisions; without stakes the most probable classes."""
-    if stakes is None:
+def decided(probs: np.ndarray, class_weights: ClassWeights | None) -> np.ndarray:
+    """(N,) class numbers of the best decisions; without class weights the most probable classes."""
+    if class_weights is None:
         return np.asarray(probs.argmax(axis=1))
-    if stakes.mark is None:
-        return np.asarray((probs * stakes.values).argmax(axis=1))
-    number = int(stakes.mark.argmax())
-    others = np.delete(stakes.values, number)[0]
-    best = np.where(stakes.mark > 0, -1.0, probs).argmax(axis=1)
-    is_one = probs[:, number] * (stakes.values[number] + others) > others
+    if class_weights.positive is None:
+        return np.asarray((probs * class_weights.values).argmax(axis=1))
+    number = int(class_weights.positive.argmax())
+    others = np.delete(class_weights.values, number)[0]
+    best = np.where(class_weights.positive > 0, -1.0, probs).argmax(axis=1)
+    is_one = probs[:, number] * (class_weights.values[number] + others) > others
     return np.where(is_one, number, best)
 
 
-def decide_from(stakes: Stakes | None, classes: Sequence[Any]) -> dict[Any, float] | None:
+def decide_from(
+    class_weights: ClassWeights | None, classes: Sequence[Any]
+) -> dict[Any, float] | None:
     """The probability from which a class is decided, where two are left to decide between."""
-    if stakes is None or (stakes.mark is None and len(classes) > 2):
+    if class_weights is None or (class_weights.positive is None and len(classes) > 2):
         return None
-    mark = stakes.mark if stakes.mark is not None else np.array([0.0, 1.0])
+    mark = class_weights.positive if class_weights.positive is not None else np.array([0.0, 1.0])
     number = int(mark.argmax())
-    against = np.delete(stakes.values, number)[0]
-    return {classes[number]: float(against / (against + stakes.values[number]))}
+    against = np.delete(class_weights.values, number)[0]
+    return {classes[number]: float(against / (against + class_weights.values[number]))}
 
 
 def metric_values(

@@ -14,9 +14,9 @@ from parbals.errors import InputError, LabelError
 from parbals.learner.evaluation.metric import (
     METRICS,
     check_metric,
+    class_weights_for,
     decided,
     metric_values,
-    stakes_for,
 )
 from parbals.strategies.table import STRATEGIES, strategy_named
 from parbals.types import Loss
@@ -134,7 +134,7 @@ class Task:
         """What a model decides by its predictions, as it is kept: (n,) numbers."""
         return np.asarray(probs.argmax(axis=1))
 
-    def stakes(self, metric: str, probs: np.ndarray) -> Any:
+    def class_weights(self, metric: str, probs: np.ndarray) -> Any:
         """What decisions are worth where predictions are (M, C); None where all count alike."""
         return None
 
@@ -185,11 +185,11 @@ class Classes(Task):
     def check_settings(self, inference: str, prior_scale: Any, **others: Any) -> None:
         """All are about classes."""
 
-    def stakes(self, metric: str, probs: np.ndarray) -> Any:
-        return stakes_for(metric, probs, self.classes)
+    def class_weights(self, metric: str, probs: np.ndarray) -> Any:
+        return class_weights_for(metric, probs, self.classes)
 
     def decided(self, setup: Setup, model: Any, probs: np.ndarray) -> np.ndarray:
-        return decided(probs, setup.stakes(model))
+        return decided(probs, setup.class_weights(model))
 
 
 def _checked_classes(classes: Sequence[Hashable] | None, fewest: int) -> tuple[Any, ...]:

@@ -16,7 +16,7 @@ from parbals.posterior.closed.ep import GaussianPosterior, fit_gaussian
 from parbals.posterior.closed.prior import prior_of
 from parbals.posterior.predictive import add_bias
 from parbals.randomness import derive_generator
-from parbals.types import Diagnostics, Loss, Stakes
+from parbals.types import ClassWeights, Diagnostics, Loss
 
 __all__ = ["ManyLabels", "ManyModel"]
 
@@ -132,7 +132,7 @@ class ManyLabels(Task):
         parts = tuple(fit_gaussian(design, own, whitening, prior.sites) for own in labels)
         return ManyModel(ManyPosterior(parts), prior.sentence, setup.n_samples, seed)
 
-    def stakes(self, metric: str, probs: np.ndarray) -> tuple[Stakes, ...] | None:
+    def class_weights(self, metric: str, probs: np.ndarray) -> tuple[ClassWeights, ...] | None:
         """Of every label, at judged rows with these probabilities (M, L)."""
         if metric not in ("micro-f1", "macro-f1"):
             return None
@@ -142,13 +142,13 @@ class ManyLabels(Task):
         for column in columns:
             best, n_decided = best_f1(column)
             size = (column.sum() + n_decided) / len(column)
-            found.append(Stakes(np.array([best, 2.0 - best]) / size))
+            found.append(ClassWeights(np.array([best, 2.0 - best]) / size))
         return tuple(found)
 
     def decided(self, setup: Setup, model: Any, probs: np.ndarray) -> np.ndarray:
-        stakes, threshold = setup.stakes(model), np.array(0.5)
-        if stakes is not None:
-            threshold = np.array([part.values[0] / part.values.sum() for part in stakes])
+        class_weights, threshold = setup.class_weights(model), np.array(0.5)
+        if class_weights is not None:
+            threshold = np.array([part.values[0] / part.values.sum() for part in class_weights])
         return self.kept(probs > threshold)
 
     def shown(self, numbers: np.ndarray) -> np.ndarray:
