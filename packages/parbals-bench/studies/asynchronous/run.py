@@ -1,8 +1,8 @@
 """Does asynchronous labelling pay? Answers arrive one at a time, out of order, while 20 items are
 always out.
 
-    studies asynchronous                        all runs that are missing; docs/asynchronous.md
-    studies asynchronous --tables               docs/asynchronous.md from what there is
+    studies asynchronous                        run what is missing, write the page
+    studies asynchronous --tables               write the page from the stored runs
 
 Three ways to label the same messages with ParBaLS-EPIG, 20 random labels and then a hundred:
 
@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from lib.places import DOCS
+from lib.places import EXPLANATION
 from lib.records import Record, Todo, study
 
 HERE = Path(__file__).parent
@@ -33,7 +33,7 @@ N_OUT, N_LABELS, EVERY = 20, 100, 10
 
 
 def main() -> int:
-    places = HERE / "record.jsonl", DOCS / "asynchronous.md"
+    places = HERE / "record.jsonl", EXPLANATION / "asynchronous.md"
     return study(__doc__, *places, runs, page, seeds=10, options={})
 
 
@@ -106,7 +106,7 @@ def ask(learner: Any, n: int, ignore: bool) -> list[int]:
 
 
 def page(records: list[Record]) -> Iterator[str]:
-    """docs/asynchronous.md: a table for each pool, and what pending-awareness is good for."""
+    """docs/explanation/asynchronous.md: a table for each pool, and the gain by pending items."""
     from scipy import stats
 
     found = {tuple(record["run"]): record for record in records}
@@ -191,4 +191,4 @@ def _picture(curves: dict[int, dict[str, np.ndarray]]) -> None:
         axes.set_title(f"every message {'once' if copies == 1 else f'{copies} times'}", fontsize=10)
         axes.legend(frameon=False)
         axes.spines[["top", "right"]].set_visible(False)
-    figure.savefig(DOCS / "asynchronous.png", dpi=130, bbox_inches="tight")
+    figure.savefig(EXPLANATION / "asynchronous.png", dpi=130, bbox_inches="tight")

@@ -153,7 +153,8 @@ def _title() -> Iterable[str]:
     yield ""
     yield (
         "Written by `python packages/parbals-bench/studies audit`; do not edit. "
-        "[docs/audit.md](../../../../docs/audit.md) says what an audit is; `record.jsonl.xz` has a "
+        "[docs/howto/audit.md](../../../../docs/howto/audit.md) says what an audit is; "
+        "`record.jsonl.xz` has a "
         "line for each run."
     )
     yield ""

@@ -1,8 +1,8 @@
 """Is the error that a report expects the real one, where nobody audits?
 
-    studies honest --data FOLDER --workers 14       all runs that are missing, then docs/coverage.md
+    studies honest --data FOLDER --workers 14       run what is missing, write coverage.md
     studies honest --only digits:*,made-seven --seeds 2 --strategies random
-    studies honest --tables                         docs/coverage.md from what there is
+    studies honest --tables                         docs/explanation/coverage.md from what there is
     studies honest --learn --seeds 3                the constants of the report, learnt again
 
 For every seed the rows are divided into a pool and a test set; 50 labels begin, 20 at a time
@@ -29,12 +29,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from lib.places import DOCS
+from lib.places import EXPLANATION
 from lib.records import Record, Todo, study
 from lib.rows import load, made
 
 HERE = Path(__file__).parent
-PAGE = DOCS / "coverage.md"
+PAGE = EXPLANATION / "coverage.md"
 SIZES = (110, 150, 250)
 FIRST, BATCH, N_POOL, N_TEST, BESIDE = 50, 20, 2_000, 4_000, 60
 STRATEGIES = ("random", "confidence", "badge", "parbals-epig")
@@ -214,7 +214,7 @@ def _apart(
 
 
 def page(records: list[Record]) -> Iterable[str]:
-    """docs/coverage.md."""
+    """docs/explanation/coverage.md."""
     groups = _grouped(records)
     n_seeds = len({record["run"][2] for record in records})
     yield "# How honest is the report?"
@@ -224,7 +224,8 @@ def page(records: list[Record]) -> Iterable[str]:
         "a report can only *expect* an error. This page compares it with the real one, on items "
         f"the learner has never seen: {len({data for data, _, _ in groups})} sets (tables, texts, "
         f"images and made ones, 2 to 20 classes), {n_seeds} seeds, 50 labels and then 20 at a "
-        "time, all settings at their defaults. [audit.md](audit.md) says how to measure instead."
+        "time, all settings at their defaults. [audit.md](../howto/audit.md) says how to measure "
+        "instead."
     )
     yield ""
     yield "![What is expected, and what is real](coverage.png)"
@@ -365,4 +366,4 @@ def _picture(groups: dict[tuple[str, str, int], dict[str, np.ndarray]]) -> None:
     axes[0].set_ylabel("interval held, share of runs", fontsize=9)
     axes[0].legend(frameon=False, fontsize=9, loc="lower left")
     figure.tight_layout()
-    figure.savefig(DOCS / "coverage.png", dpi=130)
+    figure.savefig(EXPLANATION / "coverage.png", dpi=130)

@@ -2,7 +2,7 @@
 
     studies prior --data FOLDER             all runs that are missing, then docs
     studies prior --data FOLDER --seeds 5 --workers 14 --platform cpu
-    studies prior --tables                  docs/prior.md from what there is
+    studies prior --tables                  docs/explanation/prior.md from what there is
 
 Random labels, expectation propagation, and for each recipe the error, the error that the model
 expects and the log loss on a test set: scale 1; scale alone by evidence; the learnt prior
@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from lib.places import DOCS
+from lib.places import EXPLANATION
 from lib.records import Record, Todo, study
 from lib.rows import load
 from parbals.learner.evaluation.expectation import sharpened, temperature
@@ -35,7 +35,7 @@ from parbals.posterior.predictive import add_bias
 from prior.sampled import sampled_predictions
 
 HERE = Path(__file__).parent
-PAGE = DOCS / "prior.md"
+PAGE = EXPLANATION / "prior.md"
 RAW = "breast-cancer raw"
 SETS = (
     *("airline", "credit-card", "sms-spam", "breast-cancer", RAW),
@@ -180,7 +180,7 @@ RECIPES: dict[str, Callable[..., prior.Prior]] = {
 
 
 def report(records: list[Record]) -> list[str]:
-    """docs/prior.md."""
+    """docs/explanation/prior.md."""
     columns = [*RECIPES, SAMPLED]
     lines = [
         *HEAD,
@@ -259,7 +259,7 @@ HEAD = (
     "Another scale or shape would not serve better: with all classes of AG News half of the scale",
     "is worth some 0.6 points at 250 labels, and it costs as much elsewhere; neither a narrower",
     "hyperprior, nor left-out scores, nor an average over scales gains anything over all sets, of",
-    "random or of chosen labels ([scale](../packages/parbals-bench/studies/scale/README.md)).",
+    "random or of chosen labels ([scale](../../packages/parbals-bench/studies/scale/README.md)).",
     "",
     "Random labels, means over seeds: error % / expected error % / log loss; last, the change of",
     "the log loss with its standard error. `ag-news:2` is class 2 against the rest;",

@@ -103,7 +103,7 @@ def _fitted(model: str, X: Any, targets: np.ndarray, weights: np.ndarray, seed: 
 def _fine_tuned(
     folder: Path, texts: list[str], probs: np.ndarray, weights: np.ndarray, seed: int
 ) -> Callable[[list[str]], np.ndarray]:
-    """What MiniLM says of texts once it has learnt shares (n, C), as docs/predict.md does it."""
+    """What MiniLM says of texts once it has learnt shares (n, C), as in docs/howto/predict.md."""
     import torch
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 

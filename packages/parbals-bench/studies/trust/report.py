@@ -1,4 +1,4 @@
-"""docs/trust.md and docs/trust.png from the results that trust.py keeps."""
+"""docs/explanation/trust.md and docs/explanation/trust.png from the results that trust.py keeps."""
 
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ Gaussian. It takes particles when the sweeps of expectation propagation have not
 classes: a site still changes by more than 0.001 of the largest after 200 sweeps; more classes: by
 0.01 after 100), and when the variances of the classes' logits differ more than a hundredfold at
 the labelled rows. `learner.fitted().diagnostics_.inference` says which one it was. More than two
-classes are [compared with long draws](../packages/parbals-bench/studies/many_classes/README.md)
+classes are [compared with long draws](../../packages/parbals-bench/studies/many_classes/README.md)
 by another study. Take `inference="smc"` with a
 large `n_samples`, or `"nuts"`, where the deviation of a prediction must be right within a few per
 cent on few, steep or separable features.

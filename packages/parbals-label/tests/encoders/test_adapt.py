@@ -330,7 +330,7 @@ class TestLeavingWithIt:
         monkeypatch.chdir(tmp_path)
         said = run("export", project, "--model", tmp_path / "spam-model")
         assert "transformers alone" in said
-        page = (Path(__file__).parents[4] / "docs" / "predict.md").read_text("utf-8")
+        page = (Path(__file__).parents[4] / "docs" / "howto" / "predict.md").read_text("utf-8")
         recipe = next(part for part in page.split("```") if "AutoTokenizer" in part)
         _, some = texts()
         recipe = recipe.removeprefix("python\n")

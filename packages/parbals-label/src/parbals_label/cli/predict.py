@@ -110,9 +110,9 @@ def export_model(folder: Path, path: Path, *, force: bool, as_json: bool) -> Non
             probs, rows = some_predictions(store, model, fitted)
             save_folder(folder / fitted.name, exported, sharpened(probs, degree), rows, path)
     takes = "texts" if "vocabulary" in exported.arrays else f"rows of the encoder {fitted.name}"
-    reads = "Read it with parbals.load_model, or by the formula in docs/predict.md."
+    reads = "Read it with parbals.load_model, or by the formula in docs/howto/predict.md."
     if not is_file:
-        takes, reads = "texts", "transformers alone predicts with it: docs/predict.md."
+        takes, reads = "texts", "transformers alone predicts with it: docs/howto/predict.md."
     say(
         as_json,
         {"file": str(path), "encoder": fitted.name},
@@ -127,4 +127,8 @@ def export_training_data(folder: Path, path: Path, *, as_json: bool) -> None:
     with opened(folder, read_only=True) as store, progress("predicting"):
         counts = write_training_data(store, path)
     sizes = ", ".join(f"{count:,} items to {name}" for name, count in counts.items())
-    say(as_json, {"folder": str(path), **counts}, f"{sizes}, in {path}; recipes: docs/predict.md.")
+    say(
+        as_json,
+        {"folder": str(path), **counts},
+        f"{sizes}, in {path}; recipes: docs/howto/predict.md.",
+    )

@@ -61,7 +61,7 @@ __all__ = ["adapt", "embed", "init"]
     to="id_column",
 )
 @option(
-    "--encoder NAME", "By default auto: the best that is installed; docs/features.md has others."
+    "--encoder NAME", "By default auto, the best that is installed; others: docs/howto/features.md."
 )
 @option(
     "--describe CLASS=SENTENCE",

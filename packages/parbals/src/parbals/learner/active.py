@@ -57,7 +57,7 @@ class ActiveLearner:
         strategy: a name from ``parbals strategies``.
         task: what a label is: ``"classes"``, one class an item; ``"many-labels"``, any number of
             them; ``"ordinal"``, one of classes in order, the lowest first; ``"regression"``, a
-            number. See docs/tasks.md.
+            number. See docs/howto/tasks.md.
         random_state: an integer makes every answer reproducible.
         ids: N distinct hashable names used instead of positions in ``ask``, ``tell`` and
             ``forget``.

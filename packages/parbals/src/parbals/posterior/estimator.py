@@ -43,8 +43,8 @@ class LogisticModel:
             "smc", a population of particles moved all at once; "nuts", BlackJAX's No-U-Turn sampler
             (the trusted reference), with ``pip install 'parbals[jax]'``; "laplace", a Gaussian at
             the mode; "auto" (default), "ep" where it settles, else "smc".
-            ``diagnostics_.inference`` says which it was; docs/trust.md shows how far each is from
-            long chains.
+            ``diagnostics_.inference`` says which it was; docs/explanation/trust.md shows
+            how far each is from long chains.
         classes: all class labels, when ``y`` may not show every one; ``None`` takes them from
             ``y``.
         random_state: an integer makes every result reproducible on the same machine.

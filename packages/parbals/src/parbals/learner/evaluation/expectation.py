@@ -20,7 +20,7 @@ a model is wrong, and labels that a strategy chose are hard ones, whose T need n
 rest. Over 24 sets (tables, texts, images; 2 to 20 classes), four strategies and 110 to 250 labels,
 the ln T of the real error differs from that of left-out labels, beyond what ς explains, by
 0.03 ± 0.13 where labels are random and 0.03 ± 0.21 where they were chosen; twelve of the sets were
-held out while this was learnt (docs/coverage.md). Both enter the report.
+held out while this was learnt (docs/explanation/coverage.md). Both enter the report.
 
 Labels of an audit are random, and the model has not learnt from them: where there are some, ln T is
 fitted to its predictions for them as well, with the above as its prior.

@@ -3,8 +3,8 @@
 *Expected* is what the model says without a new label
 (:mod:`parbals.learner.evaluation.expectation`). It is as honest as the model. *Measured* is what an
 audit has found: an interval that assumes nothing of the model
-(:mod:`parbals.learner.evaluation.audit`). docs/coverage.md compares both with the truth. Nothing
-here needs a model: a stored report is read back and put into words at once.
+(:mod:`parbals.learner.evaluation.audit`). docs/explanation/coverage.md compares both with the
+truth. Nothing here needs a model: a stored report is read back and put into words at once.
 """
 
 import math
