@@ -322,24 +322,19 @@ def _group_columns(source: Source, columns: Sequence[str]) -> ColumnGroups:
 
 
 class _FeatureColumns(NamedTuple):
-    """The encoder's name, the columns it reads, and table columns that are appended to it."""
+    """The encoder's name, the columns it reads, and table columns that are appended to them."""
 
     encoder: str
     columns: list[str]
-    table: list[str]
+    table: Sequence[str] = ()
+    notes: tuple[str, ...] = ()
 
 
 def _make_plan(
     sniffed: Sniffed, settings: Mapping[str, Any], encoder: str | None, options: Options
 ) -> Plan:
     """Choose the features, find the classes, and check the settings against both."""
-    table_columns, notes = _table_columns(sniffed)
-    encoder_name = None if encoder == AUTO else encoder
-    chosen = _choose_features(sniffed, encoder_name, table_columns)
-    if chosen is None:  # nothing was named, but the unassigned columns are a table
-        sniffed = replace(sniffed, roles=replace(sniffed.roles, features=("all",)))
-        table_columns, notes = _table_columns(sniffed)
-        chosen = _table_features(sniffed.source, None, table_columns)
+    chosen = _choose_features(sniffed, None if encoder == AUTO else encoder)
     # Loaded before the rows are read: it may be missing, or read something else.
     recipe = Recipe(
         chosen.encoder,
@@ -372,18 +367,48 @@ def _make_plan(
         "id_column": sniffed.id_column,
         "label_column": sniffed.roles.label,
     }
-    return Plan(sniffed, form, project_settings, recipe, notes)
+    return Plan(sniffed, form, project_settings, recipe, chosen.notes)
 
 
-def _table_columns(sniffed: Sniffed) -> tuple[list[str], tuple[str, ...]]:
-    """The columns to use as a table, and notes about those that "all" leaves out."""
+def _choose_features(sniffed: Sniffed, encoder: str | None) -> _FeatureColumns:
+    """Choose the encoder and its columns.
+
+    Columns that the user named come first, then a matrix or images that are the data themselves,
+    then a single column that can only be a text, then all columns as a table.
+    """
+    source = sniffed.source
+    roles = sniffed.roles
+    table, notes = _named_table_columns(sniffed)
+    if roles.text:
+        name = encoder or default_encoder("text")
+        return _FeatureColumns(name, list(roles.text), table, notes)
+    if roles.image:
+        name = encoder or default_encoder("image")
+        return _FeatureColumns(name, [roles.image], table, notes)
+    if table:
+        return _table_features(source, encoder, table, notes)
+    if source.features is not None:
+        return _FeatureColumns(GIVEN, [])
+    if source.kind == "images":
+        return _FeatureColumns(encoder or default_encoder("image"), ["image"])
+    if len(sniffed.unassigned) == 1:
+        (column,) = sniffed.unassigned
+        is_number_or_date = guess_reading([row.values[column] for row in source.head]) is not None
+        if encoder or not is_number_or_date:
+            return _FeatureColumns(encoder or default_encoder("text"), [column])
+    if sniffed.groups.table and not sniffed.groups.texts and encoder is None:
+        return _table_features(source, None, sniffed.groups.table, _left_out(sniffed.groups))
+    raise InputError(_which_columns(sniffed))
+
+
+def _named_table_columns(sniffed: Sniffed) -> tuple[list[str], tuple[str, ...]]:
+    """The columns that the user named as a table, and notes about those that "all" leaves out."""
     source = sniffed.source
     columns = list(sniffed.roles.features)
-    notes: list[str] = []
+    notes: tuple[str, ...] = ()
     if columns == ["all"] and "all" not in source.columns:
-        columns, texts, identifiers = sniffed.groups
-        notes += [f"{name!r} is left out: it only tells the rows apart." for name in identifiers]
-        notes += [f"{name!r} is left out: it is a text; --text reads it." for name in texts]
+        columns = sniffed.groups.table
+        notes = _left_out(sniffed.groups)
     for column in columns:
         check_column(source, column)
     for column in _group_columns(source, columns).texts:
@@ -391,45 +416,25 @@ def _table_columns(sniffed: Sniffed) -> tuple[list[str], tuple[str, ...]]:
             f"The column {column!r} of {source.name} holds sentences; say --text {column} to read "
             "them."
         )
-    return columns, tuple(notes)
+    return columns, notes
 
 
-def _choose_features(
-    sniffed: Sniffed, encoder: str | None, table_columns: list[str]
-) -> _FeatureColumns | None:
-    """The encoder and its columns; None where all unassigned columns should be a table.
-
-    Columns that the user named come first, then a matrix or images that are the data themselves,
-    then a single column that can only be a text.
-    """
-    source = sniffed.source
-    roles = sniffed.roles
-    if roles.text:
-        encoder = encoder or default_encoder("text")
-        return _FeatureColumns(encoder, list(roles.text), table_columns)
-    if roles.image:
-        return _FeatureColumns(encoder or default_encoder("image"), [roles.image], table_columns)
-    if table_columns:
-        return _table_features(source, encoder, table_columns)
-    if source.features is not None:
-        return _FeatureColumns(GIVEN, [], [])
-    if source.kind == "images":
-        return _FeatureColumns(encoder or default_encoder("image"), ["image"], [])
-    if len(sniffed.unassigned) == 1:
-        (column,) = sniffed.unassigned
-        is_number_or_date = guess_reading([row.values[column] for row in source.head]) is not None
-        if encoder or not is_number_or_date:
-            return _FeatureColumns(encoder or default_encoder("text"), [column], [])
-    if sniffed.groups.table and not sniffed.groups.texts and encoder is None:
-        return None
-    raise InputError(_which_columns(sniffed))
+def _left_out(groups: ColumnGroups) -> tuple[str, ...]:
+    """A note for each column that is not part of the table."""
+    identifiers = (
+        f"{name!r} is left out: it only tells the rows apart." for name in groups.identifiers
+    )
+    texts = (f"{name!r} is left out: it is a text; --text reads it." for name in groups.texts)
+    return (*identifiers, *texts)
 
 
-def _table_features(source: Source, encoder: str | None, columns: list[str]) -> _FeatureColumns:
+def _table_features(
+    source: Source, encoder: str | None, columns: list[str], notes: tuple[str, ...]
+) -> _FeatureColumns:
     """Plain numbers are taken as they are; any other table is encoded."""
     if encoder is None:
         encoder = COLUMNS if _all_numbers(source, columns) else TABLE
-    return _FeatureColumns(encoder, columns, [])
+    return _FeatureColumns(encoder, columns, notes=notes)
 
 
 def _all_numbers(source: Source, columns: Sequence[str]) -> bool:
