@@ -72,7 +72,7 @@ def test_one_person_is_taken_at_their_word(store):
     refresh(store)
     assert decided_labels(store) == labels
     assert store.settings.heard == store.settings.judged == ()
-    assert learner_of(store).state.crowd is None
+    assert learner_of(store).state.annotator_fit is None
 
 
 def test_a_program_decides_between_people_and_never_over_one(store):

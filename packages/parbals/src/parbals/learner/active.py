@@ -8,7 +8,7 @@ import numpy as np
 
 from parbals.errors import InputError, ParbalsError
 from parbals.features.frames import Encoding, learn_encoding
-from parbals.learner.annotators import Annotator, Crowd
+from parbals.learner.annotators import Annotator, AnnotatorFit
 from parbals.learner.archive import read_learner, write_learner
 from parbals.learner.choosing import Question, check_costs, choose_items, choose_questions
 from parbals.learner.described import described_rows
@@ -199,7 +199,7 @@ class ActiveLearner:
         self.pool, self.audit = pool, self.setup.audit
         self._state: State | None = None
         self._fits: dict[bytes, Any] = {}
-        self._crowds: dict[bytes, Crowd] = {}
+        self._annotator_fits: dict[bytes, AnnotatorFit] = {}
         self.last_batch: Batch | None = None
         self.on_batch = on_batch
         self.reports: list[Report] = []
@@ -211,7 +211,7 @@ class ActiveLearner:
             ledger = self._ledger
             said = {p: dict(by) for p, by in ledger.answers.items()} if ledger.names else {}
             told, pending = dict(ledger.labels), tuple(ledger.pending)
-            self._state = State(self.setup, told, pending, self._fits, said, self._crowds)
+            self._state = State(self.setup, told, pending, self._fits, said, self._annotator_fits)
         return self._state
 
     # -- the loop
@@ -319,7 +319,8 @@ class ActiveLearner:
 
         Empty where there is nothing to compare one annotator with.
         """
-        return () if self.state.crowd is None else self.state.crowd.annotators
+        fit = self.state.annotator_fit
+        return () if fit is None else fit.annotators
 
     def consensus(self) -> dict[Any, np.ndarray]:
         """Of every labelled item the probability (C,) of each class, given all answers to it.
@@ -328,9 +329,10 @@ class ActiveLearner:
         probable of the classes that somebody named.
         """
         state, unit = self.state, np.eye(len(self.classes))
-        crowd, positions = state.crowd, state.labelled
-        beliefs = unit[state.numbers(positions)] if crowd is None else crowd.beliefs
-        return {self._ledger.name(p): b for p, b in zip(positions.tolist(), beliefs, strict=True)}
+        fit = state.annotator_fit
+        positions = state.labelled
+        probs = unit[state.numbers(positions)] if fit is None else fit.label_probs
+        return {self._ledger.name(p): row for p, row in zip(positions.tolist(), probs, strict=True)}
 
     @property
     def pending(self) -> list[Any]:

@@ -1,8 +1,8 @@
 """Which items a learner asks for, the audit's share of them among them, and whom.
 
-*Whom.* An answer is a label seen through the annotator's channel π, so it says less of the targets
-than the label would. Where a label says little of a target (and of any single one it does), what
-it says is ½ Σ_c δ_c² / p_c, δ_c the change of its class probabilities p_c with the target's, and an
+*Whom.* An answer is a label seen through the annotator's confusion matrix π, so it says less of the
+targets than the label would. Where a label says little of a target (and of any single one it does),
+what it says is ½ Σ_c δ_c² / p_c, δ_c the change of its class probabilities p_c with the target's, and an
 answer says ½ Σ_a (Σ_c π_ca δ_c)² / P_a, P_a = Σ_c p_c π_ca. For two classes the ratio of both, and
 for more its mean over changes δ that vary as the label itself does, is
 
@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from parbals.errors import InputError
-from parbals.learner.annotators import channel
+from parbals.learner.annotators import confusion_matrix
 from parbals.learner.evaluation.audit import audit_share, with_audit_items
 from parbals.learner.evaluation.find import choose_likely
 from parbals.learner.models import SAMPLED_CANDIDATES
@@ -187,10 +187,10 @@ def check_costs(
     return found
 
 
-def efficiency(channel: np.ndarray, probs: np.ndarray) -> np.ndarray:
-    """ρ (n,) of a channel (C, C) for class probabilities (n, C)."""
-    said = np.maximum(probs @ channel, _LEAST)
-    return ((probs @ np.square(channel) / said).sum(axis=1) - 1.0) / (len(channel) - 1)
+def efficiency(confusion: np.ndarray, probs: np.ndarray) -> np.ndarray:
+    """ρ (n,) of a confusion matrix (C, C) for class probabilities (n, C)."""
+    said = np.maximum(probs @ confusion, _LEAST)
+    return ((probs @ np.square(confusion) / said).sum(axis=1) - 1.0) / (len(confusion) - 1)
 
 
 def choose_questions(
@@ -204,17 +204,20 @@ def choose_questions(
 
     ``out``: position → annotators who were asked already; ``leave_out``: not to be asked of anyone.
     """
-    setup, crowd = state.setup, state.crowd
-    heard = {} if crowd is None else {one.name: one.channel for one in crowd.annotators}
-    unheard = channel(np.zeros((len(setup.classes),) * 2))
-    channels = {name: heard.get(name, unheard) for name in costs}
+    setup, annotator_fit = state.setup, state.annotator_fit
+    annotators = () if annotator_fit is None else annotator_fit.annotators
+    fitted_confusions = {annotator.name: annotator.confusion for annotator in annotators}
+    initial_confusion = confusion_matrix(np.zeros((len(setup.classes),) * 2))
+    confusions = {name: fitted_confusions.get(name, initial_confusion) for name in costs}
     people = [name for name in costs if not name.startswith(PROGRAM)] or [*costs]
-    careful = max(people, key=lambda name: np.trace(channels[name]))
+    careful = max(people, key=lambda name: np.trace(confusions[name]))
     found: list[tuple[float, int, str]] = []
 
     def consider(positions: np.ndarray, scores: np.ndarray, probs: np.ndarray) -> None:
         """Take items up, each for whoever is worth most; ``probs`` are r (n, C)."""
-        gains = np.stack([efficiency(channels[name], probs) / cost for name, cost in costs.items()])
+        gains = np.stack(
+            [efficiency(confusions[name], probs) / cost for name, cost in costs.items()]
+        )
         for i, position in enumerate(positions.tolist()):
             done = {*state.answers.get(position, ()), *out.get(position, ())}
             ranked = [(gains[j, i], name) for j, name in enumerate(costs) if name not in done]
@@ -233,20 +236,20 @@ def choose_questions(
         probs = setup.predicted(state.fitted(), batch.indices) if fitted else even
         consider(batch.indices, batch.scores, probs)
     if state.answers and setup.find is None and state.can_fit:
-        if crowd is not None:
-            beliefs = crowd.beliefs
+        if annotator_fit is not None:
+            label_probs = annotator_fit.label_probs
         else:  # one annotator, whose answers the model takes at their word; another need not
-            said = unheard[:, state.numbers(state.labelled)].T
-            beliefs = said * setup.predicted(state.fitted(), state.labelled)
-            beliefs /= beliefs.sum(axis=1, keepdims=True)
-        doubts = dict(zip(state.labelled.tolist(), _impurity(beliefs).tolist(), strict=True))
+            said = initial_confusion[:, state.numbers(state.labelled)].T
+            label_probs = said * setup.predicted(state.fitted(), state.labelled)
+            label_probs /= label_probs.sum(axis=1, keepdims=True)
+        doubts = dict(zip(state.labelled.tolist(), _impurity(label_probs).tolist(), strict=True))
         asked = {p: {*state.answers[p], *out.get(p, ())} for p in state.training_positions.tolist()}
         again = [p for p, by in asked.items() if None not in by and not by >= costs.keys()]
         again = sorted(np.setdiff1d(again, left), key=lambda p: -doubts[p])[: _LOOKED_AT * n]
         if again:
             batch = choose_among(state, np.sort(again), min(n, len(again)), setup.strategy)
             if np.isfinite(batch.scores).all():
-                now = beliefs[np.searchsorted(state.labelled, batch.indices)]
+                now = label_probs[np.searchsorted(state.labelled, batch.indices)]
                 new = _impurity(setup.predicted(state.fitted(), batch.indices))
                 share = _impurity(now) / np.maximum(new, _LEAST)
                 consider(batch.indices, batch.scores * share, now)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from parbals.errors import InputError
-from parbals.learner.annotators import Answers, Crowd, Said, listen
+from parbals.learner.annotators import AnnotatorFit, Answers, AnswersByItem, fit_annotators
 from parbals.learner.described import Described, with_descriptions
 from parbals.learner.evaluation.metric import METRICS, judged_positions
 from parbals.learner.features import FeatureTable, Preparation
@@ -176,15 +176,15 @@ class State:
         pending: positions that are out, in the order they were asked for.
         fits: the latest two models by the digest of their labels; states of one learner share it.
         answers: who said what, where annotators were named; else nothing.
-        crowds: the latest crowd by the digest of the answers, likewise shared.
+        annotator_fits: the latest annotator fit by the digest of the answers, likewise shared.
     """
 
     setup: Setup
     told: Mapping[int, Any] = field(default_factory=dict)
     pending: tuple[int, ...] = ()
     fits: dict[bytes, Any] = field(default_factory=dict, repr=False)
-    answers: Said = field(default_factory=dict)
-    crowds: dict[bytes, Crowd] = field(default_factory=dict, repr=False)
+    answers: AnswersByItem = field(default_factory=dict)
+    annotator_fits: dict[bytes, AnnotatorFit] = field(default_factory=dict, repr=False)
 
     @cached_property
     def labelled(self) -> np.ndarray:
@@ -194,31 +194,33 @@ class State:
     @cached_property
     def labels(self) -> Mapping[int, int]:
         """Position → class number: of the answers that were given, the one most likely true."""
-        crowd = self.crowd
-        if crowd is None:
+        fit = self.annotator_fit
+        if fit is None:
             return self.told
-        beliefs, best = dict(zip(self.labelled.tolist(), crowd.beliefs, strict=True)), {}
+        label_probs = dict(zip(self.labelled.tolist(), fit.label_probs, strict=True))
+        best = {}
         for position, said in self.answers.items():
             given = list(dict.fromkeys(said.values()))
-            best[position] = said.get(None, max(given, key=beliefs[position].__getitem__))
+            best[position] = said.get(None, max(given, key=label_probs[position].__getitem__))
         return {position: best[position] for position in self.told}
 
     @cached_property
-    def crowd(self) -> Crowd | None:
+    def annotator_fit(self) -> AnnotatorFit | None:
         """What annotators are worth; None without two of them, or one and labels that are true."""
         taught = [self.answers[p] for p in self.training_positions.tolist() if self.answers]
         if len({name for said in taught for name in said}) < 2:
             return None
-        answers = Answers.of(self.answers, self.labelled)
+        answers = Answers.from_items(self.answers, self.labelled)
         key = hashlib.blake2b(repr(answers.names).encode() + self.labelled.tobytes())
         for part in answers[1:]:
             key.update(part.tobytes())
-        if key.digest() not in self.crowds:
-            self.crowds.clear()
+        if key.digest() not in self.annotator_fits:
+            self.annotator_fits.clear()
             trains = np.isin(self.labelled, self.training_positions)
             n_classes, predicted = len(self.setup.classes), self._without_own_answers
-            self.crowds[key.digest()] = listen(answers, n_classes, trains, predicted)
-        return self.crowds[key.digest()]
+            fit = fit_annotators(answers, n_classes, trains, predicted)
+            self.annotator_fits[key.digest()] = fit
+        return self.annotator_fits[key.digest()]
 
     def _without_own_answers(self, rows: np.ndarray, likelihoods: np.ndarray) -> np.ndarray:
         """(n, C) predictions for labelled items, of a model that learnt from some rows of them.
@@ -261,9 +263,9 @@ class State:
 
     def likelihoods(self, positions: np.ndarray) -> np.ndarray | None:
         """(n, C) of what annotators answered, of labelled positions; None where labels are true."""
-        if self.crowd is None:
+        if self.annotator_fit is None:
             return None
-        return self.crowd.likelihoods[np.searchsorted(self.labelled, positions)]
+        return self.annotator_fit.likelihoods[np.searchsorted(self.labelled, positions)]
 
     def _digest(self, positions: np.ndarray, more: bytes = b"") -> bytes:
         """Of the labels of these positions, and of all that a model knows of them."""
