@@ -2,9 +2,9 @@
 
 *Whom.* An answer is a label seen through the annotator's confusion matrix π, so it says less of the
 targets than the label would. Where a label says little of a target (and of any single one it does),
-what it says is ½ Σ_c δ_c² / p_c, δ_c the change of its class probabilities p_c with the target's, and an
-answer says ½ Σ_a (Σ_c π_ca δ_c)² / P_a, P_a = Σ_c p_c π_ca. For two classes the ratio of both, and
-for more its mean over changes δ that vary as the label itself does, is
+what it says is ½ Σ_c δ_c² / p_c, δ_c the change of its class probabilities p_c with the target's,
+and an answer says ½ Σ_a (Σ_c π_ca δ_c)² / P_a, P_a = Σ_c p_c π_ca. For two classes the ratio of
+both, and for more its mean over changes δ that vary as the label itself does, is
 
     ρ(p) = (Σ_ca p_c π_ca² / P_a - 1) / (C - 1),
 
