@@ -5,7 +5,7 @@ import json
 from message_data import truth
 from message_projects import fill
 from parbals.learner.evaluation.certify import pile_limits
-from parbals_label.project.certified import certified
+from parbals_label.project.certified import latest_sample
 from parbals_label.project.engine import choose_batch, refresh
 from parbals_label.store.records import Submission
 from parbals_label.store.store import Store
@@ -54,11 +54,11 @@ class TestCertify:
         _, positions = drawn(project)
         answer(project, positions, wrong=positions[:3])
         with Store.open(project) as store:
-            before = certified(store)
+            before = latest_sample(store)
             assert before.result is not None
             answer(project, set(range(30)) - set(positions))
             refresh(store)
-            assert certified(store) == before
+            assert latest_sample(store) == before
 
     def test_machines_do_not_count_and_passed_items_are_mistakes(self, run, project):
         run("certify", project, "--labels", "8", "--page")
@@ -67,11 +67,11 @@ class TestCertify:
         with Store.open(project) as store:
             right = [Submission(p, store.classes[c]) for p, c in wanted.items()]
             store.submit(right, annotator="model", source="machine")
-            assert certified(store).n_labelled == 0
+            assert latest_sample(store).n_labelled == 0
             store.submit(right[:7], annotator="kim")
-            assert certified(store).n_labelled == 7
+            assert latest_sample(store).n_labelled == 7
             store.pass_over(positions[7], "unsure", annotator="kim")
-            assert certified(store).result.n_wrong == 1
+            assert latest_sample(store).result.n_wrong == 1
 
     def test_on_the_page_better_items_do_not_take_its_place(self, run, project):
         with Store.open(project) as store:

@@ -9,7 +9,7 @@ from message_data import message, truth
 from message_projects import copy_project
 from parbals.errors import InputError
 from parbals_label.project.create import Roles, create_project
-from parbals_label.project.engine import NothingFreeError, choose_batch, learner_of, refresh
+from parbals_label.project.engine import NothingAvailableError, choose_batch, learner_of, refresh
 from parbals_label.project.features import features_of, load_features
 from parbals_label.store.batches import TakenError
 from parbals_label.store.records import Submission
@@ -79,7 +79,7 @@ def test_what_is_labelled_or_out_or_left_out_is_never_chosen(store):
         choose_batch(store, 100, leave_out=range(13, 30))
     _, batch = choose_batch(store, 100, fewer=True, strategy="random", leave_out=range(13, 30))
     assert sorted(batch.indices.tolist()) == free
-    with pytest.raises(NothingFreeError, match="0 are free"):
+    with pytest.raises(NothingAvailableError, match="0 are free"):
         choose_batch(store, 5, fewer=True, leave_out=range(13, 30))
 
 

@@ -13,7 +13,7 @@ from page_server import make_project, wait_for
 from parbals.errors import MissingDependencyError
 from parbals.learner.active import ActiveLearner
 from parbals_label.project import adapting
-from parbals_label.project.adapting import Adapted
+from parbals_label.project.adapting import AdaptationResult
 from parbals_label.project.engine import choose_batch, learner_of, refresh
 from parbals_label.project.features import features_of, store_features
 from parbals_label.project.summary import overview
@@ -245,7 +245,7 @@ class TestAdapting:
             n_labels = store.n_labelled
             self.ran.append(n_labels)
             store.log(ADAPTED, n_labels=n_labels, used=self.used)
-            return Adapted(self.used, "e", n_labels, 0.1, 0.2, 0.1, 0.1)
+            return AdaptationResult(self.used, "e", n_labels, 0.1, 0.2, 0.1, 0.1)
 
         monkeypatch.setattr(adapting, "adapt_project", adapt)
         monkeypatch.setattr(adapting, "starting_point", lambda store: None)

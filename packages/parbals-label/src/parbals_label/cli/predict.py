@@ -77,7 +77,7 @@ def export_model(folder: Path, path: Path, *, force: bool, as_json: bool) -> Non
 
     from parbals_label.files import check_new_folder
     from parbals_label.project.exports import check_destination
-    from parbals_label.project.features import is_adapted, is_table
+    from parbals_label.project.features import is_adapted, uses_table_features
     from parbals_label.project.model_files import ExportedModel, save_folder
     from parbals_label.project.predict import FittedFeatures, some_predictions, trained_learner
 
@@ -89,7 +89,7 @@ def export_model(folder: Path, path: Path, *, force: bool, as_json: bool) -> Non
                 f"A file holds models of one class an item, and the labels here are {settings.task}"
                 f"; `parbals predict {folder} DATA --out FILE` predicts new items."
             )
-        has_cells = settings.table_columns or is_table(settings)
+        has_cells = settings.table_columns or uses_table_features(settings)
         if not is_file and (has_cells or not is_adapted(settings.encoder)):
             raise InputError(
                 f"--model is {path}; give it the ending .npz (a folder is for texts alone, by an "

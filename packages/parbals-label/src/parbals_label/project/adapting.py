@@ -59,19 +59,19 @@ from parbals_label.project.embedding import (
 )
 from parbals_label.project.engine import learner_of
 from parbals_label.project.features import (
-    ABOUT,
+    ADAPTATION_FILE,
     COLUMNS,
-    about_adapted,
+    adaptation_record,
     encoder_name,
     features_of,
     is_adapted,
-    is_table,
     prior_scale_of,
+    uses_table_features,
 )
 from parbals_label.store.records import ADAPTED
 from parbals_label.store.store import Store
 
-__all__ = ["Adapted", "adapt_project", "starting_point"]
+__all__ = ["AdaptationResult", "adapt_project", "starting_point"]
 
 _FOLDS = 3
 _FEWEST = 20
@@ -81,7 +81,7 @@ _OTHERS = 500
 
 
 @dataclass(frozen=True)
-class Adapted:
+class AdaptationResult:
     """What adapting found; errors and log losses are of held-out labels.
 
     ``used``: the adapted encoder is the project's now; ``encoder`` is then its name.
@@ -103,13 +103,13 @@ def adapt_project(
     encoder: str | None = None,
     options: Options | None = None,
     force: bool = False,
-) -> Adapted:
+) -> AdaptationResult:
     """Teach the project's encoder, or trees; its features follow where that makes a better model.
 
     ``encoder``: another one to start from, hf:FOLDER; not of a table. ``force``: take it whatever
     labels say.
     """
-    kind = _TablePlan if is_table(store.settings) else _Plan
+    kind = _TablePlan if uses_table_features(store.settings) else _Plan
     plan = kind.of(store, encoder, options or Options())
     busy = ProjectError(f"Another program is adapting the encoder of {store.folder}.")
     with locked(store.folder / ".adapt.lock", busy):
@@ -136,13 +136,13 @@ def starting_point(store: Store, encoder: str | None = None) -> tuple[str, Path]
     Trees of a table start from none, which is the project's own folder here. Raises what keeps the
     project from adapting: features that came with the data, no PyTorch, no weights.
     """
-    is_one = is_table(store.settings)
+    is_one = uses_table_features(store.settings)
     if (encoder or not is_one) and store.settings.encoded_kind is None:
         raise InputError("No encoder reads the items of this project, so none can be adapted.")
     if store.settings.task != "classes":
         raise InputError("Features adapt to one class an item; other tasks keep theirs.")
     name = str(store.settings.encoder)
-    name = about_adapted(store)["base"] if is_adapted(name) else name
+    name = adaptation_record(store)["base"] if is_adapted(name) else name
     return name, store.folder if is_one else base_folder(encoder or name)
 
 
@@ -279,12 +279,14 @@ class _Plan:
         model.tell(known, [setup.classes[number] for number in self.numbers[known]])
         return model
 
-    def compared(self, adapted: np.ndarray, frozen: np.ndarray) -> Adapted:
+    def compared(self, adapted: np.ndarray, frozen: np.ndarray) -> AdaptationResult:
         values = [_judged(probs, self.numbers) for probs in (adapted, frozen)]
         means = [float(np.mean(value)) for pair in values for value in pair]
-        return Adapted(means[1] < means[3], self.name, len(self.positions), *means)
+        return AdaptationResult(means[1] < means[3], self.name, len(self.positions), *means)
 
-    def take(self, found: Adapted, held_out: np.ndarray, progress: Progress) -> Adapted:
+    def take(
+        self, found: AdaptationResult, held_out: np.ndarray, progress: Progress
+    ) -> AdaptationResult:
         """Train on all labels; encoder and features become the project's."""
         n_labels, made = len(self.positions), self.kept / "encoder"
         everything = np.ones(n_labels, bool)
@@ -294,7 +296,7 @@ class _Plan:
             save_encoder(self.taught(everything, _FOLDS, steps), self.base, made)
         about = asdict(found) | {"base": self.name, "classes": list(self.learner.classes)}
         about |= {"positions": self.positions.tolist(), "held_out": held_out.round(6).tolist()}
-        (made / ABOUT).write_text(json.dumps(about), "utf-8")
+        (made / ADAPTATION_FILE).write_text(json.dumps(about), "utf-8")
         name = encoder_name(path for path in made.rglob("*") if path.is_file())
         home = self.store.folder / name
         if not home.is_dir():
@@ -303,7 +305,7 @@ class _Plan:
         loaded = open_adapted(home, self.options)
         recipe = Recipe.of(self.store.settings, name, loaded, self.options)
         make_features(self.store, recipe, progress)
-        return Adapted(**asdict(found) | {"used": True, "encoder": name})
+        return AdaptationResult(**asdict(found) | {"used": True, "encoder": name})
 
 
 class _TablePlan(_Plan):

@@ -31,9 +31,9 @@ from parbals_label.encoders.base import Kind, Options
 from parbals_label.encoders.embedding import Progress
 from parbals_label.encoders.table import AUTO, default_encoder
 from parbals_label.files import check_new_folder, new_folder
-from parbals_label.project.copies import look_through, near_copies
+from parbals_label.project.copies import find_duplicates, near_duplicate_notes
 from parbals_label.project.embedding import (
-    Encoded,
+    EncodedItems,
     Recipe,
     check_descriptions,
     columns_of,
@@ -41,7 +41,7 @@ from parbals_label.project.embedding import (
     open_encoder,
 )
 from parbals_label.project.features import COLUMNS, GIVEN, TABLE, store_features
-from parbals_label.project.goal import metric_of, setting_of
+from parbals_label.project.goal import metric_of, metric_setting
 from parbals_label.project.scores import store_scores
 from parbals_label.readers.cells import NO_LABEL, label_key
 from parbals_label.readers.items import (
@@ -486,7 +486,7 @@ def _check_task(form: AnswerForm, settings: Mapping[str, Any]) -> str:
         describe=settings.get("descriptions") or None,
         goal_error=settings.get("goal_error") if form.task == NUMBERS else None,
     )
-    return setting_of(metric)
+    return metric_setting(metric)
 
 
 # --- Step 3: write the project ----------------------------------------------------------------
@@ -508,13 +508,13 @@ def _build(
         n_labels, blank_notes = _store_items(store, plan, progress)
         if scores is not None:
             store.update_settings(scores=store_scores(store, scores))
-        duplicate_notes = look_through(store, plan.recipe.columns) if plan.reads_texts else []
+        duplicate_notes = find_duplicates(store, plan.recipe.columns) if plan.reads_texts else []
         if audit:
             _draw_audit(store, audit)
         hidden_notes = _hide_columns(store, plan)
         encoded = _store_features(store, plan, progress)
         if store.settings.encoded_kind:
-            duplicate_notes += near_copies(store)
+            duplicate_notes += near_duplicate_notes(store)
         return NewProject(
             n_items=store.n_items,
             n_labels=n_labels,
@@ -600,10 +600,10 @@ def _hidden_note(name: str, reason: str, *, is_feature: bool, has_label: bool) -
     return f"{name!r} {state}, {reason}: {advice}--show {option} shows it."
 
 
-def _store_features(store: Store, plan: Plan, progress: Progress) -> Encoded:
+def _store_features(store: Store, plan: Plan, progress: Progress) -> EncodedItems:
     """Store the matrix that came with the data, or encode the items."""
     matrix = plan.sniffed.source.features
     if matrix is not None and plan.recipe.name == GIVEN:
         store.update_settings(features=store_features(store.folder, matrix))
-        return Encoded(matrix)
+        return EncodedItems(matrix)
     return make_features(store, plan.recipe, progress)

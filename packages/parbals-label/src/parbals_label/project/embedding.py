@@ -27,19 +27,19 @@ from parbals_label.project.features import (
     COLUMNS,
     GIVEN,
     TABLE,
-    about_adapted,
+    adaptation_record,
     is_adapted,
-    is_table,
     remove_matrices,
     store_features,
+    uses_table_features,
 )
 from parbals_label.readers.numpy_files import arrays_in
 from parbals_label.store.settings import ProjectSettings
 from parbals_label.store.store import Store
 
-__all__ = ["Encoded", "Recipe", "check_descriptions", "columns_of", "contents_of"]
-__all__ += ["embed_project", "encode", "fit_table", "item_pairs", "keep_features"]
-__all__ += ["make_features", "numbers_of", "open_adapted", "open_encoder"]
+__all__ = ["EncodedItems", "Recipe", "check_descriptions", "columns_of", "contents_of"]
+__all__ += ["embed_project", "encode", "fit_table", "item_pairs", "replace_features"]
+__all__ += ["make_features", "number_columns", "open_adapted", "open_encoder"]
 
 _LENGTH = 3.0
 """Length of encoded rows: with N(0, 1) weights, labels of texts and photos are predicted best at
@@ -77,7 +77,7 @@ class Recipe:
 
 
 @dataclass(frozen=True)
-class Encoded:
+class EncodedItems:
     """Features (N, D) float32, in a file if they are many; positions of items not read are listed.
 
     Such an item's row is zero, the mean of all. ``notes`` are sentences for people, ``described``
@@ -129,15 +129,15 @@ def embed_project(
     *,
     table: list[str] | None = None,
     encode_with: Options | None = None,
-) -> Encoded:
+) -> EncodedItems:
     """Make the features of a project again. Labels and batches stay.
 
     ``table``: further columns beside encoded texts or images; by default as last time.
     """
     settings, how = store.settings, encode_with or Options()
-    if encoder == AUTO and is_table(settings):
+    if encoder == AUTO and uses_table_features(settings):
         is_taught = is_adapted(settings.encoder)
-        encoder = str(about_adapted(store)["base"] if is_taught else settings.encoder)
+        encoder = str(adaptation_record(store)["base"] if is_taught else settings.encoder)
     elif encoder == AUTO:
         encoder = default_encoder(settings.encoded_kind or "text")
     chosen = columns or list(settings.encoded_columns or settings.columns)
@@ -153,7 +153,7 @@ def embed_project(
     return make_features(store, Recipe(encoder, loaded, chosen, further, base, how), progress)
 
 
-def make_features(store: Store, recipe: Recipe, progress: Progress) -> Encoded:
+def make_features(store: Store, recipe: Recipe, progress: Progress) -> EncodedItems:
     """Encode the items of a project, and keep the features in it.
 
     They take the place of the old ones in one step. Predictions of the old features go with them.
@@ -168,14 +168,14 @@ def make_features(store: Store, recipe: Recipe, progress: Progress) -> Encoded:
         kind = None if recipe.encoder is None else recipe.encoder.kind
         store.update_settings(encoder=recipe.name, encoded_kind=kind, **columns)
 
-    keep_features(store, encoded, before, made_by)
+    replace_features(store, encoded, before, made_by)
     if before.encoder != recipe.name and is_adapted(before.encoder):
         shutil.rmtree(store.folder / str(before.encoder), ignore_errors=True)
     return encoded
 
 
-def keep_features(
-    store: Store, encoded: Encoded, before: ProjectSettings, change: Callable[[], object]
+def replace_features(
+    store: Store, encoded: EncodedItems, before: ProjectSettings, change: Callable[[], object]
 ) -> None:
     """Store the features of all items, in one step with what else is to ``change``.
 
@@ -230,7 +230,7 @@ def encode(
     n_items: int,
     progress: Progress = lambda stage, done, total: None,
     workspace: Path | None = None,
-) -> Encoded:
+) -> EncodedItems:
     """Features (N, D) of items; ``workspace`` is a folder with room for the features once more."""
     if recipe.name == TABLE:
         return _encode_table(items, n_items, recipe.columns, workspace, progress)
@@ -255,7 +255,7 @@ def encode(
 
 def _encode_columns(
     recipe: Recipe, items: Items, n_items: int, progress: Progress, workspace: Path | None
-) -> Encoded:
+) -> EncodedItems:
     """What the encoder makes of its columns.
 
     Rows have length 3 on the average. Those of encoders that are not ``reduced`` already are first
@@ -264,9 +264,9 @@ def _encode_columns(
     encoder, columns = recipe.encoder, recipe.columns
     if encoder is None:
         rows = _made_rows(
-            items, n_items, lambda part: numbers_of(part, columns), workspace, progress, "<f8"
+            items, n_items, lambda part: number_columns(part, columns), workspace, progress, "<f8"
         )
-        return Encoded(standardised_rows(rows, workspace))
+        return EncodedItems(standardised_rows(rows, workspace))
     own = contents_of(items, columns, recipe.base, encoder.kind)
     encoder.fit(own, n_items)
     told = [(f"description of {label!r}", text) for label, text in recipe.descriptions.items()]
@@ -281,10 +281,10 @@ def _encode_columns(
         def make(part: list[tuple[str, Any]]) -> np.ndarray:
             return length * encoder.encode([encoder.prepare(item) for _, item in part])
 
-        return Encoded(_made_rows(contents, n_items, make, workspace, progress))
+        return EncodedItems(_made_rows(contents, n_items, make, workspace, progress))
     made = embed(encoder, recipe.name, contents, n_items, recipe.options, workspace, progress)
     unreadable = tuple(bad.row for bad in made.skipped)
-    return Encoded(reduced_rows(made.rows, _LENGTH, workspace, unreadable), unreadable, made)
+    return EncodedItems(reduced_rows(made.rows, _LENGTH, workspace, unreadable), unreadable, made)
 
 
 def contents_of(items: Items, columns: Sequence[str], base: Path, kind: Kind | None) -> Items:
@@ -324,7 +324,9 @@ def _made_rows(
     return rows
 
 
-def numbers_of(items: Iterable[tuple[str, dict[str, Any]]], columns: Sequence[str]) -> np.ndarray:
+def number_columns(
+    items: Iterable[tuple[str, dict[str, Any]]], columns: Sequence[str]
+) -> np.ndarray:
     """(n, D) float64: columns of numbers as they are."""
     return np.array(
         [[_number(cells.get(column), name, column) for column in columns] for name, cells in items]
@@ -353,14 +355,14 @@ def fit_table(items: Items, n_items: int, columns: Sequence[str]) -> TableEncodi
 
 def _encode_table(
     items: Items, n_items: int, columns: Sequence[str], workspace: Path | None, progress: Progress
-) -> Encoded:
+) -> EncodedItems:
     """Features (N, D) float32 in a file, and what is to be said about the columns."""
     encoding = fit_table(items, n_items, columns)
 
     def make(part: list[tuple[str, Any]]) -> np.ndarray:
         return encoding.transform(columns_of((content for _, content in part), columns))
 
-    return Encoded(_made_rows(items, n_items, make, workspace, progress), notes=encoding.notes)
+    return EncodedItems(_made_rows(items, n_items, make, workspace, progress), notes=encoding.notes)
 
 
 def _beside(encoded: np.ndarray, table: np.ndarray, workspace: Path | None) -> np.ndarray:

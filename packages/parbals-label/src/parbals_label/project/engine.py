@@ -18,10 +18,9 @@ from parbals.types import Batch
 from parbals.wording import PROGRAM
 
 from parbals_label.answer_form import NUMBERS
-from parbals_label.project.consensus import combined_labels
-from parbals_label.project.doubts import doubted
+from parbals_label.project.consensus import aggregate_labels
 from parbals_label.project.features import (
-    described_of,
+    class_information_of,
     features_of,
     held_out_of,
     is_adapted,
@@ -30,13 +29,20 @@ from parbals_label.project.features import (
     store_features,
 )
 from parbals_label.project.goal import metric_of
+from parbals_label.project.label_issues import find_label_issues
 from parbals_label.project.predicted import raw_predictions
 from parbals_label.store.batches import TakenError
 from parbals_label.store.settings import PredictionsFile
 from parbals_label.store.store import Store
 
-__all__ = ["NothingFreeError", "ask_by_worth", "by_sureness", "choose_batch", "learner_of"]
-__all__ += ["open_project", "pending_of", "refresh"]
+__all__ = [
+    "NothingAvailableError",
+    "choose_batch",
+    "choose_by_cost",
+    "learner_of",
+    "split_by_confidence",
+]
+__all__ += ["assigned_or_skipped", "open_project", "refresh"]
 
 _ENTRIES = 2**22  # of features, read and predicted at a time: 32 MB
 _T = TypeVar("_T")
@@ -79,10 +85,10 @@ def learner_of(
         n_candidates=n_candidates,
         audit=settings.audit,
         find=settings.find,
-        **{"held_out": held_out_of(store), **described_of(store), **changes},
+        **{"held_out": held_out_of(store), **class_information_of(store), **changes},
     )
     uncounted = store.uncounted()  # a program's word on the audit's items measures nothing
-    labels = {p: v for p, v in combined_labels(store.votes(), form).items() if p not in uncounted}
+    labels = {p: v for p, v in aggregate_labels(store.votes(), form).items() if p not in uncounted}
     # In the order in which they came: an audit's looks are at the first so many.
     came = [position for position in store.answered() if position in labels]
     plain = {p: form.plain(v) for p, v in labels.items()}
@@ -93,7 +99,7 @@ def learner_of(
     _tell(learner, came, plain, said, 1 if signed else 2 if weighed else np.inf, sure)
     if with_pending:
         unseen = {p for by, some in store.unseen().items() if by in renew for p in some}
-        learner.mark_pending([p for p in pending_of(store, labels) if p not in unseen])
+        learner.mark_pending([p for p in assigned_or_skipped(store, labels) if p not in unseen])
     return learner
 
 
@@ -116,7 +122,9 @@ def _tell(
         return
     by_people = {p for p in came if any(not who.startswith(PROGRAM) for who in answers[p])}
     checked = [(p, who) for p, who in sure if p in by_people - audit]
-    names_by = by_sureness(sure, {(p, who): answers[p][who] == labels[p] for p, who in checked})
+    names_by = split_by_confidence(
+        sure, {(p, who): answers[p][who] == labels[p] for p, who in checked}
+    )
     for position in came:
         said = {names_by.get((position, who), who): v for who, v in answers[position].items()}
         if position in audit:
@@ -126,7 +134,7 @@ def _tell(
             learner.tell(position, label, annotator=name)
 
 
-def by_sureness(
+def split_by_confidence(
     sure: Mapping[tuple[int, str], float], right: Mapping[tuple[int, str], bool]
 ) -> dict[tuple[int, str], str]:
     """(position, program) → a name for each third of its answers, by how sure it says it is.
@@ -149,14 +157,14 @@ def by_sureness(
     return found
 
 
-def pending_of(store: Store, labels: Collection[int] | None = None) -> list[int]:
+def assigned_or_skipped(store: Store, labels: Collection[int] | None = None) -> list[int]:
     """What is out or passed and has no label; an item that waits for a second opinion has one."""
     labelled = store.votes() if labels is None else labels
     out = dict.fromkeys([*store.pending(), *store.passes()])
     return [position for position in out if position not in labelled]
 
 
-class NothingFreeError(InputError):
+class NothingAvailableError(InputError):
     """Every item is labelled, out, passed or to be left out."""
 
 
@@ -180,7 +188,7 @@ def choose_batch(
     ``queued`` batch only those are left out); ``TakenError`` where that happens every time.
 
     Args:
-        fewer: fewer items where fewer are free; ``NothingFreeError`` where none is.
+        fewer: fewer items where fewer are free; ``NothingAvailableError`` where none is.
         annotator, expires: whose items these are, and until when (as ``moment()``).
         queued: the items wait on the labelling page for anybody who asks.
         strategy: stands in for the project's own.
@@ -200,7 +208,7 @@ def choose_batch(
         is_free[learner.setup.twins] = False  # copies of an audit item
         n_free = int(is_free.sum()) - n_left_out
         if n > n_free and (n_free == 0 or not fewer):
-            kind = NothingFreeError if n_free == 0 else InputError
+            kind = NothingAvailableError if n_free == 0 else InputError
             raise kind(
                 f"{n} items were asked for and {n_free} are free ({len(learner.labelled)} "
                 f"labelled, {len(learner.pending)} out or passed, {n_left_out} left out, of "
@@ -247,7 +255,7 @@ def _again_where_taken(attempt: Callable[[], _T]) -> _T:
     raise AssertionError("the last try returns or raises")
 
 
-def ask_by_worth(
+def choose_by_cost(
     store: Store,
     n: int,
     costs: Mapping[str, float],
@@ -271,7 +279,7 @@ def ask_by_worth(
         try:
             asked = choose_questions(learner.state, n, costs, {}, left_out)
         except InputError as error:
-            raise NothingFreeError(str(error)) from None
+            raise NothingAvailableError(str(error)) from None
         asked = [(position, who) for position, who in asked if only in (None, who)]
         new = [(p, None, None) for p, _ in asked if p not in learner.labels]
         if not new:
@@ -311,7 +319,7 @@ def refresh(
     learner = learner_of(store, with_pending=with_pending, n_candidates=n_candidates)
     report = learner.report()
     if not with_pending:
-        report = replace(report, n_pending=len(pending_of(store, learner.labels)))
+        report = replace(report, n_pending=len(assigned_or_skipped(store, learner.labels)))
     # Before the predictions, which take longer where items are many.
     store.save_report(report.to_dict(), len(learner.labelled) + len(store.uncounted()))
     if not learner.state.can_fit:
@@ -331,7 +339,7 @@ def refresh(
         if store.settings.features == features:
             store.update_settings(
                 predictions=PredictionsFile(**asdict(written), answers=answers),
-                doubts=doubted(learner, store.classes),
+                doubts=find_label_issues(learner, store.classes),
                 heard=[(a.name, a.n_answers, *astuple(a.error)) for a in learner.annotators()],
                 judged=_judged(learner, store.votes()),
             )

@@ -24,16 +24,16 @@ from parbals_label.store.folder import file_mode
 from parbals_label.store.settings import MatrixFile, ProjectSettings
 from parbals_label.store.store import Store
 
-__all__ = ["ABOUT", "about_adapted", "adapted_files", "described_of"]
-__all__ += ["embed_advice", "encoder_name", "features_of", "frozen_predictions", "held_out_of"]
+__all__ = ["ADAPTATION_FILE", "adaptation_record", "adapted_files", "class_information_of"]
+__all__ += ["certified_predictions", "embed_advice", "encoder_name", "features_of", "held_out_of"]
 __all__ += ["is_adapted", "load_features", "predictions_of", "remove_matrices", "store_features"]
-__all__ += ["is_table", "prior_scale_of"]
+__all__ += ["prior_scale_of", "uses_table_features"]
 
 COLUMNS, TABLE = "columns", "table"
 """Columns of numbers as they are, and columns of a table, in place of an encoder's name."""
 GIVEN = "given"
 """The matrix came with the data."""
-ABOUT = "parbals.json"
+ADAPTATION_FILE = "parbals.json"
 """In the folder of an adapted encoder: what taught it, and what held-out labels say of it."""
 _ADAPTED = re.compile(r"encoder-[0-9a-f]{12}")
 
@@ -43,7 +43,7 @@ def is_adapted(encoder: str | None) -> bool:
     return _ADAPTED.fullmatch(encoder or "") is not None
 
 
-def is_table(settings: ProjectSettings) -> bool:
+def uses_table_features(settings: ProjectSettings) -> bool:
     """Whether features are made of cells; without an encoder, or by trees that labels taught."""
     is_taught = is_adapted(settings.encoder) and settings.encoded_kind is None
     return is_taught or settings.encoder in (COLUMNS, TABLE)
@@ -149,7 +149,7 @@ def load_features(
     return features
 
 
-def frozen_predictions(store: Store) -> MatrixFile | None:
+def certified_predictions(store: Store) -> MatrixFile | None:
     """Those that the latest sample was drawn by: they stay when newer ones are made."""
     for record in store.batches(CERTIFY)[-1:]:
         found = record.settings["predictions"]
@@ -161,7 +161,7 @@ def remove_matrices(store: Store, *old: MatrixFile | None) -> None:
     """Remove files that neither the settings nor a certificate name any more."""
     settings = store.settings
     named = (settings.features, settings.described, settings.scores, settings.predictions)
-    needed = (*named, settings.map, frozen_predictions(store))
+    needed = (*named, settings.map, certified_predictions(store))
     for file in {m.file for m in old if m} - {m.file for m in needed if m}:
         (store.folder / file).unlink(missing_ok=True)
 
@@ -174,7 +174,7 @@ def held_out_of(store: Store) -> tuple[list[int], np.ndarray] | None:
     """
     if not is_adapted(store.settings.encoder):
         return None
-    about = about_adapted(store)
+    about = adaptation_record(store)
     classes, former = store.classes, store.former_classes
     probs = np.zeros((len(about["positions"]), len(classes)))
     for name, column in zip(about["classes"], np.array(about["held_out"]).T, strict=True):
@@ -189,9 +189,9 @@ def prior_scale_of(settings: ProjectSettings, *, taught: bool) -> float | str:
     return "even" if even else settings.prior_scale
 
 
-def about_adapted(store: Store) -> Any:
+def adaptation_record(store: Store) -> Any:
     """What is known of the encoder that the project's labels have taught."""
-    path = store.folder / str(store.settings.encoder) / ABOUT
+    path = store.folder / str(store.settings.encoder) / ADAPTATION_FILE
     try:
         return json.loads(path.read_text("utf-8"))
     except (OSError, ValueError) as error:
@@ -202,7 +202,7 @@ def about_adapted(store: Store) -> Any:
         ) from None
 
 
-def described_of(store: Store) -> dict[str, Any]:
+def class_information_of(store: Store) -> dict[str, Any]:
     """What the project's learner is told of its classes; nothing where nobody described them."""
     settings = store.settings
     if settings.scores is not None:

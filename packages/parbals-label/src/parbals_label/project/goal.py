@@ -15,10 +15,10 @@ from parbals.learner.evaluation.report import (
 from parbals.types import Estimate
 from parbals.wording import percent
 
-from parbals_label.project.certified import Certified
+from parbals_label.project.certified import CertificateSample
 
-__all__ = ["Advice", "Goal", "GoalPart", "advice", "goal_parts", "judged_line", "may_stop"]
-__all__ += ["metric_of", "setting_of"]
+__all__ = ["Advice", "Goal", "GoalPart", "advice", "goal_parts", "may_stop", "metric_lines"]
+__all__ += ["metric_of", "metric_setting"]
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Advice:
 
 
 def goal_parts(
-    goal: Goal, n_labelled: int, report: Report | None, sample: Certified | None = None
+    goal: Goal, n_labelled: int, report: Report | None, sample: CertificateSample | None = None
 ) -> list[GoalPart]:
     """How far the goal is.
 
@@ -91,7 +91,7 @@ def goal_parts(
 
 
 def advice(
-    goal: Goal, n_labelled: int, report: Report | None, sample: Certified | None = None
+    goal: Goal, n_labelled: int, report: Report | None, sample: CertificateSample | None = None
 ) -> Advice:
     """What to do, for a goal, the latest report and the latest random sample."""
     parts = goal_parts(goal, n_labelled, report, sample)
@@ -133,12 +133,12 @@ def metric_of(setting: str) -> str:
     return next((metric for metric, loss in METRICS.items() if loss == setting), setting)
 
 
-def setting_of(metric: str) -> str:
+def metric_setting(metric: str) -> str:
     """What a project remembers of a metric: its loss, or its own name."""
     return METRICS.get(metric, metric)
 
 
-def judged_line(metric: str, report: Report | None) -> list[str]:
+def metric_lines(metric: str, report: Report | None) -> list[str]:
     """What the model is judged by, where that is not accuracy and the report does not say it."""
     if metric in ("accuracy", "hamming", "rank-error", "rmse", "subset") or metric_line(report):
         return []
@@ -154,7 +154,7 @@ def _shown(report: Report | None) -> Callable[[float], str]:
     return percent if is_share else "{:.3g}".format
 
 
-def _error(report: Report | None, sample: Certified | None) -> tuple[Estimate | None, str]:
+def _error(report: Report | None, sample: CertificateSample | None) -> tuple[Estimate | None, str]:
     """The error as far as it is known, and whether it was measured or is the model's own word."""
     if report is not None and report.measured is not None:
         return report.measured.error, "measured"

@@ -33,7 +33,7 @@ from scipy.special import logsumexp, softmax
 
 from parbals_label.encoders.trees import TableTrees
 from parbals_label.files import new_folder, whole_file
-from parbals_label.project.features import ABOUT
+from parbals_label.project.features import ADAPTATION_FILE
 from parbals_label.project.predict import FittedFeatures
 from parbals_label.readers.numpy_files import arrays_in
 
@@ -199,7 +199,7 @@ def save_folder(
 
     degree = np.exp(minimize_scalar(apart, bounds=(-5.0, 5.0), method="bounded").x)
     with new_folder(folder) as draft:
-        left_out = shutil.ignore_patterns(ABOUT)
+        left_out = shutil.ignore_patterns(ADAPTATION_FILE)
         shutil.copytree(home, draft, ignore=left_out, dirs_exist_ok=True)
         tensors = {"weight": mean[:, :-1] / degree, "bias": mean[:, -1] / degree}
         save_file(

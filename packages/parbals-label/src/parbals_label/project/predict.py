@@ -32,12 +32,18 @@ from parbals_label.project.embedding import (
     contents_of,
     fit_table,
     item_pairs,
-    numbers_of,
+    number_columns,
     open_encoder,
 )
 from parbals_label.project.engine import learner_of
-from parbals_label.project.features import GIVEN, TABLE, described_of, embed_advice, features_of
-from parbals_label.project.predicted import Judge, predicted_records, raw_predictions
+from parbals_label.project.features import (
+    GIVEN,
+    TABLE,
+    class_information_of,
+    embed_advice,
+    features_of,
+)
+from parbals_label.project.predicted import DecisionRule, predicted_records, raw_predictions
 from parbals_label.readers.items import id_column_of, plan_items
 from parbals_label.readers.open import open_source
 from parbals_label.readers.source import Source
@@ -119,7 +125,7 @@ class FittedFeatures:
 
     def _encoder_rows(self, items: Sequence[Item], base: Path) -> np.ndarray:
         if self.encoder is None:
-            return numbers_of(items, self.columns)
+            return number_columns(items, self.columns)
         contents = contents_of(lambda: iter(items), self.columns, base, self.encoder.kind)
         prepared = [prepared_item(self.encoder, name, content) for name, content in contents()]
         for item in prepared:
@@ -196,7 +202,7 @@ class NewItems:
 
 def trained_learner(store: Store) -> ActiveLearner:
     """The project's learner, which must have seen a label."""
-    if not store.n_labelled and not described_of(store):
+    if not store.n_labelled and not class_information_of(store):
         raise ProjectError(
             f"The project in {store.folder} has no labels yet, so there is no model; label some "
             f"items first (parbals serve {store.folder})."
@@ -241,9 +247,9 @@ def predictions(learner: ActiveLearner, new: NewItems) -> Iterator[dict[str, Any
     walk, done = plan_items(new.source, id_column=new.id_column), 0
     model, degree = learner.fitted(), given_degree(learner.state)
     form = AnswerForm(learner.task, learner.classes)
-    judge = Judge(learner.metric)
+    decision_rule = DecisionRule(learner.metric)
     if form.task != NUMBERS:
-        judge = Judge(learner.metric, learner.setup.class_weights(model))
+        decision_rule = DecisionRule(learner.metric, learner.setup.class_weights(model))
     while items := [(name, content) for name, content, _ in islice(walk, _AT_ONCE)]:
         given = new.source.features
         if new.fitted.name == GIVEN and given is not None:
@@ -252,6 +258,8 @@ def predictions(learner: ActiveLearner, new: NewItems) -> Iterator[dict[str, Any
             rows = new.fitted.encoded(items, new.base)
         probs = raw_predictions(model, learner.setup.preparation(new.fitted.features(rows)))
         probs = probs if degree == 1.0 else sharpened(probs, degree)
-        for (name, _), record in zip(items, predicted_records(form, probs, judge), strict=True):
+        for (name, _), record in zip(
+            items, predicted_records(form, probs, decision_rule), strict=True
+        ):
             yield {"id": name, **record}
         done += len(items)

@@ -17,7 +17,7 @@ from parbals.strategies.table import UNIFORM
 
 from parbals_label.answer_form import NUMBERS
 from parbals_label.project.features import features_of, predictions_of
-from parbals_label.project.predicted import unsureness
+from parbals_label.project.predicted import uncertainty
 from parbals_label.store.batches import TakenError
 from parbals_label.store.store import Store
 
@@ -75,7 +75,7 @@ def _choose(store: Store, free: np.ndarray, n: int) -> tuple[str, np.ndarray, np
         free = np.sort(generator.choice(free, max(n, _CANDIDATES), replace=False))
     predictions = _predictions(store)
     if predictions is not None:
-        unsure = unsureness(store.form, predictions[free])
+        unsure = uncertainty(store.form, predictions[free])
         best = np.argsort(-unsure, kind="stable")[:n]
         return QUICK, free[best], unsure[best].astype(float)
     if n_taken <= 0:

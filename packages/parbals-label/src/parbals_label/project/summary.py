@@ -19,19 +19,24 @@ from parbals.types import TARGETS
 from parbals.wording import counted, percent
 
 from parbals_label.answer_form import NUMBERS, ORDERED, AnswerForm, in_words
-from parbals_label.project.certified import Certified, certified
+from parbals_label.project.certified import CertificateSample, latest_sample
 from parbals_label.project.consensus import (
     Agreement,
+    aggregate_labels,
     agreement,
-    combined_labels,
-    decided_labels,
-    tied,
+    consensus_labels,
+    tied_positions,
 )
-from parbals_label.project.features import about_adapted, is_adapted, is_table, predictions_of
-from parbals_label.project.goal import Goal, advice, goal_parts, judged_line, metric_of
+from parbals_label.project.features import (
+    adaptation_record,
+    is_adapted,
+    predictions_of,
+    uses_table_features,
+)
+from parbals_label.project.goal import Goal, advice, goal_parts, metric_lines, metric_of
 from parbals_label.project.predicted import (
-    DECIDED,
-    Judge,
+    PREDICTED,
+    DecisionRule,
     decisions,
     predicted_columns,
     predicted_records,
@@ -41,8 +46,15 @@ from parbals_label.store.queue import SECOND_OPINION
 from parbals_label.store.records import ADAPTED, Annotator
 from parbals_label.store.store import Store
 
-__all__ = ["ADAPT_FROM", "Heard", "Overview", "audit_line", "certificate_lines", "chosen_line"]
-__all__ += ["export_columns", "export_records", "goal_of", "judge_of", "newer_answers"]
+__all__ = [
+    "ADAPT_FROM",
+    "AnnotatorErrorRate",
+    "Overview",
+    "audit_line",
+    "certificate_lines",
+    "strategy_line",
+]
+__all__ += ["decision_rule_of", "export_columns", "export_records", "goal_of", "newer_answers"]
 __all__ += ["overview", "overview_lines", "report_lines"]
 
 ADAPT_FROM = 100
@@ -58,7 +70,7 @@ _NAMED = 5
 
 
 @dataclass(frozen=True)
-class Heard:
+class AnnotatorErrorRate:
     """How often an annotator is wrong, with a 90 % interval (:mod:`parbals.learner.annotators`)."""
 
     name: str
@@ -112,12 +124,12 @@ class Overview:
     metric: str
     items: int
     labelled: int
-    partly: int
+    partially_labelled: int
     answers: int
     pending: int
     queued: int
-    out: int
-    passed: int
+    assigned: int
+    skipped: int
     batches: int
     audit: int
     audit_labelled: int
@@ -133,16 +145,16 @@ class Overview:
     ties: int
     features: str | None
     confusion: list[list[int]] | None
-    heard: list[Heard]
-    numbers: dict[str, float] | None = None
-    sample: Certified | None = None
+    annotator_errors: list[AnnotatorErrorRate]
+    label_range: dict[str, float] | None = None
+    sample: CertificateSample | None = None
 
 
 def overview(store: Store) -> Overview:
     """What there is to see now, read once."""
     votes = store.votes()
     form = store.form
-    labels = combined_labels(votes, form, store.settings.judged)
+    labels = aggregate_labels(votes, form, store.settings.judged)
     balance = dict.fromkeys(form.classes, 0)
     for name in (name for label in labels.values() for name in form.names(label)):
         balance[name] += 1
@@ -165,12 +177,12 @@ def overview(store: Store) -> Overview:
         metric=metric_of(store.settings.loss),
         items=store.n_items,
         labelled=len(labels) - partly,
-        partly=partly,
+        partially_labelled=partly,
         answers=sum(map(len, votes.values())),
         pending=len(store.pending()),
         queued=len(waiting),
-        out=len(out),
-        passed=len(store.passes().keys() - labels.keys()),
+        assigned=len(out),
+        skipped=len(store.passes().keys() - labels.keys()),
         batches=store.n_batches,
         audit=len(audit),
         audit_labelled=len(measuring),
@@ -185,22 +197,22 @@ def overview(store: Store) -> Overview:
         agreement=agreement(people, form),
         goal=goal_of(store),
         chosen_by={name or "": n for name, n in store.chosen_by().items()},
-        ties=len(tied(votes, form)),
+        ties=len(tied_positions(votes, form)),
         features=_features_line(store, len(labels)),
         confusion=_confusion(store, {p: labels[p] for p in measuring}),
-        heard=[Heard(*one) for one in store.settings.heard],
-        numbers=_numbers(labels.values()) if form.task == NUMBERS else None,
-        sample=certified(store),
+        annotator_errors=[AnnotatorErrorRate(*one) for one in store.settings.heard],
+        label_range=_numbers(labels.values()) if form.task == NUMBERS else None,
+        sample=latest_sample(store),
     )
 
 
 def _features_line(store: Store, n_labels: int) -> str | None:
     """Which features are in use and what adapting them gained, or that it can be tried."""
-    settings, is_one = store.settings, is_table(store.settings)
+    settings, is_one = store.settings, uses_table_features(store.settings)
     if settings.task != "classes" or (settings.encoded_kind is None and not is_one):
         return None
     if is_adapted(settings.encoder):
-        found, who = about_adapted(store), "Trees have" if is_one else "The encoder has"
+        found, who = adaptation_record(store), "Trees have" if is_one else "The encoder has"
         return (
             f"{who} learnt from {found['n_labels']:,} labels: of those held out "
             f"{percent(found['error'])} are wrong, {percent(found['frozen_error'])} before."
@@ -224,7 +236,7 @@ def _confusion(store: Store, measured: Mapping[int, str]) -> list[list[int]] | N
     probs, shape = predictions_of(store), (store.n_items, len(form.classes))
     if probs is None or probs.shape != shape:
         return None
-    said = decisions(form, probs[list(measured)], judge_of(store, probs))
+    said = decisions(form, probs[list(measured)], decision_rule_of(store, probs))
     table = np.zeros((shape[1], shape[1]), int)
     for label, found in zip(measured.values(), said, strict=True):
         table[form.classes.index(label), form.classes.index(str(found))] += 1
@@ -252,36 +264,36 @@ def overview_lines(seen: Overview) -> list[str]:
         f"{seen.labelled:,} of {seen.items:,} items labelled ({percent(share)}), "
         f"{seen.pending - seen.queued} out"
     ]
-    if seen.partly:
-        lines.append(f"{seen.partly:,} more have answers, but fewer than are wanted")
-    if seen.queued or seen.passed:
+    if seen.partially_labelled:
+        lines.append(f"{seen.partially_labelled:,} more have answers, but fewer than are wanted")
+    if seen.queued or seen.skipped:
         lines.append(
-            f"{seen.queued:,} waiting on the labelling page, {seen.passed:,} passed without a label"
+            f"{seen.queued:,} waiting on the labelling page, {seen.skipped:,} passed without a label"
         )
     if seen.audit:
         lines.append(audit_line(seen))
     if seen.ties:
         tied = counted(seen.ties, "item is", "items are")
         lines.append(f"{tied} tied: one more answer decides (Browse, Tied)")
-    lines += [one.sentence for one in seen.heard]
-    lines += filter(None, (chosen_line(seen), seen.features))
+    lines += [one.sentence for one in seen.annotator_errors]
+    lines += filter(None, (strategy_line(seen), seen.features))
     for part in goal_parts(seen.goal, seen.labelled, seen.report, seen.sample):
         done = round(_BAR * part.share)
         lines.append(f"goal  {'█' * done}{'░' * (_BAR - done)}  {part.sentence}")
-    if seen.numbers:
-        parts = (f"{name} {in_words(value)}" for name, value in seen.numbers.items())
+    if seen.label_range:
+        parts = (f"{name} {in_words(value)}" for name, value in seen.label_range.items())
         lines.append(f"labels: {', '.join(parts)}")
     most = max([*seen.class_balance.values(), 1])
     width = max((len(str(label)) for label in seen.class_balance), default=0)
     for label, count in seen.class_balance.items():
         lines.append(f"  {label:<{width}}  {'█' * round(_BAR * count / most):<{_BAR}}  {count:,}")
-    lines += judged_line(seen.metric, seen.report)
+    lines += metric_lines(seen.metric, seen.report)
     if seen.report is None or seen.stored_report is None:
         now = f", or now by `parbals export {seen.folder} --renew`" if seen.labelled else ""
         return [*lines, f"No report yet: it is made when labels arrive (parbals tell){now}."]
     lines += report_lines(seen.report, seen.goal, seen.labelled, seen.sample)
     n_labels = seen.stored_report["n_labels"]
-    if seen.labelled + seen.partly != n_labels:
+    if seen.labelled + seen.partially_labelled != n_labels:
         lines.append(
             f"The report was made with {n_labels:,} labels; the next `parbals tell` or "
             f"`parbals export {seen.folder} --renew` renews it."
@@ -289,7 +301,7 @@ def overview_lines(seen: Overview) -> list[str]:
     return lines
 
 
-def chosen_line(seen: Overview) -> str | None:
+def strategy_line(seen: Overview) -> str | None:
     """Who chose what people labelled: the project's strategy, or who stood in for it."""
     counts = {name: n for name, n in seen.chosen_by.items() if name not in _NO_CHOICE}
     total, own = sum(counts.values()), counts.pop(seen.strategy, 0)
@@ -321,7 +333,7 @@ def audit_line(seen: Overview) -> str:
     return line
 
 
-def certificate_lines(report: reports.Report | None, sample: Certified | None) -> list[str]:
+def certificate_lines(report: reports.Report | None, sample: CertificateSample | None) -> list[str]:
     """What has been measured, by an audit and by the latest sample."""
     measured = None if report is None else report.measured
     lines = [] if sample is None else [sample.sentence]
@@ -329,7 +341,7 @@ def certificate_lines(report: reports.Report | None, sample: Certified | None) -
 
 
 def report_lines(
-    report: reports.Report, goal: Goal, n_labelled: int, sample: Certified | None = None
+    report: reports.Report, goal: Goal, n_labelled: int, sample: CertificateSample | None = None
 ) -> list[str]:
     """How good the model is and what to do next."""
     next_step = advice(goal, n_labelled, report, sample)
@@ -345,7 +357,7 @@ def report_lines(
     ]
 
 
-def judge_of(store: Store, probs: np.ndarray) -> Judge:
+def decision_rule_of(store: Store, probs: np.ndarray) -> DecisionRule:
     """What decides by stored predictions (N, C).
 
     The class weights are those of the learner that made the predictions, from the same items.
@@ -353,10 +365,10 @@ def judge_of(store: Store, probs: np.ndarray) -> Judge:
     settings = store.settings
     metric = metric_of(settings.loss)
     if metric in METRICS or settings.task == NUMBERS:
-        return Judge(metric)
+        return DecisionRule(metric)
     judged = judged_positions(settings.seed, len(probs), TARGETS, settings.audit)
     kind = task_named(settings.task, store.classes[: probs.shape[1]])
-    return Judge(metric, kind.class_weights(metric, probs[judged].astype(np.float64)))
+    return DecisionRule(metric, kind.class_weights(metric, probs[judged].astype(np.float64)))
 
 
 def newer_answers(store: Store) -> int:
@@ -381,7 +393,7 @@ def export_columns(store: Store) -> list[str]:
 def export_records(store: Store, labelled_only: bool = False) -> Iterator[dict[str, Any]]:
     """One record for every item, in order."""
     answers, votes = store.current_labels(), store.votes(decided=False)
-    labels = decided_labels(store)
+    labels = consensus_labels(store)
     same = {p: first for p, first in store.settings.copies if first in labels and p not in labels}
     labels |= {p: labels[first] for p, first in same.items()}
     named = [item.id for item in store.items(list(same.values()))]
@@ -389,7 +401,7 @@ def export_records(store: Store, labelled_only: bool = False) -> Iterator[dict[s
     form, shown = store.form, _predicted_form(store)
     ours, audit = _ours(store), frozenset(store.settings.audit)
     predictions = predictions_of(store)
-    judge = None if predictions is None else judge_of(store, predictions)
+    decision_rule = None if predictions is None else decision_rule_of(store, predictions)
     for item in store.iter_items():
         if labelled_only and item.position not in labels:
             continue
@@ -407,14 +419,14 @@ def export_records(store: Store, labelled_only: bool = False) -> Iterator[dict[s
         if audit:
             record[_AUDIT] = item.position in audit
         if predictions is not None:
-            record |= predicted_records(shown, predictions[item.position][None], judge)[0]
+            record |= predicted_records(shown, predictions[item.position][None], decision_rule)[0]
         yield record
 
 
 def _ours(store: Store) -> tuple[str, ...]:
     """Columns of an export that are not the items' own."""
     settings = store.settings
-    there = {_AUDIT: settings.audit, DECIDED: settings.predictions}
+    there = {_AUDIT: settings.audit, PREDICTED: settings.predictions}
     return (*_OWN, *(name for name, value in there.items() if value))
 
 

@@ -25,11 +25,11 @@ from scipy.special import entr
 
 from parbals_label.answer_form import MANY, NUMBERS, AnswerForm
 from parbals_label.files import check_new_folder, new_folder
-from parbals_label.project.consensus import combined_labels
+from parbals_label.project.consensus import aggregate_labels
 from parbals_label.project.exports import write_export
 from parbals_label.project.predict import trained_learner
 from parbals_label.project.predicted import (
-    DECIDED,
+    PREDICTED,
     predicted_columns,
     predicted_records,
     raw_predictions,
@@ -98,7 +98,7 @@ def _weights(form: AnswerForm, probs: np.ndarray, labels: Iterable[str]) -> np.n
 def _records(store: Store, positions: list[int], probs: np.ndarray) -> Iterator[dict[str, Any]]:
     votes = store.votes()
     form = store.form
-    labels = combined_labels(votes, form, store.settings.judged)
+    labels = aggregate_labels(votes, form, store.settings.judged)
     weights = np.clip(_weights(form, probs, labels.values()), 0.0, 1.0)
     for start in range(0, len(positions), _BLOCK):
         for item in store.items(positions[start : start + _BLOCK]):
@@ -108,7 +108,7 @@ def _records(store: Store, positions: list[int], probs: np.ndarray) -> Iterator[
                 weights[item.position],
             )
             (told,) = predicted_records(form, row[None])
-            told |= {"label": told.pop(DECIDED), "labelled_by": "model"}
+            told |= {"label": told.pop(PREDICTED), "labelled_by": "model"}
             if label is not None:
                 weight, names = 1.0, form.names(label)
                 told = dict.fromkeys(predicted_columns(form)[1:], 0.0)

@@ -14,13 +14,13 @@ from parbals.learner.evaluation.certify import CERTIFY
 from parbals.strategies.table import STRATEGIES, UNIFORM
 
 from parbals_label.answer_form import MANY, NUMBERS
-from parbals_label.project.consensus import decided_labels, tied
-from parbals_label.project.doubts import held_doubts
-from parbals_label.project.features import is_table, predictions_of
+from parbals_label.project.consensus import consensus_labels, tied_positions
+from parbals_label.project.features import predictions_of, uses_table_features
+from parbals_label.project.label_issues import current_label_issues
 from parbals_label.project.media import image_address, image_column
-from parbals_label.project.predicted import Judge, decisions
+from parbals_label.project.predicted import DecisionRule, decisions
 from parbals_label.project.quick import START
-from parbals_label.project.summary import judge_of
+from parbals_label.project.summary import decision_rule_of
 from parbals_label.store.records import Item, Lease, Why
 from parbals_label.store.store import Store
 from parbals_label.web import schemas
@@ -50,7 +50,7 @@ def project(store: Store) -> schemas.ProjectOut:
     settings = store.settings
     image = image_column(store)
     text: list[str] = []
-    if image is None and store.n_items and not is_table(settings):
+    if image is None and store.n_items and not uses_table_features(settings):
         content = store.items([0])[0].content
         words = settings.encoded_columns or [
             name for name in settings.shown if isinstance(content.get(name), str)
@@ -81,11 +81,11 @@ class Predictions:
         self.form = store.form
         self.audit = frozenset(store.settings.audit)
         self.rows: np.ndarray | None = None
-        self.judge: Judge | None = None
+        self.judge: DecisionRule | None = None
         with suppress(ProjectDamagedError):  # the next report makes them again
             found = predictions_of(store)
             if found is not None and len(found) == store.n_items:
-                self.rows, self.judge = found, judge_of(store, found)
+                self.rows, self.judge = found, decision_rule_of(store, found)
 
     def of(self, position: int) -> schemas.Probabilities:
         """Class → probability; of a number its mean and deviation."""
@@ -188,7 +188,7 @@ def list_items(
     """
     rows = _Rows(store, only)
     if state == "doubted":  # few, and the most doubtful first
-        found = [] if only else held_doubts(store)
+        found = [] if only else current_label_issues(store)
         part = [rows.row(item) for item in _read(store, [doubt.position for doubt in found])]
         for row, doubt in zip(part, found, strict=True):
             row.doubt = doubt.sentence
@@ -226,7 +226,10 @@ class _Rows:
         self.answers = store.current_labels()
         self.passes = store.passes()
         if only is None:
-            self.labels, self.tied = decided_labels(store), tied(store.votes(), store.form)
+            self.labels, self.tied = (
+                consensus_labels(store),
+                tied_positions(store.votes(), store.form),
+            )
             self.partly = store.unfinished()
         else:
             self.answers, self.passes = _of(only, self.answers), _of(only, self.passes)

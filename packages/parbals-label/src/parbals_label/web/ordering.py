@@ -11,9 +11,9 @@ from parbals.arrays import block_rows
 from parbals.errors import InputError
 
 from parbals_label.answer_form import MANY, NUMBERS
-from parbals_label.project.doubts import held_doubts
 from parbals_label.project.features import features_of
-from parbals_label.project.predicted import Judge, decisions, unsureness
+from parbals_label.project.label_issues import current_label_issues
+from parbals_label.project.predicted import DecisionRule, decisions, uncertainty
 from parbals_label.store.store import Store
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def by_model(
     store: Store,
     order: Order,
     probs: np.ndarray | None,
-    judge: Judge | None,
+    judge: DecisionRule | None,
     labels: Mapping[int, str],
 ) -> np.ndarray:
     """Places (N,) by stored predictions (N, C).
@@ -55,10 +55,10 @@ def by_model(
     are_numbers = form.task == NUMBERS
     classes = form.classes[: 0 if are_numbers else probs.shape[1]]
     if sort == "doubt":
-        key = -np.asarray(unsureness(form, probs), np.float64)
+        key = -np.asarray(uncertainty(form, probs), np.float64)
         known = [position for position, label in labels.items() if label in classes]
         key[known] = probs[known, [classes.index(labels[position]) for position in known]] - 1.0
-        for doubt in held_doubts(store):
+        for doubt in current_label_issues(store):
             key[doubt.position] = min(key[doubt.position], doubt.probability - 1.0)
     elif sort == "predicted" and are_numbers:
         key = np.array(probs[:, 0], np.float64)

@@ -101,7 +101,7 @@ class Chooser(_Part):
                     n_candidates=_CANDIDATES,
                     changes=effort,
                 )
-        except engine.NothingFreeError:
+        except engine.NothingAvailableError:
             message = "Every item is labelled, passed or with somebody."
             self.say(state="idle", chose=0, message=message)
             return False

@@ -11,15 +11,15 @@ import numpy as np
 from parbals.learner.active import ActiveLearner
 from parbals.wording import percent
 
-from parbals_label.project.consensus import decided_labels
+from parbals_label.project.consensus import consensus_labels
 from parbals_label.store.store import Store
 
-__all__ = ["Doubt", "doubted", "held_doubts"]
+__all__ = ["LabelIssue", "current_label_issues", "find_label_issues"]
 
 MOST = 100
 
 
-class Doubt(NamedTuple):
+class LabelIssue(NamedTuple):
     """An item's label, its probability by all other labels, and what they would say instead."""
 
     position: int
@@ -32,7 +32,7 @@ class Doubt(NamedTuple):
         return f"the model expects {self.instead} ({percent(self.probability)} for {self.label})"
 
 
-def doubted(learner: ActiveLearner, classes: Sequence[str]) -> list[Doubt]:
+def find_label_issues(learner: ActiveLearner, classes: Sequence[str]) -> list[LabelIssue]:
     """At most a hundred labels for which another class is likelier, the most surprising first.
 
     Of models without a closed form and of other tasks, none.
@@ -47,15 +47,17 @@ def doubted(learner: ActiveLearner, classes: Sequence[str]) -> list[Doubt]:
     places, probs = places[is_label], probs[is_label]
     given = probs[np.arange(len(places)), numbers[places]]
     found = [
-        Doubt(int(positions[place]), classes[numbers[place]], round(float(p), 6), classes[best])
+        LabelIssue(
+            int(positions[place]), classes[numbers[place]], round(float(p), 6), classes[best]
+        )
         for place, p, best in zip(places, given, probs.argmax(axis=1), strict=True)
         if best != numbers[place]
     ]
     return sorted(found, key=lambda doubt: doubt.probability)[:MOST]
 
 
-def held_doubts(store: Store) -> list[Doubt]:
+def current_label_issues(store: Store) -> list[LabelIssue]:
     """The doubts of the latest report whose labels still hold."""
-    labels = decided_labels(store)
-    found = [Doubt(*row) for row in store.settings.doubts]
+    labels = consensus_labels(store)
+    found = [LabelIssue(*row) for row in store.settings.doubts]
     return [doubt for doubt in found if labels.get(doubt.position) == doubt.label]

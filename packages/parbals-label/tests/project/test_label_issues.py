@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pytest
 from message_projects import run  # noqa: F401
-from parbals_label.project.doubts import held_doubts
 from parbals_label.project.engine import refresh
 from parbals_label.project.features import store_features
+from parbals_label.project.label_issues import current_label_issues
 from parbals_label.store.records import Submission
 from parbals_label.store.store import Store
 from parbals_label.web.items import list_items
@@ -34,7 +34,7 @@ def store(tmp_path, request):
 
 def test_the_labels_that_were_flipped_are_doubted_most(store):
     refresh(store)
-    found = held_doubts(store)
+    found = current_label_issues(store)
     assert {doubt.position for doubt in found[:3]} == set(FLIPPED)
     assert all(doubt.probability < 0.5 for doubt in found)
     listed = list_items(store, state="doubted", **LISTED).items
@@ -44,7 +44,7 @@ def test_the_labels_that_were_flipped_are_doubted_most(store):
     first = found[0]
     right = Submission(first.position, first.instead, revise=True)
     store.submit([right], annotator="ann")
-    assert first.position not in {doubt.position for doubt in held_doubts(store)}
+    assert first.position not in {doubt.position for doubt in current_label_issues(store)}
 
 
 def test_somebody_else_is_asked_once_more(store):
