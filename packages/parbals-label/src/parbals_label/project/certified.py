@@ -47,7 +47,7 @@ def latest_sample(store: Store) -> CertificateSample | None:
     return CertificateSample(last.batch, len(positions), n_labelled, judged(sample, labels))
 
 
-def by_people(store: Store) -> dict[int, Any]:
+def people_labels(store: Store) -> dict[int, Any]:
     """Position → class number, or numbers, of what people say, and no machine."""
     form = store.form
     votes = aggregate_labels(store.votes(by_people=True), form)

@@ -268,7 +268,8 @@ def overview_lines(seen: Overview) -> list[str]:
         lines.append(f"{seen.partially_labelled:,} more have answers, but fewer than are wanted")
     if seen.queued or seen.skipped:
         lines.append(
-            f"{seen.queued:,} waiting on the labelling page, {seen.skipped:,} passed without a label"
+            f"{seen.queued:,} waiting on the labelling page, "
+            f"{seen.skipped:,} passed without a label"
         )
     if seen.audit:
         lines.append(audit_line(seen))
