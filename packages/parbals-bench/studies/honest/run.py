@@ -136,9 +136,9 @@ def _before(model: Any) -> Any:
     posterior = getattr(model, "gaussian", None)
     if posterior is None:
         return None
-    places, probs = posterior.left_out()
+    places, probs = posterior.leave_one_out()
     if posterior.n_classes > 2:
-        moments = posterior.channels.marginals(posterior.X)
+        moments = posterior.latents.marginals(posterior.X)
         probs = classes._probs(*classes._cavities(*moments, posterior.sites))[places]
     return expectation._fitted(probs, posterior.labels[places], 0.0, 0.7)
 

@@ -106,7 +106,7 @@ def measured(name: str, size: int, seed: int) -> dict[str, list[float]]:
         fitted(X, y, n_classes, chosen._replace(sites=None))
         times.append(time.process_time())
         probs = model.predict_proba(add_bias(X_test))
-        places, left_out = model.left_out()
+        places, left_out = model.leave_one_out()
         nothing = np.zeros((0, n_classes)), np.zeros(0, int)
         heat = temperature((left_out, y[places]), nothing, chosen=False)
         shown = sharpened(probs, heat.degree)
@@ -152,7 +152,7 @@ def scale_alone(X: np.ndarray, y: np.ndarray, n_classes: int, pool: PoolMoments)
         share_across=1.0 / n_columns,
         column_variances=np.full(n_columns, pool.total / n_columns),
     )
-    return prior.learnt_prior(X, y, n_classes, alike)
+    return prior.learn_prior(X, y, n_classes, alike)
 
 
 def validated(X: np.ndarray, y: np.ndarray, n_classes: int, pool: PoolMoments) -> prior.Prior:
@@ -174,7 +174,7 @@ def validated(X: np.ndarray, y: np.ndarray, n_classes: int, pool: PoolMoments) -
 RECIPES: dict[str, Callable[..., prior.Prior]] = {
     "scale 1": fixed,
     "scale by evidence": scale_alone,
-    "learnt": prior.learnt_prior,
+    "learnt": prior.learn_prior,
     VALIDATED: validated,
 }
 

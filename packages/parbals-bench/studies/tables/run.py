@@ -179,7 +179,7 @@ def _losses(probs: np.ndarray, numbers: np.ndarray) -> np.ndarray:
 
 def _places(learner: Any) -> np.ndarray:
     """Which labels were left out: with thousands only some are."""
-    return np.asarray(learner.fitted().gaussian.left_out()[0])
+    return np.asarray(learner.fitted().gaussian.leave_one_out()[0])
 
 
 def _forest(seed: int) -> Any:

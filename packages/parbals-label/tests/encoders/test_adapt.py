@@ -150,7 +150,7 @@ class TestAdapting:
             found = adapt_project(store, silent, force=True)
             learner = learner_of(store)
             honest = learner.state.left_out(learner.fitted())
-            naive = learner.fitted().gaussian.left_out()[1]
+            naive = learner.fitted().gaussian.leave_one_out()[1]
         assert 0.3 < found.error < 0.7
         wrong = honest[0].argmax(axis=1) != honest[1]
         assert len(wrong) == len(naive)

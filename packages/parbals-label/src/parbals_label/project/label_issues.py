@@ -42,7 +42,7 @@ def find_label_issues(learner: ActiveLearner, classes: Sequence[str]) -> list[La
     if gaussian is None:
         return []
     positions, numbers = learner.state.training
-    places, probs = gaussian.left_out(every=True)
+    places, probs = gaussian.leave_one_out(all_labels=True)
     is_label = places < len(positions)  # behind them are descriptions of classes
     places, probs = places[is_label], probs[is_label]
     given = probs[np.arange(len(places)), numbers[places]]

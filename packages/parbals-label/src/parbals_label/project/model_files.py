@@ -4,7 +4,7 @@ Everything is folded onto the encoder's rows: with r̃ = (r, 1), a row and a con
 
     m_a = r̃ · mean[:, a],    v_a = |r̃ roots[a]|²,    f_a ~ N(m_a, v_a),
 
-and p is E[σ(f)] of the second class (two classes, one channel a), or E[softmax(f)]. For a model of
+and p is E[σ(f)] of the second class (two classes, one latent a), or E[softmax(f)]. For a model of
 particles ``draws`` (K, C, D' + 1) and ``weights`` (K,) stand there instead, and p is
 Σ_k weights_k softmax(draws_k r̃). For ``words`` what it has learnt is in the file, so that it takes
 texts; for the trees of a table (:mod:`parbals_label.encoders.trees`) they are, so that it takes
@@ -90,15 +90,15 @@ class ExportedModel:
             )
             arrays |= {"draws": weights @ onto.T, "weights": model.sample_weights}
         else:
-            channels = gaussian.channels
-            whitened = channels.whitening.rows(np.eye(onto.shape[1]))  # (d, d), of design rows
-            basis, unit = channels.basis, np.eye(onto.shape[1])
+            latents = gaussian.latents
+            whitened = latents.whitening.rows(np.eye(onto.shape[1]))  # (d, d), of design rows
+            basis, unit = latents.basis, np.eye(onto.shape[1])
             roots = []
-            for root in channels.roots:
+            for root in latents.roots:
                 inner = root @ root.T - np.eye(len(root))
                 values, vectors = np.linalg.eigh(unit + basis @ inner @ basis.T)
                 roots.append(onto @ whitened @ (vectors * np.sqrt(np.maximum(values, 0.0))))
-            arrays |= {"mean": onto @ channels.mean, "roots": np.stack(roots)}
+            arrays |= {"mean": onto @ latents.mean, "roots": np.stack(roots)}
         return cls(classes, fitted.name, tuple(fitted.columns), arrays)
 
     def predict_proba(self, items: Any) -> np.ndarray:

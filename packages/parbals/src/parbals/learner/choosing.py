@@ -155,7 +155,7 @@ def _most(state: State, is_closed: bool) -> int:
         return setup.n_candidates
     if not is_closed:
         return SAMPLED_CANDIDATES if setup.model is not None else _shared(state, _CANDIDATES)
-    channels = state.fitted(alone=True).gaussian.channels
+    channels = state.fitted(alone=True).gaussian.latents
     return max(_CANDIDATES, affordable_rows(channels, setup.n_targets))
 
 

@@ -236,7 +236,7 @@ class State:
         model = setup.fit(positions[rows], numbers, setup.seed, None, likelihoods)
         if model.gaussian is None:
             return probs
-        places, found = model.gaussian.left_out(every=True)
+        places, found = model.gaussian.leave_one_out(all_labels=True)
         probs = setup.predicted(model, positions)
         real = places < len(rows)  # behind them are descriptions
         probs[rows[places[real]]] = found[real]
@@ -343,7 +343,7 @@ class State:
             return None
         key = self._digest(positions)
         from_start = key + b" alone"
-        if len(positions) >= sites.MANY and (alone or from_start in self.fits):
+        if len(positions) >= sites.MANY_LABELS and (alone or from_start in self.fits):
             key = from_start
         if key not in self.fits:
             near = self.fits[[*self.fits][-1]] if self.fits and key != from_start else None
@@ -363,7 +363,7 @@ class State:
         """
         positions, numbers = self.training
         gaussian = getattr(model, "gaussian", None)
-        places, probs = self._by_folds() if gaussian is None else gaussian.left_out()
+        places, probs = self._by_folds() if gaussian is None else gaussian.leave_one_out()
         real = places < len(positions)  # behind them are descriptions
         places, probs = places[real], probs[real]
         if self.setup.held_out is not None:

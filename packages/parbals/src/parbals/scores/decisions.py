@@ -28,7 +28,7 @@ import numpy as np
 
 from parbals.arrays import exact_products
 from parbals.mixture import polynomial, sigmoid_means
-from parbals.scores.gaussian import Covariances, sum_over_channels
+from parbals.scores.gaussian import Covariances, sum_over_latents
 from parbals.shapes import Array, Float
 from parbals.types import ClassWeights
 
@@ -126,7 +126,7 @@ def decision_gain(
     """Expected gain in accuracy over the targets of every point; NumPy takes no universes."""
     margin = decisions.margin[..., None, :]
     if decisions.first is None:
-        (here,) = sum_over_channels(lambda only: (only.table(),), covariances, xp=xp)
+        (here,) = sum_over_latents(lambda only: (only.table(),), covariances, xp=xp)
         shift = xp.abs(here) * xp.sqrt(gains[0])[..., None]
     else:
         shift = _contrast_shift(covariances, gains, decisions, xp)
@@ -148,7 +148,7 @@ def _contrast_shift(
     """τ of every pair, M = diag(g) - g gᵀ / Σg, for the two classes of each target."""
     total = gains.sum(axis=0)
     of_points = gains * (1.0 - gains / total), gains / xp.sqrt(total)
-    at_both = _by_target if xp is np else _by_channel
+    at_both = _by_target if xp is np else _by_latent
     (one, other), own, crossed = at_both(covariances, of_points, decisions, xp)
     alone = xp.square(one) * own[0]
     alone += xp.square(other) * own[1]
@@ -161,17 +161,17 @@ def _contrast_shift(
 _Pairs = list[Float[Array, "*U n M"]]
 
 
-def _by_channel(
+def _by_latent(
     covariances: Covariances, of_points: tuple[_Gains, ...], decisions: Decisions, xp: ModuleType
 ) -> tuple[_Pairs, _Pairs, _Pairs]:
     """c_a and c_b of every pair, and each of the two values of points at a and b."""
     marks = decisions.first, decisions.second
 
-    def term(channel: Covariances, *marks: Any) -> tuple[Any, ...]:
-        here = channel.table()
+    def term(latent: Covariances, *marks: Any) -> tuple[Any, ...]:
+        here = latent.table()
         return tuple(here * mark[..., None, :] for mark in marks)
 
-    both = list(sum_over_channels(term, covariances, *marks, xp=xp))
+    both = list(sum_over_latents(term, covariances, *marks, xp=xp))
     with exact_products(xp):
         own, crossed = (
             [xp.moveaxis(value, 0, -1) @ xp.moveaxis(mark, 0, -2) for mark in marks]
@@ -186,7 +186,7 @@ def _by_target(
     decisions: Decisions,
     xp: ModuleType,
 ) -> tuple[_Pairs, _Pairs, _Pairs]:
-    """The same, of each channel over the targets alone that have it as one of their two.
+    """The same, of each latent over the targets alone that have it as one of their two.
 
     Points lie side by side in memory: rows are copied faster than columns.
     """
@@ -195,9 +195,9 @@ def _by_target(
     classes = [mark.argmax(axis=0) for mark in (decisions.first, decisions.second)]
     n_points = of_points[0].shape[1]
     both = [np.empty((len(classes[0]), n_points), of_points[0].dtype).T for _ in classes]
-    for number, channel in enumerate(covariances.channels()):
+    for number, latent in enumerate(covariances.latents()):
         for of_class, here in zip(classes, both, strict=True):
             targets = np.flatnonzero(of_class == number)
-            here.T[targets] = channel.table(targets).T
+            here.T[targets] = latent.table(targets).T
     own, crossed = ([value.take(of_class, axis=0).T for of_class in classes] for value in of_points)
     return both, own, crossed

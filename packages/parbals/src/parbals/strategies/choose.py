@@ -123,7 +123,7 @@ def has_closed_form(entry: Strategy, model: Any) -> bool:
         return False
     if not gaussian.has_samples:
         return True
-    return entry.closed_form and (entry.needs_target or len(gaussian.channels.roots) == 1)
+    return entry.closed_form and (entry.needs_target or len(gaussian.latents.roots) == 1)
 
 
 def solve(terms: Mapping[str, Any], weights: np.ndarray, **parts: Any) -> Batch:

@@ -95,7 +95,7 @@ def _closed_form_batch(
     labels = [
         LikeliestLabels(surface)
         if most_probable
-        else DrawnLabels(lane.channels, n_universes, problem.seed + number)
+        else DrawnLabels(lane.latents, n_universes, problem.seed + number)
         for number, (lane, surface) in enumerate(zip(lanes, surfaces, strict=True))
     ]
     free, pending, size = problem.candidates(), problem.pending, problem.batch_size

@@ -12,7 +12,7 @@ from functools import partial, reduce
 import numpy as np
 
 from parbals.arrays import block_rows
-from parbals.posterior.closed.channels import Channels
+from parbals.posterior.closed.latents import Latents
 from parbals.posterior.predictive import add_bias
 from parbals.randomness import derive_generator
 from parbals.scores.epig import epig_scores
@@ -76,7 +76,7 @@ def parameter_scores(problem: Problem) -> np.ndarray:
         view = problem.gaussian
         if view.tells_by_variance:
             return number_information(view)
-        each = [each_row(x.pool, partial(_bald_of_rows, x.channels)) for x in view.lanes]
+        each = [each_row(x.pool, partial(_bald_of_rows, x.latents)) for x in view.lanes]
         return np.asarray(reduce(np.add, each))
     return bald_scores(problem.require_probs(), problem.weights)
 
@@ -109,7 +109,7 @@ def lane_surfaces(view: GaussianView, class_weights: AnyClassWeights) -> list[Su
         else [class_weights]
     )
     each = list(each) * (len(view.lanes) // len(each))
-    return [surface_of(x.channels, x.target, own) for x, own in zip(view.lanes, each, strict=True)]
+    return [surface_of(x.latents, x.target, own) for x, own in zip(view.lanes, each, strict=True)]
 
 
 def score_under(loss: Loss, n_classes: int) -> Score:
@@ -119,11 +119,11 @@ def score_under(loss: Loss, n_classes: int) -> Score:
     return "epig" if n_classes == 2 else "form"
 
 
-def _bald_of_rows(channels: Channels, X: PoolFeatures) -> np.ndarray:
+def _bald_of_rows(latents: Latents, X: PoolFeatures) -> np.ndarray:
     """BALD of rows (n, D), two classes."""
     scores = np.empty(len(X))
     for rows in block_rows(len(X), 8192):
-        mean, variance = channels.marginals(add_bias(X[rows]))
+        mean, variance = latents.marginals(add_bias(X[rows]))
         scores[rows] = closed_bald(mean[:, 0], variance[:, 0])
     return scores
 

@@ -31,7 +31,7 @@ NONE = (np.zeros((0, 2)), np.zeros(0, int))
 
 
 def heat_of(model, random=NONE, *, chosen=False):
-    places, probs = model.gaussian.left_out()
+    places, probs = model.gaussian.leave_one_out()
     return temperature((probs, model.gaussian.labels[places]), random, chosen=chosen)
 
 
@@ -92,7 +92,7 @@ def test_what_is_left_out_is_what_a_fit_without_the_label_says(n_classes, n_feat
     """Also what all labels say together: a label that is half left out flatters the model."""
     X, y = drawn(40, n_classes, 1.0, n_features=n_features)
     posterior = fitted(X, y, n_classes, scale).gaussian
-    places, found = posterior.left_out()
+    places, found = posterior.leave_one_out()
     without = np.empty_like(found)
     for row, i in zip(without, places, strict=True):
         rest = np.arange(40) != i
@@ -100,7 +100,7 @@ def test_what_is_left_out_is_what_a_fit_without_the_label_says(n_classes, n_feat
         fit = posterior._refitted(posterior.X[rest], y[rest], *start)
         row[:] = fit.predict_proba(posterior.X[i : i + 1])[0]
     np.testing.assert_allclose(found, without, atol=0.02)
-    again, quickly = posterior.left_out(every=True)
+    again, quickly = posterior.leave_one_out(all_labels=True)
     np.testing.assert_allclose(quickly[np.argsort(again)], without[np.argsort(places)], atol=0.06)
     scores = [np.log(probs[np.arange(40), y[places]]).mean() for probs in (found, without)]
     assert scores[0] == pytest.approx(scores[1], abs=0.01)
@@ -110,10 +110,10 @@ def test_what_is_left_out_is_what_a_fit_without_the_label_says(n_classes, n_feat
 
 @pytest.mark.parametrize("n_classes", [3])
 def test_of_thousands_of_labels_some_are_left_out_by_a_fit_without_them(n_classes, monkeypatch):
-    monkeypatch.setattr("parbals.posterior.closed.classes.MANY", 50)
+    monkeypatch.setattr("parbals.posterior.closed.classes.MANY_LABELS", 50)
     monkeypatch.setattr("parbals.posterior.closed.classes._LEFT_OUT", 10)
     X, y = drawn(60, n_classes, 1.5)
-    places, found = fitted(X, y, n_classes, 1.5).gaussian.left_out()
+    places, found = fitted(X, y, n_classes, 1.5).gaussian.leave_one_out()
     rest = np.setdiff1d(np.arange(60), places)
     without = fitted(X[rest], y[rest], n_classes, 1.5).predict_proba(X[places])
     assert len(places) == 10

@@ -32,7 +32,7 @@ def expected_rmse(state: State, targets: np.ndarray) -> Estimate | None:
     model = state.fitted()
     posterior, generator = model.gaussian, derive_generator(state.setup.seed, "report")
     design = add_bias(targets.astype(np.float64))
-    off = design @ posterior.channels.draw(generator, _DRAWS)[:, 0]  # (M, draws)
+    off = design @ posterior.latents.draw(generator, _DRAWS)[:, 0]  # (M, draws)
     off -= posterior.marginals(design)[0][:, None]
     # One draw of σ² scales all: noise, and how far f is known.
     noise = posterior.noise * posterior.freedom / generator.chisquare(posterior.freedom, _DRAWS)
@@ -47,7 +47,7 @@ def expected_rmse(state: State, targets: np.ndarray) -> Estimate | None:
 def _heat(state: State) -> tuple[float, float]:
     """ln T and its deviation."""
     model, (_, numbers) = state.fitted(), state.training
-    mean, deviation = model.gaussian.left_out()
+    mean, deviation = model.gaussian.leave_one_out()
     ratios = (numbers - mean) / deviation
     if len(state.audited):
         mean, deviation = model.predict(state.setup.pool_rows(state.audited))

@@ -13,7 +13,7 @@ from parbals.errors import LabelError, ShapeError
 from parbals.learner.evaluation.metric import best_f1
 from parbals.learner.tasks.base import Setup, Task
 from parbals.posterior.closed.ep import GaussianPosterior, fit_gaussian
-from parbals.posterior.closed.prior import prior_of
+from parbals.posterior.closed.prior import make_prior
 from parbals.posterior.predictive import add_bias
 from parbals.randomness import derive_generator
 from parbals.types import ClassWeights, Diagnostics, Loss
@@ -35,9 +35,9 @@ class ManyPosterior:
         """(N, L) the probability of each label."""
         return np.stack([part.predict_proba(X)[:, 1] for part in self.parts], axis=1)
 
-    def left_out(self) -> tuple[np.ndarray, np.ndarray]:
+    def leave_one_out(self) -> tuple[np.ndarray, np.ndarray]:
         """Places (n,) of the items, and the probability (n, L) of each label by all but them."""
-        probs = np.stack([part.left_out()[1][:, 1] for part in self.parts], axis=1)
+        probs = np.stack([part.leave_one_out()[1][:, 1] for part in self.parts], axis=1)
         return np.arange(len(probs)), probs
 
 
@@ -60,7 +60,7 @@ class ManyModel:
         probs = np.empty((len(rows), len(parts), self._n_samples, 2), np.float32)
         for number, part in enumerate(parts):
             generator = derive_generator(self._seed, "labels", number)
-            drawn = design @ part.channels.draw(generator, self._n_samples)[:, 0]
+            drawn = design @ part.latents.draw(generator, self._n_samples)[:, 0]
             probs[:, number, :, 1] = 0.5 + 0.5 * np.tanh(0.5 * drawn)
         probs[..., 0] = 1.0 - probs[..., 1]
         return probs.reshape(-1, self._n_samples, 2)
@@ -126,11 +126,11 @@ class ManyLabels(Task):
 
     def fit(self, setup: Setup, rows: np.ndarray, numbers: np.ndarray, seed: int) -> ManyModel:
         rows, bits = rows.astype(np.float64), self.bits(numbers)
-        prior = prior_of(setup.prior_scale, rows, bits, 2, setup.pool_moments)
+        prior = make_prior(setup.prior_scale, rows, bits, 2, setup.pool_moments)
         whitening = prior.whitening.times(np.sqrt(2.0))  # as of a difference of two classes
         design, labels = add_bias(rows), bits.T.astype(np.int64)
         parts = tuple(fit_gaussian(design, own, whitening, prior.sites) for own in labels)
-        return ManyModel(ManyPosterior(parts), prior.sentence, setup.n_samples, seed)
+        return ManyModel(ManyPosterior(parts), prior.description, setup.n_samples, seed)
 
     def class_weights(self, metric: str, probs: np.ndarray) -> tuple[ClassWeights, ...] | None:
         """Of every label, at judged rows with these probabilities (M, L)."""

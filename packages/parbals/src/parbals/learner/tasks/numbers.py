@@ -1,4 +1,4 @@
-"""Labels that are numbers: ``task="regression"``, by :mod:`parbals.posterior.closed.numbers`."""
+"""Labels that are numbers: ``task="regression"``, by :mod:`parbals.posterior.closed.regression`."""
 
 from collections.abc import Hashable, Sequence
 from numbers import Real
@@ -8,7 +8,7 @@ import numpy as np
 
 from parbals.errors import InputError, LabelError
 from parbals.learner.tasks.base import Setup, Task
-from parbals.posterior.closed.numbers import NumbersPosterior, fit_numbers
+from parbals.posterior.closed.regression import RegressionPosterior, fit_regression
 from parbals.posterior.predictive import add_bias
 from parbals.types import Diagnostics
 
@@ -20,7 +20,7 @@ _LARGEST = 1e100  # whose square is finite
 class NumbersModel:
     """A Gaussian posterior over linear functions, for prepared rows (N, D)."""
 
-    def __init__(self, gaussian: NumbersPosterior) -> None:
+    def __init__(self, gaussian: RegressionPosterior) -> None:
         self.gaussian = gaussian
         sentence = (
             f"The prior is learnt from {len(gaussian.y)} labels: predictions vary over the pool "
@@ -69,4 +69,4 @@ class Numbers(Task):
 
     def fit(self, setup: Setup, rows: np.ndarray, numbers: np.ndarray, seed: int) -> NumbersModel:
         design = add_bias(rows.astype(np.float64))
-        return NumbersModel(fit_numbers(design, numbers, setup.pool_moments))
+        return NumbersModel(fit_regression(design, numbers, setup.pool_moments))

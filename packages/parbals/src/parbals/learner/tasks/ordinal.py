@@ -11,7 +11,7 @@ import numpy as np
 
 from parbals.learner.tasks.base import Setup, Task
 from parbals.posterior.closed.ordinal import OrdinalPosterior, fit_ordinal
-from parbals.posterior.closed.prior import prior_of
+from parbals.posterior.closed.prior import make_prior
 from parbals.posterior.predictive import add_bias
 from parbals.randomness import derive_generator
 from parbals.types import Diagnostics
@@ -26,7 +26,7 @@ class OrdinalModel:
         self.gaussian = posterior
         self.sample_weights = np.full(n, 1.0 / n)
         generator = derive_generator(seed, "ordinal", len(posterior.X))
-        self._weights = posterior.channels.draw(generator, n)[:, 0]
+        self._weights = posterior.latents.draw(generator, n)[:, 0]
         self.diagnostics_ = Diagnostics("ep", n, float(n), prior=sentence)
 
     def predict_proba(self, rows: np.ndarray) -> np.ndarray:
@@ -50,10 +50,10 @@ class Ordinal(Task):
     def fit(self, setup: Setup, rows: np.ndarray, numbers: np.ndarray, seed: int) -> OrdinalModel:
         rows = rows.astype(np.float64)
         above = numbers[:, None] > np.arange(len(self.classes) - 1)
-        prior = prior_of(setup.prior_scale, rows, above, 2, setup.pool_moments)
+        prior = make_prior(setup.prior_scale, rows, above, 2, setup.pool_moments)
         whitening = prior.whitening.times(np.sqrt(2.0))
         found = fit_ordinal(add_bias(rows), numbers, len(self.classes), whitening)
-        return OrdinalModel(found, prior.sentence, setup.n_samples, seed)
+        return OrdinalModel(found, prior.description, setup.n_samples, seed)
 
     def decided(self, setup: Setup, model: Any, probs: np.ndarray) -> np.ndarray:
         if setup.metric != "rank-error":

@@ -1,12 +1,12 @@
 """Independent Gaussian weight vectors that share a prior: what every score in closed form needs.
 
-In whitened coordinates the prior of every channel is N(0, I). With a basis B (d, r) of the whitened
-labelled rows, channel a has mean B m_a and covariance
+In whitened coordinates the prior of every latent is N(0, I). With a basis B (d, r) of the whitened
+labelled rows, latent a has mean B m_a and covariance
 
     I + B (R_a R_aᵀ - I) Bᵀ,
 
 R_a (r, r) the root of the posterior within the rows: across them the posterior is the prior. So
-D > n costs no more than D = n, in time and memory. Two classes have one channel, the difference of
+D > n costs no more than D = n, in time and memory. Two classes have one latent, the difference of
 their logits; C > 2 classes have C, their logits.
 
 Labels see the weights through the rows alone, so across the rows the posterior is the prior and
@@ -23,7 +23,7 @@ import numpy as np
 from parbals.posterior.closed.whitening import Whitening
 from parbals.shapes import Array, Float
 
-__all__ = ["Channels", "OneChannel", "RowSpace", "row_space"]
+__all__ = ["Latents", "RowSpace", "SingleLatent", "row_space"]
 
 
 class RowSpace(NamedTuple):
@@ -63,7 +63,7 @@ def row_space(X: Float[Array, "n d"]) -> RowSpace:
 
 
 @dataclass(frozen=True)
-class Channels:
+class Latents:
     """A Gaussian weight vectors of d coordinates each; methods take design rows (N, d)."""
 
     whitening: Whitening
@@ -119,19 +119,19 @@ class Channels:
         self, generator: np.random.Generator, n_samples: int
     ) -> Float[Array, "d A K"]:
         """(d, A, K) independent draws of the whitened weights."""
-        (n_columns, _), n_channels = self.basis.shape, len(self.roots)
-        noise = generator.standard_normal((n_channels, n_columns, n_samples))
+        (n_columns, _), n_latents = self.basis.shape, len(self.roots)
+        noise = generator.standard_normal((n_latents, n_columns, n_samples))
         inside = self.basis.T @ noise
         learnt = self.roots @ inside - inside + self.location.T[:, :, None]
         return (noise + self.basis @ learnt).transpose(1, 0, 2)
 
 
-class OneChannel:
+class SingleLatent:
     """What posteriors of a single f have in common."""
 
-    channels: Channels
+    latents: Latents
 
     def marginals(self, X: Float[Array, "N d"]) -> tuple[Float[Array, " N"], Float[Array, " N"]]:
         """Mean and variance (N,) of f at design rows X (N, d)."""
-        mean, variance = self.channels.marginals(X)
+        mean, variance = self.latents.marginals(X)
         return mean[:, 0], variance[:, 0]

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from parbals.posterior.closed.numbers import _FREEDOM, _evidence, fit_numbers
 from parbals.posterior.closed.prior import PoolMoments
+from parbals.posterior.closed.regression import _FREEDOM, _evidence, fit_regression
 from parbals.posterior.predictive import add_bias
 from scipy.stats import multivariate_t, t
 
@@ -14,13 +14,13 @@ def made(n, d, noise=0.5, n_pool=300):
     pool = GENERATOR.standard_normal((n_pool, d)) * np.linspace(0.5, 2.0, d)
     weights = GENERATOR.standard_normal(d) / np.sqrt(d)
     y = 40.0 + 5.0 * (pool @ weights + noise * GENERATOR.standard_normal(n_pool))
-    return pool, y, fit_numbers(add_bias(pool[:n]), y[:n], PoolMoments.of(pool))
+    return pool, y, fit_regression(add_bias(pool[:n]), y[:n], PoolMoments.of(pool))
 
 
 @pytest.mark.parametrize(("n", "d"), [(40, 5), (12, 30), (30, 30), (2, 4)])
 def test_the_posterior_is_that_of_dense_algebra(n, d):
     pool, y, found = made(n, d)
-    whitening, scaled = found.channels.whitening, (y[:n] - found.centre) / found.unit
+    whitening, scaled = found.latents.whitening, (y[:n] - found.centre) / found.unit
     rows, new = (whitening.rows(add_bias(X)) for X in (pool[:n], pool[n : n + 20]))
     gram = rows @ rows.T + found.noise * np.eye(n)
     cross = new @ rows.T
@@ -35,11 +35,11 @@ def test_the_posterior_is_that_of_dense_algebra(n, d):
 
 def test_a_left_out_label_is_predicted_as_by_a_fit_without_it():
     pool, y, found = made(15, 4)
-    rows = found.channels.whitening.rows(add_bias(pool[:15]))
+    rows = found.latents.whitening.rows(add_bias(pool[:15]))
     scaled, rest = (y[:15] - found.centre) / found.unit, np.arange(1, 15)
     gram = rows[rest] @ rows[rest].T + found.noise * np.eye(14)
     mean = rows[0] @ rows[rest].T @ np.linalg.solve(gram, scaled[rest])
-    assert found.left_out()[0][0] == pytest.approx(found.centre + found.unit * mean)
+    assert found.leave_one_out()[0][0] == pytest.approx(found.centre + found.unit * mean)
 
 
 @pytest.mark.parametrize(("n", "d"), [(20, 3), (6, 9)])
@@ -73,7 +73,7 @@ def test_intervals_hold_and_noise_is_found_with_few_and_many_labels():
 @pytest.mark.parametrize("y", [[3.0], [5.0] * 3, [1e-9, 2e-9, 4e-9], [1e12, 2e12, 5e12], [0.0]])
 def test_one_label_equal_labels_and_any_unit(y):
     X = GENERATOR.standard_normal((50, 4))
-    found = fit_numbers(add_bias(X[: len(y)]), np.array(y), PoolMoments.of(X))
+    found = fit_regression(add_bias(X[: len(y)]), np.array(y), PoolMoments.of(X))
     mean, deviation = found.predict(add_bias(X))
     assert np.isfinite(mean).all()
     assert (deviation > 0).all()
@@ -83,9 +83,9 @@ def test_one_label_equal_labels_and_any_unit(y):
 def test_the_unit_of_labels_and_of_features_does_not_matter():
     X, w = GENERATOR.standard_normal((80, 5)), GENERATOR.standard_normal(5)
     y = X @ w + 0.3 * GENERATOR.standard_normal(80)
-    plain = fit_numbers(add_bias(X[:30]), y[:30], PoolMoments.of(X)).predict(add_bias(X))
+    plain = fit_regression(add_bias(X[:30]), y[:30], PoolMoments.of(X)).predict(add_bias(X))
     X, y = 1e4 * X + 7.0, 1e-3 * y - 2.0
-    other = fit_numbers(add_bias(X[:30]), y[:30], PoolMoments.of(X)).predict(add_bias(X))
+    other = fit_regression(add_bias(X[:30]), y[:30], PoolMoments.of(X)).predict(add_bias(X))
     assert other[0] == pytest.approx(1e-3 * plain[0] - 2.0, rel=1e-6)
     assert other[1] == pytest.approx(1e-3 * plain[1], rel=1e-5)
 

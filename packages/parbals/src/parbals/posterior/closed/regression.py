@@ -20,14 +20,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from parbals.posterior.closed.channels import Channels, OneChannel
-from parbals.posterior.closed.ep import cavities, site_channels
-from parbals.posterior.closed.prior import Shapes, random_part
+from parbals.posterior.closed.ep import cavities, latents_from_sites
+from parbals.posterior.closed.latents import Latents, SingleLatent
+from parbals.posterior.closed.prior import Shapes, random_subset
 from parbals.posterior.closed.sites import Sites, label_keys
 from parbals.posterior.closed.whitening import POWERS, PoolMoments, Whitening
 from parbals.shapes import Array, Float
 
-__all__ = ["NumbersPosterior", "fit_numbers"]
+__all__ = ["RegressionPosterior", "fit_regression"]
 
 _FREEDOM = 1.5  # α₀: a deviation exists before any label
 _RATIO, _WIDTH = 1.0, 3.0  # of ln a: from a hundredth to all that a label says
@@ -37,7 +37,7 @@ _EXACT = 1e-8  # of unit variance: noise below it is none that rounding would sh
 
 
 @dataclass(frozen=True)
-class NumbersPosterior(OneChannel):
+class RegressionPosterior(SingleLatent):
     """The Gaussian of f given design rows X (n, d) and labels y (n,), in units of ``unit``."""
 
     X: Float[Array, "n d"]
@@ -47,7 +47,7 @@ class NumbersPosterior(OneChannel):
     noise: float  # σ², in squared units
     freedom: float  # 2 α
     ratio: float  # a, of the variance of f to that of the noise
-    channels: Channels
+    latents: Latents
 
     has_samples = False  # everything that a strategy asks for has a closed form
 
@@ -61,7 +61,7 @@ class NumbersPosterior(OneChannel):
         """Mean and deviation (N,) of a new label at design rows X (N, d), noise included."""
         return self._labels(*self.marginals(X))
 
-    def left_out(self) -> tuple[Float[Array, " n"], Float[Array, " n"]]:
+    def leave_one_out(self) -> tuple[Float[Array, " n"], Float[Array, " n"]]:
         """The same at every labelled row by all labels but its own, σ held."""
         own = (self.y - self.centre) / self.unit / self.noise
         sites = Sites(np.full(len(own), 1.0 / self.noise), own)
@@ -75,17 +75,17 @@ class NumbersPosterior(OneChannel):
         return self.centre + self.unit * mean, self.unit * deviation
 
 
-def fit_numbers(
+def fit_regression(
     X: Float[Array, "n d"], y: Float[Array, " n"], pool: PoolMoments
-) -> NumbersPosterior:
+) -> RegressionPosterior:
     """The posterior of design rows X (n, d) and labels (n,); ``pool``: how features vary."""
     centre, unit = _units(y)
     scaled = (y - centre) / unit
-    part = random_part(label_keys(X, y))  # thousands say of a prior what 2,000 say
+    part = random_subset(label_keys(X, y))  # thousands say of a prior what 2,000 say
     whitening, noise, ratio = _learnt(X[part, :-1], scaled[part], pool)
     freedom = 2.0 * _FREEDOM + max(len(y) - 1, 0)
-    channels = site_channels(X, Sites(np.full(len(y), 1.0 / noise), scaled / noise), whitening)
-    return NumbersPosterior(X, y, centre, unit, noise, freedom, ratio, channels)
+    latents = latents_from_sites(X, Sites(np.full(len(y), 1.0 / noise), scaled / noise), whitening)
+    return RegressionPosterior(X, y, centre, unit, noise, freedom, ratio, latents)
 
 
 def _units(y: Float[Array, " n"]) -> tuple[float, float]:
