@@ -38,7 +38,7 @@ PACES = {
 """Items of a batch, and answers that come while it is chosen."""
 SIZES, N_POOL, N_TEST = (100, 250), 2_000, 4_000
 STAND_INS = ("k-means", "confidence", "random")
-AT_THEIR_WORD = {"weighed": False}
+AT_THEIR_WORD = {"models_annotators": False}
 """Nobody errs here; what people are worth is another study's question, and takes three fits."""
 FIRST, PEOPLE, HELD, LEARNT = 5, 10, 4, 20
 

@@ -109,7 +109,7 @@ def test_where_nothing_is_left_or_labels_are_numbers_it_says_so(project, tmp_pat
     create_project(
         tmp_path / "n", tmp_path / "x.csv", Roles(features=("x",)), None, {"task": "regression"}
     )
-    with pytest.raises(InputError, match="Costs need one class an item"):
+    with pytest.raises(InputError, match="Costs need a project with one class per item"):
         call(next_, tmp_path / "n", "--cost", "ada=1")
 
 

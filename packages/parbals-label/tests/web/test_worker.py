@@ -144,7 +144,7 @@ def test_a_worker_that_is_overtaken_again_and_again_says_so_and_can_be_asked_aga
 ):
     store.update_settings(strategy="random")
     hasty(lambda batch: batch.indices)
-    monkeypatch.setattr("parbals_label.project.engine._TRIES", 3)
+    monkeypatch.setattr("parbals_label.project.engine._MAX_ATTEMPTS", 3)
     said = []
     worker = Chooser(store, lambda **words: said.append(words))
     worker.step(2)
