@@ -15,7 +15,7 @@ them. Each run is a line of studies/honest/record.jsonl.xz; FOLDER holds the dat
 
 *Learn*: at each number of labels the temperature by left-out labels, ln T with its deviation ς, and
 the one at which the expected error of the test set is its real one. How they differ beyond ς and
-the test set's own noise are ``_SHIFT``, ``_MISFIT`` and ``_CHOSEN`` of
+the test set's own noise are ``_LOG_T_SHIFT``, ``_LOG_T_MISFIT_SD`` and ``_LOG_T_SELECTION_SD`` of
 :mod:`parbals.learner.evaluation.expectation`: learnt on some sets, compared on those held out.
 Lines of learnt.jsonl, and learnt.txt.
 """
@@ -92,9 +92,9 @@ def _row(
     from parbals.arrays import mean_prediction
     from parbals.learner.evaluation.expectation import (
         Temperature,
-        believed_labels,
-        estimates,
-        temperature,
+        expected_error_and_log_loss,
+        fit_temperature,
+        sample_labellings,
     )
     from parbals.learner.evaluation.metric import metric_values
 
@@ -108,19 +108,21 @@ def _row(
     beside = np.random.default_rng(seed).permutation(free)[:BESIDE]
     random = learner.setup.predicted(model, beside), y_pool[beside]
     none = random[0][:0], random[1][:0]
-    heats = {
+    temperatures = {
         "before": _before(model) or Temperature(),
-        "now": temperature(left_out, none, chosen=chosen),
-        "with 60": temperature(left_out, random, chosen=chosen),
+        "now": fit_temperature(left_out, none, actively_selected=chosen),
+        "with 60": fit_temperature(left_out, random, actively_selected=chosen),
     }
     probs = learner.predict_proba(X_test)
     said, own = probs.argmax(axis=1), (np.arange(len(y_test)), y_test)
     balanced = metric_values("balanced-accuracy", said, y_test[None], learner.classes)
     real = [np.mean(said != y_test), -np.log(np.maximum(probs[own], 1e-300)).mean(), balanced[0]]
     found = {}
-    for way, heat in heats.items():
-        error, log_loss = estimates(samples, weights, np.random.default_rng(seed), heat)
-        labels = believed_labels(samples, weights, np.random.default_rng(seed), heat)
+    for way, temperature in temperatures.items():
+        error, log_loss = expected_error_and_log_loss(
+            samples, weights, np.random.default_rng(seed), temperature
+        )
+        labels = sample_labellings(samples, weights, np.random.default_rng(seed), temperature)
         values = metric_values("balanced-accuracy", decisions, labels, learner.classes)
         judged = [values.mean(), *np.quantile(values, [0.05, 0.95])]
         parts = [[e.mean, e.low, e.high] for e in (error, log_loss)] + [judged]
@@ -140,7 +142,7 @@ def _before(model: Any) -> Any:
     if posterior.n_classes > 2:
         moments = posterior.latents.marginals(posterior.X)
         probs = classes._probs(*classes._cavities(*moments, posterior.sites))[places]
-    return expectation._fitted(probs, posterior.labels[places], 0.0, 0.7)
+    return expectation._posterior_temperature(probs, posterior.labels[places], 0.0, 0.7)
 
 
 # -- the constants
@@ -154,13 +156,13 @@ def _heat(
     from scipy.optimize import brentq
 
     model = learner.fitted()
-    found = expectation._fitted(*learner.state.left_out(model), 0.0, 0.7)
+    found = expectation._posterior_temperature(*learner.state.left_out(model), 0.0, 0.7)
     probs = learner.predict_proba(X_test)
     said = np.arange(len(probs)), probs.argmax(axis=1)
     real = float(np.mean(said[1] != y_test))
 
     def excess(log_degree: float) -> float:
-        sharp = expectation.sharpened(probs, np.exp(log_degree))
+        sharp = expectation.temperature_scaled(probs, np.exp(log_degree))
         return float(1.0 - sharp[said].mean()) - real
 
     low, high = -3.0, 3.0
@@ -168,7 +170,7 @@ def _heat(
     best = brentq(excess, low, high, xtol=1e-3) if inside else low if excess(low) >= 0.0 else high
     slope = max((excess(best + 0.1) - excess(best - 0.1)) / 0.2, 1e-6)
     noise = np.sqrt(max(real * (1.0 - real), 1e-4) / len(y_test)) / slope
-    values = [np.log(found.degree), found.deviation, best, noise]
+    values = [np.log(found.value), found.log_sd, best, noise]
     return {"heat": np.round(values, 4).tolist()}
 
 

@@ -26,7 +26,7 @@ import numpy as np
 from lib.places import EXPLANATION
 from lib.records import Record, Todo, study
 from lib.rows import load
-from parbals.learner.evaluation.expectation import sharpened, temperature
+from parbals.learner.evaluation.expectation import fit_temperature, temperature_scaled
 from parbals.posterior.closed import prior
 from parbals.posterior.closed.classes import fit_classes
 from parbals.posterior.closed.ep import fit_gaussian
@@ -108,8 +108,8 @@ def measured(name: str, size: int, seed: int) -> dict[str, list[float]]:
         probs = model.predict_proba(add_bias(X_test))
         places, left_out = model.leave_one_out()
         nothing = np.zeros((0, n_classes)), np.zeros(0, int)
-        heat = temperature((left_out, y[places]), nothing, chosen=False)
-        shown = sharpened(probs, heat.degree)
+        temperature = fit_temperature((left_out, y[places]), nothing, actively_selected=False)
+        shown = temperature_scaled(probs, temperature.value)
         results[recipe] = [*judged(probs, y_test), *np.diff(times), 1.0 - shown.max(axis=1).mean()]
     return results
 

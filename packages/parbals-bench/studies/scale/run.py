@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 from lib.records import Record, Todo, study
-from parbals.learner.evaluation.expectation import sharpened, temperature
+from parbals.learner.evaluation.expectation import fit_temperature, temperature_scaled
 from parbals.posterior.closed import prior
 from parbals.posterior.closed.prior import Prior, fixed_prior, learn_prior
 from parbals.posterior.closed.whitening import PoolMoments
@@ -89,8 +89,10 @@ def measured(name: str, strategy: str, size: int, seed: int) -> Record:
     nothing = np.zeros((0, n_classes)), np.zeros(0, int)
     rows = {}
     for recipe, (probs, without, places, _, scale) in found.items():
-        heat = temperature((without, y[places]), nothing, chosen=strategy != "random")
-        shown = 1.0 - sharpened(probs, heat.degree).max(axis=1).mean()
+        temperature = fit_temperature(
+            (without, y[places]), nothing, actively_selected=strategy != "random"
+        )
+        shown = 1.0 - temperature_scaled(probs, temperature.value).max(axis=1).mean()
         error, _, loss = judged(probs, y_test)
         rows[recipe] = np.round([error, loss, shown, scale], 5).tolist()
     return {"recipes": rows}

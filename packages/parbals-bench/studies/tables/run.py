@@ -170,10 +170,12 @@ def adapted(name: str, size: int, seed: int) -> Record:
 
 
 def _losses(probs: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-    from parbals.learner.evaluation.expectation import sharpened, temperature
+    from parbals.learner.evaluation.expectation import fit_temperature, temperature_scaled
 
-    heat = temperature((probs, numbers), (probs[:0], numbers[:0]), chosen=False)
-    own = sharpened(probs, heat.degree)[np.arange(len(numbers)), numbers]
+    temperature = fit_temperature(
+        (probs, numbers), (probs[:0], numbers[:0]), actively_selected=False
+    )
+    own = temperature_scaled(probs, temperature.value)[np.arange(len(numbers)), numbers]
     return np.asarray(-np.log(np.maximum(own, 1e-300)))
 
 

@@ -4,7 +4,7 @@ import json
 
 from message_data import truth
 from message_projects import fill
-from parbals.learner.evaluation.certify import pile_limits
+from parbals.learner.evaluation.certify import hypergeometric_limits
 from parbals_label.project.certified import latest_sample
 from parbals_label.project.engine import choose_batch, refresh
 from parbals_label.store.records import Submission
@@ -43,7 +43,7 @@ class TestCertify:
         n_wrong = sum(decided[str(p)] != number[truth(p)] for p in positions)
         assert (found["n_labelled"], found["certificate"]["n_wrong"]) == (20, n_wrong)
         error = found["certificate"]["error"]
-        assert (error["low"], error["high"]) == pile_limits(n_wrong, 20, 54)
+        assert (error["low"], error["high"]) == hypergeometric_limits(n_wrong, 20, 54)
         sentence = (
             f"of 20 random items among the 54 without a label the model of 6 labels got {n_wrong}"
         )

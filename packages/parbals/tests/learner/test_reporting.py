@@ -219,7 +219,7 @@ class TestFeaturesThatSawTheLabels:
             losses.append(-np.log(probs[np.arange(len(others)), y[others]]).mean())
         assert losses[1] < losses[0]
         np.testing.assert_array_equal(honest.predict(rows), naive.predict(rows))
-        degree = temperature_of(honest.state, honest.fitted()).degree
+        degree = temperature_of(honest.state, honest.fitted()).value
         powers = naive.predict_proba(rows) ** (1.0 / degree)
         np.testing.assert_allclose(
             honest.predict_proba(rows), powers / powers.sum(axis=1, keepdims=True), atol=1e-9

@@ -72,7 +72,7 @@ def predict(
 
 def export_model(folder: Path, path: Path, *, force: bool, as_json: bool) -> None:
     """Write the model of a project as arrays, or with its adapted encoder as a folder."""
-    from parbals.learner.evaluation.expectation import sharpened
+    from parbals.learner.evaluation.expectation import temperature_scaled
     from parbals.learner.reporting import given_degree
 
     from parbals_label.files import check_new_folder
@@ -108,7 +108,9 @@ def export_model(folder: Path, path: Path, *, force: bool, as_json: bool) -> Non
             exported.save(path)
         else:
             probs, rows = some_predictions(store, model, fitted)
-            save_folder(folder / fitted.name, exported, sharpened(probs, degree), rows, path)
+            save_folder(
+                folder / fitted.name, exported, temperature_scaled(probs, degree), rows, path
+            )
     takes = "texts" if "vocabulary" in exported.arrays else f"rows of the encoder {fitted.name}"
     reads = "Read it with parbals.load_model, or by the formula in docs/howto/predict.md."
     if not is_file:

@@ -37,7 +37,7 @@ from parbals.errors import InputError, ProjectError
 from parbals.features.table import TableEncoding
 from parbals.files import TEMPORARY_SUFFIX, replacing
 from parbals.learner.active import ActiveLearner
-from parbals.learner.evaluation.expectation import sharpened, temperature
+from parbals.learner.evaluation.expectation import fit_temperature, temperature_scaled
 from parbals.randomness import derive_generator
 
 from parbals_label.encoders.adapt import base_folder, fine_tune, load_base, n_steps, save_encoder
@@ -339,8 +339,8 @@ class _TablePlan(_Plan):
 def _judged(probs: np.ndarray, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(n,) errors, and log losses at the temperature that these predictions (n, C) need."""
     none = probs[:0], numbers[:0]
-    heat = temperature((probs, numbers), none, chosen=False)
-    own = sharpened(probs, heat.degree)[np.arange(len(numbers)), numbers]
+    temperature = fit_temperature((probs, numbers), none, actively_selected=False)
+    own = temperature_scaled(probs, temperature.value)[np.arange(len(numbers)), numbers]
     return probs.argmax(axis=1) != numbers, -np.log(np.maximum(own, 1e-300))
 
 

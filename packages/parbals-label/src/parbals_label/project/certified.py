@@ -6,7 +6,7 @@ Only people's answers count; an item that people passed counts as a mistake.
 from dataclasses import dataclass
 from typing import Any
 
-from parbals.learner.evaluation.certify import CERTIFY, Certificate, Sample, judged
+from parbals.learner.evaluation.certify import CERTIFY, Certificate, Sample, evaluate_sample
 
 from parbals_label.answer_form import AnswerForm
 from parbals_label.project.consensus import aggregate_labels
@@ -44,7 +44,9 @@ def latest_sample(store: Store) -> CertificateSample | None:
     said = [settings["decided"][str(position)] for position in positions]
     sample = Sample([], positions, said, settings["pile"], settings["n_labelled"])
     n_labelled = sum(position in labels for position in positions)
-    return CertificateSample(last.batch, len(positions), n_labelled, judged(sample, labels))
+    return CertificateSample(
+        last.batch, len(positions), n_labelled, evaluate_sample(sample, labels)
+    )
 
 
 def people_labels(store: Store) -> dict[int, Any]:

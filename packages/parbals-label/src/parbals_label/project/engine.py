@@ -17,7 +17,7 @@ import numpy as np
 from parbals.errors import InputError
 from parbals.learner.active import ActiveLearner
 from parbals.learner.choosing import choose_questions
-from parbals.learner.evaluation.expectation import sharpened
+from parbals.learner.evaluation.expectation import temperature_scaled
 from parbals.learner.evaluation.report import Report
 from parbals.learner.reporting import given_degree
 from parbals.types import Batch
@@ -481,7 +481,9 @@ def _predict_pool(learner: ActiveLearner, progress: Callable[[str, int, int], No
     temperature = given_degree(learner.state)
     for rows, block in pool.blocks(max(1, _BLOCK_ENTRIES // pool.n_columns)):
         values = raw_predictions(model, learner.setup.preparation(block))
-        predictions[rows] = values if temperature == 1.0 else sharpened(values, temperature)
+        predictions[rows] = (
+            values if temperature == 1.0 else temperature_scaled(values, temperature)
+        )
         progress("predicting", rows.stop, pool.n_rows)
     return predictions
 

@@ -7,8 +7,8 @@ from parbals.learner.evaluation.metric import METRICS
 from parbals.learner.evaluation.report import (
     Measurement,
     Report,
-    certificate,
     expected_error,
+    measured_error_sentence,
     metric_line,
     metric_words,
 )
@@ -125,7 +125,7 @@ def may_stop(measured: Measurement | None, wanted: float) -> tuple[bool, str]:
     error = None if measured is None else measured.error
     is_certified = error is not None and error.high < wanted
     answer = "Yes" if is_certified else f"Not yet, for {percent(wanted)} is wanted"
-    return is_certified, f"{answer}. {certificate(measured)}"
+    return is_certified, f"{answer}. {measured_error_sentence(measured)}"
 
 
 def metric_of(setting: str) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from parbals.errors import InputError
 from parbals.learner.evaluation.certify import CERTIFY, draw_sample
-from parbals.learner.evaluation.powered import powered_mean
+from parbals.learner.evaluation.ppi import ppi_mean
 from parbals.randomness import derive_generator
 from parbals.types import Estimate
 
@@ -98,7 +98,7 @@ def estimate_shares(store: Store, label: str, column: str | None = None) -> list
     """The share of a class among all items, or among those of every value of a column.
 
     From the audit's labels, or from the latest sample's where these are more: prediction-powered
-    (:mod:`parbals.learner.evaluation.powered`), beside the labels that were there before the draw.
+    (:mod:`parbals.learner.evaluation.ppi`), beside the labels that were there before the draw.
     """
     if store.settings.task == NUMBERS:
         raise InputError("Numbers have no classes, and so no shares of them.")
@@ -123,7 +123,7 @@ def estimate_shares(store: Store, label: str, column: str | None = None) -> list
         n, n_items = int(sample.sum()), int((sample | rest | known).sum())
         share = difference = None
         if n >= _FEWEST:
-            mean, spread, _ = powered_mean(is_class[sample], chance[sample], chance[rest])
+            mean, spread, _ = ppi_mean(is_class[sample], chance[sample], chance[rest])
             part = (n + rest.sum()) / n_items
             mean, spread = mean * part + is_class[known].sum() / n_items, spread * part
             share = _interval(mean, spread)

@@ -24,8 +24,8 @@ from typing import Any, Self
 import numpy as np
 from parbals.errors import InputError
 from parbals.features.table import TableEncoding
-from parbals.learner.evaluation.expectation import sharpened
-from parbals.learner.evaluation.metric import decided
+from parbals.learner.evaluation.expectation import temperature_scaled
+from parbals.learner.evaluation.metric import decide
 from parbals.mixture import sigmoid_means
 from parbals.race import class_probs
 from parbals.types import ClassWeights
@@ -112,7 +112,11 @@ class ExportedModel:
         blocks = [design[start : start + _BLOCK] for start in range(0, len(design), _BLOCK)]
         none = np.zeros((0, len(self.classes)))
         probs = np.concatenate([none, *map(self._probs, blocks)])
-        return sharpened(probs, float(self.arrays["degree"])) if "degree" in self.arrays else probs
+        return (
+            temperature_scaled(probs, float(self.arrays["degree"]))
+            if "degree" in self.arrays
+            else probs
+        )
 
     def _given_rows(self, items: Any) -> np.ndarray:
         is_table = hasattr(items, "columns") or isinstance(items, Mapping)
@@ -131,7 +135,7 @@ class ExportedModel:
 
     def predict(self, items: Any) -> np.ndarray:
         """(N,) the class that is decided for each: the project's metric says how."""
-        return np.array(self.classes)[decided(self.predict_proba(items), self.class_weights)]
+        return np.array(self.classes)[decide(self.predict_proba(items), self.class_weights)]
 
     @property
     def class_weights(self) -> ClassWeights | None:

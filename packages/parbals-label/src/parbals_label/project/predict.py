@@ -19,7 +19,7 @@ import numpy as np
 from parbals.errors import InputError, ProjectError
 from parbals.features.table import TableEncoding
 from parbals.learner.active import ActiveLearner
-from parbals.learner.evaluation.expectation import sharpened
+from parbals.learner.evaluation.expectation import temperature_scaled
 from parbals.learner.reporting import given_degree
 from parbals.learner.state import mean_proba
 
@@ -257,7 +257,7 @@ def predictions(learner: ActiveLearner, new: NewItems) -> Iterator[dict[str, Any
         else:
             rows = new.fitted.encoded(items, new.base)
         probs = raw_predictions(model, learner.setup.preparation(new.fitted.features(rows)))
-        probs = probs if degree == 1.0 else sharpened(probs, degree)
+        probs = probs if degree == 1.0 else temperature_scaled(probs, degree)
         for (name, _), record in zip(
             items, predicted_records(form, probs, decision_rule), strict=True
         ):

@@ -12,7 +12,7 @@ from parbals.errors import InputError
 from parbals.learner.evaluation import report as reports
 from parbals.learner.evaluation.audit import AUDIT
 from parbals.learner.evaluation.certify import CERTIFY
-from parbals.learner.evaluation.metric import METRICS, judged_positions
+from parbals.learner.evaluation.metric import METRICS, class_weight_positions
 from parbals.learner.tasks.table import task_named
 from parbals.strategies.table import UNIFORM, strategy_title
 from parbals.types import TARGETS
@@ -338,7 +338,9 @@ def certificate_lines(report: reports.Report | None, sample: CertificateSample |
     """What has been measured, by an audit and by the latest sample."""
     measured = None if report is None else report.measured
     lines = [] if sample is None else [sample.sentence]
-    return lines if lines and measured is None else [reports.certificate(measured), *lines]
+    return (
+        lines if lines and measured is None else [reports.measured_error_sentence(measured), *lines]
+    )
 
 
 def report_lines(
@@ -367,7 +369,7 @@ def decision_rule_of(store: Store, probs: np.ndarray) -> DecisionRule:
     metric = metric_of(settings.loss)
     if metric in METRICS or settings.task == NUMBERS:
         return DecisionRule(metric)
-    judged = judged_positions(settings.seed, len(probs), TARGETS, settings.audit)
+    judged = class_weight_positions(settings.seed, len(probs), TARGETS, settings.audit)
     kind = task_named(settings.task, store.classes[: probs.shape[1]])
     return DecisionRule(metric, kind.class_weights(metric, probs[judged].astype(np.float64)))
 

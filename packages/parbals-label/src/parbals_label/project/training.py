@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 from parbals.learner.active import ActiveLearner
-from parbals.learner.evaluation.expectation import sharpened
+from parbals.learner.evaluation.expectation import temperature_scaled
 from parbals.learner.reporting import temperature_of
 from scipy.special import entr
 
@@ -77,12 +77,12 @@ def _believed(learner: ActiveLearner) -> np.ndarray:
     probs = np.concatenate(parts).astype(np.float64)
     if learner.task == NUMBERS:
         return probs
-    degree = temperature_of(learner.state, model).degree
+    degree = temperature_of(learner.state, model).value
     if learner.task == MANY:
-        return sharpened(np.stack([1 - probs, probs], axis=2).reshape(-1, 2), degree)[:, 1].reshape(
-            probs.shape
-        )
-    return sharpened(probs, degree)
+        return temperature_scaled(np.stack([1 - probs, probs], axis=2).reshape(-1, 2), degree)[
+            :, 1
+        ].reshape(probs.shape)
+    return temperature_scaled(probs, degree)
 
 
 def _weights(form: AnswerForm, probs: np.ndarray, labels: Iterable[str]) -> np.ndarray:

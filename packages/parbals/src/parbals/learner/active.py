@@ -13,7 +13,12 @@ from parbals.learner.archive import read_learner, write_learner
 from parbals.learner.choosing import Question, check_costs, choose_items, choose_questions
 from parbals.learner.described import described_rows
 from parbals.learner.evaluation.audit import audit_positions
-from parbals.learner.evaluation.certify import Certificate, Sample, judged, sample_of
+from parbals.learner.evaluation.certify import (
+    Certificate,
+    Sample,
+    draw_certificate_sample,
+    evaluate_sample,
+)
 from parbals.learner.evaluation.report import Report
 from parbals.learner.features import FeatureTable, Preparation
 from parbals.learner.ledger import Event, Ledger
@@ -394,13 +399,13 @@ class ActiveLearner:
 
         Their labels measure what the model decides today: ``tell`` them, then :meth:`certified`.
         """
-        sample = sample_of(self.state, check_positive_int(n, "n"), self._ledger.name)
+        sample = draw_certificate_sample(self.state, check_positive_int(n, "n"), self._ledger.name)
         self._change().ask(sample.positions)
         return sample
 
     def certified(self, sample: Sample) -> Certificate | None:
         """What the sample says of the decisions of its time; None until all have a label."""
-        return judged(sample, self.state.labels)
+        return evaluate_sample(sample, self.state.labels)
 
     def __repr__(self) -> str:
         classes = ", ".join(map(str, self.classes[:5])) + (", …" if len(self.classes) > 5 else "")

@@ -29,8 +29,8 @@ import numpy as np
 
 from parbals.errors import InputError
 from parbals.learner.annotators import confusion_matrix
-from parbals.learner.evaluation.audit import audit_share, with_audit_items
-from parbals.learner.evaluation.find import choose_likely
+from parbals.learner.evaluation.audit import n_audit_items_due, with_audit_items
+from parbals.learner.evaluation.find import choose_likely_positives
 from parbals.learner.models import SAMPLED_CANDIDATES
 from parbals.learner.state import State
 from parbals.learner.tasks.base import Classes
@@ -66,11 +66,13 @@ def choose_items(
             f"({len(state.labels)} labelled, {len(state.pending)} pending of {len(is_free)}); ask "
             "for fewer or forget pending ones."
         )
-    drawn = waiting[: audit_share(n, n_audit_out, n_out - n_audit_out, len(waiting), len(free))]
+    drawn = waiting[
+        : n_audit_items_due(n, n_audit_out, n_out - n_audit_out, len(waiting), len(free))
+    ]
     if len(drawn) == n:
         return with_audit_items(None, drawn)
     if state.setup.find is not None and strategy != UNIFORM:  # it costs less than any stand-in
-        batch = choose_likely(state, free, n - len(drawn))
+        batch = choose_likely_positives(state, free, n - len(drawn))
     else:
         batch = choose_among(state, free, n - len(drawn), strategy)
     return with_audit_items(batch, drawn) if len(drawn) else batch

@@ -10,13 +10,13 @@ from parbals.learner.choosing import choose_among
 from parbals.learner.evaluation.audit import audit_predictions, measure
 from parbals.learner.evaluation.expectation import (
     Temperature,
-    believed_labels,
-    estimates,
-    sharpened,
-    temperature,
+    expected_error_and_log_loss,
+    fit_temperature,
+    sample_labellings,
+    temperature_scaled,
 )
 from parbals.learner.evaluation.find import estimate_recall
-from parbals.learner.evaluation.metric import decide_from
+from parbals.learner.evaluation.metric import decision_threshold
 from parbals.learner.evaluation.report import NEGLIGIBLE, Estimate, Report
 from parbals.learner.evaluation.rmse import expected_rmse, measured_rmse
 from parbals.learner.state import Setup, State, mean_proba
@@ -46,7 +46,7 @@ def predict_proba(state: State, X: Any, *, with_audit: bool) -> np.ndarray:
     model = state.fitted(with_audit=with_audit)
     probs = np.concatenate([mean_proba(model, rows) for rows in state.setup.rows_of(X)])
     degree = given_degree(state)
-    return probs if degree == 1.0 else sharpened(probs, degree)
+    return probs if degree == 1.0 else temperature_scaled(probs, degree)
 
 
 def predict(state: State, X: Any, *, with_audit: bool, return_std: bool) -> Any:
@@ -77,19 +77,25 @@ def make_report(state: State, batch_size: int) -> Report:
     elif model is not None:
         samples = model.sample_proba(targets)
         weights = check_weights(model.sample_weights, samples.shape[1])
-        heat = temperature_of(state, model)
+        temperature = temperature_of(state, model)
         class_weights = setup.class_weights(model)
         decisions = setup.kind.decided_cells(setup, model, mean_prediction(samples, weights))
         generator = derive_generator(setup.seed, "report")
-        error, log_loss = estimates(samples, weights, generator, heat, decisions)
-        threshold = (
-            decide_from(class_weights, setup.classes) if setup.kind.name == "classes" else None
+        error, log_loss = expected_error_and_log_loss(
+            samples, weights, generator, temperature, decisions
         )
-        judged = _judged(setup, samples, weights, heat, decisions)
+        threshold = (
+            decision_threshold(class_weights, setup.classes)
+            if setup.kind.name == "classes"
+            else None
+        )
+        judged = _judged(setup, samples, weights, temperature, decisions)
         if isinstance(setup.kind, ManyLabels):
             n = len(setup.classes)  # cells of item after item
             of_labels = {
-                name: estimates(samples[c::n], weights, generator, heat, decisions[c::n])[0]
+                name: expected_error_and_log_loss(
+                    samples[c::n], weights, generator, temperature, decisions[c::n]
+                )[0]
                 for c, name in enumerate(setup.classes)
             }
     if model is not None and setup.find is None and size:
@@ -116,12 +122,18 @@ def make_report(state: State, batch_size: int) -> Report:
 
 
 def _judged(
-    setup: Setup, samples: np.ndarray, weights: np.ndarray, heat: Temperature, decisions: np.ndarray
+    setup: Setup,
+    samples: np.ndarray,
+    weights: np.ndarray,
+    temperature: Temperature,
+    decisions: np.ndarray,
 ) -> Estimate | None:
     """The metric that is expected of decisions; None where the report has it already."""
     if setup.metric in _REPORTED:
         return None
-    labels = believed_labels(samples, weights, derive_generator(setup.seed, "metric"), heat)
+    labels = sample_labellings(
+        samples, weights, derive_generator(setup.seed, "metric"), temperature
+    )
     values = setup.kind.metric_values(setup.metric, decisions, labels)
     return Estimate(values.mean().item(), *np.quantile(values, [0.05, 0.95]).tolist())
 
@@ -129,7 +141,9 @@ def _judged(
 def temperature_of(state: State, model: Any) -> Temperature:
     """How far a state's model is to be believed: by labels left out of it, and by the audit."""
     chosen = state.setup.strategy != UNIFORM
-    return temperature(state.left_out(model), audit_predictions(state, model), chosen=chosen)
+    return fit_temperature(
+        state.left_out(model), audit_predictions(state, model), actively_selected=chosen
+    )
 
 
 def given_degree(state: State) -> float:
@@ -138,7 +152,7 @@ def given_degree(state: State) -> float:
     1, the model's own word, except where labels have taught the features: a model of such features
     is surer of itself than held-out labels allow.
     """
-    return 1.0 if state.setup.held_out is None else temperature_of(state, state.fitted()).degree
+    return 1.0 if state.setup.held_out is None else temperature_of(state, state.fitted()).value
 
 
 def _next_gain(

@@ -16,7 +16,7 @@ import numpy as np
 from parbals.errors import InputError
 from parbals.learner.annotators import AnnotatorFit, Answers, AnswersByItem, fit_annotators
 from parbals.learner.described import Described, with_descriptions
-from parbals.learner.evaluation.metric import METRICS, judged_positions
+from parbals.learner.evaluation.metric import METRICS, class_weight_positions
 from parbals.learner.features import FeatureTable, Preparation
 from parbals.learner.ledger import Ledger
 from parbals.learner.models import fresh_copy
@@ -107,7 +107,7 @@ class Setup:
         """Prepared rows (n, D) of the target set, or else of the pool, which set class weights."""
         table = self.pool if self.target is None else self.target
         audit = self.audit.tolist() if self.target is None else []
-        places = judged_positions(self.seed, table.n_rows, self.n_targets, audit)
+        places = class_weight_positions(self.seed, table.n_rows, self.n_targets, audit)
         return self.preparation(table.rows(places))
 
     def class_weights(self, model: Any) -> Any:

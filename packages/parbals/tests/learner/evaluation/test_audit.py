@@ -7,9 +7,9 @@ import numpy as np
 import parbals
 import pytest
 from parbals.errors import InputError
-from parbals.learner.evaluation.audit import audit_share, draw_audit, measure, mixed_in
-from parbals.learner.evaluation.looks import latest_look, powered_limits
-from parbals.learner.evaluation.report import certificate, class_lines
+from parbals.learner.evaluation.audit import draw_audit, interleave, measure, n_audit_items_due
+from parbals.learner.evaluation.looks import latest_look, ppi_limits
+from parbals.learner.evaluation.report import class_lines, measured_error_sentence
 from parbals.types import Estimate
 from sklearn.ensemble import RandomForestClassifier
 
@@ -45,21 +45,21 @@ def test_the_audit_is_a_uniform_draw_fixed_by_the_seed():
 def test_every_third_label_is_the_audits_until_it_is_done(batch):
     n_audit = n_other = 0
     for _ in range(200 // batch):
-        share = audit_share(batch, n_audit, n_other, 30 - n_audit, 500 - n_other)
+        share = n_audit_items_due(batch, n_audit, n_other, 30 - n_audit, 500 - n_other)
         n_audit, n_other = n_audit + share, n_other + batch - share
         assert n_audit == min(30, (n_audit + n_other + 1) // 3)
 
 
 def test_a_late_audit_takes_half_a_batch_and_what_others_cannot_fill():
-    assert audit_share(10, 0, 1_000, 30, 500) == 5
-    assert audit_share(10, 0, 1_000, 30, 2) == 8
-    assert audit_share(10, 0, 1_000, 3, 500) == 3
+    assert n_audit_items_due(10, 0, 1_000, 30, 500) == 5
+    assert n_audit_items_due(10, 0, 1_000, 30, 2) == 8
+    assert n_audit_items_due(10, 0, 1_000, 3, 500) == 3
 
 
 def test_the_audit_is_spread_over_a_batch():
-    order = mixed_in(np.arange(6), np.arange(3))
+    order = interleave(np.arange(6), np.arange(3))
     assert order.tolist() == [0, 6, 1, 2, 7, 3, 4, 8, 5]
-    assert mixed_in(np.arange(2), np.arange(0)).tolist() == [0, 1]
+    assert interleave(np.arange(2), np.arange(0)).tolist() == [0, 1]
 
 
 def test_asking_mixes_the_audit_in_and_says_so():
@@ -109,7 +109,7 @@ def test_the_measurement_is_what_the_model_of_the_first_labels_gets_wrong():
     assert measured.n_labels == look.n_labels
     others = np.setdiff1d(np.arange(300), active.audit)
     doubts = (1.0 - model.predict_proba(X[rows]).max(axis=1) for rows in (audited, others))
-    assert measured.error == Estimate(*powered_limits(wrong, *doubts, look.delta))
+    assert measured.error == Estimate(*ppi_limits(wrong, *doubts, look.delta))
     hits = (decided == "yes") & (Y[audited] == "yes")
     assert measured.recall["yes"].mean == hits.sum() / (Y[audited] == "yes").sum()
     assert measured.precision["yes"].mean == hits.sum() / (decided == "yes").sum()
@@ -189,7 +189,7 @@ def test_an_audit_without_labels_promises_a_measurement():
     active = learner()
     assert measure(active.state).error is None
     active.tell(np.setdiff1d(np.arange(300), active.audit)[:1], ["no"])
-    sentence = certificate(measure(active.state))
+    sentence = measured_error_sentence(measure(active.state))
     assert sentence.startswith("How large the error is will be measured as the 20 random items")
 
 

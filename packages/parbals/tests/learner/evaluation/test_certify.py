@@ -6,7 +6,7 @@ import numpy as np
 import parbals
 import pytest
 from parbals.errors import InputError
-from parbals.learner.evaluation.certify import pile_limits
+from parbals.learner.evaluation.certify import hypergeometric_limits
 from scipy.stats import hypergeom
 
 GENERATOR = np.random.default_rng(5)
@@ -15,11 +15,11 @@ Y = np.where(X[:, 0] + 0.5 * GENERATOR.standard_normal(300) > 0, "yes", "no")
 
 
 def test_no_mistake_among_a_hundred_is_below_three_percent():
-    assert pile_limits(0, 100, 10**6)[1] == pytest.approx(1 - 0.05**0.01, abs=1e-5)
-    assert pile_limits(0, 100, 10**6)[1] < 0.03
-    assert pile_limits(0, 100, 200)[1] <= 0.02, "half of the pile was seen"
-    assert pile_limits(3, 40, 40) == (3 / 40, 3 / 40)
-    assert pile_limits(40, 40, 100)[1] == 1.0
+    assert hypergeometric_limits(0, 100, 10**6)[1] == pytest.approx(1 - 0.05**0.01, abs=1e-5)
+    assert hypergeometric_limits(0, 100, 10**6)[1] < 0.03
+    assert hypergeometric_limits(0, 100, 200)[1] <= 0.02, "half of the pile was seen"
+    assert hypergeometric_limits(3, 40, 40) == (3 / 40, 3 / 40)
+    assert hypergeometric_limits(40, 40, 100)[1] == 1.0
 
 
 @pytest.mark.parametrize("n_pile", [12, 30])
@@ -28,7 +28,7 @@ def test_the_limits_are_those_of_the_definition(n_pile):
     for k in range(n + 1):
         high = max(m for m in every if hypergeom.cdf(k, n_pile, m, n) > 0.05)
         low = min(m for m in every if hypergeom.sf(k - 1, n_pile, m, n) > 0.05)
-        assert pile_limits(k, n, n_pile) == (low / n_pile, high / n_pile)
+        assert hypergeometric_limits(k, n, n_pile) == (low / n_pile, high / n_pile)
 
 
 @pytest.mark.parametrize("n_wrong", [0, 3, 40, 120])
@@ -36,7 +36,7 @@ def test_each_end_holds_in_95_percent_of_all_draws(n_wrong):
     """Exactly: summed over what a sample of 60 of 400 can find."""
     found = np.arange(61)
     chance = hypergeom.pmf(found, 400, n_wrong, 60)
-    ends = np.array([pile_limits(k, 60, 400) for k in range(61)])
+    ends = np.array([hypergeometric_limits(k, 60, 400) for k in range(61)])
     assert chance[ends[:, 1] < n_wrong / 400 - 1e-12].sum() <= 0.05
     assert chance[ends[:, 0] > n_wrong / 400 + 1e-12].sum() <= 0.05
 

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import parbals
 import pytest
-from parbals.learner.evaluation.find import FIND, choose_likely, estimate_recall
+from parbals.learner.evaluation.find import FIND, choose_likely_positives, estimate_recall
 
 GENERATOR = np.random.default_rng(8)
 X = GENERATOR.standard_normal((300, 4))
@@ -40,7 +40,9 @@ def test_likely_items_are_asked_for_and_the_class_is_found_soon(searched):
 def test_the_first_items_are_random_then_every_second_and_every_tenth():
     active = learner()
     free = np.arange(300)
-    assert "10 of the 10 items are random" in choose_likely(active.state, free, 10).notes[0]
+    assert (
+        "10 of the 10 items are random" in choose_likely_positives(active.state, free, 10).notes[0]
+    )
     others = np.flatnonzero(~IS_RARE)[:10]
     active.tell(others, Y[others])
     assert "5 of the 10 items are random" in active.choose(10).notes[0]

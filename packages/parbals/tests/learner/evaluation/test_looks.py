@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from parbals.learner.evaluation.looks import DELTA, error_limits, latest_look, powered_limits
+from parbals.learner.evaluation.looks import DELTA, clopper_pearson_limits, latest_look, ppi_limits
 from scipy.stats import binom, norm
 
 
@@ -62,14 +62,14 @@ def test_the_risks_of_all_looks_add_up_to_five_percent(size):
 @pytest.mark.parametrize("delta", [0.05, 0.003])
 def test_the_limits_solve_the_tails_of_the_binomial(n, delta):
     for n_wrong in range(n + 1):
-        low, high = error_limits(n_wrong, n, delta)
+        low, high = clopper_pearson_limits(n_wrong, n, delta)
         assert low <= n_wrong / n <= high
         if n_wrong > 0:
             assert binom.sf(n_wrong - 1, n, low) == pytest.approx(delta, rel=1e-6)
         if n_wrong < n:
             assert binom.cdf(n_wrong, n, high) == pytest.approx(delta, rel=1e-6)
-    assert error_limits(0, n, delta)[0] == 0.0
-    assert error_limits(n, n, delta)[1] == 1.0
+    assert clopper_pearson_limits(0, n, delta)[0] == 0.0
+    assert clopper_pearson_limits(n, n, delta)[1] == 1.0
 
 
 def models(generator, n_items, errors):
@@ -102,10 +102,10 @@ def test_all_looks_hold_together_while_the_models_change(first, last, n_runs):
             lengths, errors, models(generator, n_pool, errors), strict=True
         ):
             n = int(came(look.n_labels, size).sum())
-            _, low, high = powered_limits(wrong[:n], doubt[:n], doubt[n:], look.delta)
+            _, low, high = ppi_limits(wrong[:n], doubt[:n], doubt[n:], look.delta)
             held[run] &= low <= error <= high
             widths.append(high - low)
-            limits = error_limits(wrong[:n].sum(), n, 0.004)
+            limits = clopper_pearson_limits(wrong[:n].sum(), n, 0.004)
             former.append(limits[1] - limits[0])
             if not stopped and high < 1.5 * last:  # false at the first looks
                 stopped, early = True, early + (error > high)
@@ -121,8 +121,8 @@ def test_predictions_that_know_nothing_do_no_harm():
     widths = []
     for _ in range(100):
         wrong, noise = generator.random(60) < 0.15, generator.random(2_060)
-        _, low, high = powered_limits(wrong.astype(float), noise[:60], noise[60:], 0.02)
-        plain = error_limits(wrong.sum(), 60, 0.02)
+        _, low, high = ppi_limits(wrong.astype(float), noise[:60], noise[60:], 0.02)
+        plain = clopper_pearson_limits(wrong.sum(), 60, 0.02)
         widths.append((high - low) / (plain[1] - plain[0]))
     assert 0.97 < np.mean(widths) < 1.03
 
@@ -130,13 +130,13 @@ def test_predictions_that_know_nothing_do_no_harm():
 @pytest.mark.parametrize("n_wrong", [0, 40])
 def test_without_a_mistake_or_with_nothing_else_the_limits_are_exact(n_wrong):
     wrong = np.arange(40) < n_wrong
-    share, *limits = powered_limits(wrong, np.linspace(0, 1, 40), np.linspace(0, 1, 500), 0.03)
-    assert (share, tuple(limits)) == (n_wrong / 40, error_limits(n_wrong, 40, 0.03))
+    share, *limits = ppi_limits(wrong, np.linspace(0, 1, 40), np.linspace(0, 1, 500), 0.03)
+    assert (share, tuple(limits)) == (n_wrong / 40, clopper_pearson_limits(n_wrong, 40, 0.03))
 
 
 def test_limits_without_a_share_of_the_risk_would_break_it():
     """Fresh draws at each of 40 looks with 5 % each: a look fails in far more runs than that."""
     generator = np.random.default_rng(0)
     wrong = generator.binomial(60, 0.1, (500, 40))
-    limit = np.array([error_limits(count, 60, 0.05)[1] for count in range(61)])
+    limit = np.array([clopper_pearson_limits(count, 60, 0.05)[1] for count in range(61)])
     assert (limit[wrong] < 0.1).any(axis=1).mean() > 0.25

@@ -8,7 +8,7 @@ from parbals.learner.evaluation.metric import (
     BALANCED,
     METRICS,
     class_weights_for,
-    decided,
+    decide,
     metric_values,
 )
 from parbals.learner.tasks.base import Classes
@@ -93,7 +93,7 @@ def shares_of(probs, decisions, metric):
 def test_decisions_are_the_best_of_all_there_are(metric, n_classes):
     """Seven items more or less do not move a share by much: every labelling of seven, by force."""
     probs = np.random.default_rng(3).dirichlet([3.0, 0.6, 1.0][:n_classes], 7)
-    ours = decided(probs, class_weights_for(metric, np.repeat(probs, 3_000, 0), range(n_classes)))
+    ours = decide(probs, class_weights_for(metric, np.repeat(probs, 3_000, 0), range(n_classes)))
     every = [np.array(d) for d in np.ndindex(*[n_classes] * 7)]
     best = max(shares_of(probs, d, metric) for d in every)
     assert shares_of(probs, ours, metric) == pytest.approx(best, rel=1e-9)
@@ -105,7 +105,7 @@ def test_class_weights_are_what_a_decision_adds_to_the_metric(metric):
     """One item of 20,000 decided otherwise: the metric changes by its gain over the number."""
     probs = np.random.default_rng(0).dirichlet([5.0, 0.4], 20_000)
     class_weights = class_weights_for(metric, probs, range(2))
-    before = decided(probs, class_weights)
+    before = decide(probs, class_weights)
     for item in range(5):
         after = before.copy()
         after[item] = 1 - before[item]

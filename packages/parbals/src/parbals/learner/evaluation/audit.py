@@ -16,7 +16,7 @@ import numpy as np
 
 from parbals.arrays import drawn_positions
 from parbals.errors import InputError
-from parbals.learner.evaluation.looks import Look, error_limits, latest_look, powered_limits
+from parbals.learner.evaluation.looks import Look, clopper_pearson_limits, latest_look, ppi_limits
 from parbals.learner.evaluation.report import Measurement
 from parbals.randomness import derive_generator
 from parbals.types import Batch, Estimate
@@ -26,8 +26,8 @@ if TYPE_CHECKING:  # a project draws its audit without loading a model
     from parbals.learner.ledger import Ledger
     from parbals.learner.state import State
 
-__all__ = ["AUDIT", "audit_positions", "audit_predictions", "audit_share"]
-__all__ += ["current_look", "draw_audit", "measure", "mixed_in", "with_audit_items"]
+__all__ = ["AUDIT", "audit_positions", "audit_predictions", "n_audit_items_due"]
+__all__ += ["current_look", "draw_audit", "interleave", "measure", "with_audit_items"]
 
 AUDIT = "audit"
 """What chose an item of the audit, beside the names of strategies."""
@@ -61,7 +61,9 @@ def audit_positions(audit: Any, ledger: "Ledger", seed: int) -> np.ndarray:
     return np.array(list(dict.fromkeys(ledger.positions(audit))), np.int64)
 
 
-def audit_share(n: int, n_audit_out: int, n_other_out: int, n_audit_left: int, n_left: int) -> int:
+def n_audit_items_due(
+    n: int, n_audit_out: int, n_other_out: int, n_audit_left: int, n_left: int
+) -> int:
     """How many of the next ``n`` items are the audit's.
 
     Every third label until it is done, at most half of a batch where it lags behind (such as after
@@ -76,7 +78,7 @@ def audit_share(n: int, n_audit_out: int, n_other_out: int, n_audit_left: int, n
     return max(0, min(wanted, n_audit_left))
 
 
-def mixed_in(chosen: np.ndarray, audit: np.ndarray) -> np.ndarray:
+def interleave(chosen: np.ndarray, audit: np.ndarray) -> np.ndarray:
     """(B,) places of ``chosen`` then ``audit`` in one order, the audit's spread evenly."""
     n, n_audit = len(chosen) + len(audit), len(audit)
     places = ((np.arange(n_audit) + 0.5) * n / max(n_audit, 1)).astype(int)
@@ -92,7 +94,7 @@ def with_audit_items(batch: Batch | None, positions: np.ndarray) -> Batch:
     if batch is None:
         note = "All of them are random items of the audit."
         return Batch(positions, blank, blank, blank, AUDIT, none, 0, (note,))
-    order = mixed_in(batch.indices, positions)
+    order = interleave(batch.indices, positions)
     note = f"{len(positions)} of the {len(order)} items are random ones of the audit."
     more = {
         "indices": positions, "n_exact": none,
@@ -142,7 +144,7 @@ def measure(state: "State") -> Measurement | None:
     generator = derive_generator(setup.seed, "audit", "pool")
     drawn = drawn_positions(generator, setup.pool.n_rows, _AVERAGED, setup.audit)
     others = setup.predicted(model, drawn)
-    error = powered_limits(
+    error = ppi_limits(
         wrong,
         kind.doubts(probs, said),
         kind.doubts(others, kind.decided(setup, model, others)),
@@ -152,7 +154,11 @@ def measure(state: "State") -> Measurement | None:
     def share(number: int, among: np.ndarray) -> Estimate | None:
         both = kind.has(given, number) & kind.has(said, number)
         n, hits = int(kind.has(among, number).sum()), int(both.sum())
-        return None if n < _FEWEST else Estimate(hits / n, *error_limits(hits, n, look.delta))
+        return (
+            None
+            if n < _FEWEST
+            else Estimate(hits / n, *clopper_pearson_limits(hits, n, look.delta))
+        )
 
     classes = list(enumerate(setup.classes))
     return Measurement(

@@ -28,7 +28,8 @@ from parbals.wording import percent
 if TYPE_CHECKING:  # a project draws its sample without loading a model
     from parbals.learner.state import State
 
-__all__ = ["CERTIFY", "Certificate", "Sample", "draw_sample", "judged", "pile_limits", "sample_of"]
+__all__ = ["CERTIFY", "Certificate", "Sample", "draw_certificate_sample", "draw_sample"]
+__all__ += ["evaluate_sample", "hypergeometric_limits"]
 
 CERTIFY = "certify"
 """What chose an item of such a sample, beside the names of strategies."""
@@ -78,7 +79,7 @@ def draw_sample(pile: np.ndarray, n: int, generator: np.random.Generator) -> np.
     return generator.choice(pile, n, replace=False)
 
 
-def sample_of(state: "State", n: int, name: Callable[[int], Any]) -> Sample:
+def draw_certificate_sample(state: "State", n: int, name: Callable[[int], Any]) -> Sample:
     """``n`` of a learner's free items, which it calls by ``name``, and what its model decides."""
     setup = state.setup
     if not setup.classes:
@@ -91,17 +92,17 @@ def sample_of(state: "State", n: int, name: Callable[[int], Any]) -> Sample:
     return Sample([*map(name, positions)], positions, said, len(pile), len(state.labels))
 
 
-def judged(sample: Sample, labels: Mapping[int, int]) -> Certificate | None:
+def evaluate_sample(sample: Sample, labels: Mapping[int, int]) -> Certificate | None:
     """What labels (position → class number) say; None while one of the sample's is missing."""
     if any(position not in labels for position in sample.positions):
         return None
     pairs = zip(sample.positions, sample.decided, strict=True)
     n, n_wrong = len(sample.positions), sum(labels[p] != said for p, said in pairs)
-    error = Estimate(n_wrong / n, *pile_limits(n_wrong, n, sample.n_pile))
+    error = Estimate(n_wrong / n, *hypergeometric_limits(n_wrong, n, sample.n_pile))
     return Certificate(n, n_wrong, sample.n_pile, sample.n_labels, error)
 
 
-def pile_limits(n_wrong: int, n: int, n_pile: int) -> tuple[float, float]:
+def hypergeometric_limits(n_wrong: int, n: int, n_pile: int) -> tuple[float, float]:
     """Limits of the share of a pile that is wrong, of which a sample found ``n_wrong`` of n."""
     every = range(n_pile + 1)
     # Both tails are monotonous in M.

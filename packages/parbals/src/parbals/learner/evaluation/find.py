@@ -28,7 +28,7 @@ import numpy as np
 
 from parbals.arrays import block_rows
 from parbals.learner.evaluation.audit import current_look
-from parbals.learner.evaluation.looks import error_limits
+from parbals.learner.evaluation.looks import clopper_pearson_limits
 from parbals.learner.evaluation.report import Recall
 from parbals.learner.state import State, mean_proba
 from parbals.posterior.predictive import add_bias
@@ -36,7 +36,7 @@ from parbals.randomness import derive_generator
 from parbals.types import Batch, Estimate
 from parbals.wording import percent
 
-__all__ = ["FIND", "choose_likely", "estimate_recall"]
+__all__ = ["FIND", "choose_likely_positives", "estimate_recall"]
 
 FIND = "find"
 """What chose such an item, beside the names of strategies."""
@@ -54,7 +54,7 @@ _HARDLY = 0.25
 """Items of the class expected among the next twenty: with fewer the search is hardly worth it."""
 
 
-def choose_likely(state: State, free: np.ndarray, n: int) -> Batch:
+def choose_likely_positives(state: State, free: np.ndarray, n: int) -> Batch:
     """``n`` of the ``free`` positions (ascending): the likeliest of the class, some at random."""
     key = state.key(with_pending=True)
     generator = derive_generator(state.setup.seed, FIND, key.hex())
@@ -176,7 +176,7 @@ def _measured(state: State, found: int) -> Estimate | None:
         return None
     hits = int((state.numbers(audited) == state.setup.find).sum())
     n, n_items = len(audited), state.setup.pool.n_rows
-    low, high = error_limits(hits, n, look.delta)
+    low, high = clopper_pearson_limits(hits, n, look.delta)
     most = max(high * n_items, found)
     least = max(low * n_items, found, 1)
     middle = max(hits / n * n_items, found, 1)

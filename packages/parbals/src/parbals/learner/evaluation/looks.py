@@ -8,7 +8,7 @@ labels so far meets the audit's items among them, whose labels had no part in th
 *One look.* Given the model, its mistakes ℓ_i are independent draws with one probability p. Clopper
 and Pearson's limits of Σ ℓ_i mistakes fail with probability δ at most, each, exactly. The model
 also says how likely it is to be wrong, f_i, and f̄ over the pool is known without a label: the mean
-of ℓ_i - λ (f_i - f̄) is p as well, with less variance (:mod:`parbals.learner.evaluation.powered`).
+of ℓ_i - λ (f_i - f̄) is p as well, with less variance (:mod:`parbals.learner.evaluation.ppi`).
 It is as good as n' ≥ n plain draws, and the limits are Clopper and Pearson's of n' draws with the
 share p̂ (Korn and Graubard's for surveys): exact where λ = 0, such as without a mistake, else as n
 grows, P(p > U) ≤ δ + O(1/√n).
@@ -26,9 +26,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from parbals.learner.evaluation.powered import powered_mean
+from parbals.learner.evaluation.ppi import ppi_mean
 
-__all__ = ["DELTA", "Look", "error_limits", "latest_look", "powered_limits"]
+__all__ = ["DELTA", "Look", "clopper_pearson_limits", "latest_look", "ppi_limits"]
 
 DELTA = 0.05
 _FULL, _BEFORE, _AFTER = 0.7, 0.1, 0.2
@@ -74,7 +74,7 @@ def latest_look(is_audit: np.ndarray, size: int) -> Look | None:
     return None
 
 
-def error_limits(n_wrong: float, n: float, delta: float) -> tuple[float, float]:
+def clopper_pearson_limits(n_wrong: float, n: float, delta: float) -> tuple[float, float]:
     """Clopper and Pearson's limits of a share of which ``n_wrong`` of ``n`` draws were seen.
 
     The upper one solves P(Binomial(n, p) ≤ n_wrong) = δ, the lower one P(Binomial(n, p) ≥ n_wrong)
@@ -87,7 +87,7 @@ def error_limits(n_wrong: float, n: float, delta: float) -> tuple[float, float]:
     return low, high
 
 
-def powered_limits(
+def ppi_limits(
     wrong: np.ndarray, expected: np.ndarray, expected_all: np.ndarray, delta: float
 ) -> tuple[float, float, float]:
     """The error, and limits of it that each fail with ``delta``.
@@ -97,11 +97,11 @@ def powered_limits(
         expected_all: (N,) the same of random items of the pool.
     """
     n = len(wrong)
-    share, deviation, _ = powered_mean(wrong, expected, expected_all)
+    share, deviation, _ = ppi_mean(wrong, expected, expected_all)
     plain = float(wrong.mean())
     variance = plain * (1.0 - plain) / n
     if variance == 0.0 or not 0.0 < share < 1.0:
-        return plain, *error_limits(plain * n, n, delta)
+        return plain, *clopper_pearson_limits(plain * n, n, delta)
     # λ was fitted to the same draws, which costs a degree of freedom; at worst it gains nothing.
     worth = n / min(1.0, deviation**2 / variance * n / max(n - 2, 1))
-    return share, *error_limits(share * worth, worth, delta)
+    return share, *clopper_pearson_limits(share * worth, worth, delta)

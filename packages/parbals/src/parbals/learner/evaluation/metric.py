@@ -27,8 +27,8 @@ from parbals.randomness import derive_generator
 from parbals.types import ClassWeights, Loss
 from parbals.validate import check_choice
 
-__all__ = ["BALANCED", "METRICS", "best_f1", "check_metric", "decide_from", "decided"]
-__all__ += ["class_weights_for", "judged_positions", "metric_values"]
+__all__ = ["BALANCED", "METRICS", "best_f1", "check_metric", "decide", "decision_threshold"]
+__all__ += ["class_weight_positions", "class_weights_for", "metric_values"]
 
 METRICS: dict[str, Loss] = {"accuracy": "error", "log-loss": "log"}
 BALANCED = "balanced-accuracy"
@@ -70,7 +70,7 @@ def class_weights_for(
     return ClassWeights(values, mark if n_classes > 2 else None)
 
 
-def judged_positions(seed: int, n_items: int, size: int, audit: Sequence[int]) -> np.ndarray:
+def class_weight_positions(seed: int, n_items: int, size: int, audit: Sequence[int]) -> np.ndarray:
     """The items of a pool by which class weights are set: at most ``size``, none of the audit's.
 
     They stay the same, so that the decisions of an audit's look do too.
@@ -91,7 +91,7 @@ def best_f1(probs: np.ndarray) -> tuple[float, int]:
     return float(values[best]), int(n_decided[best])
 
 
-def decided(probs: np.ndarray, class_weights: ClassWeights | None) -> np.ndarray:
+def decide(probs: np.ndarray, class_weights: ClassWeights | None) -> np.ndarray:
     """(N,) class numbers of the best decisions; without class weights the most probable classes."""
     if class_weights is None:
         return np.asarray(probs.argmax(axis=1))
@@ -104,7 +104,7 @@ def decided(probs: np.ndarray, class_weights: ClassWeights | None) -> np.ndarray
     return np.where(is_one, number, best)
 
 
-def decide_from(
+def decision_threshold(
     class_weights: ClassWeights | None, classes: Sequence[Any]
 ) -> dict[Any, float] | None:
     """The probability from which a class is decided, where two are left to decide between."""

@@ -18,8 +18,8 @@ from parbals.types import Estimate
 from parbals.wording import percent
 
 __all__ = ["NEGLIGIBLE", "Estimate", "Measurement", "Recall", "Report"]
-__all__ += ["certificate", "class_lines", "error_line", "expected_error", "label_lines"]
-__all__ += ["metric_line", "metric_words", "with_interval"]
+__all__ += ["class_lines", "error_line", "expected_error", "label_lines"]
+__all__ += ["measured_error_sentence", "metric_line", "metric_words", "with_interval"]
 
 NEGLIGIBLE = 0.01
 """A batch that would lower the expected log loss by a smaller share hardly changes the model."""
@@ -176,7 +176,7 @@ class Report:
             lines += [error_line(self), loss, *metric_line(self), *label_lines(self)]
         known = self.expected_error.known or self.expected_metric is not None
         if known or self.measured is not None:
-            lines += [certificate(self.measured), *class_lines(self.measured)]
+            lines += [measured_error_sentence(self.measured), *class_lines(self.measured)]
         return "\n".join([*lines, self.advice, *self.warnings])
 
 
@@ -276,7 +276,7 @@ def metric_words(metric: str) -> str:
     return f"F1 of {label}" if label else name.replace("-", " ")
 
 
-def certificate(measured: Measurement | None) -> str:
+def measured_error_sentence(measured: Measurement | None) -> str:
     """How large the error is: one sentence; ``measured`` is None where there is no audit."""
     if measured is None:
         return (

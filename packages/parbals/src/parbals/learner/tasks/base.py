@@ -15,7 +15,7 @@ from parbals.learner.evaluation.metric import (
     METRICS,
     check_metric,
     class_weights_for,
-    decided,
+    decide,
     metric_values,
 )
 from parbals.strategies.table import STRATEGIES, strategy_named
@@ -189,7 +189,7 @@ class Classes(Task):
         return class_weights_for(metric, probs, self.classes)
 
     def decided(self, setup: Setup, model: Any, probs: np.ndarray) -> np.ndarray:
-        return decided(probs, setup.class_weights(model))
+        return decide(probs, setup.class_weights(model))
 
 
 def _checked_classes(classes: Sequence[Hashable] | None, fewest: int) -> tuple[Any, ...]:

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from parbals.learner.evaluation.powered import powered_mean
+from parbals.learner.evaluation.ppi import ppi_mean
 from scipy.stats import norm
 
 PPI_PYTHON = {
@@ -26,7 +26,7 @@ def design(n, n_rest, slope):
 
 @pytest.mark.parametrize("given", PPI_PYTHON)
 def test_it_is_what_ppi_python_says(given):
-    mean, deviation, _ = powered_mean(*design(*given))
+    mean, deviation, _ = ppi_mean(*design(*given))
     found = mean, *norm.interval(0.9, mean, deviation)
     assert found == pytest.approx(PPI_PYTHON[given], abs=1e-9)
 
@@ -34,8 +34,8 @@ def test_it_is_what_ppi_python_says(given):
 def test_without_predictions_it_is_the_plain_mean():
     values = np.array([0.0, 1.0, 1.0, 0.0, 1.0])
     plain = (0.6, math.sqrt(0.24 / 5), 0.0)
-    assert powered_mean(values, np.full(5, 0.3), np.full(9, 0.3)) == pytest.approx(plain)
-    assert powered_mean(values, np.linspace(0, 1, 5), np.zeros(0)) == pytest.approx(plain)
+    assert ppi_mean(values, np.full(5, 0.3), np.full(9, 0.3)) == pytest.approx(plain)
+    assert ppi_mean(values, np.linspace(0, 1, 5), np.zeros(0)) == pytest.approx(plain)
 
 
 @pytest.mark.parametrize("share", [0.5, 0.2])
@@ -48,7 +48,7 @@ def test_the_interval_holds_nine_times_in_ten_and_is_narrower(share):
     for _ in range(n_draws):
         order = generator.permutation(20_000)[:2_000]
         seen, rest = order[:n], order[n:]
-        mean, deviation, _ = powered_mean(values[seen], predicted[seen], predicted[rest])
+        mean, deviation, _ = ppi_mean(values[seen], predicted[seen], predicted[rest])
         low, high = norm.interval(0.9, mean, deviation)
         held += low <= values.mean() <= high
         widths.append(deviation / math.sqrt(values.var() / n))

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["Powered", "powered_mean"]
+__all__ = ["Powered", "ppi_mean"]
 
 
 class Powered(NamedTuple):
@@ -30,7 +30,7 @@ class Powered(NamedTuple):
     weight: float
 
 
-def powered_mean(values: np.ndarray, predicted: np.ndarray, rest: np.ndarray) -> Powered:
+def ppi_mean(values: np.ndarray, predicted: np.ndarray, rest: np.ndarray) -> Powered:
     """The mean of values (n,) with predictions of the same items (n,) and of others (N,)."""
     values, predicted = np.asarray(values, np.float64), np.asarray(predicted, np.float64)
     rest, n = np.asarray(rest, np.float64), len(values)
