@@ -162,7 +162,7 @@ class _Task:
     ) -> Record:
         """Real errors of both models, and expected ones of two ways to know them."""
         from parbals.learner.evaluation.expectation import temperature_scaled
-        from parbals.learner.reporting import temperature_of
+        from parbals.learner.reporting import calibration_temperature
 
         n_pool, told = self.n_pool, self.labels[known].tolist()
         test = slice(n_pool, None)
@@ -195,7 +195,7 @@ class _Task:
         for way, given in ways.items():
             own = model(rows, known, None if given is None else (known, given))
             error = own.report().expected_error
-            temperature = temperature_of(own.state, own.fitted())
+            temperature = calibration_temperature(own.state, own.fitted())
             probs = temperature_scaled(plain, temperature.value)
             found[way] = {"expected": [error.mean, error.low, error.high]}
             found[way] |= {"temperature": temperature.value, **self._scores(probs)}

@@ -103,7 +103,7 @@ def _row(
     weights = np.asarray(model.sample_weights)
     decisions = mean_prediction(samples, weights).argmax(axis=1)
     chosen = learner.setup.strategy != "random"
-    left_out = state.left_out(model)
+    left_out = state.cross_validated_predictions(model)
     free = np.setdiff1d(np.arange(len(y_pool)), learner.labelled)
     beside = np.random.default_rng(seed).permutation(free)[:BESIDE]
     random = learner.setup.predicted(model, beside), y_pool[beside]
@@ -156,7 +156,9 @@ def _heat(
     from scipy.optimize import brentq
 
     model = learner.fitted()
-    found = expectation._posterior_temperature(*learner.state.left_out(model), 0.0, 0.7)
+    found = expectation._posterior_temperature(
+        *learner.state.cross_validated_predictions(model), 0.0, 0.7
+    )
     probs = learner.predict_proba(X_test)
     said = np.arange(len(probs)), probs.argmax(axis=1)
     real = float(np.mean(said[1] != y_test))

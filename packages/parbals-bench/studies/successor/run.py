@@ -52,7 +52,7 @@ def measured(folder: Path, name: str, strategy: str, seed: int, n_labels: int) -
     """Errors of the learner, and of the successors with and without soft labels."""
     from parbals import ActiveLearner
     from parbals.learner.evaluation.expectation import temperature_scaled
-    from parbals.learner.reporting import temperature_of
+    from parbals.learner.reporting import calibration_temperature
 
     texts, rows, labels = _texts(folder, name, seed)
     classes, truth = list(range(labels.max() + 1)), labels[N_POOL:]
@@ -61,7 +61,7 @@ def measured(folder: Path, name: str, strategy: str, seed: int, n_labels: int) -
         chosen = learner.ask(min(BATCH, n_labels - known))
         learner.tell(chosen, labels[chosen].tolist())
     given = learner.labelled
-    temperature = temperature_of(learner.state, learner.fitted())
+    temperature = calibration_temperature(learner.state, learner.fitted())
     soft = temperature_scaled(learner.predict_proba(rows[:N_POOL]), temperature.value)
     soft[given] = np.eye(len(classes))[labels[given]]
     surprise = -(soft * np.log(np.maximum(soft, 1e-300))).sum(axis=1)

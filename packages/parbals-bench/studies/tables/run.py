@@ -116,7 +116,7 @@ def measured(name: str, size: int, seed: int) -> Record:
         return learner
 
     linear = fitted(X)
-    probs, numbers = linear.state.left_out(linear.fitted())
+    probs, numbers = linear.state.cross_validated_predictions(linear.fitted())
     forest = _forest(seed).fit(X[here], y[here])
     bagged, places = _full(forest, forest.oob_decision_function_, classes), _places(linear)
     pair = _chosen(probs, bagged[places], numbers)

@@ -149,7 +149,7 @@ class TestAdapting:
         with Store.open(project) as store:
             found = adapt_project(store, silent, force=True)
             learner = learner_of(store)
-            honest = learner.state.left_out(learner.fitted())
+            honest = learner.state.cross_validated_predictions(learner.fitted())
             naive = learner.fitted().gaussian.leave_one_out()[1]
         assert 0.3 < found.error < 0.7
         wrong = honest[0].argmax(axis=1) != honest[1]

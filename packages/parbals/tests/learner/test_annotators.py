@@ -48,7 +48,7 @@ def test_the_consensus_is_right_more_often_than_the_majority():
         for name, accuracy in (("ada", 0.95), ("bob", 0.65), ("eve", 0.65)):
             tell(learner, range(80), noisy_answers(generator, true[:80], accuracy), annotator=name)
         consensus = np.array([CLASSES.index(learner.labels[i]) for i in range(80)])
-        majority = np.array([learner.state.told[i] for i in range(80)])
+        majority = np.array([learner.state.majority_labels[i] for i in range(80)])
         gains.append((consensus == true[:80]).mean() - (majority == true[:80]).mean())
     assert np.mean(gains) > 2.0 * np.std(gains) / np.sqrt(len(gains))
     assert np.mean(gains) > 0.02
@@ -166,7 +166,7 @@ def test_a_custom_model_is_trained_on_the_consensus():
     for name, accuracy in (("ada", 0.97), ("bob", 0.6), ("eve", 0.6)):
         tell(learner, range(90), noisy_answers(generator, true[:90], accuracy), annotator=name)
     consensus = np.array([CLASSES.index(learner.labels[i]) for i in range(90)])
-    majority = np.array([learner.state.told[i] for i in range(90)])
+    majority = np.array([learner.state.majority_labels[i] for i in range(90)])
     assert (consensus == true[:90]).mean() > (majority == true[:90]).mean()
     assert learner.predict_proba(X).shape == (300, 2)
 

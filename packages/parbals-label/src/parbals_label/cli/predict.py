@@ -73,7 +73,7 @@ def predict(
 def export_model(folder: Path, path: Path, *, force: bool, as_json: bool) -> None:
     """Write the model of a project as arrays, or with its adapted encoder as a folder."""
     from parbals.learner.evaluation.expectation import temperature_scaled
-    from parbals.learner.reporting import given_degree
+    from parbals.learner.reporting import prediction_temperature
 
     from parbals_label.files import check_new_folder
     from parbals_label.project.exports import check_destination
@@ -102,7 +102,10 @@ def export_model(folder: Path, path: Path, *, force: bool, as_json: bool) -> Non
         learner = trained_learner(store)
         show("fitting")
         model, fitted = learner.fitted(), FittedFeatures.of(store)
-        class_weights, degree = learner.setup.class_weights(model), given_degree(learner.state)
+        class_weights, degree = (
+            learner.setup.class_weights(model),
+            prediction_temperature(learner.state),
+        )
         exported = ExportedModel.of(model, fitted, store.classes, class_weights, degree)
         if is_file:
             exported.save(path)

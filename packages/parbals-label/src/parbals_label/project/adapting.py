@@ -10,7 +10,7 @@ the other two alone. These held-out predictions do two things.
   below that of the frozen features, fitted to the same parts; both at their own best temperature.
 * They stay with the encoder. The report's temperature comes from them, for labels that the encoder
   has seen, and from left-out predictions for labels that came later
-  (:meth:`parbals.learner.state.State.left_out`).
+  (:meth:`parbals.learner.state.State.cross_validated_predictions`).
 
 By that temperature the project's predictions are given out, too. The final encoder has seen more
 labels than those of the parts, and its model is surer; to bring held-out predictions to its scale
@@ -188,7 +188,7 @@ class _Plan:
         for number in np.unique(numbers):  # every class in every part
             places = generator.permutation(np.flatnonzero(numbers == number))
             fold[places] = (np.arange(len(places)) + generator.integers(_FOLDS)) % _FOLDS
-        out = np.concatenate([positions, learner.audit, learner.setup.twins])
+        out = np.concatenate([positions, learner.audit, learner.setup.audit_duplicates])
         others = np.setdiff1d(np.arange(store.n_items), out)
         others = generator.permutation(others)[:_OTHERS]
         chosen = np.concatenate([positions, np.sort(others)])

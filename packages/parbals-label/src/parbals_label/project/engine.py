@@ -19,7 +19,7 @@ from parbals.learner.active import ActiveLearner
 from parbals.learner.choosing import choose_questions
 from parbals.learner.evaluation.expectation import temperature_scaled
 from parbals.learner.evaluation.report import Report
-from parbals.learner.reporting import given_degree
+from parbals.learner.reporting import prediction_temperature
 from parbals.types import Batch
 from parbals.wording import PROGRAM
 
@@ -336,7 +336,7 @@ def _availability(learner: ActiveLearner, leave_out: Collection[int]) -> _Availa
     unavailable = {*learner.labelled.tolist(), *learner.pending}
     excluded = set(leave_out) - unavailable
     is_free = learner.state.is_free()
-    is_free[learner.setup.twins] = False  # duplicates of audit items
+    is_free[learner.setup.audit_duplicates] = False  # duplicates of audit items
     return _Availability(excluded, int(is_free.sum()) - len(excluded))
 
 
@@ -478,7 +478,7 @@ def _predict_pool(learner: ActiveLearner, progress: Callable[[str, int, int], No
     width = 2 if learner.task == NUMBERS else len(learner.classes)
     predictions = np.empty((pool.n_rows, width), np.float32)
     model = learner.fitted()
-    temperature = given_degree(learner.state)
+    temperature = prediction_temperature(learner.state)
     for rows, block in pool.blocks(max(1, _BLOCK_ENTRIES // pool.n_columns)):
         values = raw_predictions(model, learner.setup.preparation(block))
         predictions[rows] = (

@@ -20,7 +20,7 @@ from parbals.errors import InputError, ProjectError
 from parbals.features.table import TableEncoding
 from parbals.learner.active import ActiveLearner
 from parbals.learner.evaluation.expectation import temperature_scaled
-from parbals.learner.reporting import given_degree
+from parbals.learner.reporting import prediction_temperature
 from parbals.learner.state import mean_proba
 
 from parbals_label.answer_form import NUMBERS, AnswerForm
@@ -245,7 +245,7 @@ def open_new_items(
 def predictions(learner: ActiveLearner, new: NewItems) -> Iterator[dict[str, Any]]:
     """One record for every new item, in order."""
     walk, done = plan_items(new.source, id_column=new.id_column), 0
-    model, degree = learner.fitted(), given_degree(learner.state)
+    model, degree = learner.fitted(), prediction_temperature(learner.state)
     form = AnswerForm(learner.task, learner.classes)
     decision_rule = DecisionRule(learner.metric)
     if form.task != NUMBERS:

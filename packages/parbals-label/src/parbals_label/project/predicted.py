@@ -26,9 +26,9 @@ def predicted_columns(form: AnswerForm) -> list[str]:
 def raw_predictions(model: Any, rows: np.ndarray) -> np.ndarray:
     """Predictions of a learner's model for prepared rows (n, D), as they are stored."""
     from parbals.learner.state import mean_proba
-    from parbals.learner.tasks.numbers import NumbersModel
+    from parbals.learner.tasks.regression import RegressionModel
 
-    if isinstance(model, NumbersModel):
+    if isinstance(model, RegressionModel):
         return np.stack(model.predict(rows), axis=1)
     return mean_proba(model, rows)
 
@@ -45,10 +45,7 @@ class DecisionRule:
     """What a task asks of a learner to decide by predictions: the metric and its class weights."""
 
     metric: str = "accuracy"
-    weights: Any = None
-
-    def class_weights(self, model: Any) -> Any:
-        return self.weights
+    class_weights: Any = None
 
 
 def decisions(
@@ -57,9 +54,11 @@ def decisions(
     """What is decided for each of the rows."""
     if form.task == NUMBERS:
         return [_short(mean) for mean in rows[:, 0]]
-    task, by = task_named(form.task, form.classes), decision_rule or DecisionRule()
-    found = [task.decoded(number) for number in task.decided(by, None, rows).tolist()]
-    return [list(label) if form.task == MANY else label for label in found]
+    task = task_named(form.task, form.classes)
+    rule = decision_rule or DecisionRule()
+    encoded = task.decide(rows, rule.metric, rule.class_weights)
+    labels = [task.decode(label) for label in encoded.tolist()]
+    return [list(label) if form.task == MANY else label for label in labels]
 
 
 def predicted_records(

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from parbals.learner.active import ActiveLearner
 from parbals.learner.evaluation.expectation import temperature_scaled
-from parbals.learner.reporting import temperature_of
+from parbals.learner.reporting import calibration_temperature
 from scipy.special import entr
 
 from parbals_label.answer_form import MANY, NUMBERS, AnswerForm
@@ -46,7 +46,7 @@ def write_training_data(store: Store, folder: Path) -> dict[str, int]:
     """Make the folder; how many items each split has."""
     check_new_folder(folder)
     learner = trained_learner(store)
-    kept_out = {*learner.audit.tolist(), *learner.setup.twins.tolist()}
+    kept_out = {*learner.audit.tolist(), *learner.setup.audit_duplicates.tolist()}
     splits = {"train": [p for p in range(store.n_items) if p not in kept_out]}
     if len(learner.state.audited):
         splits["test"] = sorted(learner.state.audited.tolist())
@@ -77,7 +77,7 @@ def _believed(learner: ActiveLearner) -> np.ndarray:
     probs = np.concatenate(parts).astype(np.float64)
     if learner.task == NUMBERS:
         return probs
-    degree = temperature_of(learner.state, model).value
+    degree = calibration_temperature(learner.state, model).value
     if learner.task == MANY:
         return temperature_scaled(np.stack([1 - probs, probs], axis=2).reshape(-1, 2), degree)[
             :, 1

@@ -8,7 +8,7 @@ import numpy as np
 
 from parbals.errors import InputError, ParbalsError
 from parbals.features.frames import Encoding, learn_encoding
-from parbals.learner.annotators import Annotator, AnnotatorFit
+from parbals.learner.annotators import Annotator
 from parbals.learner.archive import read_learner, write_learner
 from parbals.learner.choosing import Question, check_costs, choose_items, choose_questions
 from parbals.learner.described import described_rows
@@ -25,8 +25,8 @@ from parbals.learner.ledger import Event, Ledger
 from parbals.learner.models import SAMPLED_TARGETS, LogisticModel, as_sample_model, fresh_copy
 from parbals.learner.pictures import as_figure, standing
 from parbals.learner.reporting import make_report, predict, predict_proba
-from parbals.learner.state import Setup, State, held_out_predictions
-from parbals.learner.tasks.base import Classes
+from parbals.learner.state import FitCache, Setup, State, check_held_out
+from parbals.learner.tasks.base import Classification
 from parbals.learner.tasks.table import task_named
 from parbals.posterior.inference import INFERENCES
 from parbals.randomness import Seed, seed_from
@@ -168,7 +168,7 @@ class ActiveLearner:
         if isinstance(features, str):
             features = learn_encoding(X_pool, "X_pool", features, seed)
         pool = FeatureTable(X_pool, checked=checked, encoding=features)
-        if pool.is_distributed and not isinstance(kind, Classes):
+        if pool.is_distributed and not isinstance(kind, Classification):
             raise InputError('A pool that stays in its cluster needs task="classes".')
         self._ledger = ledger = Ledger(pool.n_rows, kind, ids)
         own = None if model is None else fresh_copy(as_sample_model(model, len(kind.classes)))
@@ -179,7 +179,7 @@ class ActiveLearner:
             target=None if X_target is None else FeatureTable(X_target, "X_target", like=pool),
             standardise=standardise,
             preparation=Preparation.fit(pool, standardise, seed),
-            kind=kind,
+            task=kind,
             seed=seed,
             audit=audit_positions(audit, ledger, seed),
             strategy=strategy,
@@ -193,7 +193,7 @@ class ActiveLearner:
             n_universes=check_positive_int(n_universes, "n_universes"),
             n_candidates=n_candidates,
             n_targets=check_positive_int(n_targets, "n_targets"),
-            held_out=None if held_out is None else held_out_predictions(held_out, ledger),
+            held_out=None if held_out is None else check_held_out(held_out, ledger),
             described=described_rows(pool, kind.classes, class_descriptions, encoder, class_scores),
         )
         if self.setup.described is not None and (
@@ -203,8 +203,7 @@ class ActiveLearner:
         self.classes, self.task, self.metric = kind.classes, kind.name, self.setup.metric
         self.pool, self.audit = pool, self.setup.audit
         self._state: State | None = None
-        self._fits: dict[bytes, Any] = {}
-        self._annotator_fits: dict[bytes, AnnotatorFit] = {}
+        self._cache = FitCache()
         self.last_batch: Batch | None = None
         self.on_batch = on_batch
         self.reports: list[Report] = []
@@ -214,9 +213,16 @@ class ActiveLearner:
         """The setup with the labels and pending items of now, as a frozen record."""
         if self._state is None:
             ledger = self._ledger
-            said = {p: dict(by) for p, by in ledger.answers.items()} if ledger.names else {}
-            told, pending = dict(ledger.labels), tuple(ledger.pending)
-            self._state = State(self.setup, told, pending, self._fits, said, self._annotator_fits)
+            answers = {}
+            if ledger.names:
+                answers = {p: dict(by_annotator) for p, by_annotator in ledger.answers.items()}
+            self._state = State(
+                setup=self.setup,
+                majority_labels=dict(ledger.labels),
+                pending=tuple(ledger.pending),
+                answers=answers,
+                cache=self._cache,
+            )
         return self._state
 
     # -- the loop
@@ -236,7 +242,7 @@ class ActiveLearner:
         """
         if annotators is not None or costs is not None:
             checked, size = check_costs(self.task, annotators, costs), check_positive_int(n, "n")
-            questions = choose_questions(self.state, size, checked, self._ledger.out)
+            questions = choose_questions(self.state, size, checked, self._ledger.asked_annotators)
             ledger = self._change()
             for position, annotator in questions:
                 ledger.record(Event(position, "ask", None, annotator))
@@ -267,7 +273,7 @@ class ActiveLearner:
             with_audit: False for items that the strategy chooses alone.
         """
         strategy = self.setup.strategy if strategy is None else strategy
-        self.setup.kind.check_strategy(strategy)
+        self.setup.task.check_strategy(strategy)
         size = check_positive_int(n, "n")
         return choose_items(self.state, size, strategy, leave_out, with_audit=with_audit)
 
@@ -316,7 +322,7 @@ class ActiveLearner:
     @property
     def labels(self) -> dict[Any, Any]:
         """The label of every labelled item."""
-        decoded = self.setup.kind.decoded
+        decoded = self.setup.task.decode
         return {self._ledger.name(p): decoded(c) for p, c in self.state.labels.items()}
 
     def annotators(self) -> tuple[Annotator, ...]:
@@ -336,7 +342,7 @@ class ActiveLearner:
         state, unit = self.state, np.eye(len(self.classes))
         fit = state.annotator_fit
         positions = state.labelled
-        probs = unit[state.numbers(positions)] if fit is None else fit.label_probs
+        probs = unit[state.encoded_labels(positions)] if fit is None else fit.label_probs
         return {self._ledger.name(p): row for p, row in zip(positions.tolist(), probs, strict=True)}
 
     @property
@@ -353,7 +359,7 @@ class ActiveLearner:
         """What happened to one item, oldest first: (action, label)."""
         (position,) = self._ledger.positions([item])
         return [
-            (e.action, None if e.label is None else self.setup.kind.decoded(e.label))
+            (e.action, None if e.label is None else self.setup.task.decode(e.label))
             for e in self._ledger.events
             if e.position == position
         ]

@@ -79,7 +79,7 @@ def write_learner(
         "seed": setup.seed,
         "classes": list(setup.classes),
         "ids": ids,
-        "settings": {"task": setup.kind.name} | {name: getattr(setup, name) for name in _SETTINGS},
+        "settings": {"task": setup.task.name} | {name: getattr(setup, name) for name in _SETTINGS},
         "find": None if setup.find is None else setup.classes[setup.find],
         "own_model": None if own is None else type(own).__name__,
         "digests": {"pool": _digest(pool), "target": None if target is None else _digest(target)},

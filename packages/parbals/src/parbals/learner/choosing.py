@@ -33,7 +33,7 @@ from parbals.learner.evaluation.audit import n_audit_items_due, with_audit_items
 from parbals.learner.evaluation.find import choose_likely_positives
 from parbals.learner.models import SAMPLED_CANDIDATES
 from parbals.learner.state import State
-from parbals.learner.tasks.base import Classes
+from parbals.learner.tasks.base import Classification
 from parbals.randomness import derive_generator
 from parbals.strategies.choose import check_terms, choose_batch, has_closed_form
 from parbals.strategies.problem import Labelled
@@ -87,11 +87,11 @@ def choose_among(
     what is to be lowered; by default for the sake of the metric.
     """
     setup, used = state.setup, _usable(state, strategy)
-    loss = loss or setup.kind.loss(setup.metric)
+    loss = loss or setup.task.loss(setup.metric)
     key = state.key(with_pending=True)
     entry = strategy_named(used)
-    is_closed = entry.uses_predictions and has_closed_form(entry, state.fitted(alone=True))
-    in_place = is_closed and isinstance(setup.kind, Classes)
+    is_closed = entry.uses_predictions and has_closed_form(entry, state.fitted(warm_start=False))
+    in_place = is_closed and isinstance(setup.task, Classification)
     whole = in_place and setup.pool.is_distributed
     most = max(n, len(free) if whole else _most(state, in_place))
     candidates = free
@@ -106,7 +106,7 @@ def choose_among(
         else setup.pool_rows(positions)
     )
     weighed = loss == "error" and state.can_fit
-    class_weights = setup.class_weights(state.fitted(alone=True)) if weighed else None
+    class_weights = setup.class_weights(state.fitted(warm_start=False)) if weighed else None
     terms = check_terms(
         used,
         len(pool),
@@ -121,7 +121,9 @@ def choose_among(
     known, numbers = state.training
     labelled = Labelled(numbers, setup.pool_rows(known)) if len(known) else Labelled()
     if entry.uses_predictions:
-        batch = choose_batch(terms, state.fitted(alone=True), pool, state.target_rows(), labelled)
+        batch = choose_batch(
+            terms, state.fitted(warm_start=False), pool, state.target_rows(), labelled
+        )
     else:
         batch = choose_batch(terms, None, pool, None, labelled)
     notes = (*setup.pool.notes, *batch.notes)
@@ -147,7 +149,7 @@ def _shared(state: State, wanted: int) -> int:
     """What is looked at where items have several labels, so that fifty take seconds; what that
     costs is not measured.
     """
-    return round(wanted / np.sqrt(state.setup.kind.n_models))
+    return round(wanted / np.sqrt(state.setup.task.n_models))
 
 
 def _most(state: State, is_closed: bool) -> int:
@@ -157,7 +159,7 @@ def _most(state: State, is_closed: bool) -> int:
         return setup.n_candidates
     if not is_closed:
         return SAMPLED_CANDIDATES if setup.model is not None else _shared(state, _CANDIDATES)
-    channels = state.fitted(alone=True).gaussian.latents
+    channels = state.fitted(warm_start=False).gaussian.latents
     return max(_CANDIDATES, affordable_rows(channels, setup.n_targets))
 
 
@@ -241,7 +243,7 @@ def choose_questions(
         if annotator_fit is not None:
             label_probs = annotator_fit.label_probs
         else:  # one annotator, whose answers the model takes at their word; another need not
-            said = initial_confusion[:, state.numbers(state.labelled)].T
+            said = initial_confusion[:, state.encoded_labels(state.labelled)].T
             label_probs = said * setup.predicted(state.fitted(), state.labelled)
             label_probs /= label_probs.sum(axis=1, keepdims=True)
         doubts = dict(zip(state.labelled.tolist(), _impurity(label_probs).tolist(), strict=True))

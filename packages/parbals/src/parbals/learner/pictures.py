@@ -46,7 +46,7 @@ def as_figure(state: State, batch: Batch | None, reports: Sequence[Report]) -> A
         left.legend(frameon=False)
     places, classes, is_out = map_of(state, batch)
     right.scatter(*places[classes < 0].T, s=5, color="#9a9a9a", alpha=0.5)
-    names = state.setup.classes if state.setup.kind.has_samples else ("labelled",)
+    names = state.setup.classes if state.setup.task.has_samples else ("labelled",)
     for number, label in enumerate(names):
         shown = str(label).replace("$", r"\$")  # formulas stand between dollars
         here = places[classes == number]
@@ -77,7 +77,7 @@ def map_of(state: State, batch: Batch | None) -> tuple[np.ndarray, np.ndarray, n
     labelled = np.isin(positions, state.labelled)
     classes = np.full(len(positions), -1)
     # Numbers, and several labels an item, are no classes that exclude each other.
-    classes[labelled] = state.numbers(positions[labelled]) if setup.kind.has_samples else 0
+    classes[labelled] = state.encoded_labels(positions[labelled]) if setup.task.has_samples else 0
     return places, classes, np.isin(positions, out)
 
 

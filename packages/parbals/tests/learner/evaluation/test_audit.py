@@ -120,8 +120,8 @@ def test_copies_of_an_audit_item_train_nothing_and_are_not_asked_for():
     active = parbals.ActiveLearner(
         doubled, ["no", "yes"], strategy="random", audit=range(10), random_state=2
     )
-    assert active.setup.twins.tolist() == list(range(300, 310))
-    assert not np.isin(active.choose(330).indices, active.setup.twins).any()
+    assert active.setup.audit_duplicates.tolist() == list(range(300, 310))
+    assert not np.isin(active.choose(330).indices, active.setup.audit_duplicates).any()
     y = np.concatenate([Y, Y[:40]])
     active.tell(range(20, 60), y[20:60])
     before = active.predict_proba(X)
@@ -134,14 +134,14 @@ def test_the_pool_is_not_looked_through_for_copies_before_a_choice():
     training = np.setdiff1d(np.arange(40), active.audit)
     active.tell(training, Y[training])
     active.predict_proba(X[:5])
-    assert "twins" not in vars(active.setup)
+    assert "audit_duplicates" not in vars(active.setup)
     active.choose(1)
-    assert "twins" in vars(active.setup)
+    assert "audit_duplicates" in vars(active.setup)
 
 
 def test_rows_that_are_alike_by_coarse_features_are_no_copies():
     active = parbals.ActiveLearner(np.round(X[:, :1]), ["no", "yes"], audit=20, random_state=2)
-    assert len(active.setup.twins) == 0
+    assert len(active.setup.audit_duplicates) == 0
 
 
 def test_between_two_looks_the_measurement_stands():

@@ -11,7 +11,7 @@ from parbals.learner.evaluation.metric import (
     decide,
     metric_values,
 )
-from parbals.learner.tasks.base import Classes
+from parbals.learner.tasks.base import Classification
 from parbals.scores.losses import LOSSES
 from parbals.wording import percent
 from sklearn.ensemble import RandomForestClassifier
@@ -35,8 +35,8 @@ def chosen(**settings):
 def test_every_loss_has_one_metric():
     assert sorted(METRICS.values()) == sorted(LOSSES)
     for metric, loss in METRICS.items():
-        assert Classes([0, 1]).loss(metric) == loss
-    assert Classes([0, 1]).loss(BALANCED) == "error"
+        assert Classification([0, 1]).loss(metric) == loss
+    assert Classification([0, 1]).loss(BALANCED) == "error"
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_what_is_unknown_or_contradicts_itself_is_refused(settings, message):
 @pytest.mark.parametrize("n_classes", [2, pytest.param(3, marks=pytest.mark.full)])
 def test_by_default_items_are_chosen_for_accuracy(n_classes):
     active = taught(n_classes)
-    assert (active.metric, active.setup.kind.loss(active.metric)) == ("accuracy", "error")
+    assert (active.metric, active.setup.task.loss(active.metric)) == ("accuracy", "error")
     by_default = chosen(n_classes=n_classes)
     by_log_loss = chosen(n_classes=n_classes, metric="log-loss")
     assert by_log_loss != by_default
@@ -133,7 +133,7 @@ def test_a_learner_decides_chooses_and_reports_for_the_named_metric(tmp_path):
     active = parbals.ActiveLearner(X, ["no", "yes"], random_state=0, metric="f1:yes")
     for learner in (plain, active):
         learner.tell(range(30), np.array(["no", "yes"])[few[:30]])
-    assert (active.metric, active.setup.kind.loss(active.metric)) == ("f1:yes", "error")
+    assert (active.metric, active.setup.task.loss(active.metric)) == ("f1:yes", "error")
     n_yes = [(learner.predict(X) == "yes").sum() for learner in (plain, active)]
     assert n_yes[0] < n_yes[1]
     assert plain.choose(8).indices.tolist() != active.choose(8).indices.tolist()

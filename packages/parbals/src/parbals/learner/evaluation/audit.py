@@ -108,8 +108,8 @@ def audit_predictions(state: "State", model: Any) -> tuple[np.ndarray, np.ndarra
     """(n, C) of the audit's items that have a label, and the labels' class numbers (n,)."""
     if not len(state.audited):
         return np.zeros((0, len(state.setup.classes))), np.zeros(0, np.int64)
-    setup, numbers = state.setup, state.numbers(state.audited)
-    return setup.kind.cells(setup.predicted(model, state.audited), numbers)
+    setup, numbers = state.setup, state.encoded_labels(state.audited)
+    return setup.task.flatten(setup.predicted(model, state.audited), numbers)
 
 
 def current_look(state: "State") -> tuple[Look | None, np.ndarray, np.ndarray]:
@@ -122,7 +122,7 @@ def current_look(state: "State") -> tuple[Look | None, np.ndarray, np.ndarray]:
     if look is None:
         return None, order[:0], order[:0]
     order, is_audit = order[: look.n_labels], is_audit[: look.n_labels]
-    return look, np.setdiff1d(order[~is_audit], state.setup.twins), order[is_audit]
+    return look, np.setdiff1d(order[~is_audit], state.setup.audit_duplicates), order[is_audit]
 
 
 def measure(state: "State") -> Measurement | None:
@@ -134,26 +134,26 @@ def measure(state: "State") -> Measurement | None:
     model = state.model_of(training) if look is not None else None
     if look is None or model is None:
         blank = dict.fromkeys(setup.classes)
-        size, loss = len(setup.audit), setup.kind.audit_loss
+        size, loss = len(setup.audit), setup.task.audit_loss
         return Measurement(None, 0, 0, size, 0, blank, dict(blank), loss)
-    given, probs = state.numbers(audited), setup.predicted(model, audited)
-    kind = setup.kind
-    said = kind.decided(setup, model, probs)
-    wrong = kind.losses(said, given)
+    given, probs = state.encoded_labels(audited), setup.predicted(model, audited)
+    task = setup.task
+    said = setup.decide(model, probs)
+    wrong = task.losses(said, given)
     # The expected error is averaged over items without the audit's.
     generator = derive_generator(setup.seed, "audit", "pool")
     drawn = drawn_positions(generator, setup.pool.n_rows, _AVERAGED, setup.audit)
     others = setup.predicted(model, drawn)
     error = ppi_limits(
         wrong,
-        kind.doubts(probs, said),
-        kind.doubts(others, kind.decided(setup, model, others)),
+        task.expected_losses(probs, said),
+        task.expected_losses(others, setup.decide(model, others)),
         look.delta,
     )
 
     def share(number: int, among: np.ndarray) -> Estimate | None:
-        both = kind.has(given, number) & kind.has(said, number)
-        n, hits = int(kind.has(among, number).sum()), int(both.sum())
+        both = task.contains(given, number) & task.contains(said, number)
+        n, hits = int(task.contains(among, number).sum()), int(both.sum())
         return (
             None
             if n < _FEWEST
@@ -169,5 +169,5 @@ def measure(state: "State") -> Measurement | None:
         n_labels=look.n_labels,
         recall={label: share(c, given) for c, label in classes},
         precision={label: share(c, said) for c, label in classes},
-        loss=kind.audit_loss,
+        loss=task.audit_loss,
     )

@@ -87,7 +87,7 @@ def draw_certificate_sample(state: "State", n: int, name: Callable[[int], Any]) 
     pile, key = np.flatnonzero(state.is_free()), state.key(with_pending=True).hex()
     drawn = draw_sample(pile, n, derive_generator(setup.seed, CERTIFY, len(state.pending), key))
     model = state.fitted()
-    said = setup.kind.decided(setup, model, setup.predicted(model, drawn)).tolist()
+    said = setup.decide(model, setup.predicted(model, drawn)).tolist()
     positions = drawn.tolist()
     return Sample([*map(name, positions)], positions, said, len(pile), len(state.labels))
 

@@ -64,7 +64,7 @@ def choose_likely_positives(state: State, free: np.ndarray, n: int) -> Batch:
     n_random = (n_out + n) // every - n_out // every if len(known) and state.can_fit else n
     chances, order = np.full(len(free), np.nan), np.zeros(len(free))
     if n_random < n:
-        chances, order = _chances(state, state.fitted(alone=True), free)
+        chances, order = _chances(state, state.fitted(warm_start=False), free)
     likely = np.lexsort((np.arange(len(free)), -order))[: n - n_random]
     rest = np.setdiff1d(np.arange(len(free)), likely)
     drawn = generator.choice(rest, n_random, replace=False)
@@ -162,7 +162,7 @@ def _believed(state: State, generator: np.random.Generator) -> np.ndarray:
     if before is not None:
         latest = order[-_LATEST:]
         expected = float(_chances(state, before, latest)[0].sum())
-        seen = float((state.numbers(latest) == state.setup.find).sum())
+        seen = float((state.encoded_labels(latest) == state.setup.find).sum())
     return np.minimum(generator.gamma(seen + 0.5, 1.0 / (expected + 0.5), _DRAWS), 1.0)
 
 
@@ -174,7 +174,7 @@ def _measured(state: State, found: int) -> Estimate | None:
     look, _, audited = current_look(state)
     if look is None:
         return None
-    hits = int((state.numbers(audited) == state.setup.find).sum())
+    hits = int((state.encoded_labels(audited) == state.setup.find).sum())
     n, n_items = len(audited), state.setup.pool.n_rows
     low, high = clopper_pearson_limits(hits, n, look.delta)
     most = max(high * n_items, found)

@@ -51,7 +51,7 @@ def _heat(state: State) -> tuple[float, float]:
     ratios = (numbers - mean) / deviation
     if len(state.audited):
         mean, deviation = model.predict(state.setup.pool_rows(state.audited))
-        ratios = np.append(ratios, (state.numbers(state.audited) - mean) / deviation)
+        ratios = np.append(ratios, (state.encoded_labels(state.audited) - mean) / deviation)
     squares = np.square(ratios)
     level = float(max(squares.mean(), 1e-24))
     # Of ln T = ½ ln(mean square), as its own spread has it; that of normal ones at least.
@@ -74,7 +74,7 @@ def measured_rmse(state: State) -> Measurement | None:
         return Measurement(None, 0, 0, size, 0, {}, {}, loss="rmse")
     model = state.model_of(training)
     mean, _ = model.predict(state.setup.pool_rows(audited))
-    squares = np.square(state.numbers(audited) - mean)
+    squares = np.square(state.encoded_labels(audited) - mean)
     level = float(squares.mean())
     wide = float(-ndtri(look.delta) * squares.std() / np.sqrt(len(squares)) / max(level, 1e-300))
     error = Estimate(*(float(np.sqrt(level * np.exp(x))) for x in (0.0, -wide, wide)))
