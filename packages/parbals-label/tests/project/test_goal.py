@@ -59,7 +59,7 @@ def test_an_error_that_is_only_expected_is_no_goal_reached():
     goal, expected = Goal(error=0.05), report(0.02, 0.04)
     given, (part,) = advice(goal, 10, expected), goal_parts(goal, 10, expected)
     assert (given.stop, given.is_reached, part.is_reached, part.is_expected) == (0, 0, 0, 1)
-    assert given.sentence.startswith("The model expects to have reached your goal; 60 random")
+    assert given.sentence.startswith("The model expects that your goal is reached. Label 60 random")
     assert given.measures  # by a sample: an audit cannot begin now
     assert not advice(
         goal, 10, expected, CertificateSample(1, 60, 12, None)

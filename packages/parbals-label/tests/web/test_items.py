@@ -103,11 +103,9 @@ def test_people_are_told_what_the_model_is_judged_by(store):
     store.update_settings(loss="error")
     assert judged() == []  # accuracy, which the error says already
     store.update_settings(loss="log")
-    assert judged() == ["Judged by log loss: it is about the probabilities, not the decisions."]
+    assert judged() == ["Metric: log loss. It scores the probabilities, not the decisions."]
     store.update_settings(loss="f1:spam")
-    assert judged() == [
-        "Judged by F1 of spam: a class may be decided on that is not the most probable one."
-    ]
+    assert judged() == ["Metric: F1 of spam. The predicted class may not be the most probable one."]
     report = Report(
         *(60, 9, 0, 60, {}, Estimate(0.1, 0.0, 0.2), Estimate(0.3, 0.2, 0.4), 10, 0.1),
         metric="f1:spam",

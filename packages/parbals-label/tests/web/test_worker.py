@@ -278,7 +278,7 @@ class TestAdapting:
         self.label(store, 5, 6)
         assert Adapter(store, silent).step(), "also where a worker was started again"
         assert self.ran == [4, 6]
-        assert "it was no better for those held out" in overview(store).features
+        assert "did not improve held-out predictions" in overview(store).features
 
     def test_switched_off_it_ends_and_says_so(self, store, adapter, monkeypatch):
         store.update_settings(adapt=True)
