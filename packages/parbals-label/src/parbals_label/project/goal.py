@@ -8,8 +8,8 @@ from parbals.learner.evaluation.metric import METRICS
 from parbals.learner.evaluation.report import (
     Measurement,
     Report,
-    measured_error_sentence,
     expected_error,
+    measured_error_sentence,
     metric_line,
     metric_words,
 )

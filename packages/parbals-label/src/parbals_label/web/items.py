@@ -16,8 +16,8 @@ from parbals.strategies.table import STRATEGIES, UNIFORM
 
 from parbals_label.answer_form import MANY, NUMBERS
 from parbals_label.project.consensus import consensus_labels, tied_positions
-from parbals_label.project.label_issues import current_label_issues
 from parbals_label.project.features import predictions_of, uses_table_features
+from parbals_label.project.label_issues import current_label_issues
 from parbals_label.project.media import image_address, image_column
 from parbals_label.project.predicted import DecisionRule, decisions
 from parbals_label.project.quick import START

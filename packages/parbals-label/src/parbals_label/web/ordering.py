@@ -11,8 +11,8 @@ from parbals.arrays import block_rows
 from parbals.errors import InputError
 
 from parbals_label.answer_form import MANY, NUMBERS
-from parbals_label.project.label_issues import current_label_issues
 from parbals_label.project.features import features_of
+from parbals_label.project.label_issues import current_label_issues
 from parbals_label.project.predicted import DecisionRule, decisions, uncertainty
 from parbals_label.store.store import Store
 
