@@ -268,7 +268,7 @@ def test_a_goal_that_the_model_expects_to_have_reached_has_a_button_that_measure
     expect(button).to_be_visible(timeout=SOON)
     button.click()
     said = ada.page.locator(".toast")
-    expect(said).to_contain_text("A sample of 60 items was asked for")  # there are fewer
+    expect(said).to_contain_text("A sample of 60 items was requested")  # there are fewer
 
 
 def test_settings_are_shared_and_highlighted_words_are_marked(labelled, person):

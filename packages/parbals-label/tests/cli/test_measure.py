@@ -86,7 +86,7 @@ class TestCertify:
 
     def test_more_than_there_are_is_refused_before_anything_changes(self, run, project):
         result = run("certify", project, "--labels", "55", fails=True)
-        assert "A sample of 55 items was asked for and 54" in str(result.exception)
+        assert "A sample of 55 items was requested, but only 54" in str(result.exception)
         with Store.open(project, read_only=True) as store:
             assert store.n_batches == 0
 

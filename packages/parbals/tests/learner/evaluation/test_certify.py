@@ -67,7 +67,7 @@ def test_a_learner_certifies_what_it_decides_now():
     assert "With 95 % confidence the error is below" in str(certificate)
     assert "among the 270 without a label the model of 30 labels got" in str(certificate)
     assert active.certify(50).positions != sample.positions
-    with pytest.raises(InputError, match="A sample of 200 items was asked for and 170"):
+    with pytest.raises(InputError, match="A sample of 200 items was requested, but only 170"):
         active.certify(200)
 
 

@@ -1,16 +1,17 @@
-"""An audit: random items that measure the model, kept out of choosing and of training.
+"""An audit: a random hold-out set that measures the model's error.
 
-The audit is drawn from the pool uniformly, before anything is chosen. Its labels train no model,
-and its items are neither candidates nor targets, so no model of the session depends on them: its
-losses are those of a fresh random item of the same source, whatever strategy chose the rest. Items
-that took part in choosing would not do: those a strategy left unlabelled are the easy ones.
+The audit is drawn uniformly from the pool, before anything is chosen. Its labels train no model,
+and its items are neither candidates nor targets, so no model of the session depends on them. The
+model's losses on the audit are therefore those on fresh random items from the same source, whatever
+strategy chose the training labels. Items that took part in choosing would not do: those that a
+strategy leaves unlabelled are the easy ones.
 
-What the interval assumes: whether an audit item has a label yet does not depend on what it shows.
+The interval assumes that whether an audit item is labelled yet does not depend on its content.
 """
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -26,148 +27,217 @@ if TYPE_CHECKING:  # a project draws its audit without loading a model
     from parbals.learner.ledger import Ledger
     from parbals.learner.state import State
 
-__all__ = ["AUDIT", "audit_positions", "audit_predictions", "n_audit_items_due"]
-__all__ += ["current_look", "draw_audit", "interleave", "measure", "with_audit_items"]
+__all__ = [
+    "AUDIT",
+    "CurrentLook",
+    "audit_positions",
+    "audit_predictions",
+    "current_look",
+    "draw_audit",
+    "interleave",
+    "measure",
+    "n_audit_items_due",
+    "with_audit_items",
+]
 
 AUDIT = "audit"
-"""What chose an item of the audit, beside the names of strategies."""
-_EVERY = 3
-"""Every third item asked for is the audit's: half as many as are chosen measure as they train."""
-_FEWEST = 5
-"""A recall or precision of fewer items than this is not worth an interval."""
-_AVERAGED = 4_096
-"""Items of the pool by which its expected error is known: many beside those of an audit."""
+"""The name, in place of a strategy's, under which audit items are chosen."""
+_AUDIT_INTERVAL = 3
+"""Every third requested item is an audit item: two train the model for each that measures it."""
+_MIN_CLASS_ITEMS = 5
+"""A recall or precision from fewer items is not worth an interval."""
+_MAX_POOL_ITEMS = 4_096
+"""Pool items over which the expected error is averaged: many compared with an audit."""
 
 
 def draw_audit(n_items: int, size: int, seed: int, taken: Sequence[int] = ()) -> np.ndarray:
-    """(size,) positions in random order, none of them ``taken``; at most half of what is left."""
+    """Draw the positions (size,) of an audit, in random order.
+
+    >>> len(draw_audit(100, 20, seed=0))
+    20
+
+    Args:
+        n_items: number of items in the pool.
+        size: of the audit; at most half of the items that are not ``taken``.
+        taken: positions that already have a label.
+    """
     if size == 0:
         return np.zeros(0, np.int64)
-    is_left = np.ones(n_items, bool)
-    is_left[list(taken)] = False
-    left = np.flatnonzero(is_left)
-    if 2 * size > len(left):
+    is_available = np.ones(n_items, bool)
+    is_available[list(taken)] = False
+    available = np.flatnonzero(is_available)
+    if 2 * size > len(available):
         raise InputError(
-            f"An audit of {size} items is more than half of the {len(left)} that have no label; "
-            "make it smaller."
+            f"An audit of {size} items is more than half of the {len(available)} that have no "
+            "label; make it smaller."
         )
-    return derive_generator(seed, AUDIT).permutation(left)[:size]
+    return derive_generator(seed, AUDIT).permutation(available)[:size]
 
 
 def audit_positions(audit: Any, ledger: "Ledger", seed: int) -> np.ndarray:
-    """Of so many items, or of those that are named; in the order they are asked for."""
+    """Convert the learner's ``audit`` argument to positions, in the order they are requested.
+
+    Args:
+        audit: size of the audit, which is then drawn, or the items themselves.
+    """
     if isinstance(audit, int | float | np.integer):
         return draw_audit(ledger.n_items, check_positive_int(audit, "audit", least=0), seed)
     return np.array(list(dict.fromkeys(ledger.positions(audit))), np.int64)
 
 
 def n_audit_items_due(
-    n: int, n_audit_out: int, n_other_out: int, n_audit_left: int, n_left: int
+    n: int, n_audit_used: int, n_other_used: int, n_audit_left: int, n_other_left: int
 ) -> int:
-    """How many of the next ``n`` items are the audit's.
+    """Count how many of the next ``n`` items are to be audit items.
 
-    Every third label until it is done, at most half of a batch where it lags behind (such as after
-    labels that were there before), and all that is needed where nothing else is left.
+    Every third item is one until the audit is complete. An audit that lags behind, such as after
+    imported labels, takes at most half of a batch, or more if nothing else is left.
+
+    >>> n_audit_items_due(9, 0, 0, 30, 500)
+    3
 
     Args:
-        n_audit_out, n_other_out: items that have a label or are out.
-        n_audit_left, n_left: items that may still be asked for; ``n_left`` are not the audit's.
+        n_audit_used, n_other_used: items that are labelled or pending.
+        n_audit_left, n_other_left: items that may still be requested.
     """
-    due = (n_audit_out + n_other_out + n + 1) // _EVERY - n_audit_out
-    wanted = max(min(due, (n + 1) // 2), n - n_left)
-    return max(0, min(wanted, n_audit_left))
+    due = (n_audit_used + n_other_used + n + 1) // _AUDIT_INTERVAL - n_audit_used
+    at_most_half = min(due, (n + 1) // 2)
+    needed_to_fill = n - n_other_left
+    return max(0, min(max(at_most_half, needed_to_fill), n_audit_left))
 
 
 def interleave(chosen: np.ndarray, audit: np.ndarray) -> np.ndarray:
-    """(B,) places of ``chosen`` then ``audit`` in one order, the audit's spread evenly."""
-    n, n_audit = len(chosen) + len(audit), len(audit)
-    places = ((np.arange(n_audit) + 0.5) * n / max(n_audit, 1)).astype(int)
+    """Compute the order (B,) that spreads audit items evenly over a batch.
+
+    >>> interleave(np.array([7, 8]), np.array([3]))  # indices into [7, 8, 3]
+    array([0, 2, 1])
+
+    Args:
+        chosen, audit: items of the batch; the order indexes their concatenation.
+    """
+    n_chosen = len(chosen)
+    n_audit = len(audit)
+    n = n_chosen + n_audit
+    audit_slots = ((np.arange(n_audit) + 0.5) * n / max(n_audit, 1)).astype(int)
     order = np.empty(n, int)
-    order[places] = len(chosen) + np.arange(n_audit)
-    order[np.setdiff1d(np.arange(n), places)] = np.arange(len(chosen))
+    order[audit_slots] = n_chosen + np.arange(n_audit)
+    order[np.setdiff1d(np.arange(n), audit_slots)] = np.arange(n_chosen)
     return order
 
 
 def with_audit_items(batch: Batch | None, positions: np.ndarray) -> Batch:
-    """The batch with items of the audit spread over it; or those alone."""
-    blank, none = np.full(len(positions), np.nan), np.zeros(len(positions), np.int64)
+    """Spread audit items over a batch; without a batch, return one of audit items alone."""
+    no_scores = np.full(len(positions), np.nan)
+    no_counts = np.zeros(len(positions), np.int64)
     if batch is None:
-        note = "All of them are random items of the audit."
-        return Batch(positions, blank, blank, blank, AUDIT, none, 0, (note,))
+        return Batch(
+            indices=positions,
+            scores=no_scores,
+            initial_scores=no_scores,
+            effective_sample_size=no_scores,
+            strategy=AUDIT,
+            n_exact=no_counts,
+            n_samples=0,
+            notes=("All of them are random items of the audit.",),
+        )
     order = interleave(batch.indices, positions)
     note = f"{len(positions)} of the {len(order)} items are random ones of the audit."
-    more = {
-        "indices": positions, "n_exact": none,
-        **dict.fromkeys(("scores", "initial_scores", "effective_sample_size"), blank),
-    }  # fmt: skip
-    joined = {name: np.append(getattr(batch, name), own)[order] for name, own in more.items()}
-    return replace(batch, **joined, notes=(*batch.notes, note))
+    return replace(
+        batch,
+        indices=np.append(batch.indices, positions)[order],
+        scores=np.append(batch.scores, no_scores)[order],
+        initial_scores=np.append(batch.initial_scores, no_scores)[order],
+        effective_sample_size=np.append(batch.effective_sample_size, no_scores)[order],
+        n_exact=np.append(batch.n_exact, no_counts)[order],
+        notes=(*batch.notes, note),
+    )
 
 
 def audit_predictions(state: "State", model: Any) -> tuple[np.ndarray, np.ndarray]:
-    """(n, C) of the audit's items that have a label, and the labels' class numbers (n,)."""
+    """Predict the labelled audit items: probabilities (n, C), and their class numbers (n,)."""
     if not len(state.audited):
         return np.zeros((0, len(state.setup.classes))), np.zeros(0, np.int64)
-    setup, numbers = state.setup, state.encoded_labels(state.audited)
-    return setup.task.flatten(setup.predicted(model, state.audited), numbers)
+    probs = state.setup.predicted(model, state.audited)
+    return state.setup.task.flatten(probs, state.encoded_labels(state.audited))
 
 
-def current_look(state: "State") -> tuple[Look | None, np.ndarray, np.ndarray]:
-    """The latest look of a state; the labels it takes in the order they came, without the audit's
-    (sorted), and those of the audit.
+class CurrentLook(NamedTuple):
+    """The latest look of a state, and the labels that it uses.
+
+    Attributes:
+        look: None before the first look.
+        training: positions, ascending, of the labels that the evaluated model is trained on.
+        audited: positions of the audit labels, in the order they arrived.
     """
+
+    look: Look | None
+    training: np.ndarray
+    audited: np.ndarray
+
+
+def current_look(state: "State") -> CurrentLook:
+    """Find the latest look of a state."""
     order = np.array(list(state.labels), np.int64)
     is_audit = np.isin(order, state.setup.audit)
     look = latest_look(is_audit, len(state.setup.audit))
     if look is None:
-        return None, order[:0], order[:0]
-    order, is_audit = order[: look.n_labels], is_audit[: look.n_labels]
-    return look, np.setdiff1d(order[~is_audit], state.setup.audit_duplicates), order[is_audit]
+        return CurrentLook(None, order[:0], order[:0])
+    order = order[: look.n_labels]
+    is_audit = is_audit[: look.n_labels]
+    training = np.setdiff1d(order[~is_audit], state.setup.audit_duplicates)
+    return CurrentLook(look, training, order[is_audit])
 
 
 def measure(state: "State") -> Measurement | None:
-    """The latest measurement; None without an audit."""
+    """Measure the error of a state's model at the latest look; None without an audit."""
     setup = state.setup
-    if not len(setup.audit):
+    task = setup.task
+    n_audit = len(setup.audit)
+    if not n_audit:
         return None
     look, training, audited = current_look(state)
     model = state.model_of(training) if look is not None else None
     if look is None or model is None:
-        blank = dict.fromkeys(setup.classes)
-        size, loss = len(setup.audit), setup.task.audit_loss
-        return Measurement(None, 0, 0, size, 0, blank, dict(blank), loss)
-    given, probs = state.encoded_labels(audited), setup.predicted(model, audited)
-    task = setup.task
-    said = setup.decide(model, probs)
-    wrong = task.losses(said, given)
-    # The expected error is averaged over items without the audit's.
-    generator = derive_generator(setup.seed, "audit", "pool")
-    drawn = drawn_positions(generator, setup.pool.n_rows, _AVERAGED, setup.audit)
-    others = setup.predicted(model, drawn)
-    error = ppi_limits(
-        wrong,
-        task.expected_losses(probs, said),
-        task.expected_losses(others, setup.decide(model, others)),
-        look.delta,
-    )
-
-    def share(number: int, among: np.ndarray) -> Estimate | None:
-        both = task.contains(given, number) & task.contains(said, number)
-        n, hits = int(task.contains(among, number).sum()), int(both.sum())
-        return (
-            None
-            if n < _FEWEST
-            else Estimate(hits / n, *clopper_pearson_limits(hits, n, look.delta))
+        return Measurement(
+            error=None,
+            n=0,
+            n_wrong=0,
+            n_audit=n_audit,
+            n_labels=0,
+            recall=dict.fromkeys(setup.classes),
+            precision=dict.fromkeys(setup.classes),
+            loss=task.audit_loss,
         )
+    labels = state.encoded_labels(audited)
+    probs = setup.predicted(model, audited)
+    decisions = setup.decide(model, probs)
+    losses = task.losses(decisions, labels)
+    # The expected error is averaged over pool items other than the audit's.
+    generator = derive_generator(setup.seed, "audit", "pool")
+    pool_positions = drawn_positions(generator, setup.pool.n_rows, _MAX_POOL_ITEMS, setup.audit)
+    pool_probs = setup.predicted(model, pool_positions)
+    pool_decisions = setup.decide(model, pool_probs)
+    expected = task.expected_losses(probs, decisions)
+    expected_pool = task.expected_losses(pool_probs, pool_decisions)
+    error, low, high = ppi_limits(losses, expected, expected_pool, look.delta)
+
+    def share_correct(number: int, class_numbers: np.ndarray) -> Estimate | None:
+        """Estimate the share of items of a class, by label or decision, that are correct."""
+        is_correct = task.contains(labels, number) & task.contains(decisions, number)
+        n_correct = int(is_correct.sum())
+        n = int(task.contains(class_numbers, number).sum())
+        if n < _MIN_CLASS_ITEMS:
+            return None
+        return Estimate(n_correct / n, *clopper_pearson_limits(n_correct, n, look.delta))
 
     classes = list(enumerate(setup.classes))
     return Measurement(
-        error=Estimate(*error),
-        n=len(given),
-        n_wrong=int((wrong > 0).sum()),
-        n_audit=len(setup.audit),
+        error=Estimate(error, low, high),
+        n=len(labels),
+        n_wrong=int((losses > 0).sum()),
+        n_audit=n_audit,
         n_labels=look.n_labels,
-        recall={label: share(c, given) for c, label in classes},
-        precision={label: share(c, said) for c, label in classes},
+        recall={label: share_correct(number, labels) for number, label in classes},
+        precision={label: share_correct(number, decisions) for number, label in classes},
         loss=task.audit_loss,
     )

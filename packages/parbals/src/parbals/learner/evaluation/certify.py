@@ -1,14 +1,14 @@
-"""A certificate at the end: how many predictions of a pile are wrong, by a fresh random sample.
+"""A certificate: the error of decisions for a finite population, by a fresh random sample.
 
-An audit is drawn at the beginning and looked at often. This is one look, at any time, also without
-an audit: of the R items that have no label, n are drawn at random, what the model decides for all
-of them is fixed, and people label the n. If M of the R decisions are wrong, the number K of wrong
-ones in the sample is hypergeometric, and
+An audit is drawn at the beginning and evaluated at several looks. A certificate is a single look,
+at any time, also without an audit. From the R items without a label, n are drawn at random. The
+model's decisions for all R items are fixed, and people label the n. If M of the R decisions are
+wrong, the number K of wrong ones in the sample is hypergeometric, and
 
     U = max {M : P(K ≤ k | M) > δ},    L = min {M : P(K ≥ k | M) > δ}
 
-fail with probability δ = 5 % at most, each, exactly, whatever the model is and however the other
-labels were chosen. It is a statement about these R decisions: the draw alone is random.
+each fail with probability δ = 5 % at most, exactly, whatever the model is and however the other
+labels were chosen. The statement is about these R decisions: only the draw is random.
 """
 
 from bisect import bisect_left, bisect_right
@@ -28,20 +28,30 @@ from parbals.wording import percent
 if TYPE_CHECKING:  # a project draws its sample without loading a model
     from parbals.learner.state import State
 
-__all__ = ["CERTIFY", "Certificate", "Sample", "draw_certificate_sample", "draw_sample"]
-__all__ += ["evaluate_sample", "hypergeometric_limits"]
+__all__ = [
+    "CERTIFY",
+    "Certificate",
+    "Sample",
+    "draw_certificate_sample",
+    "draw_sample",
+    "evaluate_sample",
+    "hypergeometric_limits",
+]
 
 CERTIFY = "certify"
-"""What chose an item of such a sample, beside the names of strategies."""
+"""The name, in place of a strategy's, under which items of a certificate's sample are chosen."""
 
 
 @dataclass(frozen=True)
 class Sample:
-    """Random items of a pile, and what was decided for them before they had labels.
+    """A random sample of items without a label, with the decisions made before they were labelled.
 
     Attributes:
-        items: (n,) the items as the learner names them; positions: (n,) in the pool.
-        decided: (n,) class numbers; n_pile: R; n_labels: how many labels the model knew.
+        items: (n,) the items as the learner names them.
+        positions: (n,) their positions in the pool.
+        decided: (n,) class numbers that the model decided for them.
+        n_pile: R, the number of items that the sample was drawn from.
+        n_labels: number of labels that the model was trained with.
     """
 
     items: list[Any]
@@ -53,7 +63,15 @@ class Sample:
 
 @dataclass(frozen=True)
 class Certificate:
-    """What a sample found: ``n_wrong`` of ``n``, and the error of the whole pile's decisions."""
+    """The error of a model's decisions for the items without a label, measured by a sample.
+
+    Attributes:
+        n: size of the sample.
+        n_wrong: number of wrong decisions in the sample.
+        n_pile: R, the number of items that the sample was drawn from.
+        n_labels: number of labels that the model was trained with.
+        error: share of wrong decisions among the R items, with a 90 % interval.
+    """
 
     n: int
     n_wrong: int
@@ -69,55 +87,96 @@ class Certificate:
         )
 
 
-def draw_sample(pile: np.ndarray, n: int, generator: np.random.Generator) -> np.ndarray:
-    """(n,) of the positions of a pile, in random order."""
-    if n > len(pile):
+def draw_sample(population: np.ndarray, n: int, generator: np.random.Generator) -> np.ndarray:
+    """Draw (n,) of the positions in a population, in random order."""
+    if n > len(population):
         raise InputError(
-            f"A sample of {n} items was asked for and {len(pile)} have no label and are not out; "
-            "ask for fewer."
+            f"A sample of {n} items was requested, but only {len(population)} items are neither "
+            "labelled nor pending; request fewer."
         )
-    return generator.choice(pile, n, replace=False)
+    return generator.choice(population, n, replace=False)
 
 
 def draw_certificate_sample(state: "State", n: int, name: Callable[[int], Any]) -> Sample:
-    """``n`` of a learner's free items, which it calls by ``name``, and what its model decides."""
+    """Draw ``n`` of a learner's free items, and fix the model's decisions for them.
+
+    Args:
+        n: size of the sample.
+        name: returns the learner's name for the item at a position.
+    """
     setup = state.setup
     if not setup.classes:
-        raise InputError("A certificate counts mistakes, and numbers have none; use an audit.")
-    pile, key = np.flatnonzero(state.is_free()), state.key(with_pending=True).hex()
-    drawn = draw_sample(pile, n, derive_generator(setup.seed, CERTIFY, len(state.pending), key))
+        raise InputError("A certificate counts wrong classes, not numbers; use an audit.")
+    population = np.flatnonzero(state.is_free())
+    key = state.key(with_pending=True).hex()
+    generator = derive_generator(setup.seed, CERTIFY, len(state.pending), key)
+    drawn = draw_sample(population, n, generator)
     model = state.fitted()
-    said = setup.decide(model, setup.predicted(model, drawn)).tolist()
+    decisions = setup.decide(model, setup.predicted(model, drawn))
     positions = drawn.tolist()
-    return Sample([*map(name, positions)], positions, said, len(pile), len(state.labels))
+    return Sample(
+        items=[name(position) for position in positions],
+        positions=positions,
+        decided=decisions.tolist(),
+        n_pile=len(population),
+        n_labels=len(state.labels),
+    )
 
 
 def evaluate_sample(sample: Sample, labels: Mapping[int, int]) -> Certificate | None:
-    """What labels (position → class number) say; None while one of the sample's is missing."""
+    """Compare a sample's decisions with its labels; None until every item has a label.
+
+    Args:
+        labels: position → class number.
+    """
     if any(position not in labels for position in sample.positions):
         return None
-    pairs = zip(sample.positions, sample.decided, strict=True)
-    n, n_wrong = len(sample.positions), sum(labels[p] != said for p, said in pairs)
-    error = Estimate(n_wrong / n, *hypergeometric_limits(n_wrong, n, sample.n_pile))
-    return Certificate(n, n_wrong, sample.n_pile, sample.n_labels, error)
+    decisions = zip(sample.positions, sample.decided, strict=True)
+    n_wrong = sum(labels[position] != decision for position, decision in decisions)
+    n = len(sample.positions)
+    low, high = hypergeometric_limits(n_wrong, n, sample.n_pile)
+    return Certificate(
+        n=n,
+        n_wrong=n_wrong,
+        n_pile=sample.n_pile,
+        n_labels=sample.n_labels,
+        error=Estimate(n_wrong / n, low, high),
+    )
 
 
-def hypergeometric_limits(n_wrong: int, n: int, n_pile: int) -> tuple[float, float]:
-    """Limits of the share of a pile that is wrong, of which a sample found ``n_wrong`` of n."""
-    every = range(n_pile + 1)
-    # Both tails are monotonous in M.
-    too_few = bisect_right(every, DELTA, key=lambda m: 1.0 - _at_most(n_wrong - 1, n, m, n_pile))
-    too_many = bisect_left(every, -DELTA, key=lambda m: -_at_most(n_wrong, n, m, n_pile))
-    return too_few / n_pile, (too_many - 1) / n_pile
+def hypergeometric_limits(n_wrong: int, n: int, n_population: int) -> tuple[float, float]:
+    """Compute exact limits of the share of a finite population that is wrong.
+
+    >>> hypergeometric_limits(0, 100, 200)
+    (0.0, 0.02)
+
+    Args:
+        n_wrong: number of wrong items in the sample.
+        n: size of the sample, drawn without replacement.
+        n_population: size of the population.
+    """
+    candidates = range(n_population + 1)
+
+    def upper_tail(n_marked: int) -> float:
+        return 1.0 - _hypergeometric_cdf(n_wrong - 1, n, n_marked, n_population)
+
+    def negative_lower_tail(n_marked: int) -> float:
+        return -_hypergeometric_cdf(n_wrong, n, n_marked, n_population)
+
+    # Both tails increase with the number of wrong items, so bisection finds the limits.
+    lowest_possible = bisect_right(candidates, DELTA, key=upper_tail)
+    first_impossible = bisect_left(candidates, -DELTA, key=negative_lower_tail)
+    return lowest_possible / n_population, (first_impossible - 1) / n_population
 
 
-def _at_most(k: int, n: int, n_marked: int, n_pile: int) -> float:
-    """P(K ≤ k) of the marked ones in n draws without replacement."""
+def _hypergeometric_cdf(k: int, n: int, n_marked: int, n_population: int) -> float:
+    """Compute P(K ≤ k), K the number of marked items in n draws without replacement."""
     from scipy.special import gammaln  # scipy.stats takes seconds to load
 
-    def ln_choose(of: int, some: np.ndarray | int) -> Any:
-        return gammaln(of + 1) - gammaln(np.add(some, 1)) - gammaln(of - np.asarray(some) + 1)
+    def log_choose(total: int, chosen: np.ndarray | int) -> Any:
+        log_orders = gammaln(np.add(chosen, 1))
+        return gammaln(total + 1) - log_orders - gammaln(total - np.asarray(chosen) + 1)
 
-    counts = np.arange(max(0, n - (n_pile - n_marked)), min(k, n_marked) + 1)
-    ways = ln_choose(n_marked, counts) + ln_choose(n_pile - n_marked, n - counts)
-    return float(np.exp(ways - ln_choose(n_pile, n)).sum())
+    counts = np.arange(max(0, n - (n_population - n_marked)), min(k, n_marked) + 1)
+    log_ways = log_choose(n_marked, counts) + log_choose(n_population - n_marked, n - counts)
+    return float(np.exp(log_ways - log_choose(n_population, n)).sum())

@@ -1,46 +1,76 @@
-"""A mean over a pool from few labels and the predictions of all: prediction-powered inference.
+"""Prediction-powered inference (PPI++): the mean of a pool from few labels and many predictions.
 
-Of n random items the values y_i are known, and predictions ŷ_i of them; of N further items of the
-pool only predictions. For every λ
+For n random items both the values y_i and predictions ŷ_i are known, for N further items of the
+pool only the predictions. For every λ
 
     θ = λ mean_N(ŷ) + mean_n(y - λ ŷ)
 
-has the mean of y, whatever the predictions are worth, and the variance
+is an unbiased estimate of the mean of y, however good the predictions are. Its variance
 
-    λ² var(ŷ) / N + var(y - λ ŷ) / n,
+    λ² var(ŷ) / N + var(y - λ ŷ) / n
 
-which is least at λ = cov(y, ŷ) / ((1 + n/N) var ŷ), here estimated and kept in [0, 1] (PPI++ of
-Angelopoulos, Duchi and Zrnic, 2023). λ = 0 is the plain mean: predictions that know nothing do no
-harm. The interval is normal: it holds as n grows, if neither group of items was chosen by what it
-shows.
+is smallest at λ = cov(y, ŷ) / ((1 + n/N) var ŷ), which is estimated from the data and clipped to
+[0, 1] (Angelopoulos, Duchi and Zrnic, PPI++, 2023). λ = 0 is the plain mean, so useless predictions
+do no harm. The interval is a normal one: it holds as n grows, provided that neither group of items
+was selected by what it shows.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["Powered", "ppi_mean"]
+__all__ = ["PPIMean", "ppi_mean"]
 
 
-class Powered(NamedTuple):
-    """A mean, its standard deviation, and the weight λ that predictions have in it."""
+class PPIMean(NamedTuple):
+    """A PPI++ estimate of a mean.
+
+    Attributes:
+        mean: the estimate θ.
+        deviation: its standard deviation.
+        weight: λ, the weight of the predictions.
+    """
 
     mean: float
     deviation: float
     weight: float
 
 
-def ppi_mean(values: np.ndarray, predicted: np.ndarray, rest: np.ndarray) -> Powered:
-    """The mean of values (n,) with predictions of the same items (n,) and of others (N,)."""
-    values, predicted = np.asarray(values, np.float64), np.asarray(predicted, np.float64)
-    rest, n = np.asarray(rest, np.float64), len(values)
-    weight, together = 0.0, np.concatenate([predicted, rest])
-    if len(rest) and np.ptp(together) > 0.0:
-        shared = float(np.mean((values - values.mean()) * (predicted - predicted.mean())))
-        best = shared / ((1.0 + n / len(rest)) * together.var(ddof=1))
-        weight = float(np.clip(best, 0.0, 1.0))
-    left = values - weight * predicted
-    mean, variance = left.mean(), left.var() / n
+def ppi_mean(
+    values: np.ndarray, predictions: np.ndarray, unlabelled_predictions: np.ndarray
+) -> PPIMean:
+    """Estimate a mean by PPI++.
+
+    Good predictions narrow the estimate; the plain mean would have a deviation of 0.25:
+
+    >>> values = np.array([0.0, 1.0, 1.0, 0.0])
+    >>> estimate = ppi_mean(values, np.array([0.1, 0.9, 0.8, 0.2]), np.tile([0.1, 0.9], 50))
+    >>> round(estimate.mean, 2), round(estimate.deviation, 2)
+    (0.5, 0.09)
+
+    Args:
+        values: (n,) known values.
+        predictions: (n,) predictions of the same items.
+        unlabelled_predictions: (N,) predictions of further items.
+    """
+    values = np.asarray(values, np.float64)
+    predictions = np.asarray(predictions, np.float64)
+    unlabelled_predictions = np.asarray(unlabelled_predictions, np.float64)
+    n = len(values)
+    n_unlabelled = len(unlabelled_predictions)
+    all_predictions = np.concatenate([predictions, unlabelled_predictions])
+    weight = 0.0
+    if n_unlabelled and np.ptp(all_predictions) > 0.0:
+        centred_values = values - values.mean()
+        centred_predictions = predictions - predictions.mean()
+        covariance = float(np.mean(centred_values * centred_predictions))
+        variance_of_predictions = all_predictions.var(ddof=1)
+        optimal = covariance / ((1.0 + n / n_unlabelled) * variance_of_predictions)
+        weight = float(np.clip(optimal, 0.0, 1.0))
+    residuals = values - weight * predictions
+    mean = residuals.mean()
+    variance = residuals.var() / n
     if weight:
-        mean, variance = mean + weight * rest.mean(), variance + weight**2 * rest.var() / len(rest)
-    return Powered(float(mean), float(np.sqrt(variance)), weight)
+        mean = mean + weight * unlabelled_predictions.mean()
+        variance = variance + weight**2 * unlabelled_predictions.var() / n_unlabelled
+    return PPIMean(float(mean), float(np.sqrt(variance)), weight)
