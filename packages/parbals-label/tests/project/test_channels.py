@@ -154,9 +154,10 @@ def test_a_program_alone_is_taken_at_its_word_however_sure(store):
 def test_in_haste_people_are_taken_at_their_word_and_programs_are_not(store):
     said(store, "ada", 1.0, 0, range(30))
     said(store, "bob", 1.0, 1, range(30, 60))
-    hasty = {"models_annotators": False}
     assert {one.name for one in learner_of(store).annotators()} == {"ada", "bob"}
-    assert learner_of(store, changes=hasty).annotators() == ()
-    assert learner_of(store, changes=hasty).labels == {p: truth(p) for p in range(60)}
+    assert learner_of(store, models_annotators=False).annotators() == ()
+    assert learner_of(store, models_annotators=False).labels == {p: truth(p) for p in range(60)}
     said(store, "machine:bot", 0.5, 2, range(60, N), source="machine")
-    assert "machine:bot" in {one.name for one in learner_of(store, changes=hasty).annotators()}
+    assert "machine:bot" in {
+        one.name for one in learner_of(store, models_annotators=False).annotators()
+    }

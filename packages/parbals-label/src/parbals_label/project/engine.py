@@ -73,6 +73,7 @@ def learner_of(
     n_candidates: int | None = None,
     renew: Collection[str] = (),
     model_single_annotator: bool = False,
+    models_annotators: bool = True,
     changes: Mapping[str, Any] | None = None,
 ) -> ActiveLearner:
     """Build a learner from the project's features, labels and pending items.
@@ -83,9 +84,9 @@ def learner_of(
         n_candidates: see :class:`ActiveLearner`.
         renew: strategies whose unopened items in the queue may be chosen again.
         model_single_annotator: fit annotator errors even if there is a single annotator.
-        changes: arguments of the learner in place of the project's, such as ``n_universes``. With
-            ``models_annotators=False`` people's errors are ignored, though not those of programs,
-            which saves two of three fits.
+        models_annotators: fit annotator errors; if False those of people are ignored, though not
+            those of programs, which saves two of three fits.
+        changes: arguments of the learner in place of the project's, such as ``n_universes``.
     """
     settings = store.settings
     form = store.form
@@ -94,7 +95,6 @@ def learner_of(
         **class_information_of(store),
         **(changes or {}),
     }
-    models_annotators = arguments.pop("models_annotators", True)
     learner = ActiveLearner(
         features_of(store),
         form.classes or None,
@@ -261,6 +261,7 @@ def choose_batch(
     leave_out: Collection[int] = (),
     n_candidates: int | None = None,
     renew: Collection[str] = (),
+    models_annotators: bool = True,
     changes: Mapping[str, Any] | None = None,
 ) -> tuple[int, Batch]:
     """Choose ``n`` items, assign them, and record why; the batch's number, and the stored batch.
@@ -281,12 +282,19 @@ def choose_batch(
         n_candidates: at most so many available items are considered, drawn again when labels
             change.
         renew: strategies whose unopened items in the queue are replaced by this batch.
+        models_annotators: see :func:`learner_of`.
         changes: see :func:`learner_of`.
     """
 
     def attempt() -> tuple[int, Batch]:
         started_at = time.monotonic()
-        learner = learner_of(store, n_candidates=n_candidates, renew=renew, changes=changes)
+        learner = learner_of(
+            store,
+            n_candidates=n_candidates,
+            renew=renew,
+            models_annotators=models_annotators,
+            changes=changes,
+        )
         availability = _availability(learner, _duplicates(store).union(leave_out))
         if n > availability.n_available and (availability.n_available == 0 or not fewer):
             raise _too_few_available(n, learner, availability)
