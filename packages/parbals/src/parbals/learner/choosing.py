@@ -85,8 +85,8 @@ def choose_items(
             f"({len(state.labels)} labelled, {len(state.pending)} pending of {len(is_free)}); ask "
             "for fewer or forget pending ones."
         )
-    n_used = np.count_nonzero(~is_free)
-    n_audit_used = np.count_nonzero(~is_free[audit])
+    n_used = int(np.count_nonzero(~is_free))
+    n_audit_used = int(np.count_nonzero(~is_free[audit]))
     n_audit = n_audit_items_due(n, n_audit_used, n_used - n_audit_used, len(free_audit), len(free))
     audit_items = free_audit[:n_audit]
     if n_audit == n:
@@ -280,7 +280,8 @@ class _Annotators:
     @property
     def most_accurate_person(self) -> str:
         """The person with the highest mean recall; a program if there are no people."""
-        people = [name for name in self.costs if name not in self.programs]
+        programs = self.programs
+        people = [name for name in self.costs if name not in programs]
         return max(people or self.costs, key=lambda name: np.trace(self.confusions[name]))
 
     def answered_or_asked(self, state: State, position: int) -> set[str | None]:
