@@ -281,7 +281,8 @@ ALTERNATIVES = (
     "scales that are too small: Airline, 400 labels by Confidence, two seeds, 1.5 and 1.2 from 256 "
     "labels, 2.7 and 2.1 from all |",
     "| *sampled*: ln s ~ N(ln 3, 1) and a power uniform from 0 to 2, drawn with the weights by "
-    "NumPyro's NUTS | no better than the learnt prior, also where that loses (Airline, 100 labels) |",
+    "NumPyro's NUTS | no better than the learnt prior, also where that loses (Airline, 100 "
+    "labels) |",
     "| half the scale | some 0.6 points better with all classes of AG News at 250 labels, as much "
     "worse elsewhere |",
     "| a narrower hyperprior, leave-one-out scores, an average over scales | no gain over all "
