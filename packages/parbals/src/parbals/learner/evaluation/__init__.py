@@ -1,1 +1,1 @@
-"""Honest numbers: what the model expects, what an audit measured, how much has been found."""
+"""Evaluation of a model: expected and measured error, metrics, recall, and the report."""
