@@ -255,7 +255,7 @@ class TestInterrupted:
             pass
 
         def cut(stage, done, total):
-            if stage == "adapting to all labels" and done:
+            if stage == "training on all labels" and done:
                 raise Cut
 
         with Store.open(project) as store:
@@ -284,16 +284,16 @@ class TestOnThePage:
         frozen = features(folder)
         with Store.open(folder) as store:
             store.update_settings(adapt=True)
-        assert step(folder, tmp_path, "to all labels").returncode == -signal.SIGKILL
+        assert step(folder, tmp_path, "on all labels").returncode == -signal.SIGKILL
         with Store.open(folder) as store:
             assert not is_adapted(store.settings.encoder)
         np.testing.assert_array_equal(features(folder), frozen)
         said = step(folder, tmp_path, "never").stdout
-        assert said.count("a part of the labels") == 3, "the parts were kept: a step each"
+        assert said.count("training on a fold") == 3, "the folds were kept: a step each"
         assert said.splitlines()[-1] == "{'adapting': None}"
         with Store.open(folder, read_only=True) as store:
             assert is_adapted(store.settings.encoder)
-            assert "has learnt from" in overview(store).features
+            assert "Encoder fine-tuned on" in overview(store).features
         assert check_project(folder)[1] == []
 
 
@@ -310,7 +310,7 @@ def say(**words):
         os.kill(os.getpid(), signal.SIGKILL)
 
 worker._TOLD_EVERY = 0.0
-adapting._judged = lambda probs, numbers, loss=iter([0.1, 0.2]): (0.2, next(loss))
+adapting._error_and_log_loss = lambda probs, class_indices, loss=iter([0.1, 0.2]): (0.2, next(loss))
 with Store.open(Path(sys.argv[1])) as store:
     assert worker.Adapter(store, say).step()
 """

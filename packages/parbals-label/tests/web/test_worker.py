@@ -241,7 +241,7 @@ class TestAdapting:
         self.ran, self.said, self.used = [], [], False
 
         def adapt(store, progress):
-            progress("adapting to all labels", 1, 4)
+            progress("training on all labels", 1, 4)
             n_labels = store.n_labelled
             self.ran.append(n_labels)
             store.log(ADAPTED, n_labels=n_labels, used=self.used)
@@ -271,7 +271,7 @@ class TestAdapting:
         assert "from 4 labels on; there are 3" in self.said[-1]["adapting"]
         self.label(store, 3, 4)
         assert adapter.step()
-        assert any("adapting to all labels: 25 %" in (s["adapting"] or "") for s in self.said)
+        assert any("training on all labels: 25 %" in (s["adapting"] or "") for s in self.said)
         assert self.said[-1] == {"adapting": None}
         self.label(store, 4, 5)
         assert not adapter.step()
@@ -286,7 +286,7 @@ class TestAdapting:
 
         def slow(store, progress):
             store.update_settings(adapt=False)
-            progress("adapting to all labels", 1, 4)
+            progress("training on all labels", 1, 4)
 
         monkeypatch.setattr(adapting, "adapt_project", slow)
         assert not adapter.step()

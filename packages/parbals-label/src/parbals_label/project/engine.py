@@ -102,7 +102,7 @@ def learner_of(
         strategy=settings.strategy,
         random_state=settings.seed,
         n_samples=settings.n_samples,
-        prior_scale=prior_scale_of(settings, taught=is_adapted(settings.encoder)),
+        prior_scale=prior_scale_of(settings, adapted=is_adapted(settings.encoder)),
         metric=metric_of(settings.loss),
         checked=True,
         n_candidates=n_candidates,
