@@ -8,7 +8,7 @@ from pathlib import Path
 
 __all__ = ["WHERE", "kill_adapting"]
 
-WHERE = ["adapting to a part", "adapting to all", "encoding", "named", "written", "stored"]
+WHERE = ["training on a fold", "training on all", "encoding", "named", "written", "stored"]
 
 
 def kill_adapting(project, where):

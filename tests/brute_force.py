@@ -70,10 +70,10 @@ def linear_probs(seed, n, k, c, d=4, scale=2.0):
     return e / e.sum(axis=2, keepdims=True)
 
 
-def covariance_with(channels, X):
+def covariance_with(latents, X):
     """S_a xᵀ (A, d, M) for design rows X (M, d): cov(f_a(x'), f_a(x)) = x' S_a xᵀ."""
-    whitened = channels.whitening.rows(X).T  # (d, M)
-    inside = channels.basis.T @ whitened
-    learnt = channels.roots @ (channels.roots.transpose(0, 2, 1) @ inside) - inside
-    coloured = (whitened + channels.basis @ learnt).transpose(1, 0, 2)
-    return channels.whitening.weights(coloured).transpose(1, 0, 2)
+    whitened = latents.whitening.rows(X).T  # (d, M)
+    inside = latents.basis.T @ whitened
+    learnt = latents.roots @ (latents.roots.transpose(0, 2, 1) @ inside) - inside
+    coloured = (whitened + latents.basis @ learnt).transpose(1, 0, 2)
+    return latents.whitening.weights(coloured).transpose(1, 0, 2)

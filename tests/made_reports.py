@@ -1,6 +1,6 @@
 """Reports made by hand, for tests of what people are told of them."""
 
-from parbals.learner.numbers.report import Estimate, Measurement, Recall, Report
+from parbals.learner.evaluation.report import Estimate, Measurement, Recall, Report
 
 RECALL = Recall("a", 6, Estimate(2.0, 0.0, 5.0), Estimate(0.8, 0.5, 1.0), None, 1.5, False, "Go on")
 

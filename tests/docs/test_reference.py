@@ -71,7 +71,12 @@ def test_the_site_builds_without_a_warning(tmp_path):
         [sys.executable, "-m", *command], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    for page in ("index.html", "tutorials/texts.html", "tutorials/texts.ipynb", "idea.html"):
+    for page in (
+        "index.html",
+        "tutorials/texts.html",
+        "tutorials/texts.ipynb",
+        "explanation/idea.html",
+    ):
         assert (tmp_path / "site" / "docs" / page).exists()
     assert (tmp_path / "site" / "searchindex.js").exists()
     tutorial = (tmp_path / "site" / "docs" / "tutorials" / "texts.html").read_text("utf-8")

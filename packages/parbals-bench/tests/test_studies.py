@@ -238,7 +238,7 @@ def test_the_study_of_audits_goes_on_where_it_stopped(tmp_path):
 
 @pytest.mark.full
 def test_the_study_of_honesty_compares_what_is_expected_with_what_is_real(tmp_path):
-    picture = ROOT / "docs" / "coverage.png"
+    picture = ROOT / "docs" / "explanation" / "coverage.png"
     before = picture.read_bytes()
     arguments = ("--only", "made-product", "--strategies", "random", "--seeds", "1")
     done = run_study("honest", *arguments, "--platform", "cpu", "--out", str(tmp_path))
@@ -261,7 +261,7 @@ def test_the_study_of_honesty_learns_the_constants_of_the_report(tmp_path):
 @pytest.mark.full
 def test_the_tables_of_the_results_are_those_of_the_records(tmp_path):
     page = tmp_path / "results.md"
-    committed = (ROOT / "docs" / "results.md").read_text("utf-8")
+    committed = (ROOT / "docs" / "explanation" / "results.md").read_text("utf-8")
     before, _, rest = committed.partition("findings.py: begin -->")
     after = rest.partition("<!-- findings.py: end")[2]
     page.write_text(f"{before}findings.py: begin -->\n<!-- findings.py: end{after}", "utf-8")

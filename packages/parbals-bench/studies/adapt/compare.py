@@ -161,8 +161,8 @@ class _Task:
         self, known: np.ndarray, classes: list[int], strategy: str, seed: int, honest: bool
     ) -> Record:
         """Real errors of both models, and expected ones of two ways to know them."""
-        from parbals.learner.numbers.expectation import sharpened
-        from parbals.learner.reporting import temperature_of
+        from parbals.learner.evaluation.expectation import temperature_scaled
+        from parbals.learner.reporting import calibration_temperature
 
         n_pool, told = self.n_pool, self.labels[known].tolist()
         test = slice(n_pool, None)
@@ -194,10 +194,11 @@ class _Task:
         found["held_out_error"] = float((held_out.argmax(axis=1) != told).mean())
         for way, given in ways.items():
             own = model(rows, known, None if given is None else (known, given))
-            error, heat = own.report().expected_error, temperature_of(own.state, own.fitted())
-            probs = sharpened(plain, heat.degree)
+            error = own.report().expected_error
+            temperature = calibration_temperature(own.state, own.fitted())
+            probs = temperature_scaled(plain, temperature.value)
             found[way] = {"expected": [error.mean, error.low, error.high]}
-            found[way] |= {"temperature": heat.degree, **self._scores(probs)}
+            found[way] |= {"temperature": temperature.value, **self._scores(probs)}
         report = linear.report().expected_error
         found["linear"]["expected"] = [report.mean, report.low, report.high]
         return found

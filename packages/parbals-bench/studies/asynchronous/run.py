@@ -1,8 +1,8 @@
 """Does asynchronous labelling pay? Answers arrive one at a time, out of order, while 20 items are
 always out.
 
-    studies asynchronous                        all runs that are missing; docs/asynchronous.md
-    studies asynchronous --tables               docs/asynchronous.md from what there is
+    studies asynchronous                        run what is missing, write the page
+    studies asynchronous --tables               write the page from the stored runs
 
 Three ways to label the same messages with ParBaLS-EPIG, 20 random labels and then a hundred:
 
@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from lib.places import DOCS
+from lib.places import EXPLANATION
 from lib.records import Record, Todo, study
 
 HERE = Path(__file__).parent
@@ -33,7 +33,7 @@ N_OUT, N_LABELS, EVERY = 20, 100, 10
 
 
 def main() -> int:
-    places = HERE / "record.jsonl", DOCS / "asynchronous.md"
+    places = HERE / "record.jsonl", EXPLANATION / "asynchronous.md"
     return study(__doc__, *places, runs, page, seeds=10, options={})
 
 
@@ -106,22 +106,29 @@ def ask(learner: Any, n: int, ignore: bool) -> list[int]:
 
 
 def page(records: list[Record]) -> Iterator[str]:
-    """docs/asynchronous.md: a table for each pool, and what pending-awareness is good for."""
+    """docs/explanation/asynchronous.md: a table for each pool, and the gain by pending items."""
     from scipy import stats
 
     found = {tuple(record["run"]): record for record in records}
-    yield "# Labelling without waiting"
+    yield "# Does labelling without waiting cost accuracy?"
+    yield ""
+    yield (
+        "**No.** Annotators can get new items while others are still being labelled, because `ask` "
+        "takes pending items into account. Accuracy is that of complete batches, and nobody is "
+        "asked about near-duplicates of items that somebody has on screen."
+    )
     yield ""
     yield "Written by `python packages/parbals-bench/studies asynchronous`; do not edit."
     yield ""
     yield "![Accuracy against answers](asynchronous.png)"
     yield ""
     yield (
-        f"SMS Spam, {N_OUT} random labels and then {N_LABELS} by ParBaLS-EPIG; {N_OUT} items are "
-        "always out and answers come in random order, or whole batches are waited for. *Pending-"
-        "aware*: what is out counts as part of the batch, as `ask` has it. *Pending ignored*: only "
-        "the same item is not asked twice. *Seen before*: answers to a message that another copy "
-        "had been asked of. 95 % t-intervals; differences are paired by seed."
+        f"SMS Spam, {N_OUT} random labels and then {N_LABELS} by ParBaLS EPIG. Either {N_OUT} "
+        "items are always assigned and answers come in random order, or each batch is completed "
+        "before the next. *Pending-aware*: assigned items count as part of the batch, as in `ask`. "
+        "*Pending ignored*: only the item itself is not asked twice. *Seen before*: answers to a "
+        "message of which another copy had been asked. Intervals are 95 % t-intervals; differences "
+        "are paired by seed."
     )
     curves = {}
     for copies in COPIES:
@@ -165,14 +172,14 @@ def _good_for(found: dict[tuple[Any, ...], Record]) -> Iterator[str]:
     if all(again.values()):
         mean = {way: f"{np.mean(counts):.0f}" for way, counts in again.items()}
         yield ""
-        yield "## What pending-awareness is good for"
+        yield "## What are pending items good for?"
         yield ""
         yield (
-            "Not for accuracy, as far as can be seen here. It keeps people from being asked the "
-            f"same thing while they are at it: where things come {COPIES[-1]} times over, "
-            f"{mean['pending-aware']} of {N_LABELS} answers are to a message that had been asked "
-            f"already, {mean['whole batches']} with whole batches, and {mean['pending ignored']} "
-            "where what is out is not heeded. And nobody waits for a batch to be complete."
+            "They make no measurable difference to accuracy here. They save work: where every "
+            f"message occurs {COPIES[-1]} times, {mean['pending-aware']} of {N_LABELS} answers are "
+            f"about a message that had been asked already ({mean['whole batches']} with whole "
+            f"batches), but {mean['pending ignored']} if pending items are ignored. And nobody "
+            "waits for a batch to be complete."
         )
 
 
@@ -191,4 +198,4 @@ def _picture(curves: dict[int, dict[str, np.ndarray]]) -> None:
         axes.set_title(f"every message {'once' if copies == 1 else f'{copies} times'}", fontsize=10)
         axes.legend(frameon=False)
         axes.spines[["top", "right"]].set_visible(False)
-    figure.savefig(DOCS / "asynchronous.png", dpi=130, bbox_inches="tight")
+    figure.savefig(EXPLANATION / "asynchronous.png", dpi=130, bbox_inches="tight")

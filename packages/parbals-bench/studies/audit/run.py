@@ -93,7 +93,7 @@ def looks_of(
     share of them in which the intervals of all looks held together, ``former`` those of three looks
     in every doubling, each with Clopper and Pearson's limits.
     """
-    from parbals.learner.numbers.looks import error_limits, latest_look, powered_limits
+    from parbals.learner.evaluation.looks import clopper_pearson_limits, latest_look, ppi_limits
     from parbals.learner.state import mean_proba
 
     state, audit = learner.state, learner.audit
@@ -118,9 +118,9 @@ def looks_of(
         for draw, items in enumerate(drawn):
             given = wrong[items]
             limits = (
-                powered_limits(given[:n], doubt[items[:n]], around, look.delta)[1:],
-                error_limits(given[:n].sum(), n, look.delta),
-                error_limits(given[:n_former].sum(), n_former, risk),
+                ppi_limits(given[:n], doubt[items[:n]], around, look.delta)[1:],
+                clopper_pearson_limits(given[:n].sum(), n, look.delta),
+                clopper_pearson_limits(given[:n_former].sum(), n_former, risk),
             )
             widths[:, k] += [high - low for low, high in limits]
             for which, (low, high) in enumerate((limits[0], limits[2])):
@@ -153,7 +153,8 @@ def _title() -> Iterable[str]:
     yield ""
     yield (
         "Written by `python packages/parbals-bench/studies audit`; do not edit. "
-        "[docs/audit.md](../../../../docs/audit.md) says what an audit is; `record.jsonl.xz` has a "
+        "[docs/howto/audit.md](../../../../docs/howto/audit.md) says what an audit is; "
+        "`record.jsonl.xz` has a "
         "line for each run."
     )
     yield ""
@@ -208,7 +209,7 @@ def _looks(records: list[dict[str, Any]]) -> Iterable[str]:
 
 def _costs() -> Iterable[str]:
     """The interval by the audit's size and the share that it finds wrong."""
-    from parbals.learner.numbers.looks import DELTA, error_limits, latest_look
+    from parbals.learner.evaluation.looks import DELTA, clopper_pearson_limits, latest_look
 
     yield "## What an audit of n labels buys"
     yield ""
@@ -228,7 +229,7 @@ def _costs() -> Iterable[str]:
         cells = []
         for share in shares:
             n_wrong = round(share * n)
-            low, high = error_limits(n_wrong, n, look.delta)
-            once = error_limits(n_wrong, n, DELTA)[1]
+            low, high = clopper_pearson_limits(n_wrong, n, look.delta)
+            once = clopper_pearson_limits(n_wrong, n, DELTA)[1]
             cells.append(f"{low:.1%} to {high:.1%} ({once:.1%})")
         yield f"| {n} | " + " | ".join(cells) + " |"

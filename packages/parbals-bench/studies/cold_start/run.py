@@ -58,7 +58,7 @@ def _value(measure: Callable[..., float], *run: Any) -> Record:
 def accuracy(data: str, start: str, seed: int) -> float:
     """On rows outside the pool, after the first 20 labels."""
     from parbals import ActiveLearner, select_batch_from_model
-    from parbals.learner.numbers.metric import METRICS
+    from parbals.learner.evaluation.metric import METRICS
 
     X, y, n_classes = load(data)
     order = np.random.default_rng(seed).permutation(len(X))

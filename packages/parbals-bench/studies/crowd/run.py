@@ -250,7 +250,7 @@ def by_confidence(apart: float, is_told: bool, seed: int) -> Record:
     anything); a person of 95 % answers a third.
     """
     from parbals import ActiveLearner
-    from parbals_label.project.engine import by_sureness
+    from parbals_label.project.engine import split_by_confidence
 
     generator = np.random.default_rng(seed)
     y = generator.integers(2, size=400)
@@ -262,7 +262,7 @@ def by_confidence(apart: float, is_told: bool, seed: int) -> Record:
     person = np.where(generator.random(N_ITEMS) < 0.95, y[items], 1 - y[items])
     keys = [(p, PROGRAM) for p in items]
     checked = dict(zip(keys[: N_ITEMS // 3], (said == person).tolist(), strict=False))
-    thirds = by_sureness(dict(zip(keys, sure.tolist(), strict=True)), checked)
+    thirds = split_by_confidence(dict(zip(keys, sure.tolist(), strict=True)), checked)
     found = {}
     for way, names in (("not used", {}), ("used", thirds)):
         learner = ActiveLearner(X, [0, 1], random_state=seed)

@@ -281,6 +281,7 @@ sampler, the prior, the bins, BADGE's seeding. Final test accuracy in %, 100 + 1
 seeds, unless a cell says otherwise, ± half of its 95 % interval; then what is changed less the same
 again, paired by seed ± standard error, bold where p < 0.05 with Holm's correction for the row in
 both tables.
-[docs/results.md](../../../../docs/results.md#beside-the-paper) says what to make of it. The paper's
+[docs/explanation/results.md](../../../../docs/explanation/results.md#beside-the-paper) says what
+to make of it. The paper's
 sampler needs PyMC: `python packages/parbals-bench/studies differences --data ~/data --only sampler
 --seeds 5`."""

@@ -63,7 +63,7 @@ def measured(name: str, way: str, share: float, seed: int) -> Record:
     positions, numbers = learner.state.training
     scores = {}
     if (gaussian := learner.fitted().gaussian) is not None:
-        places, probs = gaussian.left_out(every=True)
+        places, probs = gaussian.leave_one_out(all_labels=True)
         assert sorted(places) == list(range(N_LABELS))
         scores["doubts"] = np.empty(N_LABELS)
         scores["doubts"][places] = -np.log(probs[np.arange(N_LABELS), numbers[places]])

@@ -1,4 +1,4 @@
-"""How numbers of a table become features: bins, values, or both (docs/data.md).
+"""How numbers of a table become features: bins, values, or both (docs/howto/data.md).
 
     studies features.tables --airline train.csv --cards card_transdata.parquet
 

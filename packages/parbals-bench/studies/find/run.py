@@ -52,7 +52,7 @@ def search(data: str, finder: str, seed: int) -> dict[str, Any]:
     while len(asked) < MOST:
         learner.tell(asked[-BATCH:], truth[asked[-BATCH:]])
         if finder == "find":
-            from parbals.learner.numbers.find import estimate_recall
+            from parbals.learner.evaluation.find import estimate_recall
 
             seen = estimate_recall(learner.state)
             assert seen is not None

@@ -89,7 +89,7 @@ def measure_size(n_classes: int, n_pool: int) -> dict:
     batch(model, pool, target)
     first = time.perf_counter() - begin
     view = GaussianView(model.gaussian, pool, target)
-    seen = surface.surface_of(view.channels, view.target)
+    seen = surface.surface_of(view.latents, view.target)
     whole = seconds(lambda: batch(model, pool, target))
     start = seconds(lambda: backends.start_scores(seen, pool))
     stats = jax.local_devices()[0].memory_stats() or {}
@@ -125,9 +125,9 @@ def in_fresh_process(program: str, **environment: str) -> str:
 def walk_flop(seen: surface.Surface, n_pool: int) -> float:
     """Operations of the walk over the pool: coordinates, factors, covariances, the screen."""
     d, r = seen.basis.shape
-    n_channels, n_targets = seen.roots.shape[0], len(seen.share)
+    n_latents, n_targets = seen.roots.shape[0], len(seen.share)
     across = 0 if d == r else 2 * d * r + 2 * d * n_targets
-    return n_pool * (2 * d * r + across + n_channels * (2 * r * r + (2 * r + 4) * n_targets))
+    return n_pool * (2 * d * r + across + n_latents * (2 * r * r + (2 * r + 4) * n_targets))
 
 
 def step_flop(seen: surface.Surface, n_scored: np.ndarray) -> float:
@@ -135,7 +135,7 @@ def step_flop(seen: surface.Surface, n_scored: np.ndarray) -> float:
     rows, n_labels = n_scored + SHORT, np.arange(len(n_scored))
     pairs = (
         UNIVERSES * seen.targets.gains.size
-    )  # a row with all targets, in all channels and universes
+    )  # a row with all targets, in all latents and universes
     return float(pairs * (rows * (2 * n_labels + 4)).sum())
 
 
@@ -212,7 +212,7 @@ def measure_stream(n_pool: int, folder: Path) -> dict:
     mapped.flush()
     mapped = np.load(path, mmap_mode="r")
     batch(model, mapped[:400_000], target)
-    seen = surface.surface_of(model.gaussian.channels, target)
+    seen = surface.surface_of(model.gaussian.latents, target)
     begin = time.perf_counter()
     backends.start_scores(seen, mapped)
     walk = time.perf_counter() - begin

@@ -49,7 +49,7 @@ def runs(given: Namespace) -> Iterator[Todo]:
 def judged(data: str, chooser: str, seed: int) -> dict[str, Any]:
     """Labels → balanced accuracy and F1, of the most probable class and of its own decisions."""
     from parbals import ActiveLearner
-    from parbals.learner.numbers.metric import BALANCED, decided, stakes_for
+    from parbals.learner.evaluation.metric import BALANCED, class_weights_for, decide
     from sklearn.metrics import balanced_accuracy_score, f1_score
 
     X, y, _ = load(data)
@@ -68,7 +68,7 @@ def judged(data: str, chooser: str, seed: int) -> dict[str, Any]:
         probs, there = learner.predict_proba(X[test]), learner.predict_proba(X[pool])
         row = []
         for name, score in ((BALANCED, balanced_accuracy_score), ("f1:1", f1_score)):
-            own = decided(probs, stakes_for(name, there, range(2)))
+            own = decide(probs, class_weights_for(name, there, range(2)))
             row += [float(score(y[test], d)) for d in (probs.argmax(axis=1), own)]
         values[str(size)] = row
     return {"values": values}
@@ -83,7 +83,7 @@ def page(records: list[Record]) -> Iterator[str]:
     yield (
         f"Pools of {N_POOL:,} items, {BATCH} random labels and then batches of {BATCH}. % on test "
         "items: *plain* decides the most probable class, *decided* what the metric asks for "
-        "(`parbals/learner/numbers/metric.py`). Mean over the seeds ± standard error."
+        "(`parbals/learner/evaluation/metric.py`). Mean over the seeds ± standard error."
     )
     yield ""
     yield (

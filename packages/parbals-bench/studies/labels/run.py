@@ -42,15 +42,15 @@ def timed(function):
 def usual_sweeps(function, n_prior):
     """What the function returns where no number of labels is many; the prior is of ``n_prior``."""
     modules, most = (sites, ep, classes, inference), prior._MOST_LABELS
-    kept = ep.MANY
+    kept = ep.MANY_LABELS
     try:
         for module in modules:
-            module.MANY = 10**9
+            module.MANY_LABELS = 10**9
         prior._MOST_LABELS = n_prior
         return function()
     finally:
         for module in modules:
-            module.MANY = kept
+            module.MANY_LABELS = kept
         prior._MOST_LABELS = most
 
 
@@ -73,7 +73,7 @@ def row(n, n_classes):
     learner.tell([n], y[n : n + 1].tolist())
     _, *learner_times = timed(learner.fitted)
     fresh = fit(n + 1)
-    same_prior = prior.learnt_prior(rows[: n + 1], y[: n + 1], n_classes, pool).scale
+    same_prior = prior.learn_prior(rows[: n + 1], y[: n + 1], n_classes, pool).scale
     assert same_prior == fresh.prior_scale_
     cells = [apart(more, fresh) if fitted.prior_scale_ == fresh.prior_scale_ else "other prior"]
     if n <= AFFORDABLE:

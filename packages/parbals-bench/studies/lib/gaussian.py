@@ -7,9 +7,9 @@ import numpy as np
 __all__ = ["covariance_between"]
 
 
-def covariance_between(channels: Any, one: np.ndarray, other: np.ndarray) -> np.ndarray:
+def covariance_between(latents: Any, one: np.ndarray, other: np.ndarray) -> np.ndarray:
     """cov(f_a(x), f_a(x')) (A, n, m) for design rows (n, d) of the one and (m, d) of the other."""
     from parbals.strategies.surface import covariance, within
 
-    posterior, rows = (channels.basis, channels.location, channels.roots), channels.whitening.rows
+    posterior, rows = (latents.basis, latents.location, latents.roots), latents.whitening.rows
     return np.asarray(covariance(*(within(*posterior, rows(design)) for design in (one, other))))

@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
-__all__ = ["DOCS", "ROOT", "STUDIES"]
+__all__ = ["DOCS", "EXPLANATION", "ROOT", "STUDIES"]
 
 STUDIES = Path(__file__).parents[1]
 ROOT = STUDIES.parents[2]
 DOCS = ROOT / "docs"
+EXPLANATION = DOCS / "explanation"

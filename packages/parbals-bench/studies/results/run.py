@@ -1,4 +1,4 @@
-"""The tables of docs/results.md on the closed form and the learnt prior, from the records.
+"""Write the tables of docs/explanation/results.md on the closed form and the learnt prior.
 
     studies results                          # rewrites them where they stand
     studies results --learnt my-results      # a folder of `parbals bench run`
@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
-from lib.places import DOCS
+from lib.places import DOCS, EXPLANATION
 from matplotlib.figure import Figure
 from parbals_bench.datasets.table import DATASETS
 from parbals_bench.report.plots import to_png
@@ -61,7 +61,7 @@ def main() -> None:
     for name in ("records", "closed-form", "learnt"):
         where = DOCS / "results" / f"{name}.tar.xz"
         parser.add_argument(f"--{name}", type=Path, default=where)
-    parser.add_argument("--page", type=Path, default=DOCS / "results.md")
+    parser.add_argument("--page", type=Path, default=EXPLANATION / "results.md")
     parser.add_argument("--picture", type=Path, default=DOCS / "results" / "learnt-prior.png")
     given = parser.parse_args()
     published = ResultsFiles(given.records).records()

@@ -1,4 +1,4 @@
-"""The numbers in the sentences of docs/results.md and docs/which-strategy.md, from the records.
+"""Print the numbers that explanation/results.md and howto/which-strategy.md quote.
 
     studies results.sentences                   # from the published records alone
     studies results.sentences --data ~/data     # and those that need the data

@@ -19,9 +19,9 @@ from typing import Any
 
 import numpy as np
 from lib.records import Record, Todo, study
-from parbals.learner.numbers.expectation import sharpened, temperature
+from parbals.learner.evaluation.expectation import fit_temperature, temperature_scaled
 from parbals.posterior.closed import prior
-from parbals.posterior.closed.prior import Prior, fixed_prior, learnt_prior
+from parbals.posterior.closed.prior import Prior, fixed_prior, learn_prior
 from parbals.posterior.closed.whitening import PoolMoments
 from parbals.posterior.predictive import add_bias
 from prior.run import divided, fitted, judged, scale_alone
@@ -67,7 +67,7 @@ def measured(name: str, strategy: str, size: int, seed: int) -> Record:
     for recipe, choose in RECIPES.items():
         chosen = choose(X, y, n_classes, pool)
         models[recipe] = model = fitted(X, y, n_classes, chosen._replace(sites=None))
-        places, without = model.left_out()
+        places, without = model.leave_one_out()
         score = np.log(np.maximum(without[np.arange(len(places)), y[places]], 1e-12)).sum()
         found[recipe] = (
             model.predict_proba(add_bias(X_test)),
@@ -89,15 +89,17 @@ def measured(name: str, strategy: str, size: int, seed: int) -> Record:
     nothing = np.zeros((0, n_classes)), np.zeros(0, int)
     rows = {}
     for recipe, (probs, without, places, _, scale) in found.items():
-        heat = temperature((without, y[places]), nothing, chosen=strategy != "random")
-        shown = 1.0 - sharpened(probs, heat.degree).max(axis=1).mean()
+        temperature = fit_temperature(
+            (without, y[places]), nothing, actively_selected=strategy != "random"
+        )
+        shown = 1.0 - temperature_scaled(probs, temperature.value).max(axis=1).mean()
         error, _, loss = judged(probs, y_test)
         rows[recipe] = np.round([error, loss, shown, scale], 5).tolist()
     return {"recipes": rows}
 
 
 def scaled(times: float, *terms: Any) -> Prior:
-    found = learnt_prior(*terms)
+    found = learn_prior(*terms)
     return found._replace(whitening=found.whitening.times(times), scale=times * found.scale)
 
 
@@ -107,7 +109,7 @@ def patched(terms: dict[str, Any], *given: Any) -> Prior:
     try:
         for name, value in terms.items():
             setattr(prior, name, value)
-        return learnt_prior(*given)
+        return learn_prior(*given)
     finally:
         for name, value in kept.items():
             setattr(prior, name, value)
@@ -115,7 +117,7 @@ def patched(terms: dict[str, Any], *given: Any) -> Prior:
 
 def of_first(X: np.ndarray, y: np.ndarray, n_classes: int, pool: Any) -> Prior:
     """Scale and shape by the first labels, which are random."""
-    return learnt_prior(X[:FIRST], y[:FIRST], n_classes, pool)
+    return learn_prior(X[:FIRST], y[:FIRST], n_classes, pool)
 
 
 RECIPES: dict[str, Callable[..., Prior]] = {
@@ -124,7 +126,7 @@ RECIPES: dict[str, Callable[..., Prior]] = {
     "power ½": partial(patched, {"POWERS": (0.5,), "_LOG_SHARES": (0.0,)}),
     "power 1": partial(patched, {"POWERS": (1.0,), "_LOG_SHARES": (0.0,)}),
     f"{LEARNT} × 0.5": partial(scaled, 0.5),
-    LEARNT: learnt_prior,
+    LEARNT: learn_prior,
     f"{LEARNT} × 2": partial(scaled, 2.0),
     "narrow": partial(patched, {"_WIDTH": 0.5}),
     "first 50": of_first,

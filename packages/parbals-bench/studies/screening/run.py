@@ -18,7 +18,7 @@ import numpy as np
 from lib.report import machine
 from lib.rows import load
 from parbals import ActiveLearner
-from parbals.posterior.closed.channels import Channels
+from parbals.posterior.closed.latents import Latents
 from parbals.strategies.backends import numpy as numpy_backend
 from parbals.strategies.backends import start_scores
 from parbals.strategies.greedy import Step, grow
@@ -109,9 +109,9 @@ def table(sets: tuple[str, ...], n_pool: int, n_targets: int) -> Iterator[str]:
             )
             learner = ActiveLearner(X, list(range(n_classes)), random_state=0, checked=True)
             learner.tell(labelled, y[labelled])
-            channels = learner.fitted().gaussian.channels
-            surface = surface_of(channels, X[target])
-            numbers = [*standing(surface, X[pool]), *batches(channels, surface, X[pool])]
+            latents = learner.fitted().gaussian.latents
+            surface = surface_of(latents, X[target])
+            numbers = [*standing(surface, X[pool]), *batches(latents, surface, X[pool])]
             name = reference.partition(":")[0]
             yield f"| {name} | {n_classes} | {n_labels} | " + " | ".join(numbers) + " |"
 
@@ -125,23 +125,23 @@ def standing(surface: Surface, pool: np.ndarray) -> list[str]:
     return [f"{rank:.3f}", str(place[leaders[0]]), f"{median:.0f}"]
 
 
-def batches(channels: Channels, surface: Surface, pool: np.ndarray) -> Iterator[str]:
+def batches(latents: Latents, surface: Surface, pool: np.ndarray) -> Iterator[str]:
     """Batches by the form and by the gain in accuracy, beside those of a full search."""
     start = start_scores(surface, pool)
     for score in SCORES:
-        found = search(channels, surface, pool, start, score)
+        found = search(latents, surface, pool, start, score)
         with patch.multiple(gaussian, **dict.fromkeys(LIMITS, len(pool)), MARGIN=0.0):
-            full = search(channels, surface, pool, start, score)
+            full = search(latents, surface, pool, start, score)
         common = len({step.index for step in found} & {step.index for step in full})
         share = sum(step.score for step in found) / sum(step.score for step in full)
         yield f"{share:.3f}, {common} of {BATCH}"
 
 
 def search(
-    channels: Channels, surface: Surface, pool: np.ndarray, start: np.ndarray, score: Score
+    latents: Latents, surface: Surface, pool: np.ndarray, start: np.ndarray, score: Score
 ) -> list[Step]:
     """A batch of a pool (N, D) that was screened before, (N,)."""
-    labels, none, free = DrawnLabels(channels, UNIVERSES, 0), np.array([], int), start > -np.inf
+    labels, none, free = DrawnLabels(latents, UNIVERSES, 0), np.array([], int), start > -np.inf
     given = [(surface, labels)], pool, start, free, none, BATCH, score, numpy_backend
     with gaussian.gaussian_universes(*given) as universes:
         return grow(universes, free, none, BATCH)
@@ -158,8 +158,8 @@ def large_table(sets: tuple[str, ...], quick: bool) -> Iterator[str]:
             )
             learner = ActiveLearner(X, list(range(n_classes)), random_state=0, checked=True)
             learner.tell(labelled, y[labelled])
-            channels = learner.fitted().gaussian.channels
-            surface, pool = surface_of(channels, X[target]), X[rest]
+            latents = learner.fitted().gaussian.latents
+            surface, pool = surface_of(latents, X[target]), X[rest]
             start = start_scores(surface, pool)
             level = int((start > gaussian.MARGIN * start.max()).sum())
             for score in SCORES:
@@ -167,7 +167,7 @@ def large_table(sets: tuple[str, ...], quick: bool) -> Iterator[str]:
                 for most in (*MOST, len(pool)):
                     margin = 0.0 if most == len(pool) else gaussian.MARGIN
                     with patch.multiple(gaussian, MOST_SCORED=most, MARGIN=margin):
-                        steps = search(channels, surface, pool, start, score)
+                        steps = search(latents, surface, pool, start, score)
                     sums.append(sum(step.score for step in steps))
                 shares = " | ".join(f"{found / sums[-1]:.3f}" for found in sums[:-1])
                 yield f"| {name} | {len(pool):,} | {n_classes} | {score} | {level:,} | {shares} |"

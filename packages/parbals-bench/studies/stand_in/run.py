@@ -38,8 +38,6 @@ PACES = {
 """Items of a batch, and answers that come while it is chosen."""
 SIZES, N_POOL, N_TEST = (100, 250), 2_000, 4_000
 STAND_INS = ("k-means", "confidence", "random")
-AT_THEIR_WORD = {"weighed": False}
-"""Nobody errs here; what people are worth is another study's question, and takes three fits."""
 FIRST, PEOPLE, HELD, LEARNT = 5, 10, 4, 20
 
 
@@ -126,10 +124,18 @@ class _Choosing:
         from parbals_label.project.engine import learner_of
         from parbals_label.web.ahead import EFFORTS
 
-        effort = {"n_candidates": 2_000, "renew": STAND_INS, "changes": EFFORTS[-1]}
+        changes = dict(EFFORTS[-1])
+        models_annotators = bool(changes.pop("models_annotators"))
         self.due = done + self.delay
         if self.due < SIZES[-1]:  # nobody would see it
-            self.batch = learner_of(self.store, **effort).choose(self.size)
+            learner = learner_of(
+                self.store,
+                n_candidates=2_000,
+                renew=STAND_INS,
+                models_annotators=models_annotators,
+                changes=changes,
+            )
+            self.batch = learner.choose(self.size)
 
     def _hand_over(self, done: int) -> None:
         from parbals_label.store.batches import TakenError
@@ -152,7 +158,8 @@ def _predict(store: Any) -> None:
     from parbals_label.project.features import store_features
     from parbals_label.store.settings import PredictionsFile
 
-    learner = learner_of(store, with_pending=False, changes=AT_THEIR_WORD)
+    # Nobody errs here, and fitting annotators takes three fits.
+    learner = learner_of(store, with_pending=False, models_annotators=False)
     probs = learner.predict_proba(np.asarray(learner.pool.rows(np.arange(learner.pool.n_rows))))
     written = store_features(store.folder, probs.astype(np.float32), name="predictions")
     file = PredictionsFile(**asdict(written), answers=store.revision()[0])
@@ -163,7 +170,7 @@ def _row(store: Any, X_test: np.ndarray, y_test: np.ndarray) -> dict[str, Any]:
     """What the report expects of the error, what it is, and who chose the items."""
     from parbals_label.project.engine import learner_of
 
-    learner = learner_of(store, with_pending=False, changes=AT_THEIR_WORD)
+    learner = learner_of(store, with_pending=False, models_annotators=False)
     expected = learner.report().expected_error
     probs = learner.predict_proba(X_test)
     chosen = store.chosen_by()

@@ -51,8 +51,8 @@ def runs(given: Namespace) -> Iterator[Todo]:
 def measured(folder: Path, name: str, strategy: str, seed: int, n_labels: int) -> Record:
     """Errors of the learner, and of the successors with and without soft labels."""
     from parbals import ActiveLearner
-    from parbals.learner.numbers.expectation import sharpened
-    from parbals.learner.reporting import temperature_of
+    from parbals.learner.evaluation.expectation import temperature_scaled
+    from parbals.learner.reporting import calibration_temperature
 
     texts, rows, labels = _texts(folder, name, seed)
     classes, truth = list(range(labels.max() + 1)), labels[N_POOL:]
@@ -61,8 +61,8 @@ def measured(folder: Path, name: str, strategy: str, seed: int, n_labels: int) -
         chosen = learner.ask(min(BATCH, n_labels - known))
         learner.tell(chosen, labels[chosen].tolist())
     given = learner.labelled
-    heat = temperature_of(learner.state, learner.fitted())
-    soft = sharpened(learner.predict_proba(rows[:N_POOL]), heat.degree)
+    temperature = calibration_temperature(learner.state, learner.fitted())
+    soft = temperature_scaled(learner.predict_proba(rows[:N_POOL]), temperature.value)
     soft[given] = np.eye(len(classes))[labels[given]]
     surprise = -(soft * np.log(np.maximum(soft, 1e-300))).sum(axis=1)
     weights = 1.0 - surprise / np.log(len(classes))
@@ -103,7 +103,7 @@ def _fitted(model: str, X: Any, targets: np.ndarray, weights: np.ndarray, seed: 
 def _fine_tuned(
     folder: Path, texts: list[str], probs: np.ndarray, weights: np.ndarray, seed: int
 ) -> Callable[[list[str]], np.ndarray]:
-    """What MiniLM says of texts once it has learnt shares (n, C), as docs/predict.md does it."""
+    """What MiniLM says of texts once it has learnt shares (n, C), as in docs/howto/predict.md."""
     import torch
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 

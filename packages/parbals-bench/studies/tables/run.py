@@ -116,7 +116,7 @@ def measured(name: str, size: int, seed: int) -> Record:
         return learner
 
     linear = fitted(X)
-    probs, numbers = linear.state.left_out(linear.fitted())
+    probs, numbers = linear.state.cross_validated_predictions(linear.fitted())
     forest = _forest(seed).fit(X[here], y[here])
     bagged, places = _full(forest, forest.oob_decision_function_, classes), _places(linear)
     pair = _chosen(probs, bagged[places], numbers)
@@ -170,16 +170,18 @@ def adapted(name: str, size: int, seed: int) -> Record:
 
 
 def _losses(probs: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-    from parbals.learner.numbers.expectation import sharpened, temperature
+    from parbals.learner.evaluation.expectation import fit_temperature, temperature_scaled
 
-    heat = temperature((probs, numbers), (probs[:0], numbers[:0]), chosen=False)
-    own = sharpened(probs, heat.degree)[np.arange(len(numbers)), numbers]
+    temperature = fit_temperature(
+        (probs, numbers), (probs[:0], numbers[:0]), actively_selected=False
+    )
+    own = temperature_scaled(probs, temperature.value)[np.arange(len(numbers)), numbers]
     return np.asarray(-np.log(np.maximum(own, 1e-300)))
 
 
 def _places(learner: Any) -> np.ndarray:
     """Which labels were left out: with thousands only some are."""
-    return np.asarray(learner.fitted().gaussian.left_out()[0])
+    return np.asarray(learner.fitted().gaussian.leave_one_out()[0])
 
 
 def _forest(seed: int) -> Any:

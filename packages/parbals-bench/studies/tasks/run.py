@@ -345,9 +345,9 @@ def measured(kind: str, name: str, way: str, seed: int) -> Record:
         elif way.startswith("LCMD"):
             rows = pool
             if way != "LCMD":
-                channels = learner.fitted().gaussian.channels
+                latents = learner.fitted().gaussian.latents
                 unit = np.eye(pool.shape[1] + 1)
-                covariance = covariance_between(channels, unit, unit)[0]
+                covariance = covariance_between(latents, unit, unit)[0]
                 values, vectors = np.linalg.eigh(covariance)
                 rows = learner.setup.preparation(pool) @ vectors[:-1]
                 rows = rows * np.sqrt(np.maximum(values, 0.0))

@@ -249,7 +249,7 @@ def _of_ep(design: Design, truth: Moments, scores: np.ndarray) -> dict[str, Any]
     moments = Moments(
         first, np.sqrt(np.maximum(first - slope - first**2, 0.0)), mean, np.sqrt(variance)
     )
-    covariance = covariance_between(posterior.channels, pool, target)[0]
+    covariance = covariance_between(posterior.latents, pool, target)[0]
     parts = (*posterior.marginals(pool), mean, variance, covariance)
     ours = np.asarray(closed_epig(*(jnp.asarray(part, jnp.float32) for part in parts)))
     found = {"n_sweeps": posterior.n_sweeps, "change": posterior.change}

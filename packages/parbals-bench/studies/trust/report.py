@@ -1,4 +1,4 @@
-"""docs/trust.md and docs/trust.png from the results that trust.py keeps."""
+"""docs/explanation/trust.md and docs/explanation/trust.png from the results that trust.py keeps."""
 
 from pathlib import Path
 from typing import Any
@@ -9,53 +9,61 @@ __all__ = ["write_report"]
 
 METHODS = ("EP", "400 particles", "4,000 particles")
 _COLOURS = {"EP": "#0072b2", "400 particles": "#d55e00", "4,000 particles": "#009e73"}
-_TEXT = """# Where the closed form may be trusted
+_TEXT = """# How exact is the default inference?
 
-For two classes `inference="ep"` replaces samples by a Gaussian posterior (expectation
-propagation), on which predictions, EPIG, BALD and ParBaLS have closed forms. This page compares
-it, and particles beside it, with long chains of NumPyro's NUTS on {n} designs: those of the
-statistics suite, made ones, and real data, one class against the rest (1,000 pool points, 300
-targets, prior scale 1).
+**As exact as thousands of samples, at a fraction of the cost.** By default parbals approximates the
+posterior by a Gaussian (expectation propagation, EP), on which predictions, EPIG, BALD and ParBaLS
+have closed forms. It orders candidates as long chains of NUTS do, and better than 400 particles
+can. Its weak spot are few, steep or separable features, where the spread of a prediction may be
+a few per cent off.
 
+This page compares two-class EP and particles with long chains of NumPyro's NUTS on {n} designs: the
+statistical tests, synthetic data, and real data, one class against the rest (1,000 pool points,
+300 targets, prior scale 1). The terms are in the [glossary](../glossary.md#model-and-features).
 Written by `python packages/parbals-bench/studies trust --report`; do not edit.
 
 ![Errors of predictions and of EPIG, design by design](trust.png)
 
 {findings}
 
-**When the learner falls back.** `ActiveLearner(inference="auto")`, the default, takes the
-Gaussian. It takes particles when the sweeps of expectation propagation have not settled (two
-classes: a site still changes by more than 0.001 of the largest after 200 sweeps; more classes: by
-0.01 after 100), and when the variances of the classes' logits differ more than a hundredfold at
-the labelled rows. `learner.fitted().diagnostics_.inference` says which one it was. More than two
-classes are [compared with long draws](../packages/parbals-bench/studies/many_classes/README.md)
-by another study. Take `inference="smc"` with a
-large `n_samples`, or `"nuts"`, where the deviation of a prediction must be right within a few per
-cent on few, steep or separable features.
+## When does the learner use samples instead?
+`ActiveLearner(inference="auto")`, the default, uses EP. It falls back to particles
 
-**Left-out predictions.** The report asks how each label is predicted by all others. With two
-classes the cavity says it; with more, a label is taken out by the covariance of all classes
-together. Beside refits without each label (six designs, 3 to 10 classes, 100 to 200 labels, 10 to
-300 features, digits among them) the mean log score differs by at most 0.010 nats and the
-temperature by at most 0.06 in ln T; taken out class by class, as it was done first, by 0.013 to
-0.13 nats and 0.06 to 0.19. A test compares both (`tests/learner/numbers/test_expectation.py`).
+* when the sweeps of EP have not converged (two classes: a site still changes by more than 0.001 of
+  the largest after 200 sweeps; more classes: by 0.01 after 100);
+* when the variances of the classes' logits differ more than a hundredfold at the labelled rows.
+
+`learner.fitted().diagnostics_.inference` says which one was used. Where the standard deviation of
+a prediction must be right within a few per cent on few, steep or separable features, take
+`inference="smc"` with a large `n_samples`, or `"nuts"`. For more than two classes see
+[another study](../../packages/parbals-bench/studies/many_classes/README.md).
+
+## Leave-one-out predictions
+The report predicts each label from all others. With two classes the cavity distribution gives this
+prediction; with more, the label is removed by the joint covariance of all classes. Compared with
+refits without each label (six designs, 3 to 10 classes, 100 to 200 labels, 10 to 300 features):
+
+| | mean log score, nats | temperature, ln T |
+| --- | ---: | ---: |
+| removed jointly, as now | at most 0.010 off | at most 0.06 off |
+| removed class by class | 0.013 to 0.13 off | 0.06 to 0.19 off |
+
+`tests/learner/evaluation/test_expectation.py` compares them.
 
 ## Predictions
-
 Root mean square errors over the targets, in thousandths: of E[p(y = 1 | x)] and of its standard
 deviation; in per cent: of the logit's mean in units of its true deviation, and of that deviation.
-Each cell: EP · 400 particles · 4,000 particles. *NUTS*: the same error of the reference itself
+Each cell: EP · 400 particles · 4,000 particles. *NUTS*: the error of the reference itself
 (half the difference of two halves of its chains), its draws and its largest R-hat.
 
 {predictions}
 
 ## EPIG
-
-Against EPIG from the chains' draws, its floor taken off by halves (twice the information of all
-draws less the mean of the halves'). *Rank*: rank correlation over the pool; in brackets that of
-the two halves of the chains, what the truth itself is known to. Where that is small (norm 0.01)
-the points are alike, and there is no order to be found. *Efficiency*: true EPIG of the point that
-the method would choose, over that of the best point.
+Compared with EPIG from the chains' draws, bias-corrected by halves (twice the information of all
+draws less the mean of the halves). *Rank*: rank correlation over the pool; in brackets that between
+the two halves of the chains, a limit for any method. Where that is small (norm 0.01) all points are
+nearly alike, and there is no order to find. *Efficiency*: true EPIG of the point that the method
+would choose, relative to the best point.
 
 {epig}
 """
@@ -109,8 +117,8 @@ def _findings(records: dict[str, dict[str, Any]]) -> str:
     settled = sum(not record["methods"]["EP"]["problems"] for record in records.values())
     lines += [
         "",
-        f"Expectation propagation settled on {settled} of {len(records)} designs. It is nearer to "
-        f"the truth than 400 particles for {', for '.join(counts)} of them.",
+        f"Expectation propagation converged on {settled} of {len(records)} designs. It is closer "
+        f"to the reference than 400 particles for {', for '.join(counts)} of them.",
     ]
     return "\n".join(lines)
 

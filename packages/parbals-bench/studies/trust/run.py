@@ -3,7 +3,7 @@
     studies trust --pack real.npz              real rows, from $PARBALS_DATA
     studies trust --real real.npz --jobs 16    every design
     JAX_PLATFORMS=cuda studies trust --real real.npz --jobs 4 --chains 512
-    studies trust --report                     docs/trust.md and docs/trust.png
+    studies trust --report                     docs/explanation/trust.md and trust.png
     studies trust --only suite --draws 2000 --warm-up 100 --chains 8    does it run?
 
 Results are kept in studies/trust/record.jsonl, a line for each design; those that are there are not
@@ -19,7 +19,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
-from lib.places import DOCS
+from lib.places import EXPLANATION
 
 HERE = Path(__file__).parent
 
@@ -37,7 +37,7 @@ def main() -> int:
     parser.add_argument("--chains", type=int, default=64)
     parser.add_argument("--warm-up", type=int, default=250)
     parser.add_argument("--seconds", type=float, default=240.0, help="limit of a design's chains")
-    parser.add_argument("--report", action="store_true", help="write docs/trust.md and .png")
+    parser.add_argument("--report", action="store_true", help="write the page and its picture")
     options = parser.parse_args()
     if options.pack is not None:
         from trust.designs import pack_real
@@ -50,7 +50,7 @@ def main() -> int:
 
         kept, order = read(options.out), all_designs(Path("every real design has a place"))
         records = {name: kept[name] for name in order if name in kept}
-        for path in write_report(records, DOCS):
+        for path in write_report(records, EXPLANATION):
             print(f"wrote {path}")
         return 0
     return run(options)

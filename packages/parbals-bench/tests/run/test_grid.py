@@ -62,7 +62,7 @@ class TestSuites:
             assert set(data.y_pool) == {0, 1}
 
     def test_the_suite_that_the_documentation_explains(self):
-        page = (ROOT / "docs" / "experiments.md").read_text("utf-8")
+        page = (ROOT / "docs" / "howto" / "experiments.md").read_text("utf-8")
         suite = read_suite(page.split("```toml")[1].split("```")[0])
         assert set(suite.data) == {"tickets", "airline-values"}
         assert len(suite.runs) == 4 * 2 * 4 * 10 + 2 * 5

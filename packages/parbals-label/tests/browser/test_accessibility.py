@@ -88,7 +88,7 @@ def test_what_happens_is_heard(serve, person):
     ada.says("Labelled spam.")
     ada.says("Next:")
     ada.press("z")
-    ada.says("Taken back: spam.")
+    ada.says("Undone: spam.")
     landmarks = ada.page.evaluate(
         "['header', 'nav', 'main', 'aside'].map(tag => document.querySelectorAll(tag).length > 0)"
     )

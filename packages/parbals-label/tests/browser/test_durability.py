@@ -24,7 +24,7 @@ def test_answers_given_while_the_server_is_dead_arrive_after_its_restart(serve, 
     ada.saved()
     server.kill()
     offline = [ada.label("2"), ada.label("1")]
-    expect(ada.page.locator("#saved-text")).to_have_text("Offline, 2 kept")
+    expect(ada.page.locator("#saved-text")).to_have_text("Offline, 2 unsent")
     ada.says("kept in this browser")
     expect(ada.page.locator("#notices")).to_contain_text("The server cannot be reached")
     server.start()
@@ -142,7 +142,7 @@ def test_what_cannot_be_read_is_set_aside_and_hides_nothing(serve, person):
     )
     server.start()
     ada.page.reload()
-    expect(ada.page.locator("#notices")).to_contain_text("2 entries that this browser kept")
+    expect(ada.page.locator("#notices")).to_contain_text("2 unsent answers are damaged")
     ada.saved()
     assert server.labels("Ada") == {answered: "spam"}
     assert waiting(ada.page) == 0
@@ -150,7 +150,7 @@ def test_what_cannot_be_read_is_set_aside_and_hides_nothing(serve, person):
         "['000:first', 'zzz:last'].map(name => localStorage.getItem(`parbals:unreadable:${name}`))"
     )
     assert ada.page.evaluate(aside) == ['{"kind": "ans', "null"]
-    ada.page.get_by_role("button", name="Understood").click()
+    ada.page.get_by_role("button", name="Dismiss").click()
     expect(ada.page.locator(".notice")).to_have_count(0)
 
 
@@ -175,13 +175,13 @@ def test_an_answer_the_server_stumbles_over_does_not_hold_up_the_others(serve, p
     expect(ada.page.locator(".notice")).to_contain_text(
         "the server failed at it several times", timeout=30_000
     )
-    expect(ada.page.locator("#saved-text")).to_have_text("1 to decide")
+    expect(ada.page.locator("#saved-text")).to_have_text("1 unresolved")
     assert server.labels("Ada") == {other: "spam"}
     assert len(tries) == 5
     assert len(set(tries)) == 1  # the same request id every time
     assert waiting(ada.page) == 1
     ada.context.unroute(re.compile("/api/answers"))
-    ada.page.get_by_role("button", name="Try again").click()
+    ada.page.get_by_role("button", name="Retry", exact=True).click()
     ada.saved()
     expect(ada.page.locator(".notice")).to_have_count(0)
     assert server.labels("Ada") == {other: "spam", bad: "ham"}
@@ -218,7 +218,7 @@ def test_a_stale_tab_that_contradicts_asks_which_answer_holds(serve, person):
     ada.label("2")
     notice = ada.page.locator(".notice")
     expect(notice).to_contain_text("already labelled")
-    expect(ada.page.locator("#saved-text")).to_have_text("1 to decide")
+    expect(ada.page.locator("#saved-text")).to_have_text("1 unresolved")
     assert server.labels("Ada") == {name: "ham"}
     ada.page.reload()
     notice.get_by_role("button", name="Change it to spam").click()
@@ -301,7 +301,7 @@ def test_answers_never_reach_another_project_at_the_same_address(serve, person):
     assert other.labels("Ada") == {}
     ada.page.get_by_role("button", name="Go to mail").click()
     expect(ada.page.locator("#notices")).to_contain_text(
-        "1 answer waits in this browser for another project"
+        "1 unsent answer in this browser for another project"
     )
     ada.label("2")
     ada.saved()
@@ -342,7 +342,7 @@ def test_a_new_token_keeps_the_answers_and_says_what_to_do(serve, person):
     (server.folder / "page-token").unlink()
     server.start()
     expect(ada.page.locator("#notices")).to_contain_text("link is no longer valid", timeout=20_000)
-    expect(ada.page.locator("#saved-text")).to_have_text("1 kept here")
+    expect(ada.page.locator("#saved-text")).to_have_text("1 unsent")
     ada.page.goto(server.link)
     ada.saved()
     assert server.labels("Ada") == {offline: "spam"}

@@ -176,7 +176,7 @@ def test_dark_follows_the_system_until_somebody_chooses(serve, person):
     ada.item()
     ground = "getComputedStyle(document.body).backgroundColor"
     dark = ada.page.evaluate(ground)
-    ada.page.get_by_role("button", name="Light or dark").click()
+    ada.page.get_by_role("button", name="Switch between light and dark").click()
     light = ada.page.evaluate(ground)
     assert sum(map(int, re.findall(r"\d+", light))) > sum(map(int, re.findall(r"\d+", dark)))
     ada.page.reload()

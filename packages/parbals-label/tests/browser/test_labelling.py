@@ -148,7 +148,7 @@ def test_single_keys_can_be_switched_off(serve, person):
     server = serve("text")
     ada = person(server)
     first = ada.item()
-    ada.go("settings").get_by_label("Single keys").uncheck()
+    ada.go("settings").get_by_label("Single-key shortcuts").uncheck()
     ada.go("label")
     ada.press("1")
     assert ada.item() == first

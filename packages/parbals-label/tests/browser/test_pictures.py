@@ -103,7 +103,7 @@ def at_work(ada):
 def test_the_desk(messages, person, shoot, scheme):
     ada = person(messages, "Ada", scheme=scheme, height=980)
     at_work(ada)
-    expect(ada.page.locator(".side .facts")).to_contain_text("out", timeout=60_000)
+    expect(ada.page.locator(".side .facts")).to_contain_text("assigned", timeout=60_000)
     ada.page.wait_for_timeout(3000)  # the map follows
     if scheme == "dark":
         ada.press("w")

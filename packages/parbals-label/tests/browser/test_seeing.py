@@ -41,11 +41,11 @@ def test_a_random_item_measures_the_error_and_shows_no_guess(serve, person):
             store.update_settings(audit=list(range(4, store.n_items)))
 
     ada = person(serve("text", prepare=prepare))
-    expect(ada.page.locator(".why-sentence")).to_contain_text("A random item, for measuring")
+    expect(ada.page.locator(".why-sentence")).to_contain_text("Test item: chosen at random")
     ada.press("w")
-    expect(ada.page.locator("#guess")).to_contain_text("Not shown for a random item")
+    expect(ada.page.locator("#guess")).to_contain_text("Not shown for a test item")
     side = ada.page.locator(".side")
-    expect(side).to_contain_text("36 of 56 for measuring")
+    expect(side).to_contain_text("36 of 56 test items")
     ada.label("1")
     expect(side).to_contain_text("With 95 % confidence the error is below", timeout=SOON)
     expect(side.locator(".figure .source")).to_have_text(" measured")
@@ -97,7 +97,7 @@ def test_the_map_tells_items_by_colour_and_shape_and_shows_the_one_pointed_at(la
     ada.page.keyboard.press("ArrowRight")
     tip = page.locator(".map-tip")
     expect(tip).to_be_visible()
-    expect(tip).to_contain_text(re.compile("labelled|queued|out"))
+    expect(tip).to_contain_text(re.compile("labelled|queued|assigned"))
     ada.page.keyboard.press("Escape")
     expect(tip).to_be_hidden()
     spot = point_at_leftmost(ada.page, canvas, tip)
@@ -170,7 +170,7 @@ def test_an_export_that_takes_long_is_waited_for_and_seen_to_be_made(labelled, p
     ada.context.route(re.compile("/api/export"), lambda route: held.append(route))
     page.get_by_role("button", name="Download").click()
     expect(page.get_by_role("progressbar")).to_be_visible()
-    expect(page.get_by_role("status")).to_contain_text("The file is being made")
+    expect(page.get_by_role("status")).to_contain_text("Preparing the file")
     ada.page.wait_for_timeout(1000)
     assert len(held) == 1
     with ada.page.expect_download() as waiting:
@@ -199,14 +199,14 @@ def test_an_answer_given_under_browse_takes_the_item_off_the_desk(labelled, pers
 def test_as_many_answers_can_be_wanted_as_the_server_allows(labelled, person):
     ada = person(labelled)
     form = ada.go("settings")
-    form.get_by_label("Answers wanted").fill("100")
+    form.get_by_label("Answers per item").fill("100")
     form.get_by_role("button", name="Save").click()
-    ada.says("The settings are saved")
+    ada.says("Settings saved")
     with Store.open(labelled.folder, read_only=True) as store:
         assert store.settings.answers_wanted == 100
-    form.get_by_label("Answers wanted").fill("101")
+    form.get_by_label("Answers per item").fill("101")
     form.get_by_role("button", name="Save").click()
-    assert form.get_by_label("Answers wanted").evaluate("field => field.validity.rangeOverflow")
+    assert form.get_by_label("Answers per item").evaluate("field => field.validity.rangeOverflow")
 
 
 def test_a_share_is_written_as_reports_write_it(labelled, person):
@@ -236,7 +236,7 @@ def test_a_single_report_shows_its_interval(labelled, person):
 
 def test_a_button_stays_on_one_line_on_a_phone(labelled, person):
     ada = person(labelled, width=360, height=740, phone=True)
-    button = ada.go("overview").get_by_role("button", name="Give back the items")
+    button = ada.go("overview").get_by_role("button", name="Release the items")
     lines = """node => {
         const words = document.createRange();
         words.selectNodeContents(node);
@@ -248,8 +248,8 @@ def test_a_button_stays_on_one_line_on_a_phone(labelled, person):
 def test_progress_is_seen_against_the_goal_that_people_set(labelled, person):
     ada = person(labelled)
     settings = ada.go("settings")
-    settings.get_by_label("Goal: how many labels").fill("20")
-    settings.get_by_label("Goal: an error").fill("2.5")
+    settings.get_by_label("Goal: number of labels").fill("20")
+    settings.get_by_label("Goal: error below").fill("2.5")
     settings.get_by_role("button", name="Save").click()
     expect(settings.get_by_text("Saved.", exact=True)).to_be_visible()
     ada.go("label")
@@ -264,11 +264,11 @@ def test_a_goal_that_the_model_expects_to_have_reached_has_a_button_that_measure
         store.update_settings(goal_error=0.99)
     ada = person(labelled)
     side = ada.page.locator(".side")
-    button = side.get_by_role("button", name="Measure it: 60 labels")
+    button = side.get_by_role("button", name="Measure the error: 60 labels")
     expect(button).to_be_visible(timeout=SOON)
     button.click()
     said = ada.page.locator(".toast")
-    expect(said).to_contain_text("A sample of 60 items was asked for")  # there are fewer
+    expect(said).to_contain_text("A sample of 60 items was requested")  # there are fewer
 
 
 def test_settings_are_shared_and_highlighted_words_are_marked(labelled, person):
@@ -277,7 +277,7 @@ def test_settings_are_shared_and_highlighted_words_are_marked(labelled, person):
     form.get_by_label("Words to highlight").fill("dinner, mee*\nnoon")
     form.get_by_label("Guidelines").fill("Spam sells.\nHam does not.")
     form.get_by_role("button", name="Save").click()
-    ada.says("The settings are saved")
+    ada.says("Settings saved")
     with Store.open(labelled.folder, read_only=True) as store:
         assert store.settings.highlight == ("dinner", "mee*", "noon")
     grace = person(labelled, "Grace")

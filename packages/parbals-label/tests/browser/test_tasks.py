@@ -48,7 +48,7 @@ def test_keys_tick_labels_and_enter_confirms_them(at):
     ada.saved()
     assert server.labels("Ada") == {first: '["law","money"]', second: "[]"}
     ada.page.keyboard.press("z")
-    ada.says("Taken back: none of them")
+    ada.says("Undone: no label")
     ada.page.locator('[data-label="law"]').click()
     ada.page.wait_for_timeout(LOOK_MS)
     ada.page.locator(".confirm").click()

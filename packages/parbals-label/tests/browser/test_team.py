@@ -55,30 +55,30 @@ def test_an_owner_invites_somebody_who_labels_by_their_link(serve, person, brows
     ada.keyboard.press("1")
     expect(ada.locator("#saved-text")).to_have_text("Saved", timeout=20_000)
     assert server.labels("Ada Lovelace") == {item: "ham"}
-    expect(ada.locator(".side")).to_contain_text("1 label is yours", timeout=20_000)
+    expect(ada.locator(".side")).to_contain_text("You have given 1 label", timeout=20_000)
     # An annotator has no settings of the project, no export, no map, and sees their own answers.
     for page in ("agreement", "export"):
         expect(ada.locator(f".tabs a[href='#{page}']")).to_be_hidden()
     ada.locator(".tabs a[href='#settings']").click()
     expect(ada.locator("#view-settings form")).to_have_count(0)
-    expect(ada.locator("#view-settings")).to_contain_text("You label as Ada Lovelace")
+    expect(ada.locator("#view-settings")).to_contain_text("You are labelling as Ada Lovelace")
     ada.locator(".tabs a[href='#browse']").click()
     expect(ada.locator("#view-browse .rows .row")).to_have_count(1)
     expect(ada.locator("#browse-person")).to_have_count(0)
     ada.locator("#name-button").click()
-    expect(ada.locator("#toast")).to_contain_text("This link is Ada Lovelace's")
+    expect(ada.locator("#toast")).to_contain_text("This link belongs to Ada Lovelace")
     # The owner gives back what she has in hand.
     overview = olga.go("overview")
-    overview.get_by_role("button", name="Give back the items that Ada Lovelace has").click()
-    olga.says("of Ada Lovelace wait for everybody again")
+    overview.get_by_role("button", name="Release the items assigned to Ada Lovelace").click()
+    olga.says("assigned to Ada Lovelace")
     # The owner sees her in the list, and takes her answer back; the log says who did what.
     browse = olga.go("browse")
     browse.get_by_label("Show", exact=True).select_option("labelled")
     browse.locator(".rows .row").first.click()
     dialog = olga.page.get_by_role("dialog")
-    dialog.get_by_role("button", name="Take back the answer of Ada Lovelace").click()
-    olga.says("The answer of Ada Lovelace was taken back")
-    expect(dialog.locator(".history")).to_contain_text("taken back")
+    dialog.get_by_role("button", name="Undo the answer of Ada Lovelace").click()
+    olga.says("Undid the answer of Ada Lovelace")
+    expect(dialog.locator(".history")).to_contain_text("undone")
     dialog.get_by_role("button", name="Close").click()
     assert server.labels("Ada Lovelace") == {}
     settings = olga.go("settings")
@@ -95,7 +95,7 @@ def test_an_owner_invites_somebody_who_labels_by_their_link(serve, person, brows
     settings.get_by_role("button", name="Revoke the link of Ada Lovelace").click()
     expect(settings.locator(".table").first).not_to_contain_text("Ada Lovelace")
     ada.reload()
-    expect(ada.locator("body")).to_contain_text("This page needs its link")
+    expect(ada.locator("body")).to_contain_text("Sign-in link required")
     assert complaints == []
     ada.context.close()
     with Store.open(server.folder, read_only=True) as store:
@@ -132,11 +132,11 @@ def test_pictures_reach_an_annotator_and_answers_wait_for_their_own_link(serve, 
     server.kill()
     tab.wait_for_timeout(250)
     tab.keyboard.press("1")
-    expect(tab.locator("#saved-text")).to_have_text(re.compile("1 kept"), timeout=20_000)
+    expect(tab.locator("#saved-text")).to_have_text(re.compile("1 unsent"), timeout=20_000)
     server.start()
     tab.context.clear_cookies()  # before it is sent, somebody else opens their link here
     second = open_link("Bob")
-    expect(tab.locator("#notices")).to_contain_text("1 answer waits in this browser")
+    expect(tab.locator("#notices")).to_contain_text("1 unsent answer in this browser")
     tab.wait_for_timeout(250)
     tab.keyboard.press("2")
     expect(tab.locator("#saved-text")).to_have_text("Saved", timeout=20_000)
@@ -147,7 +147,7 @@ def test_pictures_reach_an_annotator_and_answers_wait_for_their_own_link(serve, 
     assert server.labels("Ada") == {first: "circle"}
     tab.locator(".tabs a[href='#settings']").click()
     tab.get_by_role("button", name="Sign out").click()
-    expect(tab.locator("body")).to_contain_text("This page needs its link")
+    expect(tab.locator("body")).to_contain_text("Sign-in link required")
     assert complaints == []
     tab.context.close()
 
@@ -184,7 +184,7 @@ def test_another_sites_page_does_not_sign_a_browser_in_as_somebody_else(
     page.get_by_text("Stay Ada").click()
     expect(page.locator("#name-text")).to_have_text("Ada")
     lure("Eve")
-    page.get_by_text("Go on as Eve").click()
+    page.get_by_text("Continue as Eve").click()
     expect(page.locator("#name-text")).to_have_text("Eve")
     with Store.open(server.folder, read_only=True) as store:
         assert [e.who for e in store.events() if e.kind == "signed in"] == ["Ada", "Eve"]

@@ -73,7 +73,7 @@ def test_labels_doubts_corrections_and_what_is_taken_home(n_classes, tmp_path, p
         ada.saved()
         shoot(ada.page, f"{n_classes}-label")
         page = ada.go("overview")
-        expect(page).not_to_contain_text("newer ones are not in it", timeout=SOON)
+        expect(page).not_to_contain_text("newer labels are not included", timeout=SOON)
         progress = page.locator(".panel", has_text="Progress").first
         expect(progress).to_contain_text("were chosen by")
         assert not re.search(r"\d %", progress.inner_text()), "a line may end before the sign"

@@ -27,7 +27,7 @@ class TestRound:
         assert output.startswith("6 new labels")
         assert "expected error" in output
         status = run("status", project)
-        assert "12 of 60 items labelled (20 %), 0 out\n" in status
+        assert "12 of 60 items labelled (20 %), 0 assigned\n" in status
         assert "90 % interval" in status
         for words in ("nats", "parbals-epig", "ou can stop"):
             assert words not in output + status
@@ -105,8 +105,11 @@ class TestRound:
         (tmp_path / "b.csv").write_text("id,label\n010,spam\n")
         assert "--revise" in str(run("tell", project, "b.csv", fails=True).exception)
         said = str(run("next", project, "-n", "1000", fails=True).exception)
-        assert "1000 items were asked for and 51 are free" in said
-        assert "ask for fewer (-n), or first tell the labels of what is out (parbals tell)" in said
+        assert "1000 items were requested and 51 are available" in said
+        assert (
+            "request fewer (-n), or first return the labels of the assigned items (parbals tell)"
+            in said
+        )
         next(project.glob("features-*.npy")).unlink()
         said = str(run("next", project, fails=True).exception)
         assert f"run `parbals embed {project} --encoder words`" in said

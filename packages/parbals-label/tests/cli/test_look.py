@@ -96,7 +96,7 @@ class TestAudit:
         ("measured", "wanted", "code", "words"),
         [
             (MEASURED, "8%", 0, "May I stop? Yes. With 95 % confidence the error is below 7 %"),
-            (MEASURED, "0.07", 4, "May I stop? Not yet, for 7 % is wanted. With 95 %"),
+            (MEASURED, "0.07", 4, "May I stop? Not yet: the target is 7 %. With 95 %"),
             (MEASURED | {"error": None}, "8%", 4, "will be measured as the 50 random items"),
             (None, "8%", 4, "has not been measured"),
         ],

@@ -4,8 +4,8 @@ import json
 
 from message_data import truth
 from message_projects import fill
-from parbals.learner.numbers.certify import pile_limits
-from parbals_label.project.certified import certified
+from parbals.learner.evaluation.certify import hypergeometric_limits
+from parbals_label.project.certified import latest_sample
 from parbals_label.project.engine import choose_batch, refresh
 from parbals_label.store.records import Submission
 from parbals_label.store.store import Store
@@ -43,7 +43,7 @@ class TestCertify:
         n_wrong = sum(decided[str(p)] != number[truth(p)] for p in positions)
         assert (found["n_labelled"], found["certificate"]["n_wrong"]) == (20, n_wrong)
         error = found["certificate"]["error"]
-        assert (error["low"], error["high"]) == pile_limits(n_wrong, 20, 54)
+        assert (error["low"], error["high"]) == hypergeometric_limits(n_wrong, 20, 54)
         sentence = (
             f"of 20 random items among the 54 without a label the model of 6 labels got {n_wrong}"
         )
@@ -54,11 +54,11 @@ class TestCertify:
         _, positions = drawn(project)
         answer(project, positions, wrong=positions[:3])
         with Store.open(project) as store:
-            before = certified(store)
+            before = latest_sample(store)
             assert before.result is not None
             answer(project, set(range(30)) - set(positions))
             refresh(store)
-            assert certified(store) == before
+            assert latest_sample(store) == before
 
     def test_machines_do_not_count_and_passed_items_are_mistakes(self, run, project):
         run("certify", project, "--labels", "8", "--page")
@@ -67,11 +67,11 @@ class TestCertify:
         with Store.open(project) as store:
             right = [Submission(p, store.classes[c]) for p, c in wanted.items()]
             store.submit(right, annotator="model", source="machine")
-            assert certified(store).n_labelled == 0
+            assert latest_sample(store).n_labelled == 0
             store.submit(right[:7], annotator="kim")
-            assert certified(store).n_labelled == 7
+            assert latest_sample(store).n_labelled == 7
             store.pass_over(positions[7], "unsure", annotator="kim")
-            assert certified(store).result.n_wrong == 1
+            assert latest_sample(store).result.n_wrong == 1
 
     def test_on_the_page_better_items_do_not_take_its_place(self, run, project):
         with Store.open(project) as store:
@@ -86,7 +86,7 @@ class TestCertify:
 
     def test_more_than_there_are_is_refused_before_anything_changes(self, run, project):
         result = run("certify", project, "--labels", "55", fails=True)
-        assert "A sample of 55 items was asked for and 54" in str(result.exception)
+        assert "A sample of 55 items was requested, but only 54" in str(result.exception)
         with Store.open(project, read_only=True) as store:
             assert store.n_batches == 0
 

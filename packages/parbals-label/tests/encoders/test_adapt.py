@@ -149,8 +149,8 @@ class TestAdapting:
         with Store.open(project) as store:
             found = adapt_project(store, silent, force=True)
             learner = learner_of(store)
-            honest = learner.state.left_out(learner.fitted())
-            naive = learner.fitted().gaussian.left_out()[1]
+            honest = learner.state.cross_validated_predictions(learner.fitted())
+            naive = learner.fitted().gaussian.leave_one_out()[1]
         assert 0.3 < found.error < 0.7
         wrong = honest[0].argmax(axis=1) != honest[1]
         assert len(wrong) == len(naive)
@@ -255,7 +255,7 @@ class TestInterrupted:
             pass
 
         def cut(stage, done, total):
-            if stage == "adapting to all labels" and done:
+            if stage == "training on all labels" and done:
                 raise Cut
 
         with Store.open(project) as store:
@@ -284,16 +284,16 @@ class TestOnThePage:
         frozen = features(folder)
         with Store.open(folder) as store:
             store.update_settings(adapt=True)
-        assert step(folder, tmp_path, "to all labels").returncode == -signal.SIGKILL
+        assert step(folder, tmp_path, "on all labels").returncode == -signal.SIGKILL
         with Store.open(folder) as store:
             assert not is_adapted(store.settings.encoder)
         np.testing.assert_array_equal(features(folder), frozen)
         said = step(folder, tmp_path, "never").stdout
-        assert said.count("a part of the labels") == 3, "the parts were kept: a step each"
+        assert said.count("training on a fold") == 3, "the folds were kept: a step each"
         assert said.splitlines()[-1] == "{'adapting': None}"
         with Store.open(folder, read_only=True) as store:
             assert is_adapted(store.settings.encoder)
-            assert "has learnt from" in overview(store).features
+            assert "Encoder fine-tuned on" in overview(store).features
         assert check_project(folder)[1] == []
 
 
@@ -310,7 +310,7 @@ def say(**words):
         os.kill(os.getpid(), signal.SIGKILL)
 
 worker._TOLD_EVERY = 0.0
-adapting._judged = lambda probs, numbers, loss=iter([0.1, 0.2]): (0.2, next(loss))
+adapting._error_and_log_loss = lambda probs, class_indices, loss=iter([0.1, 0.2]): (0.2, next(loss))
 with Store.open(Path(sys.argv[1])) as store:
     assert worker.Adapter(store, say).step()
 """
@@ -330,7 +330,7 @@ class TestLeavingWithIt:
         monkeypatch.chdir(tmp_path)
         said = run("export", project, "--model", tmp_path / "spam-model")
         assert "transformers alone" in said
-        page = (Path(__file__).parents[4] / "docs" / "predict.md").read_text("utf-8")
+        page = (Path(__file__).parents[4] / "docs" / "howto" / "predict.md").read_text("utf-8")
         recipe = next(part for part in page.split("```") if "AutoTokenizer" in part)
         _, some = texts()
         recipe = recipe.removeprefix("python\n")

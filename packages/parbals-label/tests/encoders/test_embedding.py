@@ -68,7 +68,7 @@ class TestReuse:
         made = run()
         assert self.computed() == 0
         assert run().rows.tobytes() == made.rows.tobytes()
-        made.forget()
+        made.discard_cache()
         assert blocks() == []
         assert self.computed() == 90
 
@@ -117,14 +117,14 @@ def check_resumed(whole, n_done):
     assert made.n_computed == len(encoder.encoded) == 90 - 10 * n_done
     assert sorted(encoder.encoded) == sorted(TEXTS[10 * n_done :])
     assert made.rows.tobytes() == whole
-    made.forget()
+    made.discard_cache()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
 class TestKilled:
     def whole(self):
         made = run()
-        made.forget()
+        made.discard_cache()
         return made.rows.tobytes()
 
     def test_only_missing_rows_are_computed_and_the_bytes_are_the_same(self, blocks):
@@ -260,7 +260,7 @@ class TestRefused:
 
     def test_a_place_that_cannot_be_written(self, tmp_path):
         (tmp_path / "cache").write_text("")
-        with pytest.raises(InputError, match="cannot be made"):
+        with pytest.raises(InputError, match="cannot be written"):
             run()
 
     @pytest.mark.skipif(sys.platform == "win32", reason="needs a limit on the size of files")

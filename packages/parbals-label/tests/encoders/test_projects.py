@@ -209,7 +209,7 @@ def peak(count):
     recipe = Recipe("wide", Wide(), ["text"])
     encoded = encode(recipe, items, count, lambda stage, done, total: None, Path(sys.argv[2]))
     assert encoded.features.shape == (count, 6), encoded.features.shape
-    encoded.forget()
+    encoded.discard_cache()
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 small, large = peak(3000), peak(int(sys.argv[1]))

@@ -1,4 +1,4 @@
-"""Tables that learn from labels by trees; held-out predictions at the scale of a surer model."""
+"""Tree features of tables: when they are used, how they predict, and what a kill leaves."""
 
 import csv
 
@@ -83,7 +83,7 @@ class TestTables:
             assert found.error < 0.2 < found.frozen_error
             assert is_adapted(store.settings.encoder)
             assert store.settings.predictions is None  # they were of the old features
-            assert "have learnt from" in overview(store).features
+            assert "Tree features trained on" in overview(store).features
             assert page_of(store).kind == "table"
             refresh(store)
             choose_batch(store, 3)
@@ -119,7 +119,7 @@ class TestTables:
             found = adapt_project(store, silent)
             assert not found.used
             assert store.settings.encoder == "table"
-            assert "no better for those held out" in overview(store).features
+            assert "did not improve held-out predictions" in overview(store).features
         np.testing.assert_array_equal(features(project), before)
         assert not list(project.glob("encoder-*"))
 

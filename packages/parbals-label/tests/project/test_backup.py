@@ -25,7 +25,7 @@ from parbals_label.project.backup import (
     restore_backup,
     write_backup,
 )
-from parbals_label.project.features import frozen_predictions, load_features, store_features
+from parbals_label.project.features import certified_predictions, load_features, store_features
 from parbals_label.project.measuring import draw_certificate
 from parbals_label.project.media import MediaError, read_image
 from parbals_label.store.records import Submission
@@ -220,7 +220,7 @@ def test_predictions_that_a_certificate_is_about_come_along(project, tmp_path):
     assert write_backup(project, tmp_path / "b.zip").files == 5
     restore_backup(tmp_path / "b.zip", tmp_path / "new")
     with Store.open(tmp_path / "new", read_only=True) as store:
-        frozen = frozen_predictions(store)
+        frozen = certified_predictions(store)
         probs = load_features(tmp_path / "new", frozen, verify=True)
     np.testing.assert_allclose(probs[:, 0], 0.9)
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from message_data import message, truth
 from message_projects import copy_project
-from parbals_label.project.consensus import combined_labels, decided_labels
+from parbals_label.project.consensus import aggregate_labels, consensus_labels
 from parbals_label.project.create import Roles, create_project
 from parbals_label.project.engine import learner_of, refresh
 from parbals_label.project.summary import overview, overview_lines
@@ -51,28 +51,28 @@ def test_the_careful_person_outweighs_two_who_click_at_random(store):
     said(store, "ada", 1.0, 0)
     said(store, "bob", 0.5, 1)
     said(store, "eve", 0.5, 2)
-    before = combined_labels(store.votes())
-    assert decided_labels(store) == before  # no report has judged them yet
+    before = aggregate_labels(store.votes())
+    assert consensus_labels(store) == before  # no report has judged them yet
     refresh(store)
-    after = decided_labels(store)
+    after = consensus_labels(store)
     right = [sum(labels[p] == truth(p) for p in range(60)) for labels in (before, after)]
     assert right[1] > right[0]
     assert right[1] >= 57
-    heard = {one.name: one for one in overview(store).heard}
+    heard = {one.name: one for one in overview(store).annotator_errors}
     assert heard["ada"].high < min(heard["bob"].low, heard["eve"].low)
     assert any(line.startswith("bob is wrong in ") for line in overview_lines(overview(store)))
     # One more answer, and the majority stands until the next report.
     said(store, "sam", 1.0, 3, positions=[0])
     votes = store.votes()
-    assert decided_labels(store)[0] == combined_labels(votes)[0]
+    assert consensus_labels(store)[0] == aggregate_labels(votes)[0]
 
 
 def test_one_person_is_taken_at_their_word(store):
     labels = said(store, "ada", 0.9, 0)
     refresh(store)
-    assert decided_labels(store) == labels
+    assert consensus_labels(store) == labels
     assert store.settings.heard == store.settings.judged == ()
-    assert learner_of(store).state.crowd is None
+    assert learner_of(store).state.annotator_fit is None
 
 
 def test_a_program_decides_between_people_and_never_over_one(store):
@@ -80,11 +80,11 @@ def test_a_program_decides_between_people_and_never_over_one(store):
     said(store, "bob", 0.9, 4, positions=range(20))
     said(store, "machine:rule", 1.0, 1, source="machine")
     refresh(store)
-    labels = decided_labels(store)
+    labels = consensus_labels(store)
     votes = store.votes()
     assert all(labels[p] in votes[p].values() for p in range(60))
     assert [labels[p] for p in range(20, 40)] == [people[p] for p in range(20, 40)]
-    assert {one.name for one in overview(store).heard} == {"ada", "bob", "machine:rule"}
+    assert {one.name for one in overview(store).annotator_errors} == {"ada", "bob", "machine:rule"}
 
 
 def test_the_audit_rests_on_people_and_the_majority(store):
@@ -96,7 +96,7 @@ def test_the_audit_rests_on_people_and_the_majority(store):
     votes = store.votes(by_people=True)
     learner = learner_of(store)
     for position in (1, 3, 5):
-        assert learner.labels[position] == combined_labels(votes)[position]
+        assert learner.labels[position] == aggregate_labels(votes)[position]
     assert not {1, 3, 5} & {position for position, _, _ in store.settings.judged}
 
 
@@ -104,7 +104,7 @@ def test_a_forgotten_persons_name_leaves_the_errors_too(store):
     said(store, "ada", 1.0, 0)
     said(store, "bob", 0.6, 1)
     refresh(store)
-    assert "bob" in {one.name for one in overview(store).heard}
+    assert "bob" in {one.name for one in overview(store).annotator_errors}
     forget_person(store, "bob")
     with Store.open(store.folder) as again:
         assert not any("bob" in one for one in again.settings.heard)
@@ -129,11 +129,11 @@ def test_what_a_program_is_unsure_of_counts_by_how_often_that_is_right(store):
     said(store, "ada", 1.0, 0)
     sure_of(store, lambda p: p % 3, lambda p: 0.3 * (p % 3) + 0.2 + 0.001 * p)
     refresh(store)
-    heard = {one.name: one for one in overview(store).heard}
+    heard = {one.name: one for one in overview(store).annotator_errors}
     assert set(heard) == {"ada", *(f"machine:bot, {one}" for one in THIRDS)}
     assert heard["machine:bot, least sure"].low > heard["machine:bot, surest"].high
     assert sum(one.n_answers for one in heard.values()) == 60 + N
-    labels = decided_labels(store)
+    labels = consensus_labels(store)
     assert all(labels[p] == truth(p) for p in range(60))
 
 
@@ -142,7 +142,7 @@ def test_one_who_says_little_of_that_stays_one(store, sure):
     said(store, "ada", 1.0, 0)
     sure_of(store, lambda p: p % 3, sure)
     refresh(store)
-    assert {one.name for one in overview(store).heard} == {"ada", "machine:bot"}
+    assert {one.name for one in overview(store).annotator_errors} == {"ada", "machine:bot"}
 
 
 def test_a_program_alone_is_taken_at_its_word_however_sure(store):
@@ -154,9 +154,10 @@ def test_a_program_alone_is_taken_at_its_word_however_sure(store):
 def test_in_haste_people_are_taken_at_their_word_and_programs_are_not(store):
     said(store, "ada", 1.0, 0, range(30))
     said(store, "bob", 1.0, 1, range(30, 60))
-    hasty = {"weighed": False}
     assert {one.name for one in learner_of(store).annotators()} == {"ada", "bob"}
-    assert learner_of(store, changes=hasty).annotators() == ()
-    assert learner_of(store, changes=hasty).labels == {p: truth(p) for p in range(60)}
+    assert learner_of(store, models_annotators=False).annotators() == ()
+    assert learner_of(store, models_annotators=False).labels == {p: truth(p) for p in range(60)}
     said(store, "machine:bot", 0.5, 2, range(60, N), source="machine")
-    assert "machine:bot" in {one.name for one in learner_of(store, changes=hasty).annotators()}
+    assert "machine:bot" in {
+        one.name for one in learner_of(store, models_annotators=False).annotators()
+    }

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from parbals_label.answer_form import AnswerForm, listed
 from parbals_label.project.consensus import (
+    aggregate_labels,
     agreement,
     cohen_kappa,
-    combined_labels,
     fleiss_kappa,
-    tied,
+    tied_positions,
 )
 from parbals_label.store.records import Submission
 from parbals_label.store.store import Store
@@ -32,15 +32,15 @@ def test_the_majority_decides_and_the_earliest_among_equals():
         2: {"kim": "spam", "lee": "ham"},
         3: {},
     }
-    assert combined_labels(answers) == {0: "ham", 1: "spam", 2: "spam"}
+    assert aggregate_labels(answers) == {0: "ham", 1: "spam", 2: "spam"}
 
 
 def test_a_tie_goes_to_the_earlier_answer_not_to_the_first_name(store):
     store.submit([Submission(0, "spam")], annotator="zoe")
     store.submit([Submission(0, "ham")], annotator="ann")
-    assert combined_labels(store.votes()) == {0: "spam"}
+    assert aggregate_labels(store.votes()) == {0: "spam"}
     store.submit([Submission(0, "ham")], annotator="zoe", revise=True)
-    assert combined_labels(store.votes()) == {0: "ham"}
+    assert aggregate_labels(store.votes()) == {0: "ham"}
 
 
 def test_people_outvote_machines_and_machines_count_where_nobody_answered(store):
@@ -49,12 +49,12 @@ def test_people_outvote_machines_and_machines_count_where_nobody_answered(store)
             [Submission(0, "spam"), Submission(1, "spam")], annotator=machine, source="machine"
         )
     store.submit([Submission(0, "ham")], annotator="ann")
-    assert combined_labels(store.votes()) == {0: "ham", 1: "spam"}
+    assert aggregate_labels(store.votes()) == {0: "ham", 1: "spam"}
     assert store.current_labels()[0] == {"model-1": "spam", "model-2": "spam", "ann": "ham"}, (
         "nothing is hidden"
     )
     store.withdraw([0], annotator="ann")
-    assert combined_labels(store.votes()) == {0: "spam", 1: "spam"}
+    assert aggregate_labels(store.votes()) == {0: "spam", 1: "spam"}
 
 
 # 50 grants, two readers: 20 both yes, 15 both no, 5 yes/no, 10 no/yes. p_o = 0.7, p_e = 0.5 · 0.6 +
@@ -123,23 +123,23 @@ class TestOtherTasks:
     def test_each_of_many_labels_has_a_majority_of_its_own(self):
         form = AnswerForm("many-labels", ("a", "b", "c"))
         said = ['["a","b"]', '["b","c"]', '["b"]', '["a"]']
-        assert combined_labels(self.votes(*said), form) == {0: '["a","b"]'}
-        assert combined_labels(self.votes(*said[::-1][1:]), form) == {0: '["b"]'}
+        assert aggregate_labels(self.votes(*said), form) == {0: '["a","b"]'}
+        assert aggregate_labels(self.votes(*said[::-1][1:]), form) == {0: '["b"]'}
         # Half of them: the first decides.
-        assert combined_labels(self.votes('["a"]', "[]"), form) == {0: '["a"]'}
-        assert combined_labels(self.votes("[]", '["a"]'), form) == {0: "[]"}
-        assert tied(self.votes("[]", '["a"]'), form) == {0}
-        assert tied(self.votes(*said[:3]), form) == set()
+        assert aggregate_labels(self.votes('["a"]', "[]"), form) == {0: '["a"]'}
+        assert aggregate_labels(self.votes("[]", '["a"]'), form) == {0: "[]"}
+        assert tied_positions(self.votes("[]", '["a"]'), form) == {0}
+        assert tied_positions(self.votes(*said[:3]), form) == set()
 
     def test_ordered_classes_and_numbers_have_a_median(self):
         stars = AnswerForm("ordinal", ("poor", "fair", "good", "great"))
-        assert combined_labels(self.votes("great", "poor", "fair"), stars) == {0: "fair"}
-        assert combined_labels(self.votes("great", "poor"), stars) == {0: "poor"}
+        assert aggregate_labels(self.votes("great", "poor", "fair"), stars) == {0: "fair"}
+        assert aggregate_labels(self.votes("great", "poor"), stars) == {0: "poor"}
         numbers = AnswerForm("regression")
-        assert combined_labels(self.votes("10", "1", "2.5"), numbers) == {0: "2.5"}
-        assert combined_labels(self.votes("1", "2"), numbers) == {0: "1.5"}
+        assert aggregate_labels(self.votes("10", "1", "2.5"), numbers) == {0: "2.5"}
+        assert aggregate_labels(self.votes("1", "2"), numbers) == {0: "1.5"}
         assert agreement(self.votes("1", "2"), numbers) is None
-        assert tied(self.votes("great", "poor"), stars) == set()
+        assert tied_positions(self.votes("great", "poor"), stars) == set()
 
     def test_agreement_of_many_labels_is_that_of_each_as_a_yes_or_no(self):
         form, chance = AnswerForm("many-labels", ("a", "b", "c")), random.Random(1)

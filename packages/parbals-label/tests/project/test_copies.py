@@ -117,8 +117,8 @@ def test_near_copies_by_definition(tmp_path, monkeypatch, compared):
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     wanted = [n for n in range(1, len(rows)) if max(rows[n] @ rows[m] for m in range(n)) >= 0.97]
     with Store.open(tmp_path / "p") as store:
-        (said,) = copies.near_copies(store)
+        (said,) = copies.near_duplicate_notes(store)
         store.update_settings(copies=[(n, 0) for n in wanted[1:]])
-        assert copies.near_copies(store)[0].count("1 item nearly repeats") == 1
+        assert copies.near_duplicate_notes(store)[0].count("1 item nearly repeats") == 1
     assert f"{len(wanted):,} items nearly repeat others, such as {wanted[0] + 1} and " in said
     assert said.startswith("Of the first 700, ") == (compared == 700)

@@ -76,7 +76,7 @@ def test_renamed_classes_and_more_items_keep_them(data, tmp_path):
 @pytest.mark.parametrize(
     ("more", "fault"),
     [
-        (["--describe", "eggs=breakfast"], "of no class"),
+        (["--describe", "eggs=breakfast"], "belongs to no class"),
         (["--describe", "spam"], "write --describe CLASS="),
     ],
 )

@@ -9,7 +9,7 @@ from message_data import message, truth
 from message_projects import copy_project
 from parbals.errors import InputError
 from parbals_label.project.create import Roles, create_project
-from parbals_label.project.engine import NothingFreeError, choose_batch, learner_of, refresh
+from parbals_label.project.engine import NothingAvailableError, choose_batch, learner_of, refresh
 from parbals_label.project.features import features_of, load_features
 from parbals_label.store.batches import TakenError
 from parbals_label.store.records import Submission
@@ -75,11 +75,11 @@ def test_the_best_of_those_not_left_out_is_chosen(store):
 def test_what_is_labelled_or_out_or_left_out_is_never_chosen(store):
     store.record_batch("random", 0, [(12, None, None)], {}, annotator="kim")
     free = [10, 11, *range(30, 40)]
-    with pytest.raises(InputError, match="100 items were asked for and 12 are free"):
+    with pytest.raises(InputError, match="100 items were requested and 12 are available"):
         choose_batch(store, 100, leave_out=range(13, 30))
     _, batch = choose_batch(store, 100, fewer=True, strategy="random", leave_out=range(13, 30))
     assert sorted(batch.indices.tolist()) == free
-    with pytest.raises(NothingFreeError, match="0 are free"):
+    with pytest.raises(NothingAvailableError, match="0 are available"):
         choose_batch(store, 5, fewer=True, leave_out=range(13, 30))
 
 
@@ -130,9 +130,9 @@ def test_from_a_queued_batch_only_what_was_taken_is_missing(store, overtaken):
 
 
 def test_it_is_not_tried_for_ever(store, overtaken, monkeypatch):
-    monkeypatch.setattr("parbals_label.project.engine._TRIES", 2)
+    monkeypatch.setattr("parbals_label.project.engine._MAX_ATTEMPTS", 2)
     overtaken(5)
-    with pytest.raises(TakenError, match=r"2 times in a row; nothing was handed out, try again"):
+    with pytest.raises(TakenError, match=r"2 times in a row; nothing was assigned, try again"):
         choose_batch(store, 3)
     assert len(store.pending()) == 2, "the others have theirs"
 

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 from made_reports import RECALL, report
-from parbals.learner.numbers.certify import Certificate
-from parbals.learner.numbers.metric import BALANCED
+from parbals.learner.evaluation.certify import Certificate
+from parbals.learner.evaluation.metric import BALANCED
 from parbals.types import Estimate
-from parbals_label.project.certified import Certified
-from parbals_label.project.goal import Goal, advice, goal_parts, metric_of, setting_of
+from parbals_label.project.certified import CertificateSample
+from parbals_label.project.goal import Goal, advice, goal_parts, metric_of, metric_setting
 
 
 @pytest.mark.parametrize(
@@ -59,15 +59,17 @@ def test_an_error_that_is_only_expected_is_no_goal_reached():
     goal, expected = Goal(error=0.05), report(0.02, 0.04)
     given, (part,) = advice(goal, 10, expected), goal_parts(goal, 10, expected)
     assert (given.stop, given.is_reached, part.is_reached, part.is_expected) == (0, 0, 0, 1)
-    assert given.sentence.startswith("The model expects to have reached your goal; 60 random")
+    assert given.sentence.startswith("The model expects that your goal is reached. Label 60 random")
     assert given.measures  # by a sample: an audit cannot begin now
-    assert not advice(goal, 10, expected, Certified(1, 60, 12, None)).measures  # which is drawn
+    assert not advice(
+        goal, 10, expected, CertificateSample(1, 60, 12, None)
+    ).measures  # which is drawn
 
 
 @pytest.mark.parametrize(("high", "reached"), [(0.049, True), (0.08, False)])
 def test_a_random_sample_shows_that_a_goal_is_reached(high, reached):
     found = Certificate(60, 0, 500, 40, Estimate(0.01, 0.0, high))
-    given = advice(Goal(error=0.05), 100, report(0.02, 0.04), Certified(1, 60, 60, found))
+    given = advice(Goal(error=0.05), 100, report(0.02, 0.04), CertificateSample(1, 60, 60, found))
     assert (given.is_reached, given.stop) == (reached, reached)
     assert given.sentence.startswith("Your goal is reached. The measured error is 1 %.") == reached
 
@@ -88,8 +90,8 @@ def test_labels_that_hardly_help_are_said_to_with_the_error_left_open():
 
 @pytest.mark.parametrize("metric", ["accuracy", "log-loss", BALANCED, "f1:spam"])
 def test_a_metric_is_what_it_was_remembered_as(metric):
-    assert metric_of(setting_of(metric)) == metric
+    assert metric_of(metric_setting(metric)) == metric
 
 
 def test_a_project_remembers_a_loss_where_a_metric_has_one():
-    assert (setting_of("accuracy"), setting_of("log-loss")) == ("error", "log")
+    assert (metric_setting("accuracy"), metric_setting("log-loss")) == ("error", "log")

@@ -186,7 +186,7 @@ class TestModelFiles:
         np.testing.assert_allclose(loaded.predict_proba(texts), wanted, atol=1e-6)
 
     def test_the_documented_formula_is_the_model(self, run, project, tmp_path):
-        """Two classes by NumPy and SciPy alone, as docs/predict.md writes it."""
+        """Two classes by NumPy and SciPy alone, as docs/howto/predict.md writes it."""
         from scipy.special import expit
 
         run("embed", project, "--encoder", "words")

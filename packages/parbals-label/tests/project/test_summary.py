@@ -5,11 +5,11 @@ from dataclasses import asdict
 import numpy as np
 from parbals_label.project.features import store_features
 from parbals_label.project.summary import (
-    chosen_line,
     export_columns,
     export_records,
     overview,
     overview_lines,
+    strategy_line,
 )
 from parbals_label.store.records import Submission
 from parbals_label.store.settings import PredictionsFile
@@ -29,14 +29,14 @@ def test_the_overview_counts_what_waits_what_is_out_and_what_was_passed(tmp_path
         store.submit([Submission(1, "ham")], annotator="rule", source="machine")
         seen = overview(store)
     assert (seen.items, seen.labelled, seen.answers) == (10, 2, 4)
-    assert (seen.pending, seen.queued, seen.out, seen.passed, seen.batches) == (4, 2, 2, 1, 2)
+    assert (seen.pending, seen.queued, seen.assigned, seen.skipped, seen.batches) == (4, 2, 2, 1, 2)
     assert seen.class_balance == {"spam": 1, "ham": 1}
     assert [annotator.name for annotator in seen.annotators] == ["ann", "bob", "cyd", "rule"]
     assert seen.agreement.n_items == 1
     assert len(seen.agreement.pairs) == 3, "machines do not count"
     first, second, *_ = lines = overview_lines(seen)
-    assert first == "2 of 10 items labelled (20 %), 2 out"
-    assert second == "2 waiting on the labelling page, 1 passed without a label"
+    assert first == "2 of 10 items labelled (20 %), 2 assigned"
+    assert second == "2 waiting on the labelling page, 1 skipped without a label"
     assert not any("parbals-epig" in line for line in lines)
     assert seen.chosen_by == {"": 2}
 
@@ -55,10 +55,10 @@ def test_who_chose_what_is_told_as_it_was(tmp_path):
 def test_what_the_model_is_judged_by_is_said_where_it_is_not_accuracy(tmp_path):
     with Store.create(tmp_path / "p", classes=["spam", "ham"], settings={"loss": "error"}) as store:
         store.add_items([("mail", {"text": "text"})])
-        assert not any("Judged" in line for line in overview_lines(overview(store)))
+        assert not any("Metric:" in line for line in overview_lines(overview(store)))
         store.update_settings(loss="f1:spam")
-        (line,) = (line for line in overview_lines(overview(store)) if "Judged" in line)
-        assert line.startswith("Judged by F1 of spam: a class may be decided on that is not")
+        (line,) = (line for line in overview_lines(overview(store)) if "Metric:" in line)
+        assert line.startswith("Metric: F1 of spam. The predicted class may not be the most")
 
 
 def test_progress_is_shown_against_the_goal(tmp_path):
@@ -93,7 +93,7 @@ def test_an_audit_is_counted_and_marked_in_exports(tmp_path):
 def test_it_is_said_who_chose_what_is_labelled(tmp_path):
     with Store.create(tmp_path / "p", classes=["a", "b"], settings={}) as store:
         store.add_items((f"i{n}", {"text": str(n)}) for n in range(30))
-        assert chosen_line(overview(store)) is None
+        assert strategy_line(overview(store)) is None
         for strategy, positions in {
             "k-means": range(5),
             "parbals-epig": range(5, 15),
@@ -103,11 +103,11 @@ def test_it_is_said_who_chose_what_is_labelled(tmp_path):
             store.record_batch(strategy, 0, [(p, None, None) for p in positions], {})
         store.submit([Submission(p, "a") for p in range(25)], annotator="ann")
         seen = overview(store)
-        assert chosen_line(seen) == (
-            "10 of 20 labelled items were chosen by ParBaLS EPIG; 5 to begin with, before there "
-            "was a model; 5 in its stead by Confidence, because nobody waits (25 %)"
+        assert strategy_line(seen) == (
+            "10 of 20 labelled items were chosen by ParBaLS EPIG; 5 by k-means, before there was "
+            "a model; 5 by a quick fallback, so that nobody had to wait (25 %)"
         )
-        assert chosen_line(seen) in overview_lines(seen)
+        assert strategy_line(seen) in overview_lines(seen)
 
 
 def test_labelled_means_that_as_many_answers_as_wanted_are_there(tmp_path):
@@ -122,12 +122,12 @@ def test_labelled_means_that_as_many_answers_as_wanted_are_there(tmp_path):
         )
         assert store.unfinished() == {1, 2}, "a program's answer is not a person's"
         seen = overview(store)
-        assert (seen.labelled, seen.partly, seen.ties) == (3, 2, 1)
-        assert "2 more have answers, but fewer than are wanted" in overview_lines(seen)
+        assert (seen.labelled, seen.partially_labelled, seen.ties) == (3, 2, 1)
+        assert "2 more have fewer answers than required" in overview_lines(seen)
         store.submit([Submission(0, "spam")], annotator="ann", source="decision", revise=True)
         store.submit([Submission(1, "spam")], annotator="cyd", source="decision")
         seen = overview(store)
-        assert (seen.labelled, seen.partly, seen.ties) == (4, 1, 0)
+        assert (seen.labelled, seen.partially_labelled, seen.ties) == (4, 1, 0)
         rows = {row["id"]: row for row in export_records(store)}
     assert (rows["mail-1"]["label"], rows["mail-1"]["votes"]) == ("spam", "ham:1;spam:1")
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from parbals.errors import InputError
 from parbals_label.answer_form import AnswerForm
-from parbals_label.project.certified import certified
+from parbals_label.project.certified import latest_sample
 from parbals_label.project.create import Roles, create_project
 from parbals_label.project.engine import choose_batch, learner_of, refresh
 from parbals_label.project.exports import write_export
@@ -144,9 +144,9 @@ def test_from_choosing_to_exports(project, tmp_path):
 
 
 def _labels(store):
-    from parbals_label.project.consensus import combined_labels
+    from parbals_label.project.consensus import aggregate_labels
 
-    return combined_labels(store.votes(), store.form)
+    return aggregate_labels(store.votes(), store.form)
 
 
 def test_status_says_what_there_is(project):
@@ -154,7 +154,7 @@ def test_status_says_what_there_is(project):
     lines = "\n".join(overview_lines(seen))
     if project.settings.task == "regression":
         values = VALUE[:10]
-        assert seen.numbers == {
+        assert seen.label_range == {
             "least": values.min(),
             "median": pytest.approx(np.median(values)),
             "greatest": values.max(),
@@ -187,7 +187,7 @@ def test_a_certificate_counts_items_with_a_mistake(project):
     number = draw_certificate(project, 12, queued=False)
     drawn = project.batch_positions(number)
     give(project, drawn)
-    found = certified(project)
+    found = latest_sample(project)
     labels = {p: project.form.plain(label) for p, label in _labels(project).items()}
     assert found.result.n_wrong == sum(said[str(p + 1)] != labels[p] for p in drawn)
     name = project.classes[0]

@@ -55,7 +55,7 @@ def test_every_item_is_in_one_split_and_the_audit_in_no_training(project, tmp_pa
     assert counts == {"train": len(train), "test": len(test)}
     audit = {ids[p] for p in learner.audit.tolist()}
     assert {row["id"] for row in test} == {ids[p] for p in learner.state.audited.tolist()}
-    kept_out = audit | {ids[p] for p in learner.setup.twins.tolist()}
+    kept_out = audit | {ids[p] for p in learner.setup.audit_duplicates.tolist()}
     assert {row["id"] for row in train} == set(ids) - kept_out
 
 

@@ -10,7 +10,7 @@ from parbals.errors import InputError
 from parbals_label.cli.batch import next_, tell
 from parbals_label.cli.label import label
 from parbals_label.project.create import Roles, create_project
-from parbals_label.project.engine import NothingFreeError, ask_by_worth
+from parbals_label.project.engine import NothingAvailableError, choose_by_cost
 from parbals_label.store.records import Submission
 from parbals_label.store.store import Store
 
@@ -91,7 +91,7 @@ def test_second_opinions_are_asked_of_people_where_programs_have_answered_all(pr
     with Store.open(project) as store:
         rest = [p for p in range(40) if p not in store.settings.audit]
         said(store, "machine:rule", rest)
-        number, asked = ask_by_worth(store, 5, COSTS)
+        number, asked = choose_by_cost(store, 5, COSTS)
         fresh = {p for p, who in asked if p in store.settings.audit}
         assert all(who == "ada" for p, who in asked if p in fresh)
         assert len(asked) == 5
@@ -100,13 +100,16 @@ def test_second_opinions_are_asked_of_people_where_programs_have_answered_all(pr
 
 
 def test_where_nothing_is_left_or_labels_are_numbers_it_says_so(project, tmp_path):
-    with Store.open(project) as store, pytest.raises(NothingFreeError, match="nothing is left"):
-        ask_by_worth(store, 3, COSTS, leave_out=range(40))
+    with (
+        Store.open(project) as store,
+        pytest.raises(NothingAvailableError, match="nothing is left"),
+    ):
+        choose_by_cost(store, 3, COSTS, leave_out=range(40))
     (tmp_path / "x.csv").write_text("x\n1\n2\n")
     create_project(
         tmp_path / "n", tmp_path / "x.csv", Roles(features=("x",)), None, {"task": "regression"}
     )
-    with pytest.raises(InputError, match="Costs need one class an item"):
+    with pytest.raises(InputError, match="Costs need a project with one class per item"):
         call(next_, tmp_path / "n", "--cost", "ada=1")
 
 

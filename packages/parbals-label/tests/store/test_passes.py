@@ -6,7 +6,7 @@ from contextlib import closing
 import pytest
 from message_projects import pass_history
 from parbals.errors import InputError, LabelError, ProjectDamagedError
-from parbals_label.project.consensus import combined_labels
+from parbals_label.project.consensus import aggregate_labels
 from parbals_label.store.answers import HeldLabelError, RequestUsedError
 from parbals_label.store.records import Submission
 from parbals_label.store.store import Store
@@ -237,10 +237,10 @@ def test_a_comment_added_later_does_not_turn_a_tie(store):
     store.submit([Submission(0, "ham")], annotator="ann")
     store.submit([Submission(0, "spam")], annotator="bob")
     store.submit([Submission(0, "ham", comment="sure", revise=True)], annotator="ann")
-    assert combined_labels(store.votes()) == {0: "ham"}
+    assert aggregate_labels(store.votes()) == {0: "ham"}
     store.submit([Submission(0, "spam", revise=True)], annotator="ann")
     store.submit([Submission(0, "ham", revise=True)], annotator="ann")
-    assert combined_labels(store.votes()) == {0: "spam"}, (
+    assert aggregate_labels(store.votes()) == {0: "spam"}, (
         "ann has come to her label later than bob now"
     )
 

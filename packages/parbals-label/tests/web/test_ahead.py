@@ -48,7 +48,7 @@ def share(n_people, seconds, policy, minutes=5.0):
                 batch = wanted - ours
                 out = n_people * HELD + ours
                 fixed, each = COSTS[ahead.effort["n_universes"]]
-                fixed += A_FIT * len(done) * (3 if ahead.effort["weighed"] else 1)
+                fixed += A_FIT * len(done) * (3 if ahead.effort["models_annotators"] else 1)
                 cost = (fixed + each * (batch + out)) * REPORTS
                 busy_until, latest = now + cost, (cost, batch)
     return chosen.count("ours") / len(chosen)

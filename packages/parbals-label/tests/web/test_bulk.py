@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from page_server import make_project, page
-from parbals_label.project.consensus import combined_labels, tied
+from parbals_label.project.consensus import aggregate_labels, tied_positions
 from parbals_label.store.records import Submission
 from parbals_label.store.store import Store
 
@@ -77,8 +77,8 @@ def test_a_decision_stands_above_votes_and_keeps_them(project):
         server.label("bob", 0, "ham", request="again", revise=True)
         assert server.get("/api/items/0").json["label"] == "ham"
     with Store.open(project, read_only=True) as store:
-        assert combined_labels(store.votes())[0] == "ham"
-        assert tied(store.votes()) == set()
+        assert aggregate_labels(store.votes())[0] == "ham"
+        assert tied_positions(store.votes()) == set()
 
 
 def test_classes_are_changed_on_the_page_all_or_none(tmp_path):

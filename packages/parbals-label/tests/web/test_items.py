@@ -5,7 +5,7 @@ from dataclasses import asdict
 import numpy as np
 import pytest
 from page_server import page
-from parbals.learner.numbers.report import Estimate, Report
+from parbals.learner.evaluation.report import Estimate, Report
 from parbals.strategies.table import STRATEGIES
 from parbals_label.project.features import store_features
 from parbals_label.store.records import Lease, Why
@@ -22,7 +22,7 @@ def store(project):
         yield store
 
 
-def told(store, why):
+def explain(store, why):
     return Tasks(store).task(store, Lease(3, 0.0, why)).why
 
 
@@ -38,32 +38,32 @@ def predict(store, *shares):
         ("random", 0.3, ": drawn at random."),
         ("coreset", 0.3, " far from everything that was chosen before."),
         ("margin", 0.25, " nearly equally likely, with a score of 0.25."),
-        ("parbals-epig", 0.25, " to lower the loss by 0.25 (alone by 0.5)."),
-        ("parbals-epig", 0.4999, " is expected to lower the loss by 0.5."),
+        ("parbals-epig", 0.25, " reduction of the loss: 0.25 (0.5 if labelled alone)."),
+        ("parbals-epig", 0.4999, " Expected reduction of the loss: 0.5."),
         ("parbals-epig", None, " do not repeat each other."),
         ("somebody-elses", 0.25, ", chosen by somebody-elses."),
     ],
 )
 def test_details_name_strategy_and_score(store, strategy, score, words):
     why = Why(batch=7, rank=1, size=20, score=score, initial_score=0.5, strategy=strategy)
-    details = told(store, why).details
-    assert details.startswith("Number 2 of 20 in batch 7, ")
+    details = explain(store, why).details
+    assert details.startswith("Item 2 of 20 in batch 7, ")
     assert details.endswith(words)
 
 
 def test_people_are_told_in_plain_words_why_an_item_was_chosen(store):
     why = Why(7, 1, 20, 0.25, 0.5, "parbals-epig")
     predict(store, 0.55, 0.45)
-    sentence = told(store, why).sentence
-    assert sentence == "The model wavers between ham and spam."
-    start = told(store, Why(1, 0, 20, None, None, "k-means")).sentence
-    assert start == "One of the items that stand for the others, to begin with."
+    sentence = explain(store, why).sentence
+    assert sentence == "The model is undecided between ham and spam."
+    start = explain(store, Why(1, 0, 20, None, None, "k-means")).sentence
+    assert start == "A representative item, to get started."
 
 
 def test_every_strategy_has_its_words_and_an_item_nobody_chose_says_so(store):
     for name, strategy in STRATEGIES.items():
-        assert strategy.about in told(store, Why(1, 0, 5, None, None, name)).details
-    assert told(store, None).sentence == "Nobody chose this item: it was picked from the list."
+        assert strategy.about in explain(store, Why(1, 0, 5, None, None, name)).details
+    assert explain(store, None).sentence.startswith("This item was not chosen by a strategy")
 
 
 def test_a_random_item_says_what_it_is_for_and_shows_no_guess(store):
@@ -73,7 +73,7 @@ def test_a_random_item_says_what_it_is_for_and_shows_no_guess(store):
     tasks = Tasks(store)
     why = tasks.task(store, Lease(3, 0.0, Why(7, 1, 20, None, None, "parbals-epig"))).why
     assert (why.strategy, why.predicted) == ("audit", None)
-    assert why.sentence.startswith("A random item, for measuring:")
+    assert why.sentence.startswith("Test item: chosen at random")
     assert show_item(store, 3).predicted is None
     assert show_item(store, 4).predicted is not None
     assert Predictions(store).classes_of([2, 3, 4]) == [0, -1, 0]
@@ -103,11 +103,9 @@ def test_people_are_told_what_the_model_is_judged_by(store):
     store.update_settings(loss="error")
     assert judged() == []  # accuracy, which the error says already
     store.update_settings(loss="log")
-    assert judged() == ["Judged by log loss: it is about the probabilities, not the decisions."]
+    assert judged() == ["Metric: log loss. It scores the probabilities, not the decisions."]
     store.update_settings(loss="f1:spam")
-    assert judged() == [
-        "Judged by F1 of spam: a class may be decided on that is not the most probable one."
-    ]
+    assert judged() == ["Metric: F1 of spam. The predicted class may not be the most probable one."]
     report = Report(
         *(60, 9, 0, 60, {}, Estimate(0.1, 0.0, 0.2), Estimate(0.3, 0.2, 0.4), 10, 0.1),
         metric="f1:spam",

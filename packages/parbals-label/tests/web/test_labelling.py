@@ -42,8 +42,8 @@ def test_an_item_comes_with_its_content_its_lease_and_why_it_was_chosen(server):
     assert abs(first["expires"] - time.time() - 1800) < 60
     why = second["why"]
     assert why["strategy"] == "parbals-epig"
-    assert why["sentence"] == "The model does not know this item yet."
-    assert why["details"].startswith("Number 2 of 20 in batch 1, by ParBaLS EPIG: ")
+    assert why["sentence"] == "The model has no prediction for this item yet."
+    assert why["details"].startswith("Item 2 of 20 in batch 1, chosen by ParBaLS EPIG: ")
     assert why["predicted"] is None
     assert (found["queue"]["ready"], found["queue"]["out"]) == (18, 2)
 

@@ -37,7 +37,7 @@ def test_answers_are_stored_in_one_form_and_refused_in_a_sentence(tmp_path, task
             assert item["why"]["predicted"] == {"mean": 12.0, "deviation": 2.5}
             assert "off by about 2.5" in item["why"]["sentence"]
         if task == "many-labels":
-            assert "wavers about a, b and c" in item["why"]["sentence"]
+            assert "uncertain about a, b and c" in item["why"]["sentence"]
         refused = server.label("ann", 0, wrong, "r0")
         assert refused.status == 422
         assert wrong.strip('[]"a,') in refused.json["error"]["message"]

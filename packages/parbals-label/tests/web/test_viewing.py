@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from page_server import WITHOUT_WORKER, make_project, page, serving, wait_for
-from parbals.learner.numbers.report import Estimate, Report
+from parbals.learner.evaluation.report import Estimate, Report
 from parbals_label.project.engine import refresh
 from parbals_label.store.records import Submission
 from parbals_label.store.store import Store

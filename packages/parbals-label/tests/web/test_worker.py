@@ -13,7 +13,7 @@ from page_server import make_project, wait_for
 from parbals.errors import MissingDependencyError
 from parbals.learner.active import ActiveLearner
 from parbals_label.project import adapting
-from parbals_label.project.adapting import Adapted
+from parbals_label.project.adapting import AdaptationResult
 from parbals_label.project.engine import choose_batch, learner_of, refresh
 from parbals_label.project.features import features_of, store_features
 from parbals_label.project.summary import overview
@@ -144,7 +144,7 @@ def test_a_worker_that_is_overtaken_again_and_again_says_so_and_can_be_asked_aga
 ):
     store.update_settings(strategy="random")
     hasty(lambda batch: batch.indices)
-    monkeypatch.setattr("parbals_label.project.engine._TRIES", 3)
+    monkeypatch.setattr("parbals_label.project.engine._MAX_ATTEMPTS", 3)
     said = []
     worker = Chooser(store, lambda **words: said.append(words))
     worker.step(2)
@@ -241,11 +241,11 @@ class TestAdapting:
         self.ran, self.said, self.used = [], [], False
 
         def adapt(store, progress):
-            progress("adapting to all labels", 1, 4)
+            progress("training on all labels", 1, 4)
             n_labels = store.n_labelled
             self.ran.append(n_labels)
             store.log(ADAPTED, n_labels=n_labels, used=self.used)
-            return Adapted(self.used, "e", n_labels, 0.1, 0.2, 0.1, 0.1)
+            return AdaptationResult(self.used, "e", n_labels, 0.1, 0.2, 0.1, 0.1)
 
         monkeypatch.setattr(adapting, "adapt_project", adapt)
         monkeypatch.setattr(adapting, "starting_point", lambda store: None)
@@ -271,14 +271,14 @@ class TestAdapting:
         assert "from 4 labels on; there are 3" in self.said[-1]["adapting"]
         self.label(store, 3, 4)
         assert adapter.step()
-        assert any("adapting to all labels: 25 %" in (s["adapting"] or "") for s in self.said)
+        assert any("training on all labels: 25 %" in (s["adapting"] or "") for s in self.said)
         assert self.said[-1] == {"adapting": None}
         self.label(store, 4, 5)
         assert not adapter.step()
         self.label(store, 5, 6)
         assert Adapter(store, silent).step(), "also where a worker was started again"
         assert self.ran == [4, 6]
-        assert "it was no better for those held out" in overview(store).features
+        assert "did not improve held-out predictions" in overview(store).features
 
     def test_switched_off_it_ends_and_says_so(self, store, adapter, monkeypatch):
         store.update_settings(adapt=True)
@@ -286,7 +286,7 @@ class TestAdapting:
 
         def slow(store, progress):
             store.update_settings(adapt=False)
-            progress("adapting to all labels", 1, 4)
+            progress("training on all labels", 1, 4)
 
         monkeypatch.setattr(adapting, "adapt_project", slow)
         assert not adapter.step()

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from parbals import errors
     from parbals.learner.active import ActiveLearner
+    from parbals.learner.evaluation.report import Report
     from parbals.learner.models import EnsembleModel, SampleModel
-    from parbals.learner.numbers.report import Report
     from parbals.learner.paper import paper_learner
+    from parbals.learner.settings import InputSettings, PosteriorSettings, SearchSettings
     from parbals.posterior.classifier import BayesianLogisticRegression
     from parbals.scores.epig import epig
     from parbals.scores.uncertainty import bald, least_confidence, margin, predictive_entropy
@@ -25,8 +26,11 @@ _HOMES = {
     "Batch": "parbals.types",
     "BayesianLogisticRegression": "parbals.posterior.classifier",
     "EnsembleModel": "parbals.learner.models",
-    "Report": "parbals.learner.numbers.report",
+    "InputSettings": "parbals.learner.settings",
+    "PosteriorSettings": "parbals.learner.settings",
+    "Report": "parbals.learner.evaluation.report",
     "SampleModel": "parbals.learner.models",
+    "SearchSettings": "parbals.learner.settings",
     "bald": "parbals.scores.uncertainty",
     "epig": "parbals.scores.epig",
     "least_confidence": "parbals.scores.uncertainty",
@@ -40,9 +44,27 @@ _HOMES = {
 # What parbals-label brings. `open` is not in __all__: importing everything must not hide Python's.
 _EXTENSIONS = ("load_model", "open")
 
-__all__ = ["ActiveLearner", "Batch", "BayesianLogisticRegression", "EnsembleModel", "Report"]
-__all__ += ["SampleModel", "__version__", "bald", "epig", "errors", "least_confidence", "margin"]
-__all__ += ["paper_learner", "predictive_entropy", "select_batch", "select_batch_from_model"]
+__all__ = [
+    "ActiveLearner",
+    "Batch",
+    "BayesianLogisticRegression",
+    "EnsembleModel",
+    "InputSettings",
+    "PosteriorSettings",
+    "Report",
+    "SampleModel",
+    "SearchSettings",
+    "__version__",
+    "bald",
+    "epig",
+    "errors",
+    "least_confidence",
+    "margin",
+    "paper_learner",
+    "predictive_entropy",
+    "select_batch",
+    "select_batch_from_model",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -2,7 +2,7 @@
 
 They are checked while the tests run, by jaxtyping. Where that is not installed they say nothing.
 Axis letters: N pool points, M target points, K posterior samples, C classes, D features, B batch, U
-universes, A channels of a Gaussian.
+universes, A latents of a Gaussian.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -13,7 +13,16 @@ import numpy as np
 
 from parbals.wording import percent
 
-__all__ = ["LOSSES", "TARGETS", "Batch", "BatchRecord", "Diagnostics", "Estimate", "Loss", "Stakes"]
+__all__ = [
+    "LOSSES",
+    "TARGETS",
+    "Batch",
+    "BatchRecord",
+    "ClassWeights",
+    "Diagnostics",
+    "Estimate",
+    "Loss",
+]
 
 Loss = Literal["log", "error"]
 LOSSES: tuple[Loss, ...] = ("log", "error")
@@ -22,11 +31,14 @@ TARGETS = 1_000
 is within a few hundredths of that over all."""
 
 
-class Stakes(NamedTuple):
-    """What it is worth to be right, for 0-1 losses that do not count all classes alike."""
+class ClassWeights(NamedTuple):
+    """The worth of a correct decision for each class, for weighted 0-1 losses.
+
+    Balanced accuracy and F1 are such losses (:mod:`parbals.learner.evaluation.metric`).
+    """
 
     values: Any  # w (C,)
-    mark: Any = None  # (C,) 1 at the one class that counts; w is the same at all others
+    positive: Any = None  # one-hot (C,): the positive class of F1; all others share one weight
 
 
 _TOO_FEW = 50

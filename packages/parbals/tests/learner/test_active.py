@@ -337,7 +337,7 @@ def test_the_whole_pool_is_considered_where_scores_are_in_closed_form(monkeypatc
     assert samples.notes == ("10,000 of 11,990 free items were considered.",)
     whole = active.choose(2, strategy="epig")
     monkeypatch.setattr("parbals.learner.choosing.affordable_rows", lambda *_: 1)
-    monkeypatch.setattr("parbals.learner.choosing._CANDIDATES", 500)
+    monkeypatch.setattr("parbals.learner.choosing._N_CANDIDATES", 500)
     part = active.choose(2, strategy="epig")
     assert part.notes == ("500 of 11,990 free items were considered.",)
     assert part.scores[0] <= whole.scores[0]

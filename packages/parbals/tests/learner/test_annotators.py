@@ -1,70 +1,73 @@
-"""Annotators as channels: named answers beside labels that nobody signed, and what they come to."""
+"""Dawid–Skene with a classifier prior: answers of annotators, gold labels, and their consensus."""
 
 import numpy as np
 import pytest
 from parbals import ActiveLearner
 from parbals.errors import InputError, LabelError
-from parbals.learner.annotators import Answers, channel, listen
+from parbals.learner.annotators import Answers, confusion_matrix, fit_annotators
 from parbals.learner.choosing import efficiency
 
 CLASSES = ["a", "b"]
 
 
-def made(seed, n_items=300, n_classes=2, apart=2.5):
+def make_clouds(seed, n_items=300, n_classes=2, separation=2.5):
     """Clouds of items and their classes."""
     generator = np.random.default_rng(seed)
     true = generator.integers(n_classes, size=n_items)
-    centres = apart * np.eye(n_classes, 5)
+    centres = separation * np.eye(n_classes, 5)
     return centres[true] + generator.standard_normal((n_items, 5)), true, generator
 
 
-def answer(generator, true, right, n_classes=2):
-    """Of every item its class, or with probability 1 - ``right`` another one."""
+def noisy_answers(generator, true, accuracy, n_classes=2):
+    """Answer each item with its class, or with probability 1 - ``accuracy`` with another one."""
     other = (true + generator.integers(1, n_classes, size=len(true))) % n_classes
-    return np.where(generator.random(len(true)) < right, true, other)
+    return np.where(generator.random(len(true)) < accuracy, true, other)
 
 
-def told(learner, items, numbers, **more):
-    learner.tell(items, [CLASSES[c] for c in numbers], **more)
+def tell(learner, items, numbers, **options):
+    learner.tell(items, [CLASSES[c] for c in numbers], **options)
 
 
-def test_one_name_changes_nothing():
-    X, true, _ = made(0)
+def test_a_single_annotator_changes_nothing():
+    X, true, _ = make_clouds(0)
     signed, unsigned = (ActiveLearner(X, CLASSES, random_state=0) for _ in range(2))
-    told(signed, range(40), true[:40], annotator="ada")
-    told(unsigned, range(40), true[:40])
+    tell(signed, range(40), true[:40], annotator="ada")
+    tell(unsigned, range(40), true[:40])
     np.testing.assert_array_equal(signed.predict_proba(X), unsigned.predict_proba(X))
     np.testing.assert_array_equal(signed.ask(5), unsigned.ask(5))
     assert signed.annotators() == ()
     assert signed.consensus()[3].tolist() == np.eye(2)[true[3]].tolist()
 
 
-def test_answers_of_many_come_to_more_than_the_majority():
-    """Beside two careless ones the careful one counts; Monte-Carlo error of the difference."""
+def test_the_consensus_is_right_more_often_than_the_majority():
+    """The careful annotator outweighs two careless ones, beyond Monte-Carlo error."""
     gains = []
     for seed in range(8):
-        X, true, generator = made(seed)
+        X, true, generator = make_clouds(seed)
         learner = ActiveLearner(X, CLASSES, random_state=seed)
-        for name, right in (("ada", 0.95), ("bob", 0.65), ("eve", 0.65)):
-            told(learner, range(80), answer(generator, true[:80], right), annotator=name)
-        found = np.array([CLASSES.index(learner.labels[i]) for i in range(80)])
-        most = np.array([learner.state.told[i] for i in range(80)])
-        gains.append((found == true[:80]).mean() - (most == true[:80]).mean())
+        for name, accuracy in (("ada", 0.95), ("bob", 0.65), ("eve", 0.65)):
+            tell(learner, range(80), noisy_answers(generator, true[:80], accuracy), annotator=name)
+        consensus = np.array([CLASSES.index(learner.labels[i]) for i in range(80)])
+        majority = np.array([learner.state.majority_labels[i] for i in range(80)])
+        gains.append((consensus == true[:80]).mean() - (majority == true[:80]).mean())
     assert np.mean(gains) > 2.0 * np.std(gains) / np.sqrt(len(gains))
     assert np.mean(gains) > 0.02
 
 
 @pytest.mark.parametrize("n_runs", [6, pytest.param(15, marks=pytest.mark.full)])
 def test_intervals_of_errors_hold_the_truth_as_often_as_they_say(n_runs):
-    rates, inside = {"ada": 0.95, "bob": 0.8, "eve": 0.6}, []
+    inside = []
+    accuracies = {"ada": 0.95, "bob": 0.8, "eve": 0.6}
     for seed in range(n_runs):
-        X, true, generator = made(seed + 50)
+        X, true, generator = make_clouds(seed + 50)
         learner = ActiveLearner(X, CLASSES, random_state=seed)
-        for name, right in rates.items():
-            some = generator.choice(120, 60, replace=False)
-            said = answer(generator, true[some], right)
-            told(learner, some, said, annotator=name)
-        inside += [a.error.low <= 1.0 - rates[a.name] <= a.error.high for a in learner.annotators()]
+        for name, accuracy in accuracies.items():
+            positions = generator.choice(120, 60, replace=False)
+            answers = noisy_answers(generator, true[positions], accuracy)
+            tell(learner, positions, answers, annotator=name)
+        for annotator in learner.annotators():
+            error_rate = 1.0 - accuracies[annotator.name]
+            inside.append(annotator.error.low <= error_rate <= annotator.error.high)
     assert np.mean(inside) > 0.9 - 3.0 * np.sqrt(0.09 / len(inside))
 
 
@@ -73,30 +76,31 @@ def test_random_clicks_stand_out_within_fifty_answers(n_runs):
     """Their interval lies above everybody else's, though each answers other items."""
     apart = []
     for seed in range(n_runs):
-        X, true, generator = made(seed + 100)
+        X, true, generator = make_clouds(seed + 100)
         learner = ActiveLearner(X, CLASSES, random_state=seed)
         items = generator.permutation(300)[:200].reshape(4, 50)
-        for some, (name, right) in zip(
+        for positions, (name, accuracy) in zip(
             items, (("ada", 0.95), ("bob", 0.9), ("eve", 0.9), ("click", 0.5)), strict=True
         ):
-            told(learner, some, answer(generator, true[some], right), annotator=name)
+            answers = noisy_answers(generator, true[positions], accuracy)
+            tell(learner, positions, answers, annotator=name)
         errors = {a.name: a.error for a in learner.annotators()}
         apart.append(errors["click"].low > max(errors[n].high for n in ("ada", "bob", "eve")))
     assert np.mean(apart) > 0.9 - 2.0 * np.sqrt(0.09 / len(apart))
 
 
 @pytest.mark.parametrize(
-    "says", ["another class", pytest.param("the first class", marks=pytest.mark.full)]
+    "strategy", ["another class", pytest.param("the first class", marks=pytest.mark.full)]
 )
-def test_a_program_that_lies_costs_little(says):
+def test_a_program_that_lies_costs_little(strategy):
     costs = []
     for seed in range(6):
-        X, true, _ = made(seed + 200, n_items=900)
+        X, true, _ = make_clouds(seed + 200, n_items=900)
         alone, beside = (ActiveLearner(X[:600], CLASSES, random_state=seed) for _ in range(2))
         for learner in (alone, beside):
-            told(learner, range(60), true[:60], annotator="ada")
-        lies = 1 - true if says == "another class" else np.zeros_like(true)
-        told(beside, range(30, 400), lies[30:400], annotator="machine:liar")
+            tell(learner, range(60), true[:60], annotator="ada")
+        lies = 1 - true if strategy == "another class" else np.zeros_like(true)
+        tell(beside, range(30, 400), lies[30:400], annotator="machine:liar")
         right = [
             (np.array(learner.predict(X[600:])) == np.array(CLASSES)[true[600:]]).mean()
             for learner in (alone, beside)
@@ -107,11 +111,11 @@ def test_a_program_that_lies_costs_little(says):
     assert np.mean(costs) < 0.005 + 2.0 * np.std(costs) / np.sqrt(len(costs))
 
 
-def test_a_label_that_nobody_signed_is_true():
-    X, true, generator = made(1)
+def test_a_label_without_an_annotator_is_gold():
+    X, true, generator = make_clouds(1)
     learner = ActiveLearner(X, CLASSES, random_state=1)
-    told(learner, range(60), true[:60])
-    told(learner, range(60), answer(generator, true[:60], 0.7), annotator="bob")
+    tell(learner, range(60), true[:60])
+    tell(learner, range(60), noisy_answers(generator, true[:60], 0.7), annotator="bob")
     assert [learner.labels[i] for i in range(60)] == [CLASSES[c] for c in true[:60]]
     (bob,) = learner.annotators()
     assert bob.n_answers == 60
@@ -120,31 +124,31 @@ def test_a_label_that_nobody_signed_is_true():
 
 
 def test_the_model_and_its_choices_know_nothing_of_the_audits_answers():
-    X, true, generator = made(2)
+    X, true, generator = make_clouds(2)
     one, two = (ActiveLearner(X, CLASSES, random_state=2, audit=20) for _ in range(2))
     trains = np.setdiff1d(np.arange(100), one.audit)
-    for name, right in (("ada", 0.95), ("bob", 0.6)):
-        said = answer(generator, true, right)
+    for name, accuracy in (("ada", 0.95), ("bob", 0.6)):
+        answers = noisy_answers(generator, true, accuracy)
         for learner in (one, two):
-            told(learner, trains, said[trains], annotator=name)
-        told(two, two.audit, said[two.audit], annotator=name)
+            tell(learner, trains, answers[trains], annotator=name)
+        tell(two, two.audit, answers[two.audit], annotator=name)
     np.testing.assert_array_equal(one.predict_proba(X), two.predict_proba(X))
     np.testing.assert_array_equal(
         one.choose(5, with_audit=False).indices, two.choose(5, with_audit=False).indices
     )
     assert {a.n_answers for a in two.annotators()} == {len(trains) + 20}
-    beliefs = two.consensus()[int(two.audit[0])]
-    assert beliefs.max() < 1.0 - 1e-3  # by the answers alone, which are two
+    probs = two.consensus()[int(two.audit[0])]
+    assert probs.max() < 1.0 - 1e-3  # by the answers alone, which are two
 
 
 def test_neither_order_nor_saving_matters(tmp_path):
-    X, true, generator = made(3)
-    said = {name: answer(generator, true, 0.8)[:50] for name in ("ada", "bob")}
+    X, true, generator = make_clouds(3)
+    answers = {name: noisy_answers(generator, true, 0.8)[:50] for name in ("ada", "bob")}
     one, two = (ActiveLearner(X, CLASSES, random_state=3) for _ in range(2))
     for name in ("ada", "bob"):
-        told(one, range(50), said[name], annotator=name)
+        tell(one, range(50), answers[name], annotator=name)
     for name in ("bob", "ada"):
-        told(two, range(50)[::-1], said[name][::-1], annotator=name)
+        tell(two, range(50)[::-1], answers[name][::-1], annotator=name)
     one.save(tmp_path / "one.parbals")
     again = ActiveLearner.load(tmp_path / "one.parbals")
     assert again.labels == one.labels
@@ -153,61 +157,61 @@ def test_neither_order_nor_saving_matters(tmp_path):
     np.testing.assert_array_equal(again.ask(6), two.last_batch.indices)
 
 
-def test_a_model_of_ones_own_gets_the_consensus():
+def test_a_custom_model_is_trained_on_the_consensus():
     from sklearn.ensemble import RandomForestClassifier
 
-    X, true, generator = made(4)
+    X, true, generator = make_clouds(4)
     forest = RandomForestClassifier(20, random_state=0)
     learner = ActiveLearner(X, CLASSES, random_state=4, model=forest)
-    for name, right in (("ada", 0.97), ("bob", 0.6), ("eve", 0.6)):
-        told(learner, range(90), answer(generator, true[:90], right), annotator=name)
-    found = np.array([CLASSES.index(learner.labels[i]) for i in range(90)])
-    most = np.array([learner.state.told[i] for i in range(90)])
-    assert (found == true[:90]).mean() > (most == true[:90]).mean()
+    for name, accuracy in (("ada", 0.97), ("bob", 0.6), ("eve", 0.6)):
+        tell(learner, range(90), noisy_answers(generator, true[:90], accuracy), annotator=name)
+    consensus = np.array([CLASSES.index(learner.labels[i]) for i in range(90)])
+    majority = np.array([learner.state.majority_labels[i] for i in range(90)])
+    assert (consensus == true[:90]).mean() > (majority == true[:90]).mean()
     assert learner.predict_proba(X).shape == (300, 2)
 
 
-def test_what_is_refused_changes_nothing():
-    X, _, _ = made(5)
+def test_refused_answers_change_nothing():
+    X, _, _ = make_clouds(5)
     learner = ActiveLearner(X, CLASSES, random_state=5)
-    told(learner, [0], [0], annotator="ada")
-    told(learner, [0], [1], annotator="bob")
+    tell(learner, [0], [0], annotator="ada")
+    tell(learner, [0], [1], annotator="bob")
     with pytest.raises(LabelError, match=r"already has the label 'a', not 'b'"):
-        told(learner, [1, 0], [1, 1], annotator="ada")
+        tell(learner, [1, 0], [1, 1], annotator="ada")
     with pytest.raises(LabelError, match="no label to correct"):
         learner.correct([0], ["b"], annotator="eve")
     with pytest.raises(InputError, match="give a name"):
-        told(learner, [2], [0], annotator="")
+        tell(learner, [2], [0], annotator="")
     assert learner.correct([0], ["b"], annotator="ada") == 1
     assert learner.labels == {0: "b"}
     learner.forget([0])
     assert learner.labels == {}
 
 
-def test_a_channel_before_any_answer_and_after_many():
-    new = channel(np.zeros((4, 4)))
+def test_a_confusion_matrix_before_any_answer_and_after_many():
+    new = confusion_matrix(np.zeros((4, 4)))
     np.testing.assert_allclose(new, 0.9 * np.eye(4) + 0.1 / 3.0 * (1.0 - np.eye(4)))
     counts = 1e6 * np.array([[0.7, 0.3], [0.1, 0.9]])
-    np.testing.assert_allclose(channel(counts), [[0.7, 0.3], [0.1, 0.9]], atol=1e-4)
-    lazy = channel(np.array([[20.0, 0.0, 0.0], [20.0, 0.0, 0.0], [0.0, 0.0, 0.0]]))
+    np.testing.assert_allclose(confusion_matrix(counts), [[0.7, 0.3], [0.1, 0.9]], atol=1e-4)
+    lazy = confusion_matrix(np.array([[20.0, 0.0, 0.0], [20.0, 0.0, 0.0], [0.0, 0.0, 0.0]]))
     assert lazy[2, 0] > 2.0 * lazy[2, 1]  # says the first class, whatever it is
 
 
 def test_two_annotators_against_every_possible_truth():
-    """One round of beliefs equals Bayes' rule over all truths, written out."""
-    said = {0: {"x": 0, "y": 0}, 1: {"x": 0, "y": 1}, 2: {"x": 1, None: 1}}
-    answers = Answers.of(said, np.arange(3))
+    """One E-step equals Bayes' rule over all truths, written out."""
+    answers_by_item = {0: {"x": 0, "y": 0}, 1: {"x": 0, "y": 1}, 2: {"x": 1, None: 1}}
+    answers = Answers.from_items(answers_by_item, np.arange(3))
     probs = np.array([[0.6, 0.4], [0.3, 0.7], [0.5, 0.5]])
-    crowd = listen(answers, 2, np.ones(3, bool), lambda rows, w: probs)
-    x, y = (annotator.channel for annotator in crowd.annotators)
+    fit = fit_annotators(answers, 2, np.ones(3, bool), lambda rows, w: probs)
+    x, y = (annotator.confusion for annotator in fit.annotators)
     first = np.array([x[c, 0] * y[c, 0] * probs[0, c] for c in (0, 1)])
     second = np.array([x[c, 0] * y[c, 1] * probs[1, c] for c in (0, 1)])
-    np.testing.assert_allclose(crowd.beliefs[0], first / first.sum())
-    np.testing.assert_allclose(crowd.beliefs[1], second / second.sum())
-    np.testing.assert_allclose(crowd.beliefs[2], [0.0, 1.0])
+    np.testing.assert_allclose(fit.label_probs[0], first / first.sum())
+    np.testing.assert_allclose(fit.label_probs[1], second / second.sum())
+    np.testing.assert_allclose(fit.label_probs[2], [0.0, 1.0])
 
 
-def test_what_an_answer_is_worth_is_its_share_of_a_labels_information():
+def test_efficiency_is_an_answers_share_of_a_labels_information():
     """For two classes against the information of a weak dependence, written out."""
     noisy, p, shift = np.array([[0.9, 0.1], [0.3, 0.7]]), np.array([0.35, 0.65]), 1e-3
 
@@ -223,14 +227,14 @@ def test_what_an_answer_is_worth_is_its_share_of_a_labels_information():
 
 
 def test_questions_go_to_whoever_is_worth_the_cost():
-    X, true, generator = made(6)
+    X, true, generator = make_clouds(6)
     learner = ActiveLearner(X, CLASSES, random_state=6)
     first = learner.ask(4, annotators=["ada", "bob"])
     assert len(first) == 4
     assert {question.annotator for question in first} <= {"ada", "bob"}
     assert sorted(learner.pending) == sorted(question.item for question in first)
-    for name, right in (("ada", 0.97), ("bob", 0.6)):
-        told(learner, range(60), answer(generator, true[:60], right), annotator=name)
+    for name, accuracy in (("ada", 0.97), ("bob", 0.6)):
+        tell(learner, range(60), noisy_answers(generator, true[:60], accuracy), annotator=name)
     equal = learner.ask(6, costs={"ada": 1.0, "bob": 1.0})
     assert {question.annotator for question in equal} == {"ada"}
     cheap = learner.ask(6, costs={"ada": 1.0, "bob": 0.001})
@@ -240,36 +244,36 @@ def test_questions_go_to_whoever_is_worth_the_cost():
 
 
 def test_a_second_opinion_is_asked_for_where_the_first_was_worth_little():
-    X, true, generator = made(7, n_items=120)
+    X, true, generator = make_clouds(7, n_items=120)
     learner = ActiveLearner(X, CLASSES, random_state=7)
-    told(learner, range(50), true[:50], annotator="ada")
-    told(learner, range(30, 120), answer(generator, true[30:], 0.65), annotator="bob")
+    tell(learner, range(50), true[:50], annotator="ada")
+    tell(learner, range(30, 120), noisy_answers(generator, true[30:], 0.65), annotator="bob")
     questions = learner.ask(8, annotators=["ada", "bob"])
     assert len(questions) == 8  # nothing is new: every item has an answer
     assert all(item >= 50 and name == "ada" for item, name in questions)
     assert learner.pending == []
     more = learner.ask(8, annotators=["ada"])
     assert not {question.item for question in more} & {question.item for question in questions}
-    told(learner, range(50, 120), true[50:], annotator="ada")
+    tell(learner, range(50, 120), true[50:], annotator="ada")
     with pytest.raises(InputError, match="Everybody has answered"):
         learner.ask(1, annotators=["ada"])
 
 
-def test_what_one_alone_has_answered_may_be_asked_of_another():
-    X, true, generator = made(10, n_items=60)
+def test_an_item_with_one_answer_may_be_asked_of_another():
+    X, true, generator = make_clouds(10, n_items=60)
     learner = ActiveLearner(X, CLASSES, random_state=10)
-    told(learner, range(60), answer(generator, true, 0.8), annotator="machine:rule")
+    tell(learner, range(60), noisy_answers(generator, true, 0.8), annotator="machine:rule")
     questions = learner.ask(5, costs={"machine:rule": 0.01, "ada": 1.0})
     assert [name for _, name in questions] == ["ada"] * 5
 
 
 def test_audit_items_go_to_the_most_careful_person():
-    X, true, generator = made(8)
+    X, true, generator = make_clouds(8)
     learner = ActiveLearner(X, CLASSES, random_state=8, audit=30)
     trains = np.setdiff1d(np.arange(80), learner.audit)
-    for name, right in (("ada", 0.95), ("bob", 0.6), ("machine:rule", 1.0)):
-        said = answer(generator, true[trains], right)
-        told(learner, trains, said, annotator=name)
+    for name, accuracy in (("ada", 0.95), ("bob", 0.6), ("machine:rule", 1.0)):
+        answers = noisy_answers(generator, true[trains], accuracy)
+        tell(learner, trains, answers, annotator=name)
     costs = {"machine:rule": 0.01, "bob": 0.1, "ada": 1.0}
     questions = learner.ask(9, costs=costs)
     audited = [name for item, name in questions if item in learner.audit]
@@ -278,7 +282,7 @@ def test_audit_items_go_to_the_most_careful_person():
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("arguments", "message"),
     [
         ({"annotators": []}, "pass a list of names"),
         ({"annotators": "ada"}, "pass a list of names"),
@@ -286,10 +290,10 @@ def test_audit_items_go_to_the_most_careful_person():
         ({"annotators": ["ada"], "costs": {"bob": 1.0}}, "positive number for names"),
     ],
 )
-def test_costs_that_are_none_are_refused(given, message):
-    learner = ActiveLearner(made(9)[0], CLASSES, random_state=9)
+def test_invalid_costs_are_refused(arguments, message):
+    learner = ActiveLearner(make_clouds(9)[0], CLASSES, random_state=9)
     with pytest.raises(InputError, match=message):
-        learner.ask(2, **given)
+        learner.ask(2, **arguments)
     assert learner.pending == []
 
 
@@ -297,27 +301,31 @@ COSTS = {"ada": 1.0, "machine:bot": 0.01}
 
 
 def test_ten_random_answers_of_a_program_are_checked_by_people_first():
-    X, true, _ = made(7)
+    X, true, _ = make_clouds(7)
     learner = ActiveLearner(X, CLASSES, random_state=0)
-    told(learner, range(80), true[:80], annotator="machine:bot")
-    first, rest = learner.ask(20, costs=COSTS)[:10], learner.ask(5, costs=COSTS)
-    checked = [item for item, who in first if who == "ada" and item < 80]
+    tell(learner, range(80), true[:80], annotator="machine:bot")
+    first = learner.ask(20, costs=COSTS)[:10]
+    later = learner.ask(5, costs=COSTS)
+    checked = [item for item, annotator in first if annotator == "ada" and item < 80]
     assert len(set(checked)) == 10
-    assert not {item for item, _ in rest} & set(checked)  # they are out
-    told(learner, checked, true[checked], annotator="ada")
-    again = [item for item, who in learner.ask(4, costs=COSTS) if who == "ada" and item < 80]
+    assert not {item for item, _ in later} & set(checked)  # they are pending
+    tell(learner, checked, true[checked], annotator="ada")
+    again = [
+        item for item, annotator in learner.ask(4, costs=COSTS) if annotator == "ada" and item < 80
+    ]
     assert not set(again) & set(checked)
 
 
 @pytest.mark.full
 def test_a_liar_that_is_asked_by_worth_is_found_out():
-    X, true, _ = made(300, n_items=600)
-    learner, spent = ActiveLearner(X[:200], CLASSES, random_state=0), 0.0
+    X, true, _ = make_clouds(300, n_items=600)
+    learner = ActiveLearner(X[:200], CLASSES, random_state=0)
+    spent = 0.0
     while spent < 30.0:
-        for item, who in learner.ask(40, costs=COSTS):
-            number = true[item] if who == "ada" else 1 - true[item]
-            learner.tell(item, CLASSES[number], annotator=who)
-            spent += COSTS[who]
+        for item, annotator in learner.ask(40, costs=COSTS):
+            number = true[item] if annotator == "ada" else 1 - true[item]
+            learner.tell(item, CLASSES[number], annotator=annotator)
+            spent += COSTS[annotator]
     right = np.array(learner.predict(X[200:])) == np.array(CLASSES)[true[200:]]
     assert right.mean() > 0.9
     assert {a.name: a.error.low for a in learner.annotators()}["machine:bot"] > 0.5

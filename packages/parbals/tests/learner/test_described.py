@@ -53,7 +53,7 @@ def test_left_out_predictions_are_of_labels_alone(data):
     made = learner(data, 20, **described(data[2]))
     model = made.fitted()
     assert len(model.gaussian.labels) > 20  # it was told
-    probs, numbers = made.state.left_out(model)
+    probs, numbers = made.state.cross_validated_predictions(model)
     assert len(probs) == 20
     assert sorted(numbers) == sorted(data[1][:20])
 

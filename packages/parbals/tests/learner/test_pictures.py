@@ -1,7 +1,8 @@
-"""Where a learner stands, as a figure and in one line."""
+"""The progress of a learner: as a figure, as a table in a notebook, and in one line."""
 
 import io
 import sys
+from html.parser import HTMLParser
 
 import numpy as np
 import parbals
@@ -71,6 +72,66 @@ def test_after_loading_it_goes_on_as_if_it_had_never_stopped(active, tmp_path):
 def test_a_learner_in_one_line(active):
     assert repr(active).startswith("<ActiveLearner by ")
     assert f"{len(active.labels)} of {active.setup.pool.n_rows} labelled" in repr(active)
+
+
+class Table(HTMLParser):
+    """The text, tags and attributes of HTML whose tags are all closed."""
+
+    def __init__(self, html):
+        super().__init__()
+        self.text = ""
+        self.tags = set()
+        self.attributes = []
+        self.open_tags = []
+        self.feed(html)
+        self.close()
+        assert not self.open_tags
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.add(tag)
+        self.open_tags.append(tag)
+        self.attributes += attrs
+
+    def handle_endtag(self, tag):
+        assert self.open_tags.pop() == tag
+
+    def handle_data(self, data):
+        self.text += data + " "
+
+
+def test_a_notebook_shows_progress_and_the_latest_report(active):
+    table = Table(active._repr_html_())
+    assert "90 of 300 labelled, 12 pending" in table.text
+    assert f"{len(active.state.audited)} of 40 labelled" in table.text
+    counts = active.state.class_balance()
+    assert f"{CLASSES[0]} {counts[CLASSES[0]]}" in table.text
+    assert "Expected error after 90 labels" in table.text
+    assert "Measured error after 90 labels" in table.text
+    assert active.reports[-1].advice in table.text
+    assert len(active._repr_html_()) < 2_000
+
+
+def test_nothing_in_the_notebook_runs_or_is_fetched(active):
+    table = Table(active._repr_html_())
+    assert BAD in table.text  # shown, not run
+    assert table.tags == {"div", "b", "table", "tr", "th", "td"}
+    assert table.attributes == []
+
+
+def test_a_notebook_shows_a_learner_without_fitting_a_model(monkeypatch):
+    made = parbals.ActiveLearner(X, CLASSES, random_state=0)
+    made.tell([0, 0, 1], [CLASSES[0], CLASSES[0], CLASSES[1]], annotator="ada")
+    made.tell([0, 1], [CLASSES[0], CLASSES[0]], annotator="bob")
+    monkeypatch.setattr("parbals.learner.state.Setup.fit", None)
+    assert "Call report() to estimate it." in Table(made._repr_html_()).text
+    assert "2 of 300 labelled" in repr(made)
+
+
+def test_a_notebook_shows_the_rmse_of_numbers():
+    made = parbals.ActiveLearner(X, task="regression", random_state=0)
+    made.tell(np.arange(20), X[:20, 0])
+    made.report()
+    assert "Expected RMSE after 20 labels" in Table(made._repr_html_()).text
 
 
 def test_without_matplotlib_the_message_says_what_to_install(active, monkeypatch):

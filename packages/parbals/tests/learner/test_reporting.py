@@ -6,8 +6,8 @@ import numpy as np
 import parbals
 import pytest
 from parbals.arrays import effective_sample_size
-from parbals.learner.numbers.report import Report
-from parbals.learner.reporting import _noise_floor, temperature_of
+from parbals.learner.evaluation.report import Report
+from parbals.learner.reporting import _noise_floor, calibration_temperature
 
 
 def simulated(seed, n_labels, n_pool=200, d=3):
@@ -219,7 +219,7 @@ class TestFeaturesThatSawTheLabels:
             losses.append(-np.log(probs[np.arange(len(others)), y[others]]).mean())
         assert losses[1] < losses[0]
         np.testing.assert_array_equal(honest.predict(rows), naive.predict(rows))
-        degree = temperature_of(honest.state, honest.fitted()).degree
+        degree = calibration_temperature(honest.state, honest.fitted()).value
         powers = naive.predict_proba(rows) ** (1.0 / degree)
         np.testing.assert_allclose(
             honest.predict_proba(rows), powers / powers.sum(axis=1, keepdims=True), atol=1e-9
@@ -230,8 +230,8 @@ class TestFeaturesThatSawTheLabels:
         for learner in (naive, honest):
             learner.tell([100, 101], y[[100, 101]])
             learner.forget([3])
-        probs, numbers = honest.state.left_out(honest.fitted())
-        later = naive.state.left_out(naive.fitted())[0][-2:]
+        probs, numbers = honest.state.cross_validated_predictions(honest.fitted())
+        later = naive.state.cross_validated_predictions(naive.fitted())[0][-2:]
         assert len(probs) == self.LABELS + 1
         np.testing.assert_allclose(probs[:2], later)
         np.testing.assert_allclose(probs[2:], np.delete(given, 3, axis=0))

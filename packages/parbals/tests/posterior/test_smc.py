@@ -7,8 +7,8 @@ from oracles.checks import ALPHA, agreement, predictive_values, summarise_draws,
 from oracles.definition import Data, exact_moments
 from parbals.machine import several_threads
 from parbals.posterior import smc
-from parbals.posterior.closed.channels import RowSpace
 from parbals.posterior.closed.laplace import laplace_reference
+from parbals.posterior.closed.latents import RowSpace
 from parbals.posterior.hmc import WhitenedPosterior, move
 from parbals.posterior.predictive import add_bias
 from parbals.posterior.smc import condition_population, draw_population, systematic_resample

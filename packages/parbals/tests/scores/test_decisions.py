@@ -8,24 +8,25 @@ from parbals.mixture import sigmoid_means
 from parbals.race import class_slopes
 from parbals.scores.decisions import _expected_excess, decision_gain, decisions_at
 from parbals.scores.gaussian import Covariances, probs_and_gains, target_gains
-from parbals.scores.losses import Stakes
+from parbals.scores.losses import ClassWeights
 from scipy.optimize import brentq
 from scipy.stats import norm, spearmanr
 
 
 def of_tables(tables):
     """Covariances (A, n, M) that are there already."""
-    n_channels, n_points, n_targets = tables.shape
-    nothing = (np.zeros((n_channels, n, 0), tables.dtype) for n in (n_points, n_targets))
+    n_latents, n_points, n_targets = tables.shape
+    nothing = (np.zeros((n_latents, n, 0), tables.dtype) for n in (n_points, n_targets))
     return Covariances(tables.swapaxes(1, 2), *nothing)
 
 
-@pytest.mark.parametrize("stakes", [None, (0.4, 1.6)])
-def test_the_gain_in_accuracy_ranks_as_the_worth_that_a_label_adds(pairs, stakes):
+@pytest.mark.parametrize("class_weights", [None, (0.4, 1.6)])
+def test_the_gain_in_accuracy_ranks_as_the_worth_that_a_label_adds(pairs, class_weights):
     """The worth of the best decision at each target, before the label and after either label."""
     cells = pairs[0]
-    if stakes is not None:
-        cells, stakes = cells * np.reshape(stakes, (1, 2, 1, 1)), Stakes(jnp.array(stakes))
+    if class_weights is not None:
+        cells = cells * np.reshape(class_weights, (1, 2, 1, 1))
+        class_weights = ClassWeights(jnp.array(class_weights))
     truth = (cells.max(axis=1).sum(axis=0) - cells.sum(axis=0).max(axis=0)).mean(axis=1)
     mean, variance, target_mean, target_variance, covariance = (x[None] for x in pairs[1])
     share = np.full(target_mean.shape[1], 1.0 / target_mean.shape[1])
@@ -33,21 +34,21 @@ def test_the_gain_in_accuracy_ranks_as_the_worth_that_a_label_adds(pairs, stakes
         decision_gain(
             of_tables(covariance),
             target_gains(mean, variance),
-            decisions_at(target_mean, target_mean, target_variance, stakes=stakes),
+            decisions_at(target_mean, target_mean, target_variance, class_weights=class_weights),
             share,
         )
     )
     assert spearmanr(ours, truth).statistic > 0.97
     # A label's own shift is not normal, which matters more where classes do not count alike.
-    assert truth[ours.argmax()] > (0.97 if stakes is None else 0.85) * truth.max()
+    assert truth[ours.argmax()] > (0.97 if class_weights is None else 0.85) * truth.max()
 
 
 @pytest.mark.parametrize("one_counts", [None, False, True])
 def test_the_gain_in_accuracy_is_that_of_normal_shifts(one_counts):
     """τ² from M = diag(g) - g gᵀ / Σ g; accuracy 2 E[σ'] for each unit beyond zero, by draws.
 
-    With stakes w_a and w_b: w_a + w_b for each unit beyond the mean at which E[σ] is w_b of both;
-    where class 1 alone counts, beyond the one at which (p_a + p_b) E[σ] is.
+    With class weights w_a and w_b: w_a + w_b for each unit beyond the mean at which E[σ] is w_b of
+    both; where class 1 alone counts, beyond the one at which (p_a + p_b) E[σ] is.
     """
     values = np.array([0.5, 1.5, 0.5]) if one_counts else np.array([0.5, 1.0, 1.5])
     mark = np.array([0.0, 1.0, 0.0]) if one_counts else None
@@ -85,8 +86,8 @@ def test_the_gain_in_accuracy_is_that_of_normal_shifts(one_counts):
     covariance, gains, mean, variance, share = map(
         np.asarray, (covariance, gains, mean, variance, share)
     )
-    stakes = None if one_counts is None else Stakes(values, mark)
-    decisions = decisions_at(probs, mean, variance, stakes=stakes)
+    class_weights = None if one_counts is None else ClassWeights(values, mark)
+    decisions = decisions_at(probs, mean, variance, class_weights=class_weights)
     ours = decision_gain(of_tables(covariance), gains, decisions, share)
     assert (np.abs(np.asarray(ours) - expected) < 4.0 * error + 1e-5).all()
 
@@ -105,13 +106,13 @@ def test_what_a_normal_shift_is_expected_to_go_beyond_a_margin(xp):
 def test_decisions_of_universes_are_those_of_each():
     generator = np.random.default_rng(3)
     mean, variance = generator.standard_normal((4, 2, 7)), generator.exponential(size=(4, 2, 7))
-    stakes = Stakes(np.array([0.5, 1.0, 1.5, 1.0]))
+    class_weights = ClassWeights(np.array([0.5, 1.0, 1.5, 1.0]))
     probs, gains = probs_and_gains(mean, variance)
-    together = decisions_at(probs, mean, variance, np, stakes)
+    together = decisions_at(probs, mean, variance, np, class_weights)
     for u in range(2):
         q, g = probs_and_gains(mean[:, u], variance[:, u])
         np.testing.assert_allclose(gains[:, u], g, rtol=1e-6)
-        alone = decisions_at(q, mean[:, u], variance[:, u], np, stakes)
+        alone = decisions_at(q, mean[:, u], variance[:, u], np, class_weights)
         for ours, theirs in zip(together, alone, strict=True):
             np.testing.assert_allclose(ours[..., u, :], theirs, rtol=1e-6)
 

@@ -24,8 +24,8 @@ from scipy.stats import norm, spearmanr
 
 def of_tables(tables):
     """Covariances (A, n, M) that are there already."""
-    n_channels, n_points, n_targets = tables.shape
-    nothing = (np.zeros((n_channels, n, 0), tables.dtype) for n in (n_points, n_targets))
+    n_latents, n_points, n_targets = tables.shape
+    nothing = (np.zeros((n_latents, n, 0), tables.dtype) for n in (n_points, n_targets))
     return Covariances(tables.swapaxes(1, 2), *nothing)
 
 
@@ -217,7 +217,7 @@ def test_some_targets_are_those_of_the_whole_table(sizes):
         generator.standard_normal((3, *size)) for size in ((7, 5), (*sizes, 5, 2), (7, 2))
     )
     covariances, some = Covariances(base, left, right), np.array([5, 2])
-    for a, channel in enumerate(covariances.channels()):
+    for a, latent in enumerate(covariances.latents()):
         whole = base[a].T + left[a] @ right[a].T
-        np.testing.assert_allclose(channel.table(), whole)
-        np.testing.assert_allclose(channel.table(some), whole[..., some])
+        np.testing.assert_allclose(latent.table(), whole)
+        np.testing.assert_allclose(latent.table(some), whole[..., some])

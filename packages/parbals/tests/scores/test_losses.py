@@ -6,7 +6,7 @@ import pytest
 from brute_force import linear_probs, random_probs
 from parbals.errors import InputError
 from parbals.scores.epig import epig_scores
-from parbals.scores.losses import Stakes
+from parbals.scores.losses import ClassWeights
 
 
 def bayes_risk(distribution, loss):
@@ -45,18 +45,18 @@ def test_gains_equal_the_drop_in_bayes_risk(loss, n_classes, sharpness):
     )
 
 
-def best_worth(distribution, stakes, mark):
+def best_worth(distribution, class_weights, mark):
     """The highest expected worth of a decision: of a class, or for or against the marked one."""
     if mark is None:
-        return max(w * p for w, p in zip(stakes, distribution, strict=True))
+        return max(w * p for w, p in zip(class_weights, distribution, strict=True))
     own = mark.argmax()
-    against = np.delete(stakes, own)[0]
-    return max(stakes[own] * distribution[own], against * (1.0 - distribution[own]))
+    against = np.delete(class_weights, own)[0]
+    return max(class_weights[own] * distribution[own], against * (1.0 - distribution[own]))
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("is_one", [False, True])
-def test_gains_with_stakes_equal_the_rise_in_expected_worth(n_classes, is_one):
+def test_gains_with_class_weights_equal_the_rise_in_expected_worth(n_classes, is_one):
     pool, target = (random_probs(seed, 9, 12, n_classes, 3.0) for seed in (1, 2))
     w = np.random.default_rng(0).dirichlet(np.ones(12))
     mark = (np.arange(n_classes) == 1).astype(float) if is_one else None
@@ -71,10 +71,10 @@ def test_gains_with_stakes_equal_the_rise_in_expected_worth(n_classes, is_one):
         return after - best_worth(w @ q, values, mark)
 
     expected = [np.mean([gain(p, q) for q in target]) for p in pool]
-    stakes = Stakes(values, mark if n_classes > 2 else None)
-    ours = epig_scores(pool, target, w, "error", stakes)
+    class_weights = ClassWeights(values, mark if n_classes > 2 else None)
+    ours = epig_scores(pool, target, w, "error", class_weights)
     np.testing.assert_allclose(ours, expected, rtol=1e-9, atol=1e-12)
-    even = epig_scores(pool, target, w, "error", Stakes(np.ones(n_classes)))
+    even = epig_scores(pool, target, w, "error", ClassWeights(np.ones(n_classes)))
     np.testing.assert_allclose(even, epig_scores(pool, target, w, "error"), rtol=1e-12)
 
 

@@ -62,9 +62,9 @@ def by_definition(model, pool, target, size, pending, seed, n_universes):
     """Every universe is a Gaussian of its own; every free point is scored in every universe."""
     posterior = model.gaussian
     rows, targets = (np.concatenate([X, np.ones((len(X), 1))], axis=1) for X in (pool, target))
-    labels = DrawnLabels(posterior.channels, n_universes, seed)
-    (covariance,) = covariance_with(posterior.channels, np.eye(rows.shape[1]))
-    states = [(posterior.channels.mean[:, 0], covariance)] * n_universes
+    labels = DrawnLabels(posterior.latents, n_universes, seed)
+    (covariance,) = covariance_with(posterior.latents, np.eye(rows.shape[1]))
+    states = [(posterior.latents.mean[:, 0], covariance)] * n_universes
     free = np.ones(len(rows), bool)
 
     def condition(index):
@@ -202,9 +202,9 @@ def many_classes_by_definition(model, pool, target, size, pending, seed, n_unive
     """
     posterior = model.gaussian
     rows, targets = (np.concatenate([X, np.ones((len(X), 1))], axis=1) for X in (pool, target))
-    labels = DrawnLabels(posterior.channels, n_universes, seed)
-    covariance = covariance_with(posterior.channels, np.eye(rows.shape[1]))
-    states = [(posterior.channels.mean, covariance)] * n_universes
+    labels = DrawnLabels(posterior.latents, n_universes, seed)
+    covariance = covariance_with(posterior.latents, np.eye(rows.shape[1]))
+    states = [(posterior.latents.mean, covariance)] * n_universes
     free = np.ones(len(rows), bool)
 
     def condition(index):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from brute_force import covariance_with
 from parbals.mixture import label_evidence
-from parbals.posterior.closed.channels import Channels
+from parbals.posterior.closed.latents import Latents
 from parbals.posterior.closed.whitening import Whitening
 from parbals.race import class_evidence
 from parbals.strategies.learnt import begin, branched, is_moved, learn, looked_at, seen_by
@@ -24,22 +24,22 @@ def design(X):
 
 @pytest.fixture(params=[(1, 5), (1, 3), (3, 5), (3, 3)], ids=str)
 def parts(request):
-    """Channels in a space of d = 5 columns, of which r are labelled; rows, targets, labels."""
-    n_channels, n_inside = request.param
+    """Latents in a space of d = 5 columns, of which r are labelled; rows, targets, labels."""
+    n_latents, n_inside = request.param
     generator = np.random.default_rng(n_inside)
     basis = np.linalg.qr(generator.standard_normal((5, n_inside)))[0]
-    roots = 0.4 * generator.standard_normal((n_channels, n_inside, n_inside)) + np.eye(n_inside)
-    location = generator.standard_normal((n_inside, n_channels))
+    roots = 0.4 * generator.standard_normal((n_latents, n_inside, n_inside)) + np.eye(n_inside)
+    location = generator.standard_normal((n_inside, n_latents))
     whitening = Whitening.diagonal(np.array([1.0, 2.0, 0.5, 1.0, 1.0]))
-    channels = Channels(whitening, basis, location, roots)
+    latents = Latents(whitening, basis, location, roots)
     X = generator.standard_normal((N_ROWS + N_TARGETS, 4))
-    labels = generator.integers(0, max(n_channels, 2), (len(LABELLED), N_UNIVERSES))
-    return channels, X[:N_ROWS], X[N_ROWS:], labels
+    labels = generator.integers(0, max(n_latents, 2), (len(LABELLED), N_UNIVERSES))
+    return latents, X[:N_ROWS], X[N_ROWS:], labels
 
 
-def dense(channels, X, labels):
+def dense(latents, X, labels):
     """Mean (A, d) and covariance (A, d, d) of one universe's weights given its labels."""
-    mean, covariance = channels.mean.T, covariance_with(channels, np.eye(5))
+    mean, covariance = latents.mean.T, covariance_with(latents, np.eye(5))
     for index, label in zip(LABELLED, labels, strict=True):
         x = design(X)[index]
         column = covariance @ x  # (A, d)
@@ -57,8 +57,8 @@ def dense(channels, X, labels):
 
 def conditioned(parts):
     """The surface, the rows, and universes after all labels."""
-    channels, X, X_target, labels = parts
-    surface = surface_of(channels, X_target)
+    latents, X, X_target, labels = parts
+    surface = surface_of(latents, X_target)
     design_rows = design(X).astype(np.float32)
     learnt = branched(begin(surface), np.zeros(N_UNIVERSES, int))
     for index, given in zip(LABELLED, labels, strict=True):
@@ -71,12 +71,12 @@ def known(learnt):
 
 
 def test_rows_and_targets_are_those_of_dense_gaussians(parts):
-    channels, X, X_target, labels = parts
+    latents, X, X_target, labels = parts
     surface, rows, learnt = conditioned(parts)
     seen, before = seen_by(rows, *known(learnt)), covariance(rows, surface.target_rows)
     tables = before[:, None] + seen.pull @ learnt.at_targets[:, None]
     for u in range(N_UNIVERSES):
-        mean, cov = dense(channels, X, labels[:, u])
+        mean, cov = dense(latents, X, labels[:, u])
         for a in range(len(mean)):
             between = design(X) @ cov[a] @ design(X_target).T
             np.testing.assert_allclose(tables[a, u][:, :N_TARGETS], between, atol=1e-4)
@@ -98,8 +98,8 @@ def test_jax_sees_rows_as_numpy_does(parts):
 
 def test_universes_with_the_same_labels_are_copies_of_one(parts):
     """Conditioning one and branching afterwards is branching and conditioning each."""
-    channels, X, X_target, _ = parts
-    surface, both = surface_of(channels, X_target), np.array([0, 0])
+    latents, X, X_target, _ = parts
+    surface, both = surface_of(latents, X_target), np.array([0, 0])
     row = rows_of(surface, design(X)[:1].astype(np.float32))
     after = branched(learn(surface, begin(surface), row, np.array([1])), both)
     before = learn(surface, branched(begin(surface), both), row, np.array([1, 1]))
@@ -108,9 +108,9 @@ def test_universes_with_the_same_labels_are_copies_of_one(parts):
 
 
 def test_targets_whose_logits_moved_are_to_be_looked_at_again(parts):
-    channels, _, X_target, _ = parts
-    learnt = branched(begin(surface_of(channels, X_target)), np.zeros(N_UNIVERSES, int))
-    if len(channels.roots) == 1:  # it costs nothing with two classes
+    latents, _, X_target, _ = parts
+    learnt = branched(begin(surface_of(latents, X_target)), np.zeros(N_UNIVERSES, int))
+    if len(latents.roots) == 1:  # it costs nothing with two classes
         assert is_moved(learnt).all()
         return
     assert not is_moved(learnt).any()

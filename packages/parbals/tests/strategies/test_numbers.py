@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 from brute_force import covariance_with
-from parbals.posterior.closed.numbers import fit_numbers
 from parbals.posterior.closed.ordinal import fit_ordinal, interval_probs
 from parbals.posterior.closed.prior import PoolMoments, fixed_prior
+from parbals.posterior.closed.regression import fit_regression
 from parbals.posterior.predictive import add_bias
 from parbals.strategies.greedy import grow
 from parbals.strategies.numbers import _Told, number_gains, number_information
@@ -17,13 +17,13 @@ X, Y = GENERATOR.standard_normal((6, 4)), GENERATOR.standard_normal(6)
 
 
 def view():
-    return GaussianView(fit_numbers(add_bias(X), Y, PoolMoments.of(POOL)), POOL, TARGET)
+    return GaussianView(fit_regression(add_bias(X), Y, PoolMoments.of(POOL)), POOL, TARGET)
 
 
 def covariance(view, rows):
     """Of f at rows (n, D), dense."""
     design = add_bias(rows)
-    return design @ covariance_with(view.channels, design)[0]
+    return design @ covariance_with(view.latents, design)[0]
 
 
 def information(view, chosen):
@@ -76,7 +76,7 @@ def test_a_rank_tells_to_first_order_what_draws_say():
             pair = add_bias(np.stack([row, target]))
             mean, lower = (
                 found.marginals(pair)[0],
-                np.linalg.cholesky(pair @ covariance_with(found.channels, pair)[0]),
+                np.linalg.cholesky(pair @ covariance_with(found.latents, pair)[0]),
             )
             f = mean[0] + lower[0, 0] * roots
             other = mean[1] + lower[1, 0] * roots

@@ -24,7 +24,7 @@ def with_ones(X):
     ids=str,
 )
 def parts(request):
-    """Channels of a fitted posterior, 37 rows of features to score and 11 targets."""
+    """Latents of a fitted posterior, 37 rows of features to score and 11 targets."""
     n_classes, n_labels, n_features = request.param
     generator = np.random.default_rng(n_labels)
     X = generator.standard_normal((n_labels + 48, n_features))
@@ -39,11 +39,11 @@ def parts(request):
         if n_classes == 2
         else fit_classes(known, labels, n_classes, prior)
     )
-    return fitted.channels, X[n_labels:-11], X[-11:]
+    return fitted.latents, X[n_labels:-11], X[-11:]
 
 
 def structured(mean, variance):
-    """(n, A, A): a for one channel, diag(g) - g gᵀ / Σ g for more."""
+    """(n, A, A): a for one latent, diag(g) - g gᵀ / Σ g for more."""
     if mean.shape[1] == 1:
         p, slope = sigmoid_means(mean, variance, 1)
         return (slope**2 / (p * (1.0 - p)))[:, :, None]
@@ -53,24 +53,24 @@ def structured(mean, variance):
     return gains[:, :, None] * np.eye(gains.shape[1]) - gains[:, :, None] * gains[:, None] / total
 
 
-def brute_force(channels, X, X_target):
+def brute_force(latents, X, X_target):
     """½ mean Σ_kl c_k c_l M_kl M'_kl with every covariance and every matrix written out."""
     rows, targets = with_ones(X), with_ones(X_target)
-    covariance = np.einsum("nd,adm->anm", rows, covariance_with(channels, targets))
-    here, there = (structured(*channels.marginals(R)) for R in (rows, targets))
+    covariance = np.einsum("nd,adm->anm", rows, covariance_with(latents, targets))
+    here, there = (structured(*latents.marginals(R)) for R in (rows, targets))
     form = np.einsum("knm,lnm,nkl,mkl->nm", covariance, covariance, here, there)
     return 0.5 * form.mean(axis=1)
 
 
 def test_rows_are_seen_as_the_dense_posterior_sees_them(parts):
-    channels, X, X_target = parts
-    surface = surface_of(channels, X_target)
+    latents, X, X_target = parts
+    surface = surface_of(latents, X_target)
     rows = rows_of(surface, with_ones(X).astype(np.float32))
-    mean, variance = channels.marginals(with_ones(X))
+    mean, variance = latents.marginals(with_ones(X))
     np.testing.assert_allclose(rows.mean, mean.T, atol=1e-4)
     np.testing.assert_allclose(rows.variance, variance.T, rtol=1e-4)
     found = covariance(rows, surface.target_rows)[:, :, : len(X_target)]
-    expected = with_ones(X) @ covariance_with(channels, with_ones(X_target))
+    expected = with_ones(X) @ covariance_with(latents, with_ones(X_target))
     np.testing.assert_allclose(found, expected, atol=1e-4)
 
 
@@ -94,32 +94,32 @@ def test_scores_are_those_of_brute_force(parts, walk):
 def test_a_cpu_and_a_device_say_the_same(parts, score, monkeypatch):
     """The screen on a CPU by quadratic forms, on a device by pairs."""
     monkeypatch.setattr(numpy.ScreenBefore, "pays", lambda surface: True)
-    channels, X, X_target = parts
-    if score == "epig" and len(channels.roots) > 1:
+    latents, X, X_target = parts
+    if score == "epig" and len(latents.roots) > 1:
         score = "form"  # the EPIG itself is of two classes
-    surface = surface_of(channels, X_target)
+    surface = surface_of(latents, X_target)
     one, other = (walk(surface, X, score=score) for walk in WALKS)
     np.testing.assert_allclose(one, other, rtol=1e-4)
 
 
 @pytest.mark.parametrize("walk", FEWER_WALKS)
 def test_neither_blocks_nor_padding_matter(parts, walk, monkeypatch):
-    channels, X, X_target = parts
+    latents, X, X_target = parts
     X = np.tile(X, (12, 1))  # several blocks of 128
-    surface = surface_of(channels, X_target)
+    surface = surface_of(latents, X_target)
     whole = walk(surface, X, score="form")
     monkeypatch.setattr(jax, "_TABLE_BYTES", {"cpu": 1, "gpu": 1})
     monkeypatch.setattr(numpy, "_TABLE_ENTRIES", 1)
     np.testing.assert_allclose(walk(surface, X, score="form"), whole, rtol=1e-5)
-    twice = surface_of(channels, np.tile(X_target, (2, 1)))  # the same mean over other padding
+    twice = surface_of(latents, np.tile(X_target, (2, 1)))  # the same mean over other padding
     np.testing.assert_allclose(walk(twice, X, score="form"), whole, rtol=1e-4)
 
 
 @pytest.mark.parametrize("walk", FEWER_WALKS)
 def test_a_mapped_file_is_scored_as_an_array_is(parts, walk, tmp_path):
-    channels, X, X_target = parts
+    latents, X, X_target = parts
     np.save(tmp_path / "rows.npy", X.astype(np.float32))
     mapped = np.load(tmp_path / "rows.npy", mmap_mode="r")
-    surface = surface_of(channels, X_target)
+    surface = surface_of(latents, X_target)
     one, other = (walk(surface, rows, score="form") for rows in (mapped, X))
     np.testing.assert_array_equal(one, other)

@@ -183,7 +183,7 @@ def embed_parts(
             np.save(file, made.rows)
         n_rows, n_features = made.rows.shape
         done.append(Made(path, n_rows, n_features, made.n_computed, made.skipped))
-        made.forget()
+        made.discard_cache()
     return done
 
 

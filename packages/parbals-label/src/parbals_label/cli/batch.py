@@ -71,11 +71,11 @@ def next_(
             asked = known[again].settings.get("questions", [])
             positions = [item.position for item in known[again].items]
         else:
-            from parbals_label.project.engine import ask_by_worth, choose_batch
+            from parbals_label.project.engine import choose_batch, choose_by_cost
 
             with progress("choosing"):
                 if costs is not None:
-                    number, asked = ask_by_worth(store, n_items, costs)
+                    number, asked = choose_by_cost(store, n_items, costs)
                 else:
                     number, batch = choose_batch(store, n_items)
                     notes, positions = list(batch.notes), store.batch_positions(number)

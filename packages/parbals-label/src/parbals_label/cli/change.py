@@ -124,13 +124,13 @@ def edit(
 
     from parbals_label.project.classes import change_classes
     from parbals_label.project.features import remove_matrices
-    from parbals_label.project.goal import metric_of, setting_of
+    from parbals_label.project.goal import metric_of, metric_setting
     from parbals_label.project.scores import store_scores
 
     changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     changes |= goal
     if metric is not None:
-        changes["loss"] = setting_of(metric)
+        changes["loss"] = metric_setting(metric)
     if guidelines is not None:
         changes["guidelines"] = _text_of(guidelines)
     if "highlight" in changes:

@@ -30,7 +30,7 @@ def doubts(folder: Path, most: int, ask_again: str | None, as_json: bool) -> Non
       parbals doubts spam --ask-again 17
     """
     from parbals_label.project.copies import contradictions
-    from parbals_label.project.doubts import held_doubts
+    from parbals_label.project.label_issues import current_label_issues
     from parbals_label.project.summary import newer_answers
 
     with opened(folder) as store:
@@ -38,7 +38,7 @@ def doubts(folder: Path, most: int, ask_again: str | None, as_json: bool) -> Non
             store.ask_again(store.position_of([ask_again])[0])
         if store.n_labelled and (newer_answers(store) or store.settings.predictions is None):
             renewed(store)
-        found = held_doubts(store)[:most]
+        found = current_label_issues(store)[:most]
         names = [item.id for item in store.items([doubt.position for doubt in found])]
         lines = []
         for a, label, b, other in contradictions(store):
@@ -68,26 +68,27 @@ def status(context: click.Context, /, folder: Path, wanted: float | None, as_jso
       parbals status spam
       parbals status spam --until-error 5%
     """
-    from parbals.learner.numbers.report import Measurement
+    from parbals.learner.evaluation.report import Measurement
 
     from parbals_label.project.goal import may_stop
     from parbals_label.project.summary import audit_line, overview, overview_lines
 
     with opened(folder, read_only=True) as store:
         seen = overview(store)
-    if wanted is not None and seen.numbers is not None:
+    if wanted is not None and seen.label_range is not None:
         raise InputError("--until-error is a share of wrong labels, and the labels are numbers.")
     if wanted is not None and not seen.audit:
         raise InputError(
             "This project has no audit, so no error is certified while it grows (`parbals init ... "
             "--audit 50`); a sample certifies it at the end: `parbals certify`."
         )
-    names = ["items", "labelled", "pending", "queued", "passed", "batches", "class_balance"]
+    names = ["items", "labelled", "pending", "queued", "batches", "class_balance"]
     names += ["audit", "audit_labelled", "certified_by", "audit_by_programs"]
     record = {"folder": str(seen.folder), **{name: getattr(seen, name) for name in names}}
+    record["passed"] = seen.skipped
     record |= {"strategy": seen.strategy, "metric": seen.metric, "report": seen.stored_report}
     record |= {"chosen_by": seen.chosen_by, "goal": asdict(seen.goal)}
-    record["annotators"] = [asdict(one) for one in seen.heard]
+    record["annotators"] = [asdict(one) for one in seen.annotator_errors]
     lines = overview_lines(seen)
     is_certified = True
     if wanted is not None:

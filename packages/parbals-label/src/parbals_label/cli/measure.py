@@ -33,7 +33,7 @@ def certify(folder: Path, n_items: int | None, page: bool, as_json: bool) -> Non
       parbals tell spam spam/batch-9.csv --no-report
       parbals certify spam
     """
-    from parbals_label.project.certified import certified
+    from parbals_label.project.certified import latest_sample
     from parbals_label.project.exports import write_batch_csv
     from parbals_label.project.measuring import draw_certificate
 
@@ -48,7 +48,7 @@ def certify(folder: Path, n_items: int | None, page: bool, as_json: bool) -> Non
             rows = [(item.id, item.content) for item in store.items(store.batch_positions(number))]
             write_batch_csv(path, rows, store.settings.shown)
             where, told = f"are in {path}", f", then: parbals tell {folder} {path} --no-report"
-        found = certified(store)
+        found = latest_sample(store)
     if found is None:
         raise InputError(
             f"No sample was drawn yet: `parbals certify {folder} --labels 100` draws one."
@@ -75,7 +75,7 @@ def estimate(folder: Path, label: str, column: str | None, as_json: bool) -> Non
       parbals estimate spam --share spam
       parbals estimate spam --share spam --by country
     """
-    from parbals.learner.numbers.report import with_interval
+    from parbals.learner.evaluation.report import with_interval
 
     from parbals_label.project.measuring import estimate_shares
 

@@ -10,7 +10,7 @@ from parbals.errors import InputError
 from parbals_label.shared_options import ENCODE_WITH, flag, names, option, packed
 
 if TYPE_CHECKING:
-    from parbals.learner.numbers.report import Report
+    from parbals.learner.evaluation.report import Report
 
     from parbals_label.store.store import Store
 

@@ -72,12 +72,12 @@ def predict(
 
 def export_model(folder: Path, path: Path, *, force: bool, as_json: bool) -> None:
     """Write the model of a project as arrays, or with its adapted encoder as a folder."""
-    from parbals.learner.numbers.expectation import sharpened
-    from parbals.learner.reporting import given_degree
+    from parbals.learner.evaluation.expectation import temperature_scaled
+    from parbals.learner.reporting import prediction_temperature
 
     from parbals_label.files import check_new_folder
     from parbals_label.project.exports import check_destination
-    from parbals_label.project.features import is_adapted, is_table
+    from parbals_label.project.features import is_adapted, uses_table_features
     from parbals_label.project.model_files import ExportedModel, save_folder
     from parbals_label.project.predict import FittedFeatures, some_predictions, trained_learner
 
@@ -89,7 +89,7 @@ def export_model(folder: Path, path: Path, *, force: bool, as_json: bool) -> Non
                 f"A file holds models of one class an item, and the labels here are {settings.task}"
                 f"; `parbals predict {folder} DATA --out FILE` predicts new items."
             )
-        has_cells = settings.table_columns or is_table(settings)
+        has_cells = settings.table_columns or uses_table_features(settings)
         if not is_file and (has_cells or not is_adapted(settings.encoder)):
             raise InputError(
                 f"--model is {path}; give it the ending .npz (a folder is for texts alone, by an "
@@ -102,17 +102,22 @@ def export_model(folder: Path, path: Path, *, force: bool, as_json: bool) -> Non
         learner = trained_learner(store)
         show("fitting")
         model, fitted = learner.fitted(), FittedFeatures.of(store)
-        stakes, degree = learner.setup.stakes(model), given_degree(learner.state)
-        exported = ExportedModel.of(model, fitted, store.classes, stakes, degree)
+        class_weights, degree = (
+            learner.setup.class_weights(model),
+            prediction_temperature(learner.state),
+        )
+        exported = ExportedModel.of(model, fitted, store.classes, class_weights, degree)
         if is_file:
             exported.save(path)
         else:
             probs, rows = some_predictions(store, model, fitted)
-            save_folder(folder / fitted.name, exported, sharpened(probs, degree), rows, path)
+            save_folder(
+                folder / fitted.name, exported, temperature_scaled(probs, degree), rows, path
+            )
     takes = "texts" if "vocabulary" in exported.arrays else f"rows of the encoder {fitted.name}"
-    reads = "Read it with parbals.load_model, or by the formula in docs/predict.md."
+    reads = "Read it with parbals.load_model, or by the formula in docs/howto/predict.md."
     if not is_file:
-        takes, reads = "texts", "transformers alone predicts with it: docs/predict.md."
+        takes, reads = "texts", "transformers alone predicts with it: docs/howto/predict.md."
     say(
         as_json,
         {"file": str(path), "encoder": fitted.name},
@@ -127,4 +132,8 @@ def export_training_data(folder: Path, path: Path, *, as_json: bool) -> None:
     with opened(folder, read_only=True) as store, progress("predicting"):
         counts = write_training_data(store, path)
     sizes = ", ".join(f"{count:,} items to {name}" for name, count in counts.items())
-    say(as_json, {"folder": str(path), **counts}, f"{sizes}, in {path}; recipes: docs/predict.md.")
+    say(
+        as_json,
+        {"folder": str(path), **counts},
+        f"{sizes}, in {path}; recipes: docs/howto/predict.md.",
+    )

@@ -61,7 +61,7 @@ __all__ = ["adapt", "embed", "init"]
     to="id_column",
 )
 @option(
-    "--encoder NAME", "By default auto: the best that is installed; docs/features.md has others."
+    "--encoder NAME", "By default auto, the best that is installed; others: docs/howto/features.md."
 )
 @option(
     "--describe CLASS=SENTENCE",
@@ -140,13 +140,13 @@ def init(
 
     from parbals_label.encoders.table import better_encoder
     from parbals_label.project.create import Roles, create_project
-    from parbals_label.project.goal import setting_of
+    from parbals_label.project.goal import metric_setting
 
     if labels_per_item == "many" and task not in (None, MANY):
         raise InputError(f"--labels-per-item many does not go with --task {task}; leave one out.")
     task = task or (MANY if labels_per_item == "many" else TASKS[0])
     settings = {name: value for name, value in given.items() if value is not None} | goal
-    settings |= {"task": task, "loss": metric and setting_of(metric)}
+    settings |= {"task": task, "loss": metric and metric_setting(metric)}
     strategy_named(settings.setdefault("strategy", DEFAULT))
     advice = 'describes no class; write --describe CLASS="a sentence".'
     with progress() as show:

@@ -1,15 +1,15 @@
-"""From items to rows: in blocks, resumable, with every unreadable item named.
+"""Encode items block by block: resumable, with every unreadable item named.
 
-Each block of rows that was made is a file in parbals' cache, called by what it was made of, until
-whoever asked for it has no more use for it. It takes its name only when it is on disk, so that
-after a kill -9 or a power cut there is no half of one.
+Each encoded block is a file in parbals' cache, named by a digest of its input, until the caller
+discards it. A file gets its name only when it is on disk, so that a kill -9 or a power cut leaves
+no partial block.
 """
 
 import hashlib
 import os
 import warnings
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -27,15 +27,17 @@ from parbals_label.files import DAY, cache_folder, sweep
 __all__ = ["BadRow", "Embedded", "embed", "encoded_rows", "prepared_item"]
 
 BLOCK = 256
-_FORGOTTEN_AFTER = 30 * DAY
-"""Seconds after which the rows of an interrupted run are removed: a month."""
-_SHOWN = 10
-_THREADS = 8
+"""Items in a cached block."""
+_CACHE_SECONDS = 30 * DAY
+"""Age after which the blocks of an interrupted run are removed: a month."""
+_MAX_NAMED = 10
+"""Unreadable items that an error names."""
+_MAX_THREADS = 8
 Progress = Callable[[str, int, int | None], None]
 
 
 class BadRow(NamedTuple):
-    """An item that cannot be read, by what a person would look for, and why."""
+    """An item that cannot be read: its row, the name by which a person finds it, and the reason."""
 
     row: int
     name: str
@@ -44,9 +46,13 @@ class BadRow(NamedTuple):
 
 @dataclass(frozen=True)
 class Embedded:
-    """Rows (N, D) in a file without a name, how many were computed now, and what was skipped.
+    """Encoded rows.
 
-    ``blocks`` are the files by which an interrupted run would go on; ``forget`` removes them.
+    Attributes:
+        rows: (N, D) in a temporary file without a name.
+        n_computed: rows that were not in the cache.
+        skipped: items that cannot be read.
+        blocks: cached files by which an interrupted run would continue.
     """
 
     rows: np.ndarray
@@ -54,7 +60,8 @@ class Embedded:
     skipped: tuple[BadRow, ...]
     blocks: tuple[Path, ...]
 
-    def forget(self) -> None:
+    def discard_cache(self) -> None:
+        """Remove the cached blocks."""
         for path in self.blocks:
             path.unlink(missing_ok=True)
 
@@ -68,81 +75,95 @@ def embed(
     workspace: Path | None = None,
     progress: Progress = lambda stage, done, total: None,
 ) -> Embedded:
-    """Encode all items, computing only what is not there yet; ``workspace`` has room for the rows.
+    """Encode all items, computing only what is not in the cache.
 
-    A block of rows is kept if it was made by the same encoder, model and precision of the same
+    A cached block is used if it was made by the same encoder, model and precision from the same
     items: text, pixels or bytes of the image file. Within a block, items of similar length are
-    encoded together; a run that was interrupted ends with the very bytes of one that was not, given
-    the same batch size and device.
+    encoded together; an interrupted run ends with the same bytes as an uninterrupted one, given the
+    same batch size and device.
 
     Items that cannot be read are an error at the end that names them, unless ``options.skip_bad``:
-    then their rows are the mean of the others.
+    then their rows are the mean of the others. ``workspace`` is a folder with room for the rows.
     """
-    how, folder = options or Options(), cache_folder() / "embeddings"
+    options = options or Options()
     if n_items < 1:
         raise InputError("There are no items to encode.")
-    if not 1 <= how.batch_size <= BLOCK:
-        raise InputError(f"The batch size is {how.batch_size}; it must be 1 to {BLOCK}.")
-    made_of = f"{name}\0{encoder.model}\0{encoder.dtype}\0".encode()
-    rows, done, n_computed = None, 0, 0
-    skipped, files = list[BadRow](), list[Path]()
+    if not 1 <= options.batch_size <= BLOCK:
+        raise InputError(f"The batch size is {options.batch_size}; it must be 1 to {BLOCK}.")
+    folder = cache_folder() / "embeddings"
+    cache_key = f"{name}\0{encoder.model}\0{encoder.dtype}\0".encode()
+    rows: np.ndarray | None = None
+    n_done = 0
+    n_computed = 0
+    skipped: list[BadRow] = []
+    files: list[Path] = []
     with warnings.catch_warnings():
-        # Pillow warns about what is then refused, or is harmless; its threads share these filters.
+        # Pillow warns about files that are refused anyway; its threads share these filters.
         warnings.filterwarnings("ignore", module=r"PIL\b.*")
-        sweep(folder, "*.npy", _FORGOTTEN_AFTER)
-        for file, codes, prepared in _blocks(encoder, made_of, items, folder):
-            size = len(prepared) if codes is None else len(codes)
-            if codes is None:
-                bad = [
+        sweep(folder, "*.npy", _CACHE_SECONDS)
+        for block in _blocks(encoder, cache_key, items, folder):
+            encoded = block.cached_rows
+            if encoded is None:
+                unreadable = [
                     BadRow(row, item.name, item.why)
-                    for row, item in enumerate(prepared, start=done)
+                    for row, item in enumerate(block.prepared, start=n_done)
                     if item.why is not None
                 ]
                 width = None if rows is None else rows.shape[1]
-                codes = encoded_rows(encoder, prepared, how.batch_size, width)
-                if codes is not None and not bad:  # else the next run has to name them again
-                    _keep(file, codes)
-                skipped += bad
-                n_computed += size
-            files.append(file)
-            if codes is not None and done + size <= n_items:
+                encoded = encoded_rows(encoder, block.prepared, options.batch_size, width)
+                if encoded is not None and not unreadable:  # else the next run has to name them
+                    _write_cache(block.file, encoded)
+                skipped += unreadable
+                n_computed += block.size
+            files.append(block.file)
+            if encoded is not None and n_done + block.size <= n_items:
                 if rows is None:
-                    rows = scratch((n_items, codes.shape[1]), workspace, encoder.dtype)
-                rows[done : done + size] = codes
+                    rows = scratch((n_items, encoded.shape[1]), workspace, encoder.dtype)
+                rows[n_done : n_done + block.size] = encoded
                 release_pages(rows)
-            done += size
-            progress("encoding", done, n_items)
-    if done != n_items:
-        raise InputError(f"There are {done} items where {n_items} were announced.")
-    if skipped and not how.skip_bad:
-        named = ", ".join(f"{bad.name} ({bad.why})" for bad in skipped[:_SHOWN])
-        more = f" and {len(skipped) - _SHOWN} more" if len(skipped) > _SHOWN else ""
-        counts = f"{len(skipped)} of {n_items} {encoder.kind}s"
-        raise InputError(
-            f"{counts} cannot be read: {named}{more}; replace them and run it again (what is done "
-            "is kept), or leave them blank with --skip-bad."
-        )
+            n_done += block.size
+            progress("encoding", n_done, n_items)
+    if n_done != n_items:
+        raise InputError(f"There are {n_done} items where {n_items} were announced.")
+    if skipped and not options.skip_bad:
+        raise _unreadable_error(skipped, n_items, encoder)
     if rows is None:
         raise InputError(f"None of the {n_items} {encoder.kind}s can be read.")
-    if skipped:  # their rows are zero so far
-        total = sum(rows[part].sum(axis=0, dtype=np.float64) for part in block_rows(n_items, ROWS))
-        rows[[bad.row for bad in skipped]] = total / (n_items - len(skipped))
+    if skipped:
+        _fill_with_mean(rows, [bad.row for bad in skipped])
     return Embedded(rows, n_computed, tuple(skipped), tuple(files))
 
 
-def _keep(file: Path, codes: np.ndarray) -> None:
+def _unreadable_error(skipped: list[BadRow], n_items: int, encoder: Encoder) -> InputError:
+    """The error that names items that cannot be read."""
+    named = ", ".join(f"{bad.name} ({bad.why})" for bad in skipped[:_MAX_NAMED])
+    more = f" and {len(skipped) - _MAX_NAMED} more" if len(skipped) > _MAX_NAMED else ""
+    return InputError(
+        f"{len(skipped)} of {n_items} {encoder.kind}s cannot be read: {named}{more}; replace them "
+        "and run it again (finished items are kept), or leave them blank with --skip-bad."
+    )
+
+
+def _fill_with_mean(rows: np.ndarray, blank: list[int]) -> None:
+    """Set blank rows, which are zero so far, to the mean of the others."""
+    blocks = block_rows(len(rows), ROWS)
+    total = sum(rows[block].sum(axis=0, dtype=np.float64) for block in blocks)
+    rows[blank] = total / (len(rows) - len(blank))
+
+
+def _write_cache(file: Path, rows: np.ndarray) -> None:
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         with replacing(file) as out:
-            np.save(out, codes)
+            np.save(out, rows)
     except OSError as error:
         raise InputError(
-            f"{file} cannot be made ({error.strerror or error}); what is done is kept."
+            f"{file} cannot be written ({error.strerror or error}); finished items are kept."
         ) from error
 
 
-def _kept(file: Path) -> np.ndarray | None:
-    """The rows of a block; None where it was not made yet, or is damaged."""
+def _read_cache(file: Path) -> np.ndarray | None:
+    """The rows of a block; None where it is not cached, or damaged."""
     try:
         return np.load(file, allow_pickle=False)
     except (OSError, ValueError, EOFError):
@@ -150,7 +171,7 @@ def _kept(file: Path) -> np.ndarray | None:
 
 
 class _Item(NamedTuple):
-    """One item after ``prepare``, or why it cannot be used."""
+    """One item after ``prepare``, or the reason why it cannot be used."""
 
     name: str
     value: Any = None
@@ -158,42 +179,65 @@ class _Item(NamedTuple):
 
 
 def prepared_item(encoder: Encoder, name: str, item: Any) -> _Item:
-    """What the encoder makes of an item before it is encoded."""
+    """Prepare an item for encoding."""
     try:
         return _Item(name, encoder.prepare(item))
     except BadItem as error:
         return _Item(name, why=str(error))
 
 
-def _blocks(
-    encoder: Encoder, made_of: bytes, items: Items, folder: Path
-) -> Iterator[tuple[Path, np.ndarray | None, list[_Item]]]:
-    """The file of each block, its rows where they were made, else its items, prepared.
+class _Block(NamedTuple):
+    """A block of items: its cache file, and either its cached rows or its prepared items."""
 
-    The next block is being prepared while the last is used.
-    """
+    file: Path
+    cached_rows: np.ndarray | None
+    prepared: list[_Item]
 
-    walk = items()
-    with ThreadPoolExecutor(min(_THREADS, os.cpu_count() or 1)) as pool:
+    @property
+    def size(self) -> int:
+        """Number of items."""
+        return len(self.prepared) if self.cached_rows is None else len(self.cached_rows)
 
-        def begin() -> tuple[Path, np.ndarray | None, list[Any]] | None:
-            pairs = list(islice(walk, BLOCK))
-            digest = hashlib.blake2b(made_of, digest_size=16)
+
+class _PendingBlock(NamedTuple):
+    """A block whose items are being prepared."""
+
+    file: Path
+    cached_rows: np.ndarray | None
+    futures: list[Future[_Item]]
+
+    def result(self) -> _Block:
+        prepared = [future.result() for future in self.futures]
+        return _Block(self.file, self.cached_rows, prepared)
+
+
+def _blocks(encoder: Encoder, cache_key: bytes, items: Items, folder: Path) -> Iterator[_Block]:
+    """The blocks in order; the next one is prepared while the current one is used."""
+    remaining = items()
+    with ThreadPoolExecutor(min(_MAX_THREADS, os.cpu_count() or 1)) as pool:
+
+        def start_next() -> _PendingBlock | None:
+            pairs = list(islice(remaining, BLOCK))
+            if not pairs:
+                return None
+            digest = hashlib.blake2b(cache_key, digest_size=16)
             for _, item in pairs:
                 digest.update(_content(item))
             file = folder / f"{digest.hexdigest()}.npy"
-            codes = _kept(file)
-            new = pairs if codes is None else []
-            waiting = [pool.submit(prepared_item, encoder, *pair) for pair in new]
-            return (file, codes, waiting) if pairs else None
+            cached_rows = _read_cache(file)
+            uncached = pairs if cached_rows is None else []
+            futures = [pool.submit(prepared_item, encoder, *pair) for pair in uncached]
+            return _PendingBlock(file, cached_rows, futures)
 
-        coming = begin()
-        while coming:
-            (file, codes, waiting), coming = coming, begin()
-            yield file, codes, [future.result() for future in waiting]
+        current = start_next()
+        while current:
+            following = start_next()
+            yield current.result()
+            current = following
 
 
 def _content(item: Any) -> bytes:
+    """The bytes by which two items are the same."""
     if isinstance(item, str):
         text = item.encode("utf-8", "surrogatepass")
         return b"t%d\0" % len(text) + text
@@ -210,24 +254,26 @@ def encoded_rows(
     encoder: Encoder, prepared: list[_Item], batch_size: int, width: int | None = None
 ) -> np.ndarray | None:
     """Rows (B, D) of a block, zeros for items that cannot be read; None where none can."""
-    good = [place for place, item in enumerate(prepared) if item.why is None]
-    good.sort(key=lambda place: encoder.size(prepared[place].value))
-    rows = None
-    for start in range(0, len(good), batch_size):
-        places = good[start : start + batch_size]
-        batch = np.asarray(encoder.encode([prepared[place].value for place in places]))
-        if batch.ndim != 2 or len(batch) != len(places) or batch.dtype.kind != "f":
+    readable = [index for index, item in enumerate(prepared) if item.why is None]
+    readable.sort(key=lambda index: encoder.size(prepared[index].value))
+    rows: np.ndarray | None = None
+    for start in range(0, len(readable), batch_size):
+        indices = readable[start : start + batch_size]
+        batch = np.asarray(encoder.encode([prepared[index].value for index in indices]))
+        if batch.ndim != 2 or len(batch) != len(indices) or batch.dtype.kind != "f":
             shape = f"{batch.dtype} {batch.shape}"
-            raise InputError(f"The encoder made {shape} of {len(places)} items; rows are needed.")
-        if batch.shape[1] != (width := width or batch.shape[1]):
+            raise InputError(f"The encoder made {shape} of {len(indices)} items; rows are needed.")
+        width = width or batch.shape[1]
+        if batch.shape[1] != width:
             raise InputError(
                 f"The encoder made rows of {batch.shape[1]} numbers after rows of {width}."
             )
         if not np.isfinite(batch).all():
-            place = places[int(np.flatnonzero(~np.isfinite(batch).all(axis=1))[0])]
+            index = indices[int(np.flatnonzero(~np.isfinite(batch).all(axis=1))[0])]
             raise InputError(
-                f"The encoder made numbers that are not finite of {prepared[place].name}."
+                f"The encoder made numbers that are not finite of {prepared[index].name}."
             )
-        rows = np.zeros((len(prepared), width), encoder.dtype) if rows is None else rows
-        rows[places] = batch
+        if rows is None:
+            rows = np.zeros((len(prepared), width), encoder.dtype)
+        rows[indices] = batch
     return rows

@@ -1,4 +1,4 @@
-"""Matrices larger than memory: rows in a file without a name, gone when nobody uses them."""
+"""Matrices larger than memory: memory-mapped temporary files, removed when nobody uses them."""
 
 import os
 import tempfile
@@ -14,11 +14,14 @@ from parbals.features.pca import principal
 __all__ = ["ROWS", "reduced_rows", "reserve", "scratch", "standardised_rows"]
 
 ROWS = 8192
-_LEARN_FROM = 20_000
+"""Rows that are processed at a time."""
+_MAX_PCA_ROWS = 20_000
+"""Rows to which PCA is fitted."""
+_EXPLAINED_VARIANCE = 0.99
 
 
 def reserve(file: IO[bytes], n_bytes: int, folder: Path | None) -> None:
-    """Room that is promised now: writing to a mapping that finds none later could only crash."""
+    """Reserve disk space now: writing to a mapped file on a full disk would crash the process."""
     try:
         file.flush()
         if hasattr(os, "posix_fallocate"):
@@ -33,7 +36,12 @@ def reserve(file: IO[bytes], n_bytes: int, folder: Path | None) -> None:
 
 
 def scratch(shape: tuple[int, int], folder: Path | None, dtype: str = "<f4") -> np.ndarray:
-    """A writable matrix of zeros in ``folder``, by default where temporary files are kept."""
+    """A writable matrix of zeros in a file of ``folder``, by default that of temporary files.
+
+    >>> matrix = scratch((2, 3), None)
+    >>> matrix.shape, matrix.dtype
+    ((2, 3), dtype('float32'))
+    """
     with tempfile.TemporaryFile(dir=folder) as file:
         reserve(file, max(1, shape[0] * shape[1] * np.dtype(dtype).itemsize), folder)
         return np.memmap(file, dtype, "r+", shape=shape)
@@ -44,16 +52,18 @@ def reduced_rows(
 ) -> np.ndarray:
     """PCA to 99 % of the variance, as in the paper; the root mean square of a row is ``length``.
 
-    Mean and directions are those of 20,000 rows evenly spread where there are more. Columns that
-    never change carry no variance, so they are gone. The rows ``blank`` become zero.
+    Mean and directions are fitted to 20,000 evenly spaced rows of more. Constant columns carry no
+    variance and are dropped. The rows ``blank`` become zero.
     """
     if len(raw) < 2:
         return np.asarray(raw, np.float32)
     blocks = list(block_rows(len(raw), ROWS))
-    mean, directions, _ = principal(_sample(raw, -(-len(raw) // _LEARN_FROM)), 0.99)
+    step = -(-len(raw) // _MAX_PCA_ROWS)
+    mean, directions, _ = principal(_every_nth_row(raw, step), _EXPLAINED_VARIANCE)
     if not len(directions):
-        raise InputError("Every column of the pool is constant, so its rows are all alike.")
-    rows, total = scratch((len(raw), len(directions)), folder), 0.0
+        raise InputError("Every column of the pool is constant, so all rows are equal.")
+    rows = scratch((len(raw), len(directions)), folder)
+    total = 0.0
     for block in blocks:
         rows[block] = (np.asarray(raw[block], np.float64) - mean) @ directions.T
         rows[[row for row in blank if block.start <= row < block.stop]] = 0.0
@@ -67,21 +77,21 @@ def reduced_rows(
     return rows
 
 
-def _sample(raw: np.ndarray, step: int) -> np.ndarray:
+def _every_nth_row(raw: np.ndarray, step: int) -> np.ndarray:
     """Every ``step``-th row, block by block: one stride over a mapped file would map all of it."""
-    parts = []
+    samples = []
     for block in block_rows(len(raw), ROWS):
-        parts.append(np.array(raw[block][-block.start % step :: step]))
+        samples.append(np.array(raw[block][-block.start % step :: step]))
         release_pages(raw)
-    return np.concatenate(parts)
+    return np.concatenate(samples)
 
 
 def standardised_rows(raw: np.ndarray, folder: Path | None) -> np.ndarray:
-    """Each column with mean 0 and deviation 1; a column that never changes becomes zero."""
+    """Each column with mean 0 and standard deviation 1; a constant column becomes zero."""
     blocks = list(block_rows(len(raw), ROWS))
     mean = sum(raw[block].sum(axis=0) for block in blocks) / len(raw)
-    square = sum(np.square(raw[block] - mean).sum(axis=0) for block in blocks) / len(raw)
-    deviation = np.where(square > 0, np.sqrt(square), 1.0)
+    variance = sum(np.square(raw[block] - mean).sum(axis=0) for block in blocks) / len(raw)
+    deviation = np.where(variance > 0, np.sqrt(variance), 1.0)
     rows = scratch((len(raw), raw.shape[1]), folder)
     for block in blocks:
         rows[block] = (raw[block] - mean) / deviation

@@ -276,7 +276,7 @@ class _Connection:
 
     def _choose(self, interface: Interface) -> bool:
         """Hand out the next batch; False if no item is left for one."""
-        from parbals_label.project.engine import NothingFreeError, choose_batch, refresh
+        from parbals_label.project.engine import NothingAvailableError, choose_batch, refresh
         from parbals_label.project.summary import newer_answers
 
         if self.store.n_labelled and (
@@ -290,7 +290,7 @@ class _Connection:
             _, batch = choose_batch(
                 self.store, self.rules.batch_size, fewer=True, annotator=self.owner
             )
-        except NothingFreeError:
+        except NothingAvailableError:
             return False
         self.result.batches += 1
         self._hand_out(interface, [int(position) for position in batch.indices])

@@ -145,7 +145,7 @@ class _Run:
 
     def _choose(self) -> list[int]:
         """Items for the next batch, best first; none where every item is done, out or passed."""
-        from parbals_label.project.engine import NothingFreeError, ask_by_worth, choose_batch
+        from parbals_label.project.engine import NothingAvailableError, choose_batch, choose_by_cost
 
         how: dict[str, Any] = {
             "expires": moment() + self.rules.lease_seconds,
@@ -154,10 +154,10 @@ class _Run:
         size, costs = self._size(), self.rules.costs
         try:
             if costs:
-                asked = ask_by_worth(self.store, size, costs, only=self.name, **how)[1]
+                asked = choose_by_cost(self.store, size, costs, only=self.name, **how)[1]
                 return [position for position, _ in asked]
             _, batch = choose_batch(self.store, size, fewer=True, annotator=self.name, **how)
-        except NothingFreeError:
+        except NothingAvailableError:
             return []
         return [int(position) for position in batch.indices]
 

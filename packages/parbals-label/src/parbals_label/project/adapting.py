@@ -1,33 +1,33 @@
-"""Features that learn from a project's labels: its encoder of texts or images, fine-tuned, or of a
-table what trees say of it.
+"""Adapt a project's features to its labels: fine-tune the encoder, or fit tree features.
 
-Features that have seen a label predict it too well, and so does a model that is fitted to them with
-that label left out. What is said of an adapted encoder is therefore *cross-fitted*: the labels are
-cut into three parts, and each is predicted by an encoder, and a model on its rows, that have seen
-the other two alone. These held-out predictions do two things.
+Features that were trained on a label predict it too well, and so does a leave-one-out model on
+them. Adapted features are therefore evaluated by *cross-fitting*: the labels are divided into three
+folds, and each fold is predicted by an encoder, and a model on its rows, that were trained on the
+other two. These held-out predictions are used twice.
 
-* They decide: the adapted encoder, trained on all labels, is taken only where their log loss is
-  below that of the frozen features, fitted to the same parts; both at their own best temperature.
-* They stay with the encoder. The report's temperature comes from them, for labels that the encoder
-  has seen, and from left-out predictions for labels that came later
-  (:meth:`parbals.learner.state.State.left_out`).
+* To decide: the adapted encoder, trained on all labels, is used only if the held-out log loss is
+  below that of the frozen features on the same folds; both at their best temperature.
+* To calibrate: they are stored with the encoder, and the report's temperature is fitted to them for
+  labels that trained the encoder, and to cross-validated predictions for later labels
+  (:meth:`parbals.learner.state.State.cross_validated_predictions`).
 
-By that temperature the project's predictions are given out, too. The final encoder has seen more
-labels than those of the parts, and its model is surer; to bring held-out predictions to its scale
-first was tried, and its log losses were no better (studies/adapt).
+The project's predictions use the same temperature. The final encoder is trained on more labels than
+those of the folds, and its model is more confident; rescaling held-out predictions to it first did
+not improve log losses (studies/adapt).
 
-The audit's items, and copies of them, teach no encoder, so an audit measures it as it does any.
+Audit items and their duplicates never train an encoder, so an audit measures an adapted one like
+any other.
 
-What is done is kept in the cache, under a digest of all it was made of, until the features are
-stored: an interrupted run goes on with the part it was at. The project notices nothing until one
-transaction names the new encoder and its features.
+Intermediate results stay in the cache, under a digest of everything they depend on, until the
+features are stored: an interrupted run continues at the fold it was at. The project does not change
+until one transaction names the new encoder and its features.
 """
 
 import hashlib
 import json
 import shutil
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -37,7 +37,7 @@ from parbals.errors import InputError, ProjectError
 from parbals.features.table import TableEncoding
 from parbals.files import TEMPORARY_SUFFIX, replacing
 from parbals.learner.active import ActiveLearner
-from parbals.learner.numbers.expectation import sharpened, temperature
+from parbals.learner.evaluation.expectation import fit_temperature, temperature_scaled
 from parbals.randomness import derive_generator
 
 from parbals_label.encoders.adapt import base_folder, fine_tune, load_base, n_steps, save_encoder
@@ -59,32 +59,40 @@ from parbals_label.project.embedding import (
 )
 from parbals_label.project.engine import learner_of
 from parbals_label.project.features import (
-    ABOUT,
+    ADAPTATION_FILE,
     COLUMNS,
-    about_adapted,
+    adaptation_record,
     encoder_name,
     features_of,
     is_adapted,
-    is_table,
     prior_scale_of,
+    uses_table_features,
 )
 from parbals_label.store.records import ADAPTED
 from parbals_label.store.store import Store
 
-__all__ = ["Adapted", "adapt_project", "starting_point"]
+__all__ = ["AdaptationResult", "adapt_project", "starting_point"]
 
-_FOLDS = 3
-_FEWEST = 20
-"""Labels: a fold of fewer than seven says nothing."""
-_OTHERS = 500
+_N_FOLDS = 3
+_MIN_LABELS = 20
+"""A fold of fewer than seven labels says nothing."""
+_N_UNLABELLED = 500
 """Items without a label that show how features vary, beside those with one."""
+_CACHE_DAYS = 30
 
 
 @dataclass(frozen=True)
-class Adapted:
-    """What adapting found; errors and log losses are of held-out labels.
+class AdaptationResult:
+    """The comparison of adapted with frozen features on held-out labels.
 
-    ``used``: the adapted encoder is the project's now; ``encoder`` is then its name.
+    Attributes:
+        used: the adapted encoder is the project's now.
+        encoder: its name if it is used, else that of the frozen one.
+        n_labels: labels that trained it.
+        error: held-out error of the adapted features.
+        log_loss: their held-out log loss.
+        frozen_error: held-out error of the frozen features.
+        frozen_log_loss: their held-out log loss.
     """
 
     used: bool
@@ -103,249 +111,327 @@ def adapt_project(
     encoder: str | None = None,
     options: Options | None = None,
     force: bool = False,
-) -> Adapted:
-    """Teach the project's encoder, or trees; its features follow where that makes a better model.
+) -> AdaptationResult:
+    """Fine-tune the project's encoder, or fit tree features, and use them if they predict better.
 
-    ``encoder``: another one to start from, hf:FOLDER; not of a table. ``force``: take it whatever
-    labels say.
+    Args:
+        store: the project.
+        progress: called with the stage, and how much of it is done.
+        encoder: another one to start from, hf:FOLDER; not for a table.
+        options: how the encoder is run.
+        force: use the adapted features even if they predict no better.
     """
-    kind = _TablePlan if is_table(store.settings) else _Plan
-    plan = kind.of(store, encoder, options or Options())
+    kind = _TableAdaptation if uses_table_features(store.settings) else _Adaptation
+    adaptation = kind.of(store, encoder, options or Options())
     busy = ProjectError(f"Another program is adapting the encoder of {store.folder}.")
     with locked(store.folder / ".adapt.lock", busy):
         _sweep(store)
-        plan.kept.mkdir(parents=True, exist_ok=True)
-        total = sum(plan.n_steps(int((plan.fold != part).sum())) for part in range(_FOLDS))
-        steps = _Steps(progress, "a part of the labels", total)
-        frozen = plan.predicted(lambda part: plan.frozen, taught=False)
-        held_out = plan.predicted(partial(plan.tuned_features, steps=steps), taught=True)
-        found = plan.compared(held_out, frozen)
-        if found.used or force:
-            found = plan.take(found, held_out, progress)
-        store.log(ADAPTED, **asdict(found))
-        gone = plan.kept.with_name(f".{plan.kept.name}")
-        shutil.rmtree(gone, ignore_errors=True)
-        plan.kept.rename(gone)  # in one step: what a kill leaves of it is nobody's beginning
-        shutil.rmtree(gone, ignore_errors=True)
-    return found
+        adaptation.cache.mkdir(parents=True, exist_ok=True)
+        frozen_probs = adaptation.cross_fit(lambda fold: adaptation.frozen_features, adapted=False)
+        training = _TrainingProgress(progress, "a fold", adaptation.n_cross_fit_steps)
+        adapted_probs = adaptation.cross_fit(
+            partial(adaptation.fold_features, training=training), adapted=True
+        )
+        result = adaptation.compare(adapted_probs, frozen_probs)
+        if result.used or force:
+            result = adaptation.install(result, adapted_probs, progress)
+        store.log(ADAPTED, **asdict(result))
+        _remove_in_one_step(adaptation.cache)
+    return result
 
 
 def starting_point(store: Store, encoder: str | None = None) -> tuple[str, Path]:
-    """The encoder of the features before any adaptation, and the folder that adapting starts from.
+    """The encoder of the frozen features, and the folder of the network that training starts from.
 
-    Trees of a table start from none, which is the project's own folder here. Raises what keeps the
-    project from adapting: features that came with the data, no PyTorch, no weights.
+    Trees start from no network; the folder is then the project's. Raises an error where the project
+    cannot be adapted: features that came with the data, no PyTorch, no weights.
     """
-    is_one = is_table(store.settings)
-    if (encoder or not is_one) and store.settings.encoded_kind is None:
+    has_table = uses_table_features(store.settings)
+    if (encoder or not has_table) and store.settings.encoded_kind is None:
         raise InputError("No encoder reads the items of this project, so none can be adapted.")
     if store.settings.task != "classes":
-        raise InputError("Features adapt to one class an item; other tasks keep theirs.")
+        raise InputError(
+            "Features can be adapted only where every item has one class; this project's task is "
+            f"{store.settings.task}."
+        )
     name = str(store.settings.encoder)
-    name = about_adapted(store)["base"] if is_adapted(name) else name
-    return name, store.folder if is_one else base_folder(encoder or name)
+    if is_adapted(name):
+        name = adaptation_record(store)["base"]
+    return name, store.folder if has_table else base_folder(encoder or name)
 
 
-class _Steps:
+class _TrainingProgress:
     """Progress over one or several trainings."""
 
-    def __init__(self, progress: Progress, what: str, total: int) -> None:
-        self._progress, self.what, self.done, self.total = progress, what, 0, total
+    def __init__(self, progress: Progress, labels: str, total: int) -> None:
+        self._progress = progress
+        self._stage = f"training on {labels}"
+        self.done = 0
+        self.total = total
 
-    def __call__(self, n: int = 1) -> None:
-        self.done += n
-        self._progress(f"adapting to {self.what}", self.done, self.total)
+    def __call__(self, n_steps: int = 1) -> None:
+        self.done += n_steps
+        self._progress(self._stage, self.done, self.total)
 
 
 @dataclass(frozen=True)
-class _Plan:
-    """What is adapted to what: labels that train, their folds, and some items beside them."""
+class _Adaptation:
+    """Cross-fitted fine-tuning: the labels that train, their folds, and some unlabelled items.
+
+    Attributes:
+        name: the encoder of the frozen features.
+        base: the folder of the network that training starts from.
+        positions: (n,) of the labels that train.
+        class_indices: (n,) their classes.
+        folds: (n,) the fold of each.
+        sampled: (m,) positions of the labels that train, then of unlabelled items.
+    """
 
     store: Store
-    name: str  # of the encoder whose features are the frozen ones
+    name: str
     base: Path
     options: Options
     learner: ActiveLearner
-    positions: np.ndarray  # (n,) of labels that train
-    numbers: np.ndarray  # (n,)
-    fold: np.ndarray  # (n,)
-    chosen: np.ndarray  # (m,) positions: the labels, then others
+    positions: np.ndarray
+    class_indices: np.ndarray
+    folds: np.ndarray
+    sampled: np.ndarray
 
     @classmethod
-    def of(cls, store: Store, encoder: str | None, options: Options) -> "_Plan":
-        settings = store.settings
+    def of(cls, store: Store, encoder: str | None, options: Options) -> "_Adaptation":
+        """Draw folds and unlabelled items; an error if there are too few labels."""
         name, base = starting_point(store, encoder)
         learner = learner_of(store, with_pending=False)
-        positions, numbers = learner.state.training
-        counts = np.bincount(numbers, minlength=len(learner.classes))
-        if len(positions) < _FEWEST or (counts > 0).sum() < 2:
+        positions, class_indices = learner.state.training
+        n_classes = len(np.unique(class_indices))
+        if len(positions) < _MIN_LABELS or n_classes < 2:
             raise InputError(
-                f"{len(positions)} labels of {(counts > 0).sum()} classes are too few to adapt "
-                f"to; it takes {_FEWEST} of at least two, without those of the audit."
+                f"{len(positions)} labels of {n_classes} classes are too few to adapt to; "
+                f"{_MIN_LABELS} labels of at least two classes are needed, without those of the "
+                "audit."
             )
-        generator = derive_generator(settings.seed, "adapt", len(positions))
-        fold = np.empty(len(positions), int)
-        for number in np.unique(numbers):  # every class in every part
-            places = generator.permutation(np.flatnonzero(numbers == number))
-            fold[places] = (np.arange(len(places)) + generator.integers(_FOLDS)) % _FOLDS
-        out = np.concatenate([positions, learner.audit, learner.setup.twins])
-        others = np.setdiff1d(np.arange(store.n_items), out)
-        others = generator.permutation(others)[:_OTHERS]
-        chosen = np.concatenate([positions, np.sort(others)])
-        return cls(store, name, base, options, learner, positions, numbers, fold, chosen)
+        generator = derive_generator(store.settings.seed, "adapt", len(positions))
+        folds = _stratified_folds(class_indices, generator)
+        excluded = np.concatenate([positions, learner.audit, learner.setup.audit_duplicates])
+        unlabelled = np.setdiff1d(np.arange(store.n_items), excluded)
+        unlabelled = generator.permutation(unlabelled)[:_N_UNLABELLED]
+        return cls(
+            store=store,
+            name=name,
+            base=base,
+            options=options,
+            learner=learner,
+            positions=positions,
+            class_indices=class_indices,
+            folds=folds,
+            sampled=np.concatenate([positions, np.sort(unlabelled)]),
+        )
 
     @cached_property
     def items(self) -> list[tuple[str, dict[str, Any]]]:
-        return [(item.id, item.content) for item in self.store.items(self.chosen.tolist())]
+        """(m,) ids and columns of the sampled items."""
+        return [(item.id, item.content) for item in self.store.items(self.sampled.tolist())]
 
     @cached_property
     def contents(self) -> list[Any]:
         """(n,) texts, or paths of images, of the labels that train."""
-        how, own = self.store.settings, self.items[: len(self.positions)]
-        base, kind = Path(how.media or "."), how.encoded_kind
-        some = contents_of(lambda: iter(own), how.encoded_columns, base, kind)
-        return [content for _, content in some()]
+        settings = self.store.settings
+        labelled = self.items[: len(self.positions)]
+        contents = contents_of(
+            lambda: iter(labelled),
+            settings.encoded_columns,
+            Path(settings.media or "."),
+            settings.encoded_kind,
+        )
+        return [content for _, content in contents()]
 
     @cached_property
-    def kept(self) -> Path:
-        """Where what is done waits for the end: a folder called by all that it depends on."""
-        digest = hashlib.blake2b(self.start.encode(), digest_size=16)
+    def cache(self) -> Path:
+        """The folder of intermediate results, named by a digest of everything they depend on."""
+        digest = hashlib.blake2b(self.initial_state.encode(), digest_size=16)
         digest.update(json.dumps([*map(str, self.contents), self.store.identity]).encode())
-        digest.update(self.numbers.tobytes() + self.fold.tobytes() + self.chosen.tobytes())
+        digest.update(self.class_indices.tobytes() + self.folds.tobytes() + self.sampled.tobytes())
         return cache_folder() / "adapted" / digest.hexdigest()
 
     @property
-    def start(self) -> str:
-        """What learns from the labels, as it was before."""
+    def initial_state(self) -> str:
+        """Identifies the model before training."""
         return f"{folder_digest(self.base, model_files(self.base))} {self.options.half}"
 
     n_steps = staticmethod(n_steps)
 
-    @cached_property
-    def frozen(self) -> np.ndarray:
-        """(m, D) features of the chosen items as they were before any adaptation."""
-        if self.store.settings.encoder == self.name:
-            return np.array(features_of(self.store)[self.chosen])
-        return self._encoded(self.name, open_encoder(self.name, self.options))
+    @property
+    def n_cross_fit_steps(self) -> int:
+        """Training steps of all folds."""
+        return sum(self.n_steps(int((self.folds != fold).sum())) for fold in range(_N_FOLDS))
 
-    def _encoded(self, name: str, encoder: Encoder | None) -> np.ndarray:
+    @cached_property
+    def frozen_features(self) -> np.ndarray:
+        """(m, D) features of the sampled items as they were before any adaptation."""
+        if self.store.settings.encoder == self.name:
+            return np.array(features_of(self.store)[self.sampled])
+        return self._encode(self.name, open_encoder(self.name, self.options))
+
+    def _encode(self, name: str, encoder: Encoder | None) -> np.ndarray:
+        """(m, D) features of the sampled items by an encoder."""
         recipe = Recipe.of(self.store.settings, name, encoder, self.options)
-        made = encode(recipe, lambda: iter(self.items), len(self.items))
-        features = np.array(made.features)
-        made.forget()
+        encoded = encode(recipe, lambda: iter(self.items), len(self.items))
+        features = np.array(encoded.features)
+        encoded.discard_cache()
         return features
 
-    def tuned_features(self, part: int, steps: _Steps) -> np.ndarray:
-        """(m, D) of an encoder that has seen all labels but those of a part."""
-        file, rest = self.kept / f"{part}.npy", self.fold != part
+    def fold_features(self, fold: int, training: _TrainingProgress) -> np.ndarray:
+        """(m, D) features by an encoder that was trained on all folds but this one."""
+        file = self.cache / f"{fold}.npy"
+        is_train = self.folds != fold
         if file.is_file():
-            steps(self.n_steps(int(rest.sum())))
+            training(self.n_steps(int(is_train.sum())))
             return np.load(file, allow_pickle=False)
-        encoder = self.taught(rest, part, steps)
-        encoder.model = f"{self.kept.name} {part}"  # no longer the folder's
-        features = self._encoded("adapted", encoder)
+        encoder = self.train(is_train, fold, training)
+        encoder.model = f"{self.cache.name} {fold}"  # it differs from the folder's now
+        features = self._encode("adapted", encoder)
         with replacing(file) as out:
             np.save(out, features)
         return features
 
-    def taught(self, which: np.ndarray, seed: int, done: Callable[[], object]) -> Any:
-        """An encoder that has learnt some (n,) of the labels."""
+    def train(self, is_train: np.ndarray, seed: int, step_done: Callable[[], object]) -> Any:
+        """An encoder that was fine-tuned on some (n,) of the labels."""
         encoder = load_base(self.base, self.options, self.store.settings.encoded_kind or "text")
-        items = [content for content, here in zip(self.contents, which, strict=True) if here]
-        fine_tune(encoder, items, self.numbers[which], seed, done)
+        items = [self.contents[row] for row in np.flatnonzero(is_train)]
+        fine_tune(encoder, items, self.class_indices[is_train], seed, step_done)
         return encoder
 
-    def predicted(
-        self, features_without: Callable[[int], np.ndarray], *, taught: bool
+    def cross_fit(
+        self, features_without: Callable[[int], np.ndarray], *, adapted: bool
     ) -> np.ndarray:
-        """(n, C) predictions for the labels, each by a model of the other parts."""
+        """(n, C) held-out predictions: each fold by a model that was fitted to the others."""
         probs = np.empty((len(self.positions), len(self.learner.classes)))
-        for part in range(_FOLDS):
-            features, here = features_without(part), np.flatnonzero(self.fold == part)
-            model = self._model(features, np.flatnonzero(self.fold != part), taught)
-            probs[here] = model.predict_proba(features[here])
+        for fold in range(_N_FOLDS):
+            features = features_without(fold)
+            test = np.flatnonzero(self.folds == fold)
+            model = self._fit(features, np.flatnonzero(self.folds != fold), adapted)
+            probs[test] = model.predict_proba(features[test])
         return probs
 
-    def _model(self, features: np.ndarray, known: np.ndarray, taught: bool) -> ActiveLearner:
-        """Of features (m, D) of the chosen items and of some of the labels."""
+    def _fit(self, features: np.ndarray, train: np.ndarray, adapted: bool) -> ActiveLearner:
+        """The project's model, on features (m, D) of the sampled items and some of the labels."""
         setup = self.learner.setup
         model = ActiveLearner(
             features,
             setup.classes,
             random_state=setup.seed,
-            prior_scale=prior_scale_of(self.store.settings, taught=taught),
+            prior_scale=prior_scale_of(self.store.settings, adapted=adapted),
             checked=True,
         )
-        model.tell(known, [setup.classes[number] for number in self.numbers[known]])
+        model.tell(train, [setup.classes[index] for index in self.class_indices[train]])
         return model
 
-    def compared(self, adapted: np.ndarray, frozen: np.ndarray) -> Adapted:
-        values = [_judged(probs, self.numbers) for probs in (adapted, frozen)]
-        means = [float(np.mean(value)) for pair in values for value in pair]
-        return Adapted(means[1] < means[3], self.name, len(self.positions), *means)
+    def compare(self, adapted_probs: np.ndarray, frozen_probs: np.ndarray) -> AdaptationResult:
+        """Compare held-out predictions (n, C) of adapted and of frozen features."""
+        error, log_loss = _error_and_log_loss(adapted_probs, self.class_indices)
+        frozen_error, frozen_log_loss = _error_and_log_loss(frozen_probs, self.class_indices)
+        return AdaptationResult(
+            used=log_loss < frozen_log_loss,
+            encoder=self.name,
+            n_labels=len(self.positions),
+            error=error,
+            log_loss=log_loss,
+            frozen_error=frozen_error,
+            frozen_log_loss=frozen_log_loss,
+        )
 
-    def take(self, found: Adapted, held_out: np.ndarray, progress: Progress) -> Adapted:
+    def install(
+        self, result: AdaptationResult, held_out: np.ndarray, progress: Progress
+    ) -> AdaptationResult:
         """Train on all labels; encoder and features become the project's."""
-        n_labels, made = len(self.positions), self.kept / "encoder"
-        everything = np.ones(n_labels, bool)
-        if not made.is_dir():
-            steps = _Steps(progress, "all labels", self.n_steps(n_labels))
-            steps(0)
-            save_encoder(self.taught(everything, _FOLDS, steps), self.base, made)
-        about = asdict(found) | {"base": self.name, "classes": list(self.learner.classes)}
-        about |= {"positions": self.positions.tolist(), "held_out": held_out.round(6).tolist()}
-        (made / ABOUT).write_text(json.dumps(about), "utf-8")
-        name = encoder_name(path for path in made.rglob("*") if path.is_file())
-        home = self.store.folder / name
-        if not home.is_dir():
-            with new_folder(home) as draft:
-                shutil.copytree(made, draft, dirs_exist_ok=True)
-        loaded = open_adapted(home, self.options)
+        n_labels = len(self.positions)
+        trained = self.cache / "encoder"
+        if not trained.is_dir():
+            training = _TrainingProgress(progress, "all labels", self.n_steps(n_labels))
+            training(0)
+            encoder = self.train(np.ones(n_labels, bool), _N_FOLDS, training)
+            save_encoder(encoder, self.base, trained)
+        record = {
+            **asdict(result),
+            "base": self.name,
+            "classes": list(self.learner.classes),
+            "positions": self.positions.tolist(),
+            "held_out": held_out.round(6).tolist(),
+        }
+        (trained / ADAPTATION_FILE).write_text(json.dumps(record), "utf-8")
+        name = encoder_name(path for path in trained.rglob("*") if path.is_file())
+        folder = self.store.folder / name
+        if not folder.is_dir():
+            with new_folder(folder) as draft:
+                shutil.copytree(trained, draft, dirs_exist_ok=True)
+        loaded = open_adapted(folder, self.options)
         recipe = Recipe.of(self.store.settings, name, loaded, self.options)
         make_features(self.store, recipe, progress)
-        return Adapted(**asdict(found) | {"used": True, "encoder": name})
+        return replace(result, used=True, encoder=name)
 
 
-class _TablePlan(_Plan):
-    """Trees that learn from labels, beside the columns of a table."""
+class _TableAdaptation(_Adaptation):
+    """Cross-fitted tree features, appended to the columns of a table."""
 
     @cached_property
     def table(self) -> TableEncoding:
-        """How cells become numbers: as in the features that are there, with bins or without."""
+        """How cells become numbers: as in the project's features, with bins or without."""
         columns = self.store.settings.encoded_columns
         table = fit_table(lambda: item_pairs(self.store), self.store.n_items, columns)
         if self.name != COLUMNS:
             return table
         record = table.as_json()
         for column in record["columns"]:
-            column |= {"edges": None} if "edges" in column else {}
+            if "edges" in column:
+                column["edges"] = None
         return TableEncoding.from_json(record)
 
     @property
-    def start(self) -> str:
+    def initial_state(self) -> str:
         return json.dumps(self.table.as_json())
 
     n_steps = staticmethod(lambda n_items: 1)
 
-    def taught(self, which: np.ndarray, seed: int, done: Callable[[], object]) -> Any:
+    def train(self, is_train: np.ndarray, seed: int, step_done: Callable[[], object]) -> Any:
         rows = self.table.transform(columns_of(self.contents, self.table.names))
-        trees = TableTrees.grow(self.table, rows[which], self.numbers[which], seed)
-        done()
+        trees = TableTrees.grow(self.table, rows[is_train], self.class_indices[is_train], seed)
+        step_done()
         return trees
 
 
-def _judged(probs: np.ndarray, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(n,) errors, and log losses at the temperature that these predictions (n, C) need."""
-    none = probs[:0], numbers[:0]
-    heat = temperature((probs, numbers), none, chosen=False)
-    own = sharpened(probs, heat.degree)[np.arange(len(numbers)), numbers]
-    return probs.argmax(axis=1) != numbers, -np.log(np.maximum(own, 1e-300))
+def _stratified_folds(class_indices: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+    """(n,) random folds in which every class is equally frequent."""
+    folds = np.empty(len(class_indices), int)
+    for class_index in np.unique(class_indices):
+        members = generator.permutation(np.flatnonzero(class_indices == class_index))
+        first_fold = generator.integers(_N_FOLDS)
+        folds[members] = (np.arange(len(members)) + first_fold) % _N_FOLDS
+    return folds
+
+
+def _error_and_log_loss(probs: np.ndarray, class_indices: np.ndarray) -> tuple[float, float]:
+    """The error, and the log loss at the temperature that suits these predictions (n, C) best."""
+    none = (probs[:0], class_indices[:0])
+    temperature = fit_temperature((probs, class_indices), none, actively_selected=False)
+    scaled = temperature_scaled(probs, temperature.value)
+    label_probs = scaled[np.arange(len(class_indices)), class_indices]
+    error = np.mean(probs.argmax(axis=1) != class_indices)
+    log_loss = np.mean(-np.log(np.maximum(label_probs, 1e-300)))
+    return float(error), float(log_loss)
+
+
+def _remove_in_one_step(folder: Path) -> None:
+    """Remove a folder so that an interruption leaves nothing under its name."""
+    hidden = folder.with_name(f".{folder.name}")
+    shutil.rmtree(hidden, ignore_errors=True)
+    folder.rename(hidden)
+    shutil.rmtree(hidden, ignore_errors=True)
 
 
 def _sweep(store: Store) -> None:
-    """Remove what killed runs left: folders that no setting names, parts that nobody came for."""
+    """Remove unused encoders of interrupted runs, and intermediate results after a month."""
     for path in store.folder.glob("encoder-*"):
         if is_adapted(path.name) and path.name != store.settings.encoder:
             shutil.rmtree(path, ignore_errors=True)
     sweep(store.folder, f".encoder-*{TEMPORARY_SUFFIX}", 0.0)
-    sweep(cache_folder() / "adapted", "*", 30 * DAY)
+    sweep(cache_folder() / "adapted", "*", _CACHE_DAYS * DAY)

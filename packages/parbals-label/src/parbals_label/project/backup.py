@@ -32,7 +32,7 @@ from parbals.files import TEMPORARY_SUFFIX
 from parbals_label.files import DAY, check_new_folder, locked, new_folder, sweep, whole_file
 from parbals_label.project.features import (
     adapted_files,
-    frozen_predictions,
+    certified_predictions,
     is_adapted,
     load_features,
 )
@@ -171,7 +171,7 @@ def _write(folder: Path, draft: Path, out: IO[bytes]) -> Contents:
 
 def _matrices(store: Store) -> Iterator[tuple[str, MatrixFile]]:
     """What the settings name, and predictions that a certificate is about, if others."""
-    frozen, now = frozen_predictions(store), store.settings.predictions
+    frozen, now = certified_predictions(store), store.settings.predictions
     for name in _MATRICES:
         matrix = getattr(store.settings, name)
         if matrix is not None:

@@ -5,7 +5,7 @@ from types import MappingProxyType
 from typing import Any
 
 from parbals.errors import InputError
-from parbals.learner.numbers.certify import CERTIFY
+from parbals.learner.evaluation.certify import CERTIFY
 
 from parbals_label.store.store import Store
 

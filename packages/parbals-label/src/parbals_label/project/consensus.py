@@ -35,8 +35,8 @@ from statistics import median, median_low
 from parbals_label.answer_form import MANY, NUMBERS, ORDERED, AnswerForm, listed, number_words
 from parbals_label.store.store import Store
 
-__all__ = ["Agreement", "Pair", "agreement", "cohen_kappa", "combined_labels"]
-__all__ += ["decided_labels", "fleiss_kappa", "majority", "tied"]
+__all__ = ["Agreement", "Pair", "aggregate_labels", "agreement", "cohen_kappa"]
+__all__ += ["consensus_labels", "fleiss_kappa", "majority", "tied_positions"]
 
 _Votes = Mapping[int, Mapping[str, str]]
 _ONE = AnswerForm()
@@ -48,7 +48,7 @@ def majority(labels: Iterable[str]) -> str:
     return given[0] if len(given) == 1 else Counter(given).most_common(1)[0][0]
 
 
-def tied(votes: _Votes, form: AnswerForm = _ONE) -> set[int]:
+def tied_positions(votes: _Votes, form: AnswerForm = _ONE) -> set[int]:
     """Positions whose most frequent labels are equally frequent: the earliest stands, for now."""
     several = {p: [*by.values()] for p, by in votes.items() if len(by) > 1}
     if form.task == MANY:
@@ -62,7 +62,7 @@ def tied(votes: _Votes, form: AnswerForm = _ONE) -> set[int]:
     return {p for p, top in counts.items() if len(top) == 2 and top[0][1] == top[1][1]}
 
 
-def combined_labels(
+def aggregate_labels(
     votes: _Votes, form: AnswerForm = _ONE, judged: Iterable[tuple[int, int, str]] = ()
 ) -> dict[int, str]:
     """Position → label, from ``Store.votes``: position → {annotator: label} as the answers came.
@@ -77,9 +77,9 @@ def combined_labels(
     return labels
 
 
-def decided_labels(store: Store) -> dict[int, str]:
+def consensus_labels(store: Store) -> dict[int, str]:
     """Position → label, as a project has it now."""
-    return combined_labels(store.votes(), store.form, store.settings.judged)
+    return aggregate_labels(store.votes(), store.form, store.settings.judged)
 
 
 def _combined(labels: list[str], form: AnswerForm) -> str:

@@ -6,12 +6,12 @@ from hashlib import blake2b
 import numpy as np
 from parbals.wording import counted
 
-from parbals_label.project.consensus import decided_labels
+from parbals_label.project.consensus import consensus_labels
 from parbals_label.project.features import features_of
 from parbals_label.readers.cells import cell_text
 from parbals_label.store.store import Store
 
-__all__ = ["contradictions", "look_through", "near_copies"]
+__all__ = ["contradictions", "find_duplicates", "near_duplicate_notes"]
 
 _HUGE = 20_000
 _MOST = 10_000
@@ -24,7 +24,7 @@ _ALIKE = 0.97
 """Cosine from which features about their mean are nearly the same."""
 
 
-def look_through(store: Store, columns: Sequence[str]) -> list[str]:
+def find_duplicates(store: Store, columns: Sequence[str]) -> list[str]:
     """Remember copies, each with the first item of the same words in these columns; notes."""
     first: dict[bytes, int] = {}
     copies, n_empty, n_huge = [], 0, 0
@@ -51,7 +51,7 @@ def look_through(store: Store, columns: Sequence[str]) -> list[str]:
     return notes
 
 
-def near_copies(store: Store) -> list[str]:
+def near_duplicate_notes(store: Store) -> list[str]:
     """A note about items whose features are nearly those of an earlier one, without copies."""
     if store.n_items < _FEWEST:
         return []
@@ -75,7 +75,7 @@ def near_copies(store: Store) -> list[str]:
 
 def contradictions(store: Store) -> list[tuple[int, str, int, str]]:
     """Copies whose label is another than their first item's: both positions and labels."""
-    form, labels = store.form, decided_labels(store)
+    form, labels = store.form, consensus_labels(store)
     pairs = [pair for pair in store.settings.copies if labels.keys() >= set(pair)]
     labels = {p: form.words(label) for p, label in labels.items()}
     return [(a, labels[a], b, labels[b]) for b, a in pairs if labels[a] != labels[b]]

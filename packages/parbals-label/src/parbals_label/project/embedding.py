@@ -1,8 +1,8 @@
-"""The features of a whole project: encoded texts or images, a table, or both side by side.
+"""Features of all items of a project: encoded texts or images, a table, or both side by side.
 
-Encoders turn the items' columns into rows: those of :mod:`parbals_label.encoders`, ``columns``,
-which takes numbers as they are, and ``table``, which reads numbers, categories, dates, yes and no,
-with gaps. Whatever grows with the number of items lies in files, not in memory.
+The encoders are those of :mod:`parbals_label.encoders`, ``columns``, which takes numbers as they
+are, and ``table``, which reads numbers, categories, dates and booleans with missing values.
+Matrices with a row for each item are stored in files, not in memory.
 """
 
 import shutil
@@ -27,25 +27,38 @@ from parbals_label.project.features import (
     COLUMNS,
     GIVEN,
     TABLE,
-    about_adapted,
+    adaptation_record,
     is_adapted,
-    is_table,
     remove_matrices,
     store_features,
+    uses_table_features,
 )
 from parbals_label.readers.numpy_files import arrays_in
 from parbals_label.store.settings import ProjectSettings
 from parbals_label.store.store import Store
 
-__all__ = ["Encoded", "Recipe", "check_descriptions", "columns_of", "contents_of"]
-__all__ += ["embed_project", "encode", "fit_table", "item_pairs", "keep_features"]
-__all__ += ["make_features", "numbers_of", "open_adapted", "open_encoder"]
+__all__ = [
+    "EncodedItems",
+    "Recipe",
+    "check_descriptions",
+    "columns_of",
+    "contents_of",
+    "embed_project",
+    "encode",
+    "fit_table",
+    "item_pairs",
+    "make_features",
+    "number_columns",
+    "open_adapted",
+    "open_encoder",
+    "replace_features",
+]
 
-_LENGTH = 3.0
+_ROW_LENGTH = 3.0
 """Length of encoded rows: with N(0, 1) weights, labels of texts and photos are predicted best at
-about this length. A table beside them gets it too, so that neither drowns the other."""
-_LEARN_FROM = 20_000
-"""Rows from which a table's bins and values are learnt: memory must not grow with the items."""
+about this length. Table columns beside them get the same length, so that both have equal weight."""
+_MAX_FIT_ROWS = 20_000
+"""Rows to which bins and categories of a table are fitted, so that memory stays bounded."""
 
 
 @dataclass(frozen=True)
@@ -53,9 +66,13 @@ class Recipe:
     """How items become features.
 
     Attributes:
-        name: the encoder's, or ``columns`` or ``table``, for which ``encoder`` is None.
-        columns: what it reads; table: further columns, whose features stand beside.
-        base: the folder that paths of images start from.
+        name: the encoder's, or ``columns`` or ``table``.
+        encoder: the loaded encoder; None for ``columns`` and ``table``.
+        columns: the columns that it reads.
+        table: further columns, whose features are appended.
+        base: the folder that paths of images are relative to.
+        options: how the encoder is run.
+        descriptions: class → sentence; each is encoded like a text of an item.
     """
 
     name: str
@@ -65,47 +82,57 @@ class Recipe:
     base: Path = Path()
     options: Options = field(default_factory=Options)
     descriptions: Mapping[str, str] = field(default_factory=dict)
-    """Of classes: each becomes a row as a text of the items does."""
 
     @classmethod
     def of(
         cls, settings: ProjectSettings, name: str, encoder: Encoder | None, options: Options
     ) -> Self:
-        """That of a project as it is, by an encoder."""
-        columns, table = settings.encoded_columns, settings.table_columns
-        return cls(name, encoder, columns, table, Path(settings.media or "."), options)
+        """The recipe of a project's columns with an encoder."""
+        return cls(
+            name=name,
+            encoder=encoder,
+            columns=settings.encoded_columns,
+            table=settings.table_columns,
+            base=Path(settings.media or "."),
+            options=options,
+        )
 
 
 @dataclass(frozen=True)
-class Encoded:
-    """Features (N, D) float32, in a file if they are many; positions of items not read are listed.
+class EncodedItems:
+    """Features (N, D) float32 of items.
 
-    Such an item's row is zero, the mean of all. ``notes`` are sentences for people, ``described``
-    the features (k, D) of classes' descriptions. ``forget`` removes what was kept so that an
-    interrupted run could go on; call it when the features are stored.
+    Attributes:
+        features: in a file if there are many items.
+        unreadable: positions of items that could not be read; their rows are zero, the mean.
+        cache: blocks of rows by which an interrupted run would continue.
+        notes: sentences for people.
+        described: features (k, D) of descriptions of classes.
     """
 
     features: np.ndarray
     unreadable: tuple[int, ...] = ()
-    made: Embedded | None = None
+    cache: Embedded | None = None
     notes: tuple[str, ...] = ()
     described: np.ndarray | None = None
 
     @property
     def n_features(self) -> int:
+        """Number of columns."""
         return int(self.features.shape[1])
 
-    def forget(self) -> None:
-        if self.made is not None:
-            self.made.forget()
+    def discard_cache(self) -> None:
+        """Remove the cached blocks; call it when the features are stored."""
+        if self.cache is not None:
+            self.cache.discard_cache()
 
 
 def open_encoder(
     name: str, options: Options, kind: Kind | None = None, home: Path | None = None
 ) -> Encoder | None:
-    """The encoder, loaded; None for ``columns``, ``table`` and given features, which need none.
+    """Load an encoder; None for ``columns``, ``table`` and given features, which need none.
 
-    ``home``: the project's folder, where one that was adapted to its labels lies.
+    ``home`` is the project's folder, where an encoder that was adapted to its labels is stored.
     """
     if name in (COLUMNS, TABLE, GIVEN):
         return None
@@ -115,8 +142,9 @@ def open_encoder(
 
 
 def open_adapted(folder: Path, options: Options) -> Encoder:
-    """What labels have taught, a network or the trees of a table, in its folder."""
-    if (trees := folder / FILE).is_file():
+    """Load an adapted encoder, a network or tree features, from its folder."""
+    trees = folder / FILE
+    if trees.is_file():
         return TableTrees.from_arrays(arrays_in(trees, "a file of trees"), trees)
     return load_folder(folder, options)
 
@@ -129,92 +157,119 @@ def embed_project(
     *,
     table: list[str] | None = None,
     encode_with: Options | None = None,
-) -> Encoded:
-    """Make the features of a project again. Labels and batches stay.
+) -> EncodedItems:
+    """Recompute the features of a project. Labels and batches stay.
 
-    ``table``: further columns beside encoded texts or images; by default as last time.
+    Args:
+        store: the project.
+        encoder: its name, or ``auto``.
+        columns: those to encode; by default the same as before.
+        progress: called with the stage, and how much of it is done.
+        table: further columns to append to encoded texts or images; by default the same as before.
+        encode_with: how the encoder is run.
     """
-    settings, how = store.settings, encode_with or Options()
-    if encoder == AUTO and is_table(settings):
-        is_taught = is_adapted(settings.encoder)
-        encoder = str(about_adapted(store)["base"] if is_taught else settings.encoder)
-    elif encoder == AUTO:
-        encoder = default_encoder(settings.encoded_kind or "text")
-    chosen = columns or list(settings.encoded_columns or settings.columns)
-    further = [] if encoder in (COLUMNS, TABLE) else list(table or settings.table_columns)
-    known = settings.columns or chosen
-    for column in (*chosen, *further):
-        if column not in known:
-            raise InputError(f"The project has no column {column!r}; it has {', '.join(known)}.")
-    # The columns of last time hold what the last encoder could read.
+    settings = store.settings
+    options = encode_with or Options()
+    name = _default_name(store) if encoder == AUTO else encoder
+    encoded_columns = columns or list(settings.encoded_columns or settings.columns)
+    table_columns = list(table or settings.table_columns)
+    if name in (COLUMNS, TABLE):
+        table_columns = []
+    existing = settings.columns or encoded_columns
+    for column in (*encoded_columns, *table_columns):
+        if column not in existing:
+            raise InputError(f"The project has no column {column!r}; it has {', '.join(existing)}.")
+    # The same columns hold what the previous encoder read; of other columns that is unknown.
     kind = None if columns else settings.encoded_kind
-    loaded = open_encoder(encoder, how, kind, store.folder)
-    base = Path(settings.media or ".")
-    return make_features(store, Recipe(encoder, loaded, chosen, further, base, how), progress)
+    recipe = Recipe(
+        name=name,
+        encoder=open_encoder(name, options, kind, store.folder),
+        columns=encoded_columns,
+        table=table_columns,
+        base=Path(settings.media or "."),
+        options=options,
+    )
+    return make_features(store, recipe, progress)
 
 
-def make_features(store: Store, recipe: Recipe, progress: Progress) -> Encoded:
-    """Encode the items of a project, and keep the features in it.
+def _default_name(store: Store) -> str:
+    """The encoder that ``auto`` stands for in this project."""
+    settings = store.settings
+    if not uses_table_features(settings):
+        return default_encoder(settings.encoded_kind or "text")
+    if is_adapted(settings.encoder):
+        return str(adaptation_record(store)["base"])
+    return str(settings.encoder)
 
-    They take the place of the old ones in one step. Predictions of the old features go with them.
+
+def make_features(store: Store, recipe: Recipe, progress: Progress) -> EncodedItems:
+    """Encode the items of a project, and store the features in it.
+
+    They replace the old ones in one step. Predictions from the old features are removed.
     """
     before = store.settings
     check_descriptions(before.descriptions, store.classes, recipe.encoder)
     recipe = replace(recipe, descriptions=before.descriptions)
     encoded = encode(recipe, lambda: item_pairs(store), store.n_items, progress, store.folder)
 
-    def made_by() -> None:
-        columns = {"encoded_columns": recipe.columns, "table_columns": recipe.table}
-        kind = None if recipe.encoder is None else recipe.encoder.kind
-        store.update_settings(encoder=recipe.name, encoded_kind=kind, **columns)
+    def store_recipe() -> None:
+        store.update_settings(
+            encoder=recipe.name,
+            encoded_kind=None if recipe.encoder is None else recipe.encoder.kind,
+            encoded_columns=recipe.columns,
+            table_columns=recipe.table,
+        )
 
-    keep_features(store, encoded, before, made_by)
+    replace_features(store, encoded, before, store_recipe)
     if before.encoder != recipe.name and is_adapted(before.encoder):
         shutil.rmtree(store.folder / str(before.encoder), ignore_errors=True)
     return encoded
 
 
-def keep_features(
-    store: Store, encoded: Encoded, before: ProjectSettings, change: Callable[[], object]
+def replace_features(
+    store: Store, encoded: EncodedItems, before: ProjectSettings, change: Callable[[], object]
 ) -> None:
-    """Store the features of all items, in one step with what else is to ``change``.
+    """Store the features of all items and call ``change``, both in one transaction.
 
-    They take the place of those that settings named ``before``.
+    They replace those that the settings ``before`` named; if these are not the project's any more,
+    nothing is changed.
     """
-    written = store_features(store.folder, encoded.features)
-    rows = encoded.described
-    described = None if rows is None else store_features(store.folder, rows, name="described")
+    features_file = store_features(store.folder, encoded.features)
+    described_file = None
+    if encoded.described is not None:
+        described_file = store_features(store.folder, encoded.described, name="described")
     with store.together():
-        predictions = store.settings.predictions  # may have been renewed since the beginning
-        is_same = store.settings.features == before.features
+        predictions = store.settings.predictions  # may be newer than those of ``before``
+        is_unchanged = store.settings.features == before.features
         change()
-        if store.n_items != len(encoded.features) or not is_same:
+        if store.n_items != len(encoded.features) or not is_unchanged:
             raise ProjectError(
                 f"{store.folder} was changed by another program meanwhile; nothing was changed "
                 "here, run it again."
             )
         store.update_settings(
-            features=written,
-            described=described,
+            features=features_file,
+            described=described_file,
             predictions=None,
             unreadable=list(encoded.unreadable),
         )
-    encoded.forget()
+    encoded.discard_cache()
     remove_matrices(store, before.features, before.described, predictions)
 
 
 def check_descriptions(
     descriptions: Mapping[str, str], classes: Sequence[str], encoder: Encoder | None
 ) -> None:
-    """Refuse descriptions of what is no class, and those that no encoder can read."""
+    """Refuse descriptions of unknown classes, and any where no encoder reads texts."""
     for label in descriptions:
         if label not in classes:
             raise InputError(
-                f"The description of {label!r} is of no class; they are {', '.join(classes)}."
+                f"The description of {label!r} belongs to no class; the classes are "
+                f"{', '.join(classes)}."
             )
     if descriptions and (encoder is None or encoder.kind != "text"):
         raise InputError(
-            "Classes can be described where items are texts: the same encoder reads both."
+            "Classes can be described only where items are texts: the same encoder reads both."
         )
 
 
@@ -230,65 +285,84 @@ def encode(
     n_items: int,
     progress: Progress = lambda stage, done, total: None,
     workspace: Path | None = None,
-) -> Encoded:
-    """Features (N, D) of items; ``workspace`` is a folder with room for the features once more."""
+) -> EncodedItems:
+    """Encode items; ``workspace`` is a folder with room for a second copy of the features."""
     if recipe.name == TABLE:
         return _encode_table(items, n_items, recipe.columns, workspace, progress)
     encoded = _encode_columns(recipe, items, n_items, progress, workspace)
-    n_rows = len(encoded.features)  # descriptions of classes are the last
     progress("encoding", n_items, n_items)
-    if encoded.features.shape[1] == 0:
+    features = encoded.features  # descriptions of classes are the last rows
+    if features.shape[1] == 0:
         raise InputError(
             f"The encoder {recipe.name} found nothing to distinguish the items by in "
             f"{', '.join(recipe.columns)}."
         )
-    notes: tuple[str, ...] = ()
-    if n_bad := len(encoded.unreadable):
-        notes = (f"{n_bad:,} of {n_items:,} items could not be read; their features are blank.",)
-    features = encoded.features
+    notes: list[str] = []
+    n_unreadable = len(encoded.unreadable)
+    if n_unreadable:
+        notes.append(
+            f"{n_unreadable:,} of {n_items:,} items could not be read; their features are blank."
+        )
     if recipe.table:
         table = _encode_table(items, n_items, recipe.table, workspace, progress)
-        features, notes = _beside(features, table.features, workspace), (*notes, *table.notes)
-    described = np.array(features[n_items:]) if n_rows > n_items else None
-    return replace(encoded, features=features[:n_items], notes=notes, described=described)
+        features = _append_table(features, table.features, workspace)
+        notes += table.notes
+    described = np.array(features[n_items:]) if len(features) > n_items else None
+    return replace(encoded, features=features[:n_items], notes=tuple(notes), described=described)
 
 
 def _encode_columns(
     recipe: Recipe, items: Items, n_items: int, progress: Progress, workspace: Path | None
-) -> Encoded:
-    """What the encoder makes of its columns.
+) -> EncodedItems:
+    """Encode the recipe's columns, and descriptions of classes behind the items.
 
-    Rows have length 3 on the average. Those of encoders that are not ``reduced`` already are first
-    brought to 99 % of their variance by PCA.
+    Rows have length 3 on average. Those of encoders that are not ``reduced`` are first reduced to
+    99 % of their variance by PCA.
     """
-    encoder, columns = recipe.encoder, recipe.columns
+    encoder = recipe.encoder
     if encoder is None:
-        rows = _made_rows(
-            items, n_items, lambda part: numbers_of(part, columns), workspace, progress, "<f8"
-        )
-        return Encoded(standardised_rows(rows, workspace))
-    own = contents_of(items, columns, recipe.base, encoder.kind)
-    encoder.fit(own, n_items)
-    told = [(f"description of {label!r}", text) for label, text in recipe.descriptions.items()]
-    n_items += len(told)
+        return _standardised_columns(recipe.columns, items, n_items, progress, workspace)
+    item_contents = contents_of(items, recipe.columns, recipe.base, encoder.kind)
+    encoder.fit(item_contents, n_items)
+    descriptions = [
+        (f"description of {label!r}", text) for label, text in recipe.descriptions.items()
+    ]
+    n_rows = n_items + len(descriptions)
 
     def contents() -> Iterator[tuple[str, Any]]:
-        return chain(own(), told)
+        return chain(item_contents(), descriptions)
 
     if encoder.reduced:
-        length = 1.0 if encoder.kind is None else _LENGTH
+        length = 1.0 if encoder.kind is None else _ROW_LENGTH
 
-        def make(part: list[tuple[str, Any]]) -> np.ndarray:
-            return length * encoder.encode([encoder.prepare(item) for _, item in part])
+        def encode_block(block: list[tuple[str, Any]]) -> np.ndarray:
+            return length * encoder.encode([encoder.prepare(item) for _, item in block])
 
-        return Encoded(_made_rows(contents, n_items, make, workspace, progress))
-    made = embed(encoder, recipe.name, contents, n_items, recipe.options, workspace, progress)
-    unreadable = tuple(bad.row for bad in made.skipped)
-    return Encoded(reduced_rows(made.rows, _LENGTH, workspace, unreadable), unreadable, made)
+        return EncodedItems(_encode_blocks(contents, n_rows, encode_block, workspace, progress))
+    embedded = embed(encoder, recipe.name, contents, n_rows, recipe.options, workspace, progress)
+    unreadable = tuple(bad.row for bad in embedded.skipped)
+    features = reduced_rows(embedded.rows, _ROW_LENGTH, workspace, unreadable)
+    return EncodedItems(features, unreadable, embedded)
+
+
+def _standardised_columns(
+    columns: Sequence[str],
+    items: Items,
+    n_items: int,
+    progress: Progress,
+    workspace: Path | None,
+) -> EncodedItems:
+    """Columns of numbers with mean 0 and standard deviation 1."""
+
+    def encode_block(block: list[tuple[str, Any]]) -> np.ndarray:
+        return number_columns(block, columns)
+
+    rows = _encode_blocks(items, n_items, encode_block, workspace, progress, "<f8")
+    return EncodedItems(standardised_rows(rows, workspace))
 
 
 def contents_of(items: Items, columns: Sequence[str], base: Path, kind: Kind | None) -> Items:
-    """What an encoder reads of each item, under the name a person would look for."""
+    """The input of an encoder for each item, with a name by which a person can find it."""
 
     def texts() -> Iterator[tuple[str, Any]]:
         for name, content in items():
@@ -299,33 +373,40 @@ def contents_of(items: Items, columns: Sequence[str], base: Path, kind: Kind | N
             path = base / str(content.get(columns[0]) or "")
             yield f"image of item {name!r}, {path}", path
 
-    return items if kind is None else texts if kind == "text" else images
+    if kind is None:
+        return items
+    return texts if kind == "text" else images
 
 
-def _made_rows(
+def _encode_blocks(
     items: Items,
     n_items: int,
-    make: Callable[[list[tuple[str, Any]]], np.ndarray],
+    encode_block: Callable[[list[tuple[str, Any]]], np.ndarray],
     workspace: Path | None,
     progress: Progress,
     dtype: str = "<f4",
 ) -> np.ndarray:
-    """Rows (N, D) in a file: what ``make`` makes of some thousand (name, item) at a time."""
-    walk, done, rows = items(), 0, None
-    while part := list(islice(walk, ROWS)):
-        made = make(part)
-        rows = scratch((n_items, made.shape[1]), workspace, dtype) if rows is None else rows
-        rows[done : done + len(part)] = made
+    """Rows (N, D) in a file, encoded some thousand (name, item) at a time."""
+    remaining = items()
+    n_done = 0
+    rows: np.ndarray | None = None
+    while block := list(islice(remaining, ROWS)):
+        encoded = encode_block(block)
+        if rows is None:
+            rows = scratch((n_items, encoded.shape[1]), workspace, dtype)
+        rows[n_done : n_done + len(block)] = encoded
         release_pages(rows)
-        done += len(part)
-        progress("encoding", done, n_items)
+        n_done += len(block)
+        progress("encoding", n_done, n_items)
     if rows is None:
         raise InputError("There are no items to encode.")
     return rows
 
 
-def numbers_of(items: Iterable[tuple[str, dict[str, Any]]], columns: Sequence[str]) -> np.ndarray:
-    """(n, D) float64: columns of numbers as they are."""
+def number_columns(
+    items: Iterable[tuple[str, dict[str, Any]]], columns: Sequence[str]
+) -> np.ndarray:
+    """(n, D) float64 of columns of numbers; an error names the first cell that is none."""
     return np.array(
         [[_number(cells.get(column), name, column) for column in columns] for name, cells in items]
     )
@@ -339,51 +420,56 @@ def _number(value: Any, name: str, column: str) -> float:
     if not np.isfinite(number):
         raise InputError(
             f"Item {name!r}, column {column!r}, is {value!r}, which is not a finite number; leave "
-            "the column out, or correct the data and make the project again."
+            "the column out, or correct the data and create the project again."
         )
     return number
 
 
 def fit_table(items: Items, n_items: int, columns: Sequence[str]) -> TableEncoding:
-    """Bins, values and means of the items, of 20,000 evenly spread where there are more."""
-    step = max(1, -(-n_items // _LEARN_FROM))
+    """Fit bins, categories and means to the items, to 20,000 evenly spaced ones of more."""
+    step = max(1, -(-n_items // _MAX_FIT_ROWS))
     sample = columns_of((content for _, content in islice(items(), 0, None, step)), columns)
     return TableEncoding.fit(sample, is_asked_for=True)
 
 
 def _encode_table(
     items: Items, n_items: int, columns: Sequence[str], workspace: Path | None, progress: Progress
-) -> Encoded:
-    """Features (N, D) float32 in a file, and what is to be said about the columns."""
+) -> EncodedItems:
+    """Encode columns of a table; the notes are about columns that were left out."""
     encoding = fit_table(items, n_items, columns)
 
-    def make(part: list[tuple[str, Any]]) -> np.ndarray:
-        return encoding.transform(columns_of((content for _, content in part), columns))
+    def encode_block(block: list[tuple[str, Any]]) -> np.ndarray:
+        return encoding.transform(columns_of((content for _, content in block), columns))
 
-    return Encoded(_made_rows(items, n_items, make, workspace, progress), notes=encoding.notes)
+    rows = _encode_blocks(items, n_items, encode_block, workspace, progress)
+    return EncodedItems(rows, notes=encoding.notes)
 
 
-def _beside(encoded: np.ndarray, table: np.ndarray, workspace: Path | None) -> np.ndarray:
-    """Both side by side; the table's rows are centred and get the length that encoded rows have.
+def _append_table(encoded: np.ndarray, table: np.ndarray, workspace: Path | None) -> np.ndarray:
+    """Encoded rows with the table's rows beside them, centred and of the same length.
 
-    Descriptions of classes, the last encoded rows, have no cells: theirs are the mean, zero.
+    Descriptions of classes, the last encoded rows, have no cells: their part is the mean, zero.
     """
     blocks = list(block_rows(len(table), ROWS))
-    centre = sum(table[block].sum(axis=0, dtype=np.float64) for block in blocks) / len(table)
-    total = sum(float(np.square(table[block] - centre).sum()) for block in blocks)
-    factor = _LENGTH / np.sqrt(total / len(table)) if total else 1.0
+    mean = sum(table[block].sum(axis=0, dtype=np.float64) for block in blocks) / len(table)
+    total = sum(float(np.square(table[block] - mean).sum()) for block in blocks)
+    factor = _ROW_LENGTH / np.sqrt(total / len(table)) if total else 1.0
     n_encoded = encoded.shape[1]
     rows = scratch((len(encoded), n_encoded + table.shape[1]), workspace)
     rows[len(table) :, :n_encoded] = encoded[len(table) :]
     for block in blocks:
         rows[block, :n_encoded] = encoded[block]
-        rows[block, n_encoded:] = (table[block] - centre) * factor
+        rows[block, n_encoded:] = (table[block] - mean) * factor
         release_pages(rows)
     return rows
 
 
 def columns_of(contents: Iterable[dict[str, Any]], names: Sequence[str]) -> dict[str, list[Any]]:
-    """Name → cells; None where an item has none."""
+    """Column → cells; None where an item has no such column.
+
+    >>> columns_of([{"a": 1}, {"a": 2, "b": 3}], ["a", "b"])
+    {'a': [1, 2], 'b': [None, 3]}
+    """
     table: dict[str, list[Any]] = {name: [] for name in names}
     for content in contents:
         for name, cells in table.items():

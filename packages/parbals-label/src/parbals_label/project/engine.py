@@ -1,27 +1,32 @@
-"""The model's side of a project: what to label next, and what it predicts."""
+"""The model of a project: choose the next items to label, report, and predict.
+
+A learner is built from the project file whenever it is needed (:func:`learner_of`); the file is the
+only state. Choices are recorded as batches (:func:`choose_batch`, :func:`choose_by_cost`), and
+:func:`refresh` stores report and predictions so that pages and commands can show them without a
+model.
+"""
 
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, astuple, replace
 from os import PathLike
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from parbals.errors import InputError
 from parbals.learner.active import ActiveLearner
 from parbals.learner.choosing import choose_questions
-from parbals.learner.numbers.expectation import sharpened
-from parbals.learner.numbers.report import Report
-from parbals.learner.reporting import given_degree
+from parbals.learner.evaluation.expectation import temperature_scaled
+from parbals.learner.evaluation.report import Report
+from parbals.learner.reporting import prediction_temperature
 from parbals.types import Batch
 from parbals.wording import PROGRAM
 
 from parbals_label.answer_form import NUMBERS
-from parbals_label.project.consensus import combined_labels
-from parbals_label.project.doubts import doubted
+from parbals_label.project.consensus import aggregate_labels
 from parbals_label.project.features import (
-    described_of,
+    class_information_of,
     features_of,
     held_out_of,
     is_adapted,
@@ -30,21 +35,35 @@ from parbals_label.project.features import (
     store_features,
 )
 from parbals_label.project.goal import metric_of
+from parbals_label.project.label_issues import find_label_issues
 from parbals_label.project.predicted import raw_predictions
 from parbals_label.store.batches import TakenError
 from parbals_label.store.settings import PredictionsFile
 from parbals_label.store.store import Store
 
-__all__ = ["NothingFreeError", "ask_by_worth", "by_sureness", "choose_batch", "learner_of"]
-__all__ += ["open_project", "pending_of", "refresh"]
+__all__ = [
+    "NothingAvailableError",
+    "assigned_or_skipped",
+    "choose_batch",
+    "choose_by_cost",
+    "learner_of",
+    "open_project",
+    "refresh",
+    "split_by_confidence",
+]
 
-_ENTRIES = 2**22  # of features, read and predicted at a time: 32 MB
+_BLOCK_ENTRIES = 2**22
+"""Features that are read and predicted at a time: 32 MB."""
 _T = TypeVar("_T")
-_TRIES = 20
-_ONE_EACH = ("indices", "scores", "initial_scores", "effective_sample_size", "n_exact")
-"""What a batch has one of for each item."""
-_ENOUGH, _BEYOND_CHANCE = 20, 1.64  # answers of a program that people checked; deviations
-_THIRDS = ("least sure", "surer", "surest")
+_MAX_ATTEMPTS = 20
+"""Attempts to choose a batch while others take some of its items."""
+_PER_ITEM_FIELDS = ("indices", "scores", "initial_scores", "effective_sample_size", "n_exact")
+"""Fields of a batch that have one entry for each item."""
+_MIN_CHECKED_ANSWERS = 20
+"""Answers of a program that people must have checked before its confidence is used."""
+_MIN_Z = 1.64
+"""Standard deviations by which accuracy must correlate with confidence: one-sided, 95 %."""
+_CONFIDENCE_THIRDS = ("least sure", "surer", "surest")
 
 
 def learner_of(
@@ -53,19 +72,29 @@ def learner_of(
     with_pending: bool = True,
     n_candidates: int | None = None,
     renew: Collection[str] = (),
-    signed: bool = False,
+    model_single_annotator: bool = False,
+    models_annotators: bool = True,
     changes: Mapping[str, Any] | None = None,
 ) -> ActiveLearner:
-    """A learner that knows the project's features, labels and pending items.
+    """Build a learner from the project's features, labels and pending items.
 
-    Items that somebody passed and nobody has labelled are pending as well: they are not chosen.
-    Those are free that wait unseen on the page by choice of strategies to ``renew``. ``signed``: it
-    knows whose labels these are although there is one annotator alone. ``changes`` are arguments of
-    the learner in place of the project's, such as ``n_universes``; without ``weighed`` people,
-    though no program, are taken at their word, which spares two fits of three.
+    Args:
+        store: the project.
+        with_pending: items that are assigned or skipped are pending, so they are not chosen.
+        n_candidates: see :class:`ActiveLearner`.
+        renew: strategies whose unopened items in the queue may be chosen again.
+        model_single_annotator: fit annotator errors even if there is a single annotator.
+        models_annotators: fit annotator errors; if False those of people are ignored, though not
+            those of programs, which saves two of three fits.
+        changes: arguments of the learner in place of the project's, such as ``n_universes``.
     """
-    settings, form, changes = store.settings, store.form, {"weighed": True, **(changes or {})}
-    weighed = changes.pop("weighed")
+    settings = store.settings
+    form = store.form
+    arguments = {
+        "held_out": held_out_of(store),
+        **class_information_of(store),
+        **(changes or {}),
+    }
     learner = ActiveLearner(
         features_of(store),
         form.classes or None,
@@ -73,91 +102,151 @@ def learner_of(
         strategy=settings.strategy,
         random_state=settings.seed,
         n_samples=settings.n_samples,
-        prior_scale=prior_scale_of(settings, taught=is_adapted(settings.encoder)),
+        prior_scale=prior_scale_of(settings, adapted=is_adapted(settings.encoder)),
         metric=metric_of(settings.loss),
         checked=True,
         n_candidates=n_candidates,
         audit=settings.audit,
         find=settings.find,
-        **{"held_out": held_out_of(store), **described_of(store), **changes},
+        **arguments,
     )
-    uncounted = store.uncounted()  # a program's word on the audit's items measures nothing
-    labels = {p: v for p, v in combined_labels(store.votes(), form).items() if p not in uncounted}
-    # In the order in which they came: an audit's looks are at the first so many.
-    came = [position for position in store.answered() if position in labels]
-    plain = {p: form.plain(v) for p, v in labels.items()}
-    # Before an answer is there nobody knows how sure it will be.
-    sure = {} if signed else store.confidences()
-    said = store.current_labels()
-    weighed = weighed or any(who.startswith(PROGRAM) for by in said.values() for who in by)
-    _tell(learner, came, plain, said, 1 if signed else 2 if weighed else np.inf, sure)
+    labels = _trusted_labels(store)
+    answers = store.current_labels()
+    has_programs = any(
+        name.startswith(PROGRAM) for by_annotator in answers.values() for name in by_annotator
+    )
+    min_annotators: float = 2 if models_annotators or has_programs else np.inf
+    if model_single_annotator:
+        min_annotators = 1
+    _tell_labels(
+        learner,
+        # In the order of arrival: an audit's looks are at the first so many.
+        [position for position in store.answered() if position in labels],
+        {position: form.plain(label) for position, label in labels.items()},
+        answers,
+        # An answer that is still to be given has no confidence yet.
+        {} if model_single_annotator else store.confidences(),
+        min_annotators=min_annotators,
+    )
     if with_pending:
-        unseen = {p for by, some in store.unseen().items() if by in renew for p in some}
-        learner.mark_pending([p for p in pending_of(store, labels) if p not in unseen])
+        replaceable = {
+            position
+            for strategy, positions in store.unseen().items()
+            if strategy in renew
+            for position in positions
+        }
+        pending = assigned_or_skipped(store, labels)
+        learner.mark_pending([position for position in pending if position not in replaceable])
     return learner
 
 
-def _tell(
+def _trusted_labels(store: Store) -> dict[int, str]:
+    """Position → consensus label, without audit items that only programs have labelled."""
+    uncounted = store.uncounted()
+    labels = aggregate_labels(store.votes(), store.form)
+    return {position: label for position, label in labels.items() if position not in uncounted}
+
+
+def _tell_labels(
     learner: ActiveLearner,
-    came: list[int],
+    positions: list[int],
     labels: Mapping[int, Any],
     answers: Mapping[int, Mapping[str, str]],
-    fewest: float,
-    sure: Mapping[tuple[int, str], float],
+    confidences: Mapping[tuple[int, str], float],
+    *,
+    min_annotators: float,
 ) -> None:
-    """Labels of these positions, and whose they are if ``fewest`` people or programs gave them.
+    """Tell the learner labels, with their annotators if at least ``min_annotators`` gave them.
 
-    People's label of an audit item is true; what programs say of it shows how good they are.
+    People's label of an audit item is gold; answers of programs to it show how good they are.
     """
     audit = set(learner.audit.tolist())
-    names = {name for position in came if position not in audit for name in answers[position]}
-    if len(names) < fewest or learner.task != "classes":
-        learner.tell(came, [labels[position] for position in came])
+    annotators = {
+        name for position in positions if position not in audit for name in answers[position]
+    }
+    if len(annotators) < min_annotators or learner.task != "classes":
+        learner.tell(positions, [labels[position] for position in positions])
         return
-    by_people = {p for p in came if any(not who.startswith(PROGRAM) for who in answers[p])}
-    checked = [(p, who) for p, who in sure if p in by_people - audit]
-    names_by = by_sureness(sure, {(p, who): answers[p][who] == labels[p] for p, who in checked})
-    for position in came:
-        said = {names_by.get((position, who), who): v for who, v in answers[position].items()}
+    labelled_by_people = {
+        position
+        for position in positions
+        if any(not name.startswith(PROGRAM) for name in answers[position])
+    }
+    is_right = {
+        (position, name): answers[position][name] == labels[position]
+        for position, name in confidences
+        if position in labelled_by_people - audit
+    }
+    aliases = split_by_confidence(confidences, is_right)
+    for position in positions:
+        signed_labels = {
+            aliases.get((position, name), name): label for name, label in answers[position].items()
+        }
         if position in audit:
             learner.tell(position, labels[position])
-            said = {name: label for name, label in said.items() if name.startswith(PROGRAM)}
-        for name, label in said.items():
-            learner.tell(position, label, annotator=name)
+        for name, label in signed_labels.items():
+            if position not in audit or name.startswith(PROGRAM):
+                learner.tell(position, label, annotator=name)
 
 
-def by_sureness(
-    sure: Mapping[tuple[int, str], float], right: Mapping[tuple[int, str], bool]
+def split_by_confidence(
+    confidences: Mapping[tuple[int, str], float], is_right: Mapping[tuple[int, str], bool]
 ) -> dict[tuple[int, str], str]:
-    """(position, program) → a name for each third of its answers, by how sure it says it is.
+    """(position, program) → an annotator name for each third of its answers, by confidence.
 
-    Each third is an annotator to the learner. A program stays one until what people have checked
-    (``right`` or not) shows, beyond chance, that it is right more often where it is surer.
+    The learner treats each third as an annotator. A program is split only when the answers that
+    people have checked (``is_right``) show, beyond chance, that it is right more often where it is
+    more confident.
+
+    >>> confidences = {(i, "bot"): i / 40 for i in range(40)}
+    >>> names = split_by_confidence(confidences, {key: key[0] > 20 for key in confidences})
+    >>> names[0, "bot"], names[39, "bot"]
+    ('bot, least sure', 'bot, surest')
+    >>> split_by_confidence(confidences, {})
+    {}
     """
-    found: dict[tuple[int, str], str] = {}
-    for program in {who for _, who in sure}:
-        mine = {position: value for (position, who), value in sure.items() if who == program}
-        pairs = [(value, right[p, program]) for p, value in mine.items() if (p, program) in right]
-        varied = len(pairs) >= _ENOUGH and all(
-            len({*part}) > 1 for part in zip(*pairs, strict=True)
-        )
-        if varied and np.corrcoef(np.transpose(pairs))[0, 1] * np.sqrt(len(pairs)) > _BEYOND_CHANCE:
-            cuts = np.quantile([*mine.values()], [1 / 3, 2 / 3])
-            for position, value in mine.items():
-                third = _THIRDS[int(np.searchsorted(cuts, value))]
-                found[position, program] = f"{program}, {third}"
-    return found
+    aliases: dict[tuple[int, str], str] = {}
+    for program in {name for _, name in confidences}:
+        by_position = {
+            position: value for (position, name), value in confidences.items() if name == program
+        }
+        checked = [
+            (value, is_right[position, program])
+            for position, value in by_position.items()
+            if (position, program) in is_right
+        ]
+        if not _is_informative(checked):
+            continue
+        cuts = np.quantile([*by_position.values()], [1 / 3, 2 / 3])
+        for position, value in by_position.items():
+            third = _CONFIDENCE_THIRDS[int(np.searchsorted(cuts, value))]
+            aliases[position, program] = f"{program}, {third}"
+    return aliases
 
 
-def pending_of(store: Store, labels: Collection[int] | None = None) -> list[int]:
-    """What is out or passed and has no label; an item that waits for a second opinion has one."""
+def _is_informative(checked: list[tuple[float, bool]]) -> bool:
+    """Whether accuracy increases with confidence beyond chance, by (confidence, is right)."""
+    if len(checked) < _MIN_CHECKED_ANSWERS:
+        return False
+    is_constant = any(len(set(values)) == 1 for values in zip(*checked, strict=True))
+    if is_constant:
+        return False
+    correlation = np.corrcoef(np.transpose(checked))[0, 1]
+    return bool(correlation * np.sqrt(len(checked)) > _MIN_Z)
+
+
+def assigned_or_skipped(store: Store, labels: Collection[int] | None = None) -> list[int]:
+    """Positions that are assigned or skipped and have no label.
+
+    An item that waits for a second opinion has a label.
+    """
     labelled = store.votes() if labels is None else labels
-    out = dict.fromkeys([*store.pending(), *store.passes()])
-    return [position for position in out if position not in labelled]
+    unavailable = dict.fromkeys([*store.pending(), *store.passes()])
+    return [position for position in unavailable if position not in labelled]
 
 
-class NothingFreeError(InputError):
-    """Every item is labelled, out, passed or to be left out."""
+class NothingAvailableError(InputError):
+    """Every item is labelled, assigned, skipped or excluded."""
 
 
 def choose_batch(
@@ -172,82 +261,120 @@ def choose_batch(
     leave_out: Collection[int] = (),
     n_candidates: int | None = None,
     renew: Collection[str] = (),
+    models_annotators: bool = True,
     changes: Mapping[str, Any] | None = None,
 ) -> tuple[int, Batch]:
-    """Choose ``n`` items, lease them, and record why: the batch's number, and the batch as stored.
+    """Choose ``n`` items, assign them, and record why; the batch's number, and the stored batch.
 
-    All is chosen again, knowing more, where others take some of the items meanwhile (from a
-    ``queued`` batch only those are left out); ``TakenError`` where that happens every time.
+    If others take some of the items meanwhile, a new batch is chosen that takes this into account
+    (a ``queued`` batch only loses those items); ``TakenError`` if that happens every time.
 
     Args:
-        fewer: fewer items where fewer are free; ``NothingFreeError`` where none is.
-        annotator, expires: whose items these are, and until when (as ``moment()``).
+        store: the project.
+        n: number of items.
+        fewer: choose fewer items where fewer are available; ``NothingAvailableError`` where none
+            is.
+        annotator: to whom the items are assigned.
+        expires: until when they are assigned (as ``moment()``).
         queued: the items wait on the labelling page for anybody who asks.
-        strategy: stands in for the project's own.
-        leave_out: positions that are not chosen, such as those a machine abstained on.
-        n_candidates: at most so many free items are looked at, drawn again when labels change.
-        renew: strategies whose choice on the page, as far as it is unseen, makes way for this one.
+        strategy: replaces the project's.
+        leave_out: positions that are not chosen, such as those on which a program abstained.
+        n_candidates: at most so many available items are considered, drawn again when labels
+            change.
+        renew: strategies whose unopened items in the queue are replaced by this batch.
+        models_annotators: see :func:`learner_of`.
         changes: see :func:`learner_of`.
     """
 
     def attempt() -> tuple[int, Batch]:
-        began = time.monotonic()
-        learner = learner_of(store, n_candidates=n_candidates, renew=renew, changes=changes)
-        taken = {*learner.labelled.tolist(), *learner.pending}
-        left_out = {copy for copy, _ in store.settings.copies}.union(leave_out) - taken
-        n_left_out = len(left_out)
-        is_free = learner.state.is_free()
-        is_free[learner.setup.twins] = False  # copies of an audit item
-        n_free = int(is_free.sum()) - n_left_out
-        if n > n_free and (n_free == 0 or not fewer):
-            kind = NothingFreeError if n_free == 0 else InputError
-            raise kind(
-                f"{n} items were asked for and {n_free} are free ({len(learner.labelled)} "
-                f"labelled, {len(learner.pending)} out or passed, {n_left_out} left out, of "
-                f"{learner.pool.n_rows}); ask for fewer (-n), or first tell the labels of what is "
-                "out (parbals tell)."
-            )
-        batch = learner.choose(min(n, n_free), strategy=strategy, leave_out=left_out)
-        rows = zip(batch.indices, batch.scores, batch.initial_scores, strict=True)
+        started_at = time.monotonic()
+        learner = learner_of(
+            store,
+            n_candidates=n_candidates,
+            renew=renew,
+            models_annotators=models_annotators,
+            changes=changes,
+        )
+        availability = _availability(learner, _duplicates(store).union(leave_out))
+        if n > availability.n_available and (availability.n_available == 0 or not fewer):
+            raise _too_few_available(n, learner, availability)
+        batch = learner.choose(
+            min(n, availability.n_available),
+            strategy=strategy,
+            leave_out=availability.excluded,
+        )
+        scores = zip(batch.indices, batch.scores, batch.initial_scores, strict=True)
         number = store.record_batch(
             batch.strategy,
             learner.setup.seed,
-            [(int(position), float(score), float(alone)) for position, score, alone in rows],
+            [(int(position), float(score), float(alone)) for position, score, alone in scores],
             {
                 "n_labelled": len(learner.labelled),
                 "n_candidates": batch.n_candidates,
                 "n_universes": learner.setup.n_universes,
                 "n_targets": learner.setup.n_targets,
-                "n_left_out": n_left_out,
+                "n_left_out": len(availability.excluded),
                 "n_audit": int(np.isin(batch.indices, learner.audit).sum()),
                 "notes": list(batch.notes),
-                "seconds": round(time.monotonic() - began, 3),
+                "seconds": round(time.monotonic() - started_at, 3),
             },
             annotator=annotator,
             expires=expires,
             queued=queued,
             renew=renew,
         )
-        return number, _only(batch, store.batch_positions(number))
+        return number, _restrict(batch, store.batch_positions(number))
 
-    return _again_where_taken(attempt)
+    return _retry_while_taken(attempt)
 
 
-def _again_where_taken(attempt: Callable[[], _T]) -> _T:
-    """What an attempt to choose gives; others may take some of the items before it is recorded."""
-    for left in reversed(range(_TRIES)):
+class _Availability(NamedTuple):
+    """Positions that must not be chosen although they are free, and the number of the others."""
+
+    excluded: set[int]
+    n_available: int
+
+
+def _duplicates(store: Store) -> set[int]:
+    """Positions of texts that repeat an earlier item."""
+    return {duplicate for duplicate, _ in store.settings.copies}
+
+
+def _availability(learner: ActiveLearner, leave_out: Collection[int]) -> _Availability:
+    unavailable = {*learner.labelled.tolist(), *learner.pending}
+    excluded = set(leave_out) - unavailable
+    is_free = learner.state.is_free()
+    is_free[learner.setup.audit_duplicates] = False  # duplicates of audit items
+    return _Availability(excluded, int(is_free.sum()) - len(excluded))
+
+
+def _too_few_available(n: int, learner: ActiveLearner, availability: _Availability) -> InputError:
+    """The error for a request of more items than there are."""
+    kind = NothingAvailableError if availability.n_available == 0 else InputError
+    return kind(
+        f"{n} items were requested and {availability.n_available} are available "
+        f"({len(learner.labelled)} labelled, {len(learner.pending)} assigned or skipped, "
+        f"{len(availability.excluded)} excluded, of {learner.pool.n_rows}); request fewer (-n), "
+        "or first return the labels of the assigned items (parbals tell)."
+    )
+
+
+def _retry_while_taken(attempt: Callable[[], _T]) -> _T:
+    """Repeat an attempt to choose while others take its items before it is recorded."""
+    for n_left in reversed(range(_MAX_ATTEMPTS)):
         try:
             return attempt()
         except TakenError as error:
-            if left == 0:
+            if n_left == 0:
                 raise TakenError(
-                    f"Others took items while these were being chosen, {_TRIES} times in a row; "
-                    f"nothing was handed out, try again. The last time: {error}"
+                    "Others took items while these were being chosen, "
+                    f"{_MAX_ATTEMPTS} times in a row; nothing was assigned, try again. "
+                    f"The last time: {error}"
                 ) from None
-    raise AssertionError("the last try returns or raises")
+    raise AssertionError("the last attempt returns or raises")
 
 
-def ask_by_worth(
+def choose_by_cost(
     store: Store,
     n: int,
     costs: Mapping[str, float],
@@ -256,40 +383,56 @@ def ask_by_worth(
     expires: float | None = None,
     leave_out: Collection[int] = (),
 ) -> tuple[int | None, list[tuple[int, str]]]:
-    """At most ``n`` items and whom to ask of each, what is worth most for its cost first.
+    """Choose at most ``n`` pairs (position, annotator), most information per cost first.
 
-    Items without a label are leased as a batch, whose number comes first (None where all asked for
-    are second opinions); it remembers all questions. ``only`` the questions of this annotator are
-    taken, until ``expires``.
+    Items without a label are assigned as a batch, which records all questions; its number is
+    returned first (None where all questions are second opinions).
+
+    Args:
+        store: the project.
+        n: number of questions.
+        costs: annotator → cost of an answer.
+        only: keep the questions of this annotator, and assign the items to them.
+        expires: until when the items are assigned.
+        leave_out: positions that are not chosen.
     """
     if store.form.task != "classes":
-        raise InputError(f"Costs need one class an item, and labels are {store.form.task} here.")
+        raise InputError(
+            f"Costs need a project with one class per item; this project's task is "
+            f"{store.form.task}."
+        )
 
     def attempt() -> tuple[int | None, list[tuple[int, str]]]:
-        learner = learner_of(store, signed=True)
-        left_out = {copy for copy, _ in store.settings.copies}.union(leave_out)
+        learner = learner_of(store, model_single_annotator=True)
+        excluded = _duplicates(store).union(leave_out)
         try:
-            asked = choose_questions(learner.state, n, costs, {}, left_out)
+            questions = choose_questions(learner.state, n, costs, {}, excluded)
         except InputError as error:
-            raise NothingFreeError(str(error)) from None
-        asked = [(position, who) for position, who in asked if only in (None, who)]
-        new = [(p, None, None) for p, _ in asked if p not in learner.labels]
-        if not new:
-            return None, asked
-        told = {"n_labelled": len(learner.labelled), "costs": dict(costs), "questions": asked}
-        setup = learner.setup
+            raise NothingAvailableError(str(error)) from None
+        questions = [(position, name) for position, name in questions if only in (None, name)]
+        new_items = [
+            (position, None, None) for position, _ in questions if position not in learner.labels
+        ]
+        if not new_items:
+            return None, questions
         number = store.record_batch(
-            setup.strategy, setup.seed, new, told, annotator=only, expires=expires
+            learner.setup.strategy,
+            learner.setup.seed,
+            new_items,
+            {"n_labelled": len(learner.labelled), "costs": dict(costs), "questions": questions},
+            annotator=only,
+            expires=expires,
         )
-        return number, asked
+        return number, questions
 
-    return _again_where_taken(attempt)
+    return _retry_while_taken(attempt)
 
 
-def _only(batch: Batch, positions: list[int]) -> Batch:
-    """The part of a batch that is at these positions."""
-    kept = np.isin(batch.indices, positions)
-    return replace(batch, **{name: getattr(batch, name)[kept] for name in _ONE_EACH})
+def _restrict(batch: Batch, positions: list[int]) -> Batch:
+    """The batch without items at other positions than these."""
+    is_recorded = np.isin(batch.indices, positions)
+    fields = {name: getattr(batch, name)[is_recorded] for name in _PER_ITEM_FIELDS}
+    return replace(batch, **fields)
 
 
 def refresh(
@@ -299,67 +442,84 @@ def refresh(
     with_pending: bool = True,
     n_candidates: int | None = None,
 ) -> Report:
-    """Compute and store the report and all predictions, so that looking at them needs no model.
+    """Compute and store the report and all predictions, so that showing them needs no model.
 
-    The gain of the next labels is what they add to those that are out, and without them
-    (``with_pending``) what they add to the labels there are. It is the gain of the best of at most
-    ``n_candidates`` items. The predictions remember the number of the answer that was the last one
-    then.
+    Args:
+        store: the project.
+        progress: called with the stage, and how much of it is done.
+        with_pending: the gain of the next labels is what they add to the assigned items, too;
+            otherwise what they add to the labels that exist.
+        n_candidates: the gain is that of the best of at most so many items.
     """
-    # Before the labels are read: what comes in between makes the predictions stale.
-    answers, features = store.revision()[0], store.settings.features
+    # Before the labels are read: an answer that arrives meanwhile makes the predictions stale.
+    last_answer = store.revision()[0]
+    features = store.settings.features
     learner = learner_of(store, with_pending=with_pending, n_candidates=n_candidates)
     report = learner.report()
     if not with_pending:
-        report = replace(report, n_pending=len(pending_of(store, learner.labels)))
-    # Before the predictions, which take longer where items are many.
+        report = replace(report, n_pending=len(assigned_or_skipped(store, learner.labels)))
+    # The report is stored before the predictions, which take long for many items.
     store.save_report(report.to_dict(), len(learner.labelled) + len(store.uncounted()))
     if not learner.state.can_fit:
         return report
-    form = store.form
-    width = 2 if form.task == NUMBERS else len(form.classes)
-    predictions = np.empty((learner.pool.n_rows, width), np.float32)
-    model, degree = learner.fitted(), given_degree(learner.state)
-    for rows, block in learner.pool.blocks(max(1, _ENTRIES // learner.pool.n_columns)):
-        found = raw_predictions(model, learner.setup.preparation(block))
-        predictions[rows] = found if degree == 1.0 else sharpened(found, degree)
-        progress("predicting", rows.stop, learner.pool.n_rows)
+    predictions = _predict_pool(learner, progress)
     written = store_features(store.folder, predictions, name="predictions")
-    # Last: where it stops in between, the predictions still say that they are older.
+    # Stored last: after an interruption the old predictions still count as older.
     with store.together():
-        old = store.settings.predictions
+        previous = store.settings.predictions
         if store.settings.features == features:
+            annotators = learner.annotators()
             store.update_settings(
-                predictions=PredictionsFile(**asdict(written), answers=answers),
-                doubts=doubted(learner, store.classes),
-                heard=[(a.name, a.n_answers, *astuple(a.error)) for a in learner.annotators()],
-                judged=_judged(learner, store.votes()),
+                predictions=PredictionsFile(**asdict(written), answers=last_answer),
+                doubts=find_label_issues(learner, store.classes),
+                heard=[(a.name, a.n_answers, *astuple(a.error)) for a in annotators],
+                judged=_model_consensus(learner, store.votes()),
             )
-    # The new ones, where items were added or other features made meanwhile.
-    remove_matrices(store, old, written)
+    # Removes the new file if items were added or features replaced meanwhile.
+    remove_matrices(store, previous, written)
     return report
 
 
-def _judged(
+def _predict_pool(learner: ActiveLearner, progress: Callable[[str, int, int], None]) -> np.ndarray:
+    """Predictions (N, C) float32 of all items at the learner's temperature; (N, 2) of numbers."""
+    pool = learner.pool
+    width = 2 if learner.task == NUMBERS else len(learner.classes)
+    predictions = np.empty((pool.n_rows, width), np.float32)
+    model = learner.fitted()
+    temperature = prediction_temperature(learner.state)
+    for rows, block in pool.blocks(max(1, _BLOCK_ENTRIES // pool.n_columns)):
+        values = raw_predictions(model, learner.setup.preparation(block))
+        predictions[rows] = (
+            values if temperature == 1.0 else temperature_scaled(values, temperature)
+        )
+        progress("predicting", rows.stop, pool.n_rows)
+    return predictions
+
+
+def _model_consensus(
     learner: ActiveLearner, votes: Mapping[int, Mapping[str, str]]
 ) -> list[tuple[int, int, str]]:
-    """What different answers come to, as the setting has it: the likeliest of those given."""
+    """(position, number of answers, likeliest answer) of items whose answers differ."""
     if not learner.annotators():
         return []
-    audit, beliefs, found = set(learner.audit.tolist()), learner.consensus(), []
-    for position, by in votes.items():
-        if len({*by.values()}) > 1 and position in beliefs and position not in audit:
-            probs = dict(zip(learner.classes, beliefs[position].tolist(), strict=True))
-            found.append((position, len(by), max(by.values(), key=probs.__getitem__)))
-    return found
+    audit = set(learner.audit.tolist())
+    class_probs = learner.consensus()
+    consensus = []
+    for position, by_annotator in votes.items():
+        labels = by_annotator.values()
+        if len(set(labels)) > 1 and position in class_probs and position not in audit:
+            probs = dict(zip(learner.classes, class_probs[position].tolist(), strict=True))
+            likeliest = max(labels, key=probs.__getitem__)
+            consensus.append((position, len(by_annotator), likeliest))
+    return consensus
 
 
 def open_project(folder: str | PathLike[str]) -> ActiveLearner:
-    """The learner of the project in ``folder``, as it stands: its items by their ids, its labels.
+    """Load a project as a learner: its items by their ids, its labels.
 
-    It is a copy. Telling it labels, or asking it, changes the copy alone: nothing is written to the
-    project, and labels that the project gets later do not appear here. To give labels to the
-    project itself use ``parbals tell`` or the page.
+    The learner is a copy: telling it labels or asking it changes nothing in the project, and labels
+    that the project gets later do not appear in it. To add labels to the project use ``parbals
+    tell`` or the labelling page.
     """
     with Store.open(Path(folder), read_only=True) as store:
         learner = learner_of(store)

@@ -1,6 +1,6 @@
-"""Features of a project: a memory-mapped float32 matrix beside the database.
+"""The matrices of a project: features, predictions and map, memory-mapped files of float32.
 
-So are its predictions and its map. :mod:`parbals_label.project.embedding` makes the features.
+:mod:`parbals_label.project.embedding` computes the features.
 """
 
 import hashlib
@@ -16,7 +16,7 @@ import numpy as np
 from parbals.arrays import release_pages
 from parbals.errors import InputError, ProjectDamagedError, ProjectError
 from parbals.files import TEMPORARY_SUFFIX
-from parbals.learner.numbers.certify import CERTIFY
+from parbals.learner.evaluation.certify import CERTIFY
 
 from parbals_label.encoders.scratch import ROWS
 from parbals_label.encoders.torch_models import file_digest
@@ -24,33 +24,53 @@ from parbals_label.store.folder import file_mode
 from parbals_label.store.settings import MatrixFile, ProjectSettings
 from parbals_label.store.store import Store
 
-__all__ = ["ABOUT", "about_adapted", "adapted_files", "described_of"]
-__all__ += ["embed_advice", "encoder_name", "features_of", "frozen_predictions", "held_out_of"]
-__all__ += ["is_adapted", "load_features", "predictions_of", "remove_matrices", "store_features"]
-__all__ += ["is_table", "prior_scale_of"]
+__all__ = [
+    "ADAPTATION_FILE",
+    "adaptation_record",
+    "adapted_files",
+    "certified_predictions",
+    "class_information_of",
+    "embed_advice",
+    "encoder_name",
+    "features_of",
+    "held_out_of",
+    "is_adapted",
+    "load_features",
+    "predictions_of",
+    "prior_scale_of",
+    "remove_matrices",
+    "store_features",
+    "uses_table_features",
+]
 
-COLUMNS, TABLE = "columns", "table"
-"""Columns of numbers as they are, and columns of a table, in place of an encoder's name."""
+COLUMNS = "columns"
+"""In place of an encoder's name: columns of numbers as they are."""
+TABLE = "table"
+"""In place of an encoder's name: columns of a table, encoded."""
 GIVEN = "given"
-"""The matrix came with the data."""
-ABOUT = "parbals.json"
-"""In the folder of an adapted encoder: what taught it, and what held-out labels say of it."""
-_ADAPTED = re.compile(r"encoder-[0-9a-f]{12}")
+"""In place of an encoder's name: a matrix that came with the data."""
+ADAPTATION_FILE = "parbals.json"
+"""In the folder of an adapted encoder: its training labels and held-out predictions."""
+_ADAPTED_NAME = re.compile(r"encoder-[0-9a-f]{12}")
 
 
 def is_adapted(encoder: str | None) -> bool:
-    """Whether the project's labels have taught it; it is called by the name of its folder there."""
-    return _ADAPTED.fullmatch(encoder or "") is not None
+    """Whether an encoder was adapted to the project's labels; its name is that of its folder.
+
+    >>> is_adapted("encoder-0123456789ab"), is_adapted("words")
+    (True, False)
+    """
+    return _ADAPTED_NAME.fullmatch(encoder or "") is not None
 
 
-def is_table(settings: ProjectSettings) -> bool:
-    """Whether features are made of cells; without an encoder, or by trees that labels taught."""
-    is_taught = is_adapted(settings.encoder) and settings.encoded_kind is None
-    return is_taught or settings.encoder in (COLUMNS, TABLE)
+def uses_table_features(settings: ProjectSettings) -> bool:
+    """Whether features are columns of a table, with tree features or without."""
+    has_trees = is_adapted(settings.encoder) and settings.encoded_kind is None
+    return has_trees or settings.encoder in (COLUMNS, TABLE)
 
 
 def store_features(folder: Path, features: np.ndarray, name: str = "features") -> MatrixFile:
-    """Write a matrix, row block by row block; what the project must remember of it."""
+    """Write a matrix block by block; the record that the settings must store."""
     digest = hashlib.blake2b(digest_size=16)
     temporary = folder / f".{secrets.token_hex(8)}{TEMPORARY_SUFFIX}"
     try:
@@ -79,32 +99,33 @@ def store_features(folder: Path, features: np.ndarray, name: str = "features") -
 
 
 def embed_advice(folder: Path, encoder: str | None) -> str:
-    """How features that are missing or damaged are made again."""
+    """How to recompute features that are missing or damaged."""
     if encoder == GIVEN:
         return (
-            "put back a copy, or make the project again with `parbals init` (its features came "
+            "put back a copy, or create the project again with `parbals init` (its features came "
             "with the data)"
         )
-    return f"run `parbals embed {folder} --encoder {encoder or 'NAME'}` to make the features again"
+    return f"run `parbals embed {folder} --encoder {encoder or 'NAME'}` to recompute the features"
 
 
 def _advice(folder: Path, file: str, encoder: str | None) -> str:
+    """How to recompute a file that is missing or damaged."""
     if file.startswith("predictions-"):
         return f"run `parbals export {folder} --renew` to predict again"
     if file.startswith("map-"):
-        return "remove it, and the labelling page makes it again"
+        return "remove it, and the labelling page computes it again"
     return embed_advice(folder, encoder)
 
 
 def features_of(store: Store) -> np.ndarray:
     """The features (N, D) of a project, memory-mapped."""
-    found = _current(store, "features")
-    if found is None:
+    features = _current(store, "features")
+    if features is None:
         raise ProjectError(
             "This project has no features yet; "
             f"{embed_advice(store.folder, store.settings.encoder)}."
         )
-    return found
+    return features
 
 
 def predictions_of(store: Store) -> np.ndarray | None:
@@ -113,11 +134,12 @@ def predictions_of(store: Store) -> np.ndarray | None:
 
 
 def _current(store: Store, name: str) -> np.ndarray | None:
+    """Load the matrix that a setting names, again if another program replaces it meanwhile."""
     while (stored := getattr(store.settings, name)) is not None:
         try:
             return load_features(store.folder, stored, encoder=store.settings.encoder)
         except ProjectDamagedError:
-            if getattr(store.settings, name) == stored:  # else another program has replaced them
+            if getattr(store.settings, name) == stored:  # it was not replaced
                 raise
     return None
 
@@ -125,9 +147,13 @@ def _current(store: Store, name: str) -> np.ndarray | None:
 def load_features(
     folder: Path, matrix: MatrixFile, *, verify: bool = False, encoder: str | None = None
 ) -> np.ndarray:
-    """The memory-mapped matrix; with ``verify`` every byte is compared with what was written.
+    """Map a matrix into memory.
 
-    ``encoder`` is the project's own, for the advice in an error.
+    Args:
+        folder: the project's.
+        matrix: the record in the settings.
+        verify: compare every byte with the digest.
+        encoder: the project's, for the advice in an error.
     """
     path = folder / matrix.file
     advice = _advice(folder, matrix.file, encoder)
@@ -138,7 +164,7 @@ def load_features(
     except (ValueError, OSError, EOFError) as error:
         raise ProjectDamagedError(f"{path} is damaged ({error}); {advice}.") from None
     if features.shape != matrix.shape or features.dtype != np.dtype("<f4"):
-        raise ProjectDamagedError(f"{path} has another shape than was written; {advice}.")
+        raise ProjectDamagedError(f"{path} has not the shape that was written; {advice}.")
     if verify:
         digest = hashlib.blake2b(digest_size=16)
         for start in range(0, len(features), ROWS):
@@ -149,67 +175,80 @@ def load_features(
     return features
 
 
-def frozen_predictions(store: Store) -> MatrixFile | None:
-    """Those that the latest sample was drawn by: they stay when newer ones are made."""
-    for record in store.batches(CERTIFY)[-1:]:
-        found = record.settings["predictions"]
-        return MatrixFile(found["file"], found["digest"], tuple(found["shape"]))
-    return None
+def certified_predictions(store: Store) -> MatrixFile | None:
+    """The predictions that the latest random sample evaluates; newer ones do not replace them."""
+    samples = store.batches(CERTIFY)
+    if not samples:
+        return None
+    record = samples[-1].settings["predictions"]
+    return MatrixFile(record["file"], record["digest"], tuple(record["shape"]))
 
 
 def remove_matrices(store: Store, *old: MatrixFile | None) -> None:
     """Remove files that neither the settings nor a certificate name any more."""
     settings = store.settings
-    named = (settings.features, settings.described, settings.scores, settings.predictions)
-    needed = (*named, settings.map, frozen_predictions(store))
-    for file in {m.file for m in old if m} - {m.file for m in needed if m}:
-        (store.folder / file).unlink(missing_ok=True)
+    needed = (
+        settings.features,
+        settings.described,
+        settings.scores,
+        settings.predictions,
+        settings.map,
+        certified_predictions(store),
+    )
+    needed_files = {matrix.file for matrix in needed if matrix}
+    for matrix in old:
+        if matrix is not None and matrix.file not in needed_files:
+            (store.folder / matrix.file).unlink(missing_ok=True)
 
 
 def held_out_of(store: Store) -> tuple[list[int], np.ndarray] | None:
-    """Positions whose labels taught the project's encoder, and predictions (n, C) without them.
+    """Positions of labels that trained the encoder, and their held-out predictions (n, C).
 
-    None where none did. Classes are those of today: one that was added since has no probability,
-    one that was merged into another adds to its.
+    None where the encoder is not adapted. The classes are the current ones: a class that was added
+    later has probability zero, a class that was merged adds to the other.
     """
     if not is_adapted(store.settings.encoder):
         return None
-    about = about_adapted(store)
-    classes, former = store.classes, store.former_classes
-    probs = np.zeros((len(about["positions"]), len(classes)))
-    for name, column in zip(about["classes"], np.array(about["held_out"]).T, strict=True):
-        if (now := former.get(name, name)) in classes:
-            probs[:, classes.index(now)] += column
-    return about["positions"], probs / np.maximum(probs.sum(axis=1, keepdims=True), 1e-12)
+    record = adaptation_record(store)
+    classes = store.classes
+    probs = np.zeros((len(record["positions"]), len(classes)))
+    for name, column in zip(record["classes"], np.array(record["held_out"]).T, strict=True):
+        current_name = store.former_classes.get(name, name)
+        if current_name in classes:
+            probs[:, classes.index(current_name)] += column
+    return record["positions"], probs / np.maximum(probs.sum(axis=1, keepdims=True), 1e-12)
 
 
-def prior_scale_of(settings: ProjectSettings, *, taught: bool) -> float | str:
-    """The learner's; even on rows of a network that labels have taught, not beside trees."""
-    even = taught and settings.encoded_kind and settings.prior_scale == "auto"
-    return "even" if even else settings.prior_scale
+def prior_scale_of(settings: ProjectSettings, *, adapted: bool) -> float | str:
+    """The learner's prior scale: "even" on rows of a fine-tuned network, not of tree features."""
+    is_network = adapted and settings.encoded_kind is not None
+    if is_network and settings.prior_scale == "auto":
+        return "even"
+    return settings.prior_scale
 
 
-def about_adapted(store: Store) -> Any:
-    """What is known of the encoder that the project's labels have taught."""
-    path = store.folder / str(store.settings.encoder) / ABOUT
+def adaptation_record(store: Store) -> Any:
+    """The record of how the project's encoder was adapted."""
+    path = store.folder / str(store.settings.encoder) / ADAPTATION_FILE
     try:
         return json.loads(path.read_text("utf-8"))
     except (OSError, ValueError) as error:
-        back = TABLE if store.settings.encoded_kind is None else "auto"
+        frozen_encoder = TABLE if store.settings.encoded_kind is None else "auto"
         raise ProjectDamagedError(
-            f"{path} is damaged ({error}); put back a copy, or go back to features that were not "
-            f"adapted: parbals embed {store.folder} --encoder {back}."
+            f"{path} is damaged ({error}); put back a copy, or return to features that were not "
+            f"adapted: parbals embed {store.folder} --encoder {frozen_encoder}."
         ) from None
 
 
-def described_of(store: Store) -> dict[str, Any]:
-    """What the project's learner is told of its classes; nothing where nobody described them."""
+def class_information_of(store: Store) -> dict[str, Any]:
+    """Arguments of the learner about its classes: scores of another model, or descriptions."""
     settings = store.settings
     if settings.scores is not None:
-        known = load_features(store.folder, settings.scores)
-        n_new, n_classes = store.n_items - len(known), len(store.classes)
-        new = np.full((n_new, n_classes), 1.0 / n_classes)  # items that came later: nothing is said
-        return {"class_scores": np.concatenate([known, new])}
+        scores = load_features(store.folder, settings.scores)
+        n_classes = len(store.classes)
+        # Items that were added later have no scores: all classes are equally likely.
+        uniform = np.full((store.n_items - len(scores), n_classes), 1.0 / n_classes)
+        return {"class_scores": np.concatenate([scores, uniform])}
     if settings.described is None:
         return {}
     rows = load_features(store.folder, settings.described, encoder=settings.encoder)
@@ -218,16 +257,16 @@ def described_of(store: Store) -> dict[str, Any]:
 
 def adapted_files(folder: Path, name: str) -> list[Path]:
     """The files of an adapted encoder in a project's folder; its name is a digest of them."""
-    home = folder / name
-    files = [] if home.is_symlink() else [path for path in home.rglob("*") if path.is_file()]
+    encoder = folder / name
+    files = [] if encoder.is_symlink() else [path for path in encoder.rglob("*") if path.is_file()]
     if name != encoder_name(files):
         raise ProjectDamagedError(
-            f"{home} is not what was written; put back a copy, or go back to features that were "
+            f"{encoder} is not what was written; put back a copy, or return to features that were "
             f"not adapted: parbals embed {folder} --encoder auto."
         )
     return files
 
 
 def encoder_name(files: Iterable[Path]) -> str:
-    """What an adapted encoder is called: a digest of everything in its folder."""
+    """The name of an adapted encoder: a digest of all files in its folder."""
     return f"encoder-{file_digest(files)[:12]}"

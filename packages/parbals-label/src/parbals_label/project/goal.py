@@ -1,29 +1,47 @@
-"""What people set out for, how far it is, and what to do next."""
+"""The goal of a project, progress towards it, and advice on the next step."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
-from parbals.learner.numbers.metric import METRICS
-from parbals.learner.numbers.report import (
+from parbals.learner.evaluation.metric import METRICS
+from parbals.learner.evaluation.report import (
     Measurement,
     Report,
-    certificate,
     expected_error,
+    measured_error_sentence,
     metric_line,
     metric_words,
 )
 from parbals.types import Estimate
 from parbals.wording import percent
 
-from parbals_label.project.certified import Certified
+from parbals_label.project.certified import CertificateSample
 
-__all__ = ["Advice", "Goal", "GoalPart", "advice", "goal_parts", "judged_line", "may_stop"]
-__all__ += ["metric_of", "setting_of"]
+__all__ = [
+    "Advice",
+    "Goal",
+    "GoalPart",
+    "advice",
+    "goal_parts",
+    "may_stop",
+    "metric_lines",
+    "metric_of",
+    "metric_setting",
+]
+
+_MAX_UNMEASURED_SHARE = 0.99
+"""Progress towards an error that is only estimated, or not reached, is never complete."""
+_SELF_EXPLANATORY_METRICS = ("accuracy", "hamming", "rank-error", "rmse", "subset")
 
 
 @dataclass(frozen=True)
 class Goal:
-    """What people set out for: so many labels, an error to reach, both, or nothing."""
+    """A number of labels, an error to reach, both, or neither.
+
+    >>> Goal(labels=200, error=0.05)
+    Goal(labels=200, error=0.05)
+    """
 
     labels: int | None = None
     error: float | None = None
@@ -31,9 +49,12 @@ class Goal:
 
 @dataclass(frozen=True)
 class GoalPart:
-    """How far one part of a goal is: a ``share`` from 0 to 1, and the same in words.
+    """Progress towards one part of a goal.
 
-    ``is_expected``: the model expects that it is reached, and nobody has measured it.
+    Attributes:
+        share: progress from 0 to 1.
+        sentence: the progress in words.
+        is_expected: the model estimates that this part is reached, and nobody has measured it.
     """
 
     share: float
@@ -42,20 +63,20 @@ class GoalPart:
 
     @property
     def is_reached(self) -> bool:
-        """Whether this part is done."""
+        """Whether this part is complete."""
         return self.share >= 1.0
 
 
 @dataclass(frozen=True)
 class Advice:
-    """What to do next.
+    """The next step.
 
     Attributes:
-        sentence: in words.
-        stop: the goal is reached; or nothing is left to choose; or no goal was set, and more labels
-            hardly change the model. That is no praise: a model may be bad and hard to improve.
-        is_reached: what somebody set out for is reached.
-        measures: a random sample would tell whether it is.
+        sentence: the advice in words.
+        stop: the goal is reached; or no item is left to choose; or there is no goal, and more
+            labels hardly change the model. The model may still be bad, and hard to improve.
+        is_reached: the goal is reached.
+        measures: a random sample would tell whether the goal is reached.
     """
 
     sentence: str
@@ -65,99 +86,141 @@ class Advice:
 
 
 def goal_parts(
-    goal: Goal, n_labelled: int, report: Report | None, sample: Certified | None = None
+    goal: Goal, n_labelled: int, report: Report | None, sample: CertificateSample | None = None
 ) -> list[GoalPart]:
-    """How far the goal is.
+    """Progress towards each part of the goal.
 
-    An error counts with the upper end of its interval. What the model expects, however good, is
-    never the whole way: an audit or a random sample shows that an error is reached.
+    Progress towards an error uses the upper bound of its interval. An estimate of the model never
+    completes it: an audit or a random sample has to show that the error is reached.
+
+    >>> goal_parts(Goal(labels=200), 50, None)
+    [GoalPart(share=0.25, sentence='50 of 200 labels', is_expected=False)]
     """
     parts = []
     if goal.labels is not None:
         share = min(1.0, n_labelled / goal.labels)
         parts.append(GoalPart(share, f"{n_labelled:,} of {goal.labels:,} labels"))
     if goal.error is not None:
-        shown = _shown(report)
-        share, sentence = 0.0, f"an error below {shown(goal.error)}"
-        error, source = _error(report, sample)
-        is_below = error is not None and error.high < goal.error  # the goal itself is not below it
-        if error is not None:
-            share = min(0.99, goal.error / max(error.high, 1e-9))
-            sentence += f"; {source} {shown(error.mean)}, at most {shown(error.high)}"
-        if is_below and source == "measured":
-            share = 1.0
-        parts.append(GoalPart(share, sentence, is_below and source != "measured"))
+        parts.append(_error_part(goal.error, report, sample))
     return parts
 
 
+def _error_part(
+    goal_error: float, report: Report | None, sample: CertificateSample | None
+) -> GoalPart:
+    """Progress towards an error."""
+    format_error = _error_format(report)
+    sentence = f"an error below {format_error(goal_error)}"
+    known = _known_error(report, sample)
+    if known.error is None:
+        return GoalPart(0.0, sentence)
+    high = known.error.high
+    sentence += f"; {known.source} {format_error(known.error.mean)}, at most {format_error(high)}"
+    is_below = high < goal_error
+    if is_below and known.is_measured:
+        return GoalPart(1.0, sentence)
+    share = min(_MAX_UNMEASURED_SHARE, goal_error / max(high, 1e-9))
+    return GoalPart(share, sentence, is_expected=is_below and not known.is_measured)
+
+
 def advice(
-    goal: Goal, n_labelled: int, report: Report | None, sample: Certified | None = None
+    goal: Goal, n_labelled: int, report: Report | None, sample: CertificateSample | None = None
 ) -> Advice:
-    """What to do, for a goal, the latest report and the latest random sample."""
+    """What to do next, for a goal, the latest report and the latest random sample."""
     parts = goal_parts(goal, n_labelled, report, sample)
     if parts and all(part.is_reached for part in parts):
-        error, source = _error(report, sample)
-        shown = _shown(report)
-        known = "" if error is None else f" The {source} error is {shown(error.mean)}."
-        return Advice(f"Your goal is reached.{known}", stop=True, is_reached=True)
+        return _goal_reached(report, sample)
     if parts and all(part.is_reached or part.is_expected for part in parts):
-        expects = "The model expects to have reached your goal"
-        if sample is not None and sample.result is None:
-            return Advice(f"{expects}: {sample.sentence}")
-        return Advice(f"{expects}; 60 random labels would show it.", measures=True)
+        return _goal_expected(sample)
     if report is None:
-        return Advice(
-            "Go on: a first estimate appears once the model has learnt from a few labels."
-        )
-    if report.recall is not None:  # a rare class is looked for
-        return Advice(report.advice, report.stop, report.stop)
+        return Advice("Keep labelling: the first estimate appears after a few labels.")
+    if report.recall is not None:  # the goal is to find a rare class
+        return Advice(report.advice, stop=report.stop, is_reached=report.stop)
     if report.batch_size == 0:
         return Advice(report.advice, stop=True)
     if goal.labels is not None and n_labelled >= goal.labels:
-        return Advice("The labels you planned are given, but the error is above your goal.")
+        return Advice("You reached your label goal, but the error is still above target.")
     if report.stop and not parts:
         return Advice(f"{report.advice} Set a goal to know when to stop.", stop=True)
     return Advice(report.advice)
 
 
-def may_stop(measured: Measurement | None, wanted: float) -> tuple[bool, str]:
-    """Whether the error is certified to be below ``wanted``, and the same in words."""
+def _goal_reached(report: Report | None, sample: CertificateSample | None) -> Advice:
+    """The advice where every part of the goal is reached."""
+    sentence = "Your goal is reached."
+    known = _known_error(report, sample)
+    if known.error is not None:
+        format_error = _error_format(report)
+        sentence += f" The {known.source} error is {format_error(known.error.mean)}."
+    return Advice(sentence, stop=True, is_reached=True)
+
+
+def _goal_expected(sample: CertificateSample | None) -> Advice:
+    """The advice where the model estimates that the goal is reached."""
+    sentence = "The model expects that your goal is reached."
+    if sample is not None and sample.result is None:
+        return Advice(f"{sentence} {sample.sentence}")
+    return Advice(f"{sentence} Label 60 random items to measure it.", measures=True)
+
+
+def may_stop(measured: Measurement | None, target: float) -> tuple[bool, str]:
+    """Whether the error is certified to be below ``target``, and a sentence that says so."""
     error = None if measured is None else measured.error
-    is_certified = error is not None and error.high < wanted
-    answer = "Yes" if is_certified else f"Not yet, for {percent(wanted)} is wanted"
-    return is_certified, f"{answer}. {certificate(measured)}"
+    is_certified = error is not None and error.high < target
+    answer = "Yes." if is_certified else f"Not yet: the target is {percent(target)}."
+    return is_certified, f"{answer} {measured_error_sentence(measured)}"
 
 
 def metric_of(setting: str) -> str:
-    """The metric behind what a project remembers of it."""
+    """The metric that a project's setting ``loss`` stands for.
+
+    >>> metric_of("error"), metric_of("f1:spam")
+    ('accuracy', 'f1:spam')
+    """
     return next((metric for metric, loss in METRICS.items() if loss == setting), setting)
 
 
-def setting_of(metric: str) -> str:
-    """What a project remembers of a metric: its loss, or its own name."""
+def metric_setting(metric: str) -> str:
+    """The setting ``loss`` of a metric: the name of its loss where it has one.
+
+    >>> metric_setting("accuracy"), metric_setting("f1:spam")
+    ('error', 'f1:spam')
+    """
     return METRICS.get(metric, metric)
 
 
-def judged_line(metric: str, report: Report | None) -> list[str]:
-    """What the model is judged by, where that is not accuracy and the report does not say it."""
-    if metric in ("accuracy", "hamming", "rank-error", "rmse", "subset") or metric_line(report):
+def metric_lines(metric: str, report: Report | None) -> list[str]:
+    """A sentence about the metric, unless it is like accuracy or the report has one."""
+    if metric in _SELF_EXPLANATORY_METRICS or metric_line(report):
         return []
-    means = "it is about the probabilities, not the decisions"
+    consequence = "It scores the probabilities, not the decisions."
     if metric != "log-loss":
-        means = "a class may be decided on that is not the most probable one"
-    return [f"Judged by {metric_words(metric)}: {means}."]
+        consequence = "The predicted class may not be the most probable one."
+    return [f"Metric: {metric_words(metric)}. {consequence}"]
 
 
-def _shown(report: Report | None) -> Callable[[float], str]:
-    """How an error is written: a share, or an RMSE in units of labels."""
-    is_share = report is None or report.task != "regression"
-    return percent if is_share else "{:.3g}".format
+def _error_format(report: Report | None) -> Callable[[float], str]:
+    """Formats an error: as a percentage, or as an RMSE in the unit of the labels."""
+    if report is not None and report.task == "regression":
+        return "{:.3g}".format
+    return percent
 
 
-def _error(report: Report | None, sample: Certified | None) -> tuple[Estimate | None, str]:
-    """The error as far as it is known, and whether it was measured or is the model's own word."""
+class _KnownError(NamedTuple):
+    """The error as far as it is known; ``source`` is how: measured or expected by the model."""
+
+    error: Estimate | None
+    source: Literal["measured", "expected"]
+
+    @property
+    def is_measured(self) -> bool:
+        return self.source == "measured"
+
+
+def _known_error(report: Report | None, sample: CertificateSample | None) -> _KnownError:
+    """The error measured by the audit, else by the sample, else the one that the model expects."""
     if report is not None and report.measured is not None:
-        return report.measured.error, "measured"
+        return _KnownError(report.measured.error, "measured")
     if sample is not None and sample.result is not None:
-        return sample.result.error, "measured"
-    return None if report is None else expected_error(report), "expected"
+        return _KnownError(sample.result.error, "measured")
+    return _KnownError(None if report is None else expected_error(report), "expected")

@@ -18,15 +18,15 @@ from parbals.errors import InputError, ShapeError
 from parbals_label.encoders.base import Options
 from parbals_label.encoders.embedding import Progress
 from parbals_label.encoders.scratch import ROWS, scratch
-from parbals_label.project.copies import look_through, near_copies
+from parbals_label.project.copies import find_duplicates, near_duplicate_notes
 from parbals_label.project.create import media_folder
 from parbals_label.project.embedding import (
-    Encoded,
+    EncodedItems,
     Recipe,
     encode,
     item_pairs,
-    keep_features,
     open_encoder,
+    replace_features,
 )
 from parbals_label.project.features import GIVEN, features_of
 from parbals_label.readers.items import NUMBERED, id_column_of, plan_items
@@ -88,7 +88,7 @@ def add_items(
         return Added(0, 0, len(known), 0 if old is None else old.shape[1], tuple(notes))
     if settings.encoder == GIVEN:
         kept = [place for place in range(n_new + len(known)) if place not in known]
-        encoded = Encoded(_stacked(store, source, kept))
+        encoded = EncodedItems(_stacked(store, source, kept))
     else:
         recipe = Recipe.of(settings, str(settings.encoder), encoder, how)
         recipe = replace(recipe, descriptions=settings.descriptions)
@@ -105,10 +105,10 @@ def add_items(
         if labels:
             store.submit(labels, annotator="import", source="import")
 
-    keep_features(store, encoded, settings, add)
+    replace_features(store, encoded, settings, add)
     if settings.encoded_kind == "text":
-        notes += look_through(store, settings.encoded_columns)
-    notes += near_copies(store) if settings.encoded_kind else []
+        notes += find_duplicates(store, settings.encoded_columns)
+    notes += near_duplicate_notes(store) if settings.encoded_kind else []
     if settings.audit:
         notes.append(f"The audit still measures the error on the first {n_before:,} items.")
     notes += encoded.notes

@@ -10,20 +10,20 @@ from typing import Any
 
 import numpy as np
 from parbals.errors import InputError
-from parbals.learner.numbers.certify import CERTIFY, draw_sample
-from parbals.learner.numbers.powered import powered_mean
+from parbals.learner.evaluation.certify import CERTIFY, draw_sample
+from parbals.learner.evaluation.ppi import ppi_mean
 from parbals.randomness import derive_generator
 from parbals.types import Estimate
 
 from parbals_label.answer_form import NUMBERS
-from parbals_label.project.certified import by_people, numbers_of
-from parbals_label.project.features import frozen_predictions, load_features
+from parbals_label.project.certified import class_indices, people_labels
+from parbals_label.project.features import certified_predictions, load_features
 from parbals_label.project.predicted import decisions
-from parbals_label.project.summary import judge_of, newer_answers
+from parbals_label.project.summary import decision_rule_of, newer_answers
 from parbals_label.store.settings import MatrixFile
 from parbals_label.store.store import Store
 
-__all__ = ["Group", "draw_certificate", "estimate_shares"]
+__all__ = ["ShareEstimate", "draw_certificate", "estimate_shares"]
 
 _Z = 1.6448536269514722
 """Φ⁻¹(0.95), for 90 % intervals."""
@@ -32,7 +32,7 @@ _FEWEST = 5
 
 
 @dataclass(frozen=True)
-class Group:
+class ShareEstimate:
     """The share of a class among ``n_items`` items, from ``n`` random labels; None if too few.
 
     ``difference`` is that from the first group, which has most items; None for the first.
@@ -77,7 +77,10 @@ def draw_certificate(
     drawn = draw_sample(pile, n, derive_generator(store.settings.seed, CERTIFY, store.n_batches))
     probs = load_features(store.folder, stored)
     rows = np.asarray(probs[drawn], np.float64)
-    said = [numbers_of(form, names) for names in decisions(form, rows, judge_of(store, probs))]
+    said = [
+        class_indices(form, names)
+        for names in decisions(form, rows, decision_rule_of(store, probs))
+    ]
     record = {
         "n_labelled": store.n_labelled,
         "pile": len(pile),
@@ -91,17 +94,17 @@ def draw_certificate(
     )
 
 
-def estimate_shares(store: Store, label: str, column: str | None = None) -> list[Group]:
+def estimate_shares(store: Store, label: str, column: str | None = None) -> list[ShareEstimate]:
     """The share of a class among all items, or among those of every value of a column.
 
     From the audit's labels, or from the latest sample's where these are more: prediction-powered
-    (:mod:`parbals.learner.numbers.powered`), beside the labels that were there before the draw.
+    (:mod:`parbals.learner.evaluation.ppi`), beside the labels that were there before the draw.
     """
     if store.settings.task == NUMBERS:
         raise InputError("Numbers have no classes, and so no shares of them.")
     if label not in store.classes:
         raise InputError(f"{label!r} is not one of the classes: {', '.join(store.classes)}.")
-    number, labels = store.classes.index(label), by_people(store)
+    number, labels = store.classes.index(label), people_labels(store)
     drawn, outside, probs = _random_labels(store, labels)
     is_drawn, is_known = np.zeros((2, store.n_items), bool)
     is_drawn[drawn] = True
@@ -112,7 +115,7 @@ def estimate_shares(store: Store, label: str, column: str | None = None) -> list
     is_class[[p for p, c in labels.items() if number in (c if isinstance(c, list) else [c])]] = 1.0
     chance = probs[:, number].astype(np.float64)
     groups, names = _groups(store, column)
-    found: list[Group] = []
+    found: list[ShareEstimate] = []
     base = 0.0
     for name in names:
         among = groups == name
@@ -120,7 +123,7 @@ def estimate_shares(store: Store, label: str, column: str | None = None) -> list
         n, n_items = int(sample.sum()), int((sample | rest | known).sum())
         share = difference = None
         if n >= _FEWEST:
-            mean, spread, _ = powered_mean(is_class[sample], chance[sample], chance[rest])
+            mean, spread, _ = ppi_mean(is_class[sample], chance[sample], chance[rest])
             part = (n + rest.sum()) / n_items
             mean, spread = mean * part + is_class[known].sum() / n_items, spread * part
             share = _interval(mean, spread)
@@ -128,7 +131,7 @@ def estimate_shares(store: Store, label: str, column: str | None = None) -> list
                 base = spread
             elif found[0].share is not None:
                 difference = _interval(mean - found[0].share.mean, float(np.hypot(spread, base)))
-        found.append(Group(name, n_items, n, share, difference))
+        found.append(ShareEstimate(name, n_items, n, share, difference))
     return found
 
 
@@ -146,7 +149,7 @@ def _random_labels(
             "an audit (parbals init ... --audit 50), or of a sample (parbals certify)."
         )
     if len(sample) > len(audit):
-        frozen = frozen_predictions(store)
+        frozen = certified_predictions(store)
         assert frozen is not None
         return sample, samples[-1].settings["elsewhere"], load_features(store.folder, frozen)
     stored = settings.predictions

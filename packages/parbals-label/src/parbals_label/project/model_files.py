@@ -4,12 +4,12 @@ Everything is folded onto the encoder's rows: with r̃ = (r, 1), a row and a con
 
     m_a = r̃ · mean[:, a],    v_a = |r̃ roots[a]|²,    f_a ~ N(m_a, v_a),
 
-and p is E[σ(f)] of the second class (two classes, one channel a), or E[softmax(f)]. For a model of
+and p is E[σ(f)] of the second class (two classes, one latent a), or E[softmax(f)]. For a model of
 particles ``draws`` (K, C, D' + 1) and ``weights`` (K,) stand there instead, and p is
 Σ_k weights_k softmax(draws_k r̃). For ``words`` what it has learnt is in the file, so that it takes
 texts; for the trees of a table (:mod:`parbals_label.encoders.trees`) they are, so that it takes
 columns. Where classes do not count alike
-(:mod:`parbals.learner.numbers.metric`) ``stakes`` (C,) say what each is worth, and ``mark`` (C,)
+(:mod:`parbals.learner.evaluation.metric`) ``stakes`` (C,) are the class weights, and ``mark`` (C,)
 which one alone counts, if one does. With ``degree`` T, where labels have taught the encoder, what
 is believed is p^(1/T), normalised. No pickle.
 """
@@ -24,16 +24,16 @@ from typing import Any, Self
 import numpy as np
 from parbals.errors import InputError
 from parbals.features.table import TableEncoding
-from parbals.learner.numbers.expectation import sharpened
-from parbals.learner.numbers.metric import decided
+from parbals.learner.evaluation.expectation import temperature_scaled
+from parbals.learner.evaluation.metric import decide
 from parbals.mixture import sigmoid_means
 from parbals.race import class_probs
-from parbals.types import Stakes
+from parbals.types import ClassWeights
 from scipy.special import logsumexp, softmax
 
 from parbals_label.encoders.trees import TableTrees
 from parbals_label.files import new_folder, whole_file
-from parbals_label.project.features import ABOUT
+from parbals_label.project.features import ADAPTATION_FILE
 from parbals_label.project.predict import FittedFeatures
 from parbals_label.readers.numpy_files import arrays_in
 
@@ -58,10 +58,10 @@ class ExportedModel:
         model: Any,
         fitted: FittedFeatures,
         classes: tuple[str, ...],
-        stakes: Stakes | None = None,
+        class_weights: ClassWeights | None = None,
         degree: float = 1.0,
     ) -> Self:
-        """The model of a learner, of features as a project has them, and its decisions' stakes.
+        """The model of a learner for a project's features, with the class weights of its decisions.
 
         ``degree``: the temperature of its predictions.
         """
@@ -76,9 +76,13 @@ class ExportedModel:
             arrays |= fitted.encoder.as_arrays()
         if degree != 1.0:
             arrays["degree"] = np.array(degree)
-        if stakes is not None:
-            arrays["stakes"] = np.asarray(stakes.values)
-            arrays |= {} if stakes.mark is None else {"mark": np.asarray(stakes.mark)}
+        if class_weights is not None:
+            arrays["stakes"] = np.asarray(class_weights.values)
+            arrays |= (
+                {}
+                if class_weights.positive is None
+                else {"mark": np.asarray(class_weights.positive)}
+            )
         gaussian = getattr(model, "gaussian", None)
         if gaussian is None:
             weights = np.concatenate(
@@ -86,15 +90,15 @@ class ExportedModel:
             )
             arrays |= {"draws": weights @ onto.T, "weights": model.sample_weights}
         else:
-            channels = gaussian.channels
-            whitened = channels.whitening.rows(np.eye(onto.shape[1]))  # (d, d), of design rows
-            basis, unit = channels.basis, np.eye(onto.shape[1])
+            latents = gaussian.latents
+            whitened = latents.whitening.rows(np.eye(onto.shape[1]))  # (d, d), of design rows
+            basis, unit = latents.basis, np.eye(onto.shape[1])
             roots = []
-            for root in channels.roots:
+            for root in latents.roots:
                 inner = root @ root.T - np.eye(len(root))
                 values, vectors = np.linalg.eigh(unit + basis @ inner @ basis.T)
                 roots.append(onto @ whitened @ (vectors * np.sqrt(np.maximum(values, 0.0))))
-            arrays |= {"mean": onto @ channels.mean, "roots": np.stack(roots)}
+            arrays |= {"mean": onto @ latents.mean, "roots": np.stack(roots)}
         return cls(classes, fitted.name, tuple(fitted.columns), arrays)
 
     def predict_proba(self, items: Any) -> np.ndarray:
@@ -108,7 +112,11 @@ class ExportedModel:
         blocks = [design[start : start + _BLOCK] for start in range(0, len(design), _BLOCK)]
         none = np.zeros((0, len(self.classes)))
         probs = np.concatenate([none, *map(self._probs, blocks)])
-        return sharpened(probs, float(self.arrays["degree"])) if "degree" in self.arrays else probs
+        return (
+            temperature_scaled(probs, float(self.arrays["degree"]))
+            if "degree" in self.arrays
+            else probs
+        )
 
     def _given_rows(self, items: Any) -> np.ndarray:
         is_table = hasattr(items, "columns") or isinstance(items, Mapping)
@@ -127,13 +135,13 @@ class ExportedModel:
 
     def predict(self, items: Any) -> np.ndarray:
         """(N,) the class that is decided for each: the project's metric says how."""
-        return np.array(self.classes)[decided(self.predict_proba(items), self.stakes)]
+        return np.array(self.classes)[decide(self.predict_proba(items), self.class_weights)]
 
     @property
-    def stakes(self) -> Stakes | None:
+    def class_weights(self) -> ClassWeights | None:
         """What decisions are worth; None where all classes count alike."""
         values = self.arrays.get("stakes")
-        return None if values is None else Stakes(values, self.arrays.get("mark"))
+        return None if values is None else ClassWeights(values, self.arrays.get("mark"))
 
     def rows(self, texts: Any) -> np.ndarray:
         """(N, D') of texts, as the project's encoder ``words`` makes them."""
@@ -195,7 +203,7 @@ def save_folder(
 
     degree = np.exp(minimize_scalar(apart, bounds=(-5.0, 5.0), method="bounded").x)
     with new_folder(folder) as draft:
-        left_out = shutil.ignore_patterns(ABOUT)
+        left_out = shutil.ignore_patterns(ADAPTATION_FILE)
         shutil.copytree(home, draft, ignore=left_out, dirs_exist_ok=True)
         tensors = {"weight": mean[:, :-1] / degree, "bias": mean[:, -1] / degree}
         save_file(

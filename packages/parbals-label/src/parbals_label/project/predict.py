@@ -19,8 +19,8 @@ import numpy as np
 from parbals.errors import InputError, ProjectError
 from parbals.features.table import TableEncoding
 from parbals.learner.active import ActiveLearner
-from parbals.learner.numbers.expectation import sharpened
-from parbals.learner.reporting import given_degree
+from parbals.learner.evaluation.expectation import temperature_scaled
+from parbals.learner.reporting import prediction_temperature
 from parbals.learner.state import mean_proba
 
 from parbals_label.answer_form import NUMBERS, AnswerForm
@@ -32,12 +32,18 @@ from parbals_label.project.embedding import (
     contents_of,
     fit_table,
     item_pairs,
-    numbers_of,
+    number_columns,
     open_encoder,
 )
 from parbals_label.project.engine import learner_of
-from parbals_label.project.features import GIVEN, TABLE, described_of, embed_advice, features_of
-from parbals_label.project.predicted import Judge, predicted_records, raw_predictions
+from parbals_label.project.features import (
+    GIVEN,
+    TABLE,
+    class_information_of,
+    embed_advice,
+    features_of,
+)
+from parbals_label.project.predicted import DecisionRule, predicted_records, raw_predictions
 from parbals_label.readers.items import id_column_of, plan_items
 from parbals_label.readers.open import open_source
 from parbals_label.readers.source import Source
@@ -119,7 +125,7 @@ class FittedFeatures:
 
     def _encoder_rows(self, items: Sequence[Item], base: Path) -> np.ndarray:
         if self.encoder is None:
-            return numbers_of(items, self.columns)
+            return number_columns(items, self.columns)
         contents = contents_of(lambda: iter(items), self.columns, base, self.encoder.kind)
         prepared = [prepared_item(self.encoder, name, content) for name, content in contents()]
         for item in prepared:
@@ -196,7 +202,7 @@ class NewItems:
 
 def trained_learner(store: Store) -> ActiveLearner:
     """The project's learner, which must have seen a label."""
-    if not store.n_labelled and not described_of(store):
+    if not store.n_labelled and not class_information_of(store):
         raise ProjectError(
             f"The project in {store.folder} has no labels yet, so there is no model; label some "
             f"items first (parbals serve {store.folder})."
@@ -239,11 +245,11 @@ def open_new_items(
 def predictions(learner: ActiveLearner, new: NewItems) -> Iterator[dict[str, Any]]:
     """One record for every new item, in order."""
     walk, done = plan_items(new.source, id_column=new.id_column), 0
-    model, degree = learner.fitted(), given_degree(learner.state)
+    model, degree = learner.fitted(), prediction_temperature(learner.state)
     form = AnswerForm(learner.task, learner.classes)
-    judge = Judge(learner.metric)
+    decision_rule = DecisionRule(learner.metric)
     if form.task != NUMBERS:
-        judge = Judge(learner.metric, learner.setup.stakes(model))
+        decision_rule = DecisionRule(learner.metric, learner.setup.class_weights(model))
     while items := [(name, content) for name, content, _ in islice(walk, _AT_ONCE)]:
         given = new.source.features
         if new.fitted.name == GIVEN and given is not None:
@@ -251,7 +257,9 @@ def predictions(learner: ActiveLearner, new: NewItems) -> Iterator[dict[str, Any
         else:
             rows = new.fitted.encoded(items, new.base)
         probs = raw_predictions(model, learner.setup.preparation(new.fitted.features(rows)))
-        probs = probs if degree == 1.0 else sharpened(probs, degree)
-        for (name, _), record in zip(items, predicted_records(form, probs, judge), strict=True):
+        probs = probs if degree == 1.0 else temperature_scaled(probs, degree)
+        for (name, _), record in zip(
+            items, predicted_records(form, probs, decision_rule), strict=True
+        ):
             yield {"id": name, **record}
         done += len(items)

@@ -11,13 +11,13 @@ from contextlib import suppress
 
 import numpy as np
 from parbals.errors import ProjectError
-from parbals.learner.numbers.audit import AUDIT, audit_share, mixed_in
+from parbals.learner.evaluation.audit import AUDIT, interleave, n_audit_items_due
 from parbals.randomness import derive_generator
 from parbals.strategies.table import UNIFORM
 
 from parbals_label.answer_form import NUMBERS
 from parbals_label.project.features import features_of, predictions_of
-from parbals_label.project.predicted import unsureness
+from parbals_label.project.predicted import uncertainty
 from parbals_label.store.batches import TakenError
 from parbals_label.store.store import Store
 
@@ -51,12 +51,12 @@ def quick_batch(store: Store, n: int = QUICK_BATCH, *, queued: bool = True) -> i
     n = min(n, len(free) + len(waiting), store.room() if queued else n)
     if n == 0:
         return None
-    n_audit = audit_share(n, n_audit_out, n_out - n_audit_out, len(waiting), len(free))
+    n_audit = n_audit_items_due(n, n_audit_out, n_out - n_audit_out, len(waiting), len(free))
     strategy, chosen, scores = AUDIT, free[:0], np.zeros(0)
     if n > n_audit:
         strategy, chosen, scores = _choose(store, free, n - n_audit)
     drawn = waiting[:n_audit]
-    order = mixed_in(chosen, drawn)
+    order = interleave(chosen, drawn)
     positions = np.concatenate([chosen, drawn])[order]
     values = np.concatenate([scores, np.full(n_audit, np.nan)])[order]
     rows = [(p, s, s) for p, s in zip(positions.tolist(), values.tolist(), strict=True)]
@@ -75,7 +75,7 @@ def _choose(store: Store, free: np.ndarray, n: int) -> tuple[str, np.ndarray, np
         free = np.sort(generator.choice(free, max(n, _CANDIDATES), replace=False))
     predictions = _predictions(store)
     if predictions is not None:
-        unsure = unsureness(store.form, predictions[free])
+        unsure = uncertainty(store.form, predictions[free])
         best = np.argsort(-unsure, kind="stable")[:n]
         return QUICK, free[best], unsure[best].astype(float)
     if n_taken <= 0:

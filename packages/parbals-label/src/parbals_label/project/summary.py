@@ -1,4 +1,4 @@
-"""What there is to see of a project without a model: progress, balance, report, items' labels."""
+"""The state of a project without a model: progress, report, and items with their labels."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -9,29 +9,34 @@ from typing import Any
 
 import numpy as np
 from parbals.errors import InputError
-from parbals.learner.numbers import report as reports
-from parbals.learner.numbers.audit import AUDIT
-from parbals.learner.numbers.certify import CERTIFY
-from parbals.learner.numbers.metric import METRICS, judged_positions
+from parbals.learner.evaluation import report as reports
+from parbals.learner.evaluation.audit import AUDIT
+from parbals.learner.evaluation.certify import CERTIFY
+from parbals.learner.evaluation.metric import METRICS, class_weight_positions
 from parbals.learner.tasks.table import task_named
 from parbals.strategies.table import UNIFORM, strategy_title
 from parbals.types import TARGETS
 from parbals.wording import counted, percent
 
 from parbals_label.answer_form import NUMBERS, ORDERED, AnswerForm, in_words
-from parbals_label.project.certified import Certified, certified
+from parbals_label.project.certified import CertificateSample, latest_sample
 from parbals_label.project.consensus import (
     Agreement,
+    aggregate_labels,
     agreement,
-    combined_labels,
-    decided_labels,
-    tied,
+    consensus_labels,
+    tied_positions,
 )
-from parbals_label.project.features import about_adapted, is_adapted, is_table, predictions_of
-from parbals_label.project.goal import Goal, advice, goal_parts, judged_line, metric_of
+from parbals_label.project.features import (
+    adaptation_record,
+    is_adapted,
+    predictions_of,
+    uses_table_features,
+)
+from parbals_label.project.goal import Goal, advice, goal_parts, metric_lines, metric_of
 from parbals_label.project.predicted import (
-    DECIDED,
-    Judge,
+    PREDICTED,
+    DecisionRule,
     decisions,
     predicted_columns,
     predicted_records,
@@ -41,25 +46,44 @@ from parbals_label.store.queue import SECOND_OPINION
 from parbals_label.store.records import ADAPTED, Annotator
 from parbals_label.store.store import Store
 
-__all__ = ["ADAPT_FROM", "Heard", "Overview", "audit_line", "certificate_lines", "chosen_line"]
-__all__ += ["export_columns", "export_records", "goal_of", "judge_of", "newer_answers"]
-__all__ += ["overview", "overview_lines", "report_lines"]
+__all__ = [
+    "ADAPT_FROM",
+    "AnnotatorErrorRate",
+    "Overview",
+    "audit_line",
+    "certificate_lines",
+    "decision_rule_of",
+    "export_columns",
+    "export_records",
+    "goal_of",
+    "newer_answers",
+    "overview",
+    "overview_lines",
+    "report_lines",
+    "strategy_line",
+]
 
 ADAPT_FROM = 100
-"""Labels from which an encoder that learns from them is mostly the better one (studies/adapt)."""
-_BAR = 30
-_NO_CHOICE = ("", AUDIT, CERTIFY, SECOND_OPINION)
-_OWN = ("id", "label", "annotators", "votes", "agreement")
-_AUDIT = "audit"
-_FEWEST_MEASURED = 10
-"""Labels of the audit below which a table of them would be read as more than it is."""
-_NAMED = 5
-"""People whom a line names; the others are counted."""
+"""Labels from which a fine-tuned encoder is usually better than a frozen one (studies/adapt)."""
+_BAR_WIDTH = 30
+_NO_STRATEGY = ("", AUDIT, CERTIFY, SECOND_OPINION)
+"""Reasons for a label that are no strategy's choice."""
+_AUDIT_COLUMN = "audit"
+_EXPORT_COLUMNS = ("id", "label", "annotators", "votes", "agreement")
+"""Columns that every export adds to those of the items."""
+_MIN_CONFUSION_LABELS = 10
+"""A confusion matrix of fewer audit labels would look more certain than it is."""
+_MAX_NAMES = 5
+"""People whom a line names; further ones are counted."""
 
 
 @dataclass(frozen=True)
-class Heard:
-    """How often an annotator is wrong, with a 90 % interval (:mod:`parbals.learner.annotators`)."""
+class AnnotatorErrorRate:
+    """An annotator's error rate with its 90 % interval (:mod:`parbals.learner.annotators`).
+
+    >>> print(AnnotatorErrorRate("ann", 40, 0.05, 0.02, 0.1).sentence)
+    ann is wrong in 5 % of 40 answers (90 % interval 2 % to 10 %)
+    """
 
     name: str
     n_answers: int
@@ -69,7 +93,7 @@ class Heard:
 
     @property
     def sentence(self) -> str:
-        """For people."""
+        """The error rate in words."""
         interval = f"{percent(self.low)} to {percent(self.high)}"
         return (
             f"{self.name} is wrong in {percent(self.error)} of {self.n_answers:,} answers "
@@ -79,32 +103,38 @@ class Heard:
 
 @dataclass(frozen=True)
 class Overview:
-    """Where a project stands.
+    """The state of a project, read without a model.
 
     Attributes:
-        metric: what the model is judged by.
-        labelled: items with as many answers as are wanted; partly: with fewer; answers: labels
-            given, those of several people counted each.
-        queued, out: items that wait on the page, and those that are with somebody.
-        pending: both, without leases that have run out; passed: without a label.
-        class_balance: items of each class, by the label of the majority.
-        audit: random items that measure the error; audit_labelled: those that people labelled;
-            certified_by: how many of them each person did; audit_by_programs: those that programs
-            alone have labelled, which measures nothing.
-        report: the latest one; None also where it is not as we write them: it is made again with
-            labels. ``stored_report`` is the same as plain values, ``created`` and ``n_labels``
-            (labels that there were then) added.
-        agreement: of people, not machines; None if no item has two labels.
-        goal: what people set out for.
-        features: which are in use and what adapting gained, where items are texts.
-        heard: how often each annotator is wrong, as the latest report found; empty where there is
-            nobody to compare with.
-        ties: labelled items whose most frequent labels are equally frequent.
-        numbers: where labels are numbers, the least, the median and the greatest.
+        metric: the metric that the model is chosen and evaluated by.
+        items: their number, labelled or not.
+        labelled: items with all required answers.
+        partially_labelled: items with fewer answers than required.
+        answers: labels given; several people's labels of an item count each.
+        pending: items that are queued or assigned, without leases that have expired.
+        queued: items that wait on the labelling page.
+        assigned: items on the page that are assigned to somebody.
+        skipped: items that were skipped and have no label.
+        batches: number of batches chosen so far.
+        audit: number of random items that measure the error.
+        audit_labelled: audit items that people have labelled.
+        certified_by: person → number of audit items they labelled.
+        audit_by_programs: audit items that only programs have labelled; they do not count.
+        class_balance: class → number of items, by consensus label.
+        annotators: everybody who answered.
+        report: the latest one; None if there is none, or if it was stored in another format.
+        stored_report: the report as plain values, with ``created`` and ``n_labels`` (labels that
+            there were then).
+        agreement: between people, without programs; None if no item has two labels.
+        goal: the number of labels and the error to reach.
+        chosen_by: strategy → number of labelled items it chose; "" are those nobody chose.
+        ties: items whose most frequent labels are equally frequent.
+        features: a sentence about the features in use, and what fine-tuning them gained.
+        confusion: the confusion matrix of the audit, a row for each label and a column for each
+            prediction; None if there are too few audit labels or no predictions.
+        annotator_errors: error rates from the latest report; empty for a single annotator.
+        label_range: the least, the median and the greatest label, if labels are numbers.
         sample: the latest random sample of `parbals certify`.
-        chosen_by: how many of the labelled items each strategy chose; "" are those nobody chose.
-        confusion: the audit's labels, a row a class, by what the model that has not seen them
-            decides, a column a class; None where there are too few of them, or no such model.
     """
 
     folder: Path
@@ -112,12 +142,12 @@ class Overview:
     metric: str
     items: int
     labelled: int
-    partly: int
+    partially_labelled: int
     answers: int
     pending: int
     queued: int
-    out: int
-    passed: int
+    assigned: int
+    skipped: int
     batches: int
     audit: int
     audit_labelled: int
@@ -133,105 +163,141 @@ class Overview:
     ties: int
     features: str | None
     confusion: list[list[int]] | None
-    heard: list[Heard]
-    numbers: dict[str, float] | None = None
-    sample: Certified | None = None
+    annotator_errors: list[AnnotatorErrorRate]
+    label_range: dict[str, float] | None = None
+    sample: CertificateSample | None = None
 
 
 def overview(store: Store) -> Overview:
-    """What there is to see now, read once."""
-    votes = store.votes()
+    """Read the state of a project.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     with Store.create(Path(folder) / "p", classes=["a", "b"], settings={}) as store:
+    ...         _ = store.add_items((f"item-{i}", {"text": str(i)}) for i in range(10))
+    ...         print(overview_lines(overview(store))[0])
+    0 of 10 items labelled (0 %), 0 assigned
+    """
+    settings = store.settings
     form = store.form
-    labels = combined_labels(votes, form, store.settings.judged)
-    balance = dict.fromkeys(form.classes, 0)
-    for name in (name for label in labels.values() for name in form.names(label)):
-        balance[name] += 1
-    audit, uncounted = set(store.settings.audit), store.uncounted()
-    measuring = audit.intersection(labels) - uncounted
-    certified_by = Counter(name for position in measuring for name in votes[position])
-    waiting, out = store.queued()
-    latest, annotators = store.latest_report(), store.annotators()
-    report = None
-    with suppress(InputError):
-        report = None if latest is None else reports.Report.from_dict(latest.body)
-    machines = {annotator.name for annotator in annotators if annotator.source == "machine"}
-    people = store.votes(decided=False)  # a decision does not end a disagreement
-    if machines:
-        people = {p: {a: v for a, v in by.items() if a not in machines} for p, by in people.items()}
-    partly = len(store.unfinished())
+    votes = store.votes()
+    labels = aggregate_labels(votes, form, settings.judged)
+    n_partial = len(store.unfinished())
+    waiting, assigned = store.queued()
+    only_by_programs = store.uncounted()
+    audited = set(settings.audit).intersection(labels) - only_by_programs
+    certified_by = Counter(name for position in audited for name in votes[position])
+    annotators = store.annotators()
+    report, stored_report = _latest_report(store)
     return Overview(
         folder=store.folder,
-        strategy=store.settings.strategy,
-        metric=metric_of(store.settings.loss),
+        strategy=settings.strategy,
+        metric=metric_of(settings.loss),
         items=store.n_items,
-        labelled=len(labels) - partly,
-        partly=partly,
+        labelled=len(labels) - n_partial,
+        partially_labelled=n_partial,
         answers=sum(map(len, votes.values())),
         pending=len(store.pending()),
         queued=len(waiting),
-        out=len(out),
-        passed=len(store.passes().keys() - labels.keys()),
+        assigned=len(assigned),
+        skipped=len(store.passes().keys() - labels.keys()),
         batches=store.n_batches,
-        audit=len(audit),
-        audit_labelled=len(measuring),
+        audit=len(set(settings.audit)),
+        audit_labelled=len(audited),
         certified_by=dict(certified_by.most_common()),
-        audit_by_programs=len(uncounted),
-        class_balance=balance,
+        audit_by_programs=len(only_by_programs),
+        class_balance=_class_balance(form, labels.values()),
         annotators=annotators,
         report=report,
-        stored_report=None
-        if report is None or latest is None
-        else {**latest.body, "created": latest.created, "n_labels": latest.n_labels},
-        agreement=agreement(people, form),
+        stored_report=stored_report,
+        agreement=agreement(_people_votes(store, annotators), form),
         goal=goal_of(store),
         chosen_by={name or "": n for name, n in store.chosen_by().items()},
-        ties=len(tied(votes, form)),
+        ties=len(tied_positions(votes, form)),
         features=_features_line(store, len(labels)),
-        confusion=_confusion(store, {p: labels[p] for p in measuring}),
-        heard=[Heard(*one) for one in store.settings.heard],
-        numbers=_numbers(labels.values()) if form.task == NUMBERS else None,
-        sample=certified(store),
+        confusion=_confusion(store, {position: labels[position] for position in audited}),
+        annotator_errors=[AnnotatorErrorRate(*row) for row in settings.heard],
+        label_range=_label_range(labels.values()) if form.task == NUMBERS else None,
+        sample=latest_sample(store),
     )
 
 
+def _class_balance(form: AnswerForm, labels: Iterable[str]) -> dict[str, int]:
+    """Class → number of labels that name it."""
+    balance = dict.fromkeys(form.classes, 0)
+    for label in labels:
+        for name in form.names(label):
+            balance[name] += 1
+    return balance
+
+
+def _latest_report(store: Store) -> tuple[reports.Report | None, dict[str, Any] | None]:
+    """The latest report as a record and as plain values; None for both if it cannot be read."""
+    latest = store.latest_report()
+    if latest is None:
+        return None, None
+    with suppress(InputError):
+        report = reports.Report.from_dict(latest.body)
+        stored = {**latest.body, "created": latest.created, "n_labels": latest.n_labels}
+        return report, stored
+    return None, None
+
+
+def _people_votes(store: Store, annotators: Iterable[Annotator]) -> Mapping[int, Mapping[str, str]]:
+    """Position → {annotator: label}, without programs."""
+    programs = {annotator.name for annotator in annotators if annotator.source == "machine"}
+    votes = store.votes(decided=False)  # an owner's decision does not end a disagreement
+    if not programs:
+        return votes
+    return {
+        position: {name: label for name, label in by_annotator.items() if name not in programs}
+        for position, by_annotator in votes.items()
+    }
+
+
 def _features_line(store: Store, n_labels: int) -> str | None:
-    """Which features are in use and what adapting them gained, or that it can be tried."""
-    settings, is_one = store.settings, is_table(store.settings)
-    if settings.task != "classes" or (settings.encoded_kind is None and not is_one):
+    """The features in use, and what fine-tuning them gained, or that it can be tried."""
+    settings = store.settings
+    has_table = uses_table_features(settings)
+    if settings.task != "classes" or (settings.encoded_kind is None and not has_table):
         return None
     if is_adapted(settings.encoder):
-        found, who = about_adapted(store), "Trees have" if is_one else "The encoder has"
+        record = adaptation_record(store)
+        name = "Tree features trained" if has_table else "Encoder fine-tuned"
         return (
-            f"{who} learnt from {found['n_labels']:,} labels: of those held out "
-            f"{percent(found['error'])} are wrong, {percent(found['frozen_error'])} before."
+            f"{name} on {record['n_labels']:,} labels. Held-out error: "
+            f"{percent(record['error'])} (was {percent(record['frozen_error'])})."
         )
-    line = "The features are the table's" if is_one else f"The encoder is {settings.encoder}"
-    tried = [event.detail for event in store.events(ADAPTED)][-1:]
-    if tried and not tried[0]["used"]:
-        n_tried = tried[0]["n_labels"]
-        return f"{line}; adapted to {n_tried:,} labels it was no better for those held out."
+    line = "Features: the columns of the table" if has_table else f"Encoder: {settings.encoder}"
+    attempts = [event.detail for event in store.events(ADAPTED)]
+    if attempts and not attempts[-1]["used"]:
+        attempt = "tree features trained" if has_table else "fine-tuning"
+        n_tried = attempts[-1]["n_labels"]
+        return f"{line}; {attempt} on {n_tried:,} labels did not improve held-out predictions."
     if n_labels < ADAPT_FROM or settings.encoder == "shapes":
         return f"{line}."
-    who = "trees" if is_one else "it"
-    return f"{line}; from {ADAPT_FROM} labels on {who} can learn (parbals adapt, Settings)."
+    suggestion = "add tree features" if has_table else "fine-tune it"
+    return f"{line}; you have enough labels to {suggestion} (parbals adapt, or Settings)."
 
 
-def _confusion(store: Store, measured: Mapping[int, str]) -> list[list[int]] | None:
-    """How often each label (C,) of the audit meets each decision (C,)."""
+def _confusion(store: Store, audit_labels: Mapping[int, str]) -> list[list[int]] | None:
+    """The confusion matrix (C, C) of the audit: labels by predictions."""
     form = store.form
-    if len(measured) < _FEWEST_MEASURED or form.task not in ("classes", ORDERED):
+    if len(audit_labels) < _MIN_CONFUSION_LABELS or form.task not in ("classes", ORDERED):
         return None
-    probs, shape = predictions_of(store), (store.n_items, len(form.classes))
-    if probs is None or probs.shape != shape:
+    n_classes = len(form.classes)
+    probs = predictions_of(store)
+    if probs is None or probs.shape != (store.n_items, n_classes):
         return None
-    said = decisions(form, probs[list(measured)], judge_of(store, probs))
-    table = np.zeros((shape[1], shape[1]), int)
-    for label, found in zip(measured.values(), said, strict=True):
-        table[form.classes.index(label), form.classes.index(str(found))] += 1
-    return table.tolist()
+    predicted = decisions(form, probs[list(audit_labels)], decision_rule_of(store, probs))
+    counts = np.zeros((n_classes, n_classes), int)
+    for label, prediction in zip(audit_labels.values(), predicted, strict=True):
+        counts[form.classes.index(label), form.classes.index(str(prediction))] += 1
+    return counts.tolist()
 
 
-def _numbers(labels: Iterable[str]) -> dict[str, float] | None:
+def _label_range(labels: Iterable[str]) -> dict[str, float] | None:
+    """The least, the median and the greatest of numeric labels."""
     values = np.array([float(label) for label in labels])
     if not len(values):
         return None
@@ -240,185 +306,262 @@ def _numbers(labels: Iterable[str]) -> dict[str, float] | None:
 
 
 def goal_of(store: Store) -> Goal:
-    """What people set out for."""
+    """The goal that the project's settings name."""
     settings = store.settings
     return Goal(settings.goal_labels or None, settings.goal_error or None)
 
 
-def overview_lines(seen: Overview) -> list[str]:
-    """The same for people."""
-    share = seen.labelled / seen.items if seen.items else 0.0
-    lines = [
-        f"{seen.labelled:,} of {seen.items:,} items labelled ({percent(share)}), "
-        f"{seen.pending - seen.queued} out"
+def overview_lines(overview: Overview) -> list[str]:
+    """The state of a project in words: progress, goal, balance and report."""
+    return [
+        *_progress_lines(overview),
+        *_goal_lines(overview),
+        *_balance_lines(overview),
+        *metric_lines(overview.metric, overview.report),
+        *_latest_report_lines(overview),
     ]
-    if seen.partly:
-        lines.append(f"{seen.partly:,} more have answers, but fewer than are wanted")
-    if seen.queued or seen.passed:
+
+
+def _progress_lines(overview: Overview) -> list[str]:
+    """Counts of items by their state, annotators' error rates, strategies and features."""
+    share = overview.labelled / overview.items if overview.items else 0.0
+    lines = [
+        f"{overview.labelled:,} of {overview.items:,} items labelled ({percent(share)}), "
+        f"{overview.pending - overview.queued} assigned"
+    ]
+    if overview.partially_labelled:
+        lines.append(f"{overview.partially_labelled:,} more have fewer answers than required")
+    if overview.queued or overview.skipped:
         lines.append(
-            f"{seen.queued:,} waiting on the labelling page, {seen.passed:,} passed without a label"
+            f"{overview.queued:,} waiting on the labelling page, "
+            f"{overview.skipped:,} skipped without a label"
         )
-    if seen.audit:
-        lines.append(audit_line(seen))
-    if seen.ties:
-        tied = counted(seen.ties, "item is", "items are")
-        lines.append(f"{tied} tied: one more answer decides (Browse, Tied)")
-    lines += [one.sentence for one in seen.heard]
-    lines += filter(None, (chosen_line(seen), seen.features))
-    for part in goal_parts(seen.goal, seen.labelled, seen.report, seen.sample):
-        done = round(_BAR * part.share)
-        lines.append(f"goal  {'█' * done}{'░' * (_BAR - done)}  {part.sentence}")
-    if seen.numbers:
-        parts = (f"{name} {in_words(value)}" for name, value in seen.numbers.items())
-        lines.append(f"labels: {', '.join(parts)}")
-    most = max([*seen.class_balance.values(), 1])
-    width = max((len(str(label)) for label in seen.class_balance), default=0)
-    for label, count in seen.class_balance.items():
-        lines.append(f"  {label:<{width}}  {'█' * round(_BAR * count / most):<{_BAR}}  {count:,}")
-    lines += judged_line(seen.metric, seen.report)
-    if seen.report is None or seen.stored_report is None:
-        now = f", or now by `parbals export {seen.folder} --renew`" if seen.labelled else ""
-        return [*lines, f"No report yet: it is made when labels arrive (parbals tell){now}."]
-    lines += report_lines(seen.report, seen.goal, seen.labelled, seen.sample)
-    n_labels = seen.stored_report["n_labels"]
-    if seen.labelled + seen.partly != n_labels:
+    if overview.audit:
+        lines.append(audit_line(overview))
+    if overview.ties:
+        ties = counted(overview.ties, "item is", "items are")
+        lines.append(f"{ties} tied: one more answer decides (Browse, Tied)")
+    lines += [annotator.sentence for annotator in overview.annotator_errors]
+    lines += filter(None, (strategy_line(overview), overview.features))
+    return lines
+
+
+def _goal_lines(overview: Overview) -> list[str]:
+    """A progress bar for each part of the goal."""
+    lines = []
+    parts = goal_parts(overview.goal, overview.labelled, overview.report, overview.sample)
+    for part in parts:
+        n_filled = round(_BAR_WIDTH * part.share)
+        bar = "█" * n_filled + "░" * (_BAR_WIDTH - n_filled)
+        lines.append(f"goal  {bar}  {part.sentence}")
+    return lines
+
+
+def _balance_lines(overview: Overview) -> list[str]:
+    """The range of numeric labels, or a bar for each class."""
+    lines = []
+    if overview.label_range:
+        values = (f"{name} {in_words(value)}" for name, value in overview.label_range.items())
+        lines.append(f"labels: {', '.join(values)}")
+    max_count = max([*overview.class_balance.values(), 1])
+    name_width = max((len(str(label)) for label in overview.class_balance), default=0)
+    for label, count in overview.class_balance.items():
+        bar = "█" * round(_BAR_WIDTH * count / max_count)
+        lines.append(f"  {label:<{name_width}}  {bar:<{_BAR_WIDTH}}  {count:,}")
+    return lines
+
+
+def _latest_report_lines(overview: Overview) -> list[str]:
+    """The latest report, and how to compute a new one where it is missing or older than labels."""
+    if overview.report is None or overview.stored_report is None:
+        command = f", or now by `parbals export {overview.folder} --renew`"
+        now = command if overview.labelled else ""
+        return [f"No report yet: it is computed when labels arrive (parbals tell){now}."]
+    lines = report_lines(overview.report, overview.goal, overview.labelled, overview.sample)
+    n_labels = overview.stored_report["n_labels"]
+    if overview.labelled + overview.partially_labelled != n_labels:
         lines.append(
-            f"The report was made with {n_labels:,} labels; the next `parbals tell` or "
-            f"`parbals export {seen.folder} --renew` renews it."
+            f"The report was computed from {n_labels:,} labels; the next `parbals tell` or "
+            f"`parbals export {overview.folder} --renew` updates it."
         )
     return lines
 
 
-def chosen_line(seen: Overview) -> str | None:
-    """Who chose what people labelled: the project's strategy, or who stood in for it."""
-    counts = {name: n for name, n in seen.chosen_by.items() if name not in _NO_CHOICE}
-    total, own = sum(counts.values()), counts.pop(seen.strategy, 0)
+def strategy_line(overview: Overview) -> str | None:
+    """How many of the labelled items each strategy chose; None if no strategy chose any."""
+    counts = {name: n for name, n in overview.chosen_by.items() if name not in _NO_STRATEGY}
+    total = sum(counts.values())
     if not total:
         return None
-    line = f"{own:,} of {total:,} labelled items were chosen by {strategy_title(seen.strategy)}"
-    start = counts.pop(START, 0)
-    parts = [f"{start:,} to begin with, before there was a model"] if start else []
-    hasty = sum(counts.pop(name, 0) for name in (QUICK, UNIFORM))
-    if hasty:
-        share = f"because nobody waits ({percent(hasty / total)})"
-        parts.append(f"{hasty:,} in its stead by {strategy_title(QUICK)}, {share}")
+    n_by_strategy = counts.pop(overview.strategy, 0)
+    title = strategy_title(overview.strategy)
+    parts = [f"{n_by_strategy:,} of {total:,} labelled items were chosen by {title}"]
+    n_cold_start = counts.pop(START, 0)
+    if n_cold_start:
+        parts.append(f"{n_cold_start:,} by k-means, before there was a model")
+    n_fallback = sum(counts.pop(name, 0) for name in (QUICK, UNIFORM))
+    if n_fallback:
+        share = percent(n_fallback / total)
+        parts.append(f"{n_fallback:,} by a quick fallback, so that nobody had to wait ({share})")
     parts += [f"{n:,} by {strategy_title(name)}" for name, n in counts.items()]
-    return "; ".join([line, *parts])
+    return "; ".join(parts)
 
 
-def audit_line(seen: Overview) -> str:
-    """How far the audit is, and whose labels a certificate rests on."""
-    line = f"{seen.audit_labelled:,} of the audit's {seen.audit:,} random items labelled"
-    people = [f"{name} ({n:,})" for name, n in seen.certified_by.items()]
+def audit_line(overview: Overview) -> str:
+    """Progress of the audit, and whose labels a certificate rests on."""
+    line = f"{overview.audit_labelled:,} of the audit's {overview.audit:,} random items labelled"
+    people = [f"{name} ({n:,})" for name, n in overview.certified_by.items()]
     if people:
-        more = f" and {len(people) - _NAMED} more" if len(people) > _NAMED else ""
-        line += f", by {', '.join(people[:_NAMED])}{more}"
-    if seen.audit_by_programs:
+        more = f" and {len(people) - _MAX_NAMES} more" if len(people) > _MAX_NAMES else ""
+        line += f", by {', '.join(people[:_MAX_NAMES])}{more}"
+    if overview.audit_by_programs:
         line += (
-            f"; {seen.audit_by_programs:,} by programs alone, which certifies nothing until people "
-            "label them"
+            f"; {overview.audit_by_programs:,} labelled only by programs, which do not count until "
+            "people label them"
         )
     return line
 
 
-def certificate_lines(report: reports.Report | None, sample: Certified | None) -> list[str]:
-    """What has been measured, by an audit and by the latest sample."""
+def certificate_lines(report: reports.Report | None, sample: CertificateSample | None) -> list[str]:
+    """The errors measured by the audit and by the latest random sample, in words."""
     measured = None if report is None else report.measured
-    lines = [] if sample is None else [sample.sentence]
-    return lines if lines and measured is None else [reports.certificate(measured), *lines]
+    if sample is None:
+        return [reports.measured_error_sentence(measured)]
+    if measured is None:
+        return [sample.sentence]
+    return [reports.measured_error_sentence(measured), sample.sentence]
 
 
 def report_lines(
-    report: reports.Report, goal: Goal, n_labelled: int, sample: Certified | None = None
+    report: reports.Report, goal: Goal, n_labelled: int, sample: CertificateSample | None = None
 ) -> list[str]:
-    """How good the model is and what to do next."""
+    """The quality of the model, and what to do next, in words."""
     next_step = advice(goal, n_labelled, report, sample)
-    return [
+    lines = [
         reports.error_line(report),
         *reports.metric_line(report),
         *certificate_lines(report, sample),
         *reports.class_lines(report.measured),
         *reports.label_lines(report),
         next_step.sentence,
-        *(["Draw them: parbals certify DIR --labels 60 --page"] if next_step.measures else []),
-        *report.warnings,
     ]
+    if next_step.measures:
+        lines.append("Draw them: parbals certify DIR --labels 60 --page")
+    return [*lines, *report.warnings]
 
 
-def judge_of(store: Store, probs: np.ndarray) -> Judge:
-    """What decides by stored predictions (N, C).
+def decision_rule_of(store: Store, probs: np.ndarray) -> DecisionRule:
+    """The rule that turns stored predictions (N, C) into decisions.
 
-    The stakes are those of the learner that made the predictions: it judges by the same items.
+    The class weights are those of the learner that made the predictions, from the same items.
     """
     settings = store.settings
     metric = metric_of(settings.loss)
     if metric in METRICS or settings.task == NUMBERS:
-        return Judge(metric)
-    judged = judged_positions(settings.seed, len(probs), TARGETS, settings.audit)
-    kind = task_named(settings.task, store.classes[: probs.shape[1]])
-    return Judge(metric, kind.stakes(metric, probs[judged].astype(np.float64)))
+        return DecisionRule(metric)
+    positions = class_weight_positions(settings.seed, len(probs), TARGETS, settings.audit)
+    task = task_named(settings.task, store.classes[: probs.shape[1]])
+    return DecisionRule(metric, task.class_weights(metric, probs[positions].astype(np.float64)))
 
 
 def newer_answers(store: Store) -> int:
-    """How many answers came after the stored predictions were made; 0 where there are none."""
+    """Number of answers since the stored predictions; 0 where there are no predictions."""
     stored = store.settings.predictions
     return 0 if stored is None else store.revision()[0] - stored.answers
 
 
 def export_columns(store: Store) -> list[str]:
-    """id, the items' own columns, label, annotators, what is predicted, each class's probability.
+    """Names of the columns of :func:`export_records`.
 
-    ``votes`` are labels and how many gave them, as spam:2;ham:1, ``agreement`` the share of the
-    most frequent one. A text that repeats another has its label, by ``copy of`` it. With an audit
-    also whether the item is one of its random ones.
+    id, the items' columns, label, annotators, votes (labels and how many gave them, such as
+    spam:2;ham:1), agreement (the share of the most frequent one), whether the item belongs to the
+    audit, the prediction, and the probability of each class. A duplicate text has the label of the
+    first one, and ``copy of`` its id as annotator.
     """
-    settings, ours = store.settings, _ours(store)
-    own = [f"item.{name}" if name in ours else name for name in settings.columns]
+    settings = store.settings
+    added = _added_columns(store)
+    item_columns = [f"item.{name}" if name in added else name for name in settings.columns]
     predicted = predicted_columns(_predicted_form(store)) if settings.predictions else []
-    return ["id", *own, *ours[1:], *predicted[1:]]
+    return ["id", *item_columns, *added[1:], *predicted[1:]]
 
 
 def export_records(store: Store, labelled_only: bool = False) -> Iterator[dict[str, Any]]:
     """One record for every item, in order."""
-    answers, votes = store.current_labels(), store.votes(decided=False)
-    labels = decided_labels(store)
-    same = {p: first for p, first in store.settings.copies if first in labels and p not in labels}
-    labels |= {p: labels[first] for p, first in same.items()}
-    named = [item.id for item in store.items(list(same.values()))]
-    copies = dict(zip(same, named, strict=True))
-    form, shown = store.form, _predicted_form(store)
-    ours, audit = _ours(store), frozenset(store.settings.audit)
+    form = store.form
+    predicted_form = _predicted_form(store)
+    added = _added_columns(store)
+    audit = frozenset(store.settings.audit)
+    answers = store.current_labels()
+    votes = store.votes(decided=False)
+    labels = consensus_labels(store)
+    first_ids = _first_ids(store, labels)
+    labels |= {
+        duplicate: labels[first]
+        for duplicate, first in store.settings.copies
+        if duplicate in first_ids
+    }
     predictions = predictions_of(store)
-    judge = None if predictions is None else judge_of(store, predictions)
+    decision_rule = None if predictions is None else decision_rule_of(store, predictions)
     for item in store.iter_items():
-        if labelled_only and item.position not in labels:
+        position = item.position
+        if labelled_only and position not in labels:
             continue
-        own = {f"item.{k}" if k in ours else k: v for k, v in item.content.items()}
-        given = [*votes.get(item.position, {}).values()]
-        voted = Counter(name for label in given for name in form.names(label) or [label])
-        label = labels.get(item.position)
-        record = {"id": item.id, **own, "label": None if label is None else form.plain(label)}
-        record["annotators"] = ";".join(answers.get(item.position, {}))
-        if item.position in copies:
-            record["annotators"] = f"copy of {copies[item.position]}"
-        record["votes"] = ";".join(f"{name}:{n}" for name, n in voted.most_common())
-        most = max(Counter(given).values(), default=0)
-        record["agreement"] = round(most / len(given), 4) if given else None
+        annotators = ";".join(answers.get(position, {}))
+        if position in first_ids:
+            annotators = f"copy of {first_ids[position]}"
+        item_labels = [*votes.get(position, {}).values()]
+        record = {
+            "id": item.id,
+            **{f"item.{k}" if k in added else k: v for k, v in item.content.items()},
+            "label": form.plain(labels[position]) if position in labels else None,
+            "annotators": annotators,
+            "votes": _votes_text(form, item_labels),
+            "agreement": _majority_share(item_labels),
+        }
         if audit:
-            record[_AUDIT] = item.position in audit
+            record[_AUDIT_COLUMN] = position in audit
         if predictions is not None:
-            record |= predicted_records(shown, predictions[item.position][None], judge)[0]
+            row = predictions[position][None]
+            record |= predicted_records(predicted_form, row, decision_rule)[0]
         yield record
 
 
-def _ours(store: Store) -> tuple[str, ...]:
-    """Columns of an export that are not the items' own."""
-    settings = store.settings
-    there = {_AUDIT: settings.audit, DECIDED: settings.predictions}
-    return (*_OWN, *(name for name, value in there.items() if value))
+def _first_ids(store: Store, labels: Mapping[int, str]) -> dict[int, str]:
+    """Unlabelled duplicate → id of the first item, where that has a label."""
+    firsts = {
+        duplicate: first
+        for duplicate, first in store.settings.copies
+        if first in labels and duplicate not in labels
+    }
+    ids = [item.id for item in store.items(list(firsts.values()))]
+    return dict(zip(firsts, ids, strict=True))
+
+
+def _votes_text(form: AnswerForm, labels: list[str]) -> str:
+    """Labels and how many gave them, such as spam:2;ham:1."""
+    votes = Counter(name for label in labels for name in form.names(label) or [label])
+    return ";".join(f"{name}:{n}" for name, n in votes.most_common())
+
+
+def _majority_share(labels: list[str]) -> float | None:
+    """The share of the most frequent label; None without labels."""
+    if not labels:
+        return None
+    return round(max(Counter(labels).values()) / len(labels), 4)
+
+
+def _added_columns(store: Store) -> tuple[str, ...]:
+    """Columns of an export that are not the items'."""
+    columns = list(_EXPORT_COLUMNS)
+    if store.settings.audit:
+        columns.append(_AUDIT_COLUMN)
+    if store.settings.predictions:
+        columns.append(PREDICTED)
+    return tuple(columns)
 
 
 def _predicted_form(store: Store) -> AnswerForm:
-    """What stored predictions are of: a class that was added since has none."""
-    stored, form = store.settings.predictions, store.form
+    """The classes that stored predictions have: a class that was added later has none."""
+    stored = store.settings.predictions
+    form = store.form
     return replace(form, classes=() if stored is None else form.classes[: stored.shape[1]])

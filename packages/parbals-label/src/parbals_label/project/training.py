@@ -19,17 +19,17 @@ from typing import Any
 
 import numpy as np
 from parbals.learner.active import ActiveLearner
-from parbals.learner.numbers.expectation import sharpened
-from parbals.learner.reporting import temperature_of
+from parbals.learner.evaluation.expectation import temperature_scaled
+from parbals.learner.reporting import calibration_temperature
 from scipy.special import entr
 
 from parbals_label.answer_form import MANY, NUMBERS, AnswerForm
 from parbals_label.files import check_new_folder, new_folder
-from parbals_label.project.consensus import combined_labels
+from parbals_label.project.consensus import aggregate_labels
 from parbals_label.project.exports import write_export
 from parbals_label.project.predict import trained_learner
 from parbals_label.project.predicted import (
-    DECIDED,
+    PREDICTED,
     predicted_columns,
     predicted_records,
     raw_predictions,
@@ -46,7 +46,7 @@ def write_training_data(store: Store, folder: Path) -> dict[str, int]:
     """Make the folder; how many items each split has."""
     check_new_folder(folder)
     learner = trained_learner(store)
-    kept_out = {*learner.audit.tolist(), *learner.setup.twins.tolist()}
+    kept_out = {*learner.audit.tolist(), *learner.setup.audit_duplicates.tolist()}
     splits = {"train": [p for p in range(store.n_items) if p not in kept_out]}
     if len(learner.state.audited):
         splits["test"] = sorted(learner.state.audited.tolist())
@@ -77,12 +77,12 @@ def _believed(learner: ActiveLearner) -> np.ndarray:
     probs = np.concatenate(parts).astype(np.float64)
     if learner.task == NUMBERS:
         return probs
-    degree = temperature_of(learner.state, model).degree
+    degree = calibration_temperature(learner.state, model).value
     if learner.task == MANY:
-        return sharpened(np.stack([1 - probs, probs], axis=2).reshape(-1, 2), degree)[:, 1].reshape(
-            probs.shape
-        )
-    return sharpened(probs, degree)
+        return temperature_scaled(np.stack([1 - probs, probs], axis=2).reshape(-1, 2), degree)[
+            :, 1
+        ].reshape(probs.shape)
+    return temperature_scaled(probs, degree)
 
 
 def _weights(form: AnswerForm, probs: np.ndarray, labels: Iterable[str]) -> np.ndarray:
@@ -98,7 +98,7 @@ def _weights(form: AnswerForm, probs: np.ndarray, labels: Iterable[str]) -> np.n
 def _records(store: Store, positions: list[int], probs: np.ndarray) -> Iterator[dict[str, Any]]:
     votes = store.votes()
     form = store.form
-    labels = combined_labels(votes, form, store.settings.judged)
+    labels = aggregate_labels(votes, form, store.settings.judged)
     weights = np.clip(_weights(form, probs, labels.values()), 0.0, 1.0)
     for start in range(0, len(positions), _BLOCK):
         for item in store.items(positions[start : start + _BLOCK]):
@@ -108,7 +108,7 @@ def _records(store: Store, positions: list[int], probs: np.ndarray) -> Iterator[
                 weights[item.position],
             )
             (told,) = predicted_records(form, row[None])
-            told |= {"label": told.pop(DECIDED), "labelled_by": "model"}
+            told |= {"label": told.pop(PREDICTED), "labelled_by": "model"}
             if label is not None:
                 weight, names = 1.0, form.names(label)
                 told = dict.fromkeys(predicted_columns(form)[1:], 0.0)

@@ -13,9 +13,9 @@ from parbals.types import TARGETS
 __all__ = ["EFFORTS", "Ahead"]
 
 EFFORTS = (
-    {"n_universes": 10, "n_targets": TARGETS, "weighed": True},
-    {"n_universes": 4, "n_targets": TARGETS // 2, "weighed": False},
-    {"n_universes": 2, "n_targets": TARGETS // 4, "weighed": False},
+    {"n_universes": 10, "n_targets": TARGETS, "models_annotators": True},
+    {"n_universes": 4, "n_targets": TARGETS // 2, "models_annotators": False},
+    {"n_universes": 2, "n_targets": TARGETS // 4, "models_annotators": False},
 )
 """Labellings of a choice, items it is for, whether people are weighed: by itself, and in haste."""
 _BATCH = 10

@@ -1,26 +1,27 @@
-"""Items as the page shows them: what the page knows of all, tasks, lists, and one in full.
+"""Items for the page: the project's facts, tasks to label, lists, and one item in full.
 
-Reads only, and loads no model.
+Only reads the store, and loads no model.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 from parbals.errors import ProjectDamagedError
-from parbals.learner.numbers.audit import AUDIT
-from parbals.learner.numbers.certify import CERTIFY
+from parbals.learner.evaluation.audit import AUDIT
+from parbals.learner.evaluation.certify import CERTIFY
 from parbals.strategies.table import STRATEGIES, UNIFORM
 
 from parbals_label.answer_form import MANY, NUMBERS
-from parbals_label.project.consensus import decided_labels, tied
-from parbals_label.project.doubts import held_doubts
-from parbals_label.project.features import is_table, predictions_of
+from parbals_label.project.consensus import consensus_labels, tied_positions
+from parbals_label.project.features import predictions_of, uses_table_features
+from parbals_label.project.label_issues import current_label_issues
 from parbals_label.project.media import image_address, image_column
-from parbals_label.project.predicted import Judge, decisions
+from parbals_label.project.predicted import DecisionRule, decisions
 from parbals_label.project.quick import START
-from parbals_label.project.summary import judge_of
+from parbals_label.project.summary import decision_rule_of
 from parbals_label.store.records import Item, Lease, Why
 from parbals_label.store.store import Store
 from parbals_label.web import schemas
@@ -29,118 +30,139 @@ from parbals_label.web.reasons import why_words
 
 __all__ = ["Predictions", "Tasks", "list_items", "project", "show_item"]
 
-_SNIPPET = 200
-_FEW_COLUMNS = 3
-_SCANNED = 20_000
-"""Items looked through for one answer; a search goes on from there."""
-_SETTINGS = (
+_SNIPPET_CHARACTERS = 200
+_MAX_UNNAMED_COLUMNS = 3
+"""Columns up to which a snippet omits their names."""
+_MAX_SEARCHED = 20_000
+"""Items that one request searches; the next request continues from there."""
+_READ_AT_ONCE = 200
+_PROJECT_SETTINGS = (
     "highlight", "guidelines", "answers_wanted", "lease_minutes", "goal_labels",
     "goal_error", "strategy", "adapt", "task",
 )  # fmt: skip
-_TOLD = ("answer", "annotator", "label", "source", "comment", "created", "revision")
-"""What is told of an answer."""
-_FOR_MEASURING = (
-    "A random item, for measuring: the model does not learn from it, so its label tells how often "
-    "the model is wrong."
-)
+"""Settings that the page needs."""
+_HISTORY_FIELDS = ("answer", "annotator", "label", "source", "comment", "created", "revision")
+"""Fields of an answer that an item's history shows."""
+_BY_POSITION = Order()
+_TEST_ITEM = "Test item: chosen at random to measure the error; the model does not train on it."
 
 
 def project(store: Store) -> schemas.ProjectOut:
-    """What the page needs to know once."""
+    """Return what the page loads once: the project's name, task, classes and settings."""
     settings = store.settings
     image = image_column(store)
-    text: list[str] = []
-    if image is None and store.n_items and not is_table(settings):
-        content = store.items([0])[0].content
-        words = settings.encoded_columns or [
-            name for name in settings.shown if isinstance(content.get(name), str)
-        ]
-        text = [name for name in words if name in settings.shown]
+    text_columns = [] if image is not None else _text_columns(store)
+    kind: Literal["text", "image", "table"] = "table"
+    if image:
+        kind = "image"
+    elif text_columns:
+        kind = "text"
     return schemas.ProjectOut(
-        **{name: getattr(settings, name) for name in _SETTINGS},
-        # A folder's name may hold bytes that are not text.
+        **{name: getattr(settings, name) for name in _PROJECT_SETTINGS},
+        # A folder's name may contain bytes that are not valid UTF-8.
         name=store.folder.resolve().name.encode("utf-8", "replace").decode(),
         identity=store.identity,
         n_items=store.n_items,
         columns=list(settings.shown),
         classes=list(store.classes),
-        kind="image" if image else "text" if text else "table",
-        text_columns=text,
+        kind=kind,
+        text_columns=text_columns,
         image_column=image,
         audit=len(settings.audit),
     )
 
 
-class Predictions:
-    """The stored predictions of all items, as they are now; nothing where there are none yet.
+def _text_columns(store: Store) -> list[str]:
+    """Return the shown columns that hold texts; none in a table."""
+    settings = store.settings
+    if not store.n_items or uses_table_features(settings):
+        return []
+    first_content = store.items([0])[0].content
+    texts = [name for name in settings.shown if isinstance(first_content.get(name), str)]
+    return [name for name in settings.encoded_columns or texts if name in settings.shown]
 
-    Nor for the audit's items: a guess that is seen sways who labels, and the measurement with it.
+
+class Predictions:
+    """The latest stored predictions of all items; ``rows`` is None where there are none yet.
+
+    Audit items have no visible prediction, because it would bias the annotator and with them the
+    measurement.
     """
 
     def __init__(self, store: Store) -> None:
         self.form = store.form
         self.audit = frozenset(store.settings.audit)
         self.rows: np.ndarray | None = None
-        self.judge: Judge | None = None
-        with suppress(ProjectDamagedError):  # the next report makes them again
-            found = predictions_of(store)
-            if found is not None and len(found) == store.n_items:
-                self.rows, self.judge = found, judge_of(store, found)
+        self.decision_rule: DecisionRule | None = None
+        with suppress(ProjectDamagedError):  # the next report stores them again
+            stored = predictions_of(store)
+            if stored is not None and len(stored) == store.n_items:
+                self.rows = stored
+                self.decision_rule = decision_rule_of(store, stored)
 
     def of(self, position: int) -> schemas.Probabilities:
-        """Class → probability; of a number its mean and deviation."""
+        """Return class → probability; for regression the mean and the standard deviation."""
         if self.rows is None or position in self.audit:
             return None
         row = self.rows[position]
         if self.form.task == NUMBERS:
             return {"mean": float(f"{row[0]:.6g}"), "deviation": float(f"{row[1]:.4g}")}
-        return {label: round(float(p), 4) for label, p in zip(self.form.classes, row, strict=False)}
+        return {
+            label: round(float(prob), 4)
+            for label, prob in zip(self.form.classes, row, strict=False)
+        }
 
     def classes_of(self, positions: Sequence[int]) -> list[int]:
-        """The number of the class that is decided for each, -1 where nothing is shown."""
+        """Return the index of each item's predicted class, -1 where none is shown."""
         if self.rows is None or self.form.task in (MANY, NUMBERS):
             return [-1] * len(positions)
         form = replace(self.form, classes=self.form.classes[: self.rows.shape[1]])
-        best = map(form.classes.index, decisions(form, self.rows[positions], self.judge))
-        return [-1 if p in self.audit else c for p, c in zip(positions, best, strict=True)]
+        predicted = decisions(form, self.rows[positions], self.decision_rule)
+        return [
+            -1 if position in self.audit else form.classes.index(label)
+            for position, label in zip(positions, predicted, strict=True)
+        ]
 
 
 class Tasks:
-    """Turns leases into tasks; what they share is read once for each state of the settings."""
+    """Turns leases into tasks. What they share is read once for each state of the settings."""
 
     def __init__(self, store: Store) -> None:
         self.mark = store.settings_mark()
         self.lease_seconds = 60.0 * store.settings.lease_minutes
-        self._image, self._hidden = image_column(store), store.settings.hidden
+        self._image_column = image_column(store)
+        self._hidden_columns = store.settings.hidden
         self._predictions = Predictions(store)
 
     def task(self, store: Store, lease: Lease) -> schemas.TaskOut:
-        """An item on its way to an annotator."""
-        item = store.items([lease.position])[0].without(self._hidden)
-        is_sample = lease.why is not None and lease.why.strategy == CERTIFY
-        is_audit = is_sample or item.position in self._predictions.audit
+        """Return the task of a leased item."""
+        item = store.items([lease.position])[0].without(self._hidden_columns)
+        is_certificate = lease.why is not None and lease.why.strategy == CERTIFY
+        is_test_item = is_certificate or item.position in self._predictions.audit
+        why = _why(
+            lease.why,
+            self._predictions.of(item.position),
+            is_test_item,
+            self._predictions.form.task,
+        )
         return schemas.TaskOut(
             position=item.position,
             id=item.id,
             content=item.content,
-            image=image_address(item.position, self._image),
+            image=image_address(item.position, self._image_column),
             expires=lease.expires,
-            why=_why(
-                lease.why,
-                self._predictions.of(item.position),
-                is_audit,
-                self._predictions.form.task,
-            ),
+            why=why,
         )
 
 
 def _why(
-    why: Why | None, predicted: schemas.Probabilities, is_audit: bool, task: str
+    why: Why | None, predicted: schemas.Probabilities, is_test_item: bool, task: str
 ) -> schemas.WhyOut:
-    if is_audit:
-        return schemas.WhyOut(strategy=AUDIT, sentence=_FOR_MEASURING, predicted=None)
+    """Explain why an item was chosen."""
+    if is_test_item:
+        return schemas.WhyOut(strategy=AUDIT, sentence=_TEST_ITEM, predicted=None)
     if why is None:
-        sentence = "Nobody chose this item: it was picked from the list."
+        sentence = "This item was not chosen by a strategy; it was opened from the list."
         return schemas.WhyOut(sentence=sentence, predicted=predicted)
     is_start = why.strategy == START or (predicted is None and why.strategy == UNIFORM)
     return schemas.WhyOut(
@@ -152,21 +174,21 @@ def _why(
 
 
 def _details(why: Why) -> str:
-    """What chose the item, by its name and with its score."""
-    place = f"Number {why.rank + 1} of {why.size} in batch {why.batch}"
+    """Name the batch, the strategy and its score."""
+    rank = f"Item {why.rank + 1} of {why.size} in batch {why.batch}"
     strategy = STRATEGIES.get(why.strategy)
-    if strategy is None:  # the start, or another package's, which may take seconds to load
-        return f"{place}, chosen by {why.strategy}."
-    sentence = f"{place}, by {strategy.title}: {strategy.about}"
+    if strategy is None:  # the cold start, or another package's strategy, which loads slowly
+        return f"{rank}, chosen by {why.strategy}."
+    sentence = f"{rank}, chosen by {strategy.title}: {strategy.about}"
     if why.score is None or not strategy.uses_predictions:
         return f"{sentence}."
     if not strategy.conditions_model:
         return f"{sentence}, with a score of {why.score:.3g}."
     gain = f"{why.score:.2g}"
-    alone = gain if why.initial_score is None else f"{why.initial_score:.2g}"
-    if float(alone) > float(gain) > 0:
-        gain += f" (alone by {alone})"
-    return f"{sentence}. It is expected to lower the loss by {gain}."
+    gain_alone = gain if why.initial_score is None else f"{why.initial_score:.2g}"
+    if float(gain_alone) > float(gain) > 0:
+        gain += f" ({gain_alone} if labelled alone)"
+    return f"{sentence}. Expected reduction of the loss: {gain}."
 
 
 def list_items(
@@ -179,69 +201,95 @@ def list_items(
     after: int,
     limit: int,
     only: str | None = None,
-    order: Order = ("order", None, None),
+    order: Order = _BY_POSITION,
 ) -> schemas.ItemsOut:
-    """A part of the list, in order; a search may find nothing in a part and still go on.
+    """Return one page of the list of items.
 
-    ``only`` leaves nothing but one person's own answers and passes; what comes ``after`` an item
-    is what comes after its place.
+    A page of a search may be empty although later ones are not: one request searches at most
+    20,000 items.
+
+    Args:
+        store: the project.
+        state: which items, as in the page's menu.
+        label: only items with this label.
+        annotator: only items that this person answered or skipped.
+        query: only items that contain these words; sorted by meaning, the words to compare with.
+        after: the last item of the previous page; -1 for the first page.
+        limit: the size of a page.
+        only: show nothing but this person's own answers and skips.
+        order: the sort order.
     """
     rows = _Rows(store, only)
-    if state == "doubted":  # few, and the most doubtful first
-        found = [] if only else held_doubts(store)
-        part = [rows.row(item) for item in _read(store, [doubt.position for doubt in found])]
-        for row, doubt in zip(part, found, strict=True):
-            row.doubt = doubt.sentence
-        return schemas.ItemsOut(items=part, next=None, total=len(part))
-    places, predictions = np.arange(store.n_items), rows.predictions
-    if order[0] == "meaning":
-        places, query = by_meaning(store, order[2], query), None
-    elif order[0] != "order":
-        places = by_model(store, order, predictions.rows, predictions.judge, rows.labels)
-    fitting = np.fromiter(rows.positions(state, label, only or annotator), np.int64)
-    positions = fitting[np.argsort(places[fitting])]
-    begin = places[after] if 0 <= after < len(places) else after
-    first = int(np.searchsorted(places[positions], begin, side="right"))
-    part = []
+    if state == "doubted":
+        return _likely_errors(store, rows, only)
+    if order.sort == "meaning":
+        ranks = by_meaning(store, order.near, query)
+        query = None
+    elif order.sort == "order":
+        ranks = np.arange(store.n_items)
+    else:
+        predictions = rows.predictions
+        ranks = by_model(store, order, predictions.rows, predictions.decision_rule, rows.labels)
+    matching = np.fromiter(rows.positions(state, label, only or annotator), np.int64)
+    positions = matching[np.argsort(ranks[matching])]
+    after_rank = ranks[after] if 0 <= after < len(ranks) else after
+    first = int(np.searchsorted(ranks[positions], after_rank, side="right"))
+    n_searched = limit if query is None else _MAX_SEARCHED
+    page: list[schemas.ItemRow] = []
     last = None
-    chosen = positions[first : first + (_SCANNED if query else limit)]
-    for item in _read(store, chosen.tolist()):
+    for item in _read(store, positions[first : first + n_searched].tolist()):
         last = item.position
         if query is None or _matches(item, query):
-            part.append(rows.row(item))
-            if len(part) == limit:
+            page.append(rows.row(item))
+            if len(page) == limit:
                 break
-    more = last is not None and last != positions[-1]
+    has_more = last is not None and last != positions[-1]
     return schemas.ItemsOut(
-        items=part, next=last if more else None, total=None if query else len(positions)
+        items=page,
+        next=last if has_more else None,
+        total=len(positions) if query is None else None,
     )
 
 
+def _likely_errors(store: Store, rows: "_Rows", only: str | None) -> schemas.ItemsOut:
+    """Return the likely label errors, the least probable label first; none for an annotator."""
+    issues = [] if only else current_label_issues(store)
+    items = _read(store, [issue.position for issue in issues])
+    page = [rows.row(item) for item in items]
+    for row, issue in zip(page, issues, strict=True):
+        row.doubt = issue.sentence
+    return schemas.ItemsOut(items=page, next=None, total=len(page))
+
+
 class _Rows:
-    """What the rows of a list are made of, read once."""
+    """Labels, answers, skips and predictions for the rows of a list, read once."""
 
     def __init__(self, store: Store, only: str | None) -> None:
         self.store = store
-        self.tied, self.partly = set[int](), set[int]()
         self.answers = store.current_labels()
         self.passes = store.passes()
         if only is None:
-            self.labels, self.tied = decided_labels(store), tied(store.votes(), store.form)
+            self.labels = consensus_labels(store)
+            self.tied = tied_positions(store.votes(), store.form)
             self.partly = store.unfinished()
         else:
-            self.answers, self.passes = _of(only, self.answers), _of(only, self.passes)
+            self.answers = _by_annotator(self.answers, only)
+            self.passes = _by_annotator(self.passes, only)
             self.labels = {position: by[only] for position, by in self.answers.items()}
+            self.tied = set()
+            self.partly = set()
         self.predictions = Predictions(store)
-        self.image = image_column(store)
-        self.columns = store.settings.encoded_columns
+        self.image_column = image_column(store)
+        self.snippet_columns = store.settings.encoded_columns
 
     def row(self, item: Item) -> schemas.ItemRow:
+        """Return the row of an item."""
         position = item.position
         return schemas.ItemRow(
             position=position,
             id=item.id,
-            snippet=_snippet(item, self.columns),
-            image=image_address(position, self.image),
+            snippet=_snippet(item, self.snippet_columns),
+            image=image_address(position, self.image_column),
             label=self.labels.get(position),
             answers=self.answers.get(position, {}),
             passes=self.passes.get(position, {}),
@@ -250,20 +298,25 @@ class _Rows:
         )
 
     def positions(self, state: str, label: str | None, annotator: str | None) -> Iterable[int]:
-        """Positions in a state."""
+        """Return the positions in a state, with a label, and with an annotator's answer or skip."""
         positions = self._in_state(state)
         if label is not None:
-            names = {p: self.predictions.form.names(given) for p, given in self.labels.items()}
+            form = self.predictions.form
+            names = {position: form.names(text) for position, text in self.labels.items()}
             positions = (p for p in positions if label in names.get(p, ()))
         if annotator is not None:
-            theirs = (self.answers, self.passes)
-            positions = (p for p in positions if any(annotator in by.get(p, {}) for by in theirs))
+            positions = (
+                p
+                for p in positions
+                if annotator in self.answers.get(p, {}) or annotator in self.passes.get(p, {})
+            )
         return positions
 
     def _in_state(self, state: str) -> Iterable[int]:
         everything = range(self.store.n_items)
         if state in ("queued", "out"):
-            return self.store.queued()[state == "out"]
+            waiting, assigned = self.store.queued()
+            return assigned if state == "out" else waiting
         if state == "labelled":
             return (p for p in self.labels if p not in self.partly)
         if state == "partly":
@@ -280,35 +333,40 @@ class _Rows:
         return everything
 
 
-def _of(name: str, said: dict[int, dict[str, str]]) -> dict[int, dict[str, str]]:
-    """What one person said, of what everybody did."""
-    return {position: {name: by[name]} for position, by in said.items() if name in by}
+def _by_annotator(values: dict[int, dict[str, str]], name: str) -> dict[int, dict[str, str]]:
+    """Reduce position → annotator → value to one annotator."""
+    return {position: {name: by[name]} for position, by in values.items() if name in by}
 
 
 def show_item(store: Store, position: int, only: str | None = None) -> schemas.ItemOut:
-    """Everything about an item; or what one person said of it."""
+    """Return an item with its history; ``only`` restricts both to one person's answers."""
     (item,) = store.shown([position])
-    history = [a for a in store.history(position) if only in (None, a.annotator)]
+    answers = [a for a in store.history(position) if only in (None, a.annotator)]
+    history = [{name: getattr(answer, name) for name in _HISTORY_FIELDS} for answer in answers]
     return schemas.ItemOut(
-        **_Rows(store, only).row(item).model_dump(),
-        content=item.content,
-        history=[{name: getattr(answer, name) for name in _TOLD} for answer in history],
+        **_Rows(store, only).row(item).model_dump(), content=item.content, history=history
     )
 
 
 def _snippet(item: Item, columns: Sequence[str]) -> str:
-    """The beginning of an item, on one line; of a row of many columns with their names."""
+    """Return the beginning of an item on one line; of many columns with their names."""
     names = [*columns] or [*item.content]
-    filled = [(name, item.content.get(name)) for name in names]
-    parts = [(name, " ".join(str(value).split())) for name, value in filled if value is not None]
-    is_row = len(names) > _FEW_COLUMNS
-    text = " · ".join(f"{name}: {part}" if is_row else part for name, part in parts if part)
-    return text if len(text) <= _SNIPPET else f"{text[:_SNIPPET]}…"
+    has_names = len(names) > _MAX_UNNAMED_COLUMNS
+    cells = []
+    for name in names:
+        value = item.content.get(name)
+        text = "" if value is None else " ".join(str(value).split())
+        if text:
+            cells.append(f"{name}: {text}" if has_names else text)
+    snippet = " · ".join(cells)
+    if len(snippet) <= _SNIPPET_CHARACTERS:
+        return snippet
+    return f"{snippet[:_SNIPPET_CHARACTERS]}…"
 
 
 def _read(store: Store, positions: list[int]) -> Iterator[Item]:
-    for start in range(0, len(positions), 200):
-        yield from store.shown(positions[start : start + 200])
+    for start in range(0, len(positions), _READ_AT_ONCE):
+        yield from store.shown(positions[start : start + _READ_AT_ONCE])
 
 
 def _matches(item: Item, query: str) -> bool:

@@ -4,7 +4,7 @@ from typing import Any
 
 from fastapi import APIRouter, Request
 from parbals.errors import InputError
-from parbals.learner.numbers.certify import CERTIFY
+from parbals.learner.evaluation.certify import CERTIFY
 
 from parbals_label.project.classes import change_classes
 from parbals_label.project.measuring import draw_certificate

@@ -12,7 +12,7 @@ import numpy as np
 from parbals.errors import ProjectDamagedError
 
 from parbals_label.answer_form import MANY, NUMBERS
-from parbals_label.project.consensus import decided_labels
+from parbals_label.project.consensus import consensus_labels
 from parbals_label.project.features import load_features, remove_matrices, store_features
 from parbals_label.store.settings import MapFile
 from parbals_label.store.store import Store
@@ -66,7 +66,7 @@ def show_map(store: Store) -> MapOut:
     if stored is None or places is None or len(places) != n_items:
         message = "The map is being made; it takes a moment after the server has started."
         return MapOut(n_total=n_items, message=message)
-    labels = decided_labels(store)
+    labels = consensus_labels(store)
     waiting, out = store.queued()
     states = {**dict.fromkeys(waiting, 1), **dict.fromkeys(out, 2), **dict.fromkeys(labels, 3)}
     positions = sorted(states)

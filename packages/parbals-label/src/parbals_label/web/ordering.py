@@ -1,19 +1,19 @@
-"""The order of a list of items: by doubt, by what is predicted, by how near they are in meaning."""
+"""Sort orders of the list of items: by uncertainty, by predicted class, by similarity."""
 
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from parbals.arrays import block_rows
 from parbals.errors import InputError
 
 from parbals_label.answer_form import MANY, NUMBERS
-from parbals_label.project.doubts import held_doubts
 from parbals_label.project.features import features_of
-from parbals_label.project.predicted import Judge, decisions, unsureness
+from parbals_label.project.label_issues import current_label_issues
+from parbals_label.project.predicted import DecisionRule, decisions, uncertainty
 from parbals_label.store.store import Store
 
 if TYPE_CHECKING:
@@ -21,16 +21,27 @@ if TYPE_CHECKING:
 
 __all__ = ["Order", "by_meaning", "by_model"]
 
-Order = tuple[str, str | None, int | None]
-"""A sort, the class of "probability", the item of "meaning": without it typed words are meant."""
-
-_QUICK = ("sentences", "words")
-"""Encoders that read a few words at once, without a GPU."""
-_BLOCK = 8192
+_QUICK_ENCODERS = ("sentences", "words")
+"""Encoders that embed a few words at once, without a GPU."""
+_BLOCK_ROWS = 8192
 
 
-def _places(key: np.ndarray) -> np.ndarray:
-    """The place (N,) of every item in the order of a key, the smallest first."""
+class Order(NamedTuple):
+    """A sort order of the list.
+
+    Attributes:
+        sort: "order" (by position), "doubt", "predicted", "probability" or "meaning".
+        class_name: the class whose probability "probability" sorts by.
+        near: the item that "meaning" compares with; None compares with the typed words.
+    """
+
+    sort: str = "order"
+    class_name: str | None = None
+    near: int | None = None
+
+
+def _ranks(key: np.ndarray) -> np.ndarray:
+    """Return the rank (N,) of every item by a key (N,), the smallest first."""
     return np.argsort(np.argsort(key, kind="stable"))
 
 
@@ -38,86 +49,116 @@ def by_model(
     store: Store,
     order: Order,
     probs: np.ndarray | None,
-    judge: Judge | None,
+    rule: DecisionRule | None,
     labels: Mapping[int, str],
 ) -> np.ndarray:
-    """Places (N,) by stored predictions (N, C).
+    """Rank the items (N,) by their stored predictions (N, C).
 
-    "doubt": the lower the probability of an item's label, or of the likeliest class where it has
-    none, the earlier; of labels that the latest report doubts it is the one by all other labels.
-    "predicted": one class after the other, the surest items first. "probability": of one class.
-    Numbers go by their deviations and means.
-    The audit's items are the last: nobody sees their predictions, and places must not tell them.
+    Audit items come last, because their rank would reveal their prediction.
+
+    Args:
+        store: the project.
+        order: "doubt" ranks by the probability of the item's label, or of the likeliest class
+            where it has none, lowest first; likely label errors use the leave-one-out
+            probability. "predicted" ranks class by class, the most certain items first.
+            "probability" ranks by the probability of one class. For regression, the first two
+            rank by standard deviation and mean.
+        probs: the predictions, None if there are none yet.
+        rule: how the project's metric decides on a class.
+        labels: position → label.
     """
     if probs is None:
         raise InputError("There are no predictions to sort by yet; label a few items first.")
-    form, (sort, of, _) = store.form, order
-    are_numbers = form.task == NUMBERS
-    classes = form.classes[: 0 if are_numbers else probs.shape[1]]
-    if sort == "doubt":
-        key = -np.asarray(unsureness(form, probs), np.float64)
-        known = [position for position, label in labels.items() if label in classes]
-        key[known] = probs[known, [classes.index(labels[position]) for position in known]] - 1.0
-        for doubt in held_doubts(store):
-            key[doubt.position] = min(key[doubt.position], doubt.probability - 1.0)
-    elif sort == "predicted" and are_numbers:
-        key = np.array(probs[:, 0], np.float64)
-    elif sort == "predicted":
-        if form.task == MANY:
-            best = probs.argmax(axis=1)
-        else:
-            said = decisions(replace(form, classes=classes), probs, judge)
-            best = np.array([classes.index(str(label)) for label in said], np.int64)
-        key = best + 0.5 * (1.0 - probs[np.arange(len(probs)), best])
-    elif of in classes:
-        key = -np.array(probs[:, classes.index(of)], np.float64)
+    if order.sort == "doubt":
+        key = _doubt_key(store, probs, labels)
+    elif order.sort == "predicted":
+        key = _predicted_key(store, probs, rule)
     else:
-        raise InputError(f"of is {of!r}; name a class that is predicted already.")
+        key = _probability_key(store, probs, order.class_name)
     key[list(store.settings.audit)] = np.inf
-    return _places(key)
+    return _ranks(key)
+
+
+def _predicted_classes(store: Store, probs: np.ndarray) -> tuple[str, ...]:
+    """Return the classes of the predictions' columns; classes added later have none."""
+    if store.form.task == NUMBERS:
+        return ()
+    return tuple(store.form.classes[: probs.shape[1]])
+
+
+def _doubt_key(store: Store, probs: np.ndarray, labels: Mapping[int, str]) -> np.ndarray:
+    classes = _predicted_classes(store, probs)
+    key = -np.asarray(uncertainty(store.form, probs), np.float64)
+    labelled = [position for position, label in labels.items() if label in classes]
+    label_columns = [classes.index(labels[position]) for position in labelled]
+    key[labelled] = probs[labelled, label_columns] - 1.0
+    for issue in current_label_issues(store):
+        key[issue.position] = min(key[issue.position], issue.probability - 1.0)
+    return key
+
+
+def _predicted_key(store: Store, probs: np.ndarray, rule: DecisionRule | None) -> np.ndarray:
+    form = store.form
+    if form.task == NUMBERS:
+        return np.array(probs[:, 0], np.float64)
+    if form.task == MANY:
+        predicted = probs.argmax(axis=1)
+    else:
+        classes = _predicted_classes(store, probs)
+        decided = decisions(replace(form, classes=classes), probs, rule)
+        predicted = np.array([classes.index(str(label)) for label in decided], np.int64)
+    certainty = probs[np.arange(len(probs)), predicted]
+    return np.asarray(predicted + 0.5 * (1.0 - certainty))
+
+
+def _probability_key(store: Store, probs: np.ndarray, class_name: str | None) -> np.ndarray:
+    classes = _predicted_classes(store, probs)
+    if class_name not in classes:
+        raise InputError(f"of is {class_name!r}; name a class that the model already predicts.")
+    return -np.array(probs[:, classes.index(class_name)], np.float64)
 
 
 def by_meaning(store: Store, near: int | None, words: str | None) -> np.ndarray:
-    """Places (N,) by how far items are from one of them, or from words that somebody typed.
+    """Rank the items (N,) by their distance to one of them, or to typed words.
 
-    Of encoded items the angle counts (one minus its cosine), of tables the distance.
+    The distance is one minus the cosine for embeddings, and Euclidean for tables.
     """
-    features, settings = features_of(store), store.settings
+    features = features_of(store)
     if near is None:
-        here = _row_of_words(store, words)
+        query = _embed_words(store, words)
     elif near < store.n_items:
-        here = np.asarray(features[near], np.float64)
+        query = np.asarray(features[near], np.float64)
     else:
         raise InputError(f"near is {near}; the project has {store.n_items} items.")
-    key = np.empty(len(features))
-    for block in block_rows(len(features), _BLOCK):
+    distances = np.empty(len(features))
+    for block in block_rows(len(features), _BLOCK_ROWS):
         rows = np.asarray(features[block], np.float64)
-        if settings.encoded_kind is None:
-            key[block] = np.square(rows - here).sum(axis=1)
+        if store.settings.encoded_kind is None:
+            distances[block] = np.square(rows - query).sum(axis=1)
         else:
-            lengths = np.linalg.norm(rows, axis=1) * np.linalg.norm(here)
-            key[block] = 1.0 - rows @ here / np.maximum(lengths, 1e-12)
-    return _places(key)
+            norms = np.linalg.norm(rows, axis=1) * np.linalg.norm(query)
+            distances[block] = 1.0 - rows @ query / np.maximum(norms, 1e-12)
+    return _ranks(distances)
 
 
-def _row_of_words(store: Store, words: str | None) -> np.ndarray:
-    """The features (D,) of typed words, as of an item that consists of them."""
+def _embed_words(store: Store, words: str | None) -> np.ndarray:
+    """Return the features (D,) of typed words, encoded like an item that consists of them."""
     settings = store.settings
     if words is None:
-        raise InputError("Type some words, or open an item and look for those that are like it.")
-    if settings.encoder not in _QUICK or settings.table_columns or settings.features is None:
+        raise InputError("Type some words, or open an item and choose Find similar items.")
+    if settings.encoder not in _QUICK_ENCODERS or settings.table_columns or not settings.features:
         raise InputError(
-            f"Typed words can be compared with texts of the encoders {', '.join(_QUICK)}; the "
-            f"features of this project are by {settings.encoder}. Open an item and look for those "
-            "that are like it."
+            f"Typed words can be compared with texts of the encoders {', '.join(_QUICK_ENCODERS)}; "
+            f"this project uses {settings.encoder}. Open an item and choose Find similar items."
         )
-    fitted = _fitted(store.folder, settings.features.digest)
-    item = ("words", dict.fromkeys(fitted.columns, "") | {fitted.columns[0]: words})
-    return fitted.features(fitted.encoded([item], Path()))[0].astype(np.float64)
+    fitted = _load_fitted(store.folder, settings.features.digest)
+    content = dict.fromkeys(fitted.columns, "") | {fitted.columns[0]: words}
+    encoded = fitted.encoded([("words", content)], Path())
+    return fitted.features(encoded)[0].astype(np.float64)
 
 
-@lru_cache(maxsize=1)  # it takes seconds; another digest is another encoder, or other items
-def _fitted(folder: Path, digest: str) -> "FittedFeatures":
+@lru_cache(maxsize=1)  # takes seconds; the digest changes with the encoder and the items
+def _load_fitted(folder: Path, digest: str) -> "FittedFeatures":
     from parbals_label.project.predict import FittedFeatures
 
     with Store.open(folder, read_only=True) as store:

@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 import numpy as np
-from parbals.learner.numbers.report import metric_line
+from parbals.learner.evaluation.report import metric_line
 
-from parbals_label.project.goal import advice, goal_parts, judged_line
-from parbals_label.project.summary import audit_line, certificate_lines, chosen_line, overview
+from parbals_label.project.goal import advice, goal_parts, metric_lines
+from parbals_label.project.summary import audit_line, certificate_lines, overview, strategy_line
 from parbals_label.store.store import Store
 from parbals_label.web.schemas import CurvePoint, LiveOut, QueueOut, ServerOut
 
@@ -15,8 +15,8 @@ __all__ = ["Curve", "live", "own_progress", "revision"]
 _MOST_CURVE = 200
 _MOST_PAIRS = 200
 _SEEN = (
-    "labelled", "answers", "out", "queued", "passed", "class_balance", "annotators", "audit",
-    "audit_labelled", "chosen_by", "partly", "confusion", "heard", "numbers",
+    "labelled", "answers", "queued", "class_balance", "annotators", "audit",
+    "audit_labelled", "chosen_by", "confusion",
 )  # fmt: skip
 """Fields that are shown as the overview has them."""
 
@@ -62,6 +62,11 @@ def live(store: Store, curve: Curve, queue: QueueOut, server: ServerOut) -> Live
     value = [f"{line[0].upper()}{line[1:]}." for line in metric_line(seen.report)]
     return LiveOut(
         **{name: getattr(seen, name) for name in _SEEN},
+        out=seen.assigned,
+        passed=seen.skipped,
+        partly=seen.partially_labelled,
+        heard=seen.annotator_errors,
+        numbers=seen.label_range,
         report=seen.stored_report,
         revision=now,
         unchanged=False,
@@ -73,10 +78,10 @@ def live(store: Store, curve: Curve, queue: QueueOut, server: ServerOut) -> Live
                 *([f"{audit_line(seen)}."] if seen.audit else []),
             ]
         ),
-        judged=[*judged_line(seen.metric, seen.report), *value],
+        judged=[*metric_lines(seen.metric, seen.report), *value],
         goal=list(goal_parts(seen.goal, seen.labelled, seen.report, seen.sample)),
         advice=advice(seen.goal, seen.labelled, seen.report, seen.sample),
-        chosen=chosen_line(seen),
+        chosen=strategy_line(seen),
         features=seen.features,
         history=curve.renew(store),
         agreement=agreement and replace(agreement, pairs=agreement.pairs[:_MOST_PAIRS]),

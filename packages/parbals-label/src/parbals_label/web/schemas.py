@@ -13,7 +13,7 @@ from pydantic import (
 
 from parbals_label.project.consensus import Agreement
 from parbals_label.project.goal import Advice, GoalPart
-from parbals_label.project.summary import Heard
+from parbals_label.project.summary import AnnotatorErrorRate
 from parbals_label.store.records import Annotator
 
 MOST_POSITION = 2**53 - 1
@@ -309,7 +309,7 @@ class LiveOut(BaseModel):
     report: dict[str, Any] | None = None
     history: list[CurvePoint] | None = None
     agreement: Agreement | None = None
-    heard: list[Heard] | None = None
+    heard: list[AnnotatorErrorRate] | None = None
     server: ServerOut | None = None
 
 

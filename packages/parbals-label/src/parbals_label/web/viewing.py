@@ -26,6 +26,7 @@ from parbals_label.store.store import Store
 from parbals_label.web.door import anyone, owner, signed
 from parbals_label.web.items import list_items, show_item
 from parbals_label.web.map import show_map
+from parbals_label.web.ordering import Order
 from parbals_label.web.progress import own_progress
 from parbals_label.web.refusals import ERRORS
 from parbals_label.web.schemas import MOST_POSITION, ItemOut, ItemsOut, LiveOut, MapOut
@@ -90,10 +91,21 @@ def viewing_routes(session: Session) -> APIRouter:
         to the words ``q``: that costs more, and is for owners.
         """
         visitor = anyone(request) if sort != "meaning" else owner(request)
-        words: dict[str, Any] = {"label": label, "annotator": annotator, "query": q}
-        asked: dict[str, Any] = {name: word or None for name, word in words.items()}
-        asked |= {"state": state, "after": after, "limit": limit, "order": (sort, of, near)}
-        return await desk.read_slowly(lambda store: list_items(store, only=visitor.only, **asked))
+
+        def act(store: Store) -> ItemsOut:
+            return list_items(
+                store,
+                state=state,
+                label=label or None,
+                annotator=annotator or None,
+                query=q or None,
+                after=after,
+                limit=limit,
+                only=visitor.only,
+                order=Order(sort=sort, class_name=of, near=near),
+            )
+
+        return await desk.read_slowly(act)
 
     @routes.get("/items/{position}")
     async def get_item(position: _Place, request: Request) -> ItemOut:

@@ -88,6 +88,8 @@ class Chooser(_Part):
     def _choose(self, n_wanted: int, renew: Sequence[str], effort: Mapping[str, int]) -> bool:
         self.say(state="choosing")
         engine = load_engine()
+        changes = dict(effort)
+        models_annotators = bool(changes.pop("models_annotators", True))
         began = time.monotonic()
         try:
             with warnings.catch_warnings(record=True) as raised:
@@ -99,9 +101,10 @@ class Chooser(_Part):
                     queued=True,
                     renew=renew,
                     n_candidates=_CANDIDATES,
-                    changes=effort,
+                    models_annotators=models_annotators,
+                    changes=changes,
                 )
-        except engine.NothingFreeError:
+        except engine.NothingAvailableError:
             message = "Every item is labelled, passed or with somebody."
             self.say(state="idle", chose=0, message=message)
             return False

@@ -1,5 +1,6 @@
-"""Ask, tell, and ask again: the loop an engineer calls from a pipeline."""
+"""The ask-and-tell loop of pool-based active learning."""
 
+import inspect
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -7,21 +8,33 @@ from typing import Any, Self
 import numpy as np
 
 from parbals.errors import InputError, ParbalsError
-from parbals.features.frames import Encoding, learn_encoding
-from parbals.learner.annotators import Annotator, Crowd
+from parbals.features.frames import learn_encoding
+from parbals.learner.annotators import Annotator
 from parbals.learner.archive import read_learner, write_learner
 from parbals.learner.choosing import Question, check_costs, choose_items, choose_questions
 from parbals.learner.described import described_rows
+from parbals.learner.evaluation.audit import audit_positions
+from parbals.learner.evaluation.certify import (
+    Certificate,
+    Sample,
+    draw_certificate_sample,
+    evaluate_sample,
+)
+from parbals.learner.evaluation.report import Report
 from parbals.learner.features import FeatureTable, Preparation
 from parbals.learner.ledger import Event, Ledger
 from parbals.learner.models import SAMPLED_TARGETS, LogisticModel, as_sample_model, fresh_copy
-from parbals.learner.numbers.audit import audit_positions
-from parbals.learner.numbers.certify import Certificate, Sample, judged, sample_of
-from parbals.learner.numbers.report import Report
-from parbals.learner.pictures import as_figure, standing
+from parbals.learner.pictures import as_figure, as_html, progress_sentence
 from parbals.learner.reporting import make_report, predict, predict_proba
-from parbals.learner.state import Setup, State, held_out_predictions
-from parbals.learner.tasks.base import Classes
+from parbals.learner.settings import (
+    InputSettings,
+    PosteriorSettings,
+    SearchSettings,
+    apply_settings,
+    check_setting_names,
+)
+from parbals.learner.state import FitCache, Setup, State, check_held_out
+from parbals.learner.tasks.base import Classification
 from parbals.learner.tasks.table import task_named
 from parbals.posterior.inference import INFERENCES
 from parbals.randomness import Seed, seed_from
@@ -31,88 +44,84 @@ from parbals.validate import check_choice, check_positive_int, check_prior_scale
 
 __all__ = ["ActiveLearner"]
 
+_MAX_CLASSES_IN_REPR = 5
+
 
 class ActiveLearner:
-    """Chooses what to label next, and learns from the answers.
+    """Choose the items to label next, and learn from their labels.
 
-    ``ask(n)`` returns items and marks them pending; later asks treat pending items as a batch that
-    is already under way, so several people can be out with different items and nobody waits.
-    ``tell`` takes any answers in any order, also for items never asked for.
+    ``ask(n)`` returns items and marks them as pending; later calls treat pending items as a batch
+    already under way, so several people can label at the same time. ``tell`` accepts labels of any
+    items in any order.
 
-    What is chosen is a function of the seed, the labels and the pending items alone: not of the
-    order in which labels came, not of earlier asks that were given back, and not of saving and
-    loading in between. An audit leaves the choice among the other items as it is.
+    >>> import numpy as np
+    >>> import parbals
+    >>> X = np.random.default_rng(0).standard_normal((200, 2))
+    >>> y = np.where(X[:, 0] > 0, "spam", "ham")  # stands in for an annotator
+    >>> learner = parbals.ActiveLearner(X, classes=["ham", "spam"], random_state=0)
+    >>> for _ in range(2):
+    ...     items = learner.ask(10)
+    ...     n_new = learner.tell(items, y[items])
+    >>> learner
+    <ActiveLearner by parbals-epig: 20 of 200 labelled, 0 pending; ham, spam>
+    >>> learner.report().expected_error.high < 0.2
+    True
+    >>> learner.predict([[2.0, 0.0], [-2.0, 0.0]])
+    array(['spam', 'ham'], dtype='<U4')
 
-    *The first batch.* Before any label strategies start with ``kmeans``, and so do models of your
-    own until they have seen two classes. Where classes are described the model chooses at once.
+    A choice is a function of the seed, the labels and the pending items alone. It does not depend
+    on the order in which labels came, on items that were asked for and forgotten, or on saving and
+    loading. An audit does not change the choice among the other items.
+
+    The first batch is chosen by ``kmeans``, until there is a label; with your own model, until
+    there are labels of two classes. If classes are described, the model chooses at once.
 
     Args:
         X_pool: (N, D) features: NumPy, a memory map or the path of an ``.npy`` file, pandas,
             polars, Arrow, SciPy sparse, PyTorch, or a Dask array whose rows stay in their cluster.
             Or N texts, in a list or a column.
-        classes: the class labels: strings, ints or bools, at least two; None where labels are
-            numbers.
-        X_target: (M, D) features from the distribution the model will be judged on; without a shift
-            leave it out.
+        classes: the class labels: strings, ints or bools, at least two; None for regression.
+        X_target: (M, D) features from the distribution on which the model will be used; leave it
+            out if that is the pool's.
         strategy: a name from ``parbals strategies``.
-        task: what a label is: ``"classes"``, one class an item; ``"many-labels"``, any number of
-            them; ``"ordinal"``, one of classes in order, the lowest first; ``"regression"``, a
-            number. See docs/tasks.md.
-        random_state: an integer makes every answer reproducible.
-        ids: N distinct hashable names used instead of positions in ``ask``, ``tell`` and
-            ``forget``.
-        model: a model of your own (see :mod:`parbals.learner.models`); by default Bayesian logistic
-            regression. It is copied for every fit and stays as it is.
-        n_samples, prior_scale, inference: of the default model, as in
-            :class:`parbals.BayesianLogisticRegression`; "auto" also learns the prior from how the
-            pool's features vary. Strategies that need samples get draws of a closed form.
-        metric: what the model is judged by, for strategies that ask what a label is worth on the
-            targets (EPIG, ParBaLS): ``"accuracy"``, the default, ``"balanced-accuracy"``,
-            ``"f1:CLASS"``, or ``"log-loss"`` where the probabilities themselves count. ``predict``
-            decides for its sake, and the report says what it is expected to be
-            (:mod:`parbals.learner.numbers.metric`). It works with models of your own too. Other
-            tasks have metrics of their own.
-        n_universes, options: as in :func:`parbals.select_batch`.
-        features: "auto" reads a data frame with gaps, categories, dates and yes/no as a table, and
-            reduces sparse rows of more than 1,024 columns by truncated SVD; what it did is in
-            ``pool.notes`` and in every batch's. "numbers" refuses the first and leaves the second.
-        standardise: scale features to unit deviation first.
-        n_candidates: at most this many free items are considered at a time, drawn again whenever
-            labels change, and the batch says so. By default 10,000, and with a strategy in closed
-            form as many as a CPU scores in a second or two (two classes, 300 features: 120,000); of
-            a model of your own 1,000. A Dask array is always scored as a whole in closed form.
-        n_targets: at most this many target points are used at a time, drawn again likewise; by
-            default 1,000, of a model of your own 200.
-        audit: so many items, drawn at random, measure the error instead of training the model;
-            every third item asked for is one of them until all are labelled. Or the items
-            themselves, if they were drawn elsewhere. See :mod:`parbals.learner.numbers.audit`.
-        find: a class that is rare, to be found: items likely to be of it are asked for, with some
-            random ones in between, and the report says how much of it has been found. See
-            :mod:`parbals.learner.numbers.find`.
-        held_out: where labels have taught what makes the features (an encoder that was fine-tuned):
-            the items whose labels it saw, and predictions (n, C) for them by features that had not
-            seen the label in question, such as of folds. Left-out predictions of features that saw
-            the label are too good; the report believes these instead, and predictions are as
-            sure as they allow. ``prior_scale="even"`` is made for such features.
-        class_descriptions: {class: sentence}, of some classes or all; ``encoder`` makes rows (n, D)
-            of sentences as it made ``X_pool`` of texts. Or {class: row (D,)}. The model then
-            predicts before the first label, and lets descriptions go that labels contradict. See
-            :mod:`parbals.learner.described`.
-        class_scores: (N, C) how well each class fits each item, by a model that has seen no label:
-            an LLM's probabilities, CLIP's similarities. They count as descriptions do.
-        on_batch: is called with a :class:`~parbals.types.BatchRecord` whenever ``ask`` has chosen;
-            for trackers. It is not saved: set ``learner.on_batch`` after loading.
-        checked: the features are known to be finite numbers; a large file need not be read again to
-            be sure.
+        random_state: an integer makes every result reproducible.
+        task: what a label is: ``"classes"``, one class per item; ``"many-labels"``, any number of
+            them; ``"ordinal"``, one of ordered classes, the lowest first; ``"regression"``, a
+            number.
+        metric: the metric to optimise and report: ``"accuracy"`` (default),
+            ``"balanced-accuracy"``, ``"f1:CLASS"`` or ``"log-loss"``; other tasks have their own
+            (:mod:`parbals.learner.evaluation.metric`). It sets the loss of EPIG and ParBaLS
+            strategies and the decisions of ``predict``, with your own model, too.
+        model: your own model (see :mod:`parbals.learner.models`); by default Bayesian logistic
+            regression. It is copied for every fit and is not changed.
+        standardise: scale features to unit standard deviation first.
+        class_descriptions: {class: sentence}, for some classes or all, with ``encoder=...``; or
+            {class: row (D,)}. The model then predicts before the first label; descriptions that
+            labels contradict are dropped (:mod:`parbals.learner.described`).
+        audit: number of random items that measure the error instead of training the model; every
+            third item asked for is one of them until all are labelled. Or the items themselves, if
+            they were drawn elsewhere (:mod:`parbals.learner.evaluation.audit`).
+        find: a rare class to find: items that are likely to be of this class are asked for, random
+            ones among them, and the report estimates the recall
+            (:mod:`parbals.learner.evaluation.find`).
+        ids: N distinct hashable names of the items, used instead of positions.
+        on_batch: called with a :class:`~parbals.types.BatchRecord` after each choice of ``ask``,
+            for experiment trackers. It is not saved: set ``learner.on_batch`` after loading.
+        posterior: the default model, see :class:`parbals.PosteriorSettings`.
+        search: how thoroughly batches are searched for, see :class:`parbals.SearchSettings`.
+        inputs: how the features were made, see :class:`parbals.InputSettings`.
+        **settings: single fields of these three, such as ``n_samples=200`` or ``n_universes=4``.
 
     Attributes:
-        setup: what the learner was made with; ``state`` adds labels and pending items.
-        classes, task, metric, pool: as they were given; every probability is in the order of
-            ``classes``.
-        audit: positions of the items that measure the error, in the order they are asked for.
+        setup: the arguments, checked; ``state`` adds labels and pending items.
+        classes: the class labels; probabilities are in their order.
+        task: name of the task.
+        metric: name of the metric.
+        pool: the features.
+        audit: positions of the audit items, in the order in which they are asked for.
         last_batch: the batch that ``ask`` chose last; None before the first, and after loading.
-        reports: every report that was made of this learner, for its curve in a notebook; those
-            that were saved name the classes by texts.
+        reports: all reports so far, for ``plot``; in reports that were saved and loaded, class
+            labels are strings.
     """
 
     def __init__(
@@ -124,94 +133,112 @@ class ActiveLearner:
         random_state: Seed = None,
         *,
         task: str = "classes",
-        ids: Sequence[Hashable] | None = None,
-        model: Any = None,
-        n_samples: int = 400,
-        prior_scale: float | str = "auto",
-        inference: str = "auto",
-        n_universes: int = 10,
         metric: str | None = None,
-        options: Mapping[str, Any] | None = None,
-        features: str | Encoding | None = "auto",
+        model: Any = None,
         standardise: bool = False,
-        n_candidates: int | None = None,
-        n_targets: int | None = None,
+        class_descriptions: Mapping[Any, Any] | None = None,
         audit: int | Sequence[Hashable] = 0,
         find: Hashable | None = None,
-        held_out: tuple[Any, Any] | None = None,
-        class_descriptions: Mapping[Any, Any] | None = None,
-        encoder: Callable[[list[str]], Any] | None = None,
-        class_scores: Any = None,
+        ids: Sequence[Hashable] | None = None,
         on_batch: Callable[[BatchRecord], object] | None = None,
-        checked: bool = False,
+        posterior: PosteriorSettings | None = None,
+        search: SearchSettings | None = None,
+        inputs: InputSettings | None = None,
+        **settings: Any,
     ) -> None:
-        kind = task_named(task, classes)
-        kind.check_strategy(strategy)
-        check_choice(inference, INFERENCES, "inference")
-        kind.check_settings(
-            inference,
-            check_prior_scale(prior_scale),
+        check_setting_names(settings, inspect.signature(ActiveLearner).parameters)
+        posterior = apply_settings(posterior, "posterior", settings)
+        search = apply_settings(search, "search", settings)
+        inputs = apply_settings(inputs, "inputs", settings)
+        label_task = task_named(task, classes)
+        label_task.check_strategy(strategy)
+        check_choice(posterior.inference, INFERENCES, "inference")
+        label_task.check_settings(
+            posterior.inference,
+            check_prior_scale(posterior.prior_scale),
             model=model,
             find=find,
-            held_out=held_out,
+            held_out=inputs.held_out,
             class_descriptions=class_descriptions,
-            class_scores=class_scores,
+            class_scores=inputs.class_scores,
         )
-        if n_candidates is not None:
-            check_positive_int(n_candidates, "n_candidates")
+        if search.n_candidates is not None:
+            check_positive_int(search.n_candidates, "n_candidates")
         seed = seed_from(random_state)
-        if isinstance(features, str):
-            features = learn_encoding(X_pool, "X_pool", features, seed)
-        pool = FeatureTable(X_pool, checked=checked, encoding=features)
-        if pool.is_distributed and not isinstance(kind, Classes):
+        encoding = inputs.features
+        if isinstance(encoding, str):
+            encoding = learn_encoding(X_pool, "X_pool", encoding, seed)
+        pool = FeatureTable(X_pool, checked=inputs.checked, encoding=encoding)
+        if pool.is_distributed and not isinstance(label_task, Classification):
             raise InputError('A pool that stays in its cluster needs task="classes".')
-        self._ledger = ledger = Ledger(pool.n_rows, kind, ids)
-        own = None if model is None else fresh_copy(as_sample_model(model, len(kind.classes)))
+        target = None
+        if X_target is not None:
+            target = FeatureTable(X_target, "X_target", like=pool)
+        ledger = Ledger(pool.n_rows, label_task, ids)
+        users_model = None
+        if model is not None:
+            users_model = fresh_copy(as_sample_model(model, len(label_task.classes)))
+        n_targets = search.n_targets
         if n_targets is None:
-            n_targets = TARGETS if isinstance(own, LogisticModel | None) else SAMPLED_TARGETS
+            is_default_model = isinstance(users_model, LogisticModel | None)
+            n_targets = TARGETS if is_default_model else SAMPLED_TARGETS
+        held_out = None
+        if inputs.held_out is not None:
+            held_out = check_held_out(inputs.held_out, ledger)
         self.setup = Setup(
             pool=pool,
-            target=None if X_target is None else FeatureTable(X_target, "X_target", like=pool),
+            target=target,
             standardise=standardise,
             preparation=Preparation.fit(pool, standardise, seed),
-            kind=kind,
+            task=label_task,
             seed=seed,
             audit=audit_positions(audit, ledger, seed),
             strategy=strategy,
-            options=dict(options or {}),
-            metric=kind.check_metric(metric),
-            find=None if find is None else kind.class_number(find, "find"),
-            model=own,
-            n_samples=check_positive_int(n_samples, "n_samples", least=2),
-            prior_scale=prior_scale,
-            inference=inference,
-            n_universes=check_positive_int(n_universes, "n_universes"),
-            n_candidates=n_candidates,
+            options=dict(search.options or {}),
+            metric=label_task.check_metric(metric),
+            find=None if find is None else label_task.class_number(find, "find"),
+            model=users_model,
+            n_samples=check_positive_int(posterior.n_samples, "n_samples", least=2),
+            prior_scale=posterior.prior_scale,
+            inference=posterior.inference,
+            n_universes=check_positive_int(search.n_universes, "n_universes"),
+            n_candidates=search.n_candidates,
             n_targets=check_positive_int(n_targets, "n_targets"),
-            held_out=None if held_out is None else held_out_predictions(held_out, ledger),
-            described=described_rows(pool, kind.classes, class_descriptions, encoder, class_scores),
+            held_out=held_out,
+            described=described_rows(
+                pool, label_task.classes, class_descriptions, inputs.encoder, inputs.class_scores
+            ),
         )
-        if self.setup.described is not None and (
-            model is not None or inference not in ("auto", "ep")
-        ):
+        is_closed_form = model is None and posterior.inference in ("auto", "ep")
+        if self.setup.described is not None and not is_closed_form:
             raise InputError("Descriptions of classes need the default model in closed form.")
-        self.classes, self.task, self.metric = kind.classes, kind.name, self.setup.metric
-        self.pool, self.audit = pool, self.setup.audit
-        self._state: State | None = None
-        self._fits: dict[bytes, Any] = {}
-        self._crowds: dict[bytes, Crowd] = {}
+        self.classes = label_task.classes
+        self.task = label_task.name
+        self.metric = self.setup.metric
+        self.pool = pool
+        self.audit = self.setup.audit
         self.last_batch: Batch | None = None
         self.on_batch = on_batch
         self.reports: list[Report] = []
+        self._ledger = ledger
+        self._cache = FitCache()
+        self._state: State | None = None
 
     @property
     def state(self) -> State:
-        """The setup with the labels and pending items of now, as a frozen record."""
+        """The setup with the current labels and pending items, as a frozen record."""
         if self._state is None:
             ledger = self._ledger
-            said = {p: dict(by) for p, by in ledger.answers.items()} if ledger.names else {}
-            told, pending = dict(ledger.labels), tuple(ledger.pending)
-            self._state = State(self.setup, told, pending, self._fits, said, self._crowds)
+            answers = {}
+            if ledger.names:
+                answers = {p: dict(by_annotator) for p, by_annotator in ledger.answers.items()}
+            self._state = State(
+                setup=self.setup,
+                majority_labels=dict(ledger.labels),
+                pending=tuple(ledger.pending),
+                answers=answers,
+                cache=self._cache,
+            )
         return self._state
 
     # -- the loop
@@ -223,26 +250,30 @@ class ActiveLearner:
         annotators: Sequence[str] | None = None,
         costs: Mapping[str, float] | None = None,
     ) -> Any:
-        """Choose ``n`` items and mark them pending: an array of positions, or a list of ids.
+        """Choose ``n`` items and mark them as pending.
 
-        With ``annotators``, or ``costs`` of their answers, a list of (item, annotator): which item
-        to ask whom, also items that others have answered where a second opinion is worth more
-        (:mod:`parbals.learner.choosing`).
+        Returns an array of positions, or a list of ids. With ``annotators``, or ``costs`` of their
+        answers, a list of (item, annotator): the questions of the highest information per cost,
+        which may be second opinions (:mod:`parbals.learner.choosing`).
         """
         if annotators is not None or costs is not None:
-            checked, size = check_costs(self.task, annotators, costs), check_positive_int(n, "n")
-            questions = choose_questions(self.state, size, checked, self._ledger.out)
-            ledger = self._change()
-            for position, annotator in questions:
-                ledger.record(Event(position, "ask", None, annotator))
-            return [Question(self._ledger.name(p), name) for p, name in questions]
-        batch, state = self.choose(n), self.state
+            cost_of = check_costs(self.task, annotators, costs)
+            return self._ask_annotators(check_positive_int(n, "n"), cost_of)
+        batch = self.choose(n)
+        state = self.state
         positions = batch.indices.tolist()
         self._change().ask(positions)
         self.last_batch = batch
         if self.on_batch is not None:
             self.on_batch(BatchRecord(batch, len(state.labels), len(state.pending)))
         return batch.indices if self.ids is None else [self.ids[p] for p in positions]
+
+    def _ask_annotators(self, n: int, costs: Mapping[str, float]) -> list[Question]:
+        questions = choose_questions(self.state, n, costs, self._ledger.asked_annotators)
+        ledger = self._change()
+        for position, annotator in questions:
+            ledger.record(Event(position, "ask", None, annotator))
+        return [Question(ledger.name(position), annotator) for position, annotator in questions]
 
     def choose(
         self,
@@ -252,55 +283,57 @@ class ActiveLearner:
         leave_out: Collection[int] = (),
         with_audit: bool = True,
     ) -> Batch:
-        """The batch that ``ask(n)`` would return (indices are positions); nothing becomes pending.
+        """Return the batch that ``ask(n)`` would choose, without marking it as pending.
 
-        Items of the audit are spread over it and have no scores.
+        Its indices are positions; audit items are spread over it and have no scores.
 
         Args:
-            strategy: stands in for the learner's own.
+            n: number of items.
+            strategy: replaces the learner's strategy.
             leave_out: positions not to choose; unlike pending ones, no labels are expected of them.
             with_audit: False for items that the strategy chooses alone.
         """
         strategy = self.setup.strategy if strategy is None else strategy
-        self.setup.kind.check_strategy(strategy)
+        self.setup.task.check_strategy(strategy)
         size = check_positive_int(n, "n")
         return choose_items(self.state, size, strategy, leave_out, with_audit=with_audit)
 
     def mark_pending(self, items: Any) -> None:
-        """Declare items as out for labelling that were chosen elsewhere."""
+        """Mark items as pending that were chosen elsewhere."""
         self._change().ask(self._ledger.positions(items))
 
     def tell(self, items: Any, labels: Any, annotator: str | None = None) -> int:
-        """Record labels of any items, in any order; returns how many are new.
+        """Record labels of any items, in any order, and return how many are new.
 
-        The same label again is no news; another label than before is refused, see :meth:`correct`.
-        ``annotator``: who says so. Several may answer one item, and each counts by how often they
-        are right (:mod:`parbals.learner.annotators`); a label that nobody signs is true. Where one
-        annotator answers everything, labels are taken as they are.
+        Repeating a label changes nothing; a different label is refused, see :meth:`correct`. With
+        ``annotator``, several may answer for an item, and each answer is weighted by the
+        annotator's estimated error rate (:mod:`parbals.learner.annotators`). Labels without an
+        annotator are treated as gold, and so are all labels of a single annotator.
         """
         return self._change().tell(items, labels, annotator)
 
     def correct(self, items: Any, labels: Any, annotator: str | None = None) -> int:
-        """Change labels given before; the history keeps both. Returns how many changed."""
+        """Change earlier labels, and return how many changed; the history keeps both."""
         return self._change().correct(items, labels, annotator)
 
     def forget(self, items: Any) -> None:
-        """Give items back, pending or labelled: they can be asked for again."""
+        """Return pending or labelled items to the pool: they can be asked for again."""
         self._change().forget(items)
 
     def _change(self) -> Ledger:
+        """Return the ledger for a change; the state is computed anew afterwards."""
         self._state = None
         return self._ledger
 
-    # -- what is known
+    # -- labels
 
     @property
     def ids(self) -> list[Any] | None:
-        """The names of the items, if they have any."""
+        """Names of the items, or None."""
         return self._ledger.ids
 
     def name_items(self, ids: Sequence[Hashable]) -> None:
-        """Call the items by these N distinct names from now on."""
+        """Name the items by N distinct ids from now on."""
         self._ledger.name_items(ids)
 
     @property
@@ -311,112 +344,136 @@ class ActiveLearner:
     @property
     def labels(self) -> dict[Any, Any]:
         """The label of every labelled item."""
-        decoded = self.setup.kind.decoded
-        return {self._ledger.name(p): decoded(c) for p, c in self.state.labels.items()}
+        labels = {}
+        for position, encoded in self.state.labels.items():
+            labels[self._ledger.name(position)] = self.setup.task.decode(encoded)
+        return labels
 
     def annotators(self) -> tuple[Annotator, ...]:
-        """Everybody who was named: how often they are wrong, with a 90 % interval; see ``tell``.
+        """Return all named annotators with their error rates (90 % interval); see ``tell``.
 
-        Empty where there is nothing to compare one annotator with.
+        Empty while there is nothing to compare an annotator with.
         """
-        return () if self.state.crowd is None else self.state.crowd.annotators
+        fit = self.state.annotator_fit
+        return () if fit is None else fit.annotators
 
     def consensus(self) -> dict[Any, np.ndarray]:
-        """Of every labelled item the probability (C,) of each class, given all answers to it.
+        """Return class probabilities (C,) of every labelled item, given all answers to it.
 
-        And what the model predicts without them, but for the audit's items. ``labels`` has the most
-        probable of the classes that somebody named.
+        They also take the model's leave-one-out predictions into account, except for audit items.
+        ``labels`` has the most probable of the classes that an annotator named.
         """
-        state, unit = self.state, np.eye(len(self.classes))
-        crowd, positions = state.crowd, state.labelled
-        beliefs = unit[state.numbers(positions)] if crowd is None else crowd.beliefs
-        return {self._ledger.name(p): b for p, b in zip(positions.tolist(), beliefs, strict=True)}
+        state = self.state
+        fit = state.annotator_fit
+        if fit is None:
+            probs = np.eye(len(self.classes))[state.encoded_labels(state.labelled)]
+        else:
+            probs = fit.label_probs
+        names = [self._ledger.name(position) for position in state.labelled.tolist()]
+        return dict(zip(names, probs, strict=True))
 
     @property
     def pending(self) -> list[Any]:
-        """Items that are out, in the order they were asked for."""
-        return [self._ledger.name(p) for p in self.state.pending]
+        """Items that were asked for and have no label yet, in the order of asking."""
+        return [self._ledger.name(position) for position in self.state.pending]
 
     @property
     def events(self) -> tuple[Event, ...]:
-        """Everything that happened, oldest first, by position and class number."""
+        """The history of all items, oldest first, by position and encoded label."""
         return tuple(self._ledger.events)
 
     def history(self, item: Any) -> list[tuple[str, Any]]:
-        """What happened to one item, oldest first: (action, label)."""
+        """Return the history of one item, oldest first: (action, label)."""
         (position,) = self._ledger.positions([item])
-        return [
-            (e.action, None if e.label is None else self.setup.kind.decoded(e.label))
-            for e in self._ledger.events
-            if e.position == position
-        ]
+        history = []
+        for event in self._ledger.events:
+            if event.position == position:
+                label = None if event.label is None else self.setup.task.decode(event.label)
+                history.append((event.action, label))
+        return history
 
     # -- the model
 
     def fitted(self, *, with_audit: bool = False) -> Any:
-        """The model given today's labels: a function of seed and labels, in any order of arrival.
+        """Return the model of the current labels: a function of the seed and the labels.
 
-        The audit's labels are left out unless asked for. A model of your own comes wrapped in one
-        that checks what it returns; the model itself is ``fitted().model``.
+        ``with_audit``: train on the audit's labels, too. Your own model is wrapped in one that
+        checks its output; the model itself is ``fitted().model``.
         """
         return self.state.fitted(with_audit=with_audit)
 
     def predict_proba(self, X: Any, *, with_audit: bool = False) -> np.ndarray:
-        """(N, C) probabilities in the order of ``classes``.
+        """Return probabilities (N, C) in the order of ``classes``.
 
-        ``with_audit``: by a model of all labels, the audit's too. What the audit measured is the
-        model without them.
+        ``with_audit``: by a model that is trained on the audit's labels, too. The audit measures
+        the model without them.
         """
         return predict_proba(self.state, X, with_audit=with_audit)
 
     def predict(
         self, X: Any, *, with_audit: bool = False, return_std: bool = False
     ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
-        """(N,) the class of every row: the most probable one, or what the metric asks for.
+        """Return the class (N,) of every row that maximises the expected metric.
 
-        Of numbers their means; with ``return_std`` also the deviations (N,) of new labels, noise
-        included. Of several labels an item whether each (N, L) is one of them.
+        Regression returns means (N,); with ``return_std`` also the standard deviations (N,) of new
+        labels, noise included. The multi-label task returns a binary indicator matrix (N, L).
         """
         return predict(self.state, X, with_audit=with_audit, return_std=return_std)
 
-    # -- how it stands
+    # -- evaluation
 
     def report(self, batch_size: int = 10) -> Report:
-        """How good the model is on the target set, what more labels would gain, when to stop."""
+        """Estimate the error on the target set and the gain of the next ``batch_size`` labels."""
         report = make_report(self.state, check_positive_int(batch_size, "batch_size"))
         self.reports.append(report)
         return report
 
     def certify(self, n: int = 100) -> Sample:
-        """Draw ``n`` random items of those without a label, which are pending from now on.
+        """Draw a random sample of ``n`` items without a label, and mark them as pending.
 
-        Their labels measure what the model decides today: ``tell`` them, then :meth:`certified`.
+        Their labels measure the error of the model's current predictions: ``tell`` them, then call
+        :meth:`certified`.
         """
-        sample = sample_of(self.state, check_positive_int(n, "n"), self._ledger.name)
+        sample = draw_certificate_sample(self.state, check_positive_int(n, "n"), self._ledger.name)
         self._change().ask(sample.positions)
         return sample
 
     def certified(self, sample: Sample) -> Certificate | None:
-        """What the sample says of the decisions of its time; None until all have a label."""
-        return judged(sample, self.state.labels)
+        """Return the measured error of a sample's predictions; None until all have a label."""
+        return evaluate_sample(sample, self.state.labels)
+
+    # -- display
 
     def __repr__(self) -> str:
-        classes = ", ".join(map(str, self.classes[:5])) + (", …" if len(self.classes) > 5 else "")
-        return f"<ActiveLearner by {self.setup.strategy}: {standing(self.state)}; {classes}>"
+        classes = [str(label) for label in self.classes[:_MAX_CLASSES_IN_REPR]]
+        if len(self.classes) > _MAX_CLASSES_IN_REPR:
+            classes.append("…")
+        progress = progress_sentence(self.state)
+        ending = f"; {', '.join(classes)}" if classes else ""
+        return f"<ActiveLearner by {self.setup.strategy}: {progress}{ending}>"
+
+    def _repr_html_(self) -> str:
+        """Return a table of the progress and the latest report, for notebooks; fits no model."""
+        return as_html(self.state, self.reports)
 
     def plot(self) -> Any:
-        """A matplotlib figure: expected error after each report, and the pool with its labels."""
+        """Return a matplotlib figure: error after each report, and the pool with its labels."""
         return as_figure(self.state, self.last_batch, self.reports)
 
+    # -- files
+
     def save(self, path: str | Path, *, include_features: bool = True) -> None:
-        """One file without pickle, written whole or not at all: :mod:`parbals.learner.archive`."""
+        """Save to one file without pickle, written whole or not at all.
+
+        See :mod:`parbals.learner.archive`.
+        """
         write_learner(Path(path), self.setup, self.ids, self.events, self.reports, include_features)
 
     @classmethod
     def load(
         cls, path: str | Path, *, X_pool: Any = None, X_target: Any = None, model: Any = None
     ) -> Self:
-        """The learner that was saved: the next ``ask`` is the one it would have answered."""
+        """Load a saved learner; its next ``ask`` is the one that the saved learner would make."""
         saved = read_learner(Path(path), X_pool, X_target, model)
         try:
             learner = cls(**saved.arguments)
@@ -427,6 +484,6 @@ class ActiveLearner:
         except ParbalsError:
             raise
         except (TypeError, ValueError, LookupError, AttributeError, OverflowError) as error:
-            # Values of kinds that no learner writes; who made the file may mean harm.
+            # Values of types that no learner writes; the file may have been made to harm.
             raise InputError(f"{path} is not a saved learner as we write them ({error}).") from None
         return learner

@@ -1,24 +1,34 @@
-"""Annotators as channels: who says what where the truth is something else.
+"""Dawid–Skene with a classifier prior: one confusion matrix per annotator.
 
-Annotator j says a of an item of class c with probability π_j[c, a]. Answers of item i then have the
-likelihood Σ_c w_ic p(c | f_i), w_ic = Π_j π_j[c, a_ij], which expectation propagation takes as it
-takes labels. What class an item is of, r_ic ∝ w_ic p_-i(c), hangs on everybody's answers and on
-what the model predicts without them; the channels are counts of r, and both are found in turn.
+Annotator j answers a for an item of class c with probability π_j[c, a], the confusion matrix. The
+answers to item i have the likelihood Σ_c w_ic p(c | f_i), w_ic = Π_j π_j[c, a_ij], and expectation
+propagation fits the classifier to these likelihoods just as it does to labels. The posterior of an
+item's true class is r_ic ∝ w_ic p_-i(c), where p_-i is the classifier's leave-one-out prediction:
+Dawid and Skene use the class frequencies in its place. EM alternates both: the E-step computes r,
+the M-step estimates each π_j from the counts Σ_i r_ic [a_ij = a].
 
-*Few answers.* A row of a channel has a Dirichlet prior of 8 answers. Its centre is the annotator's
-own share of right answers, and the classes that they wrongly name; that share begins as 9 right
-ones of 10. So one number is learnt from the first answers, a matrix from hundreds.
+*Few answers.* Each row of a confusion matrix has a Dirichlet prior worth 8 answers. The prior mean
+consists of the annotator's accuracy and of the classes that the annotator names by mistake. The
+accuracy itself has a prior of 9 correct answers in 10. So the first answers estimate one number per
+annotator, and it takes hundreds of answers to estimate a full matrix.
 
-*Programs* (names that begin with ``machine:``) err alike on like items, and a model that learnt
-from a program's answers would find them right. So people teach the model first, by every item they
-have answered; that model, and people's answers, say what a program's are worth; and these then
-count whole, for a third or, where that foretells people's answers clearly better, each left out,
-not at all. What people have answered too says most of a program: they may have been asked where it
-is odd, and a model of odd items be wrong elsewhere. A program that lies is found out by people;
-where nobody else answered, programs are taken as people.
+*Programs* (annotators whose names start with ``machine:``) make correlated errors: similar items
+get the same wrong answer, and a classifier trained on these answers would find them right. The fit
+therefore has three stages:
 
-The audit's items teach no channel, because the model must not know them; how often an annotator is
-wrong is told with them. A label that nobody signed is true: it says how good annotators are.
+1. :func:`_fit_on_people` runs EM with the answers of people alone. The resulting classifier and the
+   people's answers estimate the confusion matrix of each program. Items that people have answered
+   too count most: people may have been asked about unusual items, and a classifier trained on
+   unusual items may be wrong about the others.
+2. :func:`_select_program_weight` weights the log-likelihoods of all programs' answers by 1, 0.3 or
+   0. The weight is 0 only if that predicts people's answers clearly better, leave-one-out.
+3. :func:`_aggregate` combines all answers with that weight.
+
+So people expose a program that lies. Where no person has answered, programs are treated as people.
+
+Audit items do not train the confusion matrices, because the classifier must not depend on them. The
+reported error rates of the annotators include them. Labels without an annotator are treated as
+gold: they show how accurate annotators are.
 """
 
 from collections.abc import Callable, Mapping
@@ -30,176 +40,384 @@ from scipy.special import betaincinv
 from parbals.types import Estimate
 from parbals.wording import PROGRAM
 
-__all__ = ["Annotator", "Answers", "Crowd", "channel", "listen"]
+__all__ = [
+    "Annotator",
+    "AnnotatorFit",
+    "Answers",
+    "AnswersByItem",
+    "confusion_matrix",
+    "fit_annotators",
+]
 
-_RIGHT, _KNOWN = 0.9, 10.0  # share of right answers before any was seen, and how many that counts
-_ROW = 8.0  # answers that a row's centre counts
-_ROUNDS, _CLOSE = 5, 0.02
-_CHECKED = 20.0  # answers of a program that people have checked: enough to know its worth
-_SHARES = (1.0, 0.3)  # of what programs' answers say; or nothing
-_CLEARLY = 0.5  # nats, times √n, by which nothing must foretell n answers better: beyond chance
-_LEAST = 1e-12
+_PRIOR_ACCURACY = 0.9
+_PRIOR_ANSWERS = 10.0
+"""Number of answers that the prior accuracy is worth."""
+_DIRICHLET_CONCENTRATION = 8.0
+"""Number of answers that the prior of a row of a confusion matrix is worth."""
+_MAX_EM_ROUNDS = 5
+_EM_TOLERANCE = 0.02
+"""EM stops when no entry of a person's confusion matrix changes by more."""
+_ENOUGH_CHECKED_ANSWERS = 20.0
+"""Answers of a program that people have checked: from this number on, they alone can count."""
+_PROGRAM_WEIGHTS = (1.0, 0.3)
+"""Candidate weights of programs' answers, besides 0."""
+_MIN_GAIN_OF_ZERO_WEIGHT = 0.5
+"""Nats per √n by which weight 0 must predict n answers better than others: beyond chance."""
+_EPS = 1e-12
+"""Guards divisions and logarithms."""
 
-Said = Mapping[int, Mapping[str | None, int]]
-"""Position → {annotator: class number}; None is nobody's name, and true."""
+AnswersByItem = Mapping[int, Mapping[str | None, int]]
+"""Position → {annotator: class number}; the key None is a gold label."""
+
+LeaveOneOutPredict = Callable[[np.ndarray, np.ndarray], np.ndarray]
+"""(rows (k,), likelihoods (k, C)) → predictions (n, C) of a classifier that is trained on ``rows``.
+
+The prediction for a row that it was trained on leaves the answers to that row out.
+"""
 
 
 class Annotator(NamedTuple):
-    """How often one annotator is wrong (90 % interval), and π (C, C): true class, said class."""
+    """An annotator's estimated error rate and confusion matrix.
+
+    Attributes:
+        name: the annotator's name.
+        n_answers: number of answers, audit items included.
+        error: share of wrong answers, with a 90 % interval.
+        confusion: (C, C) probability of each answer (column) given the true class (row).
+    """
 
     name: str
     n_answers: int
     error: Estimate
-    channel: np.ndarray
+    confusion: np.ndarray
 
 
-class Crowd(NamedTuple):
-    """What all answers come to, for labelled positions (n,) ascending.
+class AnnotatorFit(NamedTuple):
+    """Fitted annotators and aggregated (consensus) labels of n labelled positions, ascending.
 
-    ``likelihoods`` (n, C) are w, ``beliefs`` (n, C) are r; the audit's know nothing of the model.
+    Attributes:
+        annotators: one for each name, in alphabetical order.
+        likelihoods: (n, C) likelihoods w of the answers given each class; the largest is 1.
+        label_probs: (n, C) posterior probabilities r of the true class. For audit items they
+            combine the answers alone, without the classifier's predictions.
     """
 
     annotators: tuple[Annotator, ...]
     likelihoods: np.ndarray
-    beliefs: np.ndarray
+    label_probs: np.ndarray
 
 
 class Answers(NamedTuple):
-    """Every answer as who (m,), of which row (m,), and what (m,); known classes (n,) or -1."""
+    """All m answers to n items, in columns.
+
+    >>> answers = Answers.from_items({4: {"ada": 1, "bob": 0}, 7: {None: 1}}, np.array([4, 7]))
+    >>> answers.names, answers.annotator.tolist(), answers.label.tolist(), answers.gold.tolist()
+    (('ada', 'bob'), [0, 1], [1, 0], [-1, 1])
+
+    Attributes:
+        names: of the J annotators, in alphabetical order.
+        annotator: (m,) index of the annotator in ``names``.
+        row: (m,) index of the item.
+        label: (m,) class number that the annotator answered.
+        gold: (n,) gold label of each item, or -1.
+    """
 
     names: tuple[str, ...]
-    who: np.ndarray
+    annotator: np.ndarray
     row: np.ndarray
-    what: np.ndarray
-    true: np.ndarray
+    label: np.ndarray
+    gold: np.ndarray
 
     @classmethod
-    def of(cls, said: Said, positions: np.ndarray) -> "Answers":
-        """Of labelled positions (n,), ascending."""
-        rows = list(enumerate(positions.tolist()))
-        signed = [
-            (name, row, said[p][name]) for row, p in rows for name in sorted(filter(None, said[p]))
-        ]
+    def from_items(cls, answers_by_item: AnswersByItem, positions: np.ndarray) -> "Answers":
+        """Collect the answers to labelled positions (n,), ascending."""
+        signed = []
+        gold = []
+        for row, position in enumerate(positions.tolist()):
+            labels = answers_by_item[position]
+            gold.append(labels.get(None, -1))
+            signed += [(name, row, labels[name]) for name in sorted(filter(None, labels))]
         names = tuple(sorted({name for name, _, _ in signed}))
-        who = [names.index(name) for name, _, _ in signed]
-        row, what = (np.array([one[k] for one in signed], int) for k in (1, 2))
-        true = np.array([said[p].get(None, -1) for _, p in rows], int)
-        return cls(names, np.array(who, int), row, what, true)
+        return cls(
+            names=names,
+            annotator=np.array([names.index(name) for name, _, _ in signed], int),
+            row=np.array([row for _, row, _ in signed], int),
+            label=np.array([label for _, _, label in signed], int),
+            gold=np.array(gold, int),
+        )
 
-    def likelihoods(self, channels: np.ndarray, counts: np.ndarray | float = 1.0) -> np.ndarray:
-        """w (n, C) of channels (J, C, C), of which each counts so much (J,)."""
-        log_w = np.zeros((len(self.true), channels.shape[1]))
-        share = np.broadcast_to(counts, len(self.names))[self.who, None]
-        np.add.at(log_w, self.row, share * np.log(channels[self.who, :, self.what]))
-        w = np.exp(log_w - log_w.max(axis=1, keepdims=True))
-        known = self.true >= 0
-        w[known] = np.eye(w.shape[1])[self.true[known]]
-        return w
+    def likelihoods(self, confusions: np.ndarray, weights: np.ndarray | float = 1.0) -> np.ndarray:
+        """Compute w (n, C), the likelihood of each item's answers given each class.
 
-    def counts(self, beliefs: np.ndarray, among: np.ndarray) -> np.ndarray:
-        """(J, C, C) answers by true and said class, of rows ``among`` (n,)."""
-        n_classes, here = beliefs.shape[1], among[self.row]
-        found = np.zeros((len(self.names), n_classes, n_classes))
-        said = found.transpose(0, 2, 1)
-        np.add.at(said, (self.who[here], self.what[here]), beliefs[self.row[here]])
-        return found
+        Args:
+            confusions: (J, C, C) confusion matrices.
+            weights: (J,) weight of each annotator's log-likelihoods.
+        """
+        log_likelihoods = np.zeros((len(self.gold), confusions.shape[1]))
+        weight = np.broadcast_to(weights, len(self.names))[self.annotator, None]
+        log_confusion = np.log(confusions[self.annotator, :, self.label])
+        np.add.at(log_likelihoods, self.row, weight * log_confusion)
+        likelihoods = np.exp(log_likelihoods - log_likelihoods.max(axis=1, keepdims=True))
+        has_gold = self.gold >= 0
+        likelihoods[has_gold] = np.eye(likelihoods.shape[1])[self.gold[has_gold]]
+        return likelihoods
+
+    def counts(self, label_probs: np.ndarray, is_counted: np.ndarray) -> np.ndarray:
+        """Count answers (J, C, C) by annotator, true class and answered class.
+
+        Args:
+            label_probs: (n, C) posterior probabilities of the true class.
+            is_counted: (n,) rows whose answers count.
+        """
+        n_classes = label_probs.shape[1]
+        counted = is_counted[self.row]
+        counts = np.zeros((len(self.names), n_classes, n_classes))
+        by_answer = counts.transpose(0, 2, 1)  # a view: annotator, answered class, true class
+        index = (self.annotator[counted], self.label[counted])
+        np.add.at(by_answer, index, label_probs[self.row[counted]])
+        return counts
 
 
-def channel(counts: np.ndarray) -> np.ndarray:
-    """π (C, C) of counted answers (C, C), by true and said class; zeros before any."""
+def confusion_matrix(counts: np.ndarray) -> np.ndarray:
+    """Estimate π (C, C) as the posterior mean under a Dirichlet prior for each row.
+
+    >>> confusion_matrix(np.zeros((2, 2)))
+    array([[0.9, 0.1],
+           [0.1, 0.9]])
+
+    Args:
+        counts: (C, C) answers by true class and answered class; zeros for a new annotator.
+    """
     n_classes = len(counts)
-    right = (_RIGHT * _KNOWN + np.trace(counts)) / (_KNOWN + counts.sum())
-    apart = 1.0 - np.eye(n_classes)
-    wrong = apart * (1.0 + (apart * counts).sum(axis=0))
-    centre = right * np.eye(n_classes) + (1.0 - right) * wrong / wrong.sum(axis=1, keepdims=True)
-    return (_ROW * centre + counts) / (_ROW + counts.sum(axis=1, keepdims=True))
+    n_correct = np.trace(counts)
+    accuracy = (_PRIOR_ACCURACY * _PRIOR_ANSWERS + n_correct) / (_PRIOR_ANSWERS + counts.sum())
+    off_diagonal = 1.0 - np.eye(n_classes)
+    # An annotator who often names a class by mistake does so whatever the true class is.
+    mistakes = off_diagonal * (1.0 + (off_diagonal * counts).sum(axis=0))
+    off_diagonal_mean = (1.0 - accuracy) * mistakes / mistakes.sum(axis=1, keepdims=True)
+    prior_mean = accuracy * np.eye(n_classes) + off_diagonal_mean
+    n_by_true_class = counts.sum(axis=1, keepdims=True)
+    return (_DIRICHLET_CONCENTRATION * prior_mean + counts) / (
+        _DIRICHLET_CONCENTRATION + n_by_true_class
+    )
 
 
-def listen(
+def fit_annotators(
     answers: Answers,
     n_classes: int,
     trains: np.ndarray,
-    predicted: Callable[[np.ndarray, np.ndarray], np.ndarray],
-) -> Crowd:
-    """What annotators are worth, and what their answers come to.
+    predict: LeaveOneOutPredict,
+) -> AnnotatorFit:
+    """Estimate every annotator's confusion matrix, and aggregate their answers.
+
+    Two annotators, and a classifier that predicts 0.5 throughout:
+
+    >>> answers = Answers.from_items({0: {"ada": 0, "bob": 0}, 1: {"ada": 1}}, np.arange(2))
+    >>> fit = fit_annotators(answers, 2, np.ones(2, bool), lambda rows, w: np.full((2, 2), 0.5))
+    >>> fit.label_probs.argmax(axis=1)
+    array([0, 1])
 
     Args:
-        trains: (n,) rows that the model may learn from; the others are the audit's.
-        predicted: (n, C) for rows (k,) to learn from and their likelihoods (k, C): what the model
-            predicts for every row, for one that it learnt from without that row's answers.
+        answers: all answers to n items.
+        n_classes: C.
+        trains: (n,) rows that the classifier may be trained on; the others are audit items.
+        predict: trains the classifier and returns its leave-one-out predictions.
     """
-    heard = np.zeros((len(answers.names), len(answers.true)), bool)
-    heard[answers.who, answers.row] = True
     is_program = np.array([name.startswith(PROGRAM) for name in answers.names])
-    by_people = heard[~is_program].any(axis=0) | (answers.true >= 0)
-    if not (trains & by_people).any():
-        is_program[:], by_people = False, trains
-    channels = np.stack([channel(np.zeros((n_classes, n_classes)))] * len(answers.names))
-    rows = np.flatnonzero(trains & by_people)
-    for _ in range(_ROUNDS):
-        w = answers.likelihoods(channels, ~is_program)
-        probs = predicted(rows, w[rows])
-        beliefs = _normal(w * probs)
-        counts = answers.counts(beliefs, trains & by_people)
-        others = answers.counts(beliefs, trains & ~by_people)
-        filling = _filling(counts, others)
-        counts += filling[:, None, None] * others
-        before, channels = channels, np.stack([channel(each) for each in counts])
-        if np.abs(channels - before)[~is_program].max(initial=0.0) < _CLOSE:
-            break
-    weights = np.where(by_people | ~trains, 1.0, filling[:, None])  # (J, n) of answers
-    errors = [_error(answers, beliefs, weights[j], j) for j in range(len(answers.names))]
-    share = 1.0
+    is_checked = _answered_by_people(answers, is_program)
+    if not (trains & is_checked).any():
+        # No person has answered: treat programs as people.
+        is_program = np.zeros_like(is_program)
+        is_checked = trains
+    people_fit = _fit_on_people(answers, n_classes, trains, is_checked, is_program, predict)
     if is_program.any():
-        # What a program says of an item itself is known to all: people are asked where it is odd.
-        own = answers.likelihoods(channels, is_program)[rows]
-        own = np.where((answers.true[rows] >= 0)[:, None], 1.0, own)
-        alone, share = w[rows], 0.0
-        best = _fit(alone, _normal(own * probs[rows])) - _CLEARLY * np.sqrt(len(rows))
-        everything = np.flatnonzero(trains)
-        for tried in _SHARES:
-            more = answers.likelihoods(channels, np.where(is_program, tried, 1.0))
-            found = predicted(everything, more[everything])
-            fit = _fit(alone, _normal(own * found[rows]))
-            if fit >= best:
-                share, best, probs = tried, fit, found
-    w = answers.likelihoods(channels, np.where(is_program, share, 1.0))
-    made = zip(answers.names, heard.sum(axis=1).tolist(), errors, channels, strict=True)
-    people = tuple(Annotator(*one) for one in made)
-    beliefs = _normal(w * np.where(trains[:, None], probs, 1.0))
-    return Crowd(people, w, beliefs)
+        selection = _select_program_weight(
+            answers, trains, is_checked, is_program, people_fit, predict
+        )
+    else:
+        selection = _ProgramWeight(1.0, people_fit.predictions)
+    return _aggregate(answers, trains, is_checked, is_program, people_fit, selection)
 
 
-def _filling(checked: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """(J,) what answers count that only the model judges, of counts (J, C, C) of both kinds.
+class _PeopleFit(NamedTuple):
+    """Result of EM with the answers of people alone.
 
-    Where it finds another share of wrong ones than people do, they only fill up to a few.
+    Attributes:
+        confusions: (J, C, C) of all annotators, programs included.
+        likelihoods: (n, C) of people's answers.
+        predictions: (n, C) leave-one-out predictions of the classifier.
+        label_probs: (n, C) posterior probabilities of the true class.
+        unchecked_weights: (J,) weight of answers to items that no person has answered.
     """
-    n, n_others = checked.sum(axis=(1, 2)), np.maximum(others.sum(axis=(1, 2)), _LEAST)
-    right, right_others = (part.trace(axis1=1, axis2=2) for part in (checked, others))
-    mean = (right + 1.0) / (n + 2.0)
-    deviation = np.sqrt(mean * (1.0 - mean) / (n + 3.0))
-    agree = np.abs(mean - right_others / n_others) < 2.0 * deviation
-    return np.where(agree, 1.0, np.minimum(1.0, np.maximum(_CHECKED - n, 0.0) / n_others))
+
+    confusions: np.ndarray
+    likelihoods: np.ndarray
+    predictions: np.ndarray
+    label_probs: np.ndarray
+    unchecked_weights: np.ndarray
 
 
-def _fit(likelihoods: np.ndarray, probs: np.ndarray) -> float:
-    """Σ_i ln Σ_c w_ic p_ic: how well predictions foretell answers."""
-    return float(np.log(np.maximum((likelihoods * probs).sum(axis=1), _LEAST)).sum())
+class _ProgramWeight(NamedTuple):
+    """The weight of programs' answers, and leave-one-out predictions (n, C) with that weight."""
+
+    weight: float
+    predictions: np.ndarray
 
 
-def _normal(beliefs: np.ndarray) -> np.ndarray:
-    return beliefs / np.maximum(beliefs.sum(axis=1, keepdims=True), _LEAST)
+def _answered_by_people(answers: Answers, is_program: np.ndarray) -> np.ndarray:
+    """Find the rows (n,) that a person has answered, or that have a gold label."""
+    is_answered = answers.gold >= 0
+    is_answered[answers.row[~is_program[answers.annotator]]] = True
+    return is_answered
 
 
-def _error(answers: Answers, beliefs: np.ndarray, weights: np.ndarray, j: int) -> Estimate:
-    """The share of wrong answers, which count ``weights`` (n,): beta, wider by unknown truths."""
-    mine = answers.who == j
-    right, counted = beliefs[answers.row[mine], answers.what[mine]], weights[answers.row[mine]]
-    n = _KNOWN + counted.sum()
-    mean = 1.0 - (_RIGHT * _KNOWN + counted @ right) / n
-    unsure = float(np.square(counted) @ (right * (1.0 - right))) / n**2
-    variance = mean * (1.0 - mean) / (n + 1.0) + unsure
-    size = max(mean * (1.0 - mean) / variance - 1.0, _LEAST)
-    low, high = betaincinv(mean * size, (1.0 - mean) * size, [0.05, 0.95]).tolist()
+def _fit_on_people(
+    answers: Answers,
+    n_classes: int,
+    trains: np.ndarray,
+    is_checked: np.ndarray,
+    is_program: np.ndarray,
+    predict: LeaveOneOutPredict,
+) -> _PeopleFit:
+    """Run EM with the answers of people; programs only get confusion matrices from it."""
+    rows = np.flatnonzero(trains & is_checked)
+    initial = confusion_matrix(np.zeros((n_classes, n_classes)))
+    confusions = np.stack([initial] * len(answers.names))
+    for _ in range(_MAX_EM_ROUNDS):
+        # E-step.
+        likelihoods = answers.likelihoods(confusions, ~is_program)
+        predictions = predict(rows, likelihoods[rows])
+        label_probs = _normalised(likelihoods * predictions)
+        # M-step.
+        checked_counts = answers.counts(label_probs, trains & is_checked)
+        unchecked_counts = answers.counts(label_probs, trains & ~is_checked)
+        unchecked_weights = _unchecked_weights(checked_counts, unchecked_counts)
+        counts = checked_counts + unchecked_weights[:, None, None] * unchecked_counts
+        previous = confusions
+        confusions = np.stack([confusion_matrix(annotator_counts) for annotator_counts in counts])
+        if np.abs(confusions - previous)[~is_program].max(initial=0.0) < _EM_TOLERANCE:
+            break
+    return _PeopleFit(confusions, likelihoods, predictions, label_probs, unchecked_weights)
+
+
+def _unchecked_weights(checked_counts: np.ndarray, unchecked_counts: np.ndarray) -> np.ndarray:
+    """Weight the answers (J,) that no person has checked.
+
+    The weight is 1 where the classifier finds about the same accuracy among unchecked answers as
+    people find among checked ones. Otherwise people are believed: unchecked answers then only make
+    up for checked ones that are missing to ``_ENOUGH_CHECKED_ANSWERS``.
+
+    Args:
+        checked_counts, unchecked_counts: (J, C, C) answers by true class and answered class.
+    """
+    n_checked = checked_counts.sum(axis=(1, 2))
+    n_unchecked = np.maximum(unchecked_counts.sum(axis=(1, 2)), _EPS)
+    checked_correct = checked_counts.trace(axis1=1, axis2=2)
+    unchecked_accuracy = unchecked_counts.trace(axis1=1, axis2=2) / n_unchecked
+    # Mean and standard deviation of the accuracy's beta posterior, with a uniform prior.
+    mean = (checked_correct + 1.0) / (n_checked + 2.0)
+    deviation = np.sqrt(mean * (1.0 - mean) / (n_checked + 3.0))
+    agrees = np.abs(mean - unchecked_accuracy) < 2.0 * deviation
+    n_missing = np.maximum(_ENOUGH_CHECKED_ANSWERS - n_checked, 0.0)
+    return np.where(agrees, 1.0, np.minimum(1.0, n_missing / n_unchecked))
+
+
+def _select_program_weight(
+    answers: Answers,
+    trains: np.ndarray,
+    is_checked: np.ndarray,
+    is_program: np.ndarray,
+    people_fit: _PeopleFit,
+    predict: LeaveOneOutPredict,
+) -> _ProgramWeight:
+    """Choose the weight of programs' answers that best predicts people's, leave-one-out."""
+    checked_rows = np.flatnonzero(trains & is_checked)
+    training_rows = np.flatnonzero(trains)
+    people_likelihoods = people_fit.likelihoods[checked_rows]
+    # People tend to be asked about items where a program's answer is unusual. So every weight is
+    # scored given the programs' answers to the item itself; the weight only affects the training.
+    program_likelihoods = answers.likelihoods(people_fit.confusions, is_program)[checked_rows]
+    has_gold = answers.gold[checked_rows] >= 0
+    program_likelihoods = np.where(has_gold[:, None], 1.0, program_likelihoods)
+
+    def score(predictions: np.ndarray) -> float:
+        given_program = _normalised(program_likelihoods * predictions[checked_rows])
+        return _log_likelihood(people_likelihoods, given_program)
+
+    best = _ProgramWeight(0.0, people_fit.predictions)
+    best_score = score(best.predictions) - _MIN_GAIN_OF_ZERO_WEIGHT * np.sqrt(len(checked_rows))
+    for weight in _PROGRAM_WEIGHTS:
+        weights = np.where(is_program, weight, 1.0)
+        likelihoods = answers.likelihoods(people_fit.confusions, weights)
+        predictions = predict(training_rows, likelihoods[training_rows])
+        weight_score = score(predictions)
+        if weight_score >= best_score:
+            best = _ProgramWeight(weight, predictions)
+            best_score = weight_score
+    return best
+
+
+def _aggregate(
+    answers: Answers,
+    trains: np.ndarray,
+    is_checked: np.ndarray,
+    is_program: np.ndarray,
+    people_fit: _PeopleFit,
+    selection: _ProgramWeight,
+) -> AnnotatorFit:
+    """Combine all answers into consensus labels, and report each annotator's error rate."""
+    weights = np.where(is_program, selection.weight, 1.0)
+    likelihoods = answers.likelihoods(people_fit.confusions, weights)
+    # Audit items are aggregated from the answers alone.
+    predictions = np.where(trains[:, None], selection.predictions, 1.0)
+    annotators = []
+    for j, name in enumerate(answers.names):
+        counts_fully = is_checked | ~trains
+        row_weights = np.where(counts_fully, 1.0, people_fit.unchecked_weights[j])
+        annotator = Annotator(
+            name=name,
+            n_answers=int((answers.annotator == j).sum()),
+            error=_error_rate(answers, people_fit.label_probs, row_weights, j),
+            confusion=people_fit.confusions[j],
+        )
+        annotators.append(annotator)
+    return AnnotatorFit(
+        annotators=tuple(annotators),
+        likelihoods=likelihoods,
+        label_probs=_normalised(likelihoods * predictions),
+    )
+
+
+def _log_likelihood(likelihoods: np.ndarray, probs: np.ndarray) -> float:
+    """Compute Σ_i ln Σ_c w_ic p_ic: how well predictions (n, C) predict answers."""
+    return float(np.log(np.maximum((likelihoods * probs).sum(axis=1), _EPS)).sum())
+
+
+def _normalised(values: np.ndarray) -> np.ndarray:
+    """Divide each row (n, C) by its sum."""
+    return values / np.maximum(values.sum(axis=1, keepdims=True), _EPS)
+
+
+def _error_rate(
+    answers: Answers, label_probs: np.ndarray, row_weights: np.ndarray, j: int
+) -> Estimate:
+    """Estimate annotator j's error rate, with a beta interval widened for uncertain true labels.
+
+    Args:
+        label_probs: (n, C) posterior probabilities of the true class.
+        row_weights: (n,) weight of the annotator's answer to each item.
+    """
+    is_mine = answers.annotator == j
+    rows = answers.row[is_mine]
+    prob_correct = label_probs[rows, answers.label[is_mine]]
+    weights = row_weights[rows]
+    n = _PRIOR_ANSWERS + weights.sum()
+    mean = 1.0 - (_PRIOR_ACCURACY * _PRIOR_ANSWERS + weights @ prob_correct) / n
+    label_variance = float(np.square(weights) @ (prob_correct * (1.0 - prob_correct))) / n**2
+    variance = mean * (1.0 - mean) / (n + 1.0) + label_variance
+    # The beta distribution with this mean and variance.
+    concentration = max(mean * (1.0 - mean) / variance - 1.0, _EPS)
+    alpha = mean * concentration
+    beta = (1.0 - mean) * concentration
+    low, high = betaincinv(alpha, beta, [0.05, 0.95]).tolist()
     return Estimate(float(mean), low, high)

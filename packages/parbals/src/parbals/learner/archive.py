@@ -24,9 +24,9 @@ import numpy as np
 from parbals.errors import InputError
 from parbals.features.frames import restored, stored
 from parbals.files import replacing
+from parbals.learner.evaluation.report import Report
 from parbals.learner.features import FeatureTable
 from parbals.learner.ledger import Event
-from parbals.learner.numbers.report import Report
 from parbals.learner.state import Setup
 from parbals.randomness import table_digest
 
@@ -79,7 +79,7 @@ def write_learner(
         "seed": setup.seed,
         "classes": list(setup.classes),
         "ids": ids,
-        "settings": {"task": setup.kind.name} | {name: getattr(setup, name) for name in _SETTINGS},
+        "settings": {"task": setup.task.name} | {name: getattr(setup, name) for name in _SETTINGS},
         "find": None if setup.find is None else setup.classes[setup.find],
         "own_model": None if own is None else type(own).__name__,
         "digests": {"pool": _digest(pool), "target": None if target is None else _digest(target)},

@@ -58,7 +58,7 @@ def _left_out(model: LogisticModel, numbers: np.ndarray) -> float:
     """ln p of the labels, each by all but itself; without a closed form nothing is known."""
     if model.gaussian is None:
         return -np.inf
-    places, probs = model.gaussian.left_out(every=True)
+    places, probs = model.gaussian.leave_one_out(all_labels=True)
     real = places < len(numbers)
     own = probs[real][np.arange(real.sum()), numbers[places[real]]]
     return float(np.log(np.maximum(own, 1e-300)).sum())

@@ -1,4 +1,4 @@
-"""What has been asked and told, by what names: items, labels, and the whole history.
+"""The labels, answers and pending items of a learner, with their whole history.
 
 No model, no randomness.
 """
@@ -9,90 +9,113 @@ from dataclasses import dataclass
 from typing import Any
 
 from parbals.errors import InputError, LabelError, ShapeError
-from parbals.learner.tasks.base import Task, listed
+from parbals.learner.tasks.base import Task, as_list
 
 __all__ = ["Event", "Ledger"]
 
 
 @dataclass(frozen=True)
 class Event:
-    """One thing that happened to one item; ``label`` is the number it is kept as, or None.
+    """One change of one item.
 
-    ``annotator`` is who said it, or whom it was asked, if that was told.
+    Attributes:
+        position: of the item in the pool.
+        action: "ask", "tell", "correct" or "forget".
+        label: the encoded label; None where the action has none.
+        annotator: who answered or was asked; None if no name was given.
     """
 
     position: int
-    action: str  # ask, tell, correct or forget
+    action: str
     label: Any = None
     annotator: str | None = None
 
 
 class Ledger:
-    """Labels by position; every change is an event, and nothing is ever removed.
+    """Labels by position; every change is an event, and no event is ever removed.
 
-    Users call items by their positions 0..N-1, or by N distinct ``ids``; the task says what a label
-    is and the number it is kept as. Each method checks all it is given before the first item
-    changes.
+    Users name items by their positions 0..N-1, or by N distinct ``ids``; the task encodes labels.
+    Each method checks all of its arguments before it changes the first item.
+
+    >>> from parbals.learner.tasks.base import Classification
+    >>> ledger = Ledger(3, Classification(["ham", "spam"]), ids=["a", "b", "c"])
+    >>> ledger.tell(["c", "a"], ["spam", "ham"])
+    2
+    >>> ledger.labels
+    {2: 1, 0: 0}
+
+    Attributes:
+        n_items: N.
+        task: the label type.
+        ids: names of the items, or None.
+        labels: position → encoded label; where only annotators answered, their majority vote.
+        answers: position → {annotator: encoded label}; the key None is a gold label.
+        names: everybody who has answered.
+        asked_annotators: position → annotators who were asked for this item.
+        pending: positions without a label that were asked for, in the order of asking.
+        events: the history, oldest first.
     """
 
     def __init__(self, n_items: int, task: Task, ids: Sequence[Hashable] | None = None) -> None:
-        self.n_items, self.task = n_items, task
+        self.n_items = n_items
+        self.task = task
         self.ids: list[Any] | None = None
         if ids is not None:
             self.name_items(ids)
-        self.labels: dict[int, Any] = {}  # of items that only annotators answered, what most say
+        self.labels: dict[int, Any] = {}
         self.answers: dict[int, dict[str | None, Any]] = {}
         self.names: set[str] = set()
-        self.out: dict[int, set[str]] = {}  # whom items were asked
-        self.pending: dict[int, None] = {}  # a set that remembers the order
+        self.asked_annotators: dict[int, set[str]] = {}
+        self.pending: dict[int, None] = {}  # an ordered set
         self.events: list[Event] = []
 
     # -- names
 
     def name_items(self, ids: Sequence[Hashable]) -> None:
-        """Call the items by these names."""
-        named = listed(ids, "ids")
-        if len(named) != self.n_items:
-            raise ShapeError(f"ids has {len(named)} entries and X_pool has {self.n_items} rows.")
-        place: dict[Any, int] = {}
-        for row, name in enumerate(named):
+        """Set the names of all items."""
+        names = as_list(ids, "ids")
+        if len(names) != self.n_items:
+            raise ShapeError(f"ids has {len(names)} entries and X_pool has {self.n_items} rows.")
+        position_of: dict[Any, int] = {}
+        for position, name in enumerate(names):
             try:
-                first = place.setdefault(name, row)
+                first = position_of.setdefault(name, position)
             except TypeError:
                 raise InputError(
-                    f"ids[{row}] is {name!r}, which is not hashable; use strings or numbers."
+                    f"ids[{position}] is {name!r}, which is not hashable; use strings or numbers."
                 ) from None
-            if first != row:
+            if first != position:
                 raise InputError(
-                    f"ids[{first}] and ids[{row}] are both {name!r}; every item needs its own."
+                    f"ids[{first}] and ids[{position}] are both {name!r}; every item needs its own."
                 )
-        self.ids, self._place = named, place
+        self.ids = names
+        self._position_of = position_of
 
     def name(self, position: int) -> Any:
-        """What the user calls an item."""
+        """Return the user's name of an item: its id, or its position."""
         return position if self.ids is None else self.ids[position]
 
     def positions(self, items: Any) -> list[int]:
-        """Positions of one item or of several."""
-        return [self._position(item) for item in listed(items, "items")]
+        """Return the positions of one item or of several."""
+        return [self._position(item) for item in as_list(items, "items")]
 
     def _position(self, item: Any) -> int:
         if self.ids is not None:
             try:
-                return self._place[item]
+                return self._position_of[item]
             except (KeyError, TypeError):
                 raise InputError(f"There is no item with the id {item!r} in the pool.") from None
-        whole = isinstance(item, int) and not isinstance(item, bool)
-        if not whole or not 0 <= item < self.n_items:
+        is_whole = isinstance(item, int) and not isinstance(item, bool)
+        if not is_whole or not 0 <= item < self.n_items:
             raise InputError(
                 f"There is no item {item!r}: positions in the pool are 0 to {self.n_items - 1}."
             )
         return int(item)
 
-    # -- what happens
+    # -- changes
 
     def ask(self, positions: Sequence[int]) -> None:
-        """Mark items as out for labelling."""
+        """Mark items as pending."""
         for position in positions:
             if position in self.labels:
                 raise InputError(f"{self._item(position)} has a label already; forget it first.")
@@ -101,38 +124,42 @@ class Ledger:
                 self.record(Event(position, "ask"))
 
     def tell(self, items: Any, labels: Any, annotator: str | None = None) -> int:
-        """Record labels; returns how many are new.
+        """Record labels and return how many are new.
 
         A second, different label by the same annotator is refused: that is a correction.
         """
-        given = self._paired(items, labels)
-        known = self._said(given, annotator)
-        for position, label in given.items():
-            had = known.get(position, label)
-            if had != label:
+        new_labels = self._encoded_by_position(items, labels)
+        known_labels = self._labels_by(annotator, new_labels)
+        for position, label in new_labels.items():
+            known = known_labels.get(position, label)
+            if known != label:
                 raise LabelError(
-                    f"{self._item(position)} already has the label {self.task.decoded(had)!r}, not "
-                    f"{self.task.decoded(label)!r}; to change it call correct(...)."
+                    f"{self._item(position)} already has the label {self.task.decode(known)!r}, "
+                    f"not {self.task.decode(label)!r}; to change it call correct(...)."
                 )
-        new = {position: label for position, label in given.items() if position not in known}
-        for position, label in new.items():
-            self.record(Event(position, "tell", label, annotator))
-        return len(new)
+        n_new = 0
+        for position, label in new_labels.items():
+            if position not in known_labels:
+                self.record(Event(position, "tell", label, annotator))
+                n_new += 1
+        return n_new
 
     def correct(self, items: Any, labels: Any, annotator: str | None = None) -> int:
-        """Replace labels that were given before; returns how many changed. History keeps both."""
-        given = self._paired(items, labels)
-        known = self._said(given, annotator)
-        for position in given:
-            if position not in known:
+        """Replace earlier labels and return how many changed; the history keeps both."""
+        new_labels = self._encoded_by_position(items, labels)
+        known_labels = self._labels_by(annotator, new_labels)
+        for position in new_labels:
+            if position not in known_labels:
                 raise LabelError(f"{self._item(position)} has no label to correct; call tell(...).")
-        changed = {p: label for p, label in given.items() if known[p] != label}
-        for position, label in changed.items():
-            self.record(Event(position, "correct", label, annotator))
-        return len(changed)
+        n_changed = 0
+        for position, label in new_labels.items():
+            if label != known_labels[position]:
+                self.record(Event(position, "correct", label, annotator))
+                n_changed += 1
+        return n_changed
 
     def forget(self, items: Any) -> None:
-        """Give items back: they are then neither pending nor labelled."""
+        """Return items to the pool: they are then neither pending nor labelled."""
         positions = dict.fromkeys(self.positions(items))
         for position in positions:
             if position not in self.pending and position not in self.labels:
@@ -144,51 +171,57 @@ class Ledger:
             self.record(Event(position, "forget"))
 
     def record(self, event: Event) -> None:
-        """Take over an event, of now or of a saved history."""
-        self.pending.pop(event.position, None)
+        """Apply an event, new or from a saved history."""
+        position = event.position
+        self.pending.pop(position, None)
         if event.action == "ask":
-            if event.position not in self.labels:
-                self.pending[event.position] = None
+            if position not in self.labels:
+                self.pending[position] = None
             if event.annotator is not None:
-                self.out.setdefault(event.position, set()).add(event.annotator)
+                self.asked_annotators.setdefault(position, set()).add(event.annotator)
         elif event.action == "forget":
-            self.labels.pop(event.position, None)
-            self.answers.pop(event.position, None)
-            self.out.pop(event.position, None)
+            self.labels.pop(position, None)
+            self.answers.pop(position, None)
+            self.asked_annotators.pop(position, None)
         else:
-            said = self.answers.setdefault(event.position, {})
-            said[event.annotator] = self.task.dtype(event.label or 0).item()
-            most = Counter(said.values()).most_common(1)[0][0]
-            self.labels[event.position] = said.get(None, most)
+            by_annotator = self.answers.setdefault(position, {})
+            by_annotator[event.annotator] = self.task.dtype(event.label or 0).item()
+            majority = Counter(by_annotator.values()).most_common(1)[0][0]
+            self.labels[position] = by_annotator.get(None, majority)  # a gold label wins
             if event.annotator is not None:
                 self.names.add(event.annotator)
         self.events.append(event)
 
-    def _said(self, positions: Iterable[int], annotator: str | None) -> dict[int, Any]:
-        """Position → number of what an annotator has said of these, or what nobody signed."""
+    def _labels_by(self, annotator: str | None, positions: Iterable[int]) -> dict[int, Any]:
+        """Return position → encoded label by an annotator; None stands for gold labels."""
         if annotator is not None and not (isinstance(annotator, str) and annotator):
             raise InputError(f"annotator is {annotator!r}; give a name, or leave it out.")
         if annotator is not None and self.task.name != "classes":
             raise InputError(
-                'Named annotators need task="classes"; tell what their answers come to.'
+                'Named annotators need task="classes"; tell one combined label for each item.'
             )
-        said = {p: self.answers.get(p, {}) for p in positions}
-        return {p: by[annotator] for p, by in said.items() if annotator in by}
+        labels = {}
+        for position in positions:
+            by_annotator = self.answers.get(position, {})
+            if annotator in by_annotator:
+                labels[position] = by_annotator[annotator]
+        return labels
 
-    def _paired(self, items: Any, labels: Any) -> dict[int, Any]:
-        """Position → number of one label for each item."""
-        positions, told = self.positions(items), self.task.listed(labels)
-        if len(told) != len(positions):
+    def _encoded_by_position(self, items: Any, labels: Any) -> dict[int, Any]:
+        """Return position → encoded label of one label for each item."""
+        positions = self.positions(items)
+        label_list = self.task.as_list(labels)
+        if len(label_list) != len(positions):
             raise ShapeError(
-                f"{len(positions)} items and {len(told)} labels were told; one label for each "
-                "item is needed."
+                f"{len(positions)} items and {len(label_list)} labels were told; one label for "
+                "each item is needed."
             )
-        given: dict[int, Any] = {}
-        for row, (position, label) in enumerate(zip(positions, told, strict=True)):
-            number = self.task.encoded(label, f"labels[{row}]")
-            if given.setdefault(position, number) != number:
+        by_position: dict[int, Any] = {}
+        for row, (position, label) in enumerate(zip(positions, label_list, strict=True)):
+            encoded = self.task.encode(label, f"labels[{row}]")
+            if by_position.setdefault(position, encoded) != encoded:
                 raise LabelError(f"{self._item(position)} is given two different labels at once.")
-        return given
+        return by_position
 
     def _item(self, position: int) -> str:
         return f"Item {self.name(position)!r}"

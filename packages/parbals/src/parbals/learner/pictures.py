@@ -1,87 +1,176 @@
-"""Pictures of a learner: where it stands as a matplotlib figure. No model is fitted for it."""
+"""The progress of a learner as a matplotlib figure, and as HTML for notebooks.
+
+Neither fits a model. The HTML has no scripts and loads nothing; names and labels are escaped.
+"""
 
 from collections.abc import Sequence
-from typing import Any
+from html import escape
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from parbals.features.pca import principal
 from parbals.files import need
-from parbals.learner.numbers.report import Report, expected_error
+from parbals.learner.evaluation.report import Estimate, Report, expected_error, with_interval
 from parbals.learner.state import State
 from parbals.randomness import derive_generator
 from parbals.types import Batch
 
-__all__ = ["as_figure", "map_of", "standing"]
+__all__ = ["PoolMap", "as_figure", "as_html", "map_of", "progress_sentence"]
 
 _COLOURS = ("#0072b2", "#e69f00", "#009e73", "#d55e00", "#cc79a7", "#56b4e9", "#767676")
-"""Okabe and Ito's, which the colour-blind can tell apart; further classes begin again."""
-_POINTS = 600
+"""Okabe and Ito's palette for colour-blind readers; further classes start again."""
+_N_BACKGROUND_ITEMS = 600
+
+
+class PoolMap(NamedTuple):
+    """Items along the first two principal components.
+
+    Attributes:
+        coordinates: (n, 2).
+        classes: (n,) class numbers, 0 for labels that are no classes, and -1 without a label.
+        is_in_batch: (n,) whether the item is in the last batch.
+    """
+
+    coordinates: np.ndarray
+    classes: np.ndarray
+    is_in_batch: np.ndarray
 
 
 def as_figure(state: State, batch: Batch | None, reports: Sequence[Report]) -> Any:
-    """A matplotlib figure: errors after each report, and the pool with its labels.
+    """Draw a matplotlib figure: errors after each report, and the pool with its labels.
 
-    ``batch`` is the last one (None after loading: all that is out), ``reports`` those made so far.
+    ``batch`` is the last one (None after loading: all pending items).
     """
     figures = need("matplotlib.figure", "Plotting", "parbals[plot]")
     figure = figures.Figure(figsize=(9, 3.6), layout="constrained")
     left, right = figure.subplots(1, 2)
-    expected = [(r.n_labelled, e) for r in reports if (e := expected_error(r)) is not None]
-    measured = [(r.n_labelled, r.measured_error) for r in reports if r.measured_error]
-    for points, colour, name in (
-        (expected, _COLOURS[0], "expected"),
-        (measured, _COLOURS[3], "measured"),
-    ):
-        if not points:
-            continue
-        labels = [n for n, _ in points]
-        means, lows, highs = zip(*((e.mean, e.low, e.high) for _, e in points), strict=True)
-        left.plot(labels, means, "o-", color=colour, label=name)
-        left.fill_between(labels, lows, highs, color=colour, alpha=0.15, linewidth=0)
-        if len(points) == 1:  # a band has no width yet
-            left.vlines(labels, lows, highs, color=colour, alpha=0.4)
-    left.set(xlabel="labels", ylabel="error", title=standing(state), xlim=(0, None), ylim=(0, None))
-    if left.lines:
-        left.legend(frameon=False)
-    places, classes, is_out = map_of(state, batch)
-    right.scatter(*places[classes < 0].T, s=5, color="#9a9a9a", alpha=0.5)
-    names = state.setup.classes if state.setup.kind.has_samples else ("labelled",)
-    for number, label in enumerate(names):
-        shown = str(label).replace("$", r"\$")  # formulas stand between dollars
-        here = places[classes == number]
-        right.scatter(*here.T, s=18, color=_COLOURS[number % len(_COLOURS)], label=shown)
-    right.scatter(*places[is_out].T, s=45, facecolors="none", edgecolors="black", label="batch")
-    right.set(xticks=[], yticks=[], title="the pool")
-    right.legend(frameon=False, fontsize="small")
+    _draw_errors(left, reports)
+    left.set(
+        xlabel="labels",
+        ylabel="error",
+        title=progress_sentence(state),
+        xlim=(0, None),
+        ylim=(0, None),
+    )
+    _draw_map(right, state, batch)
     return figure
 
 
-def map_of(state: State, batch: Batch | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Items along the two directions in which they differ most.
+def _draw_errors(axes: Any, reports: Sequence[Report]) -> None:
+    """Draw expected and measured errors over the number of labels, with their intervals."""
+    expected = [(report.n_labelled, expected_error(report)) for report in reports]
+    measured = [(report.n_labelled, report.measured_error) for report in reports]
+    _draw_curve(axes, expected, _COLOURS[0], "expected")
+    _draw_curve(axes, measured, _COLOURS[3], "measured")
+    if axes.lines:
+        axes.legend(frameon=False)
 
-    Places (n, 2), class numbers (n,), 0 of other labels and -1 without one, and whether an item is
-    in the batch (n,). The background and the axes are those of 600 items drawn by the seed: the
-    picture keeps still. All that are labelled or in the batch are there as well.
+
+def _draw_curve(
+    axes: Any, points: Sequence[tuple[int, Estimate | None]], colour: str, name: str
+) -> None:
+    known = [(n_labels, estimate) for n_labels, estimate in points if estimate is not None]
+    if not known:
+        return
+    n_labels = [n for n, _ in known]
+    lows = [estimate.low for _, estimate in known]
+    highs = [estimate.high for _, estimate in known]
+    axes.plot(n_labels, [estimate.mean for _, estimate in known], "o-", color=colour, label=name)
+    axes.fill_between(n_labels, lows, highs, color=colour, alpha=0.15, linewidth=0)
+    if len(known) == 1:  # a band of one point has no width
+        axes.vlines(n_labels, lows, highs, color=colour, alpha=0.4)
+
+
+def _draw_map(axes: Any, state: State, batch: Batch | None) -> None:
+    """Draw the pool, the labelled items by class, and the last batch."""
+    coordinates, classes, is_in_batch = map_of(state, batch)
+    axes.scatter(*coordinates[classes < 0].T, s=5, color="#9a9a9a", alpha=0.5)
+    names = state.setup.classes if state.setup.task.has_samples else ("labelled",)
+    for number, label in enumerate(names):
+        text = str(label).replace("$", r"\$")  # matplotlib reads text between dollars as a formula
+        colour = _COLOURS[number % len(_COLOURS)]
+        axes.scatter(*coordinates[classes == number].T, s=18, color=colour, label=text)
+    outline = {"facecolors": "none", "edgecolors": "black"}
+    axes.scatter(*coordinates[is_in_batch].T, s=45, label="batch", **outline)
+    axes.set(xticks=[], yticks=[], title="the pool")
+    axes.legend(frameon=False, fontsize="small")
+
+
+def map_of(state: State, batch: Batch | None) -> PoolMap:
+    """Project items to the first two principal components.
+
+    The components and the background are those of 600 items drawn by the seed, so the map does not
+    move while labels come. All items that are labelled or in the batch are shown as well.
     """
-    setup, n_items = state.setup, state.setup.pool.n_rows
+    setup = state.setup
+    n_items = setup.pool.n_rows
     if setup.pool.is_distributed:
-        return np.zeros((0, 2)), np.zeros(0, np.int64), np.zeros(0, bool)
-    out = np.array(state.pending, np.int64) if batch is None else batch.indices
+        return PoolMap(np.zeros((0, 2)), np.zeros(0, np.int64), np.zeros(0, bool))
+    batch_positions = np.array(state.pending, np.int64) if batch is None else batch.indices
     generator = derive_generator(setup.seed, "map")
-    some = np.sort(generator.choice(n_items, min(n_items, _POINTS), replace=False))
-    mean, axes, _ = principal(setup.pool_rows(some), 2)
-    positions = np.union1d(some, np.concatenate([state.labelled, out]).astype(np.int64))
-    places = np.zeros((len(positions), 2))
-    places[:, : len(axes)] = (setup.pool_rows(positions).astype(np.float64) - mean) @ axes.T
-    labelled = np.isin(positions, state.labelled)
+    n_background = min(n_items, _N_BACKGROUND_ITEMS)
+    background = np.sort(generator.choice(n_items, n_background, replace=False))
+    mean, components, _ = principal(setup.pool_rows(background), 2)
+    foreground = np.concatenate([state.labelled, batch_positions]).astype(np.int64)
+    positions = np.union1d(background, foreground)
+    coordinates = np.zeros((len(positions), 2))
+    centred = setup.pool_rows(positions).astype(np.float64) - mean
+    coordinates[:, : len(components)] = centred @ components.T
+    is_labelled = np.isin(positions, state.labelled)
     classes = np.full(len(positions), -1)
-    # Numbers, and several labels an item, are no classes that exclude each other.
-    classes[labelled] = state.numbers(positions[labelled]) if setup.kind.has_samples else 0
-    return places, classes, np.isin(positions, out)
+    if setup.task.has_samples:
+        classes[is_labelled] = state.encoded_labels(positions[is_labelled])
+    else:  # numbers and sets of labels are no mutually exclusive classes
+        classes[is_labelled] = 0
+    return PoolMap(coordinates, classes, np.isin(positions, batch_positions))
 
 
-def standing(state: State) -> str:
-    """How many items are labelled and out, in words."""
+def progress_sentence(state: State) -> str:
+    """Say how many items are labelled and pending."""
     n_items = state.setup.pool.n_rows
-    return f"{len(state.labels):,} of {n_items:,} labelled, {len(state.pending):,} out"
+    n_labelled = len(state.majority_labels)
+    return f"{n_labelled:,} of {n_items:,} labelled, {len(state.pending):,} pending"
+
+
+def as_html(state: State, reports: Sequence[Report]) -> str:
+    """Return a table of the progress and of the latest report, as HTML for notebooks."""
+    rows = {"Progress": progress_sentence(state)}
+    counts = _majority_class_counts(state)
+    if counts:
+        rows["Labels"] = ", ".join(f"{label} {count:,}" for label, count in counts.items())
+    n_audit = len(state.setup.audit)
+    if n_audit:
+        rows["Audit"] = f"{len(state.audited):,} of {n_audit:,} labelled"
+    rows |= _report_rows(reports[-1]) if reports else {"Error": "Call report() to estimate it."}
+    table = "".join(
+        f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in rows.items()
+    )
+    title = f"ActiveLearner by {state.setup.strategy}"
+    return f"<div><b>{escape(title)}</b><table>{table}</table></div>"
+
+
+def _majority_class_counts(state: State) -> dict[Any, int]:
+    """Count the labels of each class by majority vote, which needs no annotator model."""
+    task = state.setup.task
+    return task.class_counts(np.array([*state.majority_labels.values()], task.dtype))
+
+
+def _report_rows(report: Report) -> dict[str, str]:
+    """Return the error and the advice of a report, by the names of their rows."""
+    rows = {}
+    error_name = {"regression": "RMSE", "many-labels": "Hamming loss"}.get(report.task, "error")
+    after = f"after {report.n_labelled:,} labels"
+    expected = expected_error(report)
+    if expected is not None:
+        rows[f"Expected {error_name} {after}"] = _estimate_text(expected, report.task)
+    if report.measured_error is not None:
+        measured = _estimate_text(report.measured_error, report.task)
+        rows[f"Measured {error_name} {after}"] = measured
+    rows["Advice"] = report.advice
+    return rows
+
+
+def _estimate_text(estimate: Estimate, task: str) -> str:
+    """Write an error: a share in percent, a number for regression."""
+    return str(estimate) if task == "regression" else with_interval(estimate)

@@ -1,27 +1,28 @@
-"""What a state predicts, and its report: how good is the model, and would more labels help?"""
+"""Predictions of a state, and its report: how good is the model, and would more labels help?"""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from parbals.arrays import effective_sample_size, mean_prediction
 from parbals.errors import InputError
 from parbals.learner.choosing import choose_among
-from parbals.learner.numbers.audit import audit_predictions, measure
-from parbals.learner.numbers.expectation import (
+from parbals.learner.evaluation.audit import audit_predictions, measure
+from parbals.learner.evaluation.expectation import (
     Temperature,
-    believed_labels,
-    estimates,
-    sharpened,
-    temperature,
+    expected_error_and_log_loss,
+    fit_temperature,
+    sample_labellings,
+    temperature_scaled,
 )
-from parbals.learner.numbers.find import estimate_recall
-from parbals.learner.numbers.metric import decide_from
-from parbals.learner.numbers.report import NEGLIGIBLE, Estimate, Report
-from parbals.learner.numbers.rmse import expected_rmse, measured_rmse
+from parbals.learner.evaluation.find import estimate_recall
+from parbals.learner.evaluation.metric import decision_threshold
+from parbals.learner.evaluation.report import NEGLIGIBLE, Estimate, Report
+from parbals.learner.evaluation.rmse import expected_rmse, measured_rmse
 from parbals.learner.state import Setup, State, mean_proba
-from parbals.learner.tasks.many import ManyLabels
-from parbals.learner.tasks.numbers import Numbers
+from parbals.learner.tasks.base import Classification
+from parbals.learner.tasks.multilabel import MultiLabel
+from parbals.learner.tasks.regression import Regression
 from parbals.machine import several_threads
 from parbals.randomness import derive_generator
 from parbals.strategies.choose import check_terms, choose_batch
@@ -29,172 +30,265 @@ from parbals.strategies.problem import Labelled
 from parbals.strategies.table import DEFAULT, UNIFORM
 from parbals.validate import check_weights
 
-__all__ = ["given_degree", "make_report", "predict", "predict_proba", "temperature_of"]
+__all__ = [
+    "calibration_temperature",
+    "make_report",
+    "predict",
+    "predict_proba",
+    "prediction_temperature",
+]
 
-_REPORTED = ("accuracy", "log-loss", "hamming")
-_LOOKED_AHEAD = 1_000
-"""The best of so many free items are worth within a few hundredths what the best of all are."""
-_LABELS_AHEAD = 200  # the same where items have several labels
-_UNIVERSES = 2  # of ten the sums are within a few hundredths
-_HANDFUL = 30  # fewer samples do not show how far a model may still change
+_METRICS_IN_EVERY_REPORT = ("accuracy", "log-loss", "hamming")
+_MAX_LOOKAHEAD = 1_000
+"""Free items among which the next batch is sought: its gain is within a few hundredths of that of
+the best batch of all.
+"""
+_MAX_MULTILABEL_LOOKAHEAD = 200
+_N_LOOKAHEAD_UNIVERSES = 2
+"""Universes of that batch: the sum of its scores is within a few hundredths of that of ten."""
+_MIN_SAMPLES = 30
+"""With fewer effective samples nobody can tell how far the model may still change."""
+_UNKNOWN = Estimate(np.nan, np.nan, np.nan)
+
+
+# -- predictions
 
 
 def predict_proba(state: State, X: Any, *, with_audit: bool) -> np.ndarray:
-    """(N, C) for rows like the pool's; see ``ActiveLearner.predict_proba``."""
-    if isinstance(state.setup.kind, Numbers):
+    """Return probabilities (N, C) for rows like the pool's; see ``ActiveLearner.predict_proba``."""
+    if isinstance(state.setup.task, Regression):
         raise InputError("Numbers have no probabilities; call predict(X, return_std=True).")
     model = state.fitted(with_audit=with_audit)
-    probs = np.concatenate([mean_proba(model, rows) for rows in state.setup.rows_of(X)])
-    degree = given_degree(state)
-    return probs if degree == 1.0 else sharpened(probs, degree)
+    probs = np.concatenate([mean_proba(model, rows) for rows in state.setup.prepared_blocks(X)])
+    temperature = prediction_temperature(state)
+    return probs if temperature == 1.0 else temperature_scaled(probs, temperature)
 
 
 def predict(state: State, X: Any, *, with_audit: bool, return_std: bool) -> Any:
-    """(N,) decisions for rows like the pool's; see ``ActiveLearner.predict``."""
-    setup, model = state.setup, state.fitted(with_audit=with_audit)
-    if isinstance(setup.kind, Numbers):
-        parts = [model.predict(rows) for rows in setup.rows_of(X)]
-        mean, deviation = (np.concatenate(part) for part in zip(*parts, strict=True))
-        return (mean, deviation) if return_std else mean
+    """Return decisions (N,) for rows like the pool's; see ``ActiveLearner.predict``."""
+    setup = state.setup
+    model = state.fitted(with_audit=with_audit)
+    if isinstance(setup.task, Regression):
+        blocks = [model.predict(rows) for rows in setup.prepared_blocks(X)]
+        mean = np.concatenate([block_mean for block_mean, _ in blocks])
+        if not return_std:
+            return mean
+        return mean, np.concatenate([block_std for _, block_std in blocks])
     if return_std:
         raise InputError('return_std=True needs task="regression"; call predict_proba(X).')
     probs = predict_proba(state, X, with_audit=with_audit)
-    return setup.kind.shown(setup.kind.decided(setup, model, probs))
+    return setup.task.output_labels(setup.decide(model, probs))
+
+
+def calibration_temperature(state: State, model: Any) -> Temperature:
+    """Fit the temperature of a state's model to cross-validated and audit labels."""
+    return fit_temperature(
+        state.cross_validated_predictions(model),
+        audit_predictions(state, model),
+        actively_selected=state.setup.strategy != UNIFORM,
+    )
+
+
+def prediction_temperature(state: State) -> float:
+    """Return the temperature of the probabilities that users see.
+
+    It is 1, unless labels have trained the encoder of the features: a model of such features is
+    overconfident on the labels that it has seen.
+    """
+    if state.setup.held_out is None:
+        return 1.0
+    return calibration_temperature(state, state.fitted()).value
+
+
+# -- the report
+
+
+class _Expectation(NamedTuple):
+    """What a model expects of itself on the target set.
+
+    Attributes:
+        error: share of wrong decisions.
+        log_loss: nats per target point.
+        metric: expected value of the metric; None where it is the error or the log loss.
+        threshold: {class: probability} from which on the class is decided, or None.
+        label_errors: {label: error} of the multi-label task, or None.
+    """
+
+    error: Estimate = _UNKNOWN
+    log_loss: Estimate = _UNKNOWN
+    metric: Estimate | None = None
+    threshold: dict[Any, float] | None = None
+    label_errors: dict[Any, Estimate] | None = None
+
+
+class _TargetSamples(NamedTuple):
+    """Predictive samples (M, K, C) for the target points, and their weights (K,)."""
+
+    probs: np.ndarray
+    weights: np.ndarray
 
 
 @several_threads()
 def make_report(state: State, batch_size: int) -> Report:
-    """The report of a state; the gain is that of the next ``batch_size`` labels."""
-    setup, targets = state.setup, state.target_rows()
+    """Create the report of a state; the gain is that of the next ``batch_size`` labels."""
+    setup = state.setup
+    targets = state.target_rows()
     model = state.fitted() if state.can_fit else None
-    error = log_loss = Estimate(np.nan, np.nan, np.nan)
-    judged, threshold, of_labels = None, None, None
-    gain, size = None, min(batch_size, len(state.choosable()))
-    samples = weights = np.zeros(0)
-    are_numbers = isinstance(setup.kind, Numbers)
-    if are_numbers:
-        judged = expected_rmse(state, targets)
+    samples = _TargetSamples(np.zeros(0), np.zeros(0))
+    expected = _Expectation()
+    is_regression = isinstance(setup.task, Regression)
+    if is_regression:
+        expected = _Expectation(metric=expected_rmse(state, targets))
     elif model is not None:
-        samples = model.sample_proba(targets)
-        weights = check_weights(model.sample_weights, samples.shape[1])
-        heat = temperature_of(state, model)
-        stakes = setup.stakes(model)
-        decisions = setup.kind.decided_cells(setup, model, mean_prediction(samples, weights))
-        generator = derive_generator(setup.seed, "report")
-        error, log_loss = estimates(samples, weights, generator, heat, decisions)
-        threshold = decide_from(stakes, setup.classes) if setup.kind.name == "classes" else None
-        judged = _judged(setup, samples, weights, heat, decisions)
-        if isinstance(setup.kind, ManyLabels):
-            n = len(setup.classes)  # cells of item after item
-            of_labels = {
-                name: estimates(samples[c::n], weights, generator, heat, decisions[c::n])[0]
-                for c, name in enumerate(setup.classes)
-            }
+        probs = model.sample_proba(targets)
+        samples = _TargetSamples(probs, check_weights(model.sample_weights, probs.shape[1]))
+        expected = _expect(state, model, samples)
+    size = min(batch_size, len(state.choosable()))
+    gain = None
     if model is not None and setup.find is None and size:
-        gain = _next_gain(state, model, samples, weights, size, log_loss.mean)
+        gain = _next_gain(state, model, samples, size, expected.log_loss.mean)
+    diagnostics = getattr(model, "diagnostics_", None)
     return Report(
         n_items=setup.pool.n_rows,
         n_labelled=len(state.labels),
         n_pending=len(state.pending),
         n_targets=len(targets),
         class_balance=state.class_balance(),
-        expected_error=error,
-        expected_log_loss=log_loss,
+        expected_error=expected.error,
+        expected_log_loss=expected.log_loss,
         batch_size=size,
         next_gain=gain,
-        warnings=tuple(getattr(getattr(model, "diagnostics_", None), "problems", ())),
-        measured=measured_rmse(state) if are_numbers else measure(state),
+        warnings=tuple(getattr(diagnostics, "problems", ())),
+        measured=measured_rmse(state) if is_regression else measure(state),
         recall=estimate_recall(state),
         metric=setup.metric,
-        expected_metric=judged,
-        decide_from=threshold,
-        task=setup.kind.name,
-        label_errors=of_labels,
+        expected_metric=expected.metric,
+        decide_from=expected.threshold,
+        task=setup.task.name,
+        label_errors=expected.label_errors,
     )
 
 
-def _judged(
-    setup: Setup, samples: np.ndarray, weights: np.ndarray, heat: Temperature, decisions: np.ndarray
+def _expect(state: State, model: Any, samples: _TargetSamples) -> _Expectation:
+    """Compute the error and the metric that a model expects of its decisions."""
+    setup = state.setup
+    task = setup.task
+    temperature = calibration_temperature(state, model)
+    class_weights = setup.class_weights(model)
+    mean = mean_prediction(samples.probs, samples.weights)
+    decisions = task.decide_flattened(mean, setup.metric, class_weights)
+    generator = derive_generator(setup.seed, "report")
+    error, log_loss = expected_error_and_log_loss(
+        samples.probs, samples.weights, generator, temperature, decisions
+    )
+    threshold = None
+    if isinstance(task, Classification):
+        threshold = decision_threshold(class_weights, setup.classes)
+    label_errors = None
+    if isinstance(task, MultiLabel):
+        label_errors = {}
+        n_labels = len(setup.classes)
+        for number, label in enumerate(setup.classes):
+            pairs = slice(number, None, n_labels)  # flattened item by item
+            label_errors[label], _ = expected_error_and_log_loss(
+                samples.probs[pairs], samples.weights, generator, temperature, decisions[pairs]
+            )
+    metric = _expected_metric(setup, samples, temperature, decisions)
+    return _Expectation(error, log_loss, metric, threshold, label_errors)
+
+
+def _expected_metric(
+    setup: Setup, samples: _TargetSamples, temperature: Temperature, decisions: np.ndarray
 ) -> Estimate | None:
-    """The metric that is expected of decisions; None where the report has it already."""
-    if setup.metric in _REPORTED:
+    """Compute the expected metric of decisions; None where every report has it already."""
+    if setup.metric in _METRICS_IN_EVERY_REPORT:
         return None
-    labels = believed_labels(samples, weights, derive_generator(setup.seed, "metric"), heat)
-    values = setup.kind.metric_values(setup.metric, decisions, labels)
-    return Estimate(values.mean().item(), *np.quantile(values, [0.05, 0.95]).tolist())
+    generator = derive_generator(setup.seed, "metric")
+    labels = sample_labellings(samples.probs, samples.weights, generator, temperature)
+    values = setup.task.metric_values(setup.metric, decisions, labels)
+    low, high = np.quantile(values, [0.05, 0.95]).tolist()
+    return Estimate(values.mean().item(), low, high)
 
 
-def temperature_of(state: State, model: Any) -> Temperature:
-    """How far a state's model is to be believed: by labels left out of it, and by the audit."""
-    chosen = state.setup.strategy != UNIFORM
-    return temperature(state.left_out(model), audit_predictions(state, model), chosen=chosen)
-
-
-def given_degree(state: State) -> float:
-    """The temperature of the predictions that are given to people.
-
-    1, the model's own word, except where labels have taught the features: a model of such features
-    is surer of itself than held-out labels allow.
-    """
-    return 1.0 if state.setup.held_out is None else temperature_of(state, state.fitted()).degree
+# -- the gain of the next labels
 
 
 def _next_gain(
-    state: State, model: Any, samples: np.ndarray, weights: np.ndarray, size: int, log_loss: float
+    state: State, model: Any, samples: _TargetSamples, size: int, log_loss: float
 ) -> float | None:
-    """Nats a target point that the next ``size`` labels are expected to gain.
+    """Estimate the information gain of the next ``size`` labels, in nats per target point.
 
-    By the scores of a ParBaLS batch, which by the chain rule add up to the information its labels
-    carry together. In closed form a part of the free items and two universes are enough. From
-    samples less what these only seem to show (:func:`_noise_floor`), and None where that is next to
-    nothing and the samples cannot tell: because they are a handful, and that a few networks agree
-    does not say that labels would not change their minds, or because they seem to show much.
+    It is the sum of the scores of a ParBaLS batch, which by the chain rule is the joint
+    information of its labels, whatever metric the learner optimises.
     """
-    setup, free = state.setup, state.choosable()
-    # Whatever the learner is judged by, nats are promised here.
     if getattr(model, "gaussian", None) is not None:
-        several = isinstance(setup.kind, ManyLabels)
-        ahead = _LABELS_AHEAD if several else _LOOKED_AHEAD
-        most = max(size, min(setup.n_candidates or ahead, ahead))
-        if len(free) > most:
-            generator = derive_generator(setup.seed, "look-ahead", len(state.labels))
-            free = np.sort(generator.choice(free, most, replace=False))
-        rows = setup.pool_rows(np.concatenate([free, state.pending_positions()]))
-        out = np.arange(len(free), len(rows))
-        n = 1 if several else _UNIVERSES
-        terms = check_terms(
-            DEFAULT, len(rows), size, pending=out, n_universes=n, random_state=setup.seed
-        )
-        batch = choose_batch(terms, model, rows, state.target_rows(), Labelled())
-        return float(batch.scores.sum()) / (len(setup.classes) if several else 1)
-    batch = choose_among(state, free, size, DEFAULT, "log")
-    items = model.sample_proba(setup.pool_rows(batch.indices))
-    floor = _noise_floor(items, samples, weights, batch.effective_sample_size)
-    gain, least = float(np.maximum(batch.scores - floor, 0.0).sum()), NEGLIGIBLE * log_loss
-    can_tell = effective_sample_size(weights) >= _HANDFUL and floor.sum() <= least
-    return gain if gain > least or can_tell else None
+        return _gain_in_closed_form(state, model, size)
+    return _gain_from_samples(state, model, samples, size, log_loss)
+
+
+def _gain_in_closed_form(state: State, model: Any, size: int) -> float:
+    """Estimate the gain from a sample of the free items and a few universes, which are enough."""
+    setup = state.setup
+    is_multilabel = isinstance(setup.task, MultiLabel)
+    max_lookahead = _MAX_MULTILABEL_LOOKAHEAD if is_multilabel else _MAX_LOOKAHEAD
+    n_candidates = max(size, min(setup.n_candidates or max_lookahead, max_lookahead))
+    free = state.choosable()
+    if len(free) > n_candidates:
+        generator = derive_generator(setup.seed, "look-ahead", len(state.labels))
+        free = np.sort(generator.choice(free, n_candidates, replace=False))
+    rows = setup.pool_rows(np.concatenate([free, state.pending_positions()]))
+    terms = check_terms(
+        DEFAULT,
+        len(rows),
+        size,
+        pending=np.arange(len(free), len(rows)),
+        n_universes=1 if is_multilabel else _N_LOOKAHEAD_UNIVERSES,
+        random_state=setup.seed,
+    )
+    batch = choose_batch(terms, model, rows, state.target_rows(), Labelled())
+    total = float(batch.scores.sum())
+    return total / len(setup.classes) if is_multilabel else total
+
+
+def _gain_from_samples(
+    state: State, model: Any, samples: _TargetSamples, size: int, log_loss: float
+) -> float | None:
+    """Estimate the gain from predictive samples, less the noise of finitely many of them.
+
+    None where the rest is negligible and the samples cannot tell: if they are few, because a few
+    networks that agree may still change with more labels, or if the noise alone is large.
+    """
+    batch = choose_among(state, state.choosable(), size, DEFAULT, "log")
+    items = model.sample_proba(state.setup.pool_rows(batch.indices))
+    noise = _noise_floor(items, samples.probs, samples.weights, batch.effective_sample_size)
+    gain = float(np.maximum(batch.scores - noise, 0.0).sum())
+    negligible = NEGLIGIBLE * log_loss
+    has_enough_samples = effective_sample_size(samples.weights) >= _MIN_SAMPLES
+    can_tell = has_enough_samples and noise.sum() <= negligible
+    return gain if gain > negligible or can_tell else None
 
 
 def _noise_floor(
     items: np.ndarray, targets: np.ndarray, weights: np.ndarray, n_effective: np.ndarray
 ) -> np.ndarray:
-    """Nats (B,) that an EPIG from finitely many samples shows even between independent labels.
+    """Compute the EPIG (B,), in nats, that finitely many samples show between independent labels.
 
     A score is about ½ Σ_ab c_ab² / (P_a Q_b), and a covariance c_ab of n effective samples has
     variance σ_a² σ_b² / n: (Σ_a σ_a²/P_a)(Σ_b σ_b²/Q_b) / 2n on average, the second factor a mean
     over the targets.
 
     Args:
-        items, targets: predictive samples (B, K, C) and (M, K, C).
+        items: predictive samples (B, K, C) of the batch.
+        targets: predictive samples (M, K, C) of the targets.
         weights: (K,) of the samples.
-        n_effective: (B,) effective sample size that each score rests on.
+        n_effective: (B,) effective sample size of each score.
     """
     spread = _relative_variance(items, weights) * _relative_variance(targets, weights).mean()
     return spread / (2.0 * np.maximum(n_effective, 1.0))
 
 
 def _relative_variance(samples: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """(N,): Σ_a σ_a²/P_a of samples (N, K, C)."""
+    """Compute Σ_a σ_a²/P_a (N,) of samples (N, K, C)."""
     mean = np.einsum("nkc,k->nc", samples, weights, dtype=np.float64)
     square = np.einsum("nkc,nkc,k->nc", samples, samples, weights, dtype=np.float64)
     return ((square - np.square(mean)) / np.maximum(mean, 1e-300)).sum(axis=1)

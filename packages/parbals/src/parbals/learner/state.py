@@ -1,26 +1,26 @@
-"""What a learner knows at a moment: a frozen record that everything else is computed from.
+"""The data of a learner at one moment: a frozen record that everything else is computed from.
 
-:class:`Setup` is what a learner is made with; a :class:`State` adds its labels and the items that
-are out. Choosing, the audit, the report and the pictures are functions of a state, and the learner
-replaces its state whenever labels or pending items change.
+:class:`Setup` holds the arguments of a learner, checked. :class:`State` adds its labels and pending
+items. Choosing, the audit, the report and the plots are functions of a state; the learner replaces
+its state whenever labels or pending items change. Fitted models are kept in a :class:`FitCache`.
 """
 
 import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from parbals.errors import InputError
-from parbals.learner.annotators import Answers, Crowd, Said, listen
+from parbals.learner.annotators import AnnotatorFit, Answers, AnswersByItem, fit_annotators
 from parbals.learner.described import Described, with_descriptions
+from parbals.learner.evaluation.metric import METRICS, class_weight_positions
 from parbals.learner.features import FeatureTable, Preparation
 from parbals.learner.ledger import Ledger
 from parbals.learner.models import fresh_copy
-from parbals.learner.numbers.metric import METRICS, judged_positions
-from parbals.learner.tasks.base import Classes, Task
+from parbals.learner.tasks.base import Classification, Task
 from parbals.machine import several_threads
 from parbals.posterior.closed import sites
 from parbals.posterior.closed.prior import PoolMoments
@@ -28,30 +28,64 @@ from parbals.posterior.estimator import LogisticModel
 from parbals.randomness import derive_generator
 from parbals.strategies.choose import CheckedModel
 
-__all__ = ["Setup", "State", "held_out_predictions", "mean_proba"]
+__all__ = [
+    "FitCache",
+    "HeldOut",
+    "Setup",
+    "State",
+    "TrainingLabels",
+    "check_held_out",
+    "mean_proba",
+]
 
-_FOLDS = 5
-_MOMENTS_OF = 4_096
-"""Rows of the pool by which the prior learns how features vary: more hardly change it."""
-_EVEN = (*METRICS, "hamming", "subset", "rank-error")
-_FEWEST = 100  # targets, where each is looked at by many models
-_COARSE = 5
-"""One in so many items may be a copy of one of the audit's."""
+_N_FOLDS = 5
+_MAX_MOMENT_ROWS = 4_096
+"""Pool rows from which the prior learns how features vary: more hardly change it."""
+_BLOCK_ROWS = 4_096
+_UNWEIGHTED_METRICS = (*METRICS, "hamming", "subset", "rank-error")
+"""Metrics in which all classes have equal weights."""
+_MIN_TARGETS = 100
+"""Least number of target points where each is evaluated by many models."""
+_MIN_ROWS_PER_DUPLICATE = 5
+"""Equal rows are taken for duplicates while at most one row in five has one in the audit."""
+
+
+class HeldOut(NamedTuple):
+    """Predictions for items whose labels have trained the encoder of the features.
+
+    Attributes:
+        positions: (n,) of the items.
+        probs: (n, C) predictions by an encoder that had not seen the item's label.
+    """
+
+    positions: np.ndarray
+    probs: np.ndarray
+
+
+class TrainingLabels(NamedTuple):
+    """Labels that the model is trained on.
+
+    Attributes:
+        positions: (n,) of the items, ascending.
+        labels: (n,) their encoded labels.
+    """
+
+    positions: np.ndarray
+    labels: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
 class Setup:
-    """What a learner is made with; see the arguments of :class:`parbals.ActiveLearner`.
+    """The arguments of a learner, checked; see :class:`parbals.ActiveLearner`.
 
-    ``audit`` are positions in the order they are asked for; ``find`` is a class number;
-    ``held_out`` are positions (n,) and predictions (n, C).
+    ``audit`` holds positions in the order in which they are asked for; ``find`` is a class number.
     """
 
     pool: FeatureTable
     target: FeatureTable | None
     standardise: bool
     preparation: Preparation
-    kind: Task
+    task: Task
     seed: int
     audit: np.ndarray
     strategy: str
@@ -65,89 +99,128 @@ class Setup:
     n_universes: int
     n_candidates: int | None
     n_targets: int
-    held_out: tuple[np.ndarray, np.ndarray] | None = None
+    held_out: HeldOut | None = None
     described: Described | None = None
 
     @property
     def classes(self) -> tuple[Any, ...]:
         """The declared classes, in order."""
-        return self.kind.classes
+        return self.task.classes
+
+    # -- rows
 
     def pool_rows(self, positions: np.ndarray) -> np.ndarray:
-        """Prepared rows (n, D) of pool items."""
+        """Return the prepared rows (n, D) of pool items."""
         return self.preparation(self.pool.rows(positions))
 
-    def rows_of(self, X: Any) -> Iterator[np.ndarray]:
-        """Prepared rows of features like the pool's, some at a time."""
+    def prepared_blocks(self, X: Any) -> Iterator[np.ndarray]:
+        """Yield prepared rows of features like the pool's, block by block."""
         table = FeatureTable(X, "X", like=self.pool)
-        return (self.preparation(rows) for _, rows in table.blocks(4096))
-
-    def predicted(self, model: Any, positions: np.ndarray) -> np.ndarray:
-        """(n, C) a model's predictions for pool items."""
-        return mean_proba(model, self.pool_rows(positions))
+        return (self.preparation(rows) for _, rows in table.blocks(_BLOCK_ROWS))
 
     @cached_property
     def pool_moments(self) -> PoolMoments:
-        """How the pool's features vary, for the prior; of rows drawn by the seed."""
-        rows = self.pool.sample(derive_generator(self.seed, "prior"), _MOMENTS_OF)
+        """Mean and covariance of the pool's features, for the prior, from a sample of rows."""
+        rows = self.pool.sample(derive_generator(self.seed, "prior"), _MAX_MOMENT_ROWS)
         return PoolMoments.of(self.preparation(rows).astype(np.float64))
 
     @cached_property
-    def twins(self) -> np.ndarray:
-        """Items that are copies of one of the audit's, ascending: they are not learnt from either.
+    def audit_duplicates(self) -> np.ndarray:
+        """Positions of duplicates of audit items, ascending: the model is not trained on them.
 
-        Where they are more than a fifth of the pool, its features are coarse, and equal rows need
-        not be copies: then there are none.
+        If they are more than a fifth of the pool, the features are coarse and equal rows need not
+        be duplicates; then there are none.
         """
-        found = self.pool.copies_of(self.audit)
-        return found if _COARSE * len(found) <= self.pool.n_rows else found[:0]
+        duplicates = self.pool.copies_of(self.audit)
+        if _MIN_ROWS_PER_DUPLICATE * len(duplicates) > self.pool.n_rows:
+            return duplicates[:0]
+        return duplicates
 
     @cached_property
-    def judged_rows(self) -> np.ndarray:
-        """Prepared rows (n, D) of the target set, or else of the pool, by which stakes are set."""
+    def weighting_rows(self) -> np.ndarray:
+        """Prepared rows (n, D), of the target set or else the pool, that set the class weights."""
         table = self.pool if self.target is None else self.target
         audit = self.audit.tolist() if self.target is None else []
-        places = judged_positions(self.seed, table.n_rows, self.n_targets, audit)
-        return self.preparation(table.rows(places))
+        positions = class_weight_positions(self.seed, table.n_rows, self.n_targets, audit)
+        return self.preparation(table.rows(positions))
 
-    def stakes(self, model: Any) -> Any:
-        """What decisions of a model are worth; None where all count alike."""
-        if self.metric in _EVEN:
+    # -- predictions and decisions
+
+    def predicted(self, model: Any, positions: np.ndarray) -> np.ndarray:
+        """Return a model's predictions (n, C) for pool items."""
+        return mean_proba(model, self.pool_rows(positions))
+
+    def class_weights(self, model: Any) -> Any:
+        """Return the metric's class weights under a model, as ``Task.class_weights`` does."""
+        if self.metric in _UNWEIGHTED_METRICS:
             return None
-        return self.kind.stakes(self.metric, mean_proba(model, self.judged_rows))
+        return self.task.class_weights(self.metric, mean_proba(model, self.weighting_rows))
 
-    def digest(self, positions: np.ndarray, numbers: np.ndarray, more: bytes = b"") -> bytes:
-        """Of the seed and labels; what is drawn from it does not depend on their order."""
+    def decide(self, model: Any, probs: np.ndarray) -> np.ndarray:
+        """Return the decisions (n,), as encoded labels, for predictions (n, C) of a model."""
+        return self.task.decide(probs, self.metric, self.class_weights(model))
+
+    # -- fitting
+
+    def digest(self, positions: np.ndarray, labels: np.ndarray, suffix: bytes = b"") -> bytes:
+        """Return a digest of the seed and the labels of these positions (ascending)."""
         digest = hashlib.blake2b(repr(self.seed).encode(), digest_size=16)
-        digest.update(positions.tobytes() + b"|" + numbers.tobytes() + more)
+        digest.update(positions.tobytes() + b"|" + labels.tobytes() + suffix)
         return digest.digest()
 
     @several_threads()  # the library alone would spin more than it computes
     def fit(
         self,
         positions: np.ndarray,
-        numbers: np.ndarray,
+        labels: np.ndarray,
         seed: int,
-        near: Any = None,
+        warm_start: Any = None,
         likelihoods: np.ndarray | None = None,
     ) -> Any:
-        """The model of labels: ours, or a copy of the user's own wrapped in its checks.
+        """Fit the learner's model: the task's own, or a checked copy of the user's.
 
         Args:
-            positions, numbers: (n,) pool items and their labels as they are kept.
-            seed: of draws from the posterior; a model of the user's own has its own.
-            near: a model of nearly the same labels, a start where there are thousands.
-            likelihoods: (n, C) of what annotators answered; a model of the user's own, and
-                particles, take the numbers.
+            positions: (n,) pool items.
+            labels: (n,) their encoded labels.
+            seed: of draws from the posterior; a user's model has its own.
+            warm_start: a model of nearly the same labels, to start from where there are thousands.
+            likelihoods: (n, C) of the annotators' answers; a user's model, and particles, are
+                fitted to the labels instead.
         """
-        if not isinstance(self.kind, Classes):
-            return self.kind.fit(self, self.pool_rows(positions), numbers, seed)
+        if not isinstance(self.task, Classification):
+            return self.task.fit(
+                self.pool_rows(positions),
+                labels,
+                prior_scale=self.prior_scale,
+                pool_moments=self.pool_moments,
+                n_samples=self.n_samples,
+                seed=seed,
+            )
         if self.model is not None:
-            own = fresh_copy(self.model, warn=False)  # the warning came with the learner
-            ours = isinstance(own, LogisticModel) and isinstance(own.prior_scale, str)
-            more = (self.pool_moments,) if ours else ()
-            own.fit(self.pool_rows(positions), numbers, *more)
-            return CheckedModel(own, len(self.classes))
+            return self._fit_users_model(positions, labels)
+        model = self._fit_logistic_model(positions, labels, seed, warm_start, likelihoods)
+        if self.described is None:
+            return model
+        prepared = self.described._replace(rows=self.preparation(self.described.rows))
+        return with_descriptions(model, prepared, len(positions))
+
+    def _fit_users_model(self, positions: np.ndarray, labels: np.ndarray) -> CheckedModel:
+        model = fresh_copy(self.model, warn=False)  # the learner warned when it was created
+        rows = self.pool_rows(positions)
+        if isinstance(model, LogisticModel) and isinstance(model.prior_scale, str):
+            model.fit(rows, labels, self.pool_moments)
+        else:
+            model.fit(rows, labels)
+        return CheckedModel(model, len(self.classes))
+
+    def _fit_logistic_model(
+        self,
+        positions: np.ndarray,
+        labels: np.ndarray,
+        seed: int,
+        warm_start: Any,
+        likelihoods: np.ndarray | None,
+    ) -> LogisticModel:
         model = LogisticModel(
             self.n_samples,
             self.prior_scale,
@@ -155,256 +228,336 @@ class Setup:
             classes=np.arange(len(self.classes)),
             random_state=seed,
         )
-        moments = self.pool_moments if isinstance(self.prior_scale, str) else None
+        pool_moments = self.pool_moments if isinstance(self.prior_scale, str) else None
         if len(positions) == 0:
-            model.fit_prior(self.pool_rows(np.zeros(1, int)).shape[1], moments)
+            n_columns = self.pool_rows(np.zeros(1, int)).shape[1]
+            model.fit_prior(n_columns, pool_moments)
         else:
-            model.fit(self.pool_rows(positions), numbers, moments, near, likelihoods)
-        if self.described is None:
-            return model
-        told = self.described._replace(rows=self.preparation(self.described.rows))
-        return with_descriptions(model, told, len(positions))
+            model.fit(self.pool_rows(positions), labels, pool_moments, warm_start, likelihoods)
+        return model
+
+
+class FitCache:
+    """The two latest models and the latest annotator fit of one learner, by digests of labels.
+
+    All states of a learner share one cache. The model before the latest is kept because the audit
+    and the next choice need models of different labels.
+
+    >>> cache = FitCache()
+    >>> for key, model in [(b"a", "first"), (b"b", "second"), (b"c", "third")]:
+    ...     cache.add_model(key, model)
+    >>> cache.model(b"a"), cache.model(b"b"), cache.latest_model()
+    (None, 'second', 'third')
+    """
+
+    def __init__(self) -> None:
+        self._models: dict[bytes, Any] = {}
+        self._annotator_fits: dict[bytes, AnnotatorFit] = {}
+
+    def model(self, key: bytes) -> Any:
+        """Return the model with this key, or None."""
+        return self._models.get(key)
+
+    def latest_model(self) -> Any:
+        """Return the model that was added last, or None."""
+        return next(reversed(self._models.values()), None)
+
+    def add_model(self, key: bytes, model: Any) -> None:
+        """Add a model, and drop all others but the one added before it."""
+        for older in list(self._models)[:-1]:
+            del self._models[older]
+        self._models[key] = model
+
+    def annotator_fit(self, key: bytes) -> AnnotatorFit | None:
+        """Return the annotator fit with this key, or None."""
+        return self._annotator_fits.get(key)
+
+    def set_annotator_fit(self, key: bytes, fit: AnnotatorFit) -> None:
+        """Replace the annotator fit."""
+        self._annotator_fits = {key: fit}
 
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """A setup, and what has been asked and told.
+    """A setup with its labels and pending items.
 
     Attributes:
-        told: position → class number, or what the task keeps, in the order in which the labels
-            came; of annotators' answers, what most say.
-        pending: positions that are out, in the order they were asked for.
-        fits: the latest two models by the digest of their labels; states of one learner share it.
-        answers: who said what, where annotators were named; else nothing.
-        crowds: the latest crowd by the digest of the answers, likewise shared.
+        majority_labels: position → encoded label, in the order in which the labels came; where
+            annotators answered, their majority vote.
+        pending: positions that were asked for and have no label yet, in the order of asking.
+        answers: position → {annotator: class number}; empty unless annotators were named.
+        cache: fitted models, shared by all states of a learner.
     """
 
     setup: Setup
-    told: Mapping[int, Any] = field(default_factory=dict)
+    majority_labels: Mapping[int, Any] = field(default_factory=dict)
     pending: tuple[int, ...] = ()
-    fits: dict[bytes, Any] = field(default_factory=dict, repr=False)
-    answers: Said = field(default_factory=dict)
-    crowds: dict[bytes, Crowd] = field(default_factory=dict, repr=False)
+    answers: AnswersByItem = field(default_factory=dict)
+    cache: FitCache = field(default_factory=FitCache, repr=False)
+
+    # -- labels
 
     @cached_property
     def labelled(self) -> np.ndarray:
         """Positions that have a label, ascending."""
-        return np.array(sorted(self.told), np.int64)
+        return np.array(sorted(self.majority_labels), np.int64)
 
     @cached_property
-    def labels(self) -> Mapping[int, int]:
-        """Position → class number: of the answers that were given, the one most likely true."""
-        crowd = self.crowd
-        if crowd is None:
-            return self.told
-        beliefs, best = dict(zip(self.labelled.tolist(), crowd.beliefs, strict=True)), {}
-        for position, said in self.answers.items():
-            given = list(dict.fromkeys(said.values()))
-            best[position] = said.get(None, max(given, key=beliefs[position].__getitem__))
-        return {position: best[position] for position in self.told}
-
-    @cached_property
-    def crowd(self) -> Crowd | None:
-        """What annotators are worth; None without two of them, or one and labels that are true."""
-        taught = [self.answers[p] for p in self.training_positions.tolist() if self.answers]
-        if len({name for said in taught for name in said}) < 2:
-            return None
-        answers = Answers.of(self.answers, self.labelled)
-        key = hashlib.blake2b(repr(answers.names).encode() + self.labelled.tobytes())
-        for part in answers[1:]:
-            key.update(part.tobytes())
-        if key.digest() not in self.crowds:
-            self.crowds.clear()
-            trains = np.isin(self.labelled, self.training_positions)
-            n_classes, predicted = len(self.setup.classes), self._without_own_answers
-            self.crowds[key.digest()] = listen(answers, n_classes, trains, predicted)
-        return self.crowds[key.digest()]
-
-    def _without_own_answers(self, rows: np.ndarray, likelihoods: np.ndarray) -> np.ndarray:
-        """(n, C) predictions for labelled items, of a model that learnt from some rows of them.
-
-        A model that cannot leave an answer out says how frequent the classes are.
-        """
-        setup, positions = self.setup, self.labelled
-        shares = (likelihoods / likelihoods.sum(axis=1, keepdims=True)).mean(axis=0)
-        probs = np.tile(shares, (len(positions), 1))
-        if setup.model is not None:
-            return probs
-        numbers = likelihoods.argmax(axis=1)
-        model = setup.fit(positions[rows], numbers, setup.seed, None, likelihoods)
-        if model.gaussian is None:
-            return probs
-        places, found = model.gaussian.left_out(every=True)
-        probs = setup.predicted(model, positions)
-        real = places < len(rows)  # behind them are descriptions
-        probs[rows[places[real]]] = found[real]
-        return probs
+    def labels(self) -> Mapping[int, Any]:
+        """Position → encoded label; of several answers, the most probable one."""
+        fit = self.annotator_fit
+        if fit is None:
+            return self.majority_labels
+        label_probs = dict(zip(self.labelled.tolist(), fit.label_probs, strict=True))
+        consensus = {}
+        for position, by_annotator in self.answers.items():
+            distinct = list(dict.fromkeys(by_annotator.values()))
+            most_probable = max(distinct, key=label_probs[position].__getitem__)
+            consensus[position] = by_annotator.get(None, most_probable)  # a gold label wins
+        return {position: consensus[position] for position in self.majority_labels}
 
     @cached_property
     def audited(self) -> np.ndarray:
-        """Positions of the audit that have a label, in the order they are asked for."""
-        return np.array([p for p in self.setup.audit.tolist() if p in self.told], np.int64)
+        """Positions of audit items that have a label, in the order in which they are asked for."""
+        labelled = [p for p in self.setup.audit.tolist() if p in self.majority_labels]
+        return np.array(labelled, np.int64)
 
     @cached_property
     def training_positions(self) -> np.ndarray:
-        """Positions, ascending, of the labels that train: not the audit's."""
+        """Positions of labels that the model is trained on, ascending: none of the audit's."""
         positions = np.setdiff1d(self.labelled, self.setup.audit)
-        # The whole pool is looked through for copies where a label is one, and not before a choice.
+        # Search the whole pool for duplicates only if a label is one: a choice need not wait.
         if len(self.setup.pool.copies_of(self.setup.audit, positions)):
-            positions = np.setdiff1d(positions, self.setup.twins)
+            positions = np.setdiff1d(positions, self.setup.audit_duplicates)
         return positions
 
     @cached_property
-    def training(self) -> tuple[np.ndarray, np.ndarray]:
-        """Positions, ascending, and class numbers of the labels that train."""
-        return self.training_positions, self.numbers(self.training_positions)
+    def training(self) -> TrainingLabels:
+        """The labels that the model is trained on."""
+        positions = self.training_positions
+        return TrainingLabels(positions, self.encoded_labels(positions))
 
-    def likelihoods(self, positions: np.ndarray) -> np.ndarray | None:
-        """(n, C) of what annotators answered, of labelled positions; None where labels are true."""
-        if self.crowd is None:
-            return None
-        return self.crowd.likelihoods[np.searchsorted(self.labelled, positions)]
-
-    def _digest(self, positions: np.ndarray, more: bytes = b"") -> bytes:
-        """Of the labels of these positions, and of all that a model knows of them."""
-        likelihoods = self.likelihoods(positions)
-        said = b"" if likelihoods is None else likelihoods.tobytes()
-        return self.setup.digest(positions, self.numbers(positions), said + more)
-
-    def numbers(self, positions: np.ndarray) -> np.ndarray:
-        """The labels (n,) of positions as they are kept: class numbers, or what the task says."""
-        return np.array([self.labels[p] for p in positions.tolist()], self.setup.kind.dtype)
+    def encoded_labels(self, positions: np.ndarray) -> np.ndarray:
+        """Return the labels (n,) of labelled positions as numbers, such as class numbers."""
+        return np.array([self.labels[p] for p in positions.tolist()], self.setup.task.dtype)
 
     def class_balance(self) -> dict[Any, int]:
-        """How many labels each class has."""
-        kind = self.setup.kind
-        return kind.balance(np.array([*self.labels.values()], kind.dtype))
+        """Count the labels of each class."""
+        task = self.setup.task
+        return task.class_counts(np.array([*self.labels.values()], task.dtype))
+
+    # -- annotators
+
+    @cached_property
+    def annotator_fit(self) -> AnnotatorFit | None:
+        """Fitted annotators; None with fewer than two, where gold labels count as one."""
+        if not self.answers:
+            return None
+        training_answers = [self.answers[p] for p in self.training_positions.tolist()]
+        names = {name for by_annotator in training_answers for name in by_annotator}
+        if len(names) < 2:
+            return None
+        answers = Answers.from_items(self.answers, self.labelled)
+        digest = hashlib.blake2b(repr(answers.names).encode() + self.labelled.tobytes())
+        for column in answers[1:]:
+            digest.update(column.tobytes())
+        key = digest.digest()
+        fit = self.cache.annotator_fit(key)
+        if fit is None:
+            trains = np.isin(self.labelled, self.training_positions)
+            n_classes = len(self.setup.classes)
+            fit = fit_annotators(answers, n_classes, trains, self._leave_one_out_predictions)
+            self.cache.set_annotator_fit(key, fit)
+        return fit
+
+    def _leave_one_out_predictions(self, rows: np.ndarray, likelihoods: np.ndarray) -> np.ndarray:
+        """Return predictions (n, C) for labelled items by a model trained on some of them.
+
+        The prediction for a training item leaves its own answers out. A model that cannot do so
+        predicts the class frequencies.
+
+        Args:
+            rows: (k,) indices of training items among the labelled ones.
+            likelihoods: (k, C) of their answers.
+        """
+        setup = self.setup
+        positions = self.labelled
+        normalised = likelihoods / likelihoods.sum(axis=1, keepdims=True)
+        class_frequencies = normalised.mean(axis=0)
+        if setup.model is not None:
+            return np.tile(class_frequencies, (len(positions), 1))
+        labels = likelihoods.argmax(axis=1)
+        model = setup.fit(positions[rows], labels, setup.seed, None, likelihoods)
+        if model.gaussian is None:
+            return np.tile(class_frequencies, (len(positions), 1))
+        fitted_rows, leave_one_out = model.gaussian.leave_one_out(all_labels=True)
+        probs = setup.predicted(model, positions)
+        is_item = fitted_rows < len(rows)  # class descriptions come after the items
+        probs[rows[fitted_rows[is_item]]] = leave_one_out[is_item]
+        return probs
+
+    def likelihoods(self, positions: np.ndarray) -> np.ndarray | None:
+        """Return the likelihoods (n, C) of answers to these items; None without annotators."""
+        if self.annotator_fit is None:
+            return None
+        return self.annotator_fit.likelihoods[np.searchsorted(self.labelled, positions)]
+
+    # -- candidates and targets
 
     def is_free(self) -> np.ndarray:
-        """(N,) whether each item is neither labelled nor pending."""
-        free = np.ones(self.setup.pool.n_rows, bool)
-        free[list(self.told)] = False
-        free[list(self.pending)] = False
-        return free
+        """Return whether each item (N,) is neither labelled nor pending."""
+        is_free = np.ones(self.setup.pool.n_rows, bool)
+        is_free[list(self.majority_labels)] = False
+        is_free[list(self.pending)] = False
+        return is_free
 
     def choosable(self) -> np.ndarray:
-        """Free positions that a strategy may choose from, ascending: no audit items or twins."""
-        is_free = self.is_free()
-        is_free[self.setup.audit] = is_free[self.setup.twins] = False
-        return np.flatnonzero(is_free)
+        """Return free positions, ascending, without audit items and their duplicates."""
+        is_choosable = self.is_free()
+        is_choosable[self.setup.audit] = False
+        is_choosable[self.setup.audit_duplicates] = False
+        return np.flatnonzero(is_choosable)
 
     def pending_positions(self) -> np.ndarray:
-        """Positions that are out, ascending, without the audit's: no choice depends on those."""
+        """Return pending positions, ascending, without audit items: no choice depends on those."""
         return np.setdiff1d(np.array(self.pending, np.int64), self.setup.audit)
 
-    def key(self, *, with_pending: bool) -> bytes:
-        """A digest of everything a choice may depend on."""
-        pending = b"|" + self.pending_positions().tobytes() if with_pending else b""
-        return self._digest(self.training_positions, pending)
-
     def target_rows(self) -> np.ndarray:
-        """Prepared rows (M, D) of the target set, or else of the pool; at most ``n_targets``.
+        """Return prepared rows (M, D) of the target set, or else of the pool.
 
-        Drawn again whenever labels change, and the same for every batch and report until then. The
-        audit's items are not among them: labels chosen for their sake would make them easy.
+        At most ``n_targets``, drawn again whenever labels change. Audit items are not among them:
+        labels chosen to predict them well would make the audit too optimistic.
         """
         setup = self.setup
         generator = derive_generator(setup.seed, "targets", self.key(with_pending=False).hex())
-        table, out = (setup.pool, setup.audit) if setup.target is None else (setup.target, None)
-        size = min(setup.n_targets, max(_FEWEST, setup.n_targets // setup.kind.n_models))
-        return setup.preparation(table.sample(generator, size, leave_out=out))
+        per_model = setup.n_targets // setup.task.n_models
+        size = min(setup.n_targets, max(_MIN_TARGETS, per_model))
+        if setup.target is None:
+            rows = setup.pool.sample(generator, size, leave_out=setup.audit)
+        else:
+            rows = setup.target.sample(generator, size)
+        return setup.preparation(rows)
 
     # -- the model
 
     @property
     def can_fit(self) -> bool:
-        """Whether the labels are enough: a model of your own needs two classes, ours needs none."""
-        return self._is_enough(self.training[1])
+        """Whether a model can be fitted: a user's model needs labels of two classes, ours none."""
+        return self._are_enough(self.training.labels)
 
-    def fitted(self, *, with_audit: bool = False, alone: bool = False) -> Any:
-        """The model given these labels; the audit's are left out unless asked for.
+    def fitted(self, *, with_audit: bool = False, warm_start: bool = True) -> Any:
+        """Return the model of these labels.
 
-        ``alone``: whatever was fitted before. With thousands of labels another start leaves
-        predictions up to 1e-3 apart, and a choice must depend on the labels only.
+        Args:
+            with_audit: train on the audit's labels, too.
+            warm_start: with thousands of labels, start from the model fitted last. Another start
+                changes predictions by up to 1e-3; a choice must depend on the labels alone, and so
+                is made with ``warm_start=False``.
         """
-        model = self.model_of(self.labelled if with_audit else self.training[0], alone=alone)
+        positions = self.labelled if with_audit else self.training.positions
+        model = self.model_of(positions, warm_start=warm_start)
         if model is None:
             raise InputError(
                 "A model of your own needs labels of at least two classes first; tell some more."
             )
         return model
 
-    def model_of(self, positions: np.ndarray, *, alone: bool = False) -> Any:
-        """The model that knows these labels only (positions ascending); None if it needs more."""
-        numbers = self.numbers(positions)
-        if not self._is_enough(numbers):
+    def model_of(self, positions: np.ndarray, *, warm_start: bool = True) -> Any:
+        """Return the model trained on these positions (ascending) alone; None if it needs more."""
+        labels = self.encoded_labels(positions)
+        if not self._are_enough(labels):
             return None
         key = self._digest(positions)
-        from_start = key + b" alone"
-        if len(positions) >= sites.MANY and (alone or from_start in self.fits):
-            key = from_start
-        if key not in self.fits:
-            near = self.fits[[*self.fits][-1]] if self.fits and key != from_start else None
-            seed = int.from_bytes(key[:7], "little")
-            model = self.setup.fit(positions, numbers, seed, near, self.likelihoods(positions))
-            for old in list(self.fits)[:-1]:  # the latest look's stays beside today's
-                del self.fits[old]
-            self.fits[key] = model
-        return self.fits[key]
+        cold_start_key = key + b" alone"
+        needs_cold_start = not warm_start or self.cache.model(cold_start_key) is not None
+        if len(positions) >= sites.MANY_LABELS and needs_cold_start:
+            key = cold_start_key
+        model = self.cache.model(key)
+        if model is None:
+            model = self.setup.fit(
+                positions,
+                labels,
+                seed=int.from_bytes(key[:7], "little"),
+                warm_start=None if key == cold_start_key else self.cache.latest_model(),
+                likelihoods=self.likelihoods(positions),
+            )
+            self.cache.add_model(key, model)
+        return model
 
-    def left_out(self, model: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Predictions (m, C) for labels it was fitted to, each without it, and their numbers (m,).
+    def key(self, *, with_pending: bool) -> bytes:
+        """Return a digest of everything that a choice may depend on."""
+        pending = b"|" + self.pending_positions().tobytes() if with_pending else b""
+        return self._digest(self.training_positions, pending)
 
-        Exactly where the posterior says so; of any other model by five fits, each without a fifth,
-        in which Laplace's approximation stands in for particles and chains: those take long. Labels
-        that the features have seen are predicted by ``setup.held_out``.
+    def _digest(self, positions: np.ndarray, suffix: bytes = b"") -> bytes:
+        """Return a digest of the labels, and of the answers' likelihoods, at these positions."""
+        likelihoods = self.likelihoods(positions)
+        answers = b"" if likelihoods is None else likelihoods.tobytes()
+        return self.setup.digest(positions, self.encoded_labels(positions), answers + suffix)
+
+    def cross_validated_predictions(self, model: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return cross-validated predictions (m, C) for training labels, and the labels (m,).
+
+        Leave-one-out in closed form; otherwise five-fold, with Laplace's approximation in place of
+        particles and chains, which take long. Labels that have trained the encoder of the features
+        are predicted by ``setup.held_out``. All are flattened, as in :meth:`Task.flatten`.
         """
-        positions, numbers = self.training
+        positions, labels = self.training
         gaussian = getattr(model, "gaussian", None)
-        places, probs = self._by_folds() if gaussian is None else gaussian.left_out()
-        real = places < len(positions)  # behind them are descriptions
-        places, probs = places[real], probs[real]
-        if self.setup.held_out is not None:
-            seen, instead = self.setup.held_out
-            unseen = ~np.isin(positions[places], seen)
-            labelled = np.isin(seen, positions)
-            places = np.append(places[unseen], np.searchsorted(positions, seen[labelled]))
-            probs = np.concatenate([probs[unseen], instead[labelled]])
-        return self.setup.kind.cells(probs, numbers[places])
+        if gaussian is None:
+            rows, probs = self._five_fold_predictions()
+        else:
+            rows, probs = gaussian.leave_one_out()
+            is_label = rows < len(positions)  # class descriptions come after the labels
+            rows = rows[is_label]
+            probs = probs[is_label]
+        held_out = self.setup.held_out
+        if held_out is not None:
+            is_trusted = ~np.isin(positions[rows], held_out.positions)
+            is_training = np.isin(held_out.positions, positions)
+            held_out_rows = np.searchsorted(positions, held_out.positions[is_training])
+            rows = np.append(rows[is_trusted], held_out_rows)
+            probs = np.concatenate([probs[is_trusted], held_out.probs[is_training]])
+        return self.setup.task.flatten(probs, labels[rows])
 
-    def _by_folds(self) -> tuple[np.ndarray, np.ndarray]:
-        """Places (m,) of training labels, and predictions (m, C) of fits without them."""
-        positions, numbers = self.training
-        setup, known = self.setup, np.zeros(len(numbers), bool)
-        probs = np.zeros((len(numbers), len(setup.classes)))
-        quick = setup if setup.model is not None else replace(setup, inference="laplace")
-        fold = derive_generator(setup.seed, "folds").permutation(len(numbers)) % _FOLDS
-        for part in range(_FOLDS):
-            here, rest = fold == part, fold != part
-            if here.any() and self._is_enough(numbers[rest]):
-                fit = quick.fit(positions[rest], numbers[rest], setup.seed)
-                probs[here], known[here] = setup.predicted(fit, positions[here]), True
-        return np.flatnonzero(known), probs[known]
+    def _five_fold_predictions(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return rows (m,) of training labels, and predictions (m, C) of fits without them."""
+        setup = self.setup
+        positions, labels = self.training
+        quick_setup = setup if setup.model is not None else replace(setup, inference="laplace")
+        shuffled = derive_generator(setup.seed, "folds").permutation(len(labels))
+        folds = shuffled % _N_FOLDS
+        is_predicted = np.zeros(len(labels), bool)
+        probs = np.zeros((len(labels), len(setup.classes)))
+        for fold in range(_N_FOLDS):
+            test = folds == fold
+            train = ~test
+            if test.any() and self._are_enough(labels[train]):
+                model = quick_setup.fit(positions[train], labels[train], setup.seed)
+                probs[test] = setup.predicted(model, positions[test])
+                is_predicted[test] = True
+        return np.flatnonzero(is_predicted), probs[is_predicted]
 
-    def _is_enough(self, numbers: np.ndarray) -> bool:
-        return self.setup.model is None or len(np.unique(numbers)) >= 2
+    def _are_enough(self, labels: np.ndarray) -> bool:
+        return self.setup.model is None or len(np.unique(labels)) >= 2
 
 
-def held_out_predictions(given: tuple[Any, Any], ledger: Ledger) -> tuple[np.ndarray, np.ndarray]:
-    """Positions (n,) and predictions (n, C), checked."""
-    positions = np.array(ledger.positions(given[0]), np.int64)
-    probs = np.asarray(given[1], np.float64)
-    shape = len(positions), len(ledger.task.classes)
+def check_held_out(held_out: tuple[Any, Any], ledger: Ledger) -> HeldOut:
+    """Check items and their held-out predictions (n, C), as a user passed them."""
+    items, predictions = held_out
+    positions = np.array(ledger.positions(items), np.int64)
+    probs = np.asarray(predictions, np.float64)
+    shape = (len(positions), len(ledger.task.classes))
     if probs.shape != shape or not (np.isfinite(probs) & (probs >= 0)).all():
         raise InputError(
             f"held_out has predictions of shape {probs.shape}; give one probability for each of "
             f"{shape[0]} items and {shape[1]} classes."
         )
-    return positions, probs
+    return HeldOut(positions, probs)
 
 
 def mean_proba(model: Any, rows: np.ndarray) -> np.ndarray:
-    """(n, C) predictions of a learner's model for prepared rows (n, D)."""
+    """Return the predictions (n, C) of a learner's model for prepared rows (n, D)."""
     if not isinstance(model, CheckedModel):
         return np.asarray(model.predict_proba(rows))
     mean: np.ndarray = np.average(model.sample_proba(rows), axis=1, weights=model.sample_weights)

@@ -13,8 +13,8 @@ from parbals.arrays import block_rows
 from parbals.errors import InputError, PosteriorWarning
 from parbals.labels import check_classes, check_label_vector, check_labels, classes_shown
 from parbals.machine import several_threads
-from parbals.posterior.closed.prior import PoolMoments, prior_of
-from parbals.posterior.closed.sites import likeliest
+from parbals.posterior.closed.prior import PoolMoments, make_prior
+from parbals.posterior.closed.sites import most_likely_class
 from parbals.posterior.inference import INFERENCES, Gaussian, Inference, NearFit, Posterior
 from parbals.posterior.predictive import add_bias, contrast_basis, mean_proba, sample_proba
 from parbals.posterior.smc import Population
@@ -43,8 +43,8 @@ class LogisticModel:
             "smc", a population of particles moved all at once; "nuts", BlackJAX's No-U-Turn sampler
             (the trusted reference), with ``pip install 'parbals[jax]'``; "laplace", a Gaussian at
             the mode; "auto" (default), "ep" where it settles, else "smc".
-            ``diagnostics_.inference`` says which it was; docs/trust.md shows how far each is from
-            long chains.
+            ``diagnostics_.inference`` says which it was; docs/explanation/trust.md shows
+            how far each is from long chains.
         classes: all class labels, when ``y`` may not show every one; ``None`` takes them from
             ``y``.
         random_state: an integer makes every result reproducible on the same machine.
@@ -83,14 +83,15 @@ class LogisticModel:
         X: Any,
         y: Any,
         X_pool: Any = None,
-        near: "LogisticModel | None" = None,
+        warm_start_from: "LogisticModel | None" = None,
         likelihoods: np.ndarray | None = None,
     ) -> Self:
         """The posterior given labelled rows X (n, D), y (n,).
 
         ``X_pool``: rows (m, D), or their
         :class:`~parbals.posterior.closed.whitening.PoolMoments`, that show ``prior_scale="auto"``
-        how features vary; without them the labelled rows do. ``near``: a model fitted to nearly
+        how features vary; without them the labelled rows do. ``warm_start_from``: a model fitted to
+        nearly
         the same labels with the same settings and pool. With thousands of labels the sweeps of
         expectation propagation start with its sites, and predictions are within 1e-3 of what they
         would be. ``likelihoods`` (n, C): where y is what fallible people came to, how likely their
@@ -103,7 +104,9 @@ class LogisticModel:
         labels = check_labels(y, classes, n_rows)
         seed = seed_from(self.random_state)
         # Everything has been checked: only now does this object change.
-        self._infer(self._rows(X, first=True), labels, classes, seed, X_pool, near, likelihoods)
+        self._infer(
+            self._rows(X, first=True), labels, classes, seed, X_pool, warm_start_from, likelihoods
+        )
         self._warn_if_unreliable()
         return self
 
@@ -192,7 +195,7 @@ class LogisticModel:
     def labelled_rows(self) -> tuple[np.ndarray, np.ndarray]:
         """The features (n, D) and class numbers (n,) that the posterior knows."""
         self._check_fitted()
-        return self._posterior.X[:, :-1], likeliest(self._posterior.labels)
+        return self._posterior.X[:, :-1], most_likely_class(self._posterior.labels)
 
     @property
     def prior_scale_(self) -> float:
@@ -222,7 +225,7 @@ class LogisticModel:
         classes: np.ndarray,
         seed: int,
         X_pool: Any,
-        near: "LogisticModel | None" = None,
+        warm_start_from: "LogisticModel | None" = None,
         likelihoods: np.ndarray | None = None,
     ) -> None:
         """Become the model of checked rows (n, D) and class numbers (n,), by which the prior is."""
@@ -231,10 +234,10 @@ class LogisticModel:
         if not (pool is None or isinstance(pool, PoolMoments)):
             pool = PoolMoments.of(check_features(pool, "X_pool", self.n_features_in_))
         start = None
-        if near is not None and near.gaussian is not None:
-            start = NearFit(near.gaussian, near._inference.prior)
+        if warm_start_from is not None and warm_start_from.gaussian is not None:
+            start = NearFit(warm_start_from.gaussian, warm_start_from._inference.prior)
         known = None if start is None else start.prior
-        prior = prior_of(self.prior_scale, rows, labels, len(classes), pool, known)
+        prior = make_prior(self.prior_scale, rows, labels, len(classes), pool, known)
         self.classes_ = classes
         self._inference = Inference(self.inference, self.n_samples, len(classes), prior, seed)
         answered = labels if likelihoods is None else likelihoods

@@ -15,7 +15,13 @@ from parbals.posterior.closed.classes import ClassesPosterior, fit_classes
 from parbals.posterior.closed.ep import GaussianPosterior, fit_gaussian
 from parbals.posterior.closed.laplace import laplace_reference
 from parbals.posterior.closed.prior import Prior
-from parbals.posterior.closed.sites import MANY, Kept, Sites, joined, likeliest
+from parbals.posterior.closed.sites import (
+    MANY_LABELS,
+    Kept,
+    Sites,
+    concatenate_labels,
+    most_likely_class,
+)
 from parbals.posterior.predictive import contrast_basis
 from parbals.posterior.smc import Population, condition_population, draw_population
 from parbals.randomness import derive_generator
@@ -51,9 +57,9 @@ class Posterior:
             return self.drawn
         assert isinstance(self.state, Gaussian)
         generator = derive_generator(self.seed, "ep", len(self.X))
-        draws = self.state.channels.draw_whitened(generator, len(self.weights))
+        draws = self.state.latents.draw_whitened(generator, len(self.weights))
         if isinstance(self.state, GaussianPosterior):
-            return draws  # the one channel, of unit prior variance, is the one contrast
+            return draws  # the one latent, of unit prior variance, is the one contrast
         return np.einsum("cj,dck->djk", contrast_basis(self.state.n_classes), draws)
 
 
@@ -79,11 +85,11 @@ class Inference:
     ) -> Posterior:
         """Of design rows X (n, D+1) and class numbers (n,).
 
-        In closed form also of likelihoods (n, C); elsewhere the likeliest class stands for them.
+        In closed form also of likelihoods (n, C); elsewhere of their most likely class.
         """
         if self.way in ("ep", "auto"):
             return self._of_gaussian(self._gaussian(X, labels, near))
-        labels = likeliest(labels)
+        labels = most_likely_class(labels)
         if self.way == "smc":
             return self._of_particles(X, labels)
         rows = self.prior.whitening.rows(X)
@@ -104,7 +110,7 @@ class Inference:
         if isinstance(known.state, Gaussian):
             return self._of_gaussian(known.state.condition(X_new, labels_new))
         X = np.concatenate([known.X, X_new])
-        labels = joined(known.labels, labels_new, self.n_classes)
+        labels = concatenate_labels(known.labels, labels_new, self.n_classes)
         if not isinstance(known.state, Population):
             return self.posterior(X, labels)
         rows = self.prior.whitening.rows(X_new)
@@ -114,7 +120,7 @@ class Inference:
     def _gaussian(self, X: np.ndarray, labels: np.ndarray, near: NearFit | None) -> Gaussian:
         whitening = self.prior.whitening
         start: tuple[Sites | None, Kept | None] = self.prior.sites, None
-        if near is not None and near.state.n_classes == self.n_classes and len(X) >= MANY:
+        if near is not None and near.state.n_classes == self.n_classes and len(X) >= MANY_LABELS:
             start = near.state.start_for(X, labels)
             if near.prior is not self.prior:  # what rows and variances are depends on it
                 start = start[0], None
@@ -129,7 +135,7 @@ class Inference:
         if population is None:
             rows = self.prior.whitening.rows(X)
             population = draw_population(self.seed, rows, labels, self.n_classes, self.n_samples)
-        diagnostics = replace(population.diagnostics, prior=self.prior.sentence)
+        diagnostics = replace(population.diagnostics, prior=self.prior.description)
         state = replace(population, whitening=self.prior.whitening)
         drawn, weights = population.coefficients, population.weights
         return Posterior(X, labels, self.seed, weights, diagnostics, state, drawn)
@@ -138,7 +144,7 @@ class Inference:
         """With "auto", one that did not settle gives its place to another."""
         X, labels, problems = found.X, found.labels, found.problems()
         if self.way == "auto" and problems:
-            return self._of_particles(X, likeliest(labels))
+            return self._of_particles(X, most_likely_class(labels))
         diagnostics = Diagnostics("ep", self.n_samples, float(self.n_samples), problems=problems)
         return self._equal(X, labels, diagnostics, state=found)
 
@@ -147,5 +153,5 @@ class Inference:
     ) -> Posterior:
         """With draws of equal weight."""
         weights = np.full(self.n_samples, 1.0 / self.n_samples)
-        diagnostics = replace(diagnostics, prior=self.prior.sentence)
+        diagnostics = replace(diagnostics, prior=self.prior.description)
         return Posterior(X, labels, self.seed, weights, diagnostics, **more)

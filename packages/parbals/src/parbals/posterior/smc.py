@@ -16,8 +16,8 @@ from scipy.special import log_softmax
 
 from parbals.arrays import effective_sample_size
 from parbals.machine import several_threads
-from parbals.posterior.closed.channels import row_space
 from parbals.posterior.closed.laplace import Reference, laplace_reference, matched_reference
+from parbals.posterior.closed.latents import row_space
 from parbals.posterior.closed.whitening import Whitening
 from parbals.posterior.hmc import State, WhitenedPosterior, adapted_step, move
 from parbals.posterior.predictive import add_bias, contrast_basis, softmax

@@ -11,9 +11,9 @@ the shift taken as normal the expected gain in accuracy is (as of a knowledge gr
 
     2 (p_a + p_b) E[σ'] (τ φ(z) - |m_d| Φ(-z)),      z = |m_d| / τ.
 
-With stakes w_a and w_b (:mod:`parbals.scores.losses`) the decision changes where E[σ(d')] passes
-w_b / (w_a + w_b): the mean is counted from there, σ' is taken there, and w_a + w_b stands for 2.
-Where one class counts it is a, b is the most probable other, and p_a = E[σ(d')] (p_a + p_b).
+With class weights w_a and w_b (:mod:`parbals.scores.losses`) the decision changes where E[σ(d')]
+passes w_b / (w_a + w_b): the mean is counted from there, σ' is taken there, and w_a + w_b stands
+for 2. Where one class counts it is a, b is the most probable other, and p_a = E[σ(d')] (p_a + p_b).
 
 A single label has few values and its own shift is not normal, but a batch's is nearly so: the form
 is smooth, and is not zero for all points that are one label short of changing a decision.
@@ -28,9 +28,9 @@ import numpy as np
 
 from parbals.arrays import exact_products
 from parbals.mixture import polynomial, sigmoid_means
-from parbals.scores.gaussian import Covariances, sum_over_channels
+from parbals.scores.gaussian import Covariances, sum_over_latents
 from parbals.shapes import Array, Float
-from parbals.types import Stakes
+from parbals.types import ClassWeights
 
 __all__ = ["Decisions", "decision_gain", "decisions_at"]
 
@@ -65,32 +65,34 @@ def decisions_at(
     mean: _Classes,
     variance: _Classes,
     xp: ModuleType = np,
-    stakes: Stakes | None = None,
+    class_weights: ClassWeights | None = None,
 ) -> Decisions:
     """The decisions at target points, from their probabilities, means and variances."""
     if len(mean) == 1:
-        pair = None if stakes is None else (stakes.values[1], stakes.values[0])
+        pair = None if class_weights is None else (class_weights.values[1], class_weights.values[0])
         return Decisions(*_crossing(mean[0], variance[0], pair, xp), None, None)
     each = (-1, *(1,) * (probs.ndim - 1))
     classes, worth = xp.arange(len(probs)).reshape(each), probs
-    if stakes is not None:
-        worth = probs * stakes.values.reshape(each)
-        if stakes.mark is not None:  # it comes first
-            worth = worth + len(probs) * stakes.values.max() * stakes.mark.reshape(each)
+    if class_weights is not None:
+        worth = probs * class_weights.values.reshape(each)
+        if class_weights.positive is not None:  # it comes first
+            worth = worth + len(
+                probs
+            ) * class_weights.values.max() * class_weights.positive.reshape(each)
     first = (classes == worth.argmax(axis=0)).astype(probs.dtype)
     second = (classes == xp.where(first > 0, -1.0, worth).argmax(axis=0)).astype(probs.dtype)
     spread, weight = (((first + second) * x).sum(axis=0) for x in (variance, probs))
-    pair = None if stakes is None else _pair(stakes, first, second, weight, xp)
+    pair = None if class_weights is None else _pair(class_weights, first, second, weight, xp)
     margin, unit = _crossing(((first - second) * mean).sum(axis=0), spread, pair, xp)
     return Decisions(margin, weight * unit, first, second)
 
 
 def _pair(
-    stakes: Stakes, first: _Classes, second: _Classes, weight: _Targets, xp: ModuleType
+    class_weights: ClassWeights, first: _Classes, second: _Classes, weight: _Targets, xp: ModuleType
 ) -> tuple[_Targets, _Targets]:
-    """Stakes of two classes as if there were no others; ``weight`` is p_a + p_b."""
-    one, other = (xp.tensordot(stakes.values, mark, 1) for mark in (first, second))
-    if stakes.mark is None:
+    """Weights of two classes as if there were no others; ``weight`` is p_a + p_b."""
+    one, other = (xp.tensordot(class_weights.values, mark, 1) for mark in (first, second))
+    if class_weights.positive is None:
         return one, other
     against = xp.minimum(other / xp.maximum(weight, _LEAST), 0.999 * (one + other))
     return one + other - against, against
@@ -100,7 +102,7 @@ def _crossing(
     mean: _Targets, variance: _Targets, pair: tuple[Any, Any] | None, xp: ModuleType
 ) -> tuple[_Targets, _Targets]:
     """How far f ~ N(mean, variance) is from where a decision for σ(f) changes, and the worth of a
-    unit beyond; ``pair``: the stakes for and against, by default 1.
+    unit beyond; ``pair``: the weights for and against, by default 1.
     """
     if pair is None:
         return xp.abs(mean), 2.0 * sigmoid_means(xp.zeros_like(mean), variance, 1, xp)[1]
@@ -124,7 +126,7 @@ def decision_gain(
     """Expected gain in accuracy over the targets of every point; NumPy takes no universes."""
     margin = decisions.margin[..., None, :]
     if decisions.first is None:
-        (here,) = sum_over_channels(lambda only: (only.table(),), covariances, xp=xp)
+        (here,) = sum_over_latents(lambda only: (only.table(),), covariances, xp=xp)
         shift = xp.abs(here) * xp.sqrt(gains[0])[..., None]
     else:
         shift = _contrast_shift(covariances, gains, decisions, xp)
@@ -146,7 +148,7 @@ def _contrast_shift(
     """τ of every pair, M = diag(g) - g gᵀ / Σg, for the two classes of each target."""
     total = gains.sum(axis=0)
     of_points = gains * (1.0 - gains / total), gains / xp.sqrt(total)
-    at_both = _by_target if xp is np else _by_channel
+    at_both = _by_target if xp is np else _by_latent
     (one, other), own, crossed = at_both(covariances, of_points, decisions, xp)
     alone = xp.square(one) * own[0]
     alone += xp.square(other) * own[1]
@@ -159,17 +161,17 @@ def _contrast_shift(
 _Pairs = list[Float[Array, "*U n M"]]
 
 
-def _by_channel(
+def _by_latent(
     covariances: Covariances, of_points: tuple[_Gains, ...], decisions: Decisions, xp: ModuleType
 ) -> tuple[_Pairs, _Pairs, _Pairs]:
     """c_a and c_b of every pair, and each of the two values of points at a and b."""
     marks = decisions.first, decisions.second
 
-    def term(channel: Covariances, *marks: Any) -> tuple[Any, ...]:
-        here = channel.table()
+    def term(latent: Covariances, *marks: Any) -> tuple[Any, ...]:
+        here = latent.table()
         return tuple(here * mark[..., None, :] for mark in marks)
 
-    both = list(sum_over_channels(term, covariances, *marks, xp=xp))
+    both = list(sum_over_latents(term, covariances, *marks, xp=xp))
     with exact_products(xp):
         own, crossed = (
             [xp.moveaxis(value, 0, -1) @ xp.moveaxis(mark, 0, -2) for mark in marks]
@@ -184,7 +186,7 @@ def _by_target(
     decisions: Decisions,
     xp: ModuleType,
 ) -> tuple[_Pairs, _Pairs, _Pairs]:
-    """The same, of each channel over the targets alone that have it as one of their two.
+    """The same, of each latent over the targets alone that have it as one of their two.
 
     Points lie side by side in memory: rows are copied faster than columns.
     """
@@ -193,9 +195,9 @@ def _by_target(
     classes = [mark.argmax(axis=0) for mark in (decisions.first, decisions.second)]
     n_points = of_points[0].shape[1]
     both = [np.empty((len(classes[0]), n_points), of_points[0].dtype).T for _ in classes]
-    for number, channel in enumerate(covariances.channels()):
+    for number, latent in enumerate(covariances.latents()):
         for of_class, here in zip(classes, both, strict=True):
             targets = np.flatnonzero(of_class == number)
-            here.T[targets] = channel.table(targets).T
+            here.T[targets] = latent.table(targets).T
     own, crossed = ([value.take(of_class, axis=0).T for of_class in classes] for value in of_points)
     return both, own, crossed

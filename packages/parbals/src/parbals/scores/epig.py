@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from parbals.arrays import block_rows, exact_products
-from parbals.scores.losses import LOSSES, Loss, Stakes, gain_on_targets
+from parbals.scores.losses import LOSSES, ClassWeights, Loss, gain_on_targets
 from parbals.scores.rows import LazyPoints, class_rows, map_points
 from parbals.shapes import Array, Float
 from parbals.validate import check_choice, check_same_samples, check_samples
@@ -39,7 +39,7 @@ class TargetStats(NamedTuple):
 
     weighted: Float[Array, "A M K"]  # w_k (q_k - q̄)
     mean: Float[Array, "A M"]  # q̄
-    stakes: Stakes | None = None
+    class_weights: ClassWeights | None = None
 
 
 def epig(
@@ -65,25 +65,29 @@ def epig_scores(
     target: np.ndarray,
     weights: np.ndarray,
     loss: Loss = "log",
-    stakes: Stakes | None = None,
+    class_weights: ClassWeights | None = None,
 ) -> np.ndarray:
     """:func:`epig` of samples and weights that have been checked."""
     dtype = np.result_type(pool, target)
     weights = weights.astype(dtype)
-    stats = target_stats(class_rows(target).astype(dtype, copy=False), weights, stakes)
+    stats = target_stats(class_rows(target).astype(dtype, copy=False), weights, class_weights)
     return epig_of_points(LazyPoints(pool, class_rows, dtype), weights, stats, loss)
 
 
 def target_stats(
-    rows: Float[Array, "M A K"], weights: Float[Array, " K"], stakes: Stakes | None = None
+    rows: Float[Array, "M A K"],
+    weights: Float[Array, " K"],
+    class_weights: ClassWeights | None = None,
 ) -> TargetStats:
     """Centre the target rows under the weights, once for all candidates."""
     xp = rows.__array_namespace__()
     by_class = rows.swapaxes(0, 1)
     mean = row_means(by_class, weights, xp)
-    if stakes is not None:
-        stakes = Stakes(*(x if x is None else np.asarray(x, rows.dtype) for x in stakes))
-    return TargetStats(weights * (by_class - mean[:, :, None]), mean, stakes)
+    if class_weights is not None:
+        class_weights = ClassWeights(
+            *(x if x is None else np.asarray(x, rows.dtype) for x in class_weights)
+        )
+    return TargetStats(weights * (by_class - mean[:, :, None]), mean, class_weights)
 
 
 def row_means(
@@ -129,7 +133,7 @@ def _epig(
                     mean[part],
                     at,
                     loss,
-                    stats.stakes,
+                    stats.class_weights,
                     xp,
                 )
                 for part in block_rows(n_points, strip)

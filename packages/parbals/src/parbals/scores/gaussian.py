@@ -51,9 +51,9 @@ from parbals.race import balanced, class_slopes
 from parbals.shapes import Array, Float
 
 __all__ = ["Covariances", "closed_bald", "closed_epig", "probs_and_gains", "quadratic_gain"]
-__all__ += ["rough_gains", "screen", "screening_gains", "sum_over_channels", "target_gains"]
+__all__ += ["rough_gains", "screen", "screening_gains", "sum_over_latents", "target_gains"]
 
-# Of points and targets, in every universe; of logits, in every channel.
+# Of points and targets, in every universe; of logits, in every latent.
 _Points = Float[Array, "*U n"]
 _Targets = Float[Array, "*U M"]
 _Table = Float[Array, "*U n M"]
@@ -65,7 +65,7 @@ _Share = Float[Array, " M"]
 
 _ORDER = 5
 _LEAST = 1e-30
-_MOST_PAIRS = 2**29  # of points and targets, in all channels and universes: 2 GB a table
+_MOST_PAIRS = 2**29  # of points and targets, in all latents and universes: 2 GB a table
 # H(σ(f)) = Σ_i a_i exp(-f² / (2 t_i²)), largest error 4.3e-7: a minimax fit.
 _WIDTHS = (0.87391920, 1.18762279, 1.59751311, 2.14570090, 2.87234328, 3.86305225)
 _HEIGHTS = (0.01204564, 0.10817146, 0.24530049, 0.23062558, 0.08880657, 0.00819701)
@@ -74,7 +74,7 @@ _HEIGHTS = (0.01204564, 0.10817146, 0.24530049, 0.23062558, 0.08880657, 0.008197
 class Covariances(NamedTuple):
     """cov(f_a(x), f_a(x')) of n points and M targets, made of less: base_aᵀ + left_a right_aᵀ.
 
-    The table of a channel is made when it is asked for: those of all channels at once would leave
+    The table of a latent is made when it is asked for: those of all latents at once would leave
     the cache. Targets lie along the first axis in memory, because some of them may be wanted alone,
     and rows of memory are copied faster than columns.
     """
@@ -83,23 +83,23 @@ class Covariances(NamedTuple):
     left: Float[Array, "A *U n R"]
     right: Float[Array, "A M R"]
 
-    def channels(self) -> "Iterator[Covariances]":
-        """Those of each channel alone, without the axis A."""
+    def latents(self) -> "Iterator[Covariances]":
+        """Those of each latent alone, without the axis A."""
         return map(Covariances, *self)
 
     def table(self, targets: Any = slice(None)) -> Float[Array, "*U n m"]:
-        """Of one channel alone, with all targets or with those at some positions (m,)."""
+        """Of one latent alone, with all targets or with those at some positions (m,)."""
         table = self.right[targets] @ self.left.swapaxes(-1, -2)
         table += self.base[targets]
         return table.swapaxes(-1, -2)
 
 
-def sum_over_channels(
+def sum_over_latents(
     term: Callable[..., tuple[Any, ...]], covariances: Covariances, *others: Any, xp: ModuleType
 ) -> tuple[Any, ...]:
-    """Σ_a of what ``term`` makes of a channel's covariances and of its part of ``others`` (A, ...).
+    """Σ_a of what ``term`` makes of a latent's covariances and of its part of ``others`` (A, ...).
 
-    NumPy goes through the channels one by one, an accelerator takes them all at once where their
+    NumPy goes through the latents one by one, an accelerator takes them all at once where their
     tables have room.
     """
     if xp is not np:
@@ -109,10 +109,10 @@ def sum_over_channels(
         size = len(covariances.left) if pairs <= _MOST_PAIRS else 1
         parts = jax.lax.map(lambda each: term(*each), (covariances, *others), batch_size=size)
         return tuple(part.sum(axis=0) for part in parts)
-    first, *channels = zip(covariances.channels(), *others, strict=True)
+    first, *latents = zip(covariances.latents(), *others, strict=True)
     sums = term(*first)
-    for channel in channels:
-        for total, part in zip(sums, term(*channel), strict=True):
+    for latent in latents:
+        for total, part in zip(sums, term(*latent), strict=True):
             total += part
     return sums
 
@@ -221,14 +221,14 @@ def quadratic_gain(
     total, other_total = gains.sum(axis=0), other_gains.sum(axis=0)
     weights = xp.stack([weights * (1.0 - other_gains / other_total), weights], axis=-1)
 
-    def term(channel: Covariances, gain: Any, other: Any, weight: Any) -> tuple[Any, Any]:
-        here = channel.table()
+    def term(latent: Covariances, gain: Any, other: Any, weight: Any) -> tuple[Any, Any]:
+        here = latent.table()
         form = xp.square(here) @ weight  # (*U, n, 2)
         pulled = here * other[..., None, :]
         pulled *= gain[..., None]
         return gain * form[..., 0] - xp.square(gain) / total * form[..., 1], pulled
 
-    alone, together = sum_over_channels(term, covariances, gains, other_gains, weights, xp=xp)
+    alone, together = sum_over_latents(term, covariances, gains, other_gains, weights, xp=xp)
     form = (xp.square(together) @ (share / other_total)[..., None])[..., 0]
     return 0.5 * (alone + form / total)
 
@@ -257,7 +257,7 @@ def _squares(
 ) -> _Points:
     """Σ_a own_a Σ_x' weights_a c_a²."""
 
-    def term(channel: Covariances, own: Any, weight: Any) -> tuple[Any]:
-        return (own * (xp.square(channel.table()) @ weight[..., None])[..., 0],)
+    def term(latent: Covariances, own: Any, weight: Any) -> tuple[Any]:
+        return (own * (xp.square(latent.table()) @ weight[..., None])[..., 0],)
 
-    return sum_over_channels(term, covariances, own, weights, xp=xp)[0]
+    return sum_over_latents(term, covariances, own, weights, xp=xp)[0]

@@ -17,11 +17,12 @@ and the score of x̂ is its mean over the target set.
 
   expected error reduction. A label is worth something only if one of its outcomes changes the
   decision.
-* 0-1 error with *stakes* w_b, what it is worth to be right about class b: L(P) = -max_b w_b P_b up
-  to what no decision changes, and the same formula holds with w_b P_b and w_b P_ab in place of P_b
-  and P_ab. Where one class counts, decisions are for or against it: all others are one class.
-  Balanced accuracy and F1 become such a loss near the best decisions:
-  :mod:`parbals.learner.numbers.metric`.
+* 0-1 error with *class weights* w_b, the worth of a correct decision for class b:
+  L(P) = -max_b w_b P_b up to what no decision changes, and the same formula holds with w_b P_b
+  and w_b P_ab in place of P_b and P_ab. Where one class counts, decisions are for or
+  against it: all others are one class. Balanced accuracy and F1 become such a loss near the best
+  decisions:
+  :mod:`parbals.learner.evaluation.metric`.
 
 Everything is written in the covariance c_ab = P_ab - P_a P_b, so that nothing large is subtracted.
 """
@@ -30,9 +31,9 @@ from types import ModuleType
 
 from parbals.arrays import safe_reciprocal
 from parbals.shapes import Array, Float
-from parbals.types import LOSSES, Loss, Stakes
+from parbals.types import LOSSES, ClassWeights, Loss
 
-__all__ = ["LOSSES", "Loss", "Stakes", "gain_on_targets"]
+__all__ = ["LOSSES", "ClassWeights", "Loss", "gain_on_targets"]
 
 _Table = Float[Array, "NA AM"]  # a row for each class of a candidate, a column for each of a target
 _Points = Float[Array, "N A"]
@@ -45,7 +46,7 @@ def gain_on_targets(
     mean: _Points,
     target_mean: _Targets,
     loss: Loss,
-    stakes: Stakes | None,
+    class_weights: ClassWeights | None,
     xp: ModuleType,
 ) -> _Gains:
     """Gains of candidates on all targets together; of two classes one is enough (A = 1)."""
@@ -54,9 +55,9 @@ def gain_on_targets(
         information = _two_class_information if n_rows == 1 else _class_information
         return information(covariance, mean, target_mean, xp)
     if n_rows == 1:
-        return _two_class_error(covariance, mean, target_mean[0], stakes, xp).sum(axis=1)
+        return _two_class_error(covariance, mean, target_mean[0], class_weights, xp).sum(axis=1)
     table = covariance.reshape(n_points, n_rows, n_rows, -1)
-    return _class_error(table, mean, target_mean, stakes, xp)
+    return _class_error(table, mean, target_mean, class_weights, xp)
 
 
 def _gain(t: Float[Array, "n m"], xp: ModuleType) -> Float[Array, "n m"]:
@@ -99,7 +100,7 @@ def _two_class_error(
     covariance: Float[Array, "N M"],
     p: Float[Array, "N 1"],
     q: Float[Array, " M"],
-    stakes: Stakes | None,
+    class_weights: ClassWeights | None,
     xp: ModuleType,
 ) -> Float[Array, "N M"]:
     """Gain of each pair of two-class labels with means p (candidate) and q (target).
@@ -108,7 +109,11 @@ def _two_class_error(
     label. They add up to s, so at most one of them has changed sides, and the gain is how far it
     went.
     """
-    against, total = (1.0, 2.0) if stakes is None else (stakes.values[0], stakes.values.sum())
+    against, total = (
+        (1.0, 2.0)
+        if class_weights is None
+        else (class_weights.values[0], class_weights.values.sum())
+    )
     s = total * q - against
     crossed = covariance * (total * xp.where(s < 0, -1.0, 1.0))
     margin = xp.abs(s)
@@ -120,14 +125,17 @@ def _class_error(
     table: Float[Array, "N A A M"],
     mean: _Points,
     target_mean: _Targets,
-    stakes: Stakes | None,
+    class_weights: ClassWeights | None,
     xp: ModuleType,
 ) -> _Gains:
-    if stakes is not None and stakes.mark is not None:
-        of_one = xp.einsum("nabm,b->nam", table, stakes.mark)
-        return _error_of_one(of_one, mean, stakes.mark @ target_mean, stakes, xp)
-    if stakes is not None:
-        table, target_mean = stakes.values[:, None] * table, stakes.values[:, None] * target_mean
+    if class_weights is not None and class_weights.positive is not None:
+        of_one = xp.einsum("nabm,b->nam", table, class_weights.positive)
+        return _error_of_one(of_one, mean, class_weights.positive @ target_mean, class_weights, xp)
+    if class_weights is not None:
+        table, target_mean = (
+            class_weights.values[:, None] * table,
+            class_weights.values[:, None] * target_mean,
+        )
     best = target_mean.argmax(axis=0)[None]
     behind = target_mean - xp.take_along_axis(target_mean, best, axis=0)  # P_b - P_b* ≤ 0
     moved = table - xp.take_along_axis(table, best[None, None], axis=2)
@@ -139,14 +147,14 @@ def _error_of_one(
     covariance: Float[Array, "N A M"],
     mean: Float[Array, "N A"],
     q: Float[Array, " M"],
-    stakes: Stakes,
+    class_weights: ClassWeights,
     xp: ModuleType,
 ) -> Float[Array, " N"]:
     """Decisions for or against a class of probability q: s = W q - w and u_a = p_a s + W c_a add
     up as with two classes, and those that changed sides are the gain.
     """
-    own = stakes.values @ stakes.mark
-    total = own + (stakes.values * (1.0 - stakes.mark)).max()
+    own = class_weights.values @ class_weights.positive
+    total = own + (class_weights.values * (1.0 - class_weights.positive)).max()
     s = total * q - (total - own)
     after = mean[:, :, None] * s + total * covariance
     return xp.maximum(xp.where(s < 0, after, -after), 0.0).sum(axis=(1, 2))

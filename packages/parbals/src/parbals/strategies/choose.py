@@ -15,7 +15,7 @@ from parbals.randomness import Seed, seed_from
 from parbals.strategies.distributed import DistributedRows
 from parbals.strategies.problem import GaussianView, Labelled, ModelView, Problem
 from parbals.strategies.table import Strategy, strategy_named
-from parbals.types import LOSSES, Batch, Stakes
+from parbals.types import LOSSES, Batch, ClassWeights
 from parbals.validate import (
     check_batch_size,
     check_choice,
@@ -38,7 +38,7 @@ def check_terms(
     n_universes: Any = 10,
     random_state: Seed = None,
     loss: Any = "log",
-    stakes: Stakes | None = None,
+    class_weights: ClassWeights | None = None,
     beta: Any = 1.0,
     n_configurations: Any = 4096,
     options: Mapping[str, Any] | None = None,
@@ -60,7 +60,7 @@ def check_terms(
         "n_universes": check_positive_int(n_universes, "n_universes"),
         "seed": seed_from(random_state),
         "loss": loss,
-        "stakes": stakes,
+        "class_weights": class_weights,
         "beta": check_positive(beta, "beta"),
         "n_configurations": check_positive_int(n_configurations, "n_configurations"),
         "options": options,
@@ -123,7 +123,7 @@ def has_closed_form(entry: Strategy, model: Any) -> bool:
         return False
     if not gaussian.has_samples:
         return True
-    return entry.closed_form and (entry.needs_target or len(gaussian.channels.roots) == 1)
+    return entry.closed_form and (entry.needs_target or len(gaussian.latents.roots) == 1)
 
 
 def solve(terms: Mapping[str, Any], weights: np.ndarray, **parts: Any) -> Batch:

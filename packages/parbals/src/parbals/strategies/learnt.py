@@ -1,6 +1,6 @@
 """What universes of a Gaussian posterior have learnt from their labels of the partial batch.
 
-A label at point i changes mean, variance and covariance of every channel a by the covariance with
+A label at point i changes mean, variance and covariance of every latent a by the covariance with
 that point,
 
     m ← m + α_a c_a(·, i),   v ← v - β_a c_a(·, i)²,   c_a ← c_a - β_a c_a(·, i) c_a(i, ·),
@@ -10,7 +10,7 @@ point, before the batch, with the R points labelled so far, a universe is theref
 
     m(x) = m⁰(x) + s·b(x),      c(x, x') = c⁰(x, x') - b(x)ᵀ W b(x'),
 
-a vector s and a matrix W (R, R) a channel: nothing of the pool's size, and the covariances of the
+a vector s and a matrix W (R, R) a latent: nothing of the pool's size, and the covariances of the
 labelled points with the targets are the same in all universes. So little is learnt by NumPy,
 whatever rows are scored by.
 """
@@ -56,9 +56,9 @@ def begin(surface: Surface) -> Learnt:
     mean, variance = surface.targets.mean[:, None], surface.targets.variance[:, None]
     across, *others = surface.target_rows
     none = Rows(across[:0], *(part[:, :0] for part in others))
-    n_channels, n_targets = surface.targets.mean.shape
+    n_latents, n_targets = surface.targets.mean.shape
     at_targets, shift, weights = (
-        np.zeros((n_channels, *size), np.float32) for size in ((0, n_targets), (1, 0), (1, 0, 0))
+        np.zeros((n_latents, *size), np.float32) for size in ((0, n_targets), (1, 0), (1, 0, 0))
     )
     return Learnt(none, at_targets, shift, weights, mean, variance, mean, variance)
 

@@ -66,7 +66,7 @@ class _Told:
     """What is left to know given the labels of a partial batch, for the greedy loop."""
 
     def __init__(self, view: GaussianView) -> None:
-        surface = surface_of(view.channels, view.target)
+        surface = surface_of(view.latents, view.target)
         self._rows, there = rows_of(surface, add_bias(view.pool, np.float32)), surface.target_rows
         self._share, self._variance = surface.share, self._rows.variance[0].astype(np.float64)
         self._table = covariance(self._rows, there)[0]  # (N, M)

@@ -85,17 +85,17 @@ def _closed_form_batch(
     points explain as well.
     """
     lanes = view.lanes
-    surfaces = lane_surfaces(view, problem.stakes)
+    surfaces = lane_surfaces(view, problem.class_weights)
     score, pool = score_under(problem.loss, view.n_classes), lanes[0].pool
     work = walk_operations(surfaces[0], problem.n_pool)
     work += batch_operations(surfaces[0], problem.batch_size, n_universes)
     module = chosen_backend(work)
     start = reduce(np.add, [start_scores(one, pool, module=module) for one in surfaces])
-    problem.show(lambda: gain_in_closed_form(view, problem.loss, problem.stakes))
+    problem.show(lambda: gain_in_closed_form(view, problem.loss, problem.class_weights))
     labels = [
         LikeliestLabels(surface)
         if most_probable
-        else DrawnLabels(lane.channels, n_universes, problem.seed + number)
+        else DrawnLabels(lane.latents, n_universes, problem.seed + number)
         for number, (lane, surface) in enumerate(zip(lanes, surfaces, strict=True))
     ]
     free, pending, size = problem.candidates(), problem.pending, problem.batch_size
@@ -127,10 +127,14 @@ def _sampled_batch(problem: Problem, n_universes: int, most_probable: bool) -> B
     with computing(dtype):
         universes: AnyUniverses = (
             ReweightedUniverses(
-                *problem.samples(), problem.weights, n_universes, problem.seed, problem.stakes
+                *problem.samples(),
+                problem.weights,
+                n_universes,
+                problem.seed,
+                problem.class_weights,
             )
             if problem.model is None
-            else ParticleUniverses(problem.model, n_universes, problem.seed, problem.stakes)
+            else ParticleUniverses(problem.model, n_universes, problem.seed, problem.class_weights)
         )
         labels = PseudoLabels(problem.seed, problem.mean_probs if most_probable else None)
         search = _Search(problem, universes, labels)

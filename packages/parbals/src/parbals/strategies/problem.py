@@ -9,7 +9,7 @@ import numpy as np
 
 from parbals.arrays import effective_sample_size, mean_prediction
 from parbals.errors import InputError
-from parbals.posterior.closed.channels import Channels
+from parbals.posterior.closed.latents import Latents
 from parbals.posterior.closed.whitening import Whitening
 from parbals.posterior.predictive import add_bias, mean_proba
 from parbals.posterior.smc import Population
@@ -50,7 +50,7 @@ class GaussianView:
         pool, target = (rows[:, :-1].astype(np.float32) for rows in (pool, target))
         return tuple(
             GaussianView(
-                replace(part, channels=replace(part.channels, whitening=plain)), pool, target
+                replace(part, latents=replace(part.latents, whitening=plain)), pool, target
             )
             for part in parts
         )
@@ -61,9 +61,9 @@ class GaussianView:
         return hasattr(self.posterior, "noise_at")
 
     @property
-    def channels(self) -> Channels:
-        channels: Channels = self.posterior.channels
-        return channels
+    def latents(self) -> Latents:
+        latents: Latents = self.posterior.latents
+        return latents
 
     @property
     def n_classes(self) -> int:
@@ -103,7 +103,7 @@ class Problem:
     gaussian: GaussianView | None = None  # in place of samples, for strategies in closed form
     beta: float = 1.0
     loss: Loss = "log"
-    stakes: Any = None  # Stakes, of several labels an item a tuple of them, or None
+    class_weights: Any = None  # ClassWeights, of several labels an item a tuple of them, or None
     n_configurations: int = 4096
     options: Mapping[str, Any] = field(default_factory=dict)  # of strategies that are not ours
     watch: Callable[[np.ndarray], None] | None = None  # is told what each step chose by

@@ -1,6 +1,6 @@
 """The posterior before a batch, seen through the target set, and the scores it gives to rows.
 
-With the notation of :mod:`parbals.posterior.closed.channels`, a design row x is whitened, split
+With the notation of :mod:`parbals.posterior.closed.latents`, a design row x is whitened, split
 into its part e across the labelled rows and its coordinates z within them, and
 
     cov(f_a(x), f_a(x')) = e·e' + (z R_a)·(z' R_a).
@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from parbals.arrays import block_rows, bucket, pad_rows
-from parbals.posterior.closed.channels import Channels
+from parbals.posterior.closed.latents import Latents
 from parbals.posterior.closed.whitening import Whitening
 from parbals.posterior.predictive import add_bias
 from parbals.scores.decisions import decision_gain, decisions_at
@@ -28,15 +28,15 @@ from parbals.scores.gaussian import (
     target_gains,
 )
 from parbals.shapes import Array, Float
-from parbals.types import Stakes
+from parbals.types import ClassWeights
 
 __all__ = ["Rows", "Score", "Surface", "Targets", "affordable_rows", "batch_operations"]
 __all__ += ["covariance", "rows_of", "scores_before", "scores_by", "screening_operations"]
 __all__ += ["surface_of", "walk_operations", "within"]
 
-_GAINS_ENTRIES = 4_096  # channels times targets that NumPy works on at a time, in cache
+_GAINS_ENTRIES = 4_096  # latents times targets that NumPy works on at a time, in cache
 _AFFORDABLE = 1e11  # operations; the same on every machine, so that choices are
-_EACH_STEP = 5_000  # operations of a target, channel and universe: it meets some 600 rows
+_EACH_STEP = 5_000  # operations of a target, latent and universe: it meets some 600 rows
 
 Score = Literal["screen", "form", "epig", "decision"]
 """What says which points are worth a closer look, the quadratic form, EPIG (of two classes alone),
@@ -72,12 +72,12 @@ class Surface(NamedTuple):
     target_rows: Rows
     targets: Targets
     share: Float[Array, " M"]  # 1 / number of targets, 0 for padding
-    stakes: Stakes | None = None
+    class_weights: ClassWeights | None = None
 
 
-def affordable_rows(channels: Channels, n_targets: int) -> int:
+def affordable_rows(latents: Latents, n_targets: int) -> int:
     """How many rows a walk on a CPU looks at in a second or two."""
-    return int(_AFFORDABLE // max(_operations(channels, n_targets), 1))
+    return int(_AFFORDABLE // max(_operations(latents, n_targets), 1))
 
 
 def walk_operations(surface: "Surface", n_rows: int) -> int:
@@ -90,24 +90,24 @@ def batch_operations(surface: "Surface", batch_size: int, n_universes: int) -> i
     return _EACH_STEP * batch_size * n_universes * surface.targets.gains.size
 
 
-def _operations(posterior: "Channels | Surface", n_targets: int) -> int:
+def _operations(posterior: "Latents | Surface", n_targets: int) -> int:
     """Of a row."""
-    (n_columns, n_inside), n_channels = posterior.basis.shape, len(posterior.roots)
-    operations = min(screening_operations(n_columns, n_inside, n_channels, n_targets))
+    (n_columns, n_inside), n_latents = posterior.basis.shape, len(posterior.roots)
+    operations = min(screening_operations(n_columns, n_inside, n_latents, n_targets))
     return operations + 2 * (posterior.whitening.left.size + posterior.whitening.right.size)
 
 
 def screening_operations(
-    n_columns: int, n_inside: int, n_channels: int, n_targets: int
+    n_columns: int, n_inside: int, n_latents: int, n_targets: int
 ) -> tuple[int, int]:
     """Of a row: by its pairs with the targets, and by a quadratic form of its coordinates."""
-    by_pairs = n_targets * (2 * n_columns + n_channels * (2 * n_inside + 7))
-    by_form = n_channels * 2 * (n_columns**2 + n_inside**2)
+    by_pairs = n_targets * (2 * n_columns + n_latents * (2 * n_inside + 7))
+    by_form = n_latents * 2 * (n_columns**2 + n_inside**2)
     return by_pairs, by_form
 
 
 def surface_of(
-    channels: Channels, X_target: Float[Array, "m D"], stakes: Stakes | None = None
+    latents: Latents, X_target: Float[Array, "m D"], class_weights: ClassWeights | None = None
 ) -> Surface:
     """The surface of a posterior over target features, in NumPy and padded to a power of two.
 
@@ -115,15 +115,15 @@ def surface_of(
     """
     n_targets = len(X_target)
     size = bucket(n_targets)
-    posterior = channels.whitening, *_padded(channels.basis, channels.location, channels.roots)
-    whitened = channels.whitening.rows(pad_rows(add_bias(X_target), size))
+    posterior = latents.whitening, *_padded(latents.basis, latents.location, latents.roots)
+    whitened = latents.whitening.rows(pad_rows(add_bias(X_target), size))
     rows = within(*posterior[1:], whitened)
-    blocks = block_rows(size, max(16, _GAINS_ENTRIES // len(channels.roots)))
+    blocks = block_rows(size, max(16, _GAINS_ENTRIES // len(latents.roots)))
     parts = [probs_and_gains(rows.mean[:, b], rows.variance[:, b]) for b in blocks]
     probs, gains = (np.concatenate(part, axis=1) for part in zip(*parts, strict=True))
     share = pad_rows(np.full(n_targets, 1.0 / max(n_targets, 1)), size)
     targets = Targets(rows.mean, rows.variance, probs, gains)
-    return Surface(*_single((*posterior, rows, targets, share, stakes)))
+    return Surface(*_single((*posterior, rows, targets, share, class_weights)))
 
 
 def _single(parts: Any) -> Any:
@@ -187,7 +187,7 @@ def scores_before(
     """Scores of rows of features before the batch."""
     design = xp.concatenate([features, xp.ones_like(features[:, :1])], axis=1)
     rows, there = rows_of(surface, design), surface.target_rows
-    across = there.across @ rows.across.T  # the same in all channels
+    across = there.across @ rows.across.T  # the same in all latents
     base = xp.broadcast_to(across, (len(rows.factor), *across.shape))
     covariances = Covariances(base, rows.factor, there.factor)
     return scores_by(score, rows.mean, rows.variance, covariances, surface.targets, surface, xp)
@@ -207,11 +207,13 @@ def scores_by(
     if score == "screen":
         return screen(covariances, rough_gains(mean, variance, xp), targets.gains, share, xp)
     if score == "epig":
-        (table,) = (channel.table() for channel in covariances.channels())
+        (table,) = (latent.table() for latent in covariances.latents())
         there = targets.mean[0], targets.variance[0]
         return closed_epig(mean[0], variance[0], *there, table, share, xp)
     gains = target_gains(mean, variance, xp)
     if score == "form":
         return quadratic_gain(covariances, gains, targets.gains, share, xp)
-    decisions = decisions_at(targets.probs, targets.mean, targets.variance, xp, surface.stakes)
+    decisions = decisions_at(
+        targets.probs, targets.mean, targets.variance, xp, surface.class_weights
+    )
     return decision_gain(covariances, gains, decisions, share, xp)

@@ -12,7 +12,7 @@ from functools import partial, reduce
 import numpy as np
 
 from parbals.arrays import block_rows
-from parbals.posterior.closed.channels import Channels
+from parbals.posterior.closed.latents import Latents
 from parbals.posterior.predictive import add_bias
 from parbals.randomness import derive_generator
 from parbals.scores.epig import epig_scores
@@ -23,9 +23,9 @@ from parbals.strategies.distributed import PoolFeatures, each_row
 from parbals.strategies.numbers import number_deviations, number_gains, number_information
 from parbals.strategies.problem import GaussianView, Problem, batch_of
 from parbals.strategies.surface import Score, Surface, surface_of
-from parbals.types import Batch, Loss, Stakes
+from parbals.types import Batch, ClassWeights, Loss
 
-AnyStakes = Stakes | tuple[Stakes, ...] | None
+AnyClassWeights = ClassWeights | tuple[ClassWeights, ...] | None
 
 __all__ = ["gain_in_closed_form", "lane_surfaces", "score_under", "select_bald"]
 __all__ += ["select_confidence", "select_entropy", "select_epig", "select_margin"]
@@ -76,7 +76,7 @@ def parameter_scores(problem: Problem) -> np.ndarray:
         view = problem.gaussian
         if view.tells_by_variance:
             return number_information(view)
-        each = [each_row(x.pool, partial(_bald_of_rows, x.channels)) for x in view.lanes]
+        each = [each_row(x.pool, partial(_bald_of_rows, x.latents)) for x in view.lanes]
         return np.asarray(reduce(np.add, each))
     return bald_scores(problem.require_probs(), problem.weights)
 
@@ -84,24 +84,32 @@ def parameter_scores(problem: Problem) -> np.ndarray:
 def target_scores(problem: Problem, loss: Loss | None = None) -> np.ndarray:
     """(N,) expected gain on the target set under a loss, by default the problem's."""
     if problem.gaussian is not None:
-        return gain_in_closed_form(problem.gaussian, loss or problem.loss, problem.stakes)
-    return epig_scores(*problem.samples(), problem.weights, loss or problem.loss, problem.stakes)
+        return gain_in_closed_form(problem.gaussian, loss or problem.loss, problem.class_weights)
+    return epig_scores(
+        *problem.samples(), problem.weights, loss or problem.loss, problem.class_weights
+    )
 
 
-def gain_in_closed_form(view: GaussianView, loss: Loss, stakes: AnyStakes = None) -> np.ndarray:
+def gain_in_closed_form(
+    view: GaussianView, loss: Loss, class_weights: AnyClassWeights = None
+) -> np.ndarray:
     """Of every pool point: EPIG (first order with more than two classes), or accuracy."""
     if view.tells_by_variance:
         return number_gains(view)
     score, pool = score_under(loss, view.n_classes), view.lanes[0].pool
-    each = [start_scores(surface, pool, score) for surface in lane_surfaces(view, stakes)]
+    each = [start_scores(surface, pool, score) for surface in lane_surfaces(view, class_weights)]
     return np.asarray(reduce(np.add, each))
 
 
-def lane_surfaces(view: GaussianView, stakes: AnyStakes) -> list[Surface]:
+def lane_surfaces(view: GaussianView, class_weights: AnyClassWeights) -> list[Surface]:
     """Of the posterior, or of every label's where items have several."""
-    each = stakes if isinstance(stakes, tuple) and not isinstance(stakes, Stakes) else [stakes]
+    each = (
+        class_weights
+        if isinstance(class_weights, tuple) and not isinstance(class_weights, ClassWeights)
+        else [class_weights]
+    )
     each = list(each) * (len(view.lanes) // len(each))
-    return [surface_of(x.channels, x.target, own) for x, own in zip(view.lanes, each, strict=True)]
+    return [surface_of(x.latents, x.target, own) for x, own in zip(view.lanes, each, strict=True)]
 
 
 def score_under(loss: Loss, n_classes: int) -> Score:
@@ -111,11 +119,11 @@ def score_under(loss: Loss, n_classes: int) -> Score:
     return "epig" if n_classes == 2 else "form"
 
 
-def _bald_of_rows(channels: Channels, X: PoolFeatures) -> np.ndarray:
+def _bald_of_rows(latents: Latents, X: PoolFeatures) -> np.ndarray:
     """BALD of rows (n, D), two classes."""
     scores = np.empty(len(X))
     for rows in block_rows(len(X), 8192):
-        mean, variance = channels.marginals(add_bias(X[rows]))
+        mean, variance = latents.marginals(add_bias(X[rows]))
         scores[rows] = closed_bald(mean[:, 0], variance[:, 0])
     return scores
 

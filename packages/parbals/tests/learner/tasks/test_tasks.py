@@ -6,7 +6,7 @@ import numpy as np
 import parbals
 import pytest
 from parbals.errors import InputError, LabelError, ShapeError
-from parbals.learner.numbers.report import Report
+from parbals.learner.evaluation.report import Report
 from parbals.learner.tasks.table import TASKS
 from parbals.strategies.table import STRATEGIES
 

@@ -18,9 +18,9 @@ def answered(n_rows, n_features, n_classes, reliable=0.8, seed=0):
     true = np.argmax(logits + generator.gumbel(size=logits.shape), axis=1)
     other = generator.integers(n_classes, size=n_rows)
     said = np.where(generator.random(n_rows) < reliable, true, other)
-    channel = np.full((n_classes, n_classes), (1.0 - reliable) / n_classes)
-    channel += reliable * np.eye(n_classes)
-    return X, true, channel[:, said].T
+    latent = np.full((n_classes, n_classes), (1.0 - reliable) / n_classes)
+    latent += reliable * np.eye(n_classes)
+    return X, true, latent[:, said].T
 
 
 @pytest.mark.parametrize("weights", [(0.2, 0.9), (0.7, 0.3), (1e-6, 1.0), (0.5, 0.5)])
@@ -53,7 +53,7 @@ def test_two_weights_agree_with_quadrature():
     new = np.array([[1.0, 1.0], [-2.0, 1.0], [0.3, 1.0]])
     exact = weight @ expit(v @ new.T)
     np.testing.assert_allclose(posterior.predict_proba(new)[:, 1], exact, atol=0.015)
-    np.testing.assert_allclose(posterior.channels.mean[:, 0], weight @ v, atol=0.08)
+    np.testing.assert_allclose(posterior.latents.mean[:, 0], weight @ v, atol=0.08)
 
 
 @pytest.mark.parametrize("n_classes", [3, 5])
@@ -127,7 +127,7 @@ def test_the_way_for_thousands_of_answers_finds_what_the_other_does(n_classes, m
 
     few = fit()
     module = "ep" if n_classes == 2 else "classes"
-    monkeypatch.setattr(f"parbals.posterior.closed.{module}.MANY", 100)
+    monkeypatch.setattr(f"parbals.posterior.closed.{module}.MANY_LABELS", 100)
     many = fit()
     assert many.kept is not None
     assert not many.problems()

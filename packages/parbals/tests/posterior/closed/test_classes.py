@@ -28,7 +28,7 @@ def fitted(X, labels, n_classes, prior=1.0):
 
 def covariances(posterior):
     """(C, d, d) of the class weights."""
-    return covariance_with(posterior.channels, np.eye(posterior.X.shape[1]))
+    return covariance_with(posterior.latents, np.eye(posterior.X.shape[1]))
 
 
 def long_chains(posterior, X_test, **options):
@@ -38,7 +38,7 @@ def long_chains(posterior, X_test, **options):
         posterior.labels,
         np.ones(X_test.shape[1]),
         X_test,
-        posterior.channels.mean.T,
+        posterior.latents.mean.T,
         roots,
         **options,
     )
@@ -46,7 +46,7 @@ def long_chains(posterior, X_test, **options):
 
 def drawn_moments(posterior, X_test):
     """Standard deviations (T, C) of the class probabilities under the Gaussian."""
-    weights = posterior.channels.draw(np.random.default_rng(0), 4_000)
+    weights = posterior.latents.draw(np.random.default_rng(0), 4_000)
     return softmax(np.einsum("td,dck->tkc", X_test, weights), axis=2).std(axis=1)
 
 
@@ -137,7 +137,7 @@ def test_without_labels_it_is_the_prior(n_classes):
     posterior = fit_classes(
         np.empty((0, 3)), np.empty(0, int), n_classes, Whitening.diagonal(np.array([1.0, 2.0, 3.0]))
     )
-    np.testing.assert_array_equal(posterior.channels.mean, 0.0)
+    np.testing.assert_array_equal(posterior.latents.mean, 0.0)
     for covariance in covariances(posterior):
         np.testing.assert_allclose(covariance, np.diag([1.0, 4.0, 9.0]))
     np.testing.assert_allclose(posterior.predict_proba(np.ones((2, 3))), 1.0 / n_classes)
@@ -150,7 +150,7 @@ def test_two_classes_are_those_of_the_half_size_model():
     whole = fitted(X, labels, 2)
     half = fit_gaussian(X, labels, Whitening.diagonal(np.full(X.shape[1], np.sqrt(2.0))))
     mean, variance = half.marginals(X_test)
-    gap = np.diff(whole.channels.marginals(X_test)[0], axis=1)[:, 0]
+    gap = np.diff(whole.latents.marginals(X_test)[0], axis=1)[:, 0]
     np.testing.assert_allclose(gap, mean, atol=0.1 * np.sqrt(variance.mean()))
     np.testing.assert_allclose(whole.predict_proba(X_test), half.predict_proba(X_test), atol=0.02)
 
@@ -168,7 +168,7 @@ def test_the_mean_solves_its_equation_with_the_whole_sites():
     hessian = np.einsum("nab,nd,ne->adbe", sites, X, X).reshape(16, 16)
     hessian += np.kron(np.eye(4), np.diag(1.0 / prior))
     mean = np.linalg.solve(hessian, (posterior.sites.shifts.T @ X).ravel()).reshape(4, 4).T
-    np.testing.assert_allclose(posterior.channels.mean, mean, atol=1e-5)
+    np.testing.assert_allclose(posterior.latents.mean, mean, atol=1e-5)
     for a, covariance in enumerate(covariances(posterior)):
         alone = np.linalg.inv(np.diag(1.0 / prior) + (X.T * tau[:, a]) @ X)
         np.testing.assert_allclose(covariance, alone, atol=1e-10)
@@ -179,7 +179,7 @@ def test_every_site_agrees_with_its_likelihood(n_rows, n_features):
     """At the fixed point the logits of a row have the moments of their cavity times the softmax."""
     X, labels, _ = made(n_rows, n_features, 4)
     posterior = fitted(X, labels, 4)
-    mean, variance = posterior.channels.marginals(X)
+    mean, variance = posterior.latents.marginals(X)
     tau, nu = posterior.sites
     mean = mean - mean.mean(axis=1, keepdims=True)
     pulled = tau * (mean - (tau * mean).sum(axis=1, keepdims=True) / tau.sum(axis=1, keepdims=True))
@@ -235,10 +235,10 @@ def test_classes_without_labels_are_alike():
 def test_draws_are_those_of_the_channels():
     X, labels, _ = made(20, 3, 4)
     posterior = fitted(X, labels, 4)
-    draws = posterior.channels.draw(np.random.default_rng(0), 10_000)
+    draws = posterior.latents.draw(np.random.default_rng(0), 10_000)
     assert draws.shape == (4, 4, 10_000)
     error = np.sqrt(np.einsum("add->da", covariances(posterior)) / 10_000)
-    assert (np.abs(draws.mean(axis=2) - posterior.channels.mean) < 4.5 * error).all()
+    assert (np.abs(draws.mean(axis=2) - posterior.latents.mean) < 4.5 * error).all()
 
 
 def test_sweeps_that_did_not_settle_are_told():
@@ -261,7 +261,7 @@ def test_predictions_in_single_precision_are_those_in_double(n_classes, length):
         if n_classes == 2
         else fit_classes(X + far, labels, n_classes, whitening)
     )
-    mean, variance = (part.T for part in posterior.channels.marginals(X_test + far))
+    mean, variance = (part.T for part in posterior.latents.marginals(X_test + far))
     expected = class_probs(mean, variance) if n_classes > 2 else sigmoid_means(*mean, *variance, 0)
     found = posterior.predict_proba(X_test + far)
     np.testing.assert_allclose(found.T[-len(expected) :], expected, atol=2e-5)

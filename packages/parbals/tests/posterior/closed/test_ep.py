@@ -32,12 +32,12 @@ def independent(variances):
 
 def covariance(posterior):
     """(d, d) of the weights."""
-    return covariance_with(posterior.channels, np.eye(posterior.X.shape[1]))[0]
+    return covariance_with(posterior.latents, np.eye(posterior.X.shape[1]))[0]
 
 
 def test_without_labels_it_is_the_prior():
     posterior = fit_gaussian(np.empty((0, 3)), np.empty(0, int), independent([1.0, 4.0, 9.0]))
-    np.testing.assert_array_equal(posterior.channels.mean[:, 0], 0.0)
+    np.testing.assert_array_equal(posterior.latents.mean[:, 0], 0.0)
     np.testing.assert_allclose(covariance(posterior), np.diag([1.0, 4.0, 9.0]))
 
 
@@ -88,7 +88,7 @@ def test_fewer_rows_than_columns_gives_what_the_whole_space_gives():
     precision = np.eye(31) / 2.0 + (X.T * posterior.sites.precisions) @ X
     np.testing.assert_allclose(covariance(posterior), np.linalg.inv(precision), atol=1e-10)
     np.testing.assert_allclose(
-        posterior.channels.mean[:, 0],
+        posterior.latents.mean[:, 0],
         np.linalg.solve(precision, X.T @ posterior.sites.shifts),
         atol=1e-10,
     )
@@ -98,17 +98,17 @@ def test_conditioning_is_fitting_on_everything():
     X, labels, prior = made(30, 6, 2.0)
     later = fit_gaussian(X[:25], labels[:25], prior).condition(X[25:], labels[25:])
     whole = fit_gaussian(X, labels, prior)
-    np.testing.assert_allclose(later.channels.mean, whole.channels.mean, atol=1e-6)
+    np.testing.assert_allclose(later.latents.mean, whole.latents.mean, atol=1e-6)
     np.testing.assert_allclose(covariance(later), covariance(whole), atol=1e-6)
 
 
 def test_draws_have_the_posteriors_moments():
     X, labels, prior = made(30, 3)
     posterior = fit_gaussian(X, labels, prior)
-    draws = posterior.channels.draw(np.random.default_rng(0), 20_000)[:, 0]
+    draws = posterior.latents.draw(np.random.default_rng(0), 20_000)[:, 0]
     deviation = np.sqrt(np.diag(covariance(posterior)))
     np.testing.assert_allclose(
-        (draws.mean(axis=1) - posterior.channels.mean[:, 0]) / deviation,
+        (draws.mean(axis=1) - posterior.latents.mean[:, 0]) / deviation,
         0.0,
         atol=4.0 / np.sqrt(20_000),
     )

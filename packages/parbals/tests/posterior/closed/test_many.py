@@ -5,7 +5,7 @@ import parbals
 import pytest
 from parbals.posterior import inference
 from parbals.posterior.closed import classes, ep, prior, sites
-from parbals.posterior.closed.prior import learnt_prior, random_part
+from parbals.posterior.closed.prior import learn_prior, random_subset
 from parbals.posterior.closed.sites import label_keys
 from parbals.posterior.closed.whitening import PoolMoments
 
@@ -26,7 +26,7 @@ def many(monkeypatch):
 
     def switch(on=True):
         for module in (sites, ep, classes, inference):
-            monkeypatch.setattr(module, "MANY", 200 if on else 10**9)
+            monkeypatch.setattr(module, "MANY_LABELS", 200 if on else 10**9)
         monkeypatch.setattr(prior, "_MOST_LABELS", 100)
 
     switch()
@@ -118,7 +118,7 @@ class TestPart:
 
     def test_a_part_of_them_is_a_random_sample(self, many):
         keys = label_keys(X, labels(3))
-        part = random_part(keys)
+        part = random_subset(keys)
         assert len(part) == 100
         assert abs(part.mean() - N / 2) < 4 * N / np.sqrt(12 * 100)
 
@@ -127,9 +127,9 @@ class TestPart:
         keys = label_keys(X, y)
         out = int(np.argmax(keys))
         stay = np.arange(N) != out
-        known = learnt_prior(X[stay], y[stay], 3, pool)
-        assert learnt_prior(X, y, 3, pool, known) is known
+        known = learn_prior(X[stay], y[stay], 3, pool)
+        assert learn_prior(X, y, 3, pool, known) is known
         few = np.argsort(keys)
         for n_gone, is_kept in ((1, True), (2, False)):  # of the part's hundred
             inside = np.setdiff1d(np.arange(N), few[:n_gone])
-            assert (learnt_prior(X[inside], y[inside], 3, pool, known) is known) == is_kept
+            assert (learn_prior(X[inside], y[inside], 3, pool, known) is known) == is_kept

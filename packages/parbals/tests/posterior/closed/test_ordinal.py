@@ -85,4 +85,4 @@ def test_a_left_out_label_is_predicted_about_as_by_a_fit_without_it():
         rest = np.delete(np.arange(40), i)
         without = fit_ordinal(add_bias(X[rest]), labels[rest], 4, whitening)
         direct = without.predict_proba(add_bias(X[[i]]))[0]
-        assert found.left_out()[1][i] == pytest.approx(direct, abs=0.08)
+        assert found.leave_one_out()[1][i] == pytest.approx(direct, abs=0.08)

@@ -4,7 +4,7 @@ import numpy as np
 import parbals
 import pytest
 from parbals.posterior.closed.ep import fit_gaussian
-from parbals.posterior.closed.prior import PoolMoments, learnt_prior, profile, settled_sites
+from parbals.posterior.closed.prior import PoolMoments, learn_prior, profile, settled_sites
 from parbals.posterior.closed.sites import Sites
 from parbals.posterior.closed.whitening import Whitening
 from scipy.special import expit
@@ -33,22 +33,22 @@ def test_it_finds_the_scale_that_labels_were_drawn_with(n_classes):
         found = []
         for seed in range(12):
             X, y = drawn(120, scale, n_classes=n_classes, seed=seed)
-            found.append(np.log(learnt_prior(X, y, n_classes, PoolMoments.of(X)).scale / scale))
+            found.append(np.log(learn_prior(X, y, n_classes, PoolMoments.of(X)).scale / scale))
         assert abs(np.mean(found)) < np.log(2.0)
 
 
 def test_the_scale_is_that_of_logits_over_the_pool():
     X, y = drawn(60, 3.0)
-    prior = learnt_prior(X, y, 2, PoolMoments.of(X))
+    prior = learn_prior(X, y, 2, PoolMoments.of(X))
     assert deviation(prior, X) == pytest.approx(prior.scale)
 
 
 @pytest.mark.parametrize(("factor", "offset"), [(1e-4, 0.0), (1e3, 0.0), (1.0, 1e4)])
 def test_neither_units_nor_offsets_of_the_features_matter(factor, offset):
     X, y = drawn(80, 3.0)
-    plain = learnt_prior(X[:40], y[:40], 2, PoolMoments.of(X))
+    plain = learn_prior(X[:40], y[:40], 2, PoolMoments.of(X))
     moved = factor * X + offset
-    other = learnt_prior(moved[:40], y[:40], 2, PoolMoments.of(moved))
+    other = learn_prior(moved[:40], y[:40], 2, PoolMoments.of(moved))
     assert other.scale == pytest.approx(plain.scale, rel=0.02)
     assert deviation(other, moved) == pytest.approx(deviation(plain, X), rel=0.02)
 
@@ -57,7 +57,7 @@ def test_columns_of_very_different_units_are_standardised():
     """Without that the one column of large numbers would be all that counts."""
     X, y = drawn(150, 8.0, seed=1)
     units = np.geomspace(1.0, 1e5, X.shape[1])
-    assert learnt_prior(X * units, y, 2, PoolMoments.of(X * units)).shape == "columns"
+    assert learn_prior(X * units, y, 2, PoolMoments.of(X * units)).shape == "columns"
 
 
 def test_columns_of_one_kind_are_never_standardised():
@@ -65,7 +65,7 @@ def test_columns_of_one_kind_are_never_standardised():
     X, _ = drawn(400, 8.0, seed=1)
     X = X * np.geomspace(1.0, 30.0, X.shape[1])
     y = (X[:, 0] > 0).astype(int)  # labels that only the weakest column explains
-    assert learnt_prior(X, y, 2, PoolMoments.of(X)).shape == "directions"
+    assert learn_prior(X, y, 2, PoolMoments.of(X)).shape == "directions"
 
 
 def test_directions_that_vary_most_are_believed_first():
@@ -75,7 +75,7 @@ def test_directions_that_vary_most_are_believed_first():
     share = {}
     for column in (0, 19):
         y = (X[:, column] > 0).astype(int)
-        weights = learnt_prior(X[:80], y[:80], 2, PoolMoments.of(X)).whitening.weights(np.eye(21))
+        weights = learn_prior(X[:80], y[:80], 2, PoolMoments.of(X)).whitening.weights(np.eye(21))
         variances = np.square(weights[:-1]).sum(axis=1)
         share[column] = variances[0] / variances[19]
     assert share[0] > 3.0 * share[19]
@@ -92,7 +92,7 @@ def taught(n_rows, share=0.1, n_features=20, seed=0):
 
 def test_even_means_that_all_directions_are_alike_however_the_pool_varies():
     X, y = taught(400)
-    prior = learnt_prior(X[:60], y[:60], 2, PoolMoments.of(X), even=True)
+    prior = learn_prior(X[:60], y[:60], 2, PoolMoments.of(X), even=True)
     assert prior.shape == "even"
     deviations = np.linalg.norm(prior.whitening.coloured(np.eye(21))[:-1], axis=1)
     np.testing.assert_allclose(deviations, deviations[0])
@@ -112,19 +112,19 @@ def test_an_even_prior_puts_the_boundary_between_heaps_of_any_size(share):
 def test_neither_the_order_of_labels_nor_that_of_classes_matters():
     X, y = drawn(300, 4.0, n_classes=3)
     pool, order = PoolMoments.of(X), np.random.default_rng(0).permutation(300)
-    plain = learnt_prior(X, y, 3, pool)
-    shuffled = learnt_prior(X[order], y[order], 3, pool)
+    plain = learn_prior(X, y, 3, pool)
+    shuffled = learn_prior(X[order], y[order], 3, pool)
     assert shuffled.scale == pytest.approx(plain.scale, rel=1e-9)
     np.testing.assert_allclose(shuffled.whitening.left, plain.whitening.left, atol=1e-9)
-    assert learnt_prior(X, 2 - y, 3, pool).scale == pytest.approx(plain.scale, rel=1e-3)
+    assert learn_prior(X, 2 - y, 3, pool).scale == pytest.approx(plain.scale, rel=1e-3)
 
 
 @pytest.mark.parametrize("labels", [[], [1], [0, 0, 0, 0, 0]])
 def test_without_two_classes_it_is_the_prior_before_any_label(labels):
     X, _ = drawn(50, 3.0)
-    prior = learnt_prior(X[: len(labels)], np.array(labels, int), 2, PoolMoments.of(X))
+    prior = learn_prior(X[: len(labels)], np.array(labels, int), 2, PoolMoments.of(X))
     assert prior.scale == pytest.approx(3.0)
-    assert "before any label" in prior.sentence
+    assert "before any label" in prior.description
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 12, 40])
@@ -133,21 +133,21 @@ def test_few_labels_separable_data_and_classes_without_labels_are_sane(n_classes
     X, _ = drawn(100, 3.0)
     y = (X[:, 0] > 0).astype(int) if n_classes == 2 else np.digitize(X[:, 0], [-0.5, 0.5])
     y[:2] = 0, 1
-    prior = learnt_prior(X[:n_labels], y[:n_labels], n_classes, PoolMoments.of(X))
+    prior = learn_prior(X[:n_labels], y[:n_labels], n_classes, PoolMoments.of(X))
     assert 0.3 < prior.scale < 100.0
-    assert f"learnt from {n_labels} labels" in prior.sentence
+    assert f"learnt from {n_labels} labels" in prior.description
 
 
 def test_a_hundred_classes_are_compared_with_their_neighbours():
     generator = np.random.default_rng(0)
     X, y = generator.standard_normal((300, 10)), np.arange(300) % 100
-    assert np.isfinite(learnt_prior(X, y, 100, PoolMoments.of(X)).scale)
+    assert np.isfinite(learn_prior(X, y, 100, PoolMoments.of(X)).scale)
 
 
 def test_labelled_rows_alone_say_how_features_vary_once_there_are_enough():
     X, y = drawn(60, 3.0)
-    assert learnt_prior(X[:15], y[:15], 2, None).shape == "even"
-    assert learnt_prior(X, y, 2, None).shape in ("directions", "columns")
+    assert learn_prior(X[:15], y[:15], 2, None).shape == "even"
+    assert learn_prior(X, y, 2, None).shape in ("directions", "columns")
 
 
 def test_labels_near_a_boundary_count_together_with_those_that_found_it():
@@ -159,15 +159,15 @@ def test_labels_near_a_boundary_count_together_with_those_that_found_it():
     sure[first] = 2.0
     near = np.argsort(sure)[:300]
     every = np.append(first, near)
-    together = learnt_prior(X[every], y[every], 2, pool)
-    assert "learnt from 400 labels" in together.sentence
+    together = learn_prior(X[every], y[every], 2, pool)
+    assert "learnt from 400 labels" in together.description
     assert together.scale == pytest.approx(8.0, rel=0.4)
-    assert learnt_prior(X[near], y[near], 2, pool).scale < 0.6 * together.scale
+    assert learn_prior(X[near], y[near], 2, pool).scale < 0.6 * together.scale
 
 
 def test_a_fit_that_begins_with_its_sites_ends_the_same():
     X, y = drawn(150, 4.0, n_features=60)
-    prior = learnt_prior(X, y, 2, PoolMoments.of(X))
+    prior = learn_prior(X, y, 2, PoolMoments.of(X))
     twice, design = prior.whitening.times(np.sqrt(2.0)), np.column_stack([X, np.ones(150)])
     cold, warm = (fit_gaussian(design, y, twice, start) for start in (None, prior.sites))
     assert warm.n_sweeps < cold.n_sweeps

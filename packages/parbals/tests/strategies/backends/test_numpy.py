@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from parbals.machine import several_threads
-from parbals.posterior.closed.channels import Channels
+from parbals.posterior.closed.latents import Latents
 from parbals.posterior.closed.whitening import Whitening
 from parbals.scores.gaussian import Covariances, probs_and_gains
 from parbals.strategies.backends.base import Places, PoolRows
@@ -13,13 +13,13 @@ from parbals.strategies.surface import Targets, covariance, rows_of, scores_by, 
 
 
 @pytest.mark.parametrize("n_labels", [0, 3])
-@pytest.mark.parametrize("n_channels", [1, 3])
-def test_products_give_what_tables_of_pairs_give(n_channels, n_labels):
-    generator = np.random.default_rng(n_channels)
-    roots = 0.4 * generator.standard_normal((n_channels, 5, 5)) + np.eye(5)
-    location = generator.standard_normal((5, n_channels))
-    channels = Channels(Whitening.diagonal(np.ones(5)), np.eye(5), location, roots)
-    surface = surface_of(channels, generator.standard_normal((6, 4)))
+@pytest.mark.parametrize("n_latents", [1, 3])
+def test_products_give_what_tables_of_pairs_give(n_latents, n_labels):
+    generator = np.random.default_rng(n_latents)
+    roots = 0.4 * generator.standard_normal((n_latents, 5, 5)) + np.eye(5)
+    location = generator.standard_normal((5, n_latents))
+    latents = Latents(Whitening.diagonal(np.ones(5)), np.eye(5), location, roots)
+    surface = surface_of(latents, generator.standard_normal((6, 4)))
     X = generator.standard_normal((9, 4))
     rows = rows_of(surface, np.concatenate([X, np.ones((9, 1))], axis=1).astype(np.float32))
     learnt = branched(begin(surface), np.zeros(4, int))
@@ -28,7 +28,7 @@ def test_products_give_what_tables_of_pairs_give(n_channels, n_labels):
             across=rows.across[[i]],
             **{name: getattr(rows, name)[:, [i]] for name in ("factor", "mean", "variance")},
         )
-        learnt = learn(surface, learnt, row, generator.integers(0, max(n_channels, 2), 4))
+        learnt = learn(surface, learnt, row, generator.integers(0, max(n_latents, 2), 4))
     seen = seen_by(rows, learnt.points, learnt.shift, learnt.weights)
     gains = probs_and_gains(learnt.target_mean, learnt.target_variance)
     targets = Targets(learnt.target_mean, learnt.target_variance, *gains)
@@ -55,8 +55,8 @@ def test_products_give_what_tables_of_pairs_give(n_channels, n_labels):
 
 def test_a_form_of_the_features_pays_where_targets_are_many():
     roots, location = np.tile(np.eye(30), (3, 1, 1)), np.ones((30, 3))
-    channels = Channels(Whitening.diagonal(np.ones(30)), np.eye(30), location, roots)
-    few, many = (surface_of(channels, np.ones((n, 29))) for n in (2, 500))
+    latents = Latents(Whitening.diagonal(np.ones(30)), np.eye(30), location, roots)
+    few, many = (surface_of(latents, np.ones((n, 29))) for n in (2, 500))
     assert [ScreenBefore.pays(surface) for surface in (few, many)] == [False, True]
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from brute_force import covariance_with
 from parbals.mixture import label_evidence, sigmoid_means
-from parbals.posterior.closed.channels import Channels
+from parbals.posterior.closed.latents import Latents
 from parbals.posterior.closed.whitening import Whitening
 from parbals.race import balanced, class_evidence, class_slopes
 from parbals.strategies import backends, learnt
@@ -29,14 +29,14 @@ def design(X):
 
 @pytest.fixture(params=[1, 4], ids=["two classes", "four classes"])
 def parts(request):
-    """Channels of five columns that all are labelled, a pool with two equal rows, targets."""
+    """Latents of five columns that all are labelled, a pool with two equal rows, targets."""
     generator = np.random.default_rng(request.param)
     roots = 0.2 * generator.standard_normal((request.param, 5, 5)) + 0.7 * np.eye(5)
     location = generator.standard_normal((5, request.param))
-    channels = Channels(Whitening.diagonal(np.ones(5)), np.eye(5), location, roots)
+    latents = Latents(Whitening.diagonal(np.ones(5)), np.eye(5), location, roots)
     X = generator.standard_normal((N_POOL + N_TARGETS, 4))
     X[7] = X[20]
-    return channels, X[:N_POOL], X[N_POOL:]
+    return latents, X[:N_POOL], X[N_POOL:]
 
 
 def moments(rows, mean, covariance):
@@ -71,12 +71,12 @@ def decision_gains(rows, targets, mean, covariance):
     return ((shift * norm.pdf(z) - margin * norm.sf(z)) * worth).mean(axis=1)
 
 
-def by_definition(channels, X, X_target):
+def by_definition(latents, X, X_target):
     """Every row is scored in every universe, in every step."""
     rows, targets = design(X), design(X_target)
-    start = channels.mean.T, covariance_with(channels, np.eye(5))
+    start = latents.mean.T, covariance_with(latents, np.eye(5))
     states, free = [start] * N_UNIVERSES, np.ones(len(X), bool)
-    labels = DrawnLabels(channels, N_UNIVERSES, 0)
+    labels = DrawnLabels(latents, N_UNIVERSES, 0)
 
     def condition(index):
         free[index], x = False, rows[index]
@@ -108,9 +108,9 @@ def backend(request, monkeypatch):
     monkeypatch.setattr(backends, "by_numpy", lambda operations: request.param == "NumPy")
 
 
-def grown(channels, X, X_target, pending, score):
+def grown(latents, X, X_target, pending, score):
     """The steps, and in how many of them points were left out."""
-    surface, labels = surface_of(channels, X_target), DrawnLabels(channels, N_UNIVERSES, 0)
+    surface, labels = surface_of(latents, X_target), DrawnLabels(latents, N_UNIVERSES, 0)
     free = np.ones(len(X), bool)
     free[pending] = False
     given = [(surface, labels)], X, start_scores(surface, X), free, pending, SIZE, score
@@ -142,13 +142,13 @@ def test_decisions_are_what_their_definition_gives(parts, backend, monkeypatch):
     indirect=["parts"],
 )
 def test_both_backends_take_the_same_steps(parts, score, monkeypatch):
-    channels, _, X_target = parts
+    latents, _, X_target = parts
     X = np.random.default_rng(0).standard_normal((600, 4)).astype(np.float32)
     monkeypatch.setattr(jax_backend, "platform", lambda: "gpu")  # sizes of an accelerator
     found = []
     for is_host in (True, False):
         monkeypatch.setattr(backends, "by_numpy", lambda operations, is_host=is_host: is_host)
-        found.append(grown(channels, X, X_target, PENDING[:0], score)[0])
+        found.append(grown(latents, X, X_target, PENDING[:0], score)[0])
     ours, theirs = found
     for one, other in zip(ours, theirs, strict=True):
         assert (one.index, one.n_scored) == (other.index, other.n_scored)

@@ -1,1 +1,1 @@
-"""What a label is: one of some classes, several of them, a rank or a number."""
+"""Label types: one class, several classes, an ordinal class or a number per item."""

@@ -1,171 +1,213 @@
-"""What a label is, and all that follows from it: how it is checked, kept, learnt from and decided.
+"""What a label is: how it is checked, stored, learnt from and predicted.
 
-A task is a likelihood on the same Gaussian posterior. The rest of the learner keeps a label as one
-plain number (:class:`Task` says which) and asks its task for everything else. This module holds
-what all have in common, and the task that a learner has unless told otherwise: one class an item.
+A task is a likelihood on a Gaussian posterior. The rest of the learner stores a label as one plain
+number, the *encoded label*, and asks its :class:`Task` for everything that depends on the label
+type. This module holds the base class and the default task, one class per item.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from parbals.errors import InputError, LabelError
-from parbals.learner.numbers.metric import METRICS, check_metric, decided, metric_values, stakes_for
+from parbals.learner.evaluation.metric import (
+    METRICS,
+    check_metric,
+    class_weights_for,
+    decide,
+    metric_values,
+)
 from parbals.strategies.table import STRATEGIES, strategy_named
-from parbals.types import Loss
+from parbals.types import ClassWeights, Loss
 from parbals.validate import check_choice
 
-__all__ = ["Classes", "Setup", "Task", "listed", "plain_value"]
+if TYPE_CHECKING:  # a task's name and labels are used without loading a model
+    from parbals.posterior.closed.prior import PoolMoments
 
-Setup = Any
-"""A :class:`parbals.learner.state.Setup`: it holds its task, and so is not imported here."""
+__all__ = ["Classification", "DecisionWeights", "Task", "as_list", "plain_value"]
+
+DecisionWeights = ClassWeights | tuple[ClassWeights, ...] | None
+"""Class weights of the 0-1 loss: one record, one for each label, or None for equal weights."""
 
 
 class Task:
-    """What a label is; classes are numbered in the order they were declared.
+    """The type of a label; classes are numbered in the declared order.
 
     Attributes:
-        name: what ``ActiveLearner(task=...)`` calls it.
-        classes: the declared classes; none of a task without.
-        metrics: what a model may be judged by, the default first.
-        uncertainty: strategies that need the averaged prediction alone, and can choose without
-            samples.
-        audit_loss: what an audit measures, as in
-            :class:`~parbals.learner.numbers.report.Measurement`.
-        has_samples: whether its models give probabilities (N, K, C) of classes that exclude each
-            other, which every strategy can use.
-        dtype: of the numbers by which labels are kept.
-        n_models: how many two-class models a choice goes through: one, or one for each label.
+        name: the value of ``ActiveLearner(task=...)``.
+        classes: the declared classes; empty for regression.
+        min_classes: the least number of classes that may be declared.
+        metrics: metrics that the task supports, the default first.
+        uncertainty_strategies: strategies that need only the mean prediction, and so work without
+            posterior samples.
+        audit_loss: the loss that an audit measures, as in
+            :class:`~parbals.learner.evaluation.report.Measurement`.
+        has_samples: whether models give probabilities (N, K, C) of mutually exclusive classes,
+            which every strategy can use.
+        dtype: type of the encoded labels.
+        n_models: how many two-class models a choice evaluates: one, or one per label.
     """
 
     name: ClassVar[str]
-    fewest_classes: ClassVar[int] = 2
+    min_classes: ClassVar[int] = 2
     metrics: ClassVar[tuple[str, ...]]
-    uncertainty: ClassVar[tuple[str, ...]] = ()
+    uncertainty_strategies: ClassVar[tuple[str, ...]] = ()
     audit_loss: ClassVar[str] = "error"
     has_samples: ClassVar[bool] = True
     dtype: ClassVar[Any] = np.int64
     n_models = 1
 
     def __init__(self, classes: Sequence[Hashable] | None) -> None:
-        self.classes = _checked_classes(classes, self.fewest_classes)
-        self._number = {label: number for number, label in enumerate(self.classes)}
+        self.classes = _check_classes(classes, self.min_classes)
+        self._number_of = {label: number for number, label in enumerate(self.classes)}
 
     # -- labels
 
-    def listed(self, labels: Any) -> list[Any]:
-        """What was told, one label for each item."""
-        return listed(labels, "labels")
+    def as_list(self, labels: Any) -> list[Any]:
+        """Return the labels that a user passed as a list, one label per item."""
+        return as_list(labels, "labels")
 
-    def encoded(self, label: Any, what: str) -> Any:
-        """The number that a label is kept as; messages call the label ``what``."""
-        return self.class_number(label, what)
+    def encode(self, label: Any, name: str) -> Any:
+        """Return the number that a label is stored as; error messages call the label ``name``."""
+        return self.class_number(label, name)
 
-    def decoded(self, number: Any) -> Any:
-        """The label behind a number."""
-        return self.classes[number]
+    def decode(self, encoded: Any) -> Any:
+        """Return the label of an encoded one."""
+        return self.classes[encoded]
 
-    def class_number(self, label: Any, what: str = "labels[0]") -> int:
-        """The number of a class."""
+    def class_number(self, label: Any, name: str = "labels[0]") -> int:
+        """Return the number of a class; error messages call the label ``name``."""
         try:
-            number = self._number.get(label)
+            number = self._number_of.get(label)
         except TypeError:  # unhashable, such as a list
             number = None
-        # To a dictionary True is 1 and 1.0 is 1; a label of another type is a mistake.
+        # A dictionary takes True and 1.0 for 1; a label of another type is a mistake.
         if number is None or isinstance(label, bool) != isinstance(self.classes[number], bool):
             raise LabelError(
-                f"{what} is {label!r}, which is not one of the classes {list(self.classes)!r}; "
+                f"{name} is {label!r}, which is not one of the classes {list(self.classes)!r}; "
                 "nothing was recorded."
             )
         return number
 
-    def balance(self, numbers: np.ndarray) -> dict[Any, int]:
-        """How many of the labels (n,) are of each class."""
-        counts = np.bincount(numbers, minlength=len(self.classes))
+    def class_counts(self, labels: np.ndarray) -> dict[Any, int]:
+        """Count the encoded labels (n,) of each class."""
+        counts = np.bincount(labels, minlength=len(self.classes))
         return dict(zip(self.classes, counts.tolist(), strict=True))
 
-    # -- what may be asked for
+    # -- settings
 
     def check_metric(self, metric: Any) -> str:
-        """The metric's name, the first of ``metrics`` where none was asked for."""
+        """Return the name of the metric, by default the first of ``metrics``."""
         metric = self.metrics[0] if metric is None else metric
         check_choice(metric, self.metrics, "metric")
         return str(metric)
 
     def loss(self, metric: str) -> Loss:
-        """What strategies lower for the sake of a metric."""
+        """Return the loss that strategies minimise for a metric."""
         return "log"
 
     def check_strategy(self, name: str) -> None:
-        """Refuse a strategy that there is not, or that cannot choose for this task."""
-        if not self._can(name):
-            can = [some for some in STRATEGIES if self._can(some)]
+        """Refuse an unknown strategy, or one that cannot choose for this task."""
+        if not self._supports(name):
+            supported = [other for other in STRATEGIES if self._supports(other)]
             raise InputError(
                 f'{name} needs classes; with task="{self.name}" take '
-                f"{', '.join(can[:-1])} or {can[-1]}."
+                f"{', '.join(supported[:-1])} or {supported[-1]}."
             )
 
-    def _can(self, name: str) -> bool:
+    def _supports(self, name: str) -> bool:
         entry = strategy_named(name)
-        by_task = entry.closed_form or name in self.uncertainty
-        return self.has_samples or by_task or not entry.uses_predictions
+        if self.has_samples or not entry.uses_predictions:
+            return True
+        return entry.closed_form or name in self.uncertainty_strategies
 
-    def check_settings(self, inference: str, prior_scale: Any, **others: Any) -> None:
-        """Refuse settings that are about classes alone, if they were given."""
-        others["inference"] = None if inference in ("auto", "ep") else inference
-        for name, value in others.items():
+    def check_settings(self, inference: str, prior_scale: Any, **settings: Any) -> None:
+        """Refuse settings that apply to single-label classification only."""
+        settings["inference"] = None if inference in ("auto", "ep") else inference
+        for name, value in settings.items():
             if value is not None:
                 raise InputError(f'{name} needs task="classes"; leave it out.')
 
     # -- the model
 
-    def fit(self, setup: Setup, rows: np.ndarray, numbers: np.ndarray, seed: int) -> Any:
-        """The model of prepared rows (n, D) and labels (n,)."""
+    def fit(
+        self,
+        rows: np.ndarray,
+        labels: np.ndarray,
+        *,
+        prior_scale: float | str,
+        pool_moments: "PoolMoments",
+        n_samples: int,
+        seed: int,
+    ) -> Any:
+        """Fit the task's own model to prepared rows (n, D) and encoded labels (n,).
+
+        Args:
+            prior_scale: as in :class:`parbals.BayesianLogisticRegression`.
+            pool_moments: mean and covariance of the pool's features, for the prior.
+            n_samples: posterior samples that ``sample_proba`` returns.
+            seed: of these samples.
+        """
         raise NotImplementedError
 
-    def decided(self, setup: Setup, model: Any, probs: np.ndarray) -> np.ndarray:
-        """What a model decides by its predictions, as it is kept: (n,) numbers."""
+    def decide(self, probs: np.ndarray, metric: str, class_weights: DecisionWeights) -> np.ndarray:
+        """Return the decisions (n,), as encoded labels, that maximise the expected metric."""
         return np.asarray(probs.argmax(axis=1))
 
-    def stakes(self, metric: str, probs: np.ndarray) -> Any:
-        """What decisions are worth where predictions are (M, C); None where all count alike."""
+    def class_weights(self, metric: str, probs: np.ndarray) -> DecisionWeights:
+        """Return the class weights of a metric, given predictions (M, C) for the targets."""
         return None
 
-    # -- what is expected, and what is measured
+    # -- evaluation
 
-    def cells(self, probs: np.ndarray, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Predictions and labels of items as those of classes: (n, C) and (n,)."""
-        return probs, numbers
+    def flatten(self, probs: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return predictions (n, C) and labels (n,) as those of a single-label problem.
 
-    def decided_cells(self, setup: Setup, model: Any, probs: np.ndarray) -> np.ndarray:
-        """Decisions (n,) for predictions of such classes (n, C)."""
-        return self.decided(setup, model, probs)
+        The multi-label task returns one row for every pair of an item and a label.
+        """
+        return probs, labels
 
-    def has(self, numbers: np.ndarray, number: int) -> np.ndarray:
-        """(n,) whether labels are, or hold, a class."""
-        return numbers == number
+    def decide_flattened(
+        self, probs: np.ndarray, metric: str, class_weights: DecisionWeights
+    ) -> np.ndarray:
+        """Return the decisions (n,) for predictions (n, C) in the form of :meth:`flatten`."""
+        return self.decide(probs, metric, class_weights)
 
-    def losses(self, said: np.ndarray, given: np.ndarray) -> np.ndarray:
-        """(n,) how wrong decisions are, from 0 to 1."""
-        return said != given
+    def contains(self, labels: np.ndarray, class_number: int) -> np.ndarray:
+        """Return whether each encoded label (n,) is, or includes, a class."""
+        return labels == class_number
 
-    def doubts(self, probs: np.ndarray, said: np.ndarray) -> np.ndarray:
-        """(n,) how wrong a model expects its own decisions to be."""
-        return np.asarray(1.0 - probs[np.arange(len(said)), said])
+    def losses(self, decisions: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        """Return the loss (n,) of each decision, from 0 to 1."""
+        return decisions != labels
+
+    def expected_losses(self, probs: np.ndarray, decisions: np.ndarray) -> np.ndarray:
+        """Return the loss (n,) that the model expects of each of its decisions."""
+        return np.asarray(1.0 - probs[np.arange(len(decisions)), decisions])
 
     def metric_values(self, metric: str, decisions: np.ndarray, labels: np.ndarray) -> np.ndarray:
-        """(K,) the metric of decisions for K labellings, all of ``cells``."""
+        """Return the metric (K,) of decisions (n,) for K labellings (K, n), all flattened."""
         return metric_values(metric, decisions, labels, self.classes)
 
-    def shown(self, numbers: np.ndarray) -> np.ndarray:
-        """Decisions (n,) as users see them."""
-        alike = len({type(label) for label in self.classes}) == 1
-        return np.array(self.classes, None if alike else object)[numbers]
+    def output_labels(self, decisions: np.ndarray) -> np.ndarray:
+        """Return decisions (n,) in the form that ``predict`` returns."""
+        have_one_type = len({type(label) for label in self.classes}) == 1
+        classes = np.array(self.classes, None if have_one_type else object)
+        return np.asarray(classes[decisions])
 
 
-class Classes(Task):
-    """One class an item: :class:`parbals.posterior.estimator.LogisticModel`, or one's own model."""
+class Classification(Task):
+    """One class per item.
+
+    The learner fits :class:`parbals.posterior.estimator.LogisticModel`, or the user's own model.
+
+    >>> task = Classification(["ham", "spam"])
+    >>> task.encode("spam", "label")
+    1
+    >>> task.decode(0)
+    'ham'
+    """
 
     name = "classes"
     metrics = ("accuracy",)
@@ -176,49 +218,65 @@ class Classes(Task):
     def loss(self, metric: str) -> Loss:
         return METRICS.get(metric, METRICS["accuracy"])
 
-    def check_settings(self, inference: str, prior_scale: Any, **others: Any) -> None:
-        """All are about classes."""
+    def check_settings(self, inference: str, prior_scale: Any, **settings: Any) -> None:
+        """Accept all settings: each of them applies to classes."""
 
-    def stakes(self, metric: str, probs: np.ndarray) -> Any:
-        return stakes_for(metric, probs, self.classes)
+    def class_weights(self, metric: str, probs: np.ndarray) -> DecisionWeights:
+        return class_weights_for(metric, probs, self.classes)
 
-    def decided(self, setup: Setup, model: Any, probs: np.ndarray) -> np.ndarray:
-        return decided(probs, setup.stakes(model))
+    def decide(self, probs: np.ndarray, metric: str, class_weights: DecisionWeights) -> np.ndarray:
+        assert isinstance(class_weights, ClassWeights | None)
+        return decide(probs, class_weights)
 
 
-def _checked_classes(classes: Sequence[Hashable] | None, fewest: int) -> tuple[Any, ...]:
-    wanted = "two class labels" if fewest == 2 else "one class label"
+def _check_classes(classes: Sequence[Hashable] | None, min_classes: int) -> tuple[Any, ...]:
+    """Return distinct class labels, at least ``min_classes`` of them."""
+    required = "two class labels" if min_classes == 2 else "one class label"
     if isinstance(classes, str | bytes) or not hasattr(classes, "__iter__"):
-        raise LabelError(f"classes is {classes!r}; pass a list of at least {wanted}.")
-    labels = tuple(listed(classes, "classes"))
-    for number, label in enumerate(labels):
+        raise LabelError(f"classes is {classes!r}; pass a list of at least {required}.")
+    labels = tuple(as_list(classes, "classes"))
+    for index, label in enumerate(labels):
         if not isinstance(label, str | int):
             raise LabelError(
-                f"classes[{number}] is {label!r}; class labels are strings, whole numbers or "
+                f"classes[{index}] is {label!r}; class labels are strings, whole numbers or "
                 "booleans."
             )
-    if len(labels) < fewest:
-        raise LabelError(f"classes is {list(labels)!r}; pass at least {wanted}.")
+    if len(labels) < min_classes:
+        raise LabelError(f"classes is {list(labels)!r}; pass at least {required}.")
     if len(set(labels)) != len(labels):
         raise LabelError("classes names the same class twice.")
     return labels
 
 
-def listed(values: Any, name: str) -> list[Any]:
-    """A list of plain Python values; a single value stands for a list of one."""
+def as_list(values: Any, name: str) -> list[Any]:
+    """Return a list of plain Python values; a single value becomes a list of one.
+
+    >>> as_list(np.array([True, False]), "labels")
+    [True, False]
+    >>> as_list("spam", "labels")
+    ['spam']
+    """
     is_table = hasattr(values, "columns")
     if is_table or isinstance(values, Mapping | set | frozenset):
-        kind = "table" if is_table else type(values).__name__
-        raise InputError(f"{name} is a {kind}, which is no list of single values; pass a list.")
-    values = values.tolist() if hasattr(values, "tolist") else values
-    values = values.to_list() if hasattr(values, "to_list") else values
+        type_name = "table" if is_table else type(values).__name__
+        raise InputError(
+            f"{name} is a {type_name}, which is no list of single values; pass a list."
+        )
+    if hasattr(values, "tolist"):  # NumPy and PyTorch
+        values = values.tolist()
+    if hasattr(values, "to_list"):  # polars
+        values = values.to_list()
     if isinstance(values, str | bytes) or not hasattr(values, "__iter__"):
         return [plain_value(values)]
     return [plain_value(value) for value in values]
 
 
 def plain_value(value: Any) -> Any:
-    """A NumPy number, string or boolean as Python's own, so that np.True_ is True and not 1."""
-    # Dates as plain numbers would lose their meaning.
-    dated = isinstance(value, np.datetime64 | np.timedelta64)
-    return value.item() if isinstance(value, np.generic) and not dated else value
+    """Convert a NumPy scalar to Python's type, so that np.True_ is True and not 1.
+
+    >>> plain_value(np.int64(3))
+    3
+    """
+    # A date as a plain number would lose its meaning.
+    is_date = isinstance(value, np.datetime64 | np.timedelta64)
+    return value.item() if isinstance(value, np.generic) and not is_date else value

@@ -23,16 +23,16 @@ from scipy.linalg import solve_triangular
 
 from parbals.arrays import block_rows
 from parbals.machine import several_threads
-from parbals.posterior.closed.channels import Channels, row_space
 from parbals.posterior.closed.laplace import mode
+from parbals.posterior.closed.latents import Latents, row_space
 from parbals.posterior.closed.sites import (
-    MANY,
+    MANY_LABELS,
     Kept,
     Labels,
     SitePosterior,
     Sites,
-    channel_cavities,
-    likeliest,
+    latent_cavities,
+    most_likely_class,
     posterior_mean,
     precision_roots,
     settle,
@@ -69,10 +69,12 @@ class ClassesPosterior(SitePosterior):
 
     def predict_proba(self, X: Float[Array, "N d"]) -> _Probs:
         """(N, C) probabilities E[softmax(f)]."""
-        return _probs(*self.channels.quick_marginals(X))
+        return _probs(*self.latents.quick_marginals(X))
 
-    def left_out(self, *, every: bool = False) -> tuple[Int[Array, " m"], Float[Array, "m C"]]:
-        """Of at most 400 labels unless ``every``; of many, those by a fit without them.
+    def leave_one_out(
+        self, *, all_labels: bool = False
+    ) -> tuple[Int[Array, " m"], Float[Array, "m C"]]:
+        """Of at most 400 labels unless ``all_labels``; of many, those by a fit without them.
 
         A site is taken out exactly, but the others would then change too. Where there are more
         labels than columns, and some dozens of them, that is up to 0.05 of a probability and a
@@ -80,16 +82,16 @@ class ClassesPosterior(SitePosterior):
         """
         n_labels, n_columns = self.X.shape
         drawn = np.random.default_rng(n_labels).permutation(n_labels)
-        drawn = drawn if every else drawn[:_LEFT_OUT]
-        if every and n_labels > _WHOLE:
-            moments = _cavities(*self.channels.marginals(self.X), self.sites)
+        drawn = drawn if all_labels else drawn[:_LEFT_OUT]
+        if all_labels and n_labels > _WHOLE:
+            moments = _cavities(*self.latents.marginals(self.X), self.sites)
             return drawn, _probs(*(x[drawn] for x in moments))
-        if n_labels >= MANY:
+        if n_labels >= MANY_LABELS:
             return drawn, self._without(drawn)
-        if not every and n_labels > n_columns and n_labels**2 * self.n_classes <= _SWEPT:
+        if not all_labels and n_labels > n_columns and n_labels**2 * self.n_classes <= _SWEPT:
             return drawn, np.vstack([self._without(drawn[[i]], 1) for i in range(n_labels)])
-        f, variance = self.channels.marginals(self.X)
-        looked = self.whitening.rows(self.X) @ self.channels.basis @ self.channels.roots
+        f, variance = self.latents.marginals(self.X)
+        looked = self.whitening.rows(self.X) @ self.latents.basis @ self.latents.roots
         left = _cavities(f, variance, self.sites)[1]
         mean = _left_out_means(looked, f, variance, self.sites, drawn)
         return drawn, _probs(mean, left[drawn])
@@ -99,7 +101,7 @@ class ClassesPosterior(SitePosterior):
         X, labels = (np.delete(x, places, axis=0) for x in (self.X, self.labels))
         start = self.start_for(X, labels)
         fit = fit_classes(X, labels, self.n_classes, self.whitening, *start, most_sweeps)
-        return _probs(*fit.channels.marginals(self.X[places]))
+        return _probs(*fit.latents.marginals(self.X[places]))
 
     def problems(self) -> tuple[str, ...]:
         """Sites that still changed when the sweeps were used up.
@@ -108,7 +110,7 @@ class ClassesPosterior(SitePosterior):
         of :mod:`parbals.race` loses the narrow ones among the wide.
         """
         kept = self.kept
-        variance = self.channels.marginals(self.X)[1] if kept is None else kept.variances
+        variance = self.latents.marginals(self.X)[1] if kept is None else kept.variances
         apart = variance.max(axis=1, initial=0.0) / np.maximum(variance.min(axis=1), _LEAST)
         if np.median(apart if len(apart) else [1.0]) > _MOST_APART:
             return (
@@ -146,19 +148,19 @@ def fit_classes(
     ``start``, ``kept``: what a fit of nearly the same labels found; ``most_sweeps``: 0 is as usual.
     """
     empty = np.zeros((len(X), n_classes))
-    if len(X) >= max(MANY, X.shape[1]):
+    if len(X) >= max(MANY_LABELS, X.shape[1]):
         rows = whitening.rows(X) if kept is None else kept.rows
         settled, kept = settle_many(
             rows,
             start,
             _pull,
             lambda mean, variance, where: _renewed_sites(mean, variance, labels[where]),
-            lambda: mode(rows, likeliest(labels), n_classes) @ contrast_basis(n_classes).T,
+            lambda: mode(rows, most_likely_class(labels), n_classes) @ contrast_basis(n_classes).T,
             kept,
         )
-        channels = Channels(whitening, np.eye(X.shape[1]), kept.mean, kept.roots)
+        latents = Latents(whitening, np.eye(X.shape[1]), kept.mean, kept.roots)
         sites, n_sweeps, change = settled
-        return ClassesPosterior(X, labels, whitening, sites, channels, n_sweeps, change, kept)
+        return ClassesPosterior(X, labels, whitening, sites, latents, n_sweeps, change, kept)
     whitened = whitening.rows(X)
     space = row_space(whitened)
     rows = space.rows(whitened)
@@ -175,8 +177,8 @@ def fit_classes(
     sites, n_sweeps, change = settle(renew, start or Sites(empty, empty), _TOLERANCE, most)
     roots = precision_roots(rows, sites.precisions)
     mean = posterior_mean(rows, roots, _pull, sites, mean)
-    channels = Channels(whitening, space.matrix(X.shape[1]), mean, roots)
-    return ClassesPosterior(X, labels, whitening, sites, channels, n_sweeps, change)
+    latents = Latents(whitening, space.matrix(X.shape[1]), mean, roots)
+    return ClassesPosterior(X, labels, whitening, sites, latents, n_sweeps, change)
 
 
 def _pull(precisions: _Logits, f: _Logits) -> _Logits:
@@ -194,7 +196,7 @@ def _renewed_sites(mean: _Logits, variance: _Logits, labels: Labels) -> Sites:
         here, spread = np.asarray(mean[block], dtype), np.asarray(variance[block], dtype)
         _, slopes[block], curvatures[block] = class_evidence(here, spread, labels[block])
 
-    if len(mean) < MANY:
+    if len(mean) < MANY_LABELS:
         write(slice(None), np.float64)
     else:  # within 1e-6, in half the time
         with several_threads() as workers:
@@ -205,7 +207,7 @@ def _renewed_sites(mean: _Logits, variance: _Logits, labels: Labels) -> Sites:
 
 def _cavities(f: _Logits, variance: _Logits, sites: Sites) -> tuple[_Logits, _Logits]:
     """Mean and variance (n, C) of every row's logits under all sites but its own."""
-    return channel_cavities(f - f.mean(axis=1, keepdims=True), variance, sites, _pull)
+    return latent_cavities(f - f.mean(axis=1, keepdims=True), variance, sites, _pull)
 
 
 def _left_out_means(

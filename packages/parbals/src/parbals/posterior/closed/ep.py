@@ -17,15 +17,15 @@ import numpy as np
 from scipy.linalg import cho_solve, cholesky, solve_triangular
 
 from parbals.mixture import label_evidence, sigmoid_means
-from parbals.posterior.closed.channels import Channels, OneChannel, row_space
 from parbals.posterior.closed.laplace import mode
+from parbals.posterior.closed.latents import Latents, SingleLatent, row_space
 from parbals.posterior.closed.sites import (
-    MANY,
+    MANY_LABELS,
     Kept,
     Labels,
     SitePosterior,
     Sites,
-    likeliest,
+    most_likely_class,
     settle,
     settle_many,
 )
@@ -33,7 +33,7 @@ from parbals.posterior.closed.whitening import Whitening
 from parbals.shapes import Array, Float, Int
 
 __all__ = ["GaussianPosterior", "cavities", "fit_gaussian", "renewed_sites"]
-__all__ += ["site_channels", "site_moments"]
+__all__ += ["latents_from_sites", "site_moments"]
 
 _Values = Float[Array, "*n"]
 
@@ -44,7 +44,7 @@ _LEAST_SHARE, _NOTHING = 1e-12, 1e-300
 
 
 @dataclass(frozen=True)
-class GaussianPosterior(OneChannel, SitePosterior):
+class GaussianPosterior(SingleLatent, SitePosterior):
     """A Gaussian for the difference of two classes' weights; labels are 0 or 1."""
 
     @property
@@ -53,10 +53,12 @@ class GaussianPosterior(OneChannel, SitePosterior):
 
     def predict_proba(self, X: Float[Array, "N d"]) -> Float[Array, "N C"]:
         """(N, 2) probabilities, E[σ(∓f)]."""
-        mean, variance = self.channels.quick_marginals(X)
+        mean, variance = self.latents.quick_marginals(X)
         return _two_classes(mean[:, 0], variance[:, 0])
 
-    def left_out(self, *, every: bool = True) -> tuple[Int[Array, " n"], Float[Array, "n C"]]:
+    def leave_one_out(
+        self, *, all_labels: bool = True
+    ) -> tuple[Int[Array, " n"], Float[Array, "n C"]]:
         """Of every label, its cavity's."""
         probs = _two_classes(*cavities(*self.marginals(self.X), self.sites))
         return np.arange(len(probs)), probs
@@ -81,11 +83,15 @@ def fit_gaussian(
 
     ``start``, ``kept``: what a fit of nearly the same labels found.
     """
-    if len(X) >= max(MANY, X.shape[1]):
+    if len(X) >= max(MANY_LABELS, X.shape[1]):
         return _fit_many(X, labels, whitening, start, kept)
     whitened = whitening.rows(X)
     space = row_space(whitened)
-    rows, signs, doubts = space.rows(whitened), 2.0 * likeliest(labels) - 1.0, _doubts(labels)
+    rows, signs, doubts = (
+        space.rows(whitened),
+        2.0 * most_likely_class(labels) - 1.0,
+        _doubts(labels),
+    )
 
     def renew(sites: Sites) -> Sites:
         mean, root = site_moments(rows, sites)
@@ -94,8 +100,8 @@ def fit_gaussian(
 
     empty = np.zeros(len(X))
     sites, n_sweeps, change = settle(renew, start or Sites(empty, empty), _TOLERANCE, _MOST_SWEEPS)
-    channels = site_channels(X, sites, whitening)
-    return GaussianPosterior(X, labels, whitening, sites, channels, n_sweeps, change)
+    latents = latents_from_sites(X, sites, whitening)
+    return GaussianPosterior(X, labels, whitening, sites, latents, n_sweeps, change)
 
 
 def _fit_many(
@@ -106,7 +112,7 @@ def _fit_many(
     kept: Kept | None,
 ) -> GaussianPosterior:
     rows = whitening.rows(X) if kept is None else kept.rows
-    signs, doubts = 2.0 * likeliest(labels)[:, None] - 1.0, _doubts(labels)
+    signs, doubts = 2.0 * most_likely_class(labels)[:, None] - 1.0, _doubts(labels)
 
     def renewed(mean: np.ndarray, variance: np.ndarray, where: Any) -> Sites:
         doubt = None if doubts is None else doubts[where, None]
@@ -118,21 +124,21 @@ def _fit_many(
         np.multiply,
         renewed,
         # A contrast has half the variance of a difference, whose logits it is √2 times.
-        lambda: mode(rows / np.sqrt(2.0), likeliest(labels), 2),
+        lambda: mode(rows / np.sqrt(2.0), most_likely_class(labels), 2),
         kept,
     )
-    channels = Channels(whitening, np.eye(rows.shape[1]), kept.mean, kept.roots)
+    latents = Latents(whitening, np.eye(rows.shape[1]), kept.mean, kept.roots)
     sites = Sites(*(x[:, 0] for x in settled.sites))
     n_sweeps, change = settled.n_sweeps, settled.change
-    return GaussianPosterior(X, labels, whitening, sites, channels, n_sweeps, change, kept)
+    return GaussianPosterior(X, labels, whitening, sites, latents, n_sweeps, change, kept)
 
 
-def site_channels(X: Float[Array, "n d"], sites: Sites, whitening: Whitening) -> Channels:
-    """The one channel of design rows X (n, d) that these sites (n,) leave."""
+def latents_from_sites(X: Float[Array, "n d"], sites: Sites, whitening: Whitening) -> Latents:
+    """The one latent of design rows X (n, d) that these sites (n,) leave."""
     whitened = whitening.rows(X)
     space = row_space(whitened)
     mean, root = site_moments(space.rows(whitened), sites)
-    return Channels(whitening, space.matrix(X.shape[1]), mean[:, None], root[None])
+    return Latents(whitening, space.matrix(X.shape[1]), mean[:, None], root[None])
 
 
 def _two_classes(mean: Float[Array, " N"], variance: Float[Array, " N"]) -> Float[Array, "N 2"]:

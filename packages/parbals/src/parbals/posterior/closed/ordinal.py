@@ -1,4 +1,4 @@
-"""Classes in order: one channel f and thresholds b_1 < … < b_{C-1} that cut it.
+"""Classes in order: one latent f and thresholds b_1 < … < b_{C-1} that cut it.
 
     p(y = k | f) = σ(b_{k+1} - f) - σ(b_k - f),      b_0 = -∞, b_C = ∞
 
@@ -17,8 +17,8 @@ import numpy as np
 from scipy.optimize import minimize
 
 from parbals.mixture import sigmoid_means
-from parbals.posterior.closed.channels import Channels, OneChannel, row_space
-from parbals.posterior.closed.ep import cavities, site_channels, site_moments
+from parbals.posterior.closed.ep import cavities, latents_from_sites, site_moments
+from parbals.posterior.closed.latents import Latents, SingleLatent, row_space
 from parbals.posterior.closed.sites import Sites, settle
 from parbals.posterior.closed.whitening import Whitening
 from parbals.shapes import Array, Float, Int
@@ -36,21 +36,21 @@ _LEAST = 1e-12
 
 
 @dataclass(frozen=True)
-class OrdinalPosterior(OneChannel):
+class OrdinalPosterior(SingleLatent):
     """The Gaussian of f given design rows X (n, d) and class numbers (n,), and the thresholds."""
 
     X: Float[Array, "n d"]
     labels: Int[Array, " n"]
     thresholds: Float[Array, " T"]
     sites: Sites
-    channels: Channels
+    latents: Latents
     change: float
 
-    has_samples, n_channels = True, 1
+    has_samples, n_latents = True, 1
 
     def predict_proba(self, X: Float[Array, "N d"]) -> Float[Array, "N C"]:
         """(N, C) probabilities of design rows X (N, d)."""
-        mean, variance = self.channels.quick_marginals(X)
+        mean, variance = self.latents.quick_marginals(X)
         return interval_probs(mean[:, 0], variance[:, 0], self.thresholds)
 
     def noise_at(
@@ -69,7 +69,7 @@ class OrdinalPosterior(OneChannel):
         told = sum(np.exp(log_chance) * np.square(slope) for log_chance, slope, _ in parts)
         return np.maximum(1.0 / np.maximum(told, _LEAST) - variance, _LEAST)
 
-    def left_out(self) -> tuple[_Labels, Float[Array, "n C"]]:
+    def leave_one_out(self) -> tuple[_Labels, Float[Array, "n C"]]:
         """Of every label, its cavity's."""
         left = cavities(*self.marginals(self.X), self.sites)
         return np.arange(len(self.X)), interval_probs(*left, self.thresholds)
@@ -127,8 +127,8 @@ def fit_ordinal(
         before, thresholds = thresholds, _best(thresholds, *marginals(sites), labels)
         if np.abs(thresholds - before).max() < _CLOSE:
             break
-    channels = site_channels(X, sites, whitening)
-    return OrdinalPosterior(X, labels, thresholds, sites, channels, change)
+    latents = latents_from_sites(X, sites, whitening)
+    return OrdinalPosterior(X, labels, thresholds, sites, latents, change)
 
 
 def _start(n_classes: int) -> _Thresholds:
@@ -146,7 +146,7 @@ def _placed(free: _Thresholds) -> _Thresholds:
 def _best(
     thresholds: _Thresholds, mean: _Values, variance: _Values, labels: _Labels
 ) -> _Thresholds:
-    """Thresholds under which labels are likeliest, f ~ N(mean, variance) at each."""
+    """Thresholds under which labels are most_likely_class, f ~ N(mean, variance) at each."""
     start = _start(len(thresholds) + 1)
     first = np.append(thresholds.mean(), np.log(np.diff(thresholds)))
 

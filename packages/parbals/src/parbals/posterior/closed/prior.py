@@ -18,7 +18,7 @@ Labels become Gaussian sites under the average, these give every shape its scale
 part: those that a strategy chose may be taken as they come only together with those it chose them
 by. A part of them is a sample of hard items, and its evidence finds scales that are too small. Only
 where there are thousands does a random part stand for all, drawn by what the rows hold
-(:func:`random_part`), in whatever order they came; the prior of a fit before stands until a
+(:func:`random_subset`), in whatever order they came; the prior of a fit before stands until a
 hundredth of that part has changed.
 
 *What labels say of many priors at once.* Sites exp(ν f - ½ τ f²) turn labels into Gaussian ones,
@@ -45,8 +45,8 @@ from parbals.posterior.closed.sites import Sites, label_keys, settle
 from parbals.posterior.closed.whitening import INTERCEPT, POWERS, PoolMoments, Whitening
 from parbals.shapes import Array, Bool, Float, Int
 
-__all__ = ["PoolMoments", "Prior", "Profile", "Shapes", "fixed_prior", "learnt_prior", "prior_of"]
-__all__ += ["profile", "random_part", "settled_sites"]
+__all__ = ["PoolMoments", "Prior", "Profile", "Shapes", "fixed_prior", "learn_prior", "make_prior"]
+__all__ += ["profile", "random_subset", "settled_sites"]
 
 _LOG_SCALE, _WIDTH = float(np.log(3.0)), 1.0
 _GRID = _LOG_SCALE + np.linspace(-4.0, 4.0, 33)  # of ln s
@@ -70,14 +70,14 @@ class Prior(NamedTuple):
     whitening: Whitening
     scale: float
     shape: str
-    sentence: str
+    description: str
     sites: Sites | None = None
     """Of two classes' labels, nearly settled: where a fit may begin."""
     part: np.ndarray | None = None
     """Keys of the labels that it was learnt from, where those are a part of all."""
 
 
-def prior_of(
+def make_prior(
     scale: float | str,
     rows: np.ndarray,
     labels: Any,
@@ -85,9 +85,9 @@ def prior_of(
     pool: PoolMoments | None,
     known: Prior | None = None,
 ) -> Prior:
-    """The prior of that scale, or of a word as :func:`learnt_prior` says; ``known`` if it is it."""
+    """The prior of that scale, or of a word as :func:`learn_prior` says; ``known`` if it is it."""
     if isinstance(scale, str):
-        return learnt_prior(rows, labels, n_classes, pool, known, even=scale == "even")
+        return learn_prior(rows, labels, n_classes, pool, known, even=scale == "even")
     if known is not None and known.scale == scale:
         return known
     return fixed_prior(float(scale), rows.shape[1])
@@ -99,7 +99,7 @@ def fixed_prior(scale: float, n_features: int) -> Prior:
     return Prior(Whitening.diagonal(np.full(n_features + 1, scale)), scale, "given", sentence)
 
 
-def learnt_prior(
+def learn_prior(
     rows: Float[Array, "n D"],
     labels: Int[Array, " n"] | Bool[Array, "n L"],
     n_classes: int,
@@ -120,13 +120,13 @@ def learnt_prior(
     """
     if len(rows) > _MOST_LABELS:
         keys = label_keys(rows, labels)
-        part = random_part(keys)
+        part = random_subset(keys)
         before = None if known is None else known.part
         if before is not None and np.isin(keys[part], before).mean() >= _SAME:
             assert known is not None
             return known
         pool = pool or PoolMoments.of(rows)
-        prior = learnt_prior(rows[part], labels[part], n_classes, pool, even=even)
+        prior = learn_prior(rows[part], labels[part], n_classes, pool, even=even)
         return prior._replace(sites=None, part=keys[part])
     n_rows, n_columns = rows.shape
     shaped = not even and (pool is not None or n_rows >= 2 * n_columns)
@@ -143,7 +143,7 @@ def learnt_prior(
     return Prior(shapes.whitening, shapes.scale, shape, sentence, sites if is_one else None)
 
 
-def random_part(keys: np.ndarray) -> np.ndarray:
+def random_subset(keys: np.ndarray) -> np.ndarray:
     """Positions of at most 2,000 labels: those of the smallest keys (n,), as a sample of all."""
     return np.sort(np.argsort(keys, kind="stable")[:_MOST_LABELS])
 

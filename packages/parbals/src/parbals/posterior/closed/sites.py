@@ -22,14 +22,29 @@ import numpy as np
 
 from parbals.arrays import block_rows
 from parbals.machine import several_threads
-from parbals.posterior.closed.channels import Channels
+from parbals.posterior.closed.latents import Latents
 from parbals.posterior.closed.whitening import Whitening
 from parbals.shapes import Array, Float, Int
 
-__all__ = ["MANY", "Kept", "Labels", "SitePosterior", "Sites", "channel_cavities", "joined"]
-__all__ += ["label_keys", "likeliest", "posterior_mean", "precision_roots", "settle", "settle_many"]
+__all__ = [
+    "MANY_LABELS",
+    "Kept",
+    "Labels",
+    "SitePosterior",
+    "Sites",
+    "concatenate_labels",
+    "latent_cavities",
+]
+__all__ += [
+    "label_keys",
+    "most_likely_class",
+    "posterior_mean",
+    "precision_roots",
+    "settle",
+    "settle_many",
+]
 
-# Rows; numbers of every row, or of some, in each channel; what is of a channel.
+# Rows; numbers of every row, or of some, in each latent; what is of a latent.
 _Rows = Float[Array, "n d"]
 _Each = Float[Array, "n A"]
 _Roots = Float[Array, "A d d"]
@@ -37,7 +52,7 @@ _Mean = Float[Array, "d A"]
 _Some = Float[Array, "m A"]
 
 _LEAST_STEP, _GROWTH = 0.02, 1.05
-MANY = 2_000
+MANY_LABELS = 2_000
 """So many labels are many: fits may start with another fit's sites."""
 _MANY_TOLERANCE, _MANY_SWEEPS, _MEAN_STEPS = 3e-4, 60, 2
 _REST = 0.1
@@ -114,12 +129,12 @@ def _relative_change(new: Float[Array, "*n"], old: Float[Array, "*n"]) -> float:
     return float(np.abs(new - old).max() / max(np.abs(new).max(), 1e-300))
 
 
-def likeliest(labels: Labels) -> Int[Array, " n"]:
-    """The class numbers (n,), or those by which the answers are likeliest."""
+def most_likely_class(labels: Labels) -> Int[Array, " n"]:
+    """The class numbers (n,), or those by which the answers are most_likely_class."""
     return labels if labels.ndim == 1 else labels.argmax(axis=1)
 
 
-def joined(labels: np.ndarray, more: np.ndarray, n_classes: int) -> np.ndarray:
+def concatenate_labels(labels: np.ndarray, more: np.ndarray, n_classes: int) -> np.ndarray:
     """Both, one after the other; as likelihoods where one of them is such."""
     if labels.ndim != more.ndim:
         unit = np.eye(n_classes)
@@ -159,7 +174,7 @@ class SitePosterior(ABC):
     labels: Labels
     whitening: Whitening  # the prior
     sites: Sites
-    channels: Channels
+    latents: Latents
     n_sweeps: int
     change: float
     """Largest relative change of a site that the last sweep wanted."""
@@ -173,10 +188,12 @@ class SitePosterior(ABC):
         """C."""
 
     @abstractmethod
-    def left_out(self, *, every: bool = False) -> tuple[Int[Array, " m"], Float[Array, "m C"]]:
+    def leave_one_out(
+        self, *, all_labels: bool = False
+    ) -> tuple[Int[Array, " m"], Float[Array, "m C"]]:
         """Some labels' places (m,), and their rows' probabilities (m, C) by all labels but them.
 
-        ``every``: of all labels, which where there are several classes is less exact.
+        ``all_labels``: of all labels, which where there are several classes is less exact.
         """
 
     @abstractmethod
@@ -186,7 +203,7 @@ class SitePosterior(ABC):
     def condition(self, X_new: Float[Array, "m d"], labels_new: Labels) -> Any:
         """The posterior that also knows these labels; the old sites are where it starts."""
         X = np.concatenate([self.X, X_new])
-        labels = joined(self.labels, labels_new, self.n_classes)
+        labels = concatenate_labels(self.labels, labels_new, self.n_classes)
         return self._refitted(X, labels, *self.start_for(X, labels))
 
     def start_for(self, X: _Rows, labels: Labels) -> tuple[Sites, Kept | None]:
@@ -210,7 +227,7 @@ class SitePosterior(ABC):
             return sites, None
         kept = self.kept
         rows = known(kept.rows, self.whitening.rows(X[is_new]))
-        mean, variances = self.channels.marginals(X[is_new])
+        mean, variances = self.latents.marginals(X[is_new])
         kept = kept._replace(
             rows=rows,
             variances=known(kept.variances, variances),
@@ -273,7 +290,7 @@ def settle_many(
         def nearer(sites: Sites) -> Sites:
             nonlocal mean
             mean = posterior_mean(rows, conditioned, pull, sites, mean, _REST)
-            return renewed(*channel_cavities(rows @ mean, latest, sites, pull), everything)
+            return renewed(*latent_cavities(rows @ mean, latest, sites, pull), everything)
 
         return settle(nearer, sites, 0.1 * _MANY_TOLERANCE, _MEAN_STEPS).sites
 
@@ -281,11 +298,11 @@ def settle_many(
     roots = precision_roots(rows, settled.sites.precisions)
     mean = posterior_mean(rows, roots, pull, settled.sites, mean)
     assert latest is not None
-    cavities, _ = channel_cavities(rows @ mean, latest, settled.sites, pull)
+    cavities, _ = latent_cavities(rows @ mean, latest, settled.sites, pull)
     return settled, Kept(rows, latest, roots, mean, cavities, len(rows))
 
 
-def channel_cavities(f: _Some, variances: _Some, sites: Sites, pull: Pull) -> tuple[_Some, _Some]:
+def latent_cavities(f: _Some, variances: _Some, sites: Sites, pull: Pull) -> tuple[_Some, _Some]:
     """Means and variances of logits under all sites but their own."""
     cavity = variances / np.maximum(1.0 - sites.precisions * variances, 1e-4)
     return f - cavity * (sites.shifts - pull(sites.precisions, f)), cavity
@@ -304,7 +321,7 @@ def _with_few_more(
     known = kept.cavities.copy()
     known[~precisions.any(axis=1)] = np.inf
     for n_rounds in range(_FEW_ROUNDS):
-        means, spreads = channel_cavities(rows @ mean, variances, Sites(precisions, shifts), pull)
+        means, spreads = latent_cavities(rows @ mean, variances, Sites(precisions, shifts), pull)
         moved = (np.maximum(precisions, _LEAST_MOVED) * np.abs(means - known)).max(axis=1)
         few = np.argpartition(-moved, _FEW)[:_FEW]
         few = few[moved[few] >= _LEAST_MOVED]
@@ -338,20 +355,20 @@ def _updated(
 def precision_roots(rows: _Rows, precisions: _Each) -> _Roots:
     """(A, d, d): root rootᵀ = (I + Σ_i τ_ia x_i x_iᵀ)⁻¹ of rows (n, d), precisions (n, A)."""
     unit = np.eye(rows.shape[1])
-    if len(rows) < MANY:
+    if len(rows) < MANY_LABELS:
         return _roots(unit + (rows.T * precisions.T[:, None, :]) @ rows)
     blocks = list(block_rows(len(rows), _BLOCK))
-    halves, n_channels = np.sqrt(precisions), precisions.shape[1]
+    halves, n_latents = np.sqrt(precisions), precisions.shape[1]
 
     def product(task: tuple[int, slice]) -> np.ndarray:
-        channel, block = task
-        scaled = rows[block] * halves[block, channel, None]
+        latent, block = task
+        scaled = rows[block] * halves[block, latent, None]
         return np.asarray(scaled.T @ scaled)
 
     with several_threads() as workers:
-        parts = workers.map(product, [(a, block) for a in range(n_channels) for block in blocks])
+        parts = workers.map(product, [(a, block) for a in range(n_latents) for block in blocks])
     size = len(blocks)
-    sums = [sum(parts[a * size : (a + 1) * size], unit) for a in range(n_channels)]
+    sums = [sum(parts[a * size : (a + 1) * size], unit) for a in range(n_latents)]
     return _roots(np.stack(sums))
 
 
@@ -365,9 +382,9 @@ def _variances(rows: _Rows, roots: _Roots) -> _Each:
     variances, factors = np.empty((len(rows), len(roots))), roots.astype(np.float32)
 
     def write(task: tuple[int, slice]) -> None:
-        channel, block = task
-        looked = rows[block] @ factors[channel]
-        variances[block, channel] = np.einsum("nr,nr->n", looked, looked)
+        latent, block = task
+        looked = rows[block] @ factors[latent]
+        variances[block, latent] = np.einsum("nr,nr->n", looked, looked)
 
     with several_threads() as workers:
         tasks = [(a, block) for a in range(len(roots)) for block in block_rows(len(rows), _BLOCK)]

@@ -51,7 +51,7 @@ _KEPT = 8_192
 """Design rows on the device: those of the highest scores before the batch, and as many again."""
 _ASKED = {"cpu": 128, "gpu": 1_024}  # rows at a time
 _SCORED, _PAIRS = {"cpu": 64, "gpu": 256}, 2**24
-"""Rows that are scored as well, or as many as make these pairs with targets in all channels and
+"""Rows that are scored as well, or as many as make these pairs with targets in all latents and
 universes: their scores take no longer than another start."""
 _FEWEST_LABELS = 32
 """Smaller batches run through the programs of this size: one of 10 and one of 20 share them."""
@@ -115,8 +115,8 @@ def _exactly() -> Iterator[None]:
 
 def _block_size(surface: Surface, n_rows: int) -> int:
     """Rows of a device that are scored together."""
-    (n_columns, n_inside), n_channels = surface.basis.shape, len(surface.roots)
-    pair_bytes = 4 * max(len(surface.share) * n_channels, n_columns + n_inside * n_channels)
+    (n_columns, n_inside), n_latents = surface.basis.shape, len(surface.roots)
+    pair_bytes = 4 * max(len(surface.share) * n_latents, n_columns + n_inside * n_latents)
     fits, some = bucket(max(_TABLE_BYTES[platform()] // pair_bytes, 128)), bucket(n_rows) // 4
     return min(fits, max(some, _FEWEST_ROWS))  # a quarter: the last block alone is padded
 
@@ -178,11 +178,11 @@ class JaxBackend:
     def _room(self, n_universes: int) -> _Sheet:
         """A sheet; the softmax of the targets is as before the batch."""
         there, n_labels = self._surface.target_rows, self._n_labels
-        n_channels, n_targets, n_inside = there.factor.shape
-        each, n_across = (n_channels, n_labels), there.across.shape[1]
+        n_latents, n_targets, n_inside = there.factor.shape
+        each, n_across = (n_latents, n_labels), there.across.shape[1]
         points = Rows(*map(np.zeros, ((n_labels, n_across), (*each, n_inside), each, each)))
-        mean = np.zeros((n_channels, n_universes, n_targets))
-        weights = np.zeros((n_channels, n_universes, n_labels, n_labels))
+        mean = np.zeros((n_latents, n_universes, n_targets))
+        weights = np.zeros((n_latents, n_universes, n_labels, n_labels))
         places, shift = np.zeros(_ASKED[platform()]), weights[..., 0]
         room = _Sheet(places, mean[0], mean, mean, points, shift, weights)
         self._sent, self._sheet_layout = _in_one(room)

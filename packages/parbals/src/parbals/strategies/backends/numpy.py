@@ -48,10 +48,10 @@ from parbals.strategies.surface import (
 __all__ = ["NumpyBackend", "ScreenBefore", "opened", "walk"]
 
 _TABLE_ENTRIES = 2**17  # pairs, or coordinates, at a time: half a megabyte
-_GAINS_ENTRIES = 2**14  # channels times targets: threads take turns after every operation
+_GAINS_ENTRIES = 2**14  # latents times targets: threads take turns after every operation
 _KEPT_ENTRIES = 2**25  # covariances with the targets: 128 MB
 _FEWEST_KEPT = 128  # rows
-_SHARED_ENTRIES = 2**8  # channels times targets: of fewer, threads wait longer than they compute
+_SHARED_ENTRIES = 2**8  # latents times targets: of fewer, threads wait longer than they compute
 
 
 def walk(surface: Surface, X: PoolFeatures, *, score: Score) -> Float[Array, " N"]:
@@ -111,18 +111,18 @@ class NumpyBackend:
 
     def __init__(self, surface: Surface, rows: PoolRows, score: Score, workers: Workers) -> None:
         self._surface, self._rows, self._score, self._workers = surface, rows, score, workers
-        n_channels, n_targets, n_inside = surface.target_rows.factor.shape
+        n_latents, n_targets, n_inside = surface.target_rows.factor.shape
         most = max(_FEWEST_KEPT, _KEPT_ENTRIES // surface.targets.gains.size)
         self._places = Places(most)
         self._probs, self._gains = surface.targets.probs[:, None], surface.targets.gains[:, None]
         # Pages that are not written to take no memory.
         self._kept = Rows(
             across=np.empty((most, surface.target_rows.across.shape[1]), np.float32),
-            factor=np.empty((n_channels, most, n_inside), np.float32),
-            mean=np.empty((n_channels, most), np.float32),
-            variance=np.empty((n_channels, most), np.float32),
+            factor=np.empty((n_latents, most, n_inside), np.float32),
+            mean=np.empty((n_latents, most), np.float32),
+            variance=np.empty((n_latents, most), np.float32),
         )
-        self._kept_before = np.empty((n_channels, most, n_targets), np.float32)
+        self._kept_before = np.empty((n_latents, most, n_targets), np.float32)
 
     def branch(self, parents: Int[Array, " U"]) -> None:
         self._probs, self._gains = self._probs[:, parents], self._gains[:, parents]
@@ -142,10 +142,10 @@ class NumpyBackend:
         mean, variance = (
             part[:, moved] for part in (self._learnt.target_mean, self._learnt.target_variance)
         )
-        n_channels, n_points = mean.shape
+        n_latents, n_points = mean.shape
         if n_points == 0:
             return
-        size = max(16, min(_GAINS_ENTRIES // n_channels, -(-n_points // self._workers.n_threads)))
+        size = max(16, min(_GAINS_ENTRIES // n_latents, -(-n_points // self._workers.n_threads)))
         parts = self._workers.map(
             lambda some: probs_and_gains(mean[:, some], variance[:, some]),
             block_rows(n_points, size),
@@ -172,21 +172,21 @@ class NumpyBackend:
 
     def _screened(
         self,
-        channel: int,
+        latent: int,
         some: slice,
         seen: Seen,
         before: Float[Array, "A n M"],
         gains: Float[Array, "A U n"],
     ) -> Float[Array, "U s"]:
-        """What a channel adds to the values of some rows."""
-        here, pull = before[channel, some], seen.pull[channel, :, some]
-        sums = self._weights[channel] @ np.square(here).T
-        n_universes, n_labels, n_targets = self._weighted[channel].shape
+        """What a latent adds to the values of some rows."""
+        here, pull = before[latent, some], seen.pull[latent, :, some]
+        sums = self._weights[latent] @ np.square(here).T
+        n_universes, n_labels, n_targets = self._weighted[latent].shape
         if n_labels:
-            weighted = self._weighted[channel].reshape(n_universes * n_labels, n_targets)
+            weighted = self._weighted[latent].reshape(n_universes * n_labels, n_targets)
             crossed = (weighted @ here.T).reshape(n_universes, n_labels, -1).swapaxes(1, 2)
-            sums += (pull * (2.0 * crossed + pull @ self._form[channel])).sum(axis=2)
-        return gains[channel, :, some] * np.maximum(sums, 0.0)
+            sums += (pull * (2.0 * crossed + pull @ self._form[latent])).sum(axis=2)
+        return gains[latent, :, some] * np.maximum(sums, 0.0)
 
     def score(self, indices: Int[Array, " n"]) -> Float[Array, " n"]:
         rows, before = self._at(indices)

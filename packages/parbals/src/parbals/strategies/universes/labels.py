@@ -9,7 +9,7 @@ from collections import Counter
 
 import numpy as np
 
-from parbals.posterior.closed.channels import Channels
+from parbals.posterior.closed.latents import Latents
 from parbals.race import class_probs
 from parbals.randomness import content_gumbels, derive_generator
 from parbals.shapes import Array, Float, Int
@@ -43,8 +43,8 @@ def class_keys(row: Float[Array, " d"], n_classes: int) -> list[bytes]:
 class DrawnLabels:
     """A draw of the weights for each of ``n_universes``, and labels drawn given it."""
 
-    def __init__(self, channels: Channels, n_universes: int, seed: int) -> None:
-        weights = channels.draw(derive_generator(seed, "universes"), n_universes)
+    def __init__(self, latents: Latents, n_universes: int, seed: int) -> None:
+        weights = latents.draw(derive_generator(seed, "universes"), n_universes)
         self._weights: Float[Array, "d A U"] = weights.astype(np.float32)
         self._noise, self.n_universes = KeyedNoise(seed), n_universes
 

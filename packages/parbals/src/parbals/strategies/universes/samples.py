@@ -24,7 +24,7 @@ from parbals.posterior.smc import Population, condition_population
 from parbals.randomness import derive_generator
 from parbals.scores.bound import bound_of_points
 from parbals.scores.epig import TargetStats, epig_of_points, target_stats
-from parbals.scores.losses import Loss, Stakes
+from parbals.scores.losses import ClassWeights, Loss
 from parbals.scores.rows import LazyPoints, class_rows, placed
 from parbals.shapes import Array, Float
 from parbals.strategies.problem import ModelView
@@ -38,7 +38,7 @@ class Cloud(NamedTuple):
 
     pool: Any  # rows (N, A, K), or what computes those of ``pool[rows]``
     target: Float[Array, "M A K"]
-    stakes: Stakes | None = None
+    class_weights: ClassWeights | None = None
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Universe:
     @property
     def statistics(self) -> TargetStats:
         """As large as the target rows, and cheap: they are not kept."""
-        return target_stats(self.cloud.target, self.weights, self.cloud.stakes)
+        return target_stats(self.cloud.target, self.weights, self.cloud.class_weights)
 
     @cached_property
     def effective_sample_size(self) -> float:
@@ -112,7 +112,7 @@ class ReweightedUniverses:
         weights: np.ndarray,
         n_universes: int,
         seed: int,
-        stakes: Stakes | None = None,
+        class_weights: ClassWeights | None = None,
     ) -> None:
         self._probs = pool_probs
         dtype = np.result_type(pool_probs, target_probs)
@@ -121,7 +121,7 @@ class ReweightedUniverses:
             for probs in (pool_probs, target_probs)
         )
         with np.errstate(divide="ignore"):
-            start = Universe(Cloud(pool, target, stakes), np.log(weights))
+            start = Universe(Cloud(pool, target, class_weights), np.log(weights))
         self.members: tuple[Universe, ...] = (start,) * n_universes
         self._drawn = derive_generator(seed, "universes").choice(
             len(weights), n_universes, p=weights
@@ -153,9 +153,13 @@ class ParticleUniverses:
     """
 
     def __init__(
-        self, model: ModelView, n_universes: int, seed: int, stakes: Stakes | None = None
+        self,
+        model: ModelView,
+        n_universes: int,
+        seed: int,
+        class_weights: ClassWeights | None = None,
     ) -> None:
-        self._model, self._stakes = model, stakes
+        self._model, self._class_weights = model, class_weights
         self._generator = derive_generator(seed, "universes")
         population = model.population
         weights = population.weights
@@ -196,7 +200,7 @@ class ParticleUniverses:
             return probs[:, 1:] if n_contrasts == 1 else probs
 
         pool = LazyPoints(self._model.pool, predicted)
-        return Cloud(pool, placed(predicted(self._model.target)), self._stakes)
+        return Cloud(pool, placed(predicted(self._model.target)), self._class_weights)
 
 
 def branch(

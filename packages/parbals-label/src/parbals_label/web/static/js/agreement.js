@@ -1,4 +1,4 @@
-// Where people who answered the same item differ, and how far they agree beyond chance.
+// Agreement between annotators: their error rates, Cohen's and Fleiss' kappa, and the items with different answers.
 
 import { get } from "./api.js";
 import { isTask, MANY, NUMBERS } from "./answers.js";
@@ -6,8 +6,10 @@ import { itemRow } from "./browse.js";
 import { count, h, plural } from "./dom.js";
 import { on, state } from "./state.js";
 
-const PAGE = 50;
-const NAMES = [
+const PAGE_SIZE = 50;
+
+/** Upper bounds of kappa and what they are called, after Landis and Koch (1977). */
+const INTERPRETATIONS = [
   [0, "no better than chance"],
   [0.2, "slight"],
   [0.4, "fair"],
@@ -16,20 +18,20 @@ const NAMES = [
   [Infinity, "almost perfect"],
 ];
 
-function inWords(kappa) {
-  if (kappa === null || kappa === undefined || Number.isNaN(kappa)) return "not defined: everybody used one class only";
-  return NAMES.find(([most]) => kappa <= most)[1];
+function interpretation(kappa) {
+  if (kappa === null || kappa === undefined || Number.isNaN(kappa)) return "undefined: only one class was used";
+  return INTERPRETATIONS.find(([upper]) => kappa <= upper)[1];
 }
 
-const number = (kappa) => (kappa === null || kappa === undefined ? "–" : kappa.toFixed(2));
+const formatted = (kappa) => (kappa === null || kappa === undefined ? "–" : kappa.toFixed(2));
 
-/** Fleiss' kappa of each label, where items have many. */
+/** Fleiss' kappa of each label, for multi-label projects. */
 function labelPanel(kappas) {
   const rows = Object.entries(kappas).map(([label, kappa]) =>
-    h("tr", {}, h("th", { scope: "row", dir: "auto" }, label), h("td", { class: "numeric" }, number(kappa)), h("td", {}, inWords(kappa))),
+    h("tr", {}, h("th", { scope: "row", dir: "auto" }, label), h("td", { class: "numeric" }, formatted(kappa)), h("td", {}, interpretation(kappa))),
   );
-  const head = ["Label", "Fleiss’ κ", "In words"].map((name, i) => h("th", { scope: "col", class: i === 1 ? "numeric" : null }, name));
-  return h("section", { class: "panel" }, h("h2", { class: "panel-title" }, "Label by label"), h("table", { class: "table" }, h("thead", {}, h("tr", {}, head)), h("tbody", {}, rows)));
+  const head = ["Label", "Fleiss’ κ", "Interpretation"].map((name, i) => h("th", { scope: "col", class: i === 1 ? "numeric" : null }, name));
+  return h("section", { class: "panel" }, h("h2", { class: "panel-title" }, "Agreement by label"), h("table", { class: "table" }, h("thead", {}, h("tr", {}, head)), h("tbody", {}, rows)));
 }
 
 export function agreementView() {
@@ -40,33 +42,33 @@ export function agreementView() {
   const node = h("div", {}, errors, figures, h("h2", {}, "Items with different answers"), summary, list);
 
   function drawErrors() {
-    const heard = [...(state.live?.heard ?? [])].sort((one, other) => other.error - one.error);
+    const annotators = [...(state.live?.heard ?? [])].sort((a, b) => b.error - a.error);
     const share = (value) => `${(100 * value).toFixed(value < 0.1 ? 1 : 0)} %`;
-    const rows = heard.map((one) =>
+    const rows = annotators.map((annotator) =>
       h(
         "tr",
         {},
-        h("td", { dir: "auto" }, one.name),
-        h("td", { class: "numeric" }, share(one.error)),
-        h("td", { class: "numeric" }, `${share(one.low)} to ${share(one.high)}`),
-        h("td", { class: "numeric" }, count(one.n_answers)),
+        h("td", { dir: "auto" }, annotator.name),
+        h("td", { class: "numeric" }, share(annotator.error)),
+        h("td", { class: "numeric" }, `${share(annotator.low)} to ${share(annotator.high)}`),
+        h("td", { class: "numeric" }, count(annotator.n_answers)),
       ),
     );
-    const head = ["Who", "Wrong answers", "90 % interval", "Answers"].map((name, i) =>
+    const head = ["Annotator", "Error rate", "90 % interval", "Answers"].map((name, i) =>
       h("th", { scope: "col", class: i ? "numeric" : null }, name),
     );
     const panel = h(
       "section",
       { class: "panel agreement-errors" },
-      h("h2", { class: "panel-title" }, "How often each is wrong"),
+      h("h2", { class: "panel-title" }, "Annotator error rates"),
       h(
         "div",
-        { class: "scroll-x", tabindex: "0", role: "group", "aria-label": "How often each is wrong" },
+        { class: "scroll-x", tabindex: "0", role: "group", "aria-label": "Annotator error rates" },
         h("table", { class: "table" }, h("thead", {}, h("tr", {}, head)), h("tbody", {}, rows)),
       ),
-      h("p", { class: "quiet" }, "Learnt from items that several have answered and from what the model expects, with the latest report. Everybody counts by it."),
+      h("p", { class: "quiet" }, "Estimated from overlapping answers and the model. Answers are weighted by it. Updated with each report."),
     );
-    errors.replaceChildren(...(heard.length ? [panel] : []));
+    errors.replaceChildren(...(annotators.length ? [panel] : []));
   }
 
   function draw() {
@@ -82,11 +84,11 @@ export function agreementView() {
             "p",
             {},
             isTask(NUMBERS)
-              ? "How far numbers agree is not measured; where people gave different ones stands below. "
-              : "Agreement is measured on items that two or more people have answered. ",
+              ? "Agreement on numbers is not measured. Items with different answers are listed below. "
+              : "Agreement is measured on items with two or more answers. ",
             ...(state.project.answers_wanted > 1
-              ? [`Every item is asked of ${state.project.answers_wanted} people; what they say appears here.`]
-              : [h("a", { href: "#settings" }, "In the settings"), ", let every item be answered by two people."]),
+              ? [`Each item is labelled by ${state.project.answers_wanted} people; their agreement appears here.`]
+              : [h("a", { href: "#settings" }, "In the settings"), ", ask for two or more answers per item."]),
           ),
         ),
       );
@@ -98,37 +100,37 @@ export function agreementView() {
         {},
         h("td", { dir: "auto" }, pair.a),
         h("td", { dir: "auto" }, pair.b),
-        h("td", { class: "numeric" }, number(pair.kappa)),
-        h("td", {}, inWords(pair.kappa)),
+        h("td", { class: "numeric" }, formatted(pair.kappa)),
+        h("td", {}, interpretation(pair.kappa)),
         h("td", { class: "numeric" }, count(pair.n)),
       ),
     );
-    const head = ["One", "Other", "Cohen’s κ", "In words", "Items"];
+    const head = ["Annotator", "Other annotator", "Cohen’s κ", "Interpretation", "Items"];
     figures.replaceChildren(
       h(
         "section",
         { class: "panel" },
-        h("h2", { class: "panel-title" }, "All together"),
-        h("p", { class: "figure" }, h("strong", {}, number(agreement.fleiss)), " Fleiss’ κ"),
+        h("h2", { class: "panel-title" }, "All annotators"),
+        h("p", { class: "figure" }, h("strong", {}, formatted(agreement.fleiss)), " Fleiss’ κ"),
         h(
           "p",
           {},
-          `${inWords(agreement.fleiss)[0].toUpperCase()}${inWords(agreement.fleiss).slice(1)}, over ${plural(agreement.n_items, "item")} with two or more answers.`,
+          `${interpretation(agreement.fleiss)[0].toUpperCase()}${interpretation(agreement.fleiss).slice(1)}, over ${plural(agreement.n_items, "item")} with two or more answers.`,
         ),
         h(
           "p",
           { class: "quiet" },
-          "κ is 1 when all answers agree and 0 when they agree as often as chance would make them. The words are those of Landis and Koch (1977), a habit rather than a law.",
+          "κ is 1 for perfect agreement and 0 for the agreement expected by chance. The interpretation follows Landis and Koch (1977), a common convention.",
         ),
       ),
       ...(isTask(MANY) ? [labelPanel(agreement.by_label)] : []),
       h(
         "section",
         { class: "panel" },
-        h("h2", { class: "panel-title" }, "Pair by pair"),
+        h("h2", { class: "panel-title" }, "Agreement by pair"),
         h(
           "div",
-          { class: "scroll-x", tabindex: "0", role: "group", "aria-label": "Agreement of pairs" },
+          { class: "scroll-x", tabindex: "0", role: "group", "aria-label": "Agreement by pair" },
           h(
             "table",
             { class: "table" },
@@ -150,10 +152,10 @@ export function agreementView() {
 
   async function load() {
     try {
-      const reply = await get(`/api/items?state=disagree&limit=${PAGE}`);
+      const reply = await get(`/api/items?state=disagree&limit=${PAGE_SIZE}`);
       list.replaceChildren(...reply.items.map((item) => itemRow(item, load)));
       summary.textContent = reply.items.length
-        ? `${plural(reply.items.length, "item")}${reply.next !== null && reply.next !== undefined ? " and more; see Browse" : ""}. Open one to see its history and to correct your answer.`
+        ? `${plural(reply.items.length, "item")}${reply.next !== null && reply.next !== undefined ? " and more (see Browse)" : ""}. Open an item to see its history and to correct your answer.`
         : "None.";
     } catch (error) {
       summary.textContent = error.message;

@@ -1,6 +1,6 @@
-// What a label is, for each task: the text that is stored, how people read it, and fields to give one.
+// Labels of each task: how they are stored, displayed and entered.
 //
-// Of many labels the text is a JSON list of names, of numbers a decimal, else the name of a class.
+// A label is stored as text: a JSON list of class names (multi-label), a decimal number (regression), or a class name.
 
 import { h } from "./dom.js";
 import { memory, projectKey, state } from "./state.js";
@@ -12,43 +12,49 @@ const NUMBER = /^([+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)\s*(\p{L}.*|[%°€$£�
 
 export const isTask = (...tasks) => tasks.includes(state.project.task);
 
-/** The classes that a label names, in their order. */
+/** The classes that a label names, in the order of the project's classes. */
 export function namesOf(label) {
   if (!isTask(MANY)) return [label];
-  const given = JSON.parse(label);
-  return [...state.project.classes.filter((name) => given.includes(name)), ...given.filter((name) => !state.project.classes.includes(name))];
+  const names = JSON.parse(label);
+  const { classes } = state.project;
+  const current = classes.filter((name) => names.includes(name));
+  const removed = names.filter((name) => !classes.includes(name));
+  return [...current, ...removed];
 }
 
 export const textOf = (names) => JSON.stringify([...names]);
 
-/** A label as people read it. */
-export const inWords = (label) => (isTask(MANY) ? namesOf(label).join(", ") || "none of them" : `${label}${unit() && ` ${unit()}`}`);
+/** A label as it is displayed. */
+export function displayLabel(label) {
+  if (isTask(MANY)) return namesOf(label).join(", ") || "no label";
+  return `${label}${unit() && ` ${unit()}`}`;
+}
 
-/** A number as a report writes it. */
-export const brief = (value) => String(Number(value.toPrecision(3)));
+/** A number with three significant digits, as in reports. */
+export const threeDigits = (value) => String(Number(value.toPrecision(3)));
 
-/** The unit that was typed last: it is shown beside numbers in this browser, and not stored. */
+/** The unit that was typed last. It is displayed beside numbers in this browser and not sent to the server. */
 export const unit = () => (isTask(NUMBERS) ? (memory.get(`unit:${projectKey()}`) ?? "") : "");
 
-/** A field for a number: `value()` is its text, or null where it is none, which the field then says. */
+/** An input for a number. `value()` returns its text, or shows an error and returns null where it is not a number. */
 export function numberField(label = "", id = "number") {
   const input = h("input", { id, class: "number", type: "text", inputmode: "decimal", autocomplete: "off", value: label, "aria-describedby": `${id}-fault` });
-  const sign = h("span", { class: "unit" }, unit());
+  const unitLabel = h("span", { class: "unit" }, unit());
   const fault = h("p", { class: "fault", id: `${id}-fault`, role: "alert" });
   input.addEventListener("input", () => fault.replaceChildren());
   return {
     input,
-    node: h("div", { class: "number-field" }, h("div", { class: "number-line" }, input, sign), fault),
+    node: h("div", { class: "number-field" }, h("div", { class: "number-line" }, input, unitLabel), fault),
     value() {
       const typed = input.value.trim();
-      const [, number, named] = NUMBER.exec(typed) ?? [];
+      const [, number, typedUnit] = NUMBER.exec(typed) ?? [];
       if (number === undefined) {
-        const point = /^[+-]?\d*,\d+/.test(typed) ? `write ${typed.replace(",", ".")}, with a point` : "write one such as 3.5";
-        fault.textContent = typed ? `“${typed}” is not a number; ${point}.` : "Type a number first.";
+        const hint = /^[+-]?\d*,\d+/.test(typed) ? `write ${typed.replace(",", ".")}, with a decimal point` : "write a number such as 3.5";
+        fault.textContent = typed ? `“${typed}” is not a number; ${hint}.` : "Type a number first.";
         return null;
       }
-      if (named) memory.set(`unit:${projectKey()}`, named);
-      sign.textContent = unit();
+      if (typedUnit) memory.set(`unit:${projectKey()}`, typedUnit);
+      unitLabel.textContent = unit();
       return number;
     },
     fill(text) {
@@ -58,13 +64,13 @@ export function numberField(label = "", id = "number") {
   };
 }
 
-/** A field of a form that holds a label: `value()` is its text, or null where it holds none. */
+/** A form field for a label of any task. `value()` returns the label's text, or null where it is not valid. */
 export function answerField(label, id) {
   const { classes } = state.project;
   if (isTask(NUMBERS)) return numberField(label ?? "", id);
   if (isTask(MANY)) {
-    const given = label ? namesOf(label) : [];
-    const boxes = classes.map((name) => h("input", { type: "checkbox", value: name, checked: given.includes(name) }));
+    const chosen = label ? namesOf(label) : [];
+    const boxes = classes.map((name) => h("input", { type: "checkbox", value: name, checked: chosen.includes(name) }));
     const rows = boxes.map((box) => h("label", { class: "check", dir: "auto" }, box, h("span", {}, box.value)));
     return {
       node: h("div", { id, class: "checks", role: "group", "aria-label": "Labels" }, rows),

@@ -1,8 +1,8 @@
-// Talking to the server. Every failure becomes one ApiError that says whether waiting can help.
+// Requests to the server. Every failure becomes an ApiError that says whether a retry can help.
 
 import { BASE, emit, KEY, memory } from "./state.js";
 
-const PATIENCE_MS = 20_000;
+const TIMEOUT_MS = 20_000;
 const TEMPORARY = new Set([408, 425, 429, 500, 502, 503, 504]);
 
 export class ApiError extends Error {
@@ -20,18 +20,21 @@ export class ApiError extends Error {
   }
 }
 
-/** "ok", "lost" (no server there) or "locked" (the token is no longer good). */
+/** "ok", "lost" (the server cannot be reached) or "locked" (the session is no longer valid). */
 export const connection = { state: "ok" };
 
-function connected(next) {
-  if (connection.state === next) return;
+function setConnection(state) {
+  if (connection.state === state) return;
   const before = connection.state;
-  connection.state = next;
-  emit("connection", { state: next, before });
+  connection.state = state;
+  emit("connection", { state, before });
 }
 
-/** A request with the half of the session that no other port of this machine sees; another tab may have renewed it. */
-function ask(method, path, body, more = {}) {
+/**
+ * A fetch with the session's key. Other ports of this machine see its cookie, but not the key. The key is read for every
+ * request, because another tab may have renewed it.
+ */
+function request(method, path, body, options = {}) {
   const key = memory.get(KEY);
   const headers = key === null ? {} : { "X-Parbals-Key": key };
   if (body !== undefined) headers["Content-Type"] = "application/json";
@@ -41,28 +44,28 @@ function ask(method, path, body, more = {}) {
     body: body === undefined ? undefined : JSON.stringify(body),
     credentials: "same-origin",
     cache: "no-store",
-    ...more,
+    ...options,
   });
 }
 
-async function call(method, path, { body, patience = PATIENCE_MS } = {}) {
+async function call(method, path, { body, timeout = TIMEOUT_MS } = {}) {
   let response;
   try {
-    response = await ask(method, path, body, { signal: patience ? AbortSignal.timeout(patience) : undefined });
+    response = await request(method, path, body, { signal: timeout ? AbortSignal.timeout(timeout) : undefined });
   } catch {
-    connected("lost");
+    setConnection("lost");
     throw new ApiError("The server cannot be reached.");
   }
   if (response.ok) {
-    connected("ok");
+    setConnection("ok");
     return response;
   }
-  connected(response.status === 401 ? "locked" : "ok");
+  setConnection(response.status === 401 ? "locked" : "ok");
   let error = {};
   try {
     error = (await response.json()).error ?? {};
   } catch {
-    /* a proxy's page, or cut short */
+    /* the page of a proxy, or a truncated response */
   }
   throw new ApiError(error.message ?? `The server answered with status ${response.status}.`, {
     status: response.status,
@@ -77,8 +80,8 @@ async function json(method, path, body) {
   try {
     return await response.json();
   } catch {
-    connected("lost"); // killed in the middle of its answer
-    throw new ApiError("The server's answer was cut short.");
+    setConnection("lost"); // the server stopped in the middle of its response
+    throw new ApiError("The server's response was incomplete.");
   }
 }
 
@@ -86,61 +89,61 @@ export const get = (path) => json("GET", path);
 export const post = (path, body) => json("POST", path, body);
 export const patch = (path, body) => json("PATCH", path, body);
 
-/** A file to keep: {name, blob}. It may take minutes to make; ``arriving(bytes, all)`` is told what has come. */
-export async function download(path, fallbackName, arriving) {
-  const response = await call("GET", path, { patience: 0 });
-  const all = Number(response.headers.get("Content-Length")) || 0;
-  const named = /filename="?([^";]+)"?/.exec(response.headers.get("Content-Disposition") ?? "");
+/** Download a file as {name, blob}, without a timeout; `onProgress(bytes, total)` is called for every chunk. */
+export async function download(path, fallbackName, onProgress) {
+  const response = await call("GET", path, { timeout: 0 });
+  const total = Number(response.headers.get("Content-Length")) || 0;
+  const filename = /filename="?([^";]+)"?/.exec(response.headers.get("Content-Disposition") ?? "");
   try {
-    const parts = [];
+    const chunks = [];
     let bytes = 0;
     for (const reader = response.body.getReader(); ; ) {
       const { done, value } = await reader.read();
       if (done) break;
-      parts.push(value);
+      chunks.push(value);
       bytes += value.length;
-      arriving(bytes, all);
+      onProgress(bytes, total);
     }
-    return { name: named ? named[1] : fallbackName, blob: new Blob(parts) };
+    return { name: filename ? filename[1] : fallbackName, blob: new Blob(chunks) };
   } catch {
-    connected("lost");
-    throw new ApiError("The download was cut short; try again.");
+    setConnection("lost");
+    throw new ApiError("The download was interrupted; try again.");
   }
 }
 
-/** Said while the page is being left, when no answer can be waited for. */
-export function farewell(path, body) {
-  ask("POST", path, body, { keepalive: true }).catch(() => {});
+/** Send a request while the page is being closed, without waiting for its response. */
+export function sendOnLeave(path, body) {
+  request("POST", path, body, { keepalive: true }).catch(() => {});
 }
 
-/** Only our own pictures are ever shown. */
+/** The address of an item's picture; null unless this server serves it. */
 export function imageAddress(image) {
   return typeof image === "string" && image.startsWith("/api/media/") ? image : null;
 }
 
-/** Fills an image element: the address alone would come without the key. */
+/** Load an image element by fetch, because the browser's own request would lack the key. */
 export async function loadPicture(picture, address) {
   try {
-    const kept = URL.createObjectURL(await (await call("GET", address, { patience: 0 })).blob());
-    picture.addEventListener("load", () => URL.revokeObjectURL(kept), { once: true });
-    picture.src = kept;
+    const objectUrl = URL.createObjectURL(await (await call("GET", address, { timeout: 0 })).blob());
+    picture.addEventListener("load", () => URL.revokeObjectURL(objectUrl), { once: true });
+    picture.src = objectUrl;
   } catch {
     picture.dataset.failed = "yes";
     picture.dispatchEvent(new Event("error"));
   }
 }
 
-const seen = new IntersectionObserver((entries) => {
+const visibility = new IntersectionObserver((entries) => {
   for (const { target, isIntersecting } of entries) {
     if (!isIntersecting) continue;
-    seen.unobserve(target);
+    visibility.unobserve(target);
     loadPicture(target, target.dataset.address);
   }
 });
 
-/** The same, once it is about to be seen. */
-export function loadWhenSeen(picture, address) {
+/** Load an image element once it scrolls into view. */
+export function loadWhenVisible(picture, address) {
   picture.dataset.address = address;
-  seen.observe(picture);
+  visibility.observe(picture);
   return picture;
 }

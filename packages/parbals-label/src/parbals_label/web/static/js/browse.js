@@ -1,51 +1,52 @@
-// Looking through all items: filter, search, open one to correct it.
+// The list of all items: filter, search, sort, and open one to correct its label.
 
-import { get, imageAddress, loadWhenSeen } from "./api.js";
+import { get, imageAddress, loadWhenVisible } from "./api.js";
 import { bulkBar } from "./bulk.js";
 import { announce, count, h, percent, plural } from "./dom.js";
 import { labelChip, openItem } from "./detail.js";
 import { highlighted } from "./item.js";
 import { isOwner, on, state } from "./state.js";
 
-const PAGE = 40;
+const PAGE_SIZE = 40;
 const TYPING_MS = 250;
 const STATES = {
   all: "All items",
   labelled: "Labelled",
-  partly: "Answers missing",
+  partly: "More answers needed",
   unlabelled: "Unlabelled",
   unsure: "Unsure",
   skipped: "Skipped",
   disagree: "Disagreement",
   tied: "Tied",
-  doubted: "Doubted",
+  doubted: "Likely label errors",
   queued: "Queued",
-  out: "Out",
+  out: "Assigned",
 };
 
 const SORTS = {
-  order: "As they came",
-  doubt: "Doubtful first",
+  order: "Original order",
+  doubt: "Least certain first",
   predicted: "Predicted class",
-  probability: "Probability of",
-  meaning: "Meaning",
+  probability: "Probability of a class",
+  meaning: "Similarity in meaning",
 };
-const OWN = ["all", "labelled", "unsure", "skipped"]; // of an annotator, who sees their own answers
+/** What annotators may filter by: they see only their own answers. */
+const ANNOTATOR_STATES = ["all", "labelled", "unsure", "skipped"];
 
-/** What the model takes an item for. */
-function guess({ predicted }, of) {
+/** The predicted class of an item and its probability, or the probability of the class `of`. */
+function predictionText({ predicted }, of) {
   if (!predicted) return null;
   const [label, share] = of ? [of, predicted[of] ?? 0] : Object.entries(predicted).sort((a, b) => b[1] - a[1])[0];
   return h("span", { class: "quiet row-guess", dir: "auto" }, `${label} ${percent(share)}`);
 }
 
-/** A row of the list; also used where annotators disagree. `more` stands before it and at its end. */
-export function itemRow(item, changed, more = {}) {
+/** A row of a list of items; `extra.start` is placed before it and `extra.end` at its end. */
+export function itemRow(item, changed, extra = {}) {
   const address = imageAddress(item.image);
   const answers = Object.entries(item.answers ?? {});
   const passes = Object.entries(item.passes ?? {});
-  const split = new Set(answers.map(([, label]) => label)).size > 1;
-  const who = split
+  const disagree = new Set(answers.map(([, label]) => label)).size > 1;
+  const labels = disagree
     ? answers.map(([name, label]) =>
         h("span", { class: "who" }, h("span", { class: "quiet", dir: "auto" }, name), labelChip(label)),
       )
@@ -53,17 +54,17 @@ export function itemRow(item, changed, more = {}) {
         item.label !== null && item.label !== undefined ? labelChip(item.label) : null,
         answers.length > 0 && h("span", { class: "quiet", dir: "auto" }, answers.map(([name]) => name).join(", ")),
       ];
-  const passed = passes.map(([name, kind]) =>
+  const skips = passes.map(([name, kind]) =>
     h("span", { class: "chip", dir: "auto" }, `${name}: ${kind === "skip" ? "skipped" : kind}`),
   );
   return h(
     "li",
-    { class: more.start ? "chosen-row" : null },
-    more.start,
+    { class: extra.start ? "chosen-row" : null },
+    extra.start,
     h(
       "button",
       { class: "row", type: "button", onclick: () => openItem(item.position, changed) },
-      address && loadWhenSeen(h("img", { class: "thumb", alt: "", width: "56", height: "56" }), address),
+      address && loadWhenVisible(h("img", { class: "thumb", alt: "", width: "56", height: "56" }), address),
       h(
         "span",
         { class: "row-text" },
@@ -73,10 +74,10 @@ export function itemRow(item, changed, more = {}) {
       h(
         "span",
         { class: "row-end" },
-        more.end,
-        who,
+        extra.end,
+        labels,
         item.tied && h("span", { class: "chip" }, "tied"),
-        passed,
+        skips,
         item.doubt && h("span", { class: "chip", dir: "auto" }, item.doubt),
       ),
     ),
@@ -90,7 +91,7 @@ export function browseView() {
     "browse-state",
     "Show",
     Object.entries(STATES)
-      .filter(([value]) => isOwner() || OWN.includes(value))
+      .filter(([value]) => isOwner() || ANNOTATOR_STATES.includes(value))
       .map(([value, name]) => h("option", { value }, name)),
   );
   const labelBox = select("browse-label", "Label", [
@@ -124,25 +125,23 @@ export function browseView() {
     sortBox,
     ofBox,
   );
-  const like = h("p", { class: "like", hidden: true });
+  const similarTo = h("p", { class: "like", hidden: true });
   const bulk = isOwner() ? bulkBar(() => load()) : null;
   const summary = h("p", { class: "quiet summary", role: "status" });
   const list = h("ul", { class: "rows" });
   const more = h("button", { type: "button", class: "more", hidden: true, onclick: () => load(true) }, "Show more");
-  const node = h("div", {}, form, like, summary, bulk?.node, list, more);
+  const node = h("div", {}, form, similarTo, summary, bulk?.node, list, more);
   let near = null;
   let next = null;
-  let asked = 0;
-  let typing = 0;
+  let requestNumber = 0;
+  let typingTimer = 0;
 
-  async function load(further = false) {
-    const number = ++asked;
-    const query = new URLSearchParams({ state: stateBox.querySelector("select").value, limit: String(PAGE) });
-    const [label, annotator, words] = [
-      labelBox.querySelector("select").value,
-      personBox.querySelector("select").value,
-      search.value.trim(),
-    ];
+  async function load(append = false) {
+    const number = ++requestNumber;
+    const query = new URLSearchParams({ state: stateBox.querySelector("select").value, limit: String(PAGE_SIZE) });
+    const label = labelBox.querySelector("select").value;
+    const annotator = personBox.querySelector("select").value;
+    const words = search.value.trim();
     if (label) query.set("label", label);
     if (annotator) query.set("annotator", annotator);
     if (words) query.set("q", words);
@@ -159,36 +158,36 @@ export function browseView() {
       more.hidden = true;
       return;
     }
-    if (sort === "meaning" && !further) summary.textContent = "Looking …";
-    if (further && next !== null) query.set("after", String(next));
+    if (sort === "meaning" && !append) summary.textContent = "Looking …";
+    if (append && next !== null) query.set("after", String(next));
     let reply;
     try {
       reply = await get(`/api/items?${query}`);
     } catch (error) {
-      if (number === asked) summary.textContent = error.message;
+      if (number === requestNumber) summary.textContent = error.message;
       return;
     }
-    if (number !== asked) return;
+    if (number !== requestNumber) return;
     const of = sort === "probability" ? query.get("of") : null;
     const rows = reply.items.map((item) =>
       itemRow(item, () => load(), {
         start: bulk?.box(item),
-        end: ["probability", "predicted", "doubt"].includes(sort) && guess(item, of),
+        end: ["probability", "predicted", "doubt"].includes(sort) && predictionText(item, of),
       }),
     );
-    if (further) list.append(...rows);
+    if (append) list.append(...rows);
     else list.replaceChildren(...rows);
-    bulk?.listed(reply.items, further);
+    bulk?.listed(reply.items, append);
     next = reply.next;
     more.hidden = next === null || next === undefined;
     const shown = list.children.length;
     summary.textContent =
       shown === 0
-        ? "No item fits."
+        ? "No matching items."
         : reply.total === undefined || reply.total === null
           ? `${plural(shown, "item")}${more.hidden ? "" : " so far"}`
           : `${count(shown)} of ${plural(reply.total, "item")}`;
-    if (further && rows.length) rows[0].querySelector("button.row").focus();
+    if (append && rows.length) rows[0].querySelector("button.row").focus();
     announce(summary.textContent);
   }
 
@@ -212,21 +211,21 @@ export function browseView() {
     if (event.target !== search) load();
   });
   search.addEventListener("input", () => {
-    clearTimeout(typing);
-    typing = setTimeout(load, TYPING_MS);
+    clearTimeout(typingTimer);
+    typingTimer = setTimeout(load, TYPING_MS);
   });
-  /** The items that are most like one; without one, the list as it was. */
-  function lookLike(item) {
+  /** List the items most similar to `item`; with null, return to the previous list. */
+  function showSimilar(item) {
     near = item?.position ?? null;
-    like.hidden = item === null;
+    similarTo.hidden = item === null;
     if (item)
-      like.replaceChildren(
-        h("span", {}, "Most like ", h("q", { dir: "auto" }, (item.snippet ?? item.id).slice(0, 120))),
-        h("button", { type: "button", onclick: () => lookLike(null) }, "All items again"),
+      similarTo.replaceChildren(
+        h("span", {}, "Most similar to ", h("q", { dir: "auto" }, (item.snippet ?? item.id).slice(0, 120))),
+        h("button", { type: "button", onclick: () => showSimilar(null) }, "Show all items"),
       );
     load();
   }
-  on("like", lookLike);
+  on("like", showSimilar);
   on("live", drawPeople);
   drawPeople();
   return { node, enter: () => load() };

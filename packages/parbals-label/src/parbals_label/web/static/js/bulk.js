@@ -1,24 +1,25 @@
-// Several items at once: a choice of them in a list or on the map, and one label for all.
+// Bulk labelling: one label for several items that are selected in the list or on the map.
 
 import { post } from "./api.js";
 import { labelChip } from "./detail.js";
 import { h, openDialog, plural, randomId, toast } from "./dom.js";
 import { emit, state } from "./state.js";
 
-const MOST = 300; // as many as one person may send in a minute and a half
+const MAX_ITEMS = 300; // the server's rate limit admits as many answers of one person in 90 seconds
 
-/** Give items a label, or take one's own labels of them back (null); how many were changed. */
+/** Label several items, or undo this person's labels of them (null). */
 async function send(positions, label) {
   const body = { annotator: state.name, positions, label, request_id: randomId() };
   const { changed, left } = await post("/api/bulk", body);
-  const kept = left ? ` ${plural(left, "item is kept for measuring: look at it", "items are kept for measuring: look at each")} by itself.` : "";
-  toast(`${plural(changed, "item")} ${label === null ? "without your label now" : `labelled ${label}, in bulk`}.${kept}`);
+  const outcome = label === null ? `Undid your ${plural(changed, "label")}.` : `${plural(changed, "item")} labelled ${label}, in bulk.`;
+  const excluded = left ? ` ${plural(left, "test item was", "test items were")} left out: label them one at a time.` : "";
+  toast(outcome + excluded);
   emit("stored", { entry: { kind: "answer", position: -1 }, reply: null });
 }
 
-/** Ask which label, and give it; `done` is called when it is stored. */
+/** Ask for a label and store it for all `positions`; `done` is called when it is stored. */
 export function labelTogether(positions, done = () => {}) {
-  if (positions.length > MOST) return toast(`Choose at most ${MOST} items at a time.`);
+  if (positions.length > MAX_ITEMS) return toast(`Select at most ${MAX_ITEMS} items at a time.`);
   const act = async (label) => {
     dialog.close();
     try {
@@ -37,72 +38,74 @@ export function labelTogether(positions, done = () => {}) {
     h(
       "p",
       {},
-      "Each becomes an answer of yours with “in bulk” beside it; where you had answered otherwise, it is corrected. Items that measure the error are left out.",
+      "Each item gets this label as your answer, marked “in bulk”. Your earlier answers are replaced. Test items, which measure the error, are left out.",
     ),
     h("div", { class: "bulk-choices" }, choices),
-    h("button", { type: "button", class: "text-button", onclick: () => act(null) }, "Take my labels of them back"),
+    h("button", { type: "button", class: "text-button", onclick: () => act(null) }, "Undo my labels of these items"),
   );
   const dialog = openDialog(`Label ${plural(positions.length, "item")} at once`, body);
 }
 
-/** The line above a list: what is chosen, and what can be done with it. */
+/** The bar above a list: how many items are selected, and a button to label them. */
 export function bulkBar(changed) {
-  const chosen = new Set();
+  const selected = new Set();
   const boxes = new Map();
   const all = h("input", { type: "checkbox", id: "choose-all" });
-  const said = h("span", { class: "quiet" });
-  const go = h("button", { type: "button", class: "primary", onclick: () => labelTogether([...chosen], changed) }, "Label …");
+  const status = h("span", { class: "quiet" });
+  const go = h("button", { type: "button", class: "primary", onclick: () => labelTogether([...selected], changed) }, "Label …");
   const node = h(
     "div",
-    { class: "bulk-bar", role: "group", "aria-label": "Several items at once" },
-    h("label", { class: "check", for: "choose-all" }, all, h("span", {}, "Choose all that are shown")),
-    said,
+    { class: "bulk-bar", role: "group", "aria-label": "Bulk labelling" },
+    h("label", { class: "check", for: "choose-all" }, all, h("span", {}, "Select all items shown")),
+    status,
     go,
   );
-  let last = null;
+  let lastClicked = null;
 
   function draw() {
-    said.textContent = chosen.size ? `${plural(chosen.size, "item")} chosen` : "";
-    go.disabled = chosen.size === 0;
-    all.checked = boxes.size > 0 && chosen.size === boxes.size;
-    all.indeterminate = chosen.size > 0 && chosen.size < boxes.size;
+    status.textContent = selected.size ? `${plural(selected.size, "item")} selected` : "";
+    go.disabled = selected.size === 0;
+    all.checked = boxes.size > 0 && selected.size === boxes.size;
+    all.indeterminate = selected.size > 0 && selected.size < boxes.size;
     node.hidden = boxes.size === 0;
   }
 
-  function choose(position, yes) {
+  function select(position, isSelected) {
     const box = boxes.get(position);
     if (!box) return;
-    box.checked = yes;
-    if (yes) chosen.add(position);
-    else chosen.delete(position);
+    box.checked = isSelected;
+    if (isSelected) selected.add(position);
+    else selected.delete(position);
   }
 
   all.addEventListener("change", () => {
-    for (const position of boxes.keys()) choose(position, all.checked);
+    for (const position of boxes.keys()) select(position, all.checked);
     draw();
   });
   draw();
   return {
     node,
-    /** The box of a row; with shift, those since the last one as well. */
+    /** The checkbox of a row; with the shift key it also sets the rows since the last click. */
     box(item) {
-      const box = h("input", { type: "checkbox", class: "choose", "aria-label": `Choose item ${item.id}` });
+      const box = h("input", { type: "checkbox", class: "choose", "aria-label": `Select item ${item.id}` });
       box.addEventListener("click", (event) => {
-        const places = [...boxes.keys()];
-        const [from, to] = [places.indexOf(event.shiftKey && last !== null ? last : item.position), places.indexOf(item.position)];
-        for (const position of places.slice(Math.min(from, to), Math.max(from, to) + 1)) choose(position, box.checked);
-        last = item.position;
+        const positions = [...boxes.keys()];
+        const anchor = event.shiftKey && lastClicked !== null ? lastClicked : item.position;
+        const from = positions.indexOf(anchor);
+        const to = positions.indexOf(item.position);
+        for (const position of positions.slice(Math.min(from, to), Math.max(from, to) + 1)) select(position, box.checked);
+        lastClicked = item.position;
         draw();
       });
       item.box = box;
       return box;
     },
-    /** The list shows these items now, or these as well. */
-    listed(items, further = false) {
-      if (!further) {
+    /** Set the items that the list shows, or append to them. */
+    listed(items, append = false) {
+      if (!append) {
         boxes.clear();
-        chosen.clear();
-        last = null;
+        selected.clear();
+        lastClicked = null;
       }
       for (const item of items) boxes.set(item.position, item.box);
       draw();

@@ -1,18 +1,19 @@
-// The expected error over the number of labels, with its 90 % interval, as SVG.
+// The learning curve: expected error against the number of labels, with its 90 % interval, as SVG.
 
 import { count, h, percent, plural, s } from "./dom.js";
 
-/** Round steps that divide 0..most into two to five parts. */
-function ticks(most) {
-  const rough = most / 4;
+/** Round axis ticks that divide 0..max into two to five parts. */
+function ticks(max) {
+  const rough = max / 4;
   const power = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 2.5, 5, 10].map((factor) => factor * power).find((size) => most / size <= 4.5) ?? rough;
+  const step = [1, 2, 2.5, 5, 10].map((factor) => factor * power).find((size) => max / size <= 4.5) ?? rough;
   const values = [];
-  for (let value = 0; value <= most * 1.0001; value += step) values.push(value);
+  for (let value = 0; value <= max * 1.0001; value += step) values.push(value);
   return values;
 }
 
-export function errorChart(history, { width = 320, height = 150, shown = percent, most = 1 } = {}) {
+/** The chart; `format` writes an error, and `max` is the largest error that the axis shows. */
+export function errorChart(history, { width = 320, height = 150, format = percent, max = 1 } = {}) {
   const edge = { left: 38, right: 14, top: 10, bottom: 24 };
   const points = [...history].sort(
     (a, b) => a.n_labels - b.n_labels || String(a.created).localeCompare(String(b.created)),
@@ -20,7 +21,7 @@ export function errorChart(history, { width = 320, height = 150, shown = percent
   const last = points.at(-1);
   const first = points[0].n_labels;
   const span = Math.max(1, last.n_labels - first);
-  const top = Math.min(most, Math.max(0.02 * Math.min(most, 1), ...points.map((point) => point.high)) * 1.05);
+  const top = Math.min(max, Math.max(0.02 * Math.min(max, 1), ...points.map((point) => point.high)) * 1.05);
   const x = (n) => edge.left + ((n - first) / span) * (width - edge.left - edge.right);
   const y = (share) => height - edge.bottom - (Math.min(share, top) / top) * (height - edge.top - edge.bottom);
   const at = (n, share) => `${x(n).toFixed(1)},${y(share).toFixed(1)}`;
@@ -29,12 +30,12 @@ export function errorChart(history, { width = 320, height = 150, shown = percent
     class: "chart",
     viewBox: `0 0 ${width} ${height}`,
     role: "img",
-    "aria-label": `Expected error: ${shown(last.mean)}, 90 % interval ${shown(last.low)} to ${shown(last.high)}, with ${plural(last.n_labels, "label")}; ${shown(points[0].mean)} with ${first}.`,
+    "aria-label": `Expected error: ${format(last.mean)}, 90 % interval ${format(last.low)} to ${format(last.high)}, with ${plural(last.n_labels, "label")}; ${format(points[0].mean)} with ${first}.`,
   });
   for (const value of ticks(top)) {
     chart.append(
       s("line", { class: "grid", x1: edge.left, x2: width - edge.right, y1: y(value), y2: y(value) }),
-      s("text", { class: "tick", x: edge.left - 6, y: y(value) + 3.5, "text-anchor": "end" }, shown(value)),
+      s("text", { class: "tick", x: edge.left - 6, y: y(value) + 3.5, "text-anchor": "end" }, format(value)),
     );
   }
   for (const n of new Set(
@@ -78,7 +79,7 @@ export function errorChart(history, { width = 320, height = 150, shown = percent
         s(
           "title",
           {},
-          `${plural(point.n_labels, "label")}: ${shown(point.mean)} (${shown(point.low)} to ${shown(point.high)})`,
+          `${plural(point.n_labels, "label")}: ${format(point.mean)} (${format(point.low)} to ${format(point.high)})`,
         ),
       ),
     );
@@ -86,8 +87,8 @@ export function errorChart(history, { width = 320, height = 150, shown = percent
   return chart;
 }
 
-/** The same numbers for people who do not see the chart. */
-export function errorTable(history, shown = percent) {
+/** The learning curve as a table, for screen readers. */
+export function errorTable(history, format = percent) {
   const rows = [...history]
     .sort((a, b) => b.n_labels - a.n_labels)
     .slice(0, 50)
@@ -96,8 +97,8 @@ export function errorTable(history, shown = percent) {
         "tr",
         {},
         h("td", {}, count(point.n_labels)),
-        h("td", {}, shown(point.mean)),
-        h("td", {}, `${shown(point.low)} to ${shown(point.high)}`),
+        h("td", {}, format(point.mean)),
+        h("td", {}, `${format(point.low)} to ${format(point.high)}`),
       ),
     );
   return h(

@@ -1,4 +1,4 @@
-// For owners, in the settings: classes are added, renamed, merged, removed and put in another order.
+// The settings of the classes, for owners: add, rename, merge, remove and reorder.
 
 import { patch } from "./api.js";
 import { labelChip } from "./detail.js";
@@ -11,34 +11,34 @@ export function classPanel(changed) {
   const form = h(
     "form",
     { class: "correction" },
-    h("div", { class: "field grow" }, h("label", { for: "new-class" }, "A new class"), name),
+    h("div", { class: "field grow" }, h("label", { for: "new-class" }, "New class"), name),
     h("button", { type: "submit" }, "Add"),
   );
-  const said = h("p", { class: "quiet", role: "status" });
+  const status = h("p", { class: "quiet", role: "status" });
   const node = h(
     "section",
     { class: "panel stack" },
     h("h2", { class: "panel-title" }, "Classes"),
-    h("p", { class: "quiet" }, "In the order of their keys. No label is ever lost: the history keeps every name."),
+    h("p", { class: "quiet" }, "In the order of their keys. No label is ever lost: the history keeps the original names."),
     list,
     form,
-    said,
+    status,
   );
 
   async function change(body, sentence) {
     try {
       state.project = await patch("/api/settings", { classes: body });
       emit("project", state.project);
-      said.textContent = sentence;
+      status.textContent = sentence;
       toast(sentence);
       changed();
     } catch (error) {
-      said.textContent = error.message;
+      status.textContent = error.message;
       toast(error.message);
     }
   }
 
-  /** One question in a dialog: `act` gets what was typed or chosen. */
+  /** Ask for one value in a dialog; `act` is called with what was typed or chosen. */
   function ask(title, input, help, verb, act) {
     const body = h(
       "form",
@@ -58,34 +58,35 @@ export function classPanel(changed) {
 
   function rename(label) {
     const input = h("input", { type: "text", maxlength: "100", autocomplete: "off", value: label });
-    ask(`Rename ${label}`, input, "Its labels stay", "Rename", (now) => {
-      if (now !== label) change({ renamed: { [label]: now } }, `${label} is called ${now} now.`);
+    ask(`Rename ${label}`, input, "New name; its labels are kept", "Rename", (newName) => {
+      if (newName !== label) change({ renamed: { [label]: newName } }, `Renamed ${label} to ${newName}.`);
     });
   }
 
   function merge(label) {
     const others = state.project.classes.filter((other) => other !== label);
     const input = h("select", {}, others.map((other) => h("option", { value: other }, other)));
-    ask(`Make ${label} part of another class`, input, `What was ${label} is from now on`, "Merge", (other) =>
-      change({ merged: { [label]: other } }, `${label} is part of ${other} now.`),
+    ask(`Merge ${label} into another class`, input, `Move all “${label}” labels to`, "Merge", (other) =>
+      change({ merged: { [label]: other } }, `Merged ${label} into ${other}.`),
     );
   }
 
-  function move(place, step) {
+  function move(index, step) {
     const order = [...state.project.classes];
-    order.splice(place + step, 0, ...order.splice(place, 1));
-    change({ order }, `${order[place + step]} is number ${place + step + 1} now.`);
+    order.splice(index + step, 0, ...order.splice(index, 1));
+    change({ order }, `Moved ${order[index + step]} to number ${index + step + 1}.`);
   }
 
   function draw() {
     const { classes } = state.project;
-    const button = (text, label, action, off = false) => {
-      const made = h("button", { type: "button", class: "text-button", disabled: off, onclick: action }, text);
-      made.setAttribute("aria-label", `${{ "↑": "Up", "↓": "Down" }[text] ?? text}: ${label}`);
-      return made;
+    const button = (text, label, action, disabled = false) => {
+      const node = h("button", { type: "button", class: "text-button", disabled, onclick: action }, text);
+      const verb = { "↑": "Move up", "↓": "Move down" }[text] ?? text;
+      node.setAttribute("aria-label", `${verb}: ${label}`);
+      return node;
     };
     list.replaceChildren(
-      ...classes.map((label, place) =>
+      ...classes.map((label, index) =>
         h(
           "li",
           {},
@@ -93,11 +94,11 @@ export function classPanel(changed) {
           h(
             "span",
             { class: "class-actions" },
-            button("↑", label, () => move(place, -1), place === 0),
-            button("↓", label, () => move(place, 1), place === classes.length - 1),
+            button("↑", label, () => move(index, -1), index === 0),
+            button("↓", label, () => move(index, 1), index === classes.length - 1),
             button("Rename", label, () => rename(label)),
             button("Merge", label, () => merge(label), classes.length < 3),
-            button("Remove", label, () => change({ removed: [label] }, `${label} was removed.`), classes.length < 3),
+            button("Remove", label, () => change({ removed: [label] }, `Removed ${label}.`), classes.length < 3),
           ),
         ),
       ),
@@ -109,7 +110,7 @@ export function classPanel(changed) {
     const label = name.value.trim();
     if (!label) return;
     name.value = "";
-    change({ added: [label] }, `${label} is a class now; who labelled before may want to look again.`);
+    change({ added: [label] }, `Added “${label}”. Earlier items may belong to it.`);
   });
   on("project", draw);
   draw();

@@ -1,24 +1,25 @@
-// The class buttons: a digit each for the first ten, and a search box when there are more.
+// Inputs for an answer: class buttons with digit keys and a search box, toggles for multi-label, a number field.
 
-import { inWords, isTask, MANY, namesOf, NUMBERS, numberField, ORDERED, textOf } from "./answers.js";
+import { displayLabel, isTask, MANY, namesOf, NUMBERS, numberField, ORDERED, textOf } from "./answers.js";
 import { announce, h, plural } from "./dom.js";
 import { fades } from "./fade.js";
 import { state, tone } from "./state.js";
 
 const DIGITS = [..."1234567890"];
-const BRIEF = 3; // letters of names that need no wide button
+const SHORT_NAME = 3; // characters; buttons are narrow if all names are this short
 
-/** Label → key. A class that is called by a digit has that key; the others take what is left, in order. */
+/** Label → key. A class whose name is a digit has that key; the others get the remaining digits, in order. */
 export function keysOf(classes) {
   const keys = new Map(classes.filter((label) => DIGITS.includes(label)).map((label) => [label, label]));
-  const left = DIGITS.filter((digit) => !keys.has(digit));
-  for (const label of classes) if (!keys.has(label) && left.length > 0) keys.set(label, left.shift());
+  const freeDigits = DIGITS.filter((digit) => !keys.has(digit));
+  for (const label of classes) if (!keys.has(label) && freeDigits.length > 0) keys.set(label, freeDigits.shift());
   return keys;
 }
 
 /**
- * What an answer is given by; `choose(label, event)` is called for a click, a key or Enter in the search box. It takes
- * keys (`press` says whether it was one of its own), shows what was answered before an undo, and can be switched off.
+ * The input for an answer of the project's task. `choose(label, event)` is called for a click, a key, or Enter in the
+ * search box. Returns {node, press, mark, enable, focusSearch}: `press(key, event)` handles a key and returns whether it
+ * was one of its own, `mark(label)` shows the answer before an undo, `enable(isEnabled)` switches the input on or off.
  */
 export function answerChooser(choose) {
   if (isTask(NUMBERS)) return numberChooser(choose);
@@ -28,7 +29,7 @@ export function answerChooser(choose) {
 const confirmButton = (confirm) =>
   h("button", { class: "primary confirm", type: "button", "aria-keyshortcuts": "Enter", onclick: confirm }, h("span", {}, "Confirm"), h("kbd", { "aria-hidden": "true" }, "↵"));
 
-/** A number: what is typed goes to the field, wherever the focus is; Enter confirms. */
+/** A number: digits go to the field wherever the focus is; Enter confirms. */
 function numberChooser(choose) {
   const field = numberField();
   const confirm = (event) => {
@@ -56,14 +57,14 @@ function numberChooser(choose) {
       return true;
     },
     mark: (label) => field.fill(label),
-    enable(yes) {
-      for (const part of [field.input, button]) part.disabled = !yes;
+    enable(isEnabled) {
+      for (const control of [field.input, button]) control.disabled = !isEnabled;
     },
     focusSearch: () => field.input.focus(),
   };
 }
 
-/** Several labels: keys and clicks toggle them, Enter confirms. */
+/** Multi-label: keys and clicks toggle labels, Enter confirms. */
 function labelsChooser(choose) {
   const chosen = new Set();
   const inner = classChooser((label) => {
@@ -73,21 +74,21 @@ function labelsChooser(choose) {
   });
   const confirm = (event) => choose(textOf(chosen), event);
   const button = confirmButton(confirm);
-  const said = h("p", { class: "quiet" });
-  inner.node.append(h("div", { class: "confirm-line" }, said, button));
+  const status = h("p", { class: "quiet" });
+  inner.node.append(h("div", { class: "confirm-line" }, status, button));
   const toggles = [...inner.node.querySelectorAll(".class-button")];
   inner.node.querySelector(".class-list").classList.add("toggles");
 
   function draw() {
     for (const toggle of toggles) toggle.setAttribute("aria-pressed", String(chosen.has(toggle.dataset.label)));
-    said.textContent = chosen.size ? inWords(textOf(chosen)) : "None of them, so far";
+    status.textContent = chosen.size ? displayLabel(textOf(chosen)) : "No label selected";
   }
   draw();
   return {
     ...inner,
     press(key, event) {
       if (key !== "Enter") return inner.press(key, event);
-      if (event.target.closest("button, summary, a")) return false; // it does what it says
+      if (event.target.closest("button, summary, a")) return false; // Enter activates the focused control
       confirm(event);
       return true;
     },
@@ -96,9 +97,9 @@ function labelsChooser(choose) {
       for (const name of label === null ? [] : namesOf(label)) chosen.add(name);
       draw();
     },
-    enable(yes) {
-      inner.enable(yes);
-      button.disabled = !yes;
+    enable(isEnabled) {
+      inner.enable(isEnabled);
+      button.disabled = !isEnabled;
     },
   };
 }
@@ -106,7 +107,7 @@ function labelsChooser(choose) {
 function classChooser(choose) {
   const { classes } = state.project;
   const keys = keysOf(classes);
-  const many = classes.length > DIGITS.length;
+  const needsSearch = classes.length > DIGITS.length;
   const buttons = classes.map((label) =>
     h(
       "button",
@@ -126,10 +127,10 @@ function classChooser(choose) {
   );
   const list = fades(h("div", { class: "class-list", role: "group", "aria-label": "Classes" }, buttons));
   const node = h("div", { class: "class-chooser" });
-  if (many) node.append(searchBox());
+  if (needsSearch) node.append(searchBox());
   node.append(list);
-  if (many) list.classList.add("many");
-  list.classList.toggle("brief", classes.every((label) => label.length <= BRIEF));
+  if (needsSearch) list.classList.add("many");
+  list.classList.toggle("brief", classes.every((label) => label.length <= SHORT_NAME));
   if (isTask(ORDERED))
     node.append(h("p", { class: "quiet order" }, h("span", {}, `← ${classes[0]}`), h("span", {}, "in this order"), h("span", {}, `${classes.at(-1)} →`)));
 
@@ -139,7 +140,7 @@ function classChooser(choose) {
       id: "class-search",
       autocomplete: "off",
       spellcheck: "false",
-      placeholder: `Find one of ${classes.length} classes`,
+      placeholder: `Search ${classes.length} classes`,
       "aria-keyshortcuts": "/",
     });
     input.addEventListener("input", () => filter(input.value, true));
@@ -169,27 +170,27 @@ function classChooser(choose) {
     );
   }
 
-  /** Names that begin with the words come first, then those that contain them. */
+  /** Buttons whose class begins with what was typed, then those that contain it. */
   function matches(typed) {
-    const wanted = typed.trim().toLocaleLowerCase();
-    const starts = buttons.filter((button) => button.dataset.label.toLocaleLowerCase().startsWith(wanted));
+    const text = typed.trim().toLocaleLowerCase();
+    const starts = buttons.filter((button) => button.dataset.label.toLocaleLowerCase().startsWith(text));
     const contains = buttons.filter(
-      (button) => !starts.includes(button) && button.dataset.label.toLocaleLowerCase().includes(wanted),
+      (button) => !starts.includes(button) && button.dataset.label.toLocaleLowerCase().includes(text),
     );
     return [...starts, ...contains];
   }
 
-  function filter(typed, aloud) {
-    const fitting = matches(typed);
+  function filter(typed, shouldAnnounce) {
+    const matching = matches(typed);
     buttons.forEach((button) => {
-      button.hidden = !fitting.includes(button);
-      button.classList.toggle("first-match", typed.trim() !== "" && button === fitting[0]);
+      button.hidden = !matching.includes(button);
+      button.classList.toggle("first-match", typed.trim() !== "" && button === matching[0]);
     });
-    list.append(...(typed.trim() ? fitting : buttons));
-    if (aloud)
+    list.append(...(typed.trim() ? matching : buttons));
+    if (shouldAnnounce)
       announce(
-        fitting.length
-          ? `${plural(fitting.length, "class", "classes")}; Enter chooses ${fitting[0].dataset.label}`
+        matching.length
+          ? `${plural(matching.length, "class", "classes")}; Enter chooses ${matching[0].dataset.label}`
           : "No class matches",
       );
   }
@@ -198,10 +199,10 @@ function classChooser(choose) {
     const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
     if (!step) return;
     const visible = [...list.querySelectorAll("button:not([hidden])")];
-    const place = visible.indexOf(document.activeElement);
-    if (place < 0) return;
+    const index = visible.indexOf(document.activeElement);
+    if (index < 0) return;
     event.preventDefault();
-    visible[(place + step + visible.length) % visible.length].focus();
+    visible[(index + step + visible.length) % visible.length].focus();
   });
 
   return {
@@ -211,13 +212,13 @@ function classChooser(choose) {
       if (label !== undefined) choose(label, event);
       return label !== undefined;
     },
-    /** Mark what was answered before an undo. */
+    /** Mark the answer that was given before an undo. */
     mark(label) {
       buttons.forEach((button) => button.classList.toggle("was", button.dataset.label === label));
     },
-    enable(yes) {
+    enable(isEnabled) {
       buttons.forEach((button) => {
-        button.disabled = !yes;
+        button.disabled = !isEnabled;
       });
     },
     focusSearch: () => node.querySelector("input")?.focus(),

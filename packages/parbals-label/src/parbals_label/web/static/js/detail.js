@@ -1,7 +1,7 @@
-// One item in full: its history, what the model thinks, and a way to correct its label.
+// The dialog of one item: its content, a form to correct its label, the model's prediction, and its history.
 
 import { get, imageAddress, loadPicture, post } from "./api.js";
-import { answerField, inWords, isTask, namesOf, NUMBERS } from "./answers.js";
+import { answerField, displayLabel, isTask, namesOf, NUMBERS } from "./answers.js";
 import { ago, h, openDialog, randomId, toast } from "./dom.js";
 import { gist, itemName, itemNode } from "./item.js";
 import * as outbox from "./outbox.js";
@@ -9,9 +9,9 @@ import { emit, isOwner, on, shortcutsOn, state, tone } from "./state.js";
 import { probabilityBars } from "./why.js";
 
 export function labelChip(label) {
-  if (isTask(NUMBERS)) return h("span", { class: "chip" }, inWords(label));
+  if (isTask(NUMBERS)) return h("span", { class: "chip" }, displayLabel(label));
   const names = namesOf(label);
-  return names.length ? names.map(classChip) : h("span", { class: "chip" }, inWords(label));
+  return names.length ? names.map(classChip) : h("span", { class: "chip" }, displayLabel(label));
 }
 
 function classChip(label) {
@@ -23,11 +23,11 @@ function classChip(label) {
   );
 }
 
-const SOURCES = { bulk: "in bulk", decision: "decided" };
+const SOURCES = { bulk: "in bulk", decision: "final label" };
 const opened = new Set();
 on("stored", ({ entry }) => opened.forEach((refresh) => refresh(entry.position)));
 
-/** Open the dialog of an item; `changed` is called after every correction that reached the disk. */
+/** Open the dialog of an item; `changed` is called after every correction that is stored. */
 export async function openItem(position, changed = () => {}) {
   let item;
   try {
@@ -43,7 +43,7 @@ export async function openItem(position, changed = () => {}) {
     try {
       fill(body, await get(`/api/items/${position}`));
     } catch {
-      /* shown again when it is opened again */
+      /* the dialog keeps its contents until it is opened again */
     }
     changed();
   };
@@ -62,20 +62,20 @@ function fill(body, item) {
   if (picture) loadPicture(picture, address);
   const model =
     item.predicted &&
-    h("details", { class: "model-thinks" }, h("summary", {}, "What the model thinks"), probabilityBars(item.predicted));
+    h("details", { class: "model-thinks" }, h("summary", {}, "Model prediction"), probabilityBars(item.predicted));
   body.replaceChildren(itemNode(item, picture), correction(item), ...[model].filter(Boolean), history(item));
 }
 
 function correction(item) {
   const mine = item.answers?.[state.name];
-  const given = answerField(mine ?? item.label, "correct-label");
+  const field = answerField(mine ?? item.label, "correct-label");
   const comment = h("input", { id: "correct-comment", type: "text", maxlength: "2000", autocomplete: "off" });
   const save = h(
     "button",
     { class: "primary", type: "submit" },
     mine === undefined ? "Add my answer" : "Correct my answer",
   );
-  const withdraw =
+  const undo =
     (mine !== undefined || item.passes?.[state.name]) &&
     h(
       "button",
@@ -83,29 +83,29 @@ function correction(item) {
         type: "button",
         onclick: () => {
           outbox.add({ kind: "undo", annotator: state.name, position: item.position, gist: gist(item, 80) });
-          toast("Your answer is being taken back.");
+          toast("Undoing your answer.");
         },
       },
-      "Take my answer back",
+      "Undo my answer",
     );
   const form = h(
     "form",
     { class: "correction" },
-    h("div", { class: "field" }, h("label", { for: "correct-label" }, "Label"), given.node),
+    h("div", { class: "field" }, h("label", { for: "correct-label" }, "Label"), field.node),
     h("div", { class: "field grow" }, h("label", { for: "correct-comment" }, "Comment (optional)"), comment),
     h(
       "div",
       { class: "actions" },
       save,
-      withdraw,
-      isOwner() && differ(item) && decide(item, given),
-      isOwner() && item.label && askAgain(item),
-      isOwner() && lookLike(item),
+      undo,
+      isOwner() && hasDisagreement(item) && decide(item, field),
+      isOwner() && item.label && requestAnswer(item),
+      isOwner() && findSimilar(item),
     ),
   );
   form.addEventListener("submit", (event) => {
     event.preventDefault();
-    const label = given.value();
+    const label = field.value();
     if (label === null) return;
     outbox.add({
       kind: "answer",
@@ -116,66 +116,66 @@ function correction(item) {
       revise: true,
       gist: gist(item, 80),
     });
-    toast(`${inWords(label)}: being stored.`);
+    toast(`Saving ${displayLabel(label)}.`);
   });
   return form;
 }
 
-const differ = (item) => new Set(Object.values(item.answers ?? {})).size > 1;
+const hasDisagreement = (item) => new Set(Object.values(item.answers ?? {})).size > 1;
 
-/** For an owner: what people said differently is settled; their answers stay. */
-function decide(item, given) {
+/** For owners: store a final label where annotators disagree; their answers are kept. */
+function decide(item, field) {
   const act = async () => {
-    const label = given.value();
+    const label = field.value();
     if (label === null) return;
-    const said = { annotator: state.name, positions: [item.position], label, decides: true };
+    const decision = { annotator: state.name, positions: [item.position], label, decides: true };
     try {
-      await post("/api/bulk", { ...said, request_id: randomId() });
+      await post("/api/bulk", { ...decision, request_id: randomId() });
       emit("stored", { entry: { kind: "answer", position: item.position }, reply: null });
-      toast(`Decided: ${inWords(label)}.`);
+      toast(`Final label: ${displayLabel(label)}.`);
     } catch (error) {
       toast(error.message);
     }
   };
-  return h("button", { type: "button", onclick: act }, "Decide for everybody");
+  return h("button", { type: "button", onclick: act }, "Set as final label");
 }
 
-/** For an owner: Browse, with the items that mean the same. */
-function lookLike(item) {
+/** For owners: list the most similar items under Browse. */
+function findSimilar(item) {
   const go = () => {
     document.querySelector("dialog[open]")?.close();
     location.hash = "#browse";
-    setTimeout(() => emit("like", item), 50); // once that page is there
+    setTimeout(() => emit("like", item), 50); // after the Browse page is shown
   };
-  return h("button", { type: "button", onclick: go }, "Show what is like it");
+  return h("button", { type: "button", onclick: go }, "Find similar items");
 }
 
-/** For an owner: somebody else labels it as well. The key A does the same. */
-function askAgain(item) {
+/** For owners: request one more answer, from somebody who has not labelled the item. The key A does the same. */
+function requestAnswer(item) {
   const ask = async () => {
     try {
       await post("/api/again", { position: item.position });
-      toast("It waits for somebody else.");
+      toast("Queued for one more answer.");
     } catch (error) {
       toast(error.message);
     }
   };
-  const button = h("button", { type: "button", onclick: ask }, "Ask somebody else ", h("kbd", {}, "A"));
+  const button = h("button", { type: "button", onclick: ask }, "Request another answer ", h("kbd", {}, "A"));
   button.dataset.key = "a";
   return button;
 }
 
-/** An owner may take back what others said; it stays in the history, and the log says who did it. */
-function takeBack(item, name) {
-  const button = h("button", { type: "button", class: "text-button" }, "Take back");
-  button.setAttribute("aria-label", `Take back the answer of ${name}`);
+/** For owners: undo somebody's answer. It stays in the history, and the log records who undid it. */
+function undoAnswerOf(item, name) {
+  const button = h("button", { type: "button", class: "text-button" }, "Undo");
+  button.setAttribute("aria-label", `Undo the answer of ${name}`);
   button.addEventListener("click", async () => {
     button.disabled = true;
     const { position } = item;
     try {
       await post("/api/undo", { annotator: name, position, request_id: randomId(), as_owner: true });
       emit("stored", { entry: { kind: "undo", annotator: name, position }, reply: null });
-      toast(`The answer of ${name} was taken back.`);
+      toast(`Undid the answer of ${name}.`);
     } catch (error) {
       button.disabled = false;
       toast(error.message);
@@ -188,7 +188,7 @@ function history(item) {
   const steps = item.history ?? [];
   const passes = Object.entries(item.passes ?? {});
   if (!steps.length && !passes.length) return h("p", { class: "quiet" }, "Nobody has answered this item yet.");
-  const open = new Set(isOwner() ? Object.keys(item.answers ?? {}).filter((name) => name !== state.name) : []);
+  const undoable = new Set(isOwner() ? Object.keys(item.answers ?? {}).filter((name) => name !== state.name) : []);
   const rows = steps
     .toReversed()
     .map((step) =>
@@ -196,17 +196,17 @@ function history(item) {
         "li",
         {},
         step.label === null || step.label === undefined
-          ? h("span", { class: "chip" }, "taken back")
+          ? h("span", { class: "chip" }, "undone")
           : labelChip(step.label),
         h("span", { dir: "auto" }, step.annotator),
         step.source !== "person" && h("span", { class: "chip" }, SOURCES[step.source] ?? step.source),
         h("time", { class: "quiet" }, ago(step.created)),
         step.comment && h("q", { dir: "auto" }, step.comment),
-        open.delete(step.annotator) && takeBack(item, step.annotator), // beside the latest
+        undoable.delete(step.annotator) && undoAnswerOf(item, step.annotator), // beside the latest answer only
       ),
     );
-  const passed = passes.map(([name, kind]) =>
+  const skips = passes.map(([name, kind]) =>
     h("li", {}, h("span", { class: "chip" }, kind === "skip" ? "skipped" : kind), h("span", { dir: "auto" }, name)),
   );
-  return h("section", { class: "history" }, h("h3", {}, "History"), h("ol", {}, rows, passed));
+  return h("section", { class: "history" }, h("h3", {}, "History"), h("ol", {}, rows, skips));
 }

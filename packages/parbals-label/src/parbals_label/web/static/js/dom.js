@@ -1,6 +1,7 @@
-// Building nodes. Data only ever becomes text nodes and attributes, never markup.
+// Helpers to build DOM nodes. Data becomes text nodes and attributes, never markup.
 
-const HEARD = 6; // sentences
+const MAX_ANNOUNCEMENTS = 6;
+const TOAST_MS = 5000;
 const SVG = "http://www.w3.org/2000/svg";
 
 function fill(node, properties, children) {
@@ -14,12 +15,12 @@ function fill(node, properties, children) {
   return node;
 }
 
-/** An element: h("p", {class: "note", onclick: f}, "text", otherNode). */
+/** Create an HTML element: h("p", {class: "note", onclick: f}, "text", otherNode). */
 export function h(tag, properties, ...children) {
   return fill(document.createElement(tag), properties, children);
 }
 
-/** The same for SVG. */
+/** Create an SVG element, like `h`. */
 export function s(tag, properties, ...children) {
   return fill(document.createElementNS(SVG, tag), properties, children);
 }
@@ -28,15 +29,16 @@ export function byId(id) {
   return document.getElementById(id);
 }
 
-/** Say something to screen readers: a new line in a log, so that sentences that come close together are all heard. */
+/** Announce a sentence to screen readers. It is appended to a log, so that sentences in quick succession are all read. */
 export function announce(sentence) {
   const log = byId("announce");
   log.append(h("p", {}, sentence));
-  while (log.children.length > HEARD) log.firstChild.remove();
+  while (log.children.length > MAX_ANNOUNCEMENTS) log.firstChild.remove();
 }
 
-/** A sentence that is seen for a few seconds, and heard. */
 let toastTimer = 0;
+
+/** Show a sentence for a few seconds and announce it. */
 export function toast(sentence) {
   const box = byId("toast");
   box.textContent = sentence;
@@ -44,11 +46,11 @@ export function toast(sentence) {
   clearTimeout(toastTimer);
   toastTimer = setTimeout(() => {
     box.hidden = true;
-  }, 5000);
+  }, TOAST_MS);
   announce(sentence);
 }
 
-/** A modal dialog with a title and a close button; it is removed from the page when closed. */
+/** Open a modal dialog with a title and a close button; closing removes it from the page. */
 export function openDialog(title, body, { closable = true, wide = false } = {}) {
   const heading = h("h2", { id: `dialog-${randomId(6)}` }, title);
   const close = h(
@@ -80,14 +82,14 @@ export function count(number) {
   return Number(number).toLocaleString("en");
 }
 
-/** A share as the command line and reports write it (wording.py), but no line ends before the sign. */
+/** A fraction in per cent, formatted like the reports (wording.py), with a no-break space before the sign. */
 export function percent(share) {
   if (share > 0 && share < 0.0005) return "<0.1\u00a0%";
   if (share >= 0.9995 && share < 1) return ">99.9\u00a0%";
   return `${Number((100 * share).toFixed(1)) + 0}\u00a0%`;
 }
 
-/** A sentence of the server's: no line ends between a number and its sign. */
+/** A sentence from the server with no-break spaces before per cent signs. */
 export function unbroken(sentence) {
   return sentence?.replace(/(\d) %/g, "$1\u00a0%");
 }
@@ -107,7 +109,7 @@ export function ago(time) {
   return new Date(then).toLocaleDateString();
 }
 
-/** A cell's value as people read it. */
+/** A cell's value as it is displayed. */
 export function shown(value) {
   if (value === null || value === undefined || value === "") return "—";
   return typeof value === "object" ? JSON.stringify(value) : String(value);

@@ -1,42 +1,42 @@
-// Taking the labels home.
+// Download the labels as a file.
 
 import { download } from "./api.js";
 import { h, toast } from "./dom.js";
 import { state } from "./state.js";
 
 const FORMATS = [
-  ["csv", "CSV", "For spreadsheets and most tools. Cells that would run as formulas are made harmless."],
-  ["jsonl", "JSON lines", "One object a line, for programs."],
+  ["csv", "CSV", "For spreadsheets and most tools. Cells that a spreadsheet would run as formulas are escaped."],
+  ["jsonl", "JSON lines", "One object per line, for programs."],
   ["parquet", "Parquet", "Compact and typed, for data frames."],
 ];
 
 export function exportView() {
-  const choices = FORMATS.map(([value, name, what], i) =>
+  const choices = FORMATS.map(([value, name, description], i) =>
     h(
       "label",
       { class: "choice" },
       h("input", { type: "radio", name: "format", value, checked: i === 0 }),
-      h("span", {}, h("strong", {}, name), h("span", { class: "quiet" }, what)),
+      h("span", {}, h("strong", {}, name), h("span", { class: "quiet" }, description)),
     ),
   );
-  const only = h("input", { type: "checkbox", id: "labelled-only", checked: true });
+  const labelledOnly = h("input", { type: "checkbox", id: "labelled-only", checked: true });
   const button = h("button", { class: "primary", type: "submit" }, "Download");
-  const said = h("p", { class: "quiet", role: "status" });
-  const far = h("progress", { class: "far", "aria-label": "The export", hidden: true });
+  const status = h("p", { class: "quiet", role: "status" });
+  const progress = h("progress", { class: "far", "aria-label": "Export progress", hidden: true });
   const model = h(
     "p",
     { class: "quiet" },
-    "The model itself, to predict new items elsewhere, comes from the command line: ",
+    "To export the model and predict new items elsewhere, use the command line: ",
     h("code", {}, `parbals export ${state.project.name} --model model.npz`),
   );
   const form = h(
     "form",
     { class: "panel stack" },
     h("fieldset", { class: "choices" }, h("legend", {}, "Format"), choices),
-    h("label", { class: "check", for: "labelled-only" }, only, h("span", {}, "Only items that have a label")),
+    h("label", { class: "check", for: "labelled-only" }, labelledOnly, h("span", {}, "Only labelled items")),
     h("div", { class: "actions" }, button),
-    far,
-    said,
+    progress,
+    status,
     model,
   );
 
@@ -44,29 +44,29 @@ export function exportView() {
     event.preventDefault();
     const format = new FormData(form).get("format");
     button.disabled = true;
-    far.hidden = false;
-    far.removeAttribute("value"); // moving, until it is known how much there is
-    said.textContent = "The file is being made. A million items take some minutes; you can go on labelling meanwhile.";
-    const address = `/api/export?format=${format}&labelled_only=${only.checked}`;
+    progress.hidden = false;
+    progress.removeAttribute("value"); // indeterminate until the size is known
+    status.textContent = "Preparing the file. A million items take a few minutes; you can continue labelling meanwhile.";
+    const address = `/api/export?format=${format}&labelled_only=${labelledOnly.checked}`;
     try {
-      const file = await download(address, `labels.${format}`, (bytes, all) => {
-        if (all) far.value = bytes / all;
+      const file = await download(address, `labels.${format}`, (bytes, total) => {
+        if (total) progress.value = bytes / total;
       });
-      const kept = URL.createObjectURL(file.blob);
-      h("a", { href: kept, download: file.name }).click();
-      setTimeout(() => URL.revokeObjectURL(kept), 60_000);
-      said.textContent = `${file.name} is in your downloads.`;
+      const objectUrl = URL.createObjectURL(file.blob);
+      h("a", { href: objectUrl, download: file.name }).click();
+      setTimeout(() => URL.revokeObjectURL(objectUrl), 60_000);
+      status.textContent = `${file.name} is in your downloads.`;
     } catch (error) {
-      said.textContent = error.message;
+      status.textContent = error.message;
       toast(error.message);
     }
-    far.hidden = true;
+    progress.hidden = true;
     button.disabled = false;
   });
   const intro = h(
     "p",
     { class: "lead" },
-    "Every item with its label, who gave it, and what the model predicts. The file is made from what is on disk at this moment.",
+    "Each item with its label, its annotators and the model's prediction. The file contains everything stored so far.",
   );
   return { node: h("div", {}, intro, form) };
 }

@@ -1,19 +1,19 @@
-// Is this still the project the page was opened for? Another one may be served at the same address by now, and its items
-// have the same numbers: before items are taken or answers sent, the server is asked.
+// Checks that the server still serves the project for which the page was opened. Another project may be served at the
+// same address by now, and its items have the same positions; so this is checked before items are taken or answers sent.
 
 import { get } from "./api.js";
 import { emit, on, projectKey } from "./state.js";
 
-const CHECKED_MS = 1500; // no server is stopped and another one started in less
+const VALID_MS = 1500; // replacing a server takes longer
 
 let checkedAt = 0;
 on("connection", () => {
   checkedAt = 0;
 });
 
-/** False, and said, when it is another one; raises when the server cannot be asked. */
+/** Whether the server serves the same project; emits "other-project" if not, and throws if it cannot be reached. */
 export async function sameProject() {
-  if (Date.now() - checkedAt < CHECKED_MS) return true;
+  if (Date.now() - checkedAt < VALID_MS) return true;
   const project = await get("/api/project");
   if (projectKey(project) !== projectKey()) {
     emit("other-project", project);

@@ -1,27 +1,27 @@
-// One item as people read it: long text, a picture, a card of columns, or several of these together.
+// One item on the page: text, a picture, a card of columns, or several of these together.
 
 import { h, shown } from "./dom.js";
 import { fades } from "./fade.js";
 import { state } from "./state.js";
 import { zoomable } from "./zoom.js";
 
-const LONG = 900; // characters
+const LONG_TEXT = 900; // characters
 
 let pattern = { words: null, regex: null };
 
-/** A regular expression that finds the chosen words; `prize*` also finds what begins with prize. */
+/** A regular expression that matches the highlighted words; `prize*` matches every word that begins with prize. */
 function wordPattern(words) {
   if (pattern.words === words) return pattern.regex;
   const parts = words
     .map((word) => word.trim())
     .filter((word) => word.replaceAll("*", ""))
     .map((word) => {
-      const open = word.endsWith("*");
+      const isPrefix = word.endsWith("*");
       const literal = word
         .replace(/\*+$/, "")
         .replace(/[.*+?^${}()|[\]\\/-]/g, "\\$&")
         .replace(/\s+/g, "\\s+");
-      return literal + (open ? "[\\p{L}\\p{N}_]*" : "");
+      return literal + (isPrefix ? "[\\p{L}\\p{N}_]*" : "");
     });
   parts.sort((a, b) => b.length - a.length);
   const whole = `(?<![\\p{L}\\p{N}_])(?:${parts.join("|")})(?![\\p{L}\\p{N}_])`;
@@ -29,7 +29,7 @@ function wordPattern(words) {
   return pattern.regex;
 }
 
-/** Text nodes with the project's words in <mark>. */
+/** Text nodes with the project's highlighted words in <mark>. */
 export function highlighted(text) {
   const regex = wordPattern(state.project.highlight ?? []);
   if (!regex) return [text];
@@ -44,13 +44,15 @@ export function highlighted(text) {
   return nodes;
 }
 
-function prose(column, value, titled) {
+function prose(column, value, hasTitle) {
   const text = shown(value);
-  const size = text.length < 280 ? "short" : text.length < 1200 ? "middling" : "long";
+  let size = "long";
+  if (text.length < 280) size = "short";
+  else if (text.length < 1200) size = "middling";
   return h(
     "div",
     { class: "prose-block" },
-    titled && h("h3", { class: "column-name" }, column),
+    hasTitle && h("h3", { class: "column-name" }, column),
     fades(h("p", { class: `prose ${size}`, dir: "auto" }, highlighted(text))),
   );
 }
@@ -71,43 +73,43 @@ function card(columns, content, small) {
   return h("dl", { class: small ? "card small" : "card" }, pairs);
 }
 
-/** What an item is called; a picture also by its file, where its name is another. */
+/** The title of an item, with the name of its image file if that differs from the id. */
 export function itemName(task) {
   const file = task.image ? task.content?.[state.project.image_column] : null;
   return file && file !== task.id ? `Item ${task.id} · ${file}` : `Item ${task.id}`;
 }
 
 function pictureNode(task, picture) {
-  const place = h("div", { class: "picture-place" }, zoomable(picture));
+  const container = h("div", { class: "picture-place" }, zoomable(picture));
   picture.alt = `Picture of item ${task.id}`;
-  const sorry = () =>
-    place.replaceChildren(
-      h("p", { class: "sorry" }, `The picture of item ${task.id} cannot be shown; skip the item or look at the file.`),
+  const showError = () =>
+    container.replaceChildren(
+      h("p", { class: "sorry" }, `The picture of item ${task.id} cannot be shown. Skip the item, or check the file.`),
     );
-  if (picture.dataset.failed || (picture.complete && picture.src && picture.naturalWidth === 0)) sorry();
-  picture.addEventListener("error", sorry);
-  return place;
+  if (picture.dataset.failed || (picture.complete && picture.src && picture.naturalWidth === 0)) showError();
+  picture.addEventListener("error", showError);
+  return container;
 }
 
 /** The node that shows a task or a browsed item; `picture` is its image element, or null. */
 export function itemNode(task, picture) {
   const { text_columns: textColumns = [], image_column: imageColumn, columns = [] } = state.project;
   const texts = textColumns.filter((column) => column in task.content);
-  const known = columns.filter((column) => column in task.content);
-  const rest = (known.length ? known : Object.keys(task.content)).filter(
+  const knownColumns = columns.filter((column) => column in task.content);
+  const otherColumns = (knownColumns.length ? knownColumns : Object.keys(task.content)).filter(
     (column) => !texts.includes(column) && column !== imageColumn,
   );
   const node = h("div", { class: "item-body" });
   if (picture) node.append(pictureNode(task, picture));
   node.append(...texts.map((column) => prose(column, task.content[column], texts.length > 1 || picture !== null)));
-  if (rest.length) node.append(card(rest, task.content, texts.length > 0 || picture !== null));
+  if (otherColumns.length) node.append(card(otherColumns, task.content, texts.length > 0 || picture !== null));
   return node;
 }
 
 /** Pictures and long items take all the height there is; short ones leave the classes near the text. */
 export function needsRoom(task) {
   const values = Object.values(task.content).map(shown);
-  return Boolean(task.image) || values.length > 10 || values.reduce((length, text) => length + text.length, 0) > LONG;
+  return Boolean(task.image) || values.length > 10 || values.reduce((length, text) => length + text.length, 0) > LONG_TEXT;
 }
 
 /** The beginning of an item in a few words, for notices and screen readers. */

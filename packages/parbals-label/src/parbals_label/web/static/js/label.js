@@ -1,7 +1,7 @@
-// The page where items are labelled: one item, the classes under it, and everything within reach of the keyboard.
+// The labelling page: one item, the inputs for its answer, and keyboard shortcuts for everything.
 
 import { connection } from "./api.js";
-import { inWords } from "./answers.js";
+import { displayLabel } from "./answers.js";
 import { answerChooser } from "./classes.js";
 import { announce, h, toast } from "./dom.js";
 import { fades } from "./fade.js";
@@ -13,26 +13,32 @@ import { trail } from "./trail.js";
 import { waitingNode } from "./waiting.js";
 import { whyPanel } from "./why.js";
 
-// Nobody reads an item in this time: what comes sooner is the second half of a double click or a bouncing key.
-const SECOND_CLICK_MS = 500;
-const SECOND_KEY_MS = 200;
+// Nobody reads an item in less time: a sooner event is the second half of a double click or a bouncing key.
+const DOUBLE_CLICK_MS = 500;
+const KEY_BOUNCE_MS = 200;
+
+/** The sentence that is announced after an answer or a skip. */
+function confirmation({ kind, label, pass }) {
+  if (kind === "answer") return `Labelled ${displayLabel(label)}.`;
+  return pass === "skip" ? "Skipped." : "Marked unsure.";
+}
 
 export function labelView(aside) {
   const chooser = answerChooser((label, event) => act({ kind: "answer", label }, event));
   const why = whyPanel();
-  const place = h("p", { class: "item-place" });
+  const title = h("p", { class: "item-place" });
   const stage = fades(h("div", { class: "stage" }));
   const article = h(
     "article",
     { class: "item", tabindex: "-1", "aria-label": "Item to label" },
-    h("header", { class: "item-head" }, place),
+    h("header", { class: "item-head" }, title),
     stage,
   );
   const comment = h("textarea", {
     id: "comment",
     rows: "2",
     maxlength: "2000",
-    placeholder: "Kept with your answer to this item",
+    placeholder: "Stored with your answer to this item",
   });
   const commentBox = h(
     "div",
@@ -69,44 +75,43 @@ export function labelView(aside) {
   const answer = h("div", { class: "answer" }, chooser.node, commentBox, tools);
   const node = h("div", { class: "desk" }, h("div", { class: "work" }, guidelines, article, why.node, answer), aside);
 
-  let shown; // undefined until the first drawing
+  let shown; // the task on the screen; undefined until the first one is drawn
   let shownAt = 0;
-  let before = null; // what an undone item was answered
+  let undoneAnswer = null; // the answer that the task on the screen had before an undo
 
-  function tooSoon(event) {
-    const since = performance.now() - shownAt;
-    if (event?.type === "click" && event.detail > 1) return since < SECOND_CLICK_MS;
-    return event?.type === "keydown" && (event.repeat || since < SECOND_KEY_MS);
+  function isAccidental(event) {
+    const elapsed = performance.now() - shownAt;
+    if (event?.type === "click" && event.detail > 1) return elapsed < DOUBLE_CLICK_MS;
+    return event?.type === "keydown" && (event.repeat || elapsed < KEY_BOUNCE_MS);
   }
 
-  function act(what, event) {
+  /** Store an answer or a skip and show the next item. */
+  function act(action, event) {
     const task = shown;
-    if (!task || tooSoon(event)) return;
+    if (!task || isAccidental(event)) return;
     const note = comment.value.trim();
     const entry = outbox.add({
-      ...what,
+      ...action,
       annotator: state.name,
       position: task.position,
       comment: note || undefined,
-      revise: before !== null || undefined,
+      revise: undoneAnswer !== null || undefined,
       gist: gist(task, 80),
     });
-    trail.push({ task, request: entry.request_id, name: state.name, comment: note, ...what });
-    const said =
-      what.kind === "answer" ? `Labelled ${inWords(what.label)}.` : what.pass === "skip" ? "Skipped." : "Marked unsure.";
+    trail.push({ task, request: entry.request_id, name: state.name, comment: note, ...action });
     finish(task.position);
-    show(said);
+    show(confirmation(action));
   }
 
   function undo() {
     const last = trail.pop(state.name);
-    if (!last) return toast("There is nothing to undo on this page; earlier answers can be corrected under Browse.");
+    if (!last) return toast("Nothing to undo on this page. To correct earlier answers, go to Browse.");
     const refused = outbox.find(last.request)?.stuck;
-    if (refused) outbox.settle(last.request, { correct: false });
+    if (refused) outbox.resolve(last.request, { correct: false });
     else outbox.add({ kind: "undo", annotator: state.name, position: last.task.position, gist: gist(last.task, 80) });
     putBack(last.task);
-    const was = last.kind === "answer" ? inWords(last.label) : last.pass;
-    show(`Taken back: ${was}.`, last);
+    const previous = last.kind === "answer" ? displayLabel(last.label) : last.pass;
+    show(`Undone: ${previous}.`, last);
   }
 
   function openComment() {
@@ -115,10 +120,10 @@ export function labelView(aside) {
     comment.focus();
   }
 
-  /** Put the current task on the screen; `said` is heard before the item, `undone` is the answer it had. */
-  function show(said = "", undone = null) {
+  /** Draw the current task; `message` is announced before the item, `undone` is the answer that it had. */
+  function show(message = "", undone = null) {
     const task = current();
-    const same = task === shown && !undone;
+    const isUnchanged = task === shown && !undone;
     shown = task;
     why.show(task);
     [skip, unsure, write].forEach((button) => {
@@ -126,27 +131,27 @@ export function labelView(aside) {
     });
     undoButton.disabled = trail.empty(state.name);
     chooser.enable(task !== null);
-    if (same && task) return;
+    if (isUnchanged && task) return;
     if (!task) stage.replaceChildren(waitingNode(queueInfo(), connection.state, outbox.summary()));
-    if (same) return;
+    if (isUnchanged) return;
     shownAt = performance.now();
-    before = undone;
+    undoneAnswer = undone;
     chooser.mark(undone?.kind === "answer" ? undone.label : null);
     comment.value = undone?.comment ?? "";
     commentBox.hidden = comment.value === "";
     article.classList.toggle("roomy", task !== null && needsRoom(task));
     if (task) {
-      place.textContent = itemName(task);
+      title.textContent = itemName(task);
       stage.replaceChildren(itemNode(task, pictureOf(task)));
       stage.scrollTop = 0;
-      announce(`${said} ${undone ? "Again" : "Next"}: ${gist(task)}`.trim());
+      announce(`${message} ${undone ? "Again" : "Next"}: ${gist(task)}`.trim());
     } else {
-      place.textContent = "";
-      if (said) announce(said);
+      title.textContent = "";
+      if (message) announce(message);
     }
-    // A person's own step moves the focus to the item; what arrives by itself only fills an empty focus.
-    const free = said !== "" || document.activeElement === document.body;
-    if (free && !document.querySelector("dialog[open]") && !node.closest("[hidden]"))
+    // An answer moves the focus to the item; an item that arrives later takes the focus only if nothing else has it.
+    const mayFocus = message !== "" || document.activeElement === document.body;
+    if (mayFocus && !document.querySelector("dialog[open]") && !node.closest("[hidden]"))
       article.focus({ preventScroll: true });
     state.shown = task;
     emit("shown", task);
@@ -194,7 +199,7 @@ export function labelView(aside) {
   on("task", ({ lost, elsewhere, failed } = {}) => {
     if (lost)
       toast(
-        "You were away longer than items are kept for you, and that item went to someone else. Here is another one.",
+        "You were away longer than items are reserved for you, and that item went to someone else. Here is another one.",
       );
     if (elsewhere) toast("You answered that item in another tab. Here is the next one.");
     show();

@@ -1,21 +1,21 @@
-// Asks the server what has changed, and tells the panels.
+// Polls the server for changes and notifies the panels.
 
 import { connection, get } from "./api.js";
 import { emit, on, projectKey, state } from "./state.js";
 
-const EVERY_MS = 3000;
-const HIDDEN_MS = 20_000;
+const POLL_MS = 3000;
+const POLL_HIDDEN_MS = 20_000;
 const SOON_MS = 400;
-const RENEW_MS = 5000;
+const PROJECT_REFRESH_MS = 5000;
 
 let timer = 0;
-let asking = false;
-let started = null;
-let renewed = Date.now();
+let isPolling = false;
+let serverStarted = null;
+let refreshedAt = Date.now();
 
-async function ask() {
-  if (asking) return;
-  asking = true;
+async function poll() {
+  if (isPolling) return;
+  isPolling = true;
   clearTimeout(timer);
   try {
     const since = state.live?.revision ? `?since=${encodeURIComponent(state.live.revision)}` : "";
@@ -27,22 +27,22 @@ async function ask() {
     } else {
       state.live = reply;
       emit("live", reply);
-      await renewProject(reply.server?.started);
+      await refreshProject(reply.server?.started);
     }
     emit("trouble", reply.trouble ?? null);
   } catch (error) {
-    emit("trouble", error.status > 0 && error.status !== 401 ? error.message : null); // else the connection's state says it
+    emit("trouble", error.status > 0 && error.status !== 401 ? error.message : null); // otherwise the notice of the lost connection is shown
   }
-  asking = false;
-  timer = setTimeout(ask, document.hidden ? HIDDEN_MS : EVERY_MS);
+  isPolling = false;
+  timer = setTimeout(poll, document.hidden ? POLL_HIDDEN_MS : POLL_MS);
 }
 
-/** Others may have changed the settings, and a server that was started again may serve another project. */
-async function renewProject(start) {
-  const restarted = started !== null && start !== started;
-  started = start;
-  if (!restarted && Date.now() - renewed < RENEW_MS) return;
-  renewed = Date.now();
+/** Reload the project: others may have changed its settings, and a restarted server may serve another project. */
+async function refreshProject(start) {
+  const restarted = serverStarted !== null && start !== serverStarted;
+  serverStarted = start;
+  if (!restarted && Date.now() - refreshedAt < PROJECT_REFRESH_MS) return;
+  refreshedAt = Date.now();
   const project = await get("/api/project");
   if (projectKey(project) !== projectKey()) return emit("other-project", project);
   if (JSON.stringify(project) === JSON.stringify(state.project)) return;
@@ -50,23 +50,23 @@ async function renewProject(start) {
   emit("project", project);
 }
 
-/** Ask again shortly: something was just stored. */
-export function soon() {
+/** Poll shortly, because something was just stored. */
+export function pollSoon() {
   clearTimeout(timer);
-  timer = setTimeout(ask, SOON_MS);
+  timer = setTimeout(poll, SOON_MS);
 }
 
 export function startLive() {
-  on("stored", soon);
-  on("shown", soon); // an item that is taken is out
-  on("connection", ({ state: now }) => {
-    if (now === "ok") {
+  on("stored", pollSoon);
+  on("shown", pollSoon); // the number of assigned items has changed
+  on("connection", ({ state: connectionState }) => {
+    if (connectionState === "ok") {
       if (state.live) state.live = { ...state.live, revision: null };
-      soon();
+      pollSoon();
     }
   });
   document.addEventListener("visibilitychange", () => {
-    if (!document.hidden && connection.state !== "locked") soon();
+    if (!document.hidden && connection.state !== "locked") pollSoon();
   });
-  return ask();
+  return poll();
 }

@@ -1,4 +1,4 @@
-// Starts everything and turns the pages: #label #overview #browse #agreement #export #settings.
+// The entry point: starts all parts and switches between #label #overview #browse #agreement #export #settings.
 
 import { agreementView } from "./agreement.js";
 import { ApiError, get } from "./api.js";
@@ -16,7 +16,7 @@ import { settingsView } from "./settings.js";
 import { BASE, emit, isOwner, state } from "./state.js";
 
 const PAGES = ["label", "overview", "browse", "agreement", "export", "settings"];
-const FOR_OWNERS = ["agreement", "export"];
+const OWNER_PAGES = ["agreement", "export"];
 const views = {};
 
 function overviewView() {
@@ -29,8 +29,8 @@ function overviewView() {
   return { node: grid };
 }
 
-/** Wide screens show this beside the item; on narrow ones it is the overview. */
-function aside() {
+/** The column beside the item on wide screens; narrow screens have the overview instead. */
+function sidebar() {
   return h(
     "aside",
     { class: "side", "aria-label": "Progress" },
@@ -40,8 +40,8 @@ function aside() {
   );
 }
 
-const makers = {
-  label: () => labelView(aside()),
+const createView = {
+  label: () => labelView(sidebar()),
   overview: overviewView,
   browse: browseView,
   agreement: agreementView,
@@ -49,10 +49,12 @@ const makers = {
   settings: settingsView,
 };
 
-function turnTo(moved) {
-  const asked = location.hash.slice(1);
-  if (asked === "main") return; // the skip link
-  const page = PAGES.includes(asked) && (isOwner() || !FOR_OWNERS.includes(asked)) ? asked : "label";
+/** Show the page of the address's hash; a later switch also moves the focus to its beginning. */
+function showPage(isSwitch) {
+  const hash = location.hash.slice(1);
+  if (hash === "main") return; // the skip link
+  const isAllowed = PAGES.includes(hash) && (isOwner() || !OWNER_PAGES.includes(hash));
+  const page = isAllowed ? hash : "label";
   for (const name of PAGES) byId(`view-${name}`).hidden = name !== page;
   for (const link of document.querySelectorAll(".tabs a")) {
     if (link.hash === `#${page}`) link.setAttribute("aria-current", "page");
@@ -61,10 +63,10 @@ function turnTo(moved) {
   document.body.dataset.page = page;
   document.title = `${page[0].toUpperCase()}${page.slice(1)} – ${state.project.name}`;
   if (!views[page]) {
-    views[page] = makers[page]();
+    views[page] = createView[page]();
     byId(`view-${page}`).append(views[page].node);
   }
-  if (moved) {
+  if (isSwitch) {
     window.scrollTo(0, 0);
     byId("main").focus({ preventScroll: true });
   }
@@ -72,26 +74,26 @@ function turnTo(moved) {
   emit("page", page);
 }
 
-/** The project, and who this is in it. */
-async function firstAnswers() {
+/** Load the project and the visitor's name and role, retrying until the server answers. */
+async function loadProjectAndVisitor() {
   for (let wait = 500; ; wait = Math.min(wait * 2, 8000)) {
     try {
       return await Promise.all([get("/api/project"), get("/api/me")]);
     } catch (error) {
-      const words = error instanceof ApiError ? error.message : "The page could not be started.";
+      const message = error instanceof ApiError ? error.message : "The page could not be loaded.";
       const section = byId("view-label");
       section.hidden = false;
       section.querySelector(".empty")?.remove();
-      section.append(h("p", { class: "empty", role: "alert" }, `${words} Trying again …`));
+      section.append(h("p", { class: "empty", role: "alert" }, `${message} Retrying …`));
       await new Promise((resolve) => setTimeout(resolve, wait));
     }
   }
 }
 
 async function start() {
-  [state.project, state.me] = await firstAnswers();
+  [state.project, state.me] = await loadProjectAndVisitor();
   startPerson();
-  for (const name of FOR_OWNERS) document.querySelector(`.tabs a[href="#${name}"]`).hidden = !isOwner();
+  for (const name of OWNER_PAGES) document.querySelector(`.tabs a[href="#${name}"]`).hidden = !isOwner();
   byId("view-label").querySelector(".empty")?.remove();
   byId("project-name").textContent = state.project.name;
   if (BASE) document.querySelector(".bar").prepend(h("a", { class: "others", href: "/", "aria-label": "All projects" }, "‹"));
@@ -99,8 +101,8 @@ async function start() {
   startOutbox();
   await startLive();
   if (!state.name) await askName();
-  turnTo(false);
-  window.addEventListener("hashchange", () => turnTo(true));
+  showPage(false);
+  window.addEventListener("hashchange", () => showPage(true));
 }
 
 start();

@@ -1,4 +1,4 @@
-// The pool as a map: every item a mark at its place, told apart by colour and by shape.
+// A two-dimensional map of the items, with a colour and a shape for each state or class.
 
 import { get } from "./api.js";
 import { isTask, MANY, NUMBERS } from "./answers.js";
@@ -8,8 +8,8 @@ import { openItem } from "./detail.js";
 import { drawMap, legendRows, STATES } from "./marks.js";
 import { on, state } from "./state.js";
 
-const REACH = 14; // pixels
-const PAUSE_MS = 120;
+const HIT_RADIUS_PX = 14;
+const HOVER_DELAY_MS = 120;
 const RELOAD_MS = 2500;
 const snippets = new Map();
 
@@ -21,11 +21,11 @@ async function snippet(position) {
   return snippets.get(position);
 }
 
-/** Whether a spot lies in a ring of corners: a line from it to the right crosses the ring an odd number of times. */
-function isInside({ x, y }, ring) {
+/** Whether a point lies in a polygon: a ray to the right crosses the outline an odd number of times. */
+function isInside({ x, y }, polygon) {
   let odd = false;
-  ring.forEach(([ax, ay], i) => {
-    const [bx, by] = ring[(i || ring.length) - 1];
+  polygon.forEach(([ax, ay], i) => {
+    const [bx, by] = polygon[(i || polygon.length) - 1];
     if (ay > y !== by > y && x < ax + ((y - ay) / (by - ay)) * (bx - ax)) odd = !odd;
   });
   return odd;
@@ -37,7 +37,7 @@ export function mapPanel({ full = false } = {}) {
     tabindex: "0",
     role: "application",
     "aria-roledescription": "map",
-    "aria-label": "Map of the items. Arrow keys go from item to item, Enter opens one.",
+    "aria-label": "Map of the items. Arrow keys move between items, Enter opens one.",
   });
   const tip = h("p", { class: "map-tip", hidden: true });
   const legend = h("ul", { class: "legend" });
@@ -45,56 +45,57 @@ export function mapPanel({ full = false } = {}) {
   const mode = h(
     "select",
     { id: full ? "map-mode-full" : "map-mode" },
-    h("option", { value: "state" }, "by state"),
-    !isTask(MANY, NUMBERS) && h("option", { value: "class" }, "by class"),
+    h("option", { value: "state" }, "Colour by state"),
+    !isTask(MANY, NUMBERS) && h("option", { value: "class" }, "Colour by class"),
   );
-  const lasso = h("button", { type: "button", class: "text-button", "aria-pressed": "false" }, "Draw a ring");
-  const together = h("p", { class: "map-together", hidden: true });
-  const choose = h(
+  const lassoButton = h("button", { type: "button", class: "text-button", "aria-pressed": "false" }, "Select with a lasso");
+  const selection = h("p", { class: "map-together", hidden: true });
+  const controls = h(
     "span",
     { class: "map-mode" },
-    full && lasso,
+    full && lassoButton,
     h("label", { for: mode.id, class: "visually-hidden" }, "Colours of the map"),
     mode,
   );
   const node = h(
     "section",
     { class: "panel map-panel no-map" },
-    h("header", { class: "panel-head" }, h("h2", { class: "panel-title" }, "Map"), choose),
+    h("header", { class: "panel-head" }, h("h2", { class: "panel-title" }, "Map"), controls),
     h("div", { class: "map-box" }, canvas, tip),
-    together,
+    selection,
     legend,
     note,
   );
   let map = null;
   let spots = [];
-  let chosen = -1;
-  let here = state.shown?.position ?? null;
-  let asked = 0;
+  let focused = -1; // the spot under the pointer or the arrow keys
+  let current = state.shown?.position ?? null; // the item on the labelling page
+  let requestNumber = 0;
   let hover = 0;
   let reload = 0;
   let loadedAt = 0;
   let modeChosen = false;
-  let ring = null; // corners while one is drawn
-  let pointer = null; // the last movement over the map, while it is there
+  let lasso = null; // its corners while one is drawn
+  let pointer = null; // the last event of a pointer over the map
 
   function draw() {
     if (!map || canvas.getBoundingClientRect().width === 0) return;
-    spots = drawMap(canvas, map.points, { mode: mode.value, large: full, here, chosen, ring });
+    spots = drawMap(canvas, map.points, { mode: mode.value, large: full, current, focused, lasso });
   }
 
-  /** Points that moved under a resting pointer are told, too. */
+  /** Draw again and update the tooltip: items may have moved under a resting pointer. */
   function redraw() {
     draw();
-    if (chosen < 0) follow();
+    if (focused < 0) follow();
   }
 
   function drawLegend() {
-    legend.replaceChildren(...legendRows(mode.value, here));
+    legend.replaceChildren(...legendRows(mode.value, current));
   }
 
-  async function point(i, aloud) {
-    chosen = i;
+  /** Show the tooltip of a spot, and announce it if it was reached by keyboard. */
+  async function focusSpot(i, shouldAnnounce) {
+    focused = i;
     draw();
     const spot = spots[i];
     tip.hidden = !spot;
@@ -105,14 +106,14 @@ export function mapPanel({ full = false } = {}) {
     write(snippets.get(spot.position) ?? "…");
     tip.classList.toggle("right", spot.x > canvas.clientWidth / 2);
     tip.style.top = `${Math.min(spot.y + 14, canvas.clientHeight - 20)}px`;
-    const number = ++asked;
+    const number = ++requestNumber;
     try {
       const text = await snippet(spot.position);
-      if (number !== asked) return;
+      if (number !== requestNumber) return;
       write(text);
-      if (aloud) note.textContent = `${kind}: ${text}`;
+      if (shouldAnnounce) note.textContent = `${kind}: ${text}`;
     } catch {
-      /* the connection's state says it */
+      /* the notice of the lost connection is shown */
     }
   }
 
@@ -120,75 +121,75 @@ export function mapPanel({ full = false } = {}) {
     const box = canvas.getBoundingClientRect();
     const [px, py] = [event.clientX - box.left, event.clientY - box.top];
     let best = -1;
-    let least = REACH ** 2;
+    let least = HIT_RADIUS_PX ** 2;
     spots.forEach((spot, i) => {
-      const gap = (spot.x - px) ** 2 + (spot.y - py) ** 2 - (spot.state > 0 ? 30 : 0); // marks that matter are easier to hit
+      const gap = (spot.x - px) ** 2 + (spot.y - py) ** 2 - (spot.state > 0 ? 30 : 0); // labelled and queued items are easier to hit
       if (gap < least) [best, least] = [i, gap];
     });
     return best;
   }
 
-  /** The closest point that lies in the arrow's direction. */
+  /** Move to the closest item in the arrow's direction. */
   function step(dx, dy) {
     if (!spots.length) return;
-    if (chosen < 0)
-      return void point(
+    if (focused < 0)
+      return void focusSpot(
         Math.max(
           0,
-          spots.findIndex((spot) => spot.position === here),
+          spots.findIndex((spot) => spot.position === current),
         ),
         true,
       );
-    const from = spots[chosen];
+    const from = spots[focused];
     let best = -1;
     let least = Infinity;
     spots.forEach((spot, i) => {
       const along = (spot.x - from.x) * dx + (spot.y - from.y) * dy;
       const aside = Math.abs((spot.x - from.x) * dy) + Math.abs((spot.y - from.y) * dx);
-      if (i !== chosen && along > 0.5 && along >= aside && along + 2 * aside < least)
+      if (i !== focused && along > 0.5 && along >= aside && along + 2 * aside < least)
         [best, least] = [i, along + 2 * aside];
     });
-    if (best >= 0) point(best, true);
+    if (best >= 0) focusSpot(best, true);
   }
 
   function follow() {
     if (!pointer) return;
     const i = nearest(pointer);
     canvas.classList.toggle("pointing", i >= 0);
-    if (i === chosen) return;
+    if (i === focused) return;
     clearTimeout(hover);
-    hover = setTimeout(() => point(i, false), i < 0 ? 0 : PAUSE_MS);
+    hover = setTimeout(() => focusSpot(i, false), i < 0 ? 0 : HOVER_DELAY_MS);
   }
 
-  const isDrawing = () => lasso.getAttribute("aria-pressed") === "true";
-  lasso.addEventListener("click", () => {
-    lasso.setAttribute("aria-pressed", String(!isDrawing()));
+  const isDrawing = () => lassoButton.getAttribute("aria-pressed") === "true";
+  lassoButton.addEventListener("click", () => {
+    lassoButton.setAttribute("aria-pressed", String(!isDrawing()));
     canvas.classList.toggle("drawing", isDrawing());
-    ring = null;
-    together.hidden = true;
+    lasso = null;
+    selection.hidden = true;
     draw();
   });
   canvas.addEventListener("pointerdown", (event) => {
     if (!isDrawing()) return;
-    ring = [];
-    together.hidden = true;
+    lasso = [];
+    selection.hidden = true;
     canvas.setPointerCapture(event.pointerId);
   });
   canvas.addEventListener("pointerup", () => {
-    if (!isDrawing() || !ring) return;
-    const inside = spots.filter((spot) => isInside(spot, ring)).map((spot) => spot.position);
-    together.hidden = inside.length === 0;
-    together.replaceChildren(
-      h("span", {}, `${plural(inside.length, "item")} in the ring`),
-      h("button", { type: "button", class: "primary", onclick: () => labelTogether(inside, () => lasso.click()) }, "Label …"),
+    if (!isDrawing() || !lasso) return;
+    const inside = spots.filter((spot) => isInside(spot, lasso)).map((spot) => spot.position);
+    selection.hidden = inside.length === 0;
+    selection.replaceChildren(
+      h("span", {}, `${plural(inside.length, "item")} selected`),
+      h("button", { type: "button", class: "primary", onclick: () => labelTogether(inside, () => lassoButton.click()) }, "Label …"),
     );
-    note.textContent = inside.length ? `${plural(inside.length, "item")} in the ring.` : "The ring is empty.";
+    note.textContent = inside.length ? `${plural(inside.length, "item")} selected.` : "No item is inside the lasso.";
   });
   canvas.addEventListener("pointermove", (event) => {
     if (isDrawing()) {
-      if (!ring || event.buttons === 0) return;
+      if (!lasso || event.buttons === 0) return;
       const box = canvas.getBoundingClientRect();
-      ring.push([event.clientX - box.left, event.clientY - box.top]);
+      lasso.push([event.clientX - box.left, event.clientY - box.top]);
       return draw();
     }
     pointer = event;
@@ -197,8 +198,8 @@ export function mapPanel({ full = false } = {}) {
   const leave = () => {
     pointer = null;
     clearTimeout(hover);
-    point(-1, false);
-    note.textContent = share();
+    focusSpot(-1, false);
+    note.textContent = description();
   };
   canvas.addEventListener("pointerleave", leave);
   canvas.addEventListener("blur", leave);
@@ -209,29 +210,28 @@ export function mapPanel({ full = false } = {}) {
   canvas.addEventListener("keydown", (event) => {
     const moves = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
     if (moves[event.key]) step(...moves[event.key]);
-    else if (event.key === "Enter" && spots[chosen]) openItem(spots[chosen].position);
+    else if (event.key === "Enter" && spots[focused]) openItem(spots[focused].position);
     else if (event.key === "Escape") leave();
     else return;
     event.preventDefault();
   });
 
-  function share() {
+  /** What the map shows, in a sentence. */
+  function description() {
     if (!map?.points?.position?.length)
-      return map?.message ?? "The map appears once the model has looked at the items.";
-    const seen = map.points.position.length;
-    const part = seen < map.n_total ? `${count(seen)} of ${count(map.n_total)} items. ` : "";
-    const [across, up] = map.explained ?? [];
-    const explained = !full
-      ? ""
-      : map.by_model
-        ? "Every item is drawn to the classes that the model believes in, and lies beside what looks like it: what it is sure of at the rim, what it wavers between in the middle."
-        : `The two directions in which the items differ most; they hold ${percent(across + up)} of the differences. With labels, items are drawn to their classes.`;
-    return part + explained;
+      return map?.message ?? "The map appears once the model has processed the items.";
+    const nShown = map.points.position.length;
+    const sampled = nShown < map.n_total ? `${count(nShown)} of ${count(map.n_total)} items. ` : "";
+    if (!full) return sampled;
+    if (map.by_model)
+      return `${sampled}Items sit near their predicted class: confident predictions at the edge, uncertain ones in the middle.`;
+    const [first, second] = map.explained ?? [];
+    return `${sampled}The first two principal components, which explain ${percent(first + second)} of the variance. With labels, items move towards their predicted classes.`;
   }
 
   async function load() {
     clearTimeout(reload);
-    if (node.getBoundingClientRect().width === 0) return; // not on this page now; coming into view loads it
+    if (node.getBoundingClientRect().width === 0) return; // hidden: it is loaded when it comes into view
     if (Date.now() - loadedAt < RELOAD_MS) {
       reload = setTimeout(load, RELOAD_MS);
       return;
@@ -242,14 +242,14 @@ export function mapPanel({ full = false } = {}) {
     } catch {
       return;
     }
-    const some = map.points?.position?.length > 0;
-    if (map.by_model && !modeChosen) mode.value = "class"; // that is what there is to see then
-    canvas.hidden = !some;
-    legend.hidden = !some;
-    node.classList.toggle("no-map", !some);
-    note.textContent = share();
-    if (!some) {
-      reload = setTimeout(load, RELOAD_MS); // the worker is still making it
+    const hasPoints = map.points?.position?.length > 0;
+    if (map.by_model && !modeChosen) mode.value = "class"; // items are placed by their predicted classes then
+    canvas.hidden = !hasPoints;
+    legend.hidden = !hasPoints;
+    node.classList.toggle("no-map", !hasPoints);
+    note.textContent = description();
+    if (!hasPoints) {
+      reload = setTimeout(load, RELOAD_MS); // the worker is still computing it
       return;
     }
     drawLegend();
@@ -264,7 +264,7 @@ export function mapPanel({ full = false } = {}) {
   on("live", load);
   on("theme", redraw);
   on("shown", (task) => {
-    here = task?.position ?? null;
+    current = task?.position ?? null;
     if (map) {
       drawLegend();
       redraw();
@@ -275,6 +275,6 @@ export function mapPanel({ full = false } = {}) {
     redraw();
     load();
   }).observe(node);
-  note.textContent = share();
+  note.textContent = description();
   return node;
 }

@@ -1,41 +1,41 @@
-// What became of the answers: the sign at the top, and notices that stay until they are dealt with.
+// The save status at the top, and notices that stay until they are resolved.
 
-import { inWords } from "./answers.js";
+import { displayLabel } from "./answers.js";
 import { connection } from "./api.js";
 import { announce, byId, h, plural, toast } from "./dom.js";
 import * as outbox from "./outbox.js";
 import { on, state } from "./state.js";
 
-let outage = false;
-let trouble = null;
-let other = null;
-let renamed = false; // or classes were added, removed, moved
-let spoken = "";
+let isOffline = false;
+let serverError = null;
+let otherProject = null;
+let classesChanged = false;
+let announced = ""; // the id of the notice that was announced last
 
-function sign(state, text, title) {
+function setStatus(state, text, title) {
   const button = byId("saved");
   button.dataset.state = state;
   button.title = title;
   byId("saved-text").textContent = text;
 }
 
-function drawSign(box) {
+function drawStatus(box) {
   if (connection.state === "locked")
-    sign(
+    setStatus(
       "problem",
-      box.waiting ? `${box.waiting} kept here` : "Link not valid",
+      box.waiting ? `${box.waiting} unsent` : "Signed out",
       "Open your link again.",
     );
   else if (connection.state === "lost")
-    sign(
+    setStatus(
       "offline",
-      box.waiting ? `Offline, ${box.waiting} kept` : "Offline",
-      "The server cannot be reached. Click to try now.",
+      box.waiting ? `Offline, ${box.waiting} unsent` : "Offline",
+      "The server cannot be reached. Click to retry now.",
     );
   else if (box.stuck.length)
-    sign("problem", `${box.stuck.length} to decide`, "The server did not take an answer; see the notice.");
-  else if (box.waiting) sign("saving", "Saving", `${plural(box.waiting, "answer")} on the way.`);
-  else sign("saved", "Saved", "Every answer is on the server's disk.");
+    setStatus("problem", `${box.stuck.length} unresolved`, "The server rejected an answer; see the notice.");
+  else if (box.waiting) setStatus("saving", "Saving", `Sending ${plural(box.waiting, "answer")}.`);
+  else setStatus("saved", "Saved", "All answers are stored on the server's disk.");
 }
 
 function notice(id, kind, text, ...actions) {
@@ -55,44 +55,41 @@ function button(text, action, primary = false) {
 function stuckNotice(entry) {
   const { stuck, gist, label, request_id: request } = entry;
   const item = gist ? `“${gist}”` : `item ${entry.position}`;
-  const leave = (text) => button(text, () => outbox.settle(request, { correct: false }));
+  const discardButton = (text) => button(text, () => outbox.resolve(request, { correct: false }));
   if (stuck.code === "conflict" && entry.kind === "answer") {
-    const held = stuck.held ? inWords(stuck.held) : "another label";
+    const storedLabel = stuck.held ? displayLabel(stuck.held) : "another label";
     return notice(
       request,
       "problem",
-      `You had already labelled ${item} as ${held}, in another tab or at another time. Which one holds?`,
-      button(`Change it to ${inWords(label)}`, () => outbox.settle(request, { correct: true }), true),
-      leave(`Keep ${held}`),
+      `You already labelled ${item} as ${storedLabel}, in another tab or earlier. Which label is right?`,
+      button(`Change it to ${displayLabel(label)}`, () => outbox.resolve(request, { correct: true }), true),
+      discardButton(`Keep ${storedLabel}`),
     );
   }
-  const what =
-    entry.kind === "answer"
-      ? `Your answer ${inWords(label)} to ${item}`
-      : entry.kind === "undo"
-        ? `Taking back your answer to ${item}`
-        : `Passing ${item}`;
+  let action = `Skipping ${item}`;
+  if (entry.kind === "answer") action = `Your answer ${displayLabel(label)} to ${item}`;
+  else if (entry.kind === "undo") action = `Undoing your answer to ${item}`;
   if (stuck.code === "failing")
     return notice(
       request,
       "problem",
-      `${what} is kept in this browser: the server failed at it several times. ${stuck.message}`,
-      button("Try again", () => outbox.tryAgain(request), true),
-      leave("Let it go"),
+      `${action} failed on the server several times and is kept in this browser. ${stuck.message}`,
+      button("Retry", () => outbox.retry(request), true),
+      discardButton("Discard it"),
     );
-  return notice(request, "problem", `${what} was not stored. ${stuck.message}`, leave("Understood, leave it"));
+  return notice(request, "problem", `${action} was not stored. ${stuck.message}`, discardButton("Discard it"));
 }
 
 function otherNotice() {
-  const kept = "Answers that were not sent stay in this browser for the old one.";
-  const go = button(`Go to ${other.name}`, () => location.reload(), true);
-  return notice("other", "problem", `This address now serves another project, ${other.name}. ${kept}`, go);
+  const unsent = "Unsent answers stay in this browser for the previous project.";
+  const go = button(`Go to ${otherProject.name}`, () => location.reload(), true);
+  return notice("other", "problem", `This address now serves another project, ${otherProject.name}. ${unsent}`, go);
 }
 
 function draw(box = outbox.summary()) {
-  drawSign(box);
-  const kept = box.waiting
-    ? ` ${plural(box.waiting, "answer is", "answers are")} kept in this browser and will be sent by themselves; you can go on, or close the page and come back.`
+  drawStatus(box);
+  const unsent = box.waiting
+    ? ` ${plural(box.waiting, "answer is", "answers are")} kept in this browser and will be sent automatically. You can continue, or close the page and come back.`
     : " Nothing is lost.";
   const list = box.stuck.map(stuckNotice);
   if (connection.state === "lost")
@@ -100,8 +97,8 @@ function draw(box = outbox.summary()) {
       notice(
         box.waiting ? "lost-kept" : "lost",
         "calm",
-        `The server cannot be reached; it may have been stopped, or the network is gone.${kept}`,
-        button("Try now", () => outbox.flush()),
+        `The server cannot be reached. It may have been stopped, or the network is down.${unsent}`,
+        button("Retry now", () => outbox.flush()),
       ),
     );
   if (connection.state === "locked")
@@ -110,17 +107,17 @@ function draw(box = outbox.summary()) {
         box.waiting ? "locked-kept" : "locked",
         "problem",
         state.me?.name
-          ? `${state.me.name}, your link does not open this project any more: an owner has revoked it or made a new one, or you were signed out. Open your link again; if it does not work, ask an owner for a new one. What you have labelled is stored.${box.waiting ? kept : ""}`
-          : `This page's link is no longer valid, or its session has ended. Open your link again, or the one that parbals serve printed.${kept}`,
+          ? `${state.me.name}, your session has ended: an owner revoked or replaced your link, or you signed out. Open your link again; if it does not work, ask an owner for a new one. Your labels are stored.${box.waiting ? unsent : ""}`
+          : `This page's link is no longer valid, or its session has ended. Open your link again, or the link that parbals serve printed.${unsent}`,
       ),
     );
-  if (trouble) list.push(notice("trouble", "problem", `The server reports: ${trouble}`));
+  if (serverError) list.push(notice("trouble", "problem", `The server reports: ${serverError}`));
   if (box.memoryOnly)
     list.push(
       notice(
         "memory",
         "problem",
-        "This browser does not let the page keep anything. Leave the page open until everything is saved.",
+        "This browser does not let the page store data. Leave the page open until everything is saved.",
       ),
     );
   if (box.unreadable)
@@ -128,59 +125,59 @@ function draw(box = outbox.summary()) {
       notice(
         "unreadable",
         "problem",
-        `${plural(box.unreadable, "entry", "entries")} that this browser kept for the server cannot be read any more, and could not be sent. What is left of it is set aside; the others are not affected. Look under Browse whether an answer of yours is missing.`,
-        button("Understood", () => outbox.seenUnreadable()),
+        `${plural(box.unreadable, "unsent answer is", "unsent answers are")} damaged in this browser's storage and could not be sent. Other answers are not affected. Check under Browse whether one of your answers is missing.`,
+        button("Dismiss", () => outbox.dismissUnreadable()),
       ),
     );
-  if (outbox.elsewhere() > 0)
+  if (outbox.countElsewhere() > 0)
     list.push(
       notice(
         "elsewhere",
         "calm",
-        `${plural(outbox.elsewhere(), "answer waits", "answers wait")} in this browser for another project that was served at this address, or for another person's link. They are sent when that is opened here again.`,
+        `${plural(outbox.countElsewhere(), "unsent answer")} in this browser for another project that was served at this address, or for another person's link. They are sent when that project or link is opened here again.`,
       ),
     );
-  if (renamed)
+  if (classesChanged)
     list.push(
       notice(
         "classes",
         "calm",
-        "The classes were changed. What you answer here still counts; to see them as they are now, load the page again.",
-        button("Show them", () => location.reload(), true),
+        "The classes were changed. Your answers still count; reload the page to see the new classes.",
+        button("Reload", () => location.reload(), true),
       ),
     );
-  if (other) list.unshift(otherNotice());
+  if (otherProject) list.unshift(otherNotice());
   const ids = list.map((node) => node.dataset.notice + node.textContent).join();
   if (ids === draw.last) return;
   draw.last = ids;
   byId("notices").replaceChildren(...list);
   const first = list[0]?.querySelector("p").textContent ?? "";
   const kind = list[0]?.dataset.notice ?? "";
-  if (kind && kind !== spoken) announce(first);
-  spoken = kind;
+  if (kind && kind !== announced) announce(first);
+  announced = kind;
 }
 
 export function startNotices() {
   on("outbox", draw);
   on("trouble", (sentence) => {
-    trouble = sentence;
+    serverError = sentence;
     draw();
   });
   on("connection", ({ state }) => {
-    if (state === "ok" && outage) {
+    if (state === "ok" && isOffline) {
       const { waiting } = outbox.summary();
-      toast(waiting ? `The server is back. Sending ${plural(waiting, "answer")} that waited.` : "The server is back.");
+      toast(waiting ? `The server is back. Sending ${plural(waiting, "unsent answer")}.` : "The server is back.");
     }
-    outage = state !== "ok";
+    isOffline = state !== "ok";
     draw();
   });
   const classes = String(state.project.classes);
   on("project", (project) => {
-    renamed = String(project.classes) !== classes;
+    classesChanged = String(project.classes) !== classes;
     draw();
   });
   on("other-project", (project) => {
-    other = project;
+    otherProject = project;
     draw();
   });
   byId("saved").addEventListener("click", () => outbox.flush());

@@ -1,49 +1,51 @@
-// What is seen beside the work: progress, class balance, error and advice, who labels.
+// The panels beside the item and on the overview: progress, class balance, error and advice, annotators.
 
 import { post } from "./api.js";
-import { brief, inWords, isTask, MANY, NUMBERS } from "./answers.js";
+import { displayLabel, isTask, MANY, NUMBERS, threeDigits } from "./answers.js";
 import { errorChart, errorTable } from "./chart.js";
 import { ago, count, h, percent, plural, toast, unbroken } from "./dom.js";
 import { isOwner, on, state, tone } from "./state.js";
 
-const FEW = 10;
+const MAX_BARS = 10;
+const SAMPLE_SIZE = 60;
 
 function panel(title, ...body) {
   return h("section", { class: "panel" }, h("h2", { class: "panel-title" }, title), body);
 }
 
-/** A panel whose inside is drawn again when something has changed. */
+/** A panel whose content is redrawn when the project or its state changes. */
 function livePanel(title, draw) {
-  const inside = h("div", { class: "panel-body" }, h("p", { class: "quiet" }, "One moment …"));
-  let drawnFor = 0;
+  const inside = h("div", { class: "panel-body" }, h("p", { class: "quiet" }, "Loading …"));
+  let drawnWidth = 0;
   const redraw = () => {
     if (!state.live) return;
     const opened = new Set([...inside.querySelectorAll("details[open] > summary")].map((node) => node.textContent));
     inside.replaceChildren(...[draw(state.live, inside)].flat().filter(Boolean));
-    // What somebody has opened stays open.
+    // Keep open what the person has opened.
     for (const node of inside.querySelectorAll("details > summary"))
       node.parentElement.open = opened.has(node.textContent);
   };
   on("live", redraw);
   on("project", redraw);
   new ResizeObserver(([box]) => {
-    if (Math.abs(box.contentRect.width - drawnFor) < 1) return;
-    drawnFor = box.contentRect.width;
+    if (Math.abs(box.contentRect.width - drawnWidth) < 1) return;
+    drawnWidth = box.contentRect.width;
     redraw();
   }).observe(inside);
   redraw();
   return panel(title, inside);
 }
 
-function balance(live, all) {
+/** The number of labels of each class, or summary statistics of numbers. */
+function classBalance(live, showAll) {
   if (live.numbers)
-    return [h("p", { class: "quiet" }, Object.entries(live.numbers).map(([name, value]) => `${name} ${inWords(brief(value))}`).join(" · "))];
+    return [h("p", { class: "quiet" }, Object.entries(live.numbers).map(([name, value]) => `${name} ${displayLabel(threeDigits(value))}`).join(" · "))];
   const pairs = state.project.classes.map((label) => [label, live.class_balance[label] ?? 0]);
-  const shown = all || pairs.length <= FEW + 1 ? pairs : [...pairs].sort((a, b) => b[1] - a[1]).slice(0, FEW);
-  const most = Math.max(1, ...pairs.map(([, n]) => n));
+  const shown = showAll || pairs.length <= MAX_BARS + 1 ? pairs : [...pairs].sort((a, b) => b[1] - a[1]).slice(0, MAX_BARS);
+  const largest = Math.max(1, ...pairs.map(([, n]) => n));
   const rows = shown.map(([label, n]) => {
     const fill = h("span", { class: `bar-fill ${tone(label)}` });
-    fill.style.width = `${(100 * n) / most}%`;
+    fill.style.width = `${(100 * n) / largest}%`;
     return h(
       "li",
       { class: "bar-row" },
@@ -52,10 +54,10 @@ function balance(live, all) {
       h("span", { class: "bar-value" }, count(n)),
     );
   });
-  const left = pairs.length - shown.length;
+  const nHidden = pairs.length - shown.length;
   return [
-    h("ul", { class: "bars", "aria-label": "Labels of each class" }, rows),
-    left > 0 && h("p", { class: "quiet" }, `and ${plural(left, "more class", "more classes")}`),
+    h("ul", { class: "bars", "aria-label": "Number of labels per class" }, rows),
+    nHidden > 0 && h("p", { class: "quiet" }, `and ${plural(nHidden, "more class", "more classes")}`),
   ];
 }
 
@@ -65,11 +67,11 @@ function meter(share, name) {
   return h("span", { class: "meter", role: "img", "aria-label": `${percent(share)} ${name}` }, fill);
 }
 
-/** A bar for each part of the goal that people set, or else for all items. */
+/** A progress bar for each goal or, without a goal, for the share of labelled items. */
 function goalBars(live) {
-  const parts = live.goal ?? [];
-  if (parts.length === 0) return [meter(live.n_items ? live.labelled / live.n_items : 0, "labelled")];
-  return parts.map(({ share, sentence }) =>
+  const goals = live.goal ?? [];
+  if (goals.length === 0) return [meter(live.n_items ? live.labelled / live.n_items : 0, "labelled")];
+  return goals.map(({ share, sentence }) =>
     h(
       "div",
       { class: "goal" },
@@ -79,23 +81,23 @@ function goalBars(live) {
   );
 }
 
-/** An annotator's own part. */
-function own({ annotators }) {
+/** The number of labels of the visitor, for annotators. */
+function ownLabels({ annotators }) {
   const labels = annotators?.[0]?.answers ?? 0;
-  return [h("p", { class: "quiet" }, `${plural(labels, "label is", "labels are")} yours.`)];
+  return [h("p", { class: "quiet" }, `You have given ${plural(labels, "label")}.`)];
 }
 
-/** Draws the random items that show whether the goal is reached; people get them next. */
+/** Draw a random sample that measures whether the goal is reached; its items are labelled next. */
 function measureButton() {
-  const button = h("button", { type: "button", class: "button" }, "Measure it: 60 labels");
+  const button = h("button", { type: "button", class: "button" }, `Measure the error: ${SAMPLE_SIZE} labels`);
   button.addEventListener("click", async () => {
     button.disabled = true;
     try {
-      await post("/api/certify", { labels: 60 });
-      toast("60 random items come next. When all are labelled, the error is measured.");
+      await post("/api/certify", { labels: SAMPLE_SIZE });
+      toast(`Label the next ${SAMPLE_SIZE} items, drawn at random. Then the error is measured.`);
     } catch (error) {
       button.disabled = false;
-      toast(error.message, { kind: "error" });
+      toast(error.message);
     }
   });
   return button;
@@ -104,102 +106,113 @@ function measureButton() {
 export function progressPanel({ full = false } = {}) {
   return livePanel("Progress", (live) => {
     const facts = [
-      live.partly && `${count(live.partly)} with answers missing`,
+      live.partly && `${count(live.partly)} need more answers`,
       live.queued && `${count(live.queued)} queued`,
-      live.out && `${count(live.out)} out`,
-      live.passed && `${count(live.passed)} passed`,
-      live.audit && `${count(live.audit_labelled)} of ${count(live.audit)} for measuring`,
+      live.out && `${count(live.out)} assigned`,
+      live.passed && `${count(live.passed)} skipped or unsure`,
+      live.audit && `${count(live.audit_labelled)} of ${count(live.audit)} test items`,
     ].filter(Boolean);
     return [
       h("p", { class: "figure" }, h("strong", {}, count(live.labelled)), ` of ${count(live.n_items)} labelled`),
       ...goalBars(live),
       facts.length > 0 && h("p", { class: "quiet facts" }, facts.join(" · ")),
-      ...(live.class_balance ? balance(live, full) : own(live)),
+      ...(live.class_balance ? classBalance(live, full) : ownLabels(live)),
       live.chosen && h("p", { class: "quiet" }, unbroken(`${live.chosen}.`)),
     ];
   });
 }
 
-/** Recall and precision of each class, as far as the audit can tell. */
+/** Recall and precision of each class, measured by the audit. */
 function classTable({ recall, precision }) {
   const cell = (share) =>
-    h("td", {}, share ? `${percent(share.mean)} (${percent(share.low)} to ${percent(share.high)})` : "too few to tell");
+    h("td", {}, share ? `${percent(share.mean)} (${percent(share.low)} to ${percent(share.high)})` : "too few items");
   const rows = Object.keys(recall).map((label) =>
     h("tr", {}, h("th", { scope: "row", dir: "auto" }, label), cell(recall[label]), cell(precision[label])),
   );
-  const names = ["Measured", "Recall", "Precision"].map((name) => h("th", { scope: "col" }, name));
+  const names = ["Class", "Measured recall", "Measured precision"].map((name) => h("th", { scope: "col" }, name));
   return h("table", { class: "table" }, h("thead", {}, h("tr", {}, names)), h("tbody", {}, rows));
 }
 
-/** What random items are (rows) and what the model takes them for (columns), classes that were met alone. */
+/** The confusion matrix of the audit: true classes (rows) and predicted classes (columns) that occur. */
 function confusionTable(counts) {
   const { classes } = state.project;
-  const met = classes.map((_, i) => i).filter((i) => counts[i]?.some(Boolean) || counts.some((row) => row[i]));
-  const most = Math.max(1, ...counts.flat());
-  const rows = met.map((i) => {
-    const cells = met.map((j) => {
+  const occurring = classes.map((_, i) => i).filter((i) => counts[i]?.some(Boolean) || counts.some((row) => row[i]));
+  const largest = Math.max(1, ...counts.flat());
+  const rows = occurring.map((i) => {
+    const cells = occurring.map((j) => {
       const cell = h("td", { class: i === j ? "numeric right-cell" : "numeric wrong-cell" }, counts[i][j] || "·");
-      cell.style.setProperty("--share", `${Math.round((100 * counts[i][j]) / most)}%`);
+      cell.style.setProperty("--share", `${Math.round((100 * counts[i][j]) / largest)}%`);
       return cell;
     });
     return h("tr", {}, h("th", { scope: "row", dir: "auto" }, classes[i]), cells);
   });
-  const heads = met.map((i) => h("th", { scope: "col", class: "numeric", dir: "auto" }, classes[i]));
+  const heads = occurring.map((i) => h("th", { scope: "col", class: "numeric", dir: "auto" }, classes[i]));
   return h(
     "div",
-    { class: "scroll-x", tabindex: "0", role: "group", "aria-label": "What is taken for what" },
+    { class: "scroll-x", tabindex: "0", role: "group", "aria-label": "Confusion matrix" },
     h(
       "table",
       { class: "table confusion" },
-      h("caption", {}, "What random items are, a row each, and what the model takes them for"),
+      h("caption", {}, "Confusion matrix of the test items: true class (rows) and predicted class (columns)"),
       h("thead", {}, h("tr", {}, h("td", {}), heads)),
       h("tbody", {}, rows),
     ),
   );
 }
 
-/** For those who want to know: losses in nats. */
+/** Expected log loss, in nats. */
 function details({ report }) {
   const loss = report.expected_log_loss;
   return h(
     "details",
     { class: "as-table" },
     h("summary", {}, "Details"),
-    loss && h("p", { class: "quiet" }, `Expected log loss: ${loss.mean.toPrecision(3)} nats an item.`),
+    loss && h("p", { class: "quiet" }, `Expected log loss: ${loss.mean.toPrecision(3)} nats per item.`),
     report.next_gain !== null &&
       h(
         "p",
         { class: "quiet" },
-        `The next ${plural(report.batch_size, "label")} are expected to lower it by ${report.next_gain.toPrecision(2)} nats.`,
+        `The next ${plural(report.batch_size, "label")} should lower it by ${report.next_gain.toPrecision(2)} nats.`,
       ),
   );
+}
+
+/** What the figure of the error measures, before its source. */
+function metricName() {
+  if (isTask(NUMBERS)) return "RMSE, ";
+  return isTask(MANY) ? "of labels wrong, " : "";
+}
+
+function curveName() {
+  if (isTask(NUMBERS)) return "root mean squared error";
+  return isTask(MANY) ? "share of wrong labels" : "error";
 }
 
 export function errorPanel({ full = false } = {}) {
   return livePanel("Error", (live, inside) => {
     const { report, history } = live;
-    const judged = (live.judged ?? []).map((sentence) => h("p", { class: "quiet" }, unbroken(sentence)));
+    const metricNotes = (live.judged ?? []).map((sentence) => h("p", { class: "quiet" }, unbroken(sentence)));
     if (!report || !history?.length)
       return [
-        h("p", { class: "quiet" }, "A first estimate appears once the model has learnt from a few labels."),
-        ...judged,
+        h("p", { class: "quiet" }, "The first estimate appears after a few labels."),
+        ...metricNotes,
       ];
     const measured = report.measured?.error;
     const error = measured ?? report.expected_error ?? report.expected_metric;
-    const write = isTask(NUMBERS) ? (value) => inWords(brief(value)) : percent;
-    const what = isTask(NUMBERS) ? "RMSE, " : isTask(MANY) ? "of labels wrong, " : "";
-    const behind = live.labelled + (live.partly ?? 0) - report.n_labels;
+    const format = isTask(NUMBERS) ? (value) => displayLabel(threeDigits(value)) : percent;
+    const metric = metricName();
+    const nNewer = live.labelled + (live.partly ?? 0) - report.n_labels;
     return [
       h(
         "p",
         { class: "figure" },
-        h("strong", {}, write(error.mean)),
-        h("span", { class: "interval" }, ` (${write(error.low)} to ${write(error.high)})`),
-        h("span", { class: "source" }, ` ${what}${measured ? "measured" : "as the model expects"}`),
+        h("strong", {}, format(error.mean)),
+        h("span", { class: "interval" }, ` (${format(error.low)} to ${format(error.high)})`),
+        h("span", { class: "source" }, ` ${metric}${measured ? "measured" : "estimated by the model"}`),
       ),
       h("p", { class: "quiet" }, unbroken(live.certificate)),
-      ...judged,
-      errorChart(history, { width: Math.max(240, inside.clientWidth), height: full ? 260 : 140, ...(isTask(NUMBERS) && { shown: brief, most: Infinity }) }),
+      ...metricNotes,
+      errorChart(history, { width: Math.max(240, inside.clientWidth), height: full ? 260 : 140, ...(isTask(NUMBERS) && { format: threeDigits, max: Infinity }) }),
       h(
         "p",
         { class: live.advice.is_reached ? "advice stop" : "advice go" },
@@ -215,21 +228,21 @@ export function errorPanel({ full = false } = {}) {
           h("span", {}, warning),
         ),
       ),
-      behind > 0 &&
+      nNewer > 0 &&
         h(
           "p",
           { class: "quiet" },
-          `Made with ${plural(report.n_labels, "label")}; ${plural(behind, "newer one is", "newer ones are")} not in it yet.`,
+          `Based on ${plural(report.n_labels, "label")}; ${plural(nNewer, "newer label is", "newer labels are")} not included yet.`,
         ),
       full &&
         h(
           "p",
           { class: "quiet" },
-          `The curve is the ${isTask(NUMBERS) ? "root mean squared error" : isTask(MANY) ? "share of wrong labels" : "share of wrong decisions"} somebody would find who labelled everything, as the model itself expects it, with a 90 % interval.`,
+          `The curve shows the estimated ${curveName()} over all items, with a 90 % interval.`,
         ),
       full && measured && Object.keys(report.measured.recall).length > 0 && classTable(report.measured),
       full && live.confusion && confusionTable(live.confusion),
-      full && h("details", { class: "as-table" }, h("summary", {}, "The curve as a table"), errorTable(history, write)),
+      full && h("details", { class: "as-table" }, h("summary", {}, "Show the curve as a table"), errorTable(history, format)),
       full && report.expected_log_loss && details(live),
     ];
   });
@@ -237,13 +250,13 @@ export function errorPanel({ full = false } = {}) {
 
 const STATES = {
   idle: "waiting for labels",
-  choosing: "choosing the next batch",
+  choosing: "selecting the next items",
   starting: "starting",
   failed: "stopped with an error",
   finished: "finished",
 };
 
-/** One line: what the model is doing now. */
+/** One line: the state of the model. */
 export function modelLine() {
   const text = h("span", {});
   const node = h("p", { class: "model-line" }, h("span", { class: "model-sign", "aria-hidden": "true" }), text);
@@ -258,7 +271,7 @@ export function modelLine() {
   return node;
 }
 
-/** For owners: which features are in use, and what adapting them has gained. */
+/** For owners: the features in use, and what fine-tuning has gained. */
 export function featuresLine() {
   const node = h("p", { class: "model-line quiet", role: "status" });
   const draw = () => {
@@ -270,14 +283,14 @@ export function featuresLine() {
   return node;
 }
 
-/** For owners: what a person has in hand waits for everybody again. An answer that still comes is stored. */
-function giveBack(name) {
-  const button = h("button", { type: "button", class: "text-button" }, "Give back");
-  button.setAttribute("aria-label", `Give back the items that ${name} has`);
+/** For owners: release the items assigned to a person. An answer that still arrives is stored. */
+function releaseButton(name) {
+  const button = h("button", { type: "button", class: "text-button" }, "Release");
+  button.setAttribute("aria-label", `Release the items assigned to ${name}`);
   button.addEventListener("click", async () => {
     try {
       const { released } = await post("/api/release-all", { of: name });
-      toast(`${plural(released, "item")} of ${name} wait${released === 1 ? "s" : ""} for everybody again.`);
+      toast(`Released ${plural(released, "item")} assigned to ${name}.`);
     } catch (error) {
       toast(error.message);
     }
@@ -286,8 +299,8 @@ function giveBack(name) {
 }
 
 export function peoplePanel() {
-  return livePanel("Who labels", (live) => {
-    if (!live.annotators?.length) return h("p", { class: "quiet" }, "Nobody has answered yet.");
+  return livePanel("Annotators", (live) => {
+    if (!live.annotators?.length) return h("p", { class: "quiet" }, "No answers yet.");
     const rows = live.annotators.map((person) =>
       h(
         "tr",
@@ -296,11 +309,11 @@ export function peoplePanel() {
           "th",
           { scope: "row", dir: "auto" },
           person.name,
-          person.source === "machine" && h("span", { class: "chip" }, "machine"),
+          person.source === "machine" && h("span", { class: "chip" }, "program"),
         ),
         h("td", { class: "numeric" }, count(person.answers)),
         h("td", { class: "quiet" }, person.last ? ago(person.last) : ""),
-        isOwner() && h("td", {}, giveBack(person.name)),
+        isOwner() && h("td", {}, releaseButton(person.name)),
       ),
     );
     return h(
@@ -314,7 +327,7 @@ export function peoplePanel() {
           {},
           h("th", { scope: "col" }, "Name"),
           h("th", { scope: "col", class: "numeric" }, "Answers"),
-          h("th", { scope: "col" }, "Last"),
+          h("th", { scope: "col" }, "Last answer"),
           isOwner() && h("td", {}),
         ),
       ),

@@ -1,53 +1,53 @@
-// Who is labelling, light or dark, and the list of keys.
+// The annotator's name, the colour theme, and the help with keyboard shortcuts.
 
 import { get } from "./api.js";
 import { byId, h, openDialog, toast } from "./dom.js";
 import { emit, memory, on, setName, state } from "./state.js";
 
-const LONGEST_NAME = 80;
+const MAX_NAME_LENGTH = 80;
 
-/** A name as the project spells it: Ada and ada are one person. */
-async function spelt(name) {
+/** The project's spelling of a name: Ada and ada are one person. */
+async function canonicalName(name) {
   try {
     return (await get(`/api/me?name=${encodeURIComponent(name)}`)).spelt;
   } catch (error) {
-    if (error.temporary) return name; // the server is away
+    if (error.temporary) return name; // the server cannot be reached
     throw error;
   }
 }
 
-/** Ask for a name; resolves when there is one. The first time it cannot be waved away. */
+/** Ask for a name; resolves when there is one. The first time the dialog cannot be closed without a name. */
 export function askName() {
   if (state.me.name !== null) {
-    toast(`This link is ${state.me.name}'s: your answers carry that name.`);
+    toast(`This link belongs to ${state.me.name}: your answers are stored under that name.`);
     return Promise.resolve(state.name);
   }
   return new Promise((resolve) => {
     const input = h("input", {
       id: "name",
       type: "text",
-      maxlength: String(LONGEST_NAME),
+      maxlength: String(MAX_NAME_LENGTH),
       required: true,
       autocomplete: "nickname",
       value: state.name ?? "",
       list: "known-names",
     });
-    const known = h(
+    const knownNames = h(
       "datalist",
       { id: "known-names" },
       (state.live?.annotators ?? []).map((person) => h("option", { value: person.name })),
     );
-    const said = h("p", { class: "quiet", role: "alert" });
+    const status = h("p", { class: "quiet", role: "alert" });
     const form = h(
       "form",
       { class: "stack" },
       h(
         "p",
         {},
-        "Your answers carry this name, so that several people can share the work. There is no account and no password.",
+        "Your answers are stored under this name, so that several people can share the work. You need no account or password.",
       ),
-      h("div", { class: "field" }, h("label", { for: "name" }, "Your name"), input, known),
-      said,
+      h("div", { class: "field" }, h("label", { for: "name" }, "Your name"), input, knownNames),
+      status,
       h(
         "div",
         { class: "actions" },
@@ -62,10 +62,10 @@ export function askName() {
       const name = input.value.trim().replace(/\s+/g, " ");
       if (!name) return;
       try {
-        setName(await spelt(name));
+        setName(await canonicalName(name));
         dialog.close();
       } catch (error) {
-        said.textContent = error.message;
+        status.textContent = error.message;
       }
     });
     dialog.addEventListener("close", () => resolve(state.name));
@@ -78,7 +78,7 @@ function drawName() {
   byId("name-text").textContent = state.name ?? "Your name";
   byId("name-initial").textContent = state.name ? [...state.name][0].toUpperCase() : "?";
   const change = state.me.name === null ? "; change" : "";
-  byId("name-button").setAttribute("aria-label", state.name ? `You label as ${state.name}${change}` : "Enter your name");
+  byId("name-button").setAttribute("aria-label", state.name ? `Labelling as ${state.name}${change}` : "Enter your name");
 }
 
 export function themeName() {
@@ -96,27 +96,27 @@ export function setTheme(name) {
   emit("theme", name);
 }
 
-function turnTheme() {
+function toggleTheme() {
   const dark = themeName() === "dark" || (themeName() === "auto" && matchMedia("(prefers-color-scheme: dark)").matches);
   setTheme(dark ? "light" : "dark");
 }
 
 const KEYS = [
   [["1", "–", "9", "0"], "answer with one of the first ten classes"],
-  [["/"], "find a class, where there are more; Enter takes the first match"],
-  [["Enter"], "confirm several labels, or a number"],
-  [["S"], "skip: someone else may know"],
-  [["U"], "unsure: keep it for a closer look"],
-  [["C"], "write a comment; Enter ends it"],
-  [["Z"], "undo the last answer (Backspace does the same)"],
-  [["W"], "show or hide what the model thinks"],
+  [["/"], "search the classes, if there are more than ten; Enter takes the first match"],
+  [["Enter"], "confirm the selected labels or the number"],
+  [["S"], "skip: leave the item to someone else"],
+  [["U"], "unsure: mark the item for review"],
+  [["C"], "write a comment; Enter finishes it"],
+  [["Z"], "undo the last answer (also Backspace)"],
+  [["W"], "show or hide the model's prediction"],
   [["G"], "open or close the guidelines"],
-  [["+", "−", "0"], "zoom a picture, and fit it again"],
-  [["?"], "this list"],
+  [["+", "−", "0"], "zoom a picture in or out, or fit it"],
+  [["?"], "show this help"],
 ];
 
 export function openHelp() {
-  const rows = KEYS.map(([keys, what]) =>
+  const rows = KEYS.map(([keys, description]) =>
     h(
       "div",
       { class: "pair" },
@@ -125,7 +125,7 @@ export function openHelp() {
         {},
         keys.map((key) => (key === "–" ? " – " : h("kbd", {}, key))),
       ),
-      h("dd", {}, what),
+      h("dd", {}, description),
     ),
   );
   openDialog(
@@ -136,10 +136,10 @@ export function openHelp() {
       h(
         "p",
         {},
-        "Read the item, tap its class or press its key, and the next one appears. Every answer is kept in this browser until the server has written it to disk; “saved” at the top means that it has.",
+        "Read the item and click its class or press its key; the next item appears. Each answer is kept in this browser until the server has written it to disk. “Saved” at the top means that all answers are on disk.",
       ),
       h("dl", { class: "keys" }, rows),
-      h("p", { class: "quiet" }, "Single keys can be switched off under Settings."),
+      h("p", { class: "quiet" }, "You can switch off single-key shortcuts under Settings."),
     ),
   );
 }
@@ -150,7 +150,7 @@ export function startPerson() {
   drawName();
   on("name", drawName);
   byId("name-button").addEventListener("click", () => askName());
-  byId("theme-button").addEventListener("click", turnTheme);
+  byId("theme-button").addEventListener("click", toggleTheme);
   byId("help-button").addEventListener("click", openHelp);
   document.addEventListener("keydown", (event) => {
     if (
@@ -163,6 +163,6 @@ export function startPerson() {
   window.addEventListener("storage", (event) => {
     if (state.me.name !== null || event.key !== "parbals:name" || !event.newValue || event.newValue === state.name) return;
     setName(event.newValue);
-    toast(`Your name was changed in another tab: you are ${event.newValue} here too.`);
+    toast(`Your name was changed to ${event.newValue} in another tab.`);
   });
 }

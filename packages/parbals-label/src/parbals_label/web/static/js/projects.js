@@ -1,25 +1,25 @@
-// The list of projects at one address: those that this browser may open.
+// The list of the projects on this server that the browser may open.
 
 import { post } from "./api.js";
 import { byId, h } from "./dom.js";
 import { memory } from "./state.js";
 
-const STORED = "parbals:key/p/";
+const KEY_PREFIX = "parbals:key/p/";
 
-/** The keys that this browser keeps, by the names of their projects. */
+/** The session keys that this browser has stored, by project name. */
 function keys() {
-  const kept = {};
+  const stored = {};
   try {
     for (const key of Object.keys(localStorage)) {
-      if (key.startsWith(STORED)) kept[decodeURIComponent(key.slice(STORED.length))] = localStorage.getItem(key);
+      if (key.startsWith(KEY_PREFIX)) stored[decodeURIComponent(key.slice(KEY_PREFIX.length))] = localStorage.getItem(key);
     }
   } catch {
-    /* a browser that keeps nothing has no session either */
+    /* without storage there is no session */
   }
-  return kept;
+  return stored;
 }
 
-/** The server's own link is an owner everywhere: the project begins a session for it. */
+/** Open a project with the server's own link, whose holder owns every project: start a session there first. */
 async function open(project) {
   const { key } = await post("/api/open", { name: project.name });
   memory.set(`key${project.path.slice(0, -1)}`, key);
@@ -27,26 +27,26 @@ async function open(project) {
 }
 
 function row(project, isOwner) {
-  const done =
+  const progress =
     project.n_items === null ? "" : `${project.labelled.toLocaleString()} of ${project.n_items.toLocaleString()} labelled`;
   const go = () => {
     if (!isOwner) location.href = project.path;
-    else open(project).catch((error) => (byId("said").textContent = `${project.name}: ${error.message}`));
+    else open(project).catch((error) => (byId("status").textContent = `${project.name}: ${error.message}`));
   };
   return h(
     "button",
     { class: "row", type: "button", onclick: go },
     h("strong", { class: "row-name" }, project.name),
-    h("span", { class: "quiet" }, project.trouble ?? done),
+    h("span", { class: "quiet" }, project.trouble ?? progress),
   );
 }
 
 async function start() {
   const { owner, projects } = await post("/api/projects", { keys: keys() });
   byId("projects").replaceChildren(...projects.map((project) => row(project, owner)));
-  byId("said").textContent = projects.length
+  byId("status").textContent = projects.length
     ? ""
-    : "There is nothing here for you yet: open the link that you were given.";
+    : "No projects yet. Open the link that you were given.";
 }
 
-start().catch((error) => (byId("said").textContent = error.message));
+start().catch((error) => (byId("status").textContent = error.message));

@@ -1,65 +1,65 @@
-// The items in hand: the one on the screen and three more behind it, so that the next one is there at once.
+// The items assigned to this tab: the one on the screen and three prefetched ones, so that the next appears at once.
 //
-// The server leases items to a name. Tabs of one browser share that name, so each tab writes down which items it holds
-// and leaves the others' alone. Leases are renewed while the page is open and given back when it is left.
+// The server leases items to a name. Tabs of one browser share that name, so each tab records which items it holds in
+// localStorage and leaves other tabs' items alone. Leases are renewed while the page is open and released on leaving.
 
-import { farewell, imageAddress, loadPicture, post } from "./api.js";
+import { sendOnLeave, imageAddress, loadPicture, post } from "./api.js";
 import { randomId } from "./dom.js";
 import { sameProject } from "./identity.js";
 import { entries } from "./outbox.js";
 import { emit, memory, on, projectKey, state } from "./state.js";
 
-const AHEAD = 3;
-const MOST = 10; // what one request may ask for
-const WAIT_MS = [1000, 1500, 2500, 4000];
+const PREFETCHED = 3;
+const MAX_TAKE = 10; // the server's limit for one request
+const RETRY_MS = [1000, 1500, 2500, 4000];
 const STALE_MS = 150_000; // timers of hidden tabs run once a minute
-const TAB = randomId(12);
-const CLAIM = "tab:";
+const TAB_ID = randomId(12);
+const CLAIM_PREFIX = "tab:";
 
-const held = [];
-const done = new Set();
+const tasks = []; // the first is on the screen
+const answered = new Set();
 const pictures = new Map();
 const channel = "BroadcastChannel" in window ? new BroadcastChannel("parbals") : null;
 let info = null;
-let taking = false;
-let waited = 0;
+let isTaking = false;
+let nRetries = 0;
 let timer = 0;
-let lastBeat = Date.now();
+let lastHeartbeat = Date.now();
 
-export const current = () => held[0] ?? null;
+export const current = () => tasks[0] ?? null;
 export const queueInfo = () => info;
 
-/** The tabs that are open now, or null where the browser does not say: a tab that crashed has let go of its lock. */
+/** The open tabs, or null in browsers without locks: each tab holds a lock, which a crash releases. */
 async function openTabs() {
   if (!navigator.locks) return null;
   const { held: locks } = await navigator.locks.query();
   return new Set(locks.map((lock) => lock.name));
 }
 
-/** What other tabs of this name hold; what a crashed one held is ours again at once. */
+/** The positions of other open tabs with the same name; claims of closed or crashed tabs are removed. */
 async function othersClaims() {
   const positions = new Set();
   try {
-    const open = await openTabs();
+    const tabs = await openTabs();
     for (const key of Object.keys(localStorage)) {
-      if (!key.startsWith(`parbals:${CLAIM}`) || key.endsWith(TAB)) continue;
+      if (!key.startsWith(`parbals:${CLAIM_PREFIX}`) || key.endsWith(TAB_ID)) continue;
       const claim = JSON.parse(localStorage.getItem(key));
-      const gone = open ? !open.has(key) : Date.now() - claim.at > STALE_MS;
-      if (gone) localStorage.removeItem(key);
+      const isClosed = tabs ? !tabs.has(key) : Date.now() - claim.at > STALE_MS;
+      if (isClosed) localStorage.removeItem(key);
       else if (claim.name === state.name && claim.project === projectKey()) claim.positions.forEach((position) => positions.add(position));
     }
   } catch {
-    /* tabs cannot see each other; the server still keeps one answer an item and person */
+    /* tabs do not know of each other; the server still stores one answer per item and person */
   }
   return positions;
 }
 
 function writeClaim() {
-  const positions = held.map((task) => task.position);
-  memory.set(CLAIM + TAB, JSON.stringify({ at: Date.now(), name: state.name, project: projectKey(), positions }));
+  const positions = tasks.map((task) => task.position);
+  memory.set(CLAIM_PREFIX + TAB_ID, JSON.stringify({ at: Date.now(), name: state.name, project: projectKey(), positions }));
 }
 
-/** Loads the picture before it is needed; the same element is shown later, as the server forbids caching. */
+/** Load the picture of a task in advance. The same element is shown later, because the server forbids caching. */
 export function pictureOf(task) {
   const address = imageAddress(task.image);
   if (!address) return null;
@@ -75,35 +75,35 @@ export function pictureOf(task) {
 async function take() {
   if (!(await sameProject())) return;
   const claimed = await othersClaims();
-  const waiting = new Set(
+  const unsent = new Set(
     entries()
       .filter((entry) => entry.kind !== "undo")
       .map((entry) => entry.position),
   );
-  const n = Math.min(MOST, AHEAD + 1 + claimed.size + waiting.size);
+  const n = Math.min(MAX_TAKE, PREFETCHED + 1 + claimed.size + unsent.size);
   const name = state.name;
   const reply = await post("/api/take", { annotator: name, n });
   if (name !== state.name) return;
   info = reply.queue;
-  const free = [];
+  const newTasks = [];
   for (const task of reply.items) {
-    const mine = held.find((other) => other.position === task.position);
-    if (mine) mine.expires = task.expires;
-    else if (!done.has(task.position) && !waiting.has(task.position)) free.push(task);
+    const known = tasks.find((other) => other.position === task.position);
+    if (known) known.expires = task.expires;
+    else if (!answered.has(task.position) && !unsent.has(task.position)) newTasks.push(task);
   }
-  const unclaimed = free.filter((task) => !claimed.has(task.position));
-  // With many tabs open there may be nothing but what they hold: better one item twice than an idle person.
+  const unclaimed = newTasks.filter((task) => !claimed.has(task.position));
+  // With many tabs open, other tabs may have claimed every item: then one item is shown twice rather than none.
   const chosen =
-    unclaimed.length === 0 && held.length === 0 && reply.items.length === MOST ? free.slice(0, 1) : unclaimed;
-  held.push(...chosen.slice(0, Math.max(0, AHEAD + 1 - held.length)));
-  held.forEach(pictureOf);
+    unclaimed.length === 0 && tasks.length === 0 && reply.items.length === MAX_TAKE ? newTasks.slice(0, 1) : unclaimed;
+  tasks.push(...chosen.slice(0, Math.max(0, PREFETCHED + 1 - tasks.length)));
+  tasks.forEach(pictureOf);
   writeClaim();
 }
 
-/** Fill up to one shown and three behind; while there is none, ask again from time to time. */
+/** Take items until one is shown and three are prefetched; while there is none, retry periodically. */
 export async function refill() {
-  if (taking || !state.name || held.length > AHEAD) return;
-  taking = true;
+  if (isTaking || !state.name || tasks.length > PREFETCHED) return;
+  isTaking = true;
   clearTimeout(timer);
   const before = current();
   let failed = null;
@@ -112,123 +112,124 @@ export async function refill() {
   } catch (error) {
     failed = error;
   }
-  taking = false;
-  if (current()) waited = 0;
+  isTaking = false;
+  if (current()) nRetries = 0;
   if (current() !== before || !current()) emit("task", { failed });
   if (!current() || failed) {
-    const wait = info?.state === "finished" && !failed ? 10_000 : WAIT_MS[Math.min(waited, WAIT_MS.length - 1)];
-    waited += 1;
+    const wait = info?.state === "finished" && !failed ? 10_000 : RETRY_MS[Math.min(nRetries, RETRY_MS.length - 1)];
+    nRetries += 1;
     timer = setTimeout(refill, wait);
   }
 }
 
-function forget(position) {
-  const place = held.findIndex((task) => task.position === position);
-  if (place >= 0) held.splice(place, 1);
+/** Remove a task from this tab; returns its index, -1 if there was none. */
+function removeTask(position) {
+  const index = tasks.findIndex((task) => task.position === position);
+  if (index >= 0) tasks.splice(index, 1);
   pictures.delete(position);
-  return place;
+  return index;
 }
 
-/** This item is answered or passed: the next one moves up. */
+/** Remove an item that was answered or skipped; the next one moves up. */
 export function finish(position) {
-  done.add(position);
-  forget(position);
+  answered.add(position);
+  removeTask(position);
   channel?.postMessage({ done: position, name: state.name });
   writeClaim();
   refill();
 }
 
-/** An item whose answer was taken back is shown again, before the others. */
+/** Show an item again whose answer was undone, before the others. */
 export function putBack(task) {
-  done.delete(task.position);
-  forget(task.position);
-  held.unshift(task);
+  answered.delete(task.position);
+  removeTask(task.position);
+  tasks.unshift(task);
   channel?.postMessage({ undone: task.position, name: state.name });
   writeClaim();
 }
 
-/** The server has stored the last word about an item, which may have been given outside the desk, under Browse. */
-function settle(entry, reply) {
+/** Update the tasks after the server stored an answer, which may have been given under Browse. */
+function updateAfterStored(entry, reply) {
   if (entry.kind !== "undo") {
-    done.add(entry.position);
-    if (forget(entry.position) === 0) emit("task", {});
+    answered.add(entry.position);
+    if (removeTask(entry.position) === 0) emit("task", {});
     return;
   }
-  const mine = held.find((task) => task.position === entry.position);
-  if (mine) mine.expires = reply.item.expires;
-  else done.delete(entry.position);
+  const task = tasks.find(({ position }) => position === entry.position);
+  if (task) task.expires = reply.item.expires;
+  else answered.delete(entry.position);
 }
 
 async function heartbeat() {
-  const away = Date.now() - lastBeat;
-  lastBeat = Date.now();
+  const away = Date.now() - lastHeartbeat;
+  lastHeartbeat = Date.now();
   writeClaim();
-  if (held.length === 0 || !state.name) return;
-  const asked = held.map((task) => task.position);
+  if (tasks.length === 0 || !state.name) return;
+  const positions = tasks.map((task) => task.position);
   let reply;
   try {
-    reply = await post("/api/leases", { annotator: state.name, positions: asked });
+    reply = await post("/api/leases", { annotator: state.name, positions });
   } catch {
     return; // the leases are renewed once the server is back
   }
-  const lost = asked.filter((position) => !reply.mine.includes(position));
+  const lost = positions.filter((position) => !reply.mine.includes(position));
   const shown = current()?.position;
-  lost.forEach(forget);
-  held.forEach((task) => {
+  lost.forEach(removeTask);
+  tasks.forEach((task) => {
     task.expires = reply.expires;
   });
   if (lost.includes(shown)) emit("task", { lost: true, away });
   if (lost.length > 0) refill();
 }
 
-function beatEvery() {
+function heartbeatInterval() {
   return Math.min(60, ((state.project.lease_minutes ?? 30) * 60) / 3) * 1000;
 }
 
-function giveBack(name = state.name) {
-  if (held.length > 0 && name)
-    farewell("/api/release", { annotator: name, positions: held.map((task) => task.position) });
+function releaseAll(name = state.name) {
+  if (tasks.length > 0 && name)
+    sendOnLeave("/api/release", { annotator: name, positions: tasks.map((task) => task.position) });
 }
 
 export function startQueue() {
-  navigator.locks?.request(`parbals:${CLAIM}${TAB}`, () => new Promise(() => {})); // held for as long as the tab lives
+  navigator.locks?.request(`parbals:${CLAIM_PREFIX}${TAB_ID}`, () => new Promise(() => {})); // held for as long as the tab lives
   channel?.addEventListener("message", ({ data }) => {
     if (data.name !== state.name) return;
-    if (data.undone !== undefined) done.delete(data.undone);
+    if (data.undone !== undefined) answered.delete(data.undone);
     if (data.done === undefined) return;
-    done.add(data.done);
-    if (forget(data.done) === 0) emit("task", { elsewhere: true });
+    answered.add(data.done);
+    if (removeTask(data.done) === 0) emit("task", { elsewhere: true });
     refill();
   });
   on("name", ({ before }) => {
-    giveBack(before);
-    held.length = 0;
-    done.clear();
+    releaseAll(before);
+    tasks.length = 0;
+    answered.clear();
     pictures.clear();
     emit("task", {});
     refill();
   });
   on("stored", ({ entry, reply }) => {
-    const later = entries().some((other) => other.position === entry.position);
-    if (!later && entry.annotator === state.name) settle(entry, reply);
+    const hasLaterEntry = entries().some((other) => other.position === entry.position);
+    if (!hasLaterEntry && entry.annotator === state.name) updateAfterStored(entry, reply);
     refill();
   });
-  on("connection", ({ state: now }) => {
-    if (now !== "ok") return;
+  on("connection", ({ state: connectionState }) => {
+    if (connectionState !== "ok") return;
     heartbeat();
     refill();
   });
   window.addEventListener("pagehide", () => {
-    giveBack();
-    memory.remove(CLAIM + TAB);
+    releaseAll();
+    memory.remove(CLAIM_PREFIX + TAB_ID);
   });
   window.addEventListener("pageshow", (event) => {
     if (event.persisted) heartbeat().then(refill);
   });
   document.addEventListener("visibilitychange", () => {
-    if (!document.hidden && Date.now() - lastBeat > beatEvery() / 2) heartbeat();
+    if (!document.hidden && Date.now() - lastHeartbeat > heartbeatInterval() / 2) heartbeat();
   });
-  const beat = () => heartbeat().finally(() => setTimeout(beat, beatEvery()));
-  setTimeout(beat, beatEvery());
+  const beat = () => heartbeat().finally(() => setTimeout(beat, heartbeatInterval()));
+  setTimeout(beat, heartbeatInterval());
   refill();
 }

@@ -1,4 +1,4 @@
-// The project's settings, shared by everybody, and this browser's own.
+// The project's settings, shared by everybody, and the settings of this browser.
 
 import { patch, post } from "./api.js";
 import { classPanel } from "./class_list.js";
@@ -19,7 +19,7 @@ function field(id, name, help, input) {
   );
 }
 
-/** The session ends on the server, and its link is needed again; what waits to be sent stays in this browser. */
+/** End the session on the server. The link is needed to sign in again; unsent answers stay in this browser. */
 async function signOut() {
   try {
     await post("/api/leave", {});
@@ -33,7 +33,7 @@ async function signOut() {
 export function settingsView() {
   const words = h("textarea", { rows: "3" });
   const guidelines = h("textarea", { rows: "6", maxlength: "20000" });
-  const wanted = h("input", { type: "number", min: "1", max: "100", step: "1", inputmode: "numeric" });
+  const answersPerItem = h("input", { type: "number", min: "1", max: "100", step: "1", inputmode: "numeric" });
   const lease = h("input", { type: "number", min: "1", max: "1440", step: "1", inputmode: "numeric" });
   const goalLabels = h("input", { type: "number", min: "0", step: "1", inputmode: "numeric" });
   const goalError = h("input", { type: "number", min: "0", max: "99", step: "any", inputmode: "decimal" });
@@ -41,61 +41,61 @@ export function settingsView() {
   const adaptField = h(
     "div",
     { class: "field" },
-    h("label", { class: "check", for: "set-adapt" }, adapt, h("span", {}, "The features learn from the labels")),
+    h("label", { class: "check", for: "set-adapt" }, adapt, h("span", {}, "Fine-tune the encoder on your labels")),
     h(
       "p",
       { class: "quiet help" },
-      "Best from 100 labels on. It runs in the background while people label; the new features are used only if they predict held-out labels better. Texts and images need PyTorch on the server.",
+      "Works best with 100 labels or more. Runs in the background; the new features are used only if they predict held-out labels better. Texts and images need PyTorch on the server.",
     ),
   );
-  const said = h("p", { class: "quiet", role: "status" });
+  const status = h("p", { class: "quiet", role: "status" });
   const form = h(
     "form",
     { class: "panel stack" },
-    h("h2", { class: "panel-title" }, "This project, for everybody"),
+    h("h2", { class: "panel-title" }, "Project settings"),
     field(
       "set-words",
       "Words to highlight",
-      "One a line or separated by commas. A star at the end finds every ending: prize*",
+      "One per line, or separated by commas. Use * for any ending, for example prize*",
       words,
     ),
-    field("set-guidelines", "Guidelines", "Shown above every item, for people who label.", guidelines),
+    field("set-guidelines", "Guidelines", "Shown to annotators above every item.", guidelines),
     field(
       "set-goal-labels",
-      "Goal: how many labels",
-      "Progress is shown against it. Empty or 0 is no goal.",
+      "Goal: number of labels",
+      "Progress is shown relative to it. Leave empty for no goal.",
       goalLabels,
     ),
     field(
       "set-goal-error",
-      "Goal: an error below so many per cent",
-      "Reached when the measured error is surely below it; without an audit only what the model expects is shown. Empty or 0 is no goal.",
+      "Goal: error below (per cent)",
+      "Met when the upper bound of the measured error is below this. Without an audit, only the estimate is shown. Leave empty for no goal.",
       goalError,
     ),
     field(
       "set-wanted",
-      "Answers wanted for each item",
-      "With two or more, several people answer the same items and their agreement is measured.",
-      wanted,
+      "Answers per item",
+      "With two or more, several people label each item and their agreement is measured.",
+      answersPerItem,
     ),
     field(
       "set-lease",
-      "Minutes an item is kept for a person",
-      "After that, an unanswered item may go to someone else.",
+      "Minutes that an item is reserved",
+      "After that, an assigned item without an answer may go to someone else.",
       lease,
     ),
     adaptField,
     h("div", { class: "actions" }, h("button", { class: "primary", type: "submit" }, "Save")),
-    said,
+    status,
   );
 
-  let filled = {};
+  let loaded = {}; // the settings when the form was filled
 
   function fill() {
-    filled = { ...state.project };
+    loaded = { ...state.project };
     words.value = (state.project.highlight ?? []).join("\n");
     guidelines.value = state.project.guidelines ?? "";
-    wanted.value = String(state.project.answers_wanted ?? 1);
+    answersPerItem.value = String(state.project.answers_wanted ?? 1);
     lease.value = String(state.project.lease_minutes ?? 30);
     adapt.checked = state.project.adapt;
     adaptField.hidden = state.project.task !== "classes";
@@ -113,29 +113,29 @@ export function settingsView() {
           .filter(Boolean),
       ),
     ];
-    const asked = {
+    const entered = {
       highlight,
       guidelines: guidelines.value,
-      answers_wanted: Number(wanted.value),
+      answers_wanted: Number(answersPerItem.value),
       lease_minutes: Number(lease.value),
       goal_labels: Number(goalLabels.value),
       adapt: adapt.checked,
       goal_error: Number((Number(goalError.value) / 100).toFixed(6)),
     };
-    // Only what was changed here is sent: somebody else may be changing the rest.
+    // Send only changed settings: somebody else may be changing others.
     const changes = Object.fromEntries(
-      Object.entries(asked).filter(([key, value]) => JSON.stringify(value) !== JSON.stringify(filled[key])),
+      Object.entries(entered).filter(([key, value]) => JSON.stringify(value) !== JSON.stringify(loaded[key])),
     );
     try {
       state.project = await patch("/api/settings", changes);
-      filled = asked;
+      loaded = entered;
       emit("project", state.project);
-      said.textContent = "Saved.";
-      toast("The settings are saved.");
+      status.textContent = "Saved.";
+      toast("Settings saved.");
       log.enter();
     } catch (error) {
-      said.textContent = `Not saved: ${error.message}`;
-      toast(said.textContent);
+      status.textContent = `Not saved: ${error.message}`;
+      toast(status.textContent);
     }
   });
 
@@ -143,7 +143,7 @@ export function settingsView() {
     "select",
     { id: "set-theme", onchange: () => setTheme(theme.value) },
     ["auto", "light", "dark"].map((value) =>
-      h("option", { value }, { auto: "As the system", light: "Light", dark: "Dark" }[value]),
+      h("option", { value }, { auto: "Same as the system", light: "Light", dark: "Dark" }[value]),
     ),
   );
   const keys = h("input", {
@@ -152,32 +152,32 @@ export function settingsView() {
     onchange: () => memory.set("shortcuts", keys.checked ? "on" : "off"),
   });
   const name = h("button", { type: "button", onclick: () => askName() }, "Change");
-  const who = h("strong", { dir: "auto" });
+  const currentName = h("strong", { dir: "auto" });
   const leave = h("button", { type: "button", onclick: signOut }, "Sign out");
-  const own = h(
+  const browserPanel = h(
     "section",
     { class: "panel stack" },
     h("h2", { class: "panel-title" }, "This browser"),
-    h("p", { class: "own-name" }, "You label as ", who, " ", state.me.name === null && name, " ", leave),
-    h("div", { class: "field" }, h("label", { for: "set-theme" }, "Colours"), theme),
-    h("label", { class: "check", for: "set-keys" }, keys, h("span", {}, "Single keys (digits, s, u, z, c) answer")),
+    h("p", { class: "own-name" }, "You are labelling as ", currentName, " ", state.me.name === null && name, " ", leave),
+    h("div", { class: "field" }, h("label", { for: "set-theme" }, "Theme"), theme),
+    h("label", { class: "check", for: "set-keys" }, keys, h("span", {}, "Single-key shortcuts (digits, s, u, z, c)")),
   );
 
-  function fillOwn() {
-    who.textContent = state.name ?? "nobody yet";
+  function fillBrowserPanel() {
+    currentName.textContent = state.name ?? "nobody yet";
     theme.value = themeName();
     keys.checked = shortcutsOn();
   }
-  on("name", fillOwn);
-  on("theme", fillOwn);
+  on("name", fillBrowserPanel);
+  on("theme", fillBrowserPanel);
   const log = isOwner() && logPanel();
   const team = isOwner() && teamPanel(() => log.enter());
   return {
-    node: h("div", { class: "stack" }, isOwner() && [form, classPanel(() => log.enter()), team.node, log.node], own),
+    node: h("div", { class: "stack" }, isOwner() && [form, classPanel(() => log.enter()), team.node, log.node], browserPanel),
     enter() {
       fill();
-      fillOwn();
-      said.textContent = "";
+      fillBrowserPanel();
+      status.textContent = "";
       if (isOwner()) Promise.all([team.enter(), log.enter()]);
     },
   };

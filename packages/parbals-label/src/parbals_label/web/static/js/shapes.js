@@ -2,10 +2,10 @@
 
 import { s } from "./dom.js";
 
-/** One shape a class, in turn. */
+/** The shapes of the classes; further classes reuse them in order. */
 export const SHAPES = ["circle", "triangle", "square", "diamond", "cross", "plus", "star", "down", "bar", "post"];
 
-/** Corners on the unit circle's scale; null is round. */
+/** Corners of each shape relative to its size; shapes that are not listed are circles. */
 const CORNERS = {
   triangle: [
     [0, -1.15],
@@ -89,7 +89,7 @@ export function drawShape(pen, shape, x, y, size, colour, paper, faint) {
   pen.globalAlpha = 1;
 }
 
-/** The same shape for the legend, in the colour of the text around it. */
+/** A shape as SVG for the legend, in the colour of its text. */
 export function legendSign(shape) {
   const sign = s("svg", {
     class: "legend-sign",

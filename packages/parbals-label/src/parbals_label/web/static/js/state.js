@@ -1,4 +1,4 @@
-// What every part of the page knows: the project, who is labelling, what this browser was told to remember.
+// State that all parts of the page share: the project, the annotator, and what this browser stores.
 
 const bus = new EventTarget();
 
@@ -10,16 +10,16 @@ export function on(type, listener) {
   bus.addEventListener(type, (event) => listener(event.detail));
 }
 
-/** `me` is who the server takes this browser for: {name, role}; no name with the link that everybody may have. */
+/** `me` is the signed-in visitor {name, role}; the name is null with the shared link that `parbals serve` prints. */
 export const state = { project: null, me: null, live: null, name: null, shown: null };
 
 export const isOwner = () => state.me?.role === "owner";
 
-/** Where this page begins: "" or, where several projects are served, "/p/NAME"; each has a key of its own. */
+/** The path of this project: "" or, if several are served, "/p/NAME"; each has its own session key. */
 export const BASE = location.pathname.slice(0, location.pathname.lastIndexOf("/"));
 export const KEY = `key${BASE}`;
 
-/** localStorage that never throws: a browser that keeps nothing only loses the memory between visits. */
+/** localStorage that never throws: without storage, only what is remembered between visits is lost. */
 export const memory = {
   get(key) {
     try {
@@ -40,14 +40,14 @@ export const memory = {
     try {
       localStorage.removeItem(`parbals:${key}`);
     } catch {
-      /* nothing was kept */
+      /* nothing was stored */
     }
   },
 };
 
 /**
- * Tells projects apart that are served at the same address one after the other, so that an answer which waited in the
- * browser can never reach another project's items.
+ * Identifies the project, so that an unsent answer in the browser never reaches another project that is later served at
+ * the same address.
  */
 export function projectKey(project = state.project) {
   return project.identity;
@@ -66,7 +66,7 @@ export function shortcutsOn() {
 
 export const TONES = 10;
 
-/** Ten colours, on the map with as many shapes; classes beyond take them in turn. */
+/** The colour class of a label: ten colours, which further classes reuse in order. */
 export function tone(label) {
   return `tone-${Math.max(0, state.project.classes.indexOf(label)) % TONES}`;
 }

@@ -1,8 +1,9 @@
-// For owners: who has a link of their own, and the log of what was changed, by whom and from where.
+// For owners: the people with personal links, and the log of changes.
 
 import { get, post } from "./api.js";
 import { ago, h, toast } from "./dom.js";
 
+const PAGE_SIZE = 100; // rows that the server sends at once
 const ROLES = { annotator: "Annotator", owner: "Owner" };
 
 function roleBox(id, chosen) {
@@ -16,41 +17,41 @@ function headings(...names) {
 
 export function teamPanel(changed) {
   const rows = h("tbody", {});
-  const table = h("table", { class: "table team" }, headings("Name", "May", "Since", ""), rows);
-  const nobody = h("p", { class: "quiet" }, "Nobody yet: anyone with the link of this page labels under any name.");
+  const table = h("table", { class: "table team" }, headings("Name", "Role", "Invited", ""), rows);
+  const nobody = h("p", { class: "quiet" }, "Nobody has been invited yet: anyone with the link of this page can label under any name.");
   const name = h("input", { id: "invite-name", type: "text", maxlength: "100", required: true, autocomplete: "off" });
   const role = roleBox("invite-role", "annotator");
   const link = h("input", { id: "invite-link", type: "text", readonly: true, onfocus: () => link.select() });
-  const linkName = h("label", { for: "invite-link" });
-  const made = h(
+  const linkLabel = h("label", { for: "invite-link" });
+  const newLink = h(
     "div",
     { class: "field", hidden: true },
-    linkName,
+    linkLabel,
     link,
-    h("p", { class: "quiet help" }, "It is shown this once, and it is the key: send it to them alone."),
+    h("p", { class: "quiet help" }, "The link is shown only once and signs its holder in. Send it only to this person."),
   );
-  const said = h("p", { class: "quiet", role: "status" });
+  const status = h("p", { class: "quiet", role: "status" });
   const form = h(
     "form",
     { class: "correction" },
     h("div", { class: "field grow" }, h("label", { for: "invite-name" }, "Name"), name),
-    h("div", { class: "field" }, h("label", { for: "invite-role" }, "May"), role),
+    h("div", { class: "field" }, h("label", { for: "invite-role" }, "Role"), role),
     h("div", { class: "actions" }, h("button", { class: "primary", type: "submit" }, "Invite")),
   );
   const node = h(
     "section",
     { class: "panel stack" },
-    h("h2", { class: "panel-title" }, "People with a link of their own"),
+    h("h2", { class: "panel-title" }, "Team"),
     h(
       "p",
       { class: "quiet" },
-      "A personal link is a name: answers come under that name alone. Owners see and change everything; annotators label, and see their own answers. Once somebody is invited, the link that parbals serve prints is for owners.",
+      "Answers through a personal link are stored under that person's name. Owners can see and change everything; annotators can label and see their own answers. Once somebody is invited, the link that parbals serve prints is for owners only.",
     ),
     nobody,
     table,
     form,
-    made,
-    said,
+    newLink,
+    status,
   );
 
   function draw({ people }) {
@@ -61,31 +62,31 @@ export function teamPanel(changed) {
   }
 
   function personRow(person) {
-    const may = roleBox(null, person.role);
-    may.setAttribute("aria-label", `What ${person.name} may do`);
-    may.addEventListener("change", () =>
-      change("/api/people/role", { name: person.name, role: may.value }, `${person.name} is now ${may.value}.`),
+    const role = roleBox(null, person.role);
+    role.setAttribute("aria-label", `Role of ${person.name}`);
+    role.addEventListener("change", () =>
+      change("/api/people/role", { name: person.name, role: role.value }, `${person.name} is now ${role.value}.`),
     );
-    const end = h("button", { type: "button", class: "text-button" }, "Revoke");
-    end.setAttribute("aria-label", `Revoke the link of ${person.name}`);
-    end.addEventListener("click", () => {
-      if (!window.confirm(`The link of ${person.name} stops working at once; their labels stay.`)) return;
-      change("/api/people/revoke", { name: person.name }, `The link of ${person.name} no longer works.`);
+    const revoke = h("button", { type: "button", class: "text-button" }, "Revoke");
+    revoke.setAttribute("aria-label", `Revoke the link of ${person.name}`);
+    revoke.addEventListener("click", () => {
+      if (!window.confirm(`Revoke the link of ${person.name}? It stops working at once; their labels are kept.`)) return;
+      change("/api/people/revoke", { name: person.name }, `Revoked the link of ${person.name}.`);
     });
     return h(
       "tr",
       {},
       h("th", { scope: "row", dir: "auto" }, person.name),
-      h("td", {}, may),
+      h("td", {}, role),
       h("td", { class: "quiet" }, ago(person.created)),
-      h("td", {}, end),
+      h("td", {}, revoke),
     );
   }
 
   async function change(path, body, sentence) {
     try {
       draw(await post(path, body));
-      made.hidden = true;
+      newLink.hidden = true;
       toast(sentence);
     } catch (error) {
       toast(error.message);
@@ -98,17 +99,17 @@ export function teamPanel(changed) {
     event.preventDefault();
     try {
       const invited = await post("/api/people", { name: name.value.trim(), role: role.value });
-      linkName.textContent = `The link of ${invited.name}`;
+      linkLabel.textContent = `The link of ${invited.name}`;
       link.value = invited.link;
-      made.hidden = false;
+      newLink.hidden = false;
       name.value = "";
-      said.textContent = "";
-      toast(`${invited.name} has a link now.`);
+      status.textContent = "";
+      toast(`Created a link for ${invited.name}.`);
       await enter();
       changed();
       link.focus();
     } catch (error) {
-      said.textContent = error.message;
+      status.textContent = error.message;
     }
   });
 
@@ -116,7 +117,7 @@ export function teamPanel(changed) {
     try {
       draw(await get("/api/people"));
     } catch (error) {
-      said.textContent = error.message;
+      status.textContent = error.message;
     }
   }
 
@@ -126,14 +127,14 @@ export function teamPanel(changed) {
 export function logPanel() {
   const rows = h("tbody", {});
   const more = h("button", { type: "button", class: "more", hidden: true, onclick: () => load(last) }, "Show more");
-  const empty = h("p", { class: "quiet" }, "Nothing was changed yet.");
+  const empty = h("p", { class: "quiet" }, "No changes yet.");
   const node = h(
     "section",
     { class: "panel stack" },
     h("h2", { class: "panel-title" }, "Log"),
-    h("p", { class: "quiet" }, "Every change of settings and people, every export, and every label of somebody else that an owner took back."),
+    h("p", { class: "quiet" }, "Changes of settings and people, exports, and answers of other people that an owner undid."),
     empty,
-    h("div", { class: "scroll-x" }, h("table", { class: "table log" }, headings("When", "Who", "What"), rows)),
+    h("div", { class: "scroll-x" }, h("table", { class: "table log" }, headings("Time", "Person", "Change"), rows)),
     more,
   );
   let last = null;
@@ -143,9 +144,9 @@ export function logPanel() {
     try {
       reply = await get(`/api/log${before === null ? "" : `?before=${before}`}`);
     } catch {
-      return; // shown when the page is turned to again
+      return; // loaded again when the page is opened again
     }
-    const made = reply.rows.map((row) =>
+    const newRows = reply.rows.map((row) =>
       h(
         "tr",
         {},
@@ -159,10 +160,10 @@ export function logPanel() {
         h("td", { dir: "auto" }, `${row.what}: ${row.sentence}`),
       ),
     );
-    if (before === null) rows.replaceChildren(...made);
-    else rows.append(...made);
+    if (before === null) rows.replaceChildren(...newRows);
+    else rows.append(...newRows);
     last = reply.rows.at(-1)?.number ?? null;
-    more.hidden = reply.rows.length < 100;
+    more.hidden = reply.rows.length < PAGE_SIZE;
     empty.hidden = rows.children.length > 0;
     rows.parentElement.hidden = rows.children.length === 0;
   }

@@ -1,9 +1,9 @@
-// Runs before the first paint, so that a chosen scheme does not flash in the other one.
+// Runs before the first paint, so that the other theme does not flash.
 (() => {
   try {
     const chosen = localStorage.getItem("parbals:theme");
     if (chosen === "light" || chosen === "dark") document.documentElement.dataset.theme = chosen;
   } catch {
-    // A browser that keeps nothing follows the system.
+    // Without storage the page follows the system.
   }
 })();

@@ -1,39 +1,39 @@
-// What this tab answered last, so that it can be taken back; it outlives a reload of the tab.
+// The latest answers of this tab, for undo; kept in sessionStorage across reloads.
 
 import { projectKey } from "./state.js";
 
 const KEY = "parbals:trail";
-const LONGEST = 20;
+const MAX_STEPS = 20;
 
 let steps = [];
 try {
   steps = JSON.parse(sessionStorage.getItem(KEY)) ?? [];
 } catch {
-  /* starts empty */
+  /* start empty */
 }
 
-function keep() {
+function save() {
   try {
     sessionStorage.setItem(KEY, JSON.stringify(steps));
   } catch {
-    /* too long texts: the trail lives until the reload */
+    /* the texts are too long for the storage: undo works until the next reload */
   }
 }
 
-const mine = (step, name) => step.name === name && step.project === projectKey();
+const isBy = (step, name) => step.name === name && step.project === projectKey();
 
 export const trail = {
   push(step) {
-    steps = [...steps, { ...step, project: projectKey() }].slice(-LONGEST);
-    keep();
+    steps = [...steps, { ...step, project: projectKey() }].slice(-MAX_STEPS);
+    save();
   },
-  /** The last step of this person, taken off; null when there is none. */
+  /** Remove and return the last step of this person; null when there is none. */
   pop(name) {
-    const place = steps.findLastIndex((step) => mine(step, name));
-    if (place < 0) return null;
-    const [step] = steps.splice(place, 1);
-    keep();
+    const index = steps.findLastIndex((step) => isBy(step, name));
+    if (index < 0) return null;
+    const [step] = steps.splice(index, 1);
+    save();
     return step;
   },
-  empty: (name) => !steps.some((step) => mine(step, name)),
+  empty: (name) => !steps.some((step) => isBy(step, name)),
 };

@@ -1,48 +1,45 @@
-// What stands where the item would be while there is none: what is going on, in plain words.
+// The message that is shown while there is no item to label.
 
 import { h, plural } from "./dom.js";
 
-const WORDS = {
-  starting: ["Fetching an item", "It appears in a moment."],
-  choosing: ["No item is free right now", "Others are working on those that are out. This page looks again by itself."],
-  idle: ["No item is free right now", "Others are working on those that are out. This page looks again by itself."],
-  finished: ["Everything is labelled", "Every item has its label or was passed."],
+const MESSAGES = {
+  starting: ["Loading an item", "It will appear in a moment."],
+  choosing: ["No item is available right now", "All remaining items are assigned to other annotators. This page checks again automatically."],
+  idle: ["No item is available right now", "All remaining items are assigned to other annotators. This page checks again automatically."],
+  finished: ["Everything is labelled", "All items are labelled, skipped or marked unsure."],
 };
 
 export function waitingNode(queue, connection, outbox, failed = null) {
-  const kept =
+  const unsent =
     outbox.waiting > 0
-      ? ` ${plural(outbox.waiting, "answer is", "answers are")} kept in this browser and will be sent by themselves.`
+      ? ` ${plural(outbox.waiting, "answer is", "answers are")} kept in this browser and will be sent automatically.`
       : "";
   if (connection === "locked") {
     return message(
       "off",
       "This page's link is no longer valid",
-      `Open the link that parbals serve printed when it was started.${kept}`,
+      `Open your link again, or the link that parbals serve printed.${unsent}`,
     );
   }
   if (connection === "lost")
-    return message("off", "The server cannot be reached", `More items come as soon as it answers again.${kept}`);
-  if (failed) return message("off", "No item could be fetched", failed.message);
+    return message("off", "The server cannot be reached", `More items will appear as soon as it is back.${unsent}`);
+  if (failed) return message("off", "No item could be loaded", failed.message);
   if (queue?.state === "failed")
     return message(
       "off",
-      "The model stopped with an error",
-      queue.message ?? "It is started again; its last words are in the terminal.",
+      "The model process stopped with an error",
+      queue.message ?? "Restarting. See the terminal for the error.",
     );
-  const [title, sentence] = WORDS[queue?.state] ?? WORDS.starting;
-  const node = message(
-    queue?.state === "finished" ? "finished" : queue?.state === "idle" ? "idle" : "busy",
-    title,
-    queue?.message ?? sentence,
-  );
+  const [title, sentence] = MESSAGES[queue?.state] ?? MESSAGES.starting;
+  const kind = ["finished", "idle"].includes(queue?.state) ? queue.state : "busy";
+  const node = message(kind, title, queue?.message ?? sentence);
   if (queue?.state === "finished") {
     node.append(
       h(
         "p",
         { class: "actions" },
-        h("a", { class: "button primary", href: "#export" }, "Export the labels"),
-        h("a", { class: "button", href: "#browse" }, "Look through them"),
+        h("a", { class: "button primary", href: "#export" }, "Export labels"),
+        h("a", { class: "button", href: "#browse" }, "Browse items"),
       ),
     );
   }

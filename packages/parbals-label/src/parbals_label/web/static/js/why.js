@@ -1,22 +1,22 @@
-// Why the item was chosen, and, only on request, what the model thinks of it and what chose it: a guess seen first
-// sways the reader, and names of strategies mean nothing to most.
+// Why the item was chosen. The model's prediction and the strategy are shown only on request, because a visible
+// prediction biases annotators.
 
 import { get } from "./api.js";
-import { brief, inWords, isTask, MANY, NUMBERS } from "./answers.js";
+import { displayLabel, isTask, MANY, NUMBERS, threeDigits } from "./answers.js";
 import { h, percent } from "./dom.js";
 import { on, tone } from "./state.js";
 
-const SHOWN = 6;
-const CHANGE = 0.05;
+const MAX_BARS = 6;
+const MIN_CHANGE = 0.05; // of a probability, or in standard deviations of a number
 
-/** Small bars, most probable first; of a number what is expected, and how far off that may be. */
+/** Bars of the most probable classes; for regression the predicted mean and standard deviation. */
 export function probabilityBars(predicted) {
   if (isTask(NUMBERS)) {
     const { mean, deviation } = predicted;
-    return h("p", {}, `About ${inWords(brief(mean))}, give or take ${brief(deviation)}.`);
+    return h("p", {}, `About ${displayLabel(threeDigits(mean))} ± ${threeDigits(deviation)} (standard deviation).`);
   }
   const order = Object.entries(predicted).sort((a, b) => b[1] - a[1]);
-  const rows = order.slice(0, SHOWN).map(([label, share]) => {
+  const rows = order.slice(0, MAX_BARS).map(([label, share]) => {
     const bar = h("span", { class: `bar-fill ${tone(label)}` });
     bar.style.width = `${Math.max(0.5, 100 * share)}%`;
     return h(
@@ -27,23 +27,25 @@ export function probabilityBars(predicted) {
       h("span", { class: "bar-value" }, percent(share)),
     );
   });
-  const left = order.slice(SHOWN).reduce((sum, [, share]) => sum + share, 0);
-  if (order.length > SHOWN)
+  const otherProbability = order.slice(MAX_BARS).reduce((sum, [, share]) => sum + share, 0);
+  if (order.length > MAX_BARS)
     rows.push(
       h(
         "li",
         { class: "bar-row rest" },
-        h("span", { class: "bar-name" }, `${order.length - SHOWN} others`),
+        h("span", { class: "bar-name" }, `${order.length - MAX_BARS} others`),
         h("span", { class: "bar-track" }),
-        h("span", { class: "bar-value" }, isTask(MANY) ? "" : percent(left)),
+        h("span", { class: "bar-value" }, isTask(MANY) ? "" : percent(otherProbability)),
       ),
     );
   return h("ul", { class: "bars" }, rows);
 }
 
-/** Whether the sentence about an item, made from the first, no longer fits the second. */
-function hasChanged(before, now) {
-  return Boolean(before) && Object.keys(now).some((label) => Math.abs(now[label] - (before[label] ?? 0)) > CHANGE * (isTask(NUMBERS) ? now.deviation : 1));
+/** Whether the prediction has changed since the item was chosen. */
+function hasChanged(previous, current) {
+  if (!previous) return false;
+  const scale = isTask(NUMBERS) ? current.deviation : 1;
+  return Object.keys(current).some((label) => Math.abs(current[label] - (previous[label] ?? 0)) > MIN_CHANGE * scale);
 }
 
 export function whyPanel() {
@@ -62,7 +64,7 @@ export function whyPanel() {
   const node = h("section", { class: "why", "aria-label": "Why this item" }, sentence, button, guess);
 
   function draw() {
-    button.textContent = open ? "Hide what the model thinks" : "Show what the model thinks";
+    button.textContent = open ? "Hide the model's prediction" : "Show the model's prediction";
     button.setAttribute("aria-expanded", String(open));
     guess.hidden = !open;
     if (!open || !task) return guess.replaceChildren();
@@ -70,7 +72,7 @@ export function whyPanel() {
     return fill(task.why?.predicted);
   }
 
-  function fill(predicted, isNew = false) {
+  function fill(predicted, isUpdated = false) {
     const details = task?.why?.details;
     guess.replaceChildren(
       predicted
@@ -79,21 +81,21 @@ export function whyPanel() {
             "p",
             { class: "quiet" },
             task?.why?.strategy === "audit"
-              ? "Not shown for a random item: a guess seen first would sway the measurement."
-              : "The model has made no prediction for this item yet; it needs a few labels first.",
+              ? "Not shown for a test item: a visible prediction would bias the measurement."
+              : "No prediction yet: the model needs a few labels first.",
           ),
-      isNew ? h("p", { class: "quiet" }, "The model has learnt since this item was chosen; this is what it thinks now.") : "",
+      isUpdated ? h("p", { class: "quiet" }, "Updated: the model has been retrained since this item was chosen.") : "",
       details ? h("details", { class: "why-details" }, h("summary", {}, "Details"), h("p", {}, details)) : "",
     );
   }
 
-  /** The item was fetched a while before it is shown, and the model has learnt since. */
-  async function refresh(asked) {
+  /** Load the latest prediction: the item was prefetched, and the model may have been retrained since. */
+  async function refresh(shownTask) {
     try {
-      const { predicted } = await get(`/api/items/${asked.position}`);
-      if (open && task === asked && predicted) fill(predicted, hasChanged(asked.why?.predicted, predicted));
+      const { predicted } = await get(`/api/items/${shownTask.position}`);
+      if (open && task === shownTask && predicted) fill(predicted, hasChanged(shownTask.why?.predicted, predicted));
     } catch {
-      /* what came with the item stays */
+      /* keep the prediction that came with the item */
     }
   }
 

@@ -1,8 +1,8 @@
-// A picture that fits its frame and can be looked at closely: buttons, wheel, pinch, drag, and the keys + - 0 and arrows.
+// A picture that fits its frame and can be zoomed and moved: buttons, wheel, pinch, drag, and the keys + - 0 and arrows.
 
 import { h, percent } from "./dom.js";
 
-const MOST = 12;
+const MAX_SCALE = 12;
 const STEP = 1.5;
 
 export function zoomable(picture) {
@@ -31,9 +31,9 @@ export function zoomable(picture) {
     fitButton.hidden = scale === 1;
   }
 
-  /** Zoom so that the point under (cx, cy), from the frame's middle, stays where it is. */
+  /** Zoom and keep the point at (cx, cy), relative to the frame's centre, in its place. */
   function zoom(factor, cx = 0, cy = 0) {
-    const next = Math.min(MOST, Math.max(1, scale * factor));
+    const next = Math.min(MAX_SCALE, Math.max(1, scale * factor));
     x = cx - ((cx - x) * next) / scale;
     y = cy - ((cy - y) * next) / scale;
     scale = next;
@@ -45,7 +45,7 @@ export function zoomable(picture) {
     draw();
   }
 
-  function fromMiddle(event) {
+  function fromCentre(event) {
     const box = frame.getBoundingClientRect();
     return [event.clientX - box.left - box.width / 2, event.clientY - box.top - box.height / 2];
   }
@@ -54,11 +54,11 @@ export function zoomable(picture) {
     "wheel",
     (event) => {
       event.preventDefault();
-      zoom(Math.exp(-event.deltaY / 400), ...fromMiddle(event));
+      zoom(Math.exp(-event.deltaY / 400), ...fromCentre(event));
     },
     { passive: false },
   );
-  frame.addEventListener("dblclick", (event) => (scale > 1 ? fit() : zoom(3, ...fromMiddle(event))));
+  frame.addEventListener("dblclick", (event) => (scale > 1 ? fit() : zoom(3, ...fromCentre(event))));
   frame.addEventListener("pointerdown", (event) => {
     fingers.set(event.pointerId, event);
     if (scale > 1 || fingers.size > 1) frame.setPointerCapture(event.pointerId);
@@ -69,7 +69,7 @@ export function zoomable(picture) {
     const other = [...fingers.values()].find((finger) => finger.pointerId !== event.pointerId);
     if (other) {
       const gap = (finger) => Math.hypot(finger.clientX - other.clientX, finger.clientY - other.clientY);
-      zoom(gap(event) / Math.max(1, gap(last)), ...fromMiddle(other));
+      zoom(gap(event) / Math.max(1, gap(last)), ...fromCentre(other));
     } else {
       x += event.clientX - last.clientX;
       y += event.clientY - last.clientY;

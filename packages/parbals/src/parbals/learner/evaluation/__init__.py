@@ -1,0 +1,1 @@
+"""Evaluation of a model: expected and measured error, metrics, recall, and the report."""

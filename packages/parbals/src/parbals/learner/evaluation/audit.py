@@ -1,0 +1,243 @@
+"""An audit: a random hold-out set that measures the model's error.
+
+The audit is drawn uniformly from the pool, before anything is chosen. Its labels train no model,
+and its items are neither candidates nor targets, so no model of the session depends on them. The
+model's losses on the audit are therefore those on fresh random items from the same source, whatever
+strategy chose the training labels. Items that took part in choosing would not do: those that a
+strategy leaves unlabelled are the easy ones.
+
+The interval assumes that whether an audit item is labelled yet does not depend on its content.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from parbals.arrays import drawn_positions
+from parbals.errors import InputError
+from parbals.learner.evaluation.looks import Look, clopper_pearson_limits, latest_look, ppi_limits
+from parbals.learner.evaluation.report import Measurement
+from parbals.randomness import derive_generator
+from parbals.types import Batch, Estimate
+from parbals.validate import check_positive_int
+
+if TYPE_CHECKING:  # a project draws its audit without loading a model
+    from parbals.learner.ledger import Ledger
+    from parbals.learner.state import State
+
+__all__ = [
+    "AUDIT",
+    "CurrentLook",
+    "audit_positions",
+    "audit_predictions",
+    "current_look",
+    "draw_audit",
+    "interleave",
+    "measure",
+    "n_audit_items_due",
+    "with_audit_items",
+]
+
+AUDIT = "audit"
+"""The name, in place of a strategy's, under which audit items are chosen."""
+_AUDIT_INTERVAL = 3
+"""Every third requested item is an audit item: two train the model for each that measures it."""
+_MIN_CLASS_ITEMS = 5
+"""A recall or precision from fewer items is not worth an interval."""
+_MAX_POOL_ITEMS = 4_096
+"""Pool items over which the expected error is averaged: many compared with an audit."""
+
+
+def draw_audit(n_items: int, size: int, seed: int, taken: Sequence[int] = ()) -> np.ndarray:
+    """Draw the positions (size,) of an audit, in random order.
+
+    >>> len(draw_audit(100, 20, seed=0))
+    20
+
+    Args:
+        n_items: number of items in the pool.
+        size: of the audit; at most half of the items that are not ``taken``.
+        taken: positions that already have a label.
+    """
+    if size == 0:
+        return np.zeros(0, np.int64)
+    is_available = np.ones(n_items, bool)
+    is_available[list(taken)] = False
+    available = np.flatnonzero(is_available)
+    if 2 * size > len(available):
+        raise InputError(
+            f"An audit of {size} items is more than half of the {len(available)} that have no "
+            "label; make it smaller."
+        )
+    return derive_generator(seed, AUDIT).permutation(available)[:size]
+
+
+def audit_positions(audit: Any, ledger: "Ledger", seed: int) -> np.ndarray:
+    """Convert the learner's ``audit`` argument to positions, in the order they are requested.
+
+    Args:
+        audit: size of the audit, which is then drawn, or the items themselves.
+    """
+    if isinstance(audit, int | float | np.integer):
+        return draw_audit(ledger.n_items, check_positive_int(audit, "audit", least=0), seed)
+    return np.array(list(dict.fromkeys(ledger.positions(audit))), np.int64)
+
+
+def n_audit_items_due(
+    n: int, n_audit_used: int, n_other_used: int, n_audit_left: int, n_other_left: int
+) -> int:
+    """Count how many of the next ``n`` items are to be audit items.
+
+    Every third item is one until the audit is complete. An audit that lags behind, such as after
+    imported labels, takes at most half of a batch, or more if nothing else is left.
+
+    >>> n_audit_items_due(9, 0, 0, 30, 500)
+    3
+
+    Args:
+        n_audit_used, n_other_used: items that are labelled or pending.
+        n_audit_left, n_other_left: items that may still be requested.
+    """
+    due = (n_audit_used + n_other_used + n + 1) // _AUDIT_INTERVAL - n_audit_used
+    at_most_half = min(due, (n + 1) // 2)
+    needed_to_fill = n - n_other_left
+    return max(0, min(max(at_most_half, needed_to_fill), n_audit_left))
+
+
+def interleave(chosen: np.ndarray, audit: np.ndarray) -> np.ndarray:
+    """Compute the order (B,) that spreads audit items evenly over a batch.
+
+    >>> interleave(np.array([7, 8]), np.array([3]))  # indices into [7, 8, 3]
+    array([0, 2, 1])
+
+    Args:
+        chosen, audit: items of the batch; the order indexes their concatenation.
+    """
+    n_chosen = len(chosen)
+    n_audit = len(audit)
+    n = n_chosen + n_audit
+    audit_slots = ((np.arange(n_audit) + 0.5) * n / max(n_audit, 1)).astype(int)
+    order = np.empty(n, int)
+    order[audit_slots] = n_chosen + np.arange(n_audit)
+    order[np.setdiff1d(np.arange(n), audit_slots)] = np.arange(n_chosen)
+    return order
+
+
+def with_audit_items(batch: Batch | None, positions: np.ndarray) -> Batch:
+    """Spread audit items over a batch; without a batch, return one of audit items alone."""
+    no_scores = np.full(len(positions), np.nan)
+    no_counts = np.zeros(len(positions), np.int64)
+    if batch is None:
+        return Batch(
+            indices=positions,
+            scores=no_scores,
+            initial_scores=no_scores,
+            effective_sample_size=no_scores,
+            strategy=AUDIT,
+            n_exact=no_counts,
+            n_samples=0,
+            notes=("All of them are random items of the audit.",),
+        )
+    order = interleave(batch.indices, positions)
+    note = f"{len(positions)} of the {len(order)} items are random ones of the audit."
+    return replace(
+        batch,
+        indices=np.append(batch.indices, positions)[order],
+        scores=np.append(batch.scores, no_scores)[order],
+        initial_scores=np.append(batch.initial_scores, no_scores)[order],
+        effective_sample_size=np.append(batch.effective_sample_size, no_scores)[order],
+        n_exact=np.append(batch.n_exact, no_counts)[order],
+        notes=(*batch.notes, note),
+    )
+
+
+def audit_predictions(state: "State", model: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Predict the labelled audit items: probabilities (n, C), and their class numbers (n,)."""
+    if not len(state.audited):
+        return np.zeros((0, len(state.setup.classes))), np.zeros(0, np.int64)
+    probs = state.setup.predicted(model, state.audited)
+    return state.setup.task.flatten(probs, state.encoded_labels(state.audited))
+
+
+class CurrentLook(NamedTuple):
+    """The latest look of a state, and the labels that it uses.
+
+    Attributes:
+        look: None before the first look.
+        training: positions, ascending, of the labels that the evaluated model is trained on.
+        audited: positions of the audit labels, in the order they arrived.
+    """
+
+    look: Look | None
+    training: np.ndarray
+    audited: np.ndarray
+
+
+def current_look(state: "State") -> CurrentLook:
+    """Find the latest look of a state."""
+    order = np.array(list(state.labels), np.int64)
+    is_audit = np.isin(order, state.setup.audit)
+    look = latest_look(is_audit, len(state.setup.audit))
+    if look is None:
+        return CurrentLook(None, order[:0], order[:0])
+    order = order[: look.n_labels]
+    is_audit = is_audit[: look.n_labels]
+    training = np.setdiff1d(order[~is_audit], state.setup.audit_duplicates)
+    return CurrentLook(look, training, order[is_audit])
+
+
+def measure(state: "State") -> Measurement | None:
+    """Measure the error of a state's model at the latest look; None without an audit."""
+    setup = state.setup
+    task = setup.task
+    n_audit = len(setup.audit)
+    if not n_audit:
+        return None
+    look, training, audited = current_look(state)
+    model = state.model_of(training) if look is not None else None
+    if look is None or model is None:
+        return Measurement(
+            error=None,
+            n=0,
+            n_wrong=0,
+            n_audit=n_audit,
+            n_labels=0,
+            recall=dict.fromkeys(setup.classes),
+            precision=dict.fromkeys(setup.classes),
+            loss=task.audit_loss,
+        )
+    labels = state.encoded_labels(audited)
+    probs = setup.predicted(model, audited)
+    decisions = setup.decide(model, probs)
+    losses = task.losses(decisions, labels)
+    # The expected error is averaged over pool items other than the audit's.
+    generator = derive_generator(setup.seed, "audit", "pool")
+    pool_positions = drawn_positions(generator, setup.pool.n_rows, _MAX_POOL_ITEMS, setup.audit)
+    pool_probs = setup.predicted(model, pool_positions)
+    pool_decisions = setup.decide(model, pool_probs)
+    expected = task.expected_losses(probs, decisions)
+    expected_pool = task.expected_losses(pool_probs, pool_decisions)
+    error, low, high = ppi_limits(losses, expected, expected_pool, look.delta)
+
+    def share_correct(number: int, class_numbers: np.ndarray) -> Estimate | None:
+        """Estimate the share of items of a class, by label or decision, that are correct."""
+        is_correct = task.contains(labels, number) & task.contains(decisions, number)
+        n_correct = int(is_correct.sum())
+        n = int(task.contains(class_numbers, number).sum())
+        if n < _MIN_CLASS_ITEMS:
+            return None
+        return Estimate(n_correct / n, *clopper_pearson_limits(n_correct, n, look.delta))
+
+    classes = list(enumerate(setup.classes))
+    return Measurement(
+        error=Estimate(error, low, high),
+        n=len(labels),
+        n_wrong=int((losses > 0).sum()),
+        n_audit=n_audit,
+        n_labels=look.n_labels,
+        recall={label: share_correct(number, labels) for number, label in classes},
+        precision={label: share_correct(number, decisions) for number, label in classes},
+        loss=task.audit_loss,
+    )

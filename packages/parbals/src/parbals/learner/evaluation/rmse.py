@@ -1,0 +1,115 @@
+"""The root mean squared error (RMSE) of a regression: expected by the model, measured by an audit.
+
+*Expected.* If a posterior draw f were the truth, labels of the M target points would show a mean
+squared error of (mean of (m - f)²) + σ² χ²_M / M. The report is over draws of f, of σ² and of that
+noise. A posterior is only as good as its family, so its errors are scaled by a temperature T that
+its own labels estimate. Leave-one-out residuals, divided by their predicted deviations, are
+N(0, T²), with the prior ln T ~ N(0, 0.35²). Audit labels, which do not train the model, count as
+well. The standard deviation of ln T is at least 0.1, because the labels that a strategy selects
+differ from others.
+
+*Measured.* Squared errors are unbounded, so no interval is exact. The audit's interval is normal in
+ln of the mean squared error: it holds as the audit grows.
+"""
+
+import numpy as np
+
+from parbals.learner.evaluation.audit import current_look
+from parbals.learner.evaluation.report import Estimate, Measurement
+from parbals.learner.state import State
+from parbals.posterior.predictive import add_bias
+from parbals.randomness import derive_generator
+
+__all__ = ["expected_rmse", "measured_rmse"]
+
+_N_DRAWS = 400
+_LOG_T_PRIOR_SD = 0.35
+_LOG_T_MISFIT_SD = 0.1
+"""Standard deviation of ln T that remains however many labels there are."""
+_EPS = 1e-300
+"""Guards divisions."""
+
+
+def expected_rmse(state: State, targets: np.ndarray) -> Estimate | None:
+    """Estimate the RMSE on target rows (M, D), with a 90 % interval; None before two labels."""
+    if len(state.training[0]) < 2:
+        return None
+    posterior = state.fitted().gaussian
+    generator = derive_generator(state.setup.seed, "report")
+    design = add_bias(targets.astype(np.float64))
+    function_error = design @ posterior.latents.draw(generator, _N_DRAWS)[:, 0]  # (M, draws)
+    function_error -= posterior.marginals(design)[0][:, None]
+    # A draw of σ² scales both the noise and the uncertainty of f.
+    chi_square = generator.chisquare(posterior.freedom, _N_DRAWS)
+    noise = posterior.noise * posterior.freedom / chi_square
+    mean_squares = np.square(function_error).mean(axis=0) * noise / posterior.noise
+    mean_squares += noise * generator.chisquare(len(targets), _N_DRAWS) / len(targets)
+    log_mean, log_sd = _fit_log_temperature(state)
+    temperatures = np.exp(log_mean + log_sd * generator.standard_normal(_N_DRAWS))
+    rmse = posterior.unit * np.sqrt(mean_squares) * temperatures
+    low, median, high = np.quantile(rmse, [0.05, 0.5, 0.95])
+    return Estimate(float(median), float(low), float(high))
+
+
+def _fit_log_temperature(state: State) -> tuple[float, float]:
+    """Fit ln T to leave-one-out residuals and audit residuals: its mean and standard deviation."""
+    model = state.fitted()
+    _, labels = state.training
+    mean, deviation = model.gaussian.leave_one_out()
+    residuals = (labels - mean) / deviation
+    if len(state.audited):
+        mean, deviation = model.predict(state.setup.pool_rows(state.audited))
+        audit_residuals = (state.encoded_labels(state.audited) - mean) / deviation
+        residuals = np.append(residuals, audit_residuals)
+    squares = np.square(residuals)
+    n = len(squares)
+    mean_square = float(max(squares.mean(), 1e-24))
+    # Variance of ln T = ½ ln(mean square), by the delta method; at least that of normal residuals.
+    variance = max(float(squares.var()) / mean_square**2, 2.0) / (4.0 * n)
+    prior_variance = _LOG_T_PRIOR_SD**2
+    shrinkage = prior_variance / (prior_variance + variance)
+    # Zero residuals have the likelihood T⁻ⁿ, and so the posterior mode -n · prior variance.
+    log_mean = max(0.5 * np.log(mean_square) * shrinkage, -n * prior_variance)
+    return log_mean, float(np.hypot(np.sqrt(shrinkage * variance), _LOG_T_MISFIT_SD))
+
+
+def measured_rmse(state: State) -> Measurement | None:
+    """Measure the RMSE at the audit's latest look; None without an audit."""
+    from scipy.special import ndtri
+
+    n_audit = len(state.setup.audit)
+    if not n_audit:
+        return None
+    look, training, audited = current_look(state)
+    if look is None:
+        return Measurement(
+            error=None,
+            n=0,
+            n_wrong=0,
+            n_audit=n_audit,
+            n_labels=0,
+            recall={},
+            precision={},
+            loss="rmse",
+        )
+    model = state.model_of(training)
+    mean, _ = model.predict(state.setup.pool_rows(audited))
+    squares = np.square(state.encoded_labels(audited) - mean)
+    n = len(squares)
+    mean_square = float(squares.mean())
+    quantile = -ndtri(look.delta)
+    half_width = float(quantile * squares.std() / np.sqrt(n) / max(mean_square, _EPS))
+    return Measurement(
+        error=Estimate(
+            mean=float(np.sqrt(mean_square)),
+            low=float(np.sqrt(mean_square * np.exp(-half_width))),
+            high=float(np.sqrt(mean_square * np.exp(half_width))),
+        ),
+        n=n,
+        n_wrong=0,
+        n_audit=n_audit,
+        n_labels=look.n_labels,
+        recall={},
+        precision={},
+        loss="rmse",
+    )

@@ -1,1 +1,0 @@
-"""Honest numbers: what the model expects, what an audit measured, how much has been found."""

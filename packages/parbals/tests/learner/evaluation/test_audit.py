@@ -1,0 +1,243 @@
+"""An audit: random items that are asked for, teach the model nothing, and measure its error."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import parbals
+import pytest
+from parbals.errors import InputError
+from parbals.learner.evaluation.audit import draw_audit, interleave, measure, n_audit_items_due
+from parbals.learner.evaluation.looks import latest_look, ppi_limits
+from parbals.learner.evaluation.report import class_lines, measured_error_sentence
+from parbals.types import Estimate
+from sklearn.ensemble import RandomForestClassifier
+
+GENERATOR = np.random.default_rng(5)
+X = GENERATOR.standard_normal((300, 4))
+Y = np.where(X[:, 0] + 0.7 * GENERATOR.standard_normal(300) > 0, "yes", "no")
+
+
+def learner(audit=20, **more):
+    options = {"strategy": "confidence", "random_state": 2, "n_samples": 64} | more
+    return parbals.ActiveLearner(X, ["no", "yes"], audit=audit, **options)
+
+
+def labelled(n, audit=20, batch=10, **more):
+    active = learner(audit, **more)
+    while len(active.labelled) < n:
+        out = active.ask(min(batch, n - len(active.labelled)))
+        active.tell(out, Y[out])
+    return active
+
+
+def test_the_audit_is_a_uniform_draw_fixed_by_the_seed():
+    drawn = np.array([draw_audit(30, 6, seed) for seed in range(2_000)])
+    counts = np.bincount(drawn.ravel(), minlength=30)
+    assert np.abs(counts - 400).max() < 5 * np.sqrt(400 * 0.8)
+    assert draw_audit(30, 6, 1).tolist() == draw_audit(30, 6, 1).tolist()
+    assert not set(draw_audit(30, 6, 1, taken=range(15))) & set(range(15))
+    with pytest.raises(InputError, match="An audit of 8 items is more than half of the 15"):
+        draw_audit(30, 8, 1, taken=range(15))
+
+
+@pytest.mark.parametrize("batch", [1, 4, 20])
+def test_every_third_label_is_the_audits_until_it_is_done(batch):
+    n_audit = n_other = 0
+    for _ in range(200 // batch):
+        share = n_audit_items_due(batch, n_audit, n_other, 30 - n_audit, 500 - n_other)
+        n_audit, n_other = n_audit + share, n_other + batch - share
+        assert n_audit == min(30, (n_audit + n_other + 1) // 3)
+
+
+def test_a_late_audit_takes_half_a_batch_and_what_others_cannot_fill():
+    assert n_audit_items_due(10, 0, 1_000, 30, 500) == 5
+    assert n_audit_items_due(10, 0, 1_000, 30, 2) == 8
+    assert n_audit_items_due(10, 0, 1_000, 3, 500) == 3
+
+
+def test_the_audit_is_spread_over_a_batch():
+    order = interleave(np.arange(6), np.arange(3))
+    assert order.tolist() == [0, 6, 1, 2, 7, 3, 4, 8, 5]
+    assert interleave(np.arange(2), np.arange(0)).tolist() == [0, 1]
+
+
+def test_asking_mixes_the_audit_in_and_says_so():
+    active = learner()
+    batch = active.choose(9)
+    drawn = np.isin(batch.indices, active.audit)
+    assert batch.indices[drawn].tolist() == active.audit[:3].tolist()
+    assert np.isnan(batch.scores[drawn]).all()
+    assert np.isfinite(batch.scores[~drawn]).all()
+    assert "3 of the 9 items are random ones of the audit." in batch.notes
+    assert not np.isin(active.choose(280, with_audit=False).indices, active.audit).any()
+
+
+def test_the_audit_has_no_part_in_choosing_or_in_the_model():
+    """Its labels could be all wrong, or missing: the same model, the same choice."""
+    right, wrong, missing = (learner() for _ in range(3))
+    others = np.setdiff1d(np.arange(300), right.audit)[:40]
+    for active in (right, wrong, missing):
+        active.tell(others, Y[others])
+    right.tell(right.audit, Y[right.audit])
+    wrong.tell(wrong.audit, np.where(Y[wrong.audit] == "yes", "no", "yes"))
+    missing.mark_pending(missing.audit[:7])
+    for active in (wrong, missing):
+        same = active.choose(5, with_audit=False).indices == right.choose(5).indices
+        assert same.all()
+        np.testing.assert_array_equal(active.predict_proba(X), right.predict_proba(X))
+        np.testing.assert_array_equal(active.state.target_rows(), right.state.target_rows())
+    rows = {tuple(row) for row in right.state.target_rows()}
+    assert not rows & {tuple(row) for row in X[right.audit]}
+    assert (wrong.predict_proba(X, with_audit=True) != right.predict_proba(X)).any()
+
+
+def test_the_measurement_is_what_the_model_of_the_first_labels_gets_wrong():
+    active = labelled(70)
+    order = list(active.labels)
+    look = latest_look(np.isin(order, active.audit), 20)
+    first = order[: look.n_labels]
+    assert np.isin(first, active.audit).sum() == 19
+    model = learner(audit=active.audit.tolist())
+    training = [p for p in first if p not in set(active.audit)]
+    model.tell(training, Y[training])
+    audited = np.array([p for p in first if p in set(active.audit)])
+    decided = np.array(model.predict(X[audited]))
+    measured = measure(active.state)
+    wrong = decided != Y[audited]
+    assert (measured.n, measured.n_wrong) == (19, int(wrong.sum()))
+    assert measured.n_labels == look.n_labels
+    others = np.setdiff1d(np.arange(300), active.audit)
+    doubts = (1.0 - model.predict_proba(X[rows]).max(axis=1) for rows in (audited, others))
+    assert measured.error == Estimate(*ppi_limits(wrong, *doubts, look.delta))
+    hits = (decided == "yes") & (Y[audited] == "yes")
+    assert measured.recall["yes"].mean == hits.sum() / (Y[audited] == "yes").sum()
+    assert measured.precision["yes"].mean == hits.sum() / (decided == "yes").sum()
+
+
+def test_copies_of_an_audit_item_train_nothing_and_are_not_asked_for():
+    doubled = np.concatenate([X, X[:40]])
+    active = parbals.ActiveLearner(
+        doubled, ["no", "yes"], strategy="random", audit=range(10), random_state=2
+    )
+    assert active.setup.audit_duplicates.tolist() == list(range(300, 310))
+    assert not np.isin(active.choose(330).indices, active.setup.audit_duplicates).any()
+    y = np.concatenate([Y, Y[:40]])
+    active.tell(range(20, 60), y[20:60])
+    before = active.predict_proba(X)
+    active.tell(range(300, 310), np.where(y[300:310] == "yes", "no", "yes"))
+    np.testing.assert_array_equal(active.predict_proba(X), before)
+
+
+def test_the_pool_is_not_looked_through_for_copies_before_a_choice():
+    active = learner(audit=10)
+    training = np.setdiff1d(np.arange(40), active.audit)
+    active.tell(training, Y[training])
+    active.predict_proba(X[:5])
+    assert "audit_duplicates" not in vars(active.setup)
+    active.choose(1)
+    assert "audit_duplicates" in vars(active.setup)
+
+
+def test_rows_that_are_alike_by_coarse_features_are_no_copies():
+    active = parbals.ActiveLearner(np.round(X[:, :1]), ["no", "yes"], audit=20, random_state=2)
+    assert len(active.setup.audit_duplicates) == 0
+
+
+def test_between_two_looks_the_measurement_stands():
+    active = labelled(70)
+    before = measure(active.state)
+    out = active.ask(5)
+    active.tell(out, Y[out])
+    assert measure(active.state) == before
+
+
+@pytest.mark.parametrize("n_runs", [12, pytest.param(300, marks=pytest.mark.full)])
+def test_the_interval_holds_the_error_of_a_model_that_chose_its_labels(n_runs):
+    """Truth: the error on 5,000 items of the same source; picks near the boundary are the ones
+    that would mislead an estimate from the rest of the pool."""
+    generator = np.random.default_rng(0)
+    covered = 0
+    for seed in range(n_runs):
+        features = generator.standard_normal((5_300, 3))
+        y = (features[:, 0] + generator.standard_normal(5_300) > 0).astype(int)
+        active = parbals.ActiveLearner(
+            features[:300], [0, 1], strategy="confidence", random_state=seed, audit=30
+        )
+        while len(active.labelled) < 87:
+            out = active.ask(29)
+            active.tell(out, y[out])
+        decided = np.array(active.predict(features[300:]))
+        estimate = measure(active.state).error
+        covered += estimate.low <= np.mean(decided != y[300:]) <= estimate.high
+    assert covered / n_runs >= 0.9 - 3 * np.sqrt(0.09 / n_runs)
+
+
+def test_the_report_gives_it_in_words_and_in_json():
+    report = labelled(60).report(1)
+    assert "With 95 % confidence the error is below" in str(report)
+    assert "recall" in str(report)
+    written = json.loads(json.dumps(report.to_dict()))
+    assert written["certified"] == report.certified == written["measured"]["error"]["high"]
+    assert set(written["measured"]["recall"]) == {"no", "yes"}
+    without = replace(report, measured=None)
+    assert "the expected error is the model's own expectation" in str(without)
+    assert without.to_dict()["certified"] is None
+
+
+def test_an_audit_without_labels_promises_a_measurement():
+    active = learner()
+    assert measure(active.state).error is None
+    active.tell(np.setdiff1d(np.arange(300), active.audit)[:1], ["no"])
+    sentence = measured_error_sentence(measure(active.state))
+    assert sentence.startswith("How large the error is will be measured as the 20 random items")
+
+
+def test_classes_that_the_audit_hardly_saw_have_no_interval():
+    active = parbals.ActiveLearner(
+        X, ["no", "yes", "never"], strategy="random", random_state=2, audit=20
+    )
+    active.tell(active.audit, Y[active.audit])
+    active.tell(np.arange(60), Y[:60])
+    measured = measure(active.state)
+    assert measured.recall["never"] is None
+    assert class_lines(measured)[-1] == "  too few random items to tell: never"
+
+
+def test_a_model_of_your_own_is_measured_too():
+    forest = RandomForestClassifier(20, random_state=0)
+    active = labelled(60, strategy="margin", model=forest)
+    assert measure(active.state).n == 19
+
+
+def test_the_last_items_of_all_may_be_the_audits():
+    active = learner(audit=20)
+    active.tell(
+        np.setdiff1d(np.arange(300), active.audit), Y[np.setdiff1d(np.arange(300), active.audit)]
+    )
+    batch = active.choose(20)
+    assert batch.strategy == "audit"
+    assert batch.indices.tolist() == active.audit.tolist()
+    with pytest.raises(InputError, match="21 items were asked for and 20 are free"):
+        active.choose(21)
+
+
+def test_an_audit_drawn_elsewhere_and_names_of_items():
+    names = [f"item {i}" for i in range(300)]
+    active = parbals.ActiveLearner(X, ["no", "yes"], ids=names, audit=names[5:8], random_state=0)
+    assert active.audit.tolist() == [5, 6, 7]
+
+
+@pytest.mark.parametrize("bad", [-1, 151, True, 2.5])
+def test_an_impossible_audit_is_refused(bad):
+    with pytest.raises(InputError, match="audit"):
+        learner(audit=bad)
+
+
+def test_the_audit_survives_saving(tmp_path):
+    active = labelled(50)
+    active.save(tmp_path / "file")
+    loaded = parbals.ActiveLearner.load(tmp_path / "file")
+    assert loaded.audit.tolist() == active.audit.tolist()
+    assert list(loaded.ask(9)) == list(active.ask(9))
+    assert measure(loaded.state) == measure(active.state)

@@ -1,0 +1,159 @@
+"""What a learner is judged by decides what it asks for."""
+
+import numpy as np
+import parbals
+import pytest
+from parbals.errors import InputError
+from parbals.learner.evaluation.metric import (
+    BALANCED,
+    METRICS,
+    class_weights_for,
+    decide,
+    metric_values,
+)
+from parbals.learner.tasks.base import Classification
+from parbals.scores.losses import LOSSES
+from parbals.wording import percent
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.metrics import balanced_accuracy_score, f1_score
+
+GENERATOR = np.random.default_rng(0)
+X = GENERATOR.standard_normal((150, 3))
+NOISY = X @ [2.0, -1.0, 0.5] + GENERATOR.logistic(size=150)
+
+
+def taught(n_classes=2, **settings):
+    active = parbals.ActiveLearner(X, range(n_classes), random_state=0, n_samples=128, **settings)
+    active.tell(range(15), np.digitize(NOISY, [0.0, 1.5][: n_classes - 1])[:15].tolist())
+    return active
+
+
+def chosen(**settings):
+    return taught(**settings).choose(6).indices.tolist()
+
+
+def test_every_loss_has_one_metric():
+    assert sorted(METRICS.values()) == sorted(LOSSES)
+    for metric, loss in METRICS.items():
+        assert Classification([0, 1]).loss(metric) == loss
+    assert Classification([0, 1]).loss(BALANCED) == "error"
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"metric": "f1"}, "metric is 'f1'; choose one of: accuracy, balanced-accuracy, f1:CLASS"),
+        ({"metric": "f1:7"}, "metric is 'f1:7', but '7' is not one of the classes: 0, 1."),
+    ],
+)
+def test_what_is_unknown_or_contradicts_itself_is_refused(settings, message):
+    with pytest.raises(InputError, match=message) as caught:
+        taught(**settings)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("n_classes", [2, pytest.param(3, marks=pytest.mark.full)])
+def test_by_default_items_are_chosen_for_accuracy(n_classes):
+    active = taught(n_classes)
+    assert (active.metric, active.setup.task.loss(active.metric)) == ("accuracy", "error")
+    by_default = chosen(n_classes=n_classes)
+    by_log_loss = chosen(n_classes=n_classes, metric="log-loss")
+    assert by_log_loss != by_default
+
+
+@pytest.mark.filterwarnings("ignore::parbals.errors.SampleCollapseWarning")
+def test_a_model_of_ones_own_is_judged_likewise():
+    forest = RandomForestClassifier(30, random_state=0)
+    by_default = taught(model=forest).choose(1)
+    gains = parbals.epig(*[taught(model=forest).fitted().sample_proba(X)] * 2, loss="error")
+    assert by_default.scores[0] == pytest.approx(gains[15:].max(), rel=1e-4)
+
+
+@pytest.mark.filterwarnings("ignore::parbals.errors.SampleCollapseWarning")
+def test_a_report_speaks_of_log_loss_whatever_items_are_chosen_for():
+    forest = RandomForestClassifier(30, random_state=0)
+    gains = [taught(model=forest, metric=metric).report(3).next_gain for metric in METRICS]
+    assert gains[0] == gains[1] > 0
+
+
+# -- metrics in which classes do not count alike
+
+
+def shares_of(probs, decisions, metric):
+    """The metric of expectations: Σ p stands for every count of labels."""
+    n_classes = probs.shape[1]
+    hits = np.array([probs[decisions == c, c].sum() for c in range(n_classes)])
+    if metric == BALANCED:
+        return np.mean(hits / probs.sum(axis=0))
+    return 2.0 * hits[1] / (probs[:, 1].sum() + (decisions == 1).sum())
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("metric", [BALANCED, "f1:1"])
+def test_decisions_are_the_best_of_all_there_are(metric, n_classes):
+    """Seven items more or less do not move a share by much: every labelling of seven, by force."""
+    probs = np.random.default_rng(3).dirichlet([3.0, 0.6, 1.0][:n_classes], 7)
+    ours = decide(probs, class_weights_for(metric, np.repeat(probs, 3_000, 0), range(n_classes)))
+    every = [np.array(d) for d in np.ndindex(*[n_classes] * 7)]
+    best = max(shares_of(probs, d, metric) for d in every)
+    assert shares_of(probs, ours, metric) == pytest.approx(best, rel=1e-9)
+    assert shares_of(probs, probs.argmax(axis=1), metric) < best
+
+
+@pytest.mark.parametrize("metric", [BALANCED, "f1:1"])
+def test_class_weights_are_what_a_decision_adds_to_the_metric(metric):
+    """One item of 20,000 decided otherwise: the metric changes by its gain over the number."""
+    probs = np.random.default_rng(0).dirichlet([5.0, 0.4], 20_000)
+    class_weights = class_weights_for(metric, probs, range(2))
+    before = decide(probs, class_weights)
+    for item in range(5):
+        after = before.copy()
+        after[item] = 1 - before[item]
+        change = shares_of(probs, after, metric) - shares_of(probs, before, metric)
+        worth = class_weights.values * probs[item]
+        expected = (worth[after[item]] - worth[before[item]]) / len(probs)
+        assert change == pytest.approx(expected, rel=0.01, abs=3e-8)
+
+
+def test_values_are_those_of_scikit_learn():
+    generator = np.random.default_rng(0)
+    decisions, labels = generator.integers(0, 3, 60), generator.integers(0, 3, (4, 60))
+    for metric, judge in (
+        (BALANCED, balanced_accuracy_score),
+        ("f1:2", lambda y, d: f1_score(y == 2, d == 2)),
+    ):
+        ours = metric_values(metric, decisions, labels, range(3))
+        np.testing.assert_allclose(ours, [judge(row, decisions) for row in labels], rtol=1e-12)
+
+
+def test_a_learner_decides_chooses_and_reports_for_the_named_metric(tmp_path):
+    """Few ones: they count more, so they are decided sooner."""
+    few = (NOISY > 3.0).astype(int)
+    plain = parbals.ActiveLearner(X, ["no", "yes"], random_state=0)
+    active = parbals.ActiveLearner(X, ["no", "yes"], random_state=0, metric="f1:yes")
+    for learner in (plain, active):
+        learner.tell(range(30), np.array(["no", "yes"])[few[:30]])
+    assert (active.metric, active.setup.task.loss(active.metric)) == ("f1:yes", "error")
+    n_yes = [(learner.predict(X) == "yes").sum() for learner in (plain, active)]
+    assert n_yes[0] < n_yes[1]
+    assert plain.choose(8).indices.tolist() != active.choose(8).indices.tolist()
+    report = active.report()
+    value, threshold = report.expected_metric, report.decide_from["yes"]
+    assert value.low < value.mean < value.high
+    assert 0.05 < threshold < 0.5
+    assert ((active.predict_proba(X)[:, 1] > threshold) == (active.predict(X) == "yes")).all()
+    assert f"expected F1 of yes: {percent(value.mean)}" in str(report)
+    assert plain.report().expected_metric is None
+    active.save(tmp_path / "one.parbals")
+    again = parbals.ActiveLearner.load(tmp_path / "one.parbals")
+    assert again.metric == "f1:yes"
+    assert again.choose(8).indices.tolist() == active.choose(8).indices.tolist()
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("settings", [{"n_classes": 3}, {"n_classes": 3, "inference": "smc"}])
+@pytest.mark.parametrize("metric", [BALANCED, "f1:2"])
+def test_more_classes_and_particles_follow_the_metric(metric, settings):
+    active = taught(metric=metric, **settings)
+    assert len(set(active.choose(6).indices.tolist())) == 6
+    assert 0.0 < active.report().expected_metric.mean <= 1.0

@@ -1,0 +1,27 @@
+"""Examples in docstrings of the learner run, and print what they say."""
+
+import doctest
+from importlib import import_module
+
+import pytest
+
+MODULES = [
+    "active",
+    "choosing",
+    "ledger",
+    "paper",
+    "settings",
+    "state",
+    "tasks.base",
+    "tasks.multilabel",
+    "tasks.ordinal",
+    "tasks.regression",
+    "tasks.table",
+]
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples_run(name):
+    result = doctest.testmod(import_module(f"parbals.learner.{name}"))
+    assert result.attempted
+    assert not result.failed
