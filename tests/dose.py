@@ -6,9 +6,11 @@ of their tests still runs, with five percent of its repetitions and a few of its
 
 import os
 from collections import Counter
-from typing import TypeVar
+from typing import Any, TypeVar
 
-__all__ = ["MAX_PARAMETER_SETS", "SHARE", "full_count", "thin_out"]
+import pytest
+
+__all__ = ["MAX_PARAMETER_SETS", "SHARE", "full_count", "small_and_full", "thin_out"]
 
 SHARE = float(os.environ.get("PARBALS_DOSE", "1"))
 MAX_PARAMETER_SETS = 6
@@ -19,6 +21,17 @@ Item = TypeVar("Item")
 def full_count(n: int, least: int = 2) -> int:
     """``n`` repetitions, or a dose of them: never fewer than ``least``."""
     return max(min(n, least), round(SHARE * n))
+
+
+def small_and_full(small: Any, full: Any) -> list[Any]:
+    """Parameters of one test run twice: small counts always, full ones behind the marker.
+
+    Each is a count, or a tuple of them.
+    """
+    smallest = small if isinstance(small, tuple) else (small,)
+    largest = full if isinstance(full, tuple) else (full,)
+    counts = [full_count(n, least) for n, least in zip(largest, smallest, strict=True)]
+    return [small, pytest.param(*counts, marks=pytest.mark.faults, id="full")]
 
 
 def thin_out(items: list[Item], functions: list[str]) -> list[Item]:

@@ -20,6 +20,7 @@ from bench_helpers import (
     runs_of,
     without_seconds,
 )
+from dose import full_count
 from parbals_bench.run.folder import ResultsFolder
 from parbals_bench.run.grid import run_grid
 from parbals_bench.run.processes import LocalProcesses
@@ -85,7 +86,7 @@ def test_killed_in_the_middle_and_started_again_the_results_are_the_same(
 def test_killed_twenty_times_anywhere(tmp_path, computed_here):
     folder = ResultsFolder(tmp_path)
     chance = random.Random(0)
-    for _ in range(20):
+    for _ in range(full_count(20)):
         process = start(folder)
         time.sleep(chance.uniform(0.2, 6.0))
         os.kill(process.pid, signal.SIGKILL)

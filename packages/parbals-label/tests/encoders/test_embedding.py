@@ -9,6 +9,7 @@ import time
 import letters
 import numpy as np
 import pytest
+from dose import full_count
 from letters import NAME, TEXTS, Letters, named
 from parbals.errors import InputError
 from parbals_label.encoders import Options, embed, embedding
@@ -136,7 +137,7 @@ class TestKilled:
     @pytest.mark.faults
     def test_killed_at_any_time(self, blocks):
         whole = self.whole()
-        for trial in range(20):
+        for trial in range(full_count(20)):
             check_resumed(whole, killed_once(blocks, trial % 8 + 1, pause=0.01 + 0.002 * trial))
 
 

@@ -9,6 +9,7 @@ import time
 
 import numpy as np
 import pytest
+from dose import full_count
 from parbals import load_model
 from parbals_label.project.backup import check_project
 from parbals_label.project.create import Roles, create_project
@@ -45,7 +46,7 @@ KILLS = pytest.mark.parametrize(
     "kills",
     [
         pytest.param(2, marks=pytest.mark.full),
-        pytest.param(50, marks=pytest.mark.faults, id="full"),
+        pytest.param(full_count(50), marks=pytest.mark.faults, id="full"),
     ],
 )
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 import pytest
+from dose import full_count
 from repository import ROOT, SOURCES
 
 CHOSEN = "parbals-epig"
@@ -48,7 +49,11 @@ def test_thirty_labels_with_ten_classes_wait_for_nothing():
 @pytest.mark.parametrize("n_items", [2_000, 100_000])
 @pytest.mark.parametrize("n_classes", [2, 4, 10, 50])
 def test_five_minutes_of_labelling_wait_for_nothing(n_classes, n_items):
-    seen = wait_in_front("--classes", str(n_classes), "--items", str(n_items), "--labels", "300")
+    n_labels = full_count(300, least=30)
+    counts = {"--classes": n_classes, "--items": n_items, "--labels": n_labels}
+    seen = wait_in_front(*(str(word) for option in counts.items() for word in option))
     assert seen["empty"] == 0, seen
-    assert n_classes > 10 or 2 * seen["chosen_by"].get(CHOSEN, 0) >= 300, seen
+    # Programs that compile on the way weigh much in few labels.
+    share = 1 / 2 if n_labels == 300 else 1 / 3
+    assert n_classes > 10 or seen["chosen_by"].get(CHOSEN, 0) >= share * n_labels, seen
     assert seen["report_behind_seconds"] <= 60, seen

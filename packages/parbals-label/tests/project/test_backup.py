@@ -15,6 +15,7 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 
 import numpy as np
 import pytest
+from dose import small_and_full
 from parbals.errors import InputError, ProjectDamagedError, ProjectError
 from parbals.files import TEMPORARY_SUFFIX
 from parbals_label.files import locked
@@ -110,7 +111,7 @@ def test_other_tools_can_check_and_unpack_it(saved, tmp_path):
     assert check_project(tmp_path / "unpacked")[1] == []
 
 
-@pytest.mark.parametrize("rounds", [3, pytest.param(50, marks=pytest.mark.faults, id="full")])
+@pytest.mark.parametrize("rounds", small_and_full(3, 50))
 def test_a_backup_while_people_label_holds_what_was_confirmed_before_it_began(tmp_path, rounds):
     folder, confirmed, stop = make(tmp_path / "p", 200), [], threading.Event()
 
@@ -298,7 +299,7 @@ def test_a_database_of_another_program_is_refused(saved, tmp_path):
     refused(file, tmp_path, "was not restored")
 
 
-@pytest.mark.parametrize("flips", [40, pytest.param(500, marks=pytest.mark.faults, id="full")])
+@pytest.mark.parametrize("flips", small_and_full(40, 500))
 def test_flipped_and_missing_bytes_are_noticed_or_harmless(flips, project, saved, tmp_path):
     whole, chance = saved.read_bytes(), random.Random(flips)
     expected = answers(project)

@@ -13,6 +13,7 @@ import sys
 import time
 
 import pytest
+from dose import full_count
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from parbals.errors import InputError
@@ -319,7 +320,8 @@ def test_kill_while_exporting(tmp_path):
 @pytest.mark.faults
 def test_kill_while_exporting_100_times(tmp_path):
     pytest.importorskip("pyarrow")
-    assert kill_while_exporting(tmp_path, 100) > 20  # most kills do hit an export that is under way
+    kills = full_count(100, least=6)
+    assert kill_while_exporting(tmp_path, kills) > kills / 5  # most hit an export under way
 
 
 def test_json_lines_are_valid_json(tmp_path):

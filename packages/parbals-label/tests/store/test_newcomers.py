@@ -5,6 +5,7 @@ import time
 from contextlib import closing
 
 import pytest
+from dose import small_and_full
 from parbals_label.project.quick import quick_batch
 from parbals_label.store.current import Answered
 from parbals_label.store.queue import MOST_LEASES, most_of_newcomers
@@ -36,7 +37,7 @@ def as_on_the_page(store, annotator, n=10):
     return taken(store, annotator, n) if len(items) < n and quick_batch(store) else items
 
 
-@pytest.mark.parametrize("n_names", [500, pytest.param(1_500, marks=pytest.mark.faults, id="full")])
+@pytest.mark.parametrize("n_names", small_and_full(500, 1_500))
 def test_invented_names_get_neither_the_pool_nor_the_queue(store, n_names):
     with store.together():
         for number in range(n_names):

@@ -18,6 +18,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
+from dose import small_and_full
 from parbals.errors import InputError, ProjectDamagedError, ProjectError
 from parbals_label.store.journal import Journal
 from parbals_label.store.records import Submission
@@ -27,12 +28,6 @@ WRITER = Path(__file__).with_name("crash_writer.py")
 CLASSES = ("cat", "dog", 'it\'s "both"')
 FILE = "project.sqlite3"
 JOURNAL = "project.journal"
-
-
-def doses(small, full):
-    """The same test twice: a small dose, and the full one behind the marker."""
-    values = full if isinstance(full, tuple) else (full,)
-    return [small, pytest.param(*values, marks=pytest.mark.faults, id="full")]
 
 
 def label_of(number):
@@ -89,7 +84,7 @@ def all_answers(store):
 # Crashes
 
 
-@pytest.mark.parametrize("kills", doses(10, 1000))
+@pytest.mark.parametrize("kills", small_and_full(10, 1000))
 def test_killed_at_any_moment_no_confirmed_label_is_lost_or_doubled(tmp_path, kills):
     chance = random.Random(kills)
     for lot in range(0, kills, 50):  # a fresh project now and then, or reading it all takes over
@@ -131,7 +126,7 @@ def test_killed_at_any_moment_no_confirmed_label_is_lost_or_doubled(tmp_path, ki
 # Crowds
 
 
-@pytest.mark.parametrize(("processes", "submits"), doses((3, 30), (10, 200)))
+@pytest.mark.parametrize(("processes", "submits"), small_and_full((3, 30), (10, 200)))
 def test_many_processes_submit_at_once_with_exact_counts(tmp_path, processes, submits):
     folder = make(tmp_path / "p", n_items=submits)
     children = [start("submit", folder, f"a{number}", 0, submits) for number in range(processes)]
@@ -146,7 +141,7 @@ def test_many_processes_submit_at_once_with_exact_counts(tmp_path, processes, su
     assert held == {n: {f"a{a}": label_of(n) for a in range(processes)} for n in range(submits)}
 
 
-@pytest.mark.parametrize("races", doses(30, 500))
+@pytest.mark.parametrize("races", small_and_full(30, 500))
 def test_two_processes_race_for_one_item(tmp_path, races):
     folder = make(tmp_path / "p", n_items=races)
     with serving(folder, 2) as (one, two):
@@ -186,7 +181,7 @@ def test_a_project_kept_busy_by_another_program_gives_one_clear_sentence(tmp_pat
 # Disks and folders
 
 
-@pytest.mark.parametrize(("rounds", "submits"), doses((4, 30), (50, 200)))
+@pytest.mark.parametrize(("rounds", "submits"), small_and_full((4, 30), (50, 200)))
 def test_a_full_disk_confirms_nothing_that_is_not_stored_and_work_goes_on_afterwards(
     tmp_path, rounds, submits
 ):
@@ -335,7 +330,7 @@ def never_wrong(folder, truth):
     return len(salvaged) / len(answers)
 
 
-@pytest.mark.parametrize("flips", doses(40, 500))
+@pytest.mark.parametrize("flips", small_and_full(40, 500))
 @pytest.mark.parametrize(
     ("state", "name"), [("whole", FILE), ("crashed", FILE), ("crashed", f"{FILE}-wal")]
 )
@@ -359,7 +354,7 @@ def test_flipped_bytes_never_give_a_wrong_label(request, tmp_path, state, name, 
     assert set(rescued) == {1.0}, "every answer is in the journal as well"
 
 
-@pytest.mark.parametrize("flips", doses(20, 500))
+@pytest.mark.parametrize("flips", small_and_full(20, 500))
 def test_bytes_flipped_where_labels_names_and_classes_are_kept_are_noticed(whole, tmp_path, flips):
     source, truth = whole
     chance = random.Random(flips)
@@ -394,7 +389,7 @@ def pages_in_wal(folder):
     return {int.from_bytes(data[start : start + 4]) for start in range(32, len(data), 24 + 4096)}
 
 
-@pytest.mark.parametrize("cuts", doses(8, 50))
+@pytest.mark.parametrize("cuts", small_and_full(8, 50))
 @pytest.mark.parametrize(
     ("state", "name"), [("whole", FILE), ("crashed", FILE), ("crashed", f"{FILE}-wal")]
 )
@@ -509,7 +504,7 @@ def test_what_the_journal_lacks_is_salvaged_from_the_database(whole, tmp_path):
 # The journal
 
 
-@pytest.mark.parametrize("faults", doses(20, 500))
+@pytest.mark.parametrize("faults", small_and_full(20, 500))
 @pytest.mark.parametrize("kind", ["flip", "cut"])
 def test_a_damaged_journal_costs_nothing_and_is_made_whole(whole, tmp_path, kind, faults):
     source, truth = whole

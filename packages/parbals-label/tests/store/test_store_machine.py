@@ -8,6 +8,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from dose import full_count
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -363,4 +364,4 @@ TestSmall.settings = settings(max_examples=15, stateful_step_count=30, **_quiet)
 
 @pytest.mark.faults
 class TestFull(StoreMachine.TestCase):
-    settings = settings(max_examples=500, stateful_step_count=50, **_quiet)
+    settings = settings(max_examples=full_count(500, least=15), stateful_step_count=50, **_quiet)

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+from dose import small_and_full
 from parbals.errors import InputError, LabelError, ProjectDamagedError
 from parbals_label.answer_form import TASKS
 from parbals_label.store.answers import HeldLabelError
@@ -80,7 +81,7 @@ def test_a_label_that_no_task_would_store_is_damage(tmp_path):
 
 
 @pytest.mark.parametrize("task", TASKS[1:])
-@pytest.mark.parametrize("kills", [2, pytest.param(200, marks=pytest.mark.faults, id="full")])
+@pytest.mark.parametrize("kills", small_and_full(2, 200))
 def test_killed_at_any_moment_no_confirmed_label_is_lost_or_doubled(tmp_path, task, kills):
     folder, chance, confirmed = make(tmp_path / "p", task), random.Random(kills), 0
     for _ in range(kills):

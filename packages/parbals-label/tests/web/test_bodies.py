@@ -6,6 +6,7 @@ import socket
 import time
 
 import pytest
+from dose import small_and_full
 from page_server import make_project, page
 from parbals_label.store.store import Store
 
@@ -200,7 +201,7 @@ def test_a_slow_body_is_given_up_and_holds_nobody_else(server, monkeypatch):
         assert status(slow.recv(65536)) == 408
 
 
-@pytest.mark.parametrize("requests", [60, pytest.param(2000, marks=pytest.mark.faults, id="full")])
+@pytest.mark.parametrize("requests", small_and_full(60, 2000))
 def test_random_bytes_get_an_answer_or_none_but_never_a_crash(server, requests):
     chance = random.Random(requests)
     good = (

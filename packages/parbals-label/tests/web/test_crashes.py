@@ -13,6 +13,7 @@ import time
 from contextlib import closing
 
 import pytest
+from dose import small_and_full
 from page_server import (
     SERVE,
     WITHOUT_WORKER,
@@ -29,10 +30,6 @@ from parbals_label.web.supervisor import Supervisor
 FILE = "project.sqlite3"
 
 
-def doses(small, full):
-    return [small, pytest.param(full, marks=pytest.mark.faults, id="full")]
-
-
 def has_ended(process):
     try:
         with open(f"/proc/{process}/stat") as status:
@@ -41,7 +38,7 @@ def has_ended(process):
         return True
 
 
-@pytest.mark.parametrize("kills", doses(1, 60))
+@pytest.mark.parametrize("kills", small_and_full(1, 60))
 def test_a_server_killed_while_people_label_loses_no_confirmed_label_and_doubles_none(
     tmp_path, kills
 ):
@@ -137,7 +134,7 @@ def test_a_project_file_that_vanishes_is_told_and_work_goes_on_when_it_is_back(p
 
 
 @pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="limits of a process are Linux's")
-@pytest.mark.parametrize("rounds", doses(1, 10))
+@pytest.mark.parametrize("rounds", small_and_full(1, 10))
 def test_a_full_disk_confirms_nothing_that_is_not_stored_and_work_goes_on_later(tmp_path, rounds):
     no_limit = resource.RLIM_INFINITY
     for number in range(rounds):

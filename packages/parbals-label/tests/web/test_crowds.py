@@ -5,14 +5,10 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from dose import small_and_full
 from page_server import make_project, page
 from parbals_label.server.pace import Pace
 from parbals_label.store.store import Store
-
-
-def doses(small, full):
-    values = full if isinstance(full, tuple) else (full,)
-    return [small, pytest.param(*values, marks=pytest.mark.faults, id="full")]
 
 
 def at_once(*calls):
@@ -40,7 +36,7 @@ def no_pace(monkeypatch):
     monkeypatch.setattr(Pace, "admit", lambda *amounts, **more: None)
 
 
-@pytest.mark.parametrize("races", doses(15, 500))
+@pytest.mark.parametrize("races", small_and_full(15, 500))
 def test_two_people_never_get_the_same_item_and_both_may_answer_it(tmp_path, races):
     folder = make_project(tmp_path / "p", n_items=2 * races, queued=2 * races)
     with page(folder) as server:
@@ -58,7 +54,7 @@ def test_two_people_never_get_the_same_item_and_both_may_answer_it(tmp_path, rac
     assert Counter(answer.annotator for answer in held) == {"ann": races, "bob": 2 * races}
 
 
-@pytest.mark.parametrize("clicks", doses(15, 200))
+@pytest.mark.parametrize("clicks", small_and_full(15, 200))
 def test_a_double_click_counts_once_and_two_labels_of_one_person_conflict(tmp_path, clicks):
     folder = make_project(tmp_path / "p", n_items=2 * clicks, queued=0)
     with page(folder) as server:
@@ -75,7 +71,7 @@ def test_a_double_click_counts_once_and_two_labels_of_one_person_conflict(tmp_pa
     assert len(answers(folder)) == 2 * clicks
 
 
-@pytest.mark.parametrize("tabs", doses(10, 200))
+@pytest.mark.parametrize("tabs", small_and_full(10, 200))
 def test_a_stale_tab_is_told_of_the_other_tabs_label_and_loses_nothing(tmp_path, tabs):
     folder = make_project(tmp_path / "p", n_items=tabs, queued=tabs)
     with page(folder) as server:
@@ -91,7 +87,7 @@ def test_a_stale_tab_is_told_of_the_other_tabs_label_and_loses_nothing(tmp_path,
     assert [answer.label for answer in held] == ["ham"] * tabs
 
 
-@pytest.mark.parametrize("leases", doses(10, 100))
+@pytest.mark.parametrize("leases", small_and_full(10, 100))
 def test_an_expired_lease_goes_to_the_next_person_and_a_late_answer_still_counts(tmp_path, leases):
     folder = make_project(tmp_path / "p", n_items=leases, queued=leases)
     with page(folder) as server:
@@ -112,7 +108,7 @@ def test_an_expired_lease_goes_to_the_next_person_and_a_late_answer_still_counts
     }
 
 
-@pytest.mark.parametrize(("people", "labels"), doses((8, 15), (50, 200)))
+@pytest.mark.parametrize(("people", "labels"), small_and_full((8, 15), (50, 200)))
 def test_a_crowd_labels_at_once_with_exact_counts(tmp_path, people, labels):
     folder = make_project(tmp_path / "p", n_items=people * labels, queued=people * labels)
     with page(folder) as server:

@@ -5,6 +5,7 @@ Requests are made up by schemathesis from the description that the running serve
 
 import hypothesis
 import pytest
+from dose import small_and_full
 from hypothesis import HealthCheck, settings
 from page_server import make_project, page
 
@@ -34,7 +35,7 @@ def operations(schema):
     return [result.ok() for result in schema.get_all_operations()]
 
 
-@pytest.mark.parametrize("examples", [2, pytest.param(400, marks=pytest.mark.faults, id="full")])
+@pytest.mark.parametrize("examples", small_and_full(2, 400))
 @pytest.mark.parametrize("mode", ["positive", pytest.param("negative", marks=pytest.mark.full)])
 def test_every_answer_is_one_that_is_described(fuzzed, described, mode, examples):
     generation = schemathesis.GenerationMode(mode)

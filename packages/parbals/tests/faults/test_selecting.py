@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from dose import small_and_full
 from parbals_label.project.create import Roles, create_project
 from parbals_label.store.store import Store
 
@@ -23,7 +24,7 @@ def project(tmp_path):
     return tmp_path / "p"
 
 
-@pytest.mark.parametrize("n_kills", [2, pytest.param(200, marks=pytest.mark.faults, id="full")])
+@pytest.mark.parametrize("n_kills", small_and_full(2, 200))
 def test_kills_at_random_moments_of_selecting(project, n_kills):
     generator = random.Random(0)
     n_confirmed = 0

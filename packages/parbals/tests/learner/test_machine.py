@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import parbals
 import pytest
+from dose import full_count
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -123,4 +124,4 @@ def test_a_small_dose():
 
 @pytest.mark.faults
 def test_500_runs_of_50_steps():
-    run(500, 50)
+    run(full_count(500, least=20), 50)

@@ -8,6 +8,7 @@ from functools import cache
 import numpy as np
 import parbals
 import pytest
+from dose import full_count
 from oracles.checks import ALPHA, agreement, predictive_values, summarise_chains, summarise_model
 from oracles.designs import DESIGNS, design
 
@@ -95,10 +96,11 @@ def test_our_nuts_agrees_with_another_librarys():
 def test_agreement_at_full_length(name):
     """Longer references, more draws, and chains of up to 50 conditionings."""
     data = design(name)
-    reference = long_nuts(name, 6000)
+    n_draws = full_count(6000, least=1500)
+    reference = long_nuts(name, n_draws)
     assert (
-        agreement(summarise_model(fitted(data, n_samples=6000), data.X_test), reference).p_value
+        agreement(summarise_model(fitted(data, n_samples=n_draws), data.X_test), reference).p_value
         > ALPHA
     )
-    chain = conditioned_one_by_one(data, min(50, len(data.X) - 5), n_samples=6000)
+    chain = conditioned_one_by_one(data, min(50, len(data.X) - 5), n_samples=n_draws)
     assert agreement(summarise_model(chain, data.X_test), reference).p_value > ALPHA

@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import parbals
 import pytest
+from dose import full_count
 from oracles.checks import ALPHA, ranks_of, uniformity
 from oracles.definition import draw_labels, log_likelihood
 from parbals.errors import PosteriorWarning
@@ -86,15 +87,11 @@ def test_a_wrong_prior_is_not():
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("inference", ["smc", "nuts"])
 def test_calibration_at_full_length(shape, inference):
-    assert (
-        uniformity(
-            simulate(shape, 1000 if inference == "smc" else 400, seed=1, inference=inference)
-        )
-        > ALPHA
-    )
+    n_runs = full_count(1000 if inference == "smc" else 400, least=40)
+    assert uniformity(simulate(shape, n_runs, seed=1, inference=inference)) > ALPHA
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("shape", SHAPES)
 def test_calibration_after_conditioning_at_full_length(shape):
-    assert uniformity(simulate(shape, 600, seed=2, n_conditioned=5)) > ALPHA
+    assert uniformity(simulate(shape, full_count(600, least=40), seed=2, n_conditioned=5)) > ALPHA
