@@ -41,17 +41,17 @@ def timed(function):
 
 def usual_sweeps(function, n_prior):
     """What the function returns where no number of labels is many; the prior is of ``n_prior``."""
-    modules, most = (sites, ep, classes, inference), prior._MOST_LABELS
+    modules, most = (sites, ep, classes, inference), prior._MAX_LABELS
     kept = ep.MANY_LABELS
     try:
         for module in modules:
             module.MANY_LABELS = 10**9
-        prior._MOST_LABELS = n_prior
+        prior._MAX_LABELS = n_prior
         return function()
     finally:
         for module in modules:
             module.MANY_LABELS = kept
-        prior._MOST_LABELS = most
+        prior._MAX_LABELS = most
 
 
 def row(n, n_classes):
@@ -77,7 +77,7 @@ def row(n, n_classes):
     assert same_prior == fresh.prior_scale_
     cells = [apart(more, fresh) if fitted.prior_scale_ == fresh.prior_scale_ else "other prior"]
     if n <= AFFORDABLE:
-        cells.append(apart(fitted, usual_sweeps(lambda: fit(n), prior._MOST_LABELS)))
+        cells.append(apart(fitted, usual_sweeps(lambda: fit(n), prior._MAX_LABELS)))
         cells.append(apart(fitted, usual_sweeps(lambda: fit(n), 10**9)))
     seconds = [f"{t:.2f}" for t in (*fit_times, *more_times, *learner_times)]
     print(" | ".join([f"{n:,}", str(n_classes), *seconds, *cells, *["-"] * (3 - len(cells))]))

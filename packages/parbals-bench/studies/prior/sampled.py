@@ -7,7 +7,7 @@ z the row in the pool's principal directions.
 """
 
 import numpy as np
-from parbals.posterior.closed.whitening import INTERCEPT, PoolMoments
+from parbals.posterior.closed.whitening import INTERCEPT_SD, PoolMoments
 
 __all__ = ["sampled_predictions"]
 
@@ -37,7 +37,7 @@ def sampled_predictions(
         log_scale = numpyro.sample("log_scale", dist.Normal(jnp.log(3.0), 1.0))
         power = numpyro.sample("power", dist.Uniform(0.0, 2.0))
         u = numpyro.sample("u", dist.Normal(0.0, 1.0).expand([len(shares)]))
-        b = numpyro.sample("b", dist.Normal(0.0, np.sqrt(2.0) * INTERCEPT))
+        b = numpyro.sample("b", dist.Normal(0.0, np.sqrt(2.0) * INTERCEPT_SD))
         logits = rows @ (deviations(log_scale, power) * u) + b
         numpyro.sample("label", dist.BernoulliLogits(logits), obs=labels)
 

@@ -123,12 +123,12 @@ def of_first(X: np.ndarray, y: np.ndarray, n_classes: int, pool: Any) -> Prior:
 RECIPES: dict[str, Callable[..., Prior]] = {
     "scale 1": lambda X, *_: fixed_prior(1.0, X.shape[1]),
     "alike": scale_alone,
-    "power ½": partial(patched, {"POWERS": (0.5,), "_LOG_SHARES": (0.0,)}),
-    "power 1": partial(patched, {"POWERS": (1.0,), "_LOG_SHARES": (0.0,)}),
+    "power ½": partial(patched, {"POWERS": (0.5,), "_LOG_PRIOR_SHARES": (0.0,)}),
+    "power 1": partial(patched, {"POWERS": (1.0,), "_LOG_PRIOR_SHARES": (0.0,)}),
     f"{LEARNT} × 0.5": partial(scaled, 0.5),
     LEARNT: learn_prior,
     f"{LEARNT} × 2": partial(scaled, 2.0),
-    "narrow": partial(patched, {"_WIDTH": 0.5}),
+    "narrow": partial(patched, {"_LOG_SCALE_SD": 0.5}),
     "first 50": of_first,
 }
 

@@ -252,7 +252,7 @@ def _of_ep(design: Design, truth: Moments, scores: np.ndarray) -> dict[str, Any]
     covariance = covariance_between(posterior.latents, pool, target)[0]
     parts = (*posterior.marginals(pool), mean, variance, covariance)
     ours = np.asarray(closed_epig(*(jnp.asarray(part, jnp.float32) for part in parts)))
-    found = {"n_sweeps": posterior.n_sweeps, "change": posterior.change}
+    found = {"n_sweeps": posterior.n_sweeps, "change": posterior.residual}
     return _judged(moments, ours, truth, scores, model, seconds) | found
 
 

@@ -143,7 +143,7 @@ def test_auto_is_the_closed_form(n_classes):
 def test_auto_takes_particles_where_it_does_not_settle(monkeypatch, n_classes, module):
     X, y = np.random.default_rng(0).standard_normal((12, 2)), np.arange(12) % n_classes
     settled = small(inference="auto").fit(X, y)
-    monkeypatch.setattr(f"parbals.posterior.closed.{module}._MOST_SWEEPS", 1)
+    monkeypatch.setattr(f"parbals.posterior.closed.{module}._MAX_SWEEPS", 1)
     fallen = small(inference="auto").fit(X, y)
     conditioned = settled.condition(X[:3] + 5.0, (y[:3] + 1) % n_classes)
     for model in (fallen, conditioned):
@@ -151,7 +151,7 @@ def test_auto_takes_particles_where_it_does_not_settle(monkeypatch, n_classes, m
         assert model.gaussian is None
     assert len(conditioned.population.labels) == 15
     assert settled.diagnostics_.inference == "ep"
-    with pytest.warns(PosteriorWarning, match="did not settle"):
+    with pytest.warns(PosteriorWarning, match="did not converge"):
         small(inference="ep").fit(X, y)
 
 

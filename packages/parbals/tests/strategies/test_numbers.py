@@ -28,7 +28,7 @@ def covariance(view, rows):
 
 def information(view, chosen):
     """Mean over targets of I(y* ; labels of the chosen), by determinants."""
-    noise, total = view.posterior.noise, 0.0
+    noise, total = view.posterior.noise_variance, 0.0
     for target in TARGET:
         joint = covariance(view, np.vstack([POOL[chosen], target]))
         joint += noise * np.eye(len(joint))
@@ -59,7 +59,7 @@ def test_a_batch_is_greedy_and_its_scores_add_up_to_what_it_tells():
 
 def test_bald_is_what_a_label_says_of_f():
     variance = np.diag(covariance(view(), POOL))
-    exact = 0.5 * np.log1p(variance / view().posterior.noise)
+    exact = 0.5 * np.log1p(variance / view().posterior.noise_variance)
     assert number_information(view()) == pytest.approx(exact, rel=1e-6)
 
 

@@ -82,7 +82,7 @@ def test_moves_that_do_not_settle_are_noted(model, monkeypatch):
     assert choose(model, 12).notes == ()
     monkeypatch.setattr("parbals.posterior.smc._GRADIENT_BUDGET", 0)
     monkeypatch.setattr("parbals.posterior.smc._drift_allowed", lambda n: -1.0)
-    assert any("did not settle" in note for note in choose(model, 12).notes)
+    assert any("did not converge" in note for note in choose(model, 12).notes)
 
 
 def test_the_model_is_not_changed_by_choosing(model):

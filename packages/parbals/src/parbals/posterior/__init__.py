@@ -1,1 +1,1 @@
-"""Labelled data in, a posterior out: ``closed`` needs NumPy alone, ``particles`` JAX."""
+"""Labelled data to posteriors: ``closed`` in closed form, ``smc`` and ``nuts`` by samples."""

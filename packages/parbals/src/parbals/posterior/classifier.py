@@ -23,6 +23,6 @@ class BayesianLogisticRegression(ClassifierMixin, LogisticModel, BaseEstimator):
         tags.non_deterministic = self.random_state is None
         return tags
 
-    def _rows(self, X: Any, *, first: bool = False) -> np.ndarray:
-        # Data frames reach scikit-learn whole, so that it can compare their column names.
-        return validate_data(self, X, reset=first, dtype=np.float64, ensure_all_finite=False)
+    def _rows(self, X: Any, *, is_fit: bool = False) -> np.ndarray:
+        # Data frames are passed on whole, so that scikit-learn can compare their column names.
+        return validate_data(self, X, reset=is_fit, dtype=np.float64, ensure_all_finite=False)

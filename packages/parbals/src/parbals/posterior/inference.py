@@ -1,7 +1,7 @@
-"""From labelled rows to a posterior, by each way of inference.
+"""Fit labelled rows by each inference method: EP, particles, NUTS or Laplace.
 
-"auto" is expectation propagation; where that does not settle, particles take its place. JAX is
-loaded for NUTS alone: importing it takes longer than a whole fit in closed form.
+"auto" is expectation propagation (EP), with particles as the fallback if it does not converge. JAX
+is imported for NUTS alone, because importing it takes longer than a whole fit in closed form.
 """
 
 from dataclasses import dataclass, replace
@@ -17,8 +17,6 @@ from parbals.posterior.closed.laplace import laplace_reference
 from parbals.posterior.closed.prior import Prior
 from parbals.posterior.closed.sites import (
     MANY_LABELS,
-    Kept,
-    Sites,
     concatenate_labels,
     most_likely_class,
 )
@@ -27,7 +25,7 @@ from parbals.posterior.smc import Population, condition_population, draw_populat
 from parbals.randomness import derive_generator
 from parbals.types import Diagnostics
 
-__all__ = ["INFERENCES", "Gaussian", "Inference", "NearFit", "Posterior"]
+__all__ = ["INFERENCES", "Gaussian", "Inference", "Posterior", "PreviousFit"]
 
 INFERENCES = ("auto", "ep", "smc", "nuts", "laplace")
 
@@ -36,10 +34,10 @@ Gaussian = GaussianPosterior | ClassesPosterior
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
-    """What design rows X (n, D+1) and their class numbers (n,) say, with K weighted draws.
+    """Posterior given design rows X (n, D+1) and class numbers (n,), with K weighted draws.
 
-    ``state`` is what knows more than its draws: particles that can be moved, or a Gaussian, whose
-    draws are made when they are needed.
+    ``state`` holds more than the draws: particles that can be moved, or a Gaussian, which is
+    sampled when draws are needed.
     """
 
     X: np.ndarray
@@ -48,13 +46,13 @@ class Posterior:
     weights: np.ndarray
     diagnostics: Diagnostics
     state: Population | Gaussian | None = None
-    drawn: np.ndarray | None = None
+    draws: np.ndarray | None = None
 
     @cached_property
     def coefficients(self) -> np.ndarray:
         """Whitened contrast weights (D+1, J, K) of the draws."""
-        if self.drawn is not None:
-            return self.drawn
+        if self.draws is not None:
+            return self.draws
         assert isinstance(self.state, Gaussian)
         generator = derive_generator(self.seed, "ep", len(self.X))
         draws = self.state.latents.draw_whitened(generator, len(self.weights))
@@ -63,8 +61,8 @@ class Posterior:
         return np.einsum("cj,dck->djk", contrast_basis(self.state.n_classes), draws)
 
 
-class NearFit(NamedTuple):
-    """A posterior of nearly the same labels, and its prior: where many labels' sweeps may start."""
+class PreviousFit(NamedTuple):
+    """Posterior and prior of a fit to nearly the same labels, for a warm start."""
 
     state: Gaussian
     prior: Prior
@@ -72,86 +70,117 @@ class NearFit(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Inference:
-    """One of ``INFERENCES``, with K = ``n_samples`` draws of C classes, a prior and a seed."""
+    """An inference method of ``INFERENCES`` with its settings.
 
-    way: str
-    n_samples: int
-    n_classes: int
+    >>> from parbals.posterior.closed.prior import fixed_prior
+    >>> inference = Inference("ep", n_samples=10, n_classes=2, prior=fixed_prior(1.0, 1), seed=0)
+    >>> posterior = inference.posterior(np.array([[-1.0, 1.0], [1.0, 1.0]]), np.array([0, 1]))
+    >>> posterior.coefficients.shape
+    (2, 1, 10)
+    """
+
+    method: str
+    n_samples: int  # K
+    n_classes: int  # C
     prior: Prior
     seed: int
 
     def posterior(
-        self, X: np.ndarray, labels: np.ndarray, near: NearFit | None = None
+        self, X: np.ndarray, labels: np.ndarray, previous: PreviousFit | None = None
     ) -> Posterior:
-        """Of design rows X (n, D+1) and class numbers (n,).
+        """Fit design rows X (n, D+1) and class numbers (n,).
 
-        In closed form also of likelihoods (n, C); elsewhere of their most likely class.
+        In closed form labels may be likelihoods (n, C); other methods use the most likely class.
+        ``previous``: a fit to nearly the same labels, from which many labels start.
         """
-        if self.way in ("ep", "auto"):
-            return self._of_gaussian(self._gaussian(X, labels, near))
+        if self.method in ("ep", "auto"):
+            return self._from_gaussian(self._fit_gaussian(X, labels, previous))
         labels = most_likely_class(labels)
-        if self.way == "smc":
-            return self._of_particles(X, labels)
+        if self.method == "smc":
+            return self._from_population(X, labels, self._draw_population(X, labels))
         rows = self.prior.whitening.rows(X)
-        if self.way == "nuts":
+        if self.method == "nuts":
             need("jax blackjax", 'inference="nuts"', "parbals[jax]")
             from parbals.posterior.nuts import draw_nuts
 
-            drawn, diagnostics = draw_nuts(self.seed, rows, labels, self.n_classes, self.n_samples)
-            return self._equal(X, labels, diagnostics, drawn=drawn)
+            draws, diagnostics = draw_nuts(self.seed, rows, labels, self.n_classes, self.n_samples)
+            return self._equally_weighted(X, labels, diagnostics, draws=draws)
         reference = laplace_reference(rows, labels, self.n_classes)
         generator = derive_generator(self.seed, "laplace", len(X))
         noise = generator.standard_normal((*reference.mean.shape, self.n_samples))
         diagnostics = Diagnostics("laplace", self.n_samples, float(self.n_samples))
-        return self._equal(X, labels, diagnostics, drawn=reference.colour(noise))
+        return self._equally_weighted(X, labels, diagnostics, draws=reference.colour(noise))
 
     def condition(self, known: Posterior, X_new: np.ndarray, labels_new: np.ndarray) -> Posterior:
-        """The posterior that also knows these rows and labels."""
+        """Return the posterior given these rows and labels as well."""
         if isinstance(known.state, Gaussian):
-            return self._of_gaussian(known.state.condition(X_new, labels_new))
+            return self._from_gaussian(known.state.condition(X_new, labels_new))
         X = np.concatenate([known.X, X_new])
         labels = concatenate_labels(known.labels, labels_new, self.n_classes)
         if not isinstance(known.state, Population):
             return self.posterior(X, labels)
         rows = self.prior.whitening.rows(X_new)
-        moved = condition_population(known.state, rows, labels_new, self.seed)
-        return self._of_particles(X, labels, moved)
+        population = condition_population(known.state, rows, labels_new, self.seed)
+        return self._from_population(X, labels, population)
 
-    def _gaussian(self, X: np.ndarray, labels: np.ndarray, near: NearFit | None) -> Gaussian:
+    def _fit_gaussian(
+        self, X: np.ndarray, labels: np.ndarray, previous: PreviousFit | None
+    ) -> Gaussian:
+        """Run EP, from the previous fit if there are many labels."""
         whitening = self.prior.whitening
-        start: tuple[Sites | None, Kept | None] = self.prior.sites, None
-        if near is not None and near.state.n_classes == self.n_classes and len(X) >= MANY_LABELS:
-            start = near.state.start_for(X, labels)
-            if near.prior is not self.prior:  # what rows and variances are depends on it
-                start = start[0], None
+        start = self.prior.sites
+        warm_start = None
+        if (
+            previous is not None
+            and previous.state.n_classes == self.n_classes
+            and len(X) >= MANY_LABELS
+        ):
+            start, warm_start = previous.state.warm_start_for(X, labels)
+            if previous.prior is not self.prior:  # whitened rows and variances depend on the prior
+                warm_start = None
         if self.n_classes > 2:
-            return fit_classes(X, labels, self.n_classes, whitening, *start)
+            return fit_classes(X, labels, self.n_classes, whitening, start, warm_start)
         # The difference of two classes' weights has twice the variance of each.
-        return fit_gaussian(X, labels, whitening.times(np.sqrt(2.0)), *start)
+        return fit_gaussian(X, labels, whitening.times(np.sqrt(2.0)), start, warm_start)
 
-    def _of_particles(
-        self, X: np.ndarray, labels: np.ndarray, population: Population | None = None
+    def _draw_population(self, X: np.ndarray, labels: np.ndarray) -> Population:
+        rows = self.prior.whitening.rows(X)
+        return draw_population(self.seed, rows, labels, self.n_classes, self.n_samples)
+
+    def _from_population(
+        self, X: np.ndarray, labels: np.ndarray, population: Population
     ) -> Posterior:
-        if population is None:
-            rows = self.prior.whitening.rows(X)
-            population = draw_population(self.seed, rows, labels, self.n_classes, self.n_samples)
-        diagnostics = replace(population.diagnostics, prior=self.prior.description)
-        state = replace(population, whitening=self.prior.whitening)
-        drawn, weights = population.coefficients, population.weights
-        return Posterior(X, labels, self.seed, weights, diagnostics, state, drawn)
+        """The posterior of a population of particles."""
+        return Posterior(
+            X=X,
+            labels=labels,
+            seed=self.seed,
+            weights=population.weights,
+            diagnostics=replace(population.diagnostics, prior=self.prior.description),
+            state=replace(population, whitening=self.prior.whitening),
+            draws=population.coefficients,
+        )
 
-    def _of_gaussian(self, found: Gaussian) -> Posterior:
-        """With "auto", one that did not settle gives its place to another."""
-        X, labels, problems = found.X, found.labels, found.problems()
-        if self.way == "auto" and problems:
-            return self._of_particles(X, most_likely_class(labels))
+    def _from_gaussian(self, gaussian: Gaussian) -> Posterior:
+        """The posterior of a Gaussian; with "auto", particles replace one that has problems."""
+        X = gaussian.X
+        labels = gaussian.labels
+        problems = gaussian.problems()
+        if self.method == "auto" and problems:
+            labels = most_likely_class(labels)
+            return self._from_population(X, labels, self._draw_population(X, labels))
         diagnostics = Diagnostics("ep", self.n_samples, float(self.n_samples), problems=problems)
-        return self._equal(X, labels, diagnostics, state=found)
+        return self._equally_weighted(X, labels, diagnostics, state=gaussian)
 
-    def _equal(
-        self, X: np.ndarray, labels: np.ndarray, diagnostics: Diagnostics, **more: Any
+    def _equally_weighted(
+        self, X: np.ndarray, labels: np.ndarray, diagnostics: Diagnostics, **fields: Any
     ) -> Posterior:
-        """With draws of equal weight."""
-        weights = np.full(self.n_samples, 1.0 / self.n_samples)
-        diagnostics = replace(diagnostics, prior=self.prior.description)
-        return Posterior(X, labels, self.seed, weights, diagnostics, **more)
+        """A posterior whose draws have equal weights."""
+        return Posterior(
+            X=X,
+            labels=labels,
+            seed=self.seed,
+            weights=np.full(self.n_samples, 1.0 / self.n_samples),
+            diagnostics=replace(diagnostics, prior=self.prior.description),
+            **fields,
+        )

@@ -35,7 +35,7 @@ _SMALLEST_POPULATION = 128
 _GRADIENT_BUDGET = 20_000
 _WARM_UP_ROUNDS = 12
 _UNSETTLED = (
-    f"The posterior particles did not settle: after {_GRADIENT_BUDGET:,} gradient evaluations a "
+    f"The posterior particles did not converge: after {_GRADIENT_BUDGET:,} gradient evaluations a "
     "correlation of {:.2f} with their start is left and their mean still moved by {:.2f} standard "
     "deviations. Standardise the features (norms of 1 to 20 work best), use a smaller prior_scale, "
     'or use inference="nuts".'

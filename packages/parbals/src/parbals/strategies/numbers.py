@@ -53,7 +53,7 @@ def number_information(view: GaussianView) -> Float[Array, " N"]:
 
 def number_deviations(view: GaussianView) -> Float[Array, " N"]:
     """The deviation of every pool point's label, in units of labels."""
-    return view.posterior.unit * np.sqrt(sum(_variances(view)))
+    return view.posterior.label_scale * np.sqrt(sum(_variances(view)))
 
 
 def _variances(view: GaussianView) -> tuple[Float[Array, " N"], Float[Array, " N"]]:

@@ -104,8 +104,8 @@ def test_leave_one_out_predictions_are_those_of_a_refit_without_the_label(
     refitted = np.empty_like(leave_one_out)
     for row, i in zip(refitted, places, strict=True):
         others = np.arange(40) != i
-        start = posterior.start_for(posterior.X[others], y[others])
-        fit = posterior._refitted(posterior.X[others], y[others], *start)
+        start = posterior.warm_start_for(posterior.X[others], y[others])
+        fit = posterior._refit(posterior.X[others], y[others], *start)
         row[:] = fit.predict_proba(posterior.X[i : i + 1])[0]
     np.testing.assert_allclose(leave_one_out, refitted, atol=0.02)
     all_places, approximate = posterior.leave_one_out(all_labels=True)
@@ -124,7 +124,7 @@ def test_leave_one_out_predictions_are_those_of_a_refit_without_the_label(
 @pytest.mark.parametrize("n_classes", [3])
 def test_of_thousands_of_labels_some_are_left_out_by_a_fit_without_them(n_classes, monkeypatch):
     monkeypatch.setattr("parbals.posterior.closed.classes.MANY_LABELS", 50)
-    monkeypatch.setattr("parbals.posterior.closed.classes._LEFT_OUT", 10)
+    monkeypatch.setattr("parbals.posterior.closed.classes._MAX_LEAVE_ONE_OUT", 10)
     X, y = make_data(60, n_classes, 1.5)
     places, held_out = fit_model(X, y, n_classes, 1.5).gaussian.leave_one_out()
     others = np.setdiff1d(np.arange(60), places)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from parbals.posterior.closed.classes import fit_classes
-from parbals.posterior.closed.ep import fit_gaussian, renewed_sites
+from parbals.posterior.closed.ep import fit_gaussian, matched_sites
 from parbals.posterior.closed.whitening import Whitening
 from parbals.race import class_evidence, class_probs
 from scipy.special import expit, softmax
@@ -34,9 +34,9 @@ def test_one_answer_has_the_moments_of_its_mixed_likelihood(weights, mean):
     exact = np.trapezoid(density * f, f) / total
     spread = np.trapezoid(density * np.square(f - exact), f) / total
     sign, doubt = (1.0, first / second) if second >= first else (-1.0, second / first)
-    sites = renewed_sites(*(np.array([x]) for x in (mean, variance, sign, doubt)))
+    sites = matched_sites(*(np.array([x]) for x in (mean, variance, sign, doubt)))
     precision = 1.0 / variance + sites.precisions[0]
-    assert (mean / variance + sites.shifts[0]) / precision == pytest.approx(exact, abs=1e-5)
+    assert (mean / variance + sites.linear_terms[0]) / precision == pytest.approx(exact, abs=1e-5)
     assert 1.0 / precision == pytest.approx(min(spread, variance), abs=1e-5)
 
 
@@ -129,6 +129,6 @@ def test_the_way_for_thousands_of_answers_finds_what_the_other_does(n_classes, m
     module = "ep" if n_classes == 2 else "classes"
     monkeypatch.setattr(f"parbals.posterior.closed.{module}.MANY_LABELS", 100)
     many = fit()
-    assert many.kept is not None
+    assert many.warm_start is not None
     assert not many.problems()
     np.testing.assert_allclose(many.predict_proba(X), few.predict_proba(X), atol=3e-3)

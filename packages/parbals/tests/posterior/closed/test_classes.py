@@ -167,7 +167,7 @@ def test_the_mean_solves_its_equation_with_the_whole_sites():
     )
     hessian = np.einsum("nab,nd,ne->adbe", sites, X, X).reshape(16, 16)
     hessian += np.kron(np.eye(4), np.diag(1.0 / prior))
-    mean = np.linalg.solve(hessian, (posterior.sites.shifts.T @ X).ravel()).reshape(4, 4).T
+    mean = np.linalg.solve(hessian, (posterior.sites.linear_terms.T @ X).ravel()).reshape(4, 4).T
     np.testing.assert_allclose(posterior.latents.mean, mean, atol=1e-5)
     for a, covariance in enumerate(covariances(posterior)):
         alone = np.linalg.inv(np.diag(1.0 / prior) + (X.T * tau[:, a]) @ X)
@@ -232,7 +232,7 @@ def test_classes_without_labels_are_alike():
     np.testing.assert_allclose(probs[:, 3], probs[:, 5], atol=1e-9)
 
 
-def test_draws_are_those_of_the_channels():
+def test_draws_are_those_of_the_latents():
     X, labels, _ = made(20, 3, 4)
     posterior = fitted(X, labels, 4)
     draws = posterior.latents.draw(np.random.default_rng(0), 10_000)
@@ -241,12 +241,12 @@ def test_draws_are_those_of_the_channels():
     assert (np.abs(draws.mean(axis=2) - posterior.latents.mean) < 4.5 * error).all()
 
 
-def test_sweeps_that_did_not_settle_are_told():
+def test_sweeps_that_did_not_converge_are_reported():
     X, labels, _ = made(20, 3, 4)
     posterior = fitted(X, labels, 4)
-    restless = type(posterior)(**{**vars(posterior), "change": 0.2})
+    restless = type(posterior)(**{**vars(posterior), "residual": 0.2})
     (problem,) = restless.problems()
-    assert "did not settle" in problem
+    assert "did not converge" in problem
 
 
 @pytest.mark.parametrize("length", [0.01, 1.0, 1_000.0])

@@ -62,10 +62,10 @@ def test_every_site_agrees_with_its_likelihood(n_rows, n_features, length):
     """At the fixed point a row's marginal is its cavity times the true likelihood."""
     X, labels, prior = made(n_rows, n_features, length)
     posterior = fit_gaussian(X, labels, prior)
-    assert posterior.change < 1e-7
+    assert posterior.residual < 1e-7
     mean, variance = posterior.marginals(X)
     cavity_variance = 1.0 / (1.0 / variance - posterior.sites.precisions)
-    cavity_mean = cavity_variance * (mean / variance - posterior.sites.shifts)
+    cavity_mean = cavity_variance * (mean / variance - posterior.sites.linear_terms)
     _, slope, curvature = label_evidence(cavity_mean, cavity_variance, 2.0 * labels - 1.0)
     scale = np.sqrt(variance)
     np.testing.assert_allclose((cavity_mean + cavity_variance * slope - mean) / scale, 0, atol=1e-4)
@@ -89,7 +89,7 @@ def test_fewer_rows_than_columns_gives_what_the_whole_space_gives():
     np.testing.assert_allclose(covariance(posterior), np.linalg.inv(precision), atol=1e-10)
     np.testing.assert_allclose(
         posterior.latents.mean[:, 0],
-        np.linalg.solve(precision, X.T @ posterior.sites.shifts),
+        np.linalg.solve(precision, X.T @ posterior.sites.linear_terms),
         atol=1e-10,
     )
 

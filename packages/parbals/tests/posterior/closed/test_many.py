@@ -27,7 +27,7 @@ def many(monkeypatch):
     def switch(on=True):
         for module in (sites, ep, classes, inference):
             monkeypatch.setattr(module, "MANY_LABELS", 200 if on else 10**9)
-        monkeypatch.setattr(prior, "_MOST_LABELS", 100)
+        monkeypatch.setattr(prior, "_MAX_LABELS", 100)
 
     switch()
     return switch
@@ -44,8 +44,8 @@ def test_the_sweeps_for_many_find_what_the_others_find(many, n_classes):
     quick = model(y)
     many(on=False)
     usual = model(y)
-    assert quick.gaussian.kept is not None
-    assert usual.gaussian.kept is None
+    assert quick.gaussian.warm_start is not None
+    assert usual.gaussian.warm_start is None
     np.testing.assert_allclose(quick.predict_proba(X_TEST), usual.predict_proba(X_TEST), atol=1e-4)
 
 

@@ -4,7 +4,12 @@ import numpy as np
 import parbals
 import pytest
 from parbals.posterior.closed.ep import fit_gaussian
-from parbals.posterior.closed.prior import PoolMoments, learn_prior, profile, settled_sites
+from parbals.posterior.closed.prior import (
+    PoolMoments,
+    converged_sites,
+    evidence_profile,
+    learn_prior,
+)
 from parbals.posterior.closed.sites import Sites
 from parbals.posterior.closed.whitening import Whitening
 from scipy.special import expit
@@ -124,7 +129,7 @@ def test_without_two_classes_it_is_the_prior_before_any_label(labels):
     X, _ = drawn(50, 3.0)
     prior = learn_prior(X[: len(labels)], np.array(labels, int), 2, PoolMoments.of(X))
     assert prior.scale == pytest.approx(3.0)
-    assert "before any label" in prior.description
+    assert "the initial one" in prior.description
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 12, 40])
@@ -200,7 +205,7 @@ def test_a_number_is_the_deviation_of_every_weight():
     assert (model.prior_scale_, model.prior_shape_) == (0.5, "given")
 
 
-FINE = {"tolerance": 1e-9, "most_sweeps": 200}
+FINE = {"tolerance": 1e-9, "max_sweeps": 200}
 
 
 def made(n_rows=12, n_features=3, seed=0):
@@ -216,8 +221,8 @@ def test_it_is_the_density_of_what_the_sites_observed():
     generator = np.random.default_rng(1)
     sites = Sites(generator.uniform(0.2, 2.0, 12), generator.standard_normal(12))
     scales = np.array([0.3, 1.0, 5.0])
-    found = profile(X, sites, 2.0).log_evidence(np.log(scales))
-    seen = sites.shifts / sites.precisions
+    found = evidence_profile(X, sites, 2.0).log_evidence(np.log(scales))
+    seen = sites.linear_terms / sites.precisions
     dense = [
         multivariate_normal.logpdf(seen, cov=s**2 * X @ X.T + 4.0 + np.diag(1.0 / sites.precisions))
         for s in scales
@@ -238,8 +243,8 @@ def test_at_settled_sites_its_slope_is_that_of_the_true_evidence():
 
     at, h = np.log(3.0), 0.05
     inside = np.column_stack([3.0 * rows, np.ones(2)])
-    sites = settled_sites(inside, np.array([1.0, -1.0]), **FINE)
-    low, high = profile(rows, sites, 1.0).log_evidence(np.array([at - h, at + h]))
+    sites = converged_sites(inside, np.array([1.0, -1.0]), **FINE)
+    low, high = evidence_profile(rows, sites, 1.0).log_evidence(np.array([at - h, at + h]))
     slope = (true(at + h) - true(at - h)) / (2.0 * h)
     assert (high - low) / (2.0 * h) == pytest.approx(slope, abs=0.01)
 
@@ -247,22 +252,24 @@ def test_at_settled_sites_its_slope_is_that_of_the_true_evidence():
 def test_its_sites_are_those_of_the_fit():
     X, signs = made()
     posterior = fit_gaussian(X, (signs > 0).astype(int), Whitening.diagonal(np.full(3, 2.0)))
-    sites = settled_sites(2.0 * X, signs, **FINE)
+    sites = converged_sites(2.0 * X, signs, **FINE)
     np.testing.assert_allclose(sites.precisions, posterior.sites.precisions, atol=1e-6)
-    np.testing.assert_allclose(sites.shifts, posterior.sites.shifts, atol=1e-6)
+    np.testing.assert_allclose(sites.linear_terms, posterior.sites.linear_terms, atol=1e-6)
 
 
 def test_a_stack_is_its_members_and_padding_counts_for_nothing():
     X, signs = made()
     stack = np.stack([X, 3.0 * X])
     padded = np.pad(stack, ((0, 0), (0, 2), (0, 0)))
-    together = settled_sites(padded, np.append(signs, [0.0, 0.0]), **FINE)
+    together = converged_sites(padded, np.append(signs, [0.0, 0.0]), **FINE)
     assert (together.precisions[:, -2:] == 0.0).all()
     for member, (rows, own) in enumerate(zip(stack, padded, strict=True)):
-        alone = settled_sites(rows, signs, **FINE)
-        np.testing.assert_allclose(together.shifts[member, :-2], alone.shifts, atol=1e-6)
+        alone = converged_sites(rows, signs, **FINE)
+        np.testing.assert_allclose(
+            together.linear_terms[member, :-2], alone.linear_terms, atol=1e-6
+        )
         values = [
-            profile(factors, sites, 2.0).log_evidence(np.array([0.0, 1.0]))
+            evidence_profile(factors, sites, 2.0).log_evidence(np.array([0.0, 1.0]))
             for factors, sites in ((rows, alone), (own, Sites(*(x[member] for x in together))))
         ]
         np.testing.assert_allclose(values[0], values[1], atol=1e-6)

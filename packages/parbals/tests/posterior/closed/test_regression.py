@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from parbals.posterior.closed.prior import PoolMoments
-from parbals.posterior.closed.regression import _FREEDOM, _evidence, fit_regression
+from parbals.posterior.closed.regression import _PRIOR_SHAPE, _evidence, fit_regression
 from parbals.posterior.predictive import add_bias
 from scipy.stats import multivariate_t, t
 
@@ -20,26 +20,30 @@ def made(n, d, noise=0.5, n_pool=300):
 @pytest.mark.parametrize(("n", "d"), [(40, 5), (12, 30), (30, 30), (2, 4)])
 def test_the_posterior_is_that_of_dense_algebra(n, d):
     pool, y, found = made(n, d)
-    whitening, scaled = found.latents.whitening, (y[:n] - found.centre) / found.unit
+    whitening, scaled = found.latents.whitening, (y[:n] - found.label_mean) / found.label_scale
     rows, new = (whitening.rows(add_bias(X)) for X in (pool[:n], pool[n : n + 20]))
-    gram = rows @ rows.T + found.noise * np.eye(n)
+    gram = rows @ rows.T + found.noise_variance * np.eye(n)
     cross = new @ rows.T
     mean = cross @ np.linalg.solve(gram, scaled)
     variance = np.square(new).sum(axis=1) - (cross * np.linalg.solve(gram, cross.T).T).sum(axis=1)
     got = found.marginals(add_bias(pool[n : n + 20]))
     assert got[0] == pytest.approx(mean, abs=1e-7)
     assert got[1] == pytest.approx(variance, abs=1e-7)
-    spread = found.unit * np.sqrt((variance + found.noise) * found.freedom / (found.freedom - 2))
+    spread = found.label_scale * np.sqrt(
+        (variance + found.noise_variance)
+        * found.degrees_of_freedom
+        / (found.degrees_of_freedom - 2)
+    )
     assert found.predict(add_bias(pool[n : n + 20]))[1] == pytest.approx(spread, rel=1e-6)
 
 
 def test_a_left_out_label_is_predicted_as_by_a_fit_without_it():
     pool, y, found = made(15, 4)
     rows = found.latents.whitening.rows(add_bias(pool[:15]))
-    scaled, rest = (y[:15] - found.centre) / found.unit, np.arange(1, 15)
-    gram = rows[rest] @ rows[rest].T + found.noise * np.eye(14)
+    scaled, rest = (y[:15] - found.label_mean) / found.label_scale, np.arange(1, 15)
+    gram = rows[rest] @ rows[rest].T + found.noise_variance * np.eye(14)
     mean = rows[0] @ rows[rest].T @ np.linalg.solve(gram, scaled[rest])
-    assert found.leave_one_out()[0][0] == pytest.approx(found.centre + found.unit * mean)
+    assert found.leave_one_out()[0][0] == pytest.approx(found.label_mean + found.label_scale * mean)
 
 
 @pytest.mark.parametrize(("n", "d"), [(20, 3), (6, 9)])
@@ -51,7 +55,7 @@ def test_the_evidence_is_that_of_students_t(n, d):
     for ratio in (0.1, 1.0, 30.0):
         covariance = contrast.T @ (np.eye(n) + ratio * factor @ factor.T) @ contrast
         scale = covariance / (1.0 + ratio)  # β₀ / α₀ is 1 / (1 + a)
-        exact = multivariate_t(shape=scale, df=2 * _FREEDOM).logpdf(contrast.T @ y)
+        exact = multivariate_t(shape=scale, df=2 * _PRIOR_SHAPE).logpdf(contrast.T @ y)
         values.append(exact - _evidence(factor, y, np.array([ratio]))[0][0])
     assert np.ptp(values) < 1e-9
 
@@ -62,12 +66,12 @@ def test_intervals_hold_and_noise_is_found_with_few_and_many_labels():
         for _ in range(60):
             pool, y, found = made(n, 6, n_pool=n + 20)
             mean, deviation = found.predict(add_bias(pool[n:]))
-            scale = deviation * np.sqrt((found.freedom - 2) / found.freedom)
-            inside += (np.abs(y[n:] - mean) < t.ppf(0.95, found.freedom) * scale).sum()
+            scale = deviation * np.sqrt((found.degrees_of_freedom - 2) / found.degrees_of_freedom)
+            inside += (np.abs(y[n:] - mean) < t.ppf(0.95, found.degrees_of_freedom) * scale).sum()
             total += 20
         # Labels of one fit depend on each other: no narrower than 60 fits allow.
         assert 0.84 < inside / total < 0.985
-    assert found.unit * np.sqrt(found.noise) == pytest.approx(2.5, rel=0.35)
+    assert found.label_scale * np.sqrt(found.noise_variance) == pytest.approx(2.5, rel=0.35)
 
 
 @pytest.mark.parametrize("y", [[3.0], [5.0] * 3, [1e-9, 2e-9, 4e-9], [1e12, 2e12, 5e12], [0.0]])

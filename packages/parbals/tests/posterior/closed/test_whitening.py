@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from parbals.posterior.closed.whitening import INTERCEPT, POWERS, PoolMoments, Whitening
+from parbals.posterior.closed.whitening import INTERCEPT_SD, POWERS, PoolMoments, Whitening
 
 GENERATOR = np.random.default_rng(0)
 CENTRE = np.append(GENERATOR.standard_normal(4), 0.0)
@@ -60,14 +60,14 @@ def mean_square(whitening, rows):
 def test_scale_one_is_a_deviation_of_one_in_any_units(power, units):
     rows = units * pool()
     moments = PoolMoments.of(rows)
-    whitening = moments.along_directions(*moments.by_power(power))
+    whitening = moments.whitening_by_directions(*moments.variances_by_power(power))
     assert mean_square(whitening, rows) == pytest.approx(1.0)
-    assert whitening.rows(design(rows))[0, -1] == INTERCEPT
+    assert whitening.rows(design(rows))[0, -1] == INTERCEPT_SD
 
 
 def test_standardised_columns_count_alike():
     rows = pool()
-    whitened = PoolMoments.of(rows).by_columns(3.0).rows(design(rows))[:, :-1]
+    whitened = PoolMoments.of(rows).whitening_by_columns(3.0).rows(design(rows))[:, :-1]
     np.testing.assert_allclose(whitened.mean(axis=0), 0.0, atol=1e-9)
     np.testing.assert_allclose(whitened.var(axis=0), 9.0 / 6.0)
 
@@ -78,16 +78,16 @@ def test_columns_of_any_units_count_where_they_vary():
     units, means = np.array([1e3, 1e-3, 1e6, 0.0]), np.array([1.6e9, 0.0, 0.0, 7.3])
     rows = generator.standard_normal((500, 4)) * units + means
     pool = PoolMoments.of(rows)
-    assert pool.has_units
+    assert pool.has_mixed_units
     spread = pool.standardised(rows).std(axis=0)
     np.testing.assert_allclose(spread, [3**-0.5] * 3 + [0.0], rtol=1e-6)
-    assert not PoolMoments.of(rows[:, 3:]).has_units
+    assert not PoolMoments.of(rows[:, 3:]).has_mixed_units
 
 
 def test_a_column_that_does_not_vary_has_no_weight_of_its_own():
     rows = pool()
     rows[:, 2] = 7.0
-    whitened = PoolMoments.of(rows).by_columns(1.0).rows(design(rows))
+    whitened = PoolMoments.of(rows).whitening_by_columns(1.0).rows(design(rows))
     assert not whitened[:, 2].any()
     assert np.isfinite(whitened).all()
 
@@ -95,7 +95,7 @@ def test_a_column_that_does_not_vary_has_no_weight_of_its_own():
 def test_power_one_is_the_covariance():
     rows = pool()
     moments = PoolMoments.of(rows)
-    whitening = moments.along_directions(*moments.by_power(1.0))
+    whitening = moments.whitening_by_directions(*moments.variances_by_power(1.0))
     weights = whitening.weights(np.eye(7))[:-1, :-1]
     covariance = np.cov(rows.T, bias=True)
     expected = covariance / np.trace(covariance @ covariance)
@@ -107,7 +107,7 @@ def test_wide_rows_keep_every_column_and_their_scale(power):
     """Beyond 512 columns what lies across the directions has one variance of its own."""
     rows = np.random.default_rng(0).standard_normal((700, 600)) * np.geomspace(10.0, 0.1, 600)
     moments = PoolMoments.of(rows)
-    whitening = moments.along_directions(*moments.by_power(power))
+    whitening = moments.whitening_by_directions(*moments.variances_by_power(power))
     assert mean_square(whitening, rows) == pytest.approx(1.0, rel=0.05)
     if power:
         assert whitening.left.shape == (601, 512)
@@ -118,7 +118,10 @@ def test_wide_rows_keep_every_column_and_their_scale(power):
 @pytest.mark.parametrize("rows", [np.ones((1, 3)), np.full((5, 3), 4.0), np.zeros((2, 3))])
 def test_rows_without_variance_give_a_finite_prior(rows):
     moments = PoolMoments.of(rows)
-    for whitening in (moments.along_directions(*moments.by_power(1.0)), moments.by_columns(1.0)):
+    for whitening in (
+        moments.whitening_by_directions(*moments.variances_by_power(1.0)),
+        moments.whitening_by_columns(1.0),
+    ):
         assert np.isfinite(whitening.rows(design(rows + 1.0))).all()
 
 
@@ -126,10 +129,10 @@ def test_rows_without_variance_give_a_finite_prior(rows):
 def test_coordinates_have_the_same_logits_as_the_whitening(n_columns):
     rows = pool(n_columns=6) if n_columns == 6 else np.random.default_rng(0).normal(size=(90, 600))
     moments = PoolMoments.of(rows)
-    variances = moments.by_power(1.0)
-    whitened = moments.along_directions(*variances).rows(design(rows[:9]))[:, :-1]
-    inside = moments.coordinates(rows[:9]) * np.sqrt(moments.in_coordinates(*variances))
+    variances = moments.variances_by_power(1.0)
+    whitened = moments.whitening_by_directions(*variances).rows(design(rows[:9]))[:, :-1]
+    inside = moments.coordinates(rows[:9]) * np.sqrt(moments.coordinate_variances(*variances))
     np.testing.assert_allclose(inside @ inside.T, whitened @ whitened.T, atol=1e-9)
     standardised = moments.standardised(rows[:9])
-    whitened = moments.by_columns(1.0).rows(design(rows[:9]))[:, :-1]
+    whitened = moments.whitening_by_columns(1.0).rows(design(rows[:9]))[:, :-1]
     np.testing.assert_allclose(standardised, whitened, atol=1e-12)

@@ -40,13 +40,13 @@ def expected_rmse(state: State, targets: np.ndarray) -> Estimate | None:
     function_error = design @ posterior.latents.draw(generator, _N_DRAWS)[:, 0]  # (M, draws)
     function_error -= posterior.marginals(design)[0][:, None]
     # A draw of σ² scales both the noise and the uncertainty of f.
-    chi_square = generator.chisquare(posterior.freedom, _N_DRAWS)
-    noise = posterior.noise * posterior.freedom / chi_square
-    mean_squares = np.square(function_error).mean(axis=0) * noise / posterior.noise
+    chi_square = generator.chisquare(posterior.degrees_of_freedom, _N_DRAWS)
+    noise = posterior.noise_variance * posterior.degrees_of_freedom / chi_square
+    mean_squares = np.square(function_error).mean(axis=0) * noise / posterior.noise_variance
     mean_squares += noise * generator.chisquare(len(targets), _N_DRAWS) / len(targets)
     log_mean, log_sd = _fit_log_temperature(state)
     temperatures = np.exp(log_mean + log_sd * generator.standard_normal(_N_DRAWS))
-    rmse = posterior.unit * np.sqrt(mean_squares) * temperatures
+    rmse = posterior.label_scale * np.sqrt(mean_squares) * temperatures
     low, median, high = np.quantile(rmse, [0.05, 0.5, 0.95])
     return Estimate(float(median), float(low), float(high))
 

@@ -25,7 +25,7 @@ class RegressionModel:
         self.gaussian = gaussian
         sentence = (
             f"The prior is learnt from {len(gaussian.y)} labels: predictions vary over the pool "
-            f"{np.sqrt(gaussian.ratio):.2g} times as much as the noise of a label."
+            f"{np.sqrt(gaussian.signal_to_noise):.2g} times as much as the noise of a label."
         )
         self.diagnostics_ = Diagnostics("exact", 0, np.inf, prior=sentence)
 

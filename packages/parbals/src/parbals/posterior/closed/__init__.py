@@ -1,1 +1,1 @@
-"""The closed form: Gaussian posteriors by expectation propagation or at the mode, in NumPy."""
+"""Closed-form Gaussian posteriors in NumPy: expectation propagation and the posterior mode."""

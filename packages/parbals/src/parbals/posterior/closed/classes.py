@@ -1,18 +1,18 @@
-"""More than two classes without draws: one Gaussian a class, by expectation propagation.
+"""More than two classes in closed form: one Gaussian per class, by expectation propagation.
 
 The model is softmax regression on whitened rows, class weights ~ N(0, I). The label of row i
 becomes a site on the C logits f of that row, exp(νᵀf - ½ fᵀ W f) with
 
     W_i = diag(τ_i) - τ_i τ_iᵀ / Σ_a τ_ia,
 
-the shape of the softmax's own Hessian: adding a constant to all logits changes nothing. Its first
-term alone gives every class its covariance, S_a = (I + Σ_i τ_ia x_i x_iᵀ)⁻¹; what the second adds
-is nearly the same for all classes, and what is the same for all classes moves no probability. The
-mean obeys W whole, by conjugate gradients that S_a conditions. So a sweep costs C (n r² + r³),
-r = min(n, d), where the exact covariance would cost (C r)³.
+the form of the softmax's own Hessian: adding a constant to all logits changes nothing. Its first
+term alone gives every class its covariance, S_a = (I + Σ_i τ_ia x_i x_iᵀ)⁻¹. The second term adds
+nearly the same to all classes, and a common part changes no probability. The mean uses the whole of
+W, by conjugate gradients preconditioned with S_a. So a sweep costs C (n r² + r³), r = min(n, d),
+where the exact covariance would cost (C r)³.
 
-A sweep takes each site out (the cavity), multiplies by the softmax with the moments of
-:func:`parbals.race.class_evidence`, and sets the site so that mean and variances agree.
+A sweep removes each site (the cavity), multiplies by the softmax with the moments of
+:func:`parbals.race.class_evidence`, and sets the site so that mean and variances match.
 """
 
 from dataclasses import dataclass
@@ -27,16 +27,18 @@ from parbals.posterior.closed.laplace import mode
 from parbals.posterior.closed.latents import Latents, row_space
 from parbals.posterior.closed.sites import (
     MANY_LABELS,
-    Kept,
     Labels,
+    LeaveOneOut,
     SitePosterior,
     Sites,
+    SweepResult,
+    WarmStart,
+    fit_many_sites,
+    iterate_to_convergence,
     latent_cavities,
     most_likely_class,
     posterior_mean,
     precision_roots,
-    settle,
-    settle_many,
 )
 from parbals.posterior.closed.whitening import Whitening
 from parbals.posterior.predictive import contrast_basis
@@ -45,204 +47,286 @@ from parbals.shapes import Array, Float, Int
 
 __all__ = ["ClassesPosterior", "fit_classes"]
 
+_Rows = Float[Array, "n d"]
 _Logits = Float[Array, "n C"]
 _Probs = Float[Array, "N C"]
 
-_MOST_SWEEPS = 300  # twenty classes may need more than a hundred, particles minutes
-_TOLERANCE = 1e-4
-_SETTLED = 1e-2
-_LEAST = 1e-300
-_MOST_APART = 100.0
-_BLOCK = 2_048  # logits
-_LEFT_OUT = 400  # labels: a temperature is known well enough by so many
-_SWEPT = 32_000  # logits of all labels, as often as there are labels: about 0.6 s
-_WHOLE = 1_000  # labels: what the covariances of the sweeps leave behind of one of more is little
+_MAX_SWEEPS = 300  # twenty classes may need over a hundred; particles would take minutes
+_TOLERANCE = 1e-4  # on the residual, to stop
+_ACCEPTABLE_RESIDUAL = 1e-2  # above it, the fit reports a problem
+_TINY = 1e-300  # guards a division
+_MIN_REMAINING_VARIANCE = 1e-3  # share of the cavity's variance that a label leaves at least
+_MAX_VARIANCE_RATIO = 100.0  # of two classes' logits, for the quadrature to be trusted
+_BLOCK_LOGITS = 2_048
+_MAX_LEAVE_ONE_OUT = 400  # labels: enough to estimate a temperature
+_MAX_REFIT_LOGITS = 32_000  # of all labels, times the number of labels: about 0.6 s of refits
+_MAX_EXACT_LABELS = 1_000  # above it, a label's share in the covariances is small enough to ignore
 
 
 @dataclass(frozen=True)
 class ClassesPosterior(SitePosterior):
-    """Gaussian class weights; sites are (n, C)."""
+    """Gaussian posterior of the class weights; sites are (n, C).
+
+    See :func:`fit_classes` for an example.
+    """
 
     @property
     def n_classes(self) -> int:
         return self.sites.precisions.shape[1]
 
     def predict_proba(self, X: Float[Array, "N d"]) -> _Probs:
-        """(N, C) probabilities E[softmax(f)]."""
-        return _probs(*self.latents.quick_marginals(X))
+        """Probabilities (N, C) of design rows X (N, d): E[softmax(f)]."""
+        mean, variance = self.latents.quick_marginals(X)
+        return _probs(mean, variance)
 
-    def leave_one_out(
-        self, *, all_labels: bool = False
-    ) -> tuple[Int[Array, " m"], Float[Array, "m C"]]:
-        """Of at most 400 labels unless ``all_labels``; of many, those by a fit without them.
+    def leave_one_out(self, *, all_labels: bool = False) -> LeaveOneOut:
+        """Predict labelled rows without their own labels: 400 random ones, or all of them.
 
-        A site is taken out exactly, but the others would then change too. Where there are more
-        labels than columns, and some dozens of them, that is up to 0.05 of a probability and a
-        point of the expected error; one sweep without the label leaves 0.01 and 0.3 of these.
+        Removing a site is exact, but the other sites would then change too. With more labels than
+        columns, and some dozens of labels, that is up to 0.05 of a probability and one percentage
+        point of the expected error; a single sweep without the label leaves 0.01 and 0.3 of these.
+        Many labels are predicted by one fit without all of the sampled ones.
         """
         n_labels, n_columns = self.X.shape
-        drawn = np.random.default_rng(n_labels).permutation(n_labels)
-        drawn = drawn if all_labels else drawn[:_LEFT_OUT]
-        if all_labels and n_labels > _WHOLE:
-            moments = _cavities(*self.latents.marginals(self.X), self.sites)
-            return drawn, _probs(*(x[drawn] for x in moments))
+        indices = np.random.default_rng(n_labels).permutation(n_labels)
+        if not all_labels:
+            indices = indices[:_MAX_LEAVE_ONE_OUT]
+        if all_labels and n_labels > _MAX_EXACT_LABELS:
+            mean, variance = self.latents.marginals(self.X)
+            cavity_mean, cavity_variance = _cavities(mean, variance, self.sites)
+            return LeaveOneOut(indices, _probs(cavity_mean[indices], cavity_variance[indices]))
         if n_labels >= MANY_LABELS:
-            return drawn, self._without(drawn)
-        if not all_labels and n_labels > n_columns and n_labels**2 * self.n_classes <= _SWEPT:
-            return drawn, np.vstack([self._without(drawn[[i]], 1) for i in range(n_labels)])
+            return LeaveOneOut(indices, self._probs_without(indices))
+        refit_logits = n_labels**2 * self.n_classes
+        if not all_labels and n_labels > n_columns and refit_logits <= _MAX_REFIT_LOGITS:
+            refits = [self._probs_without(indices[[i]], max_sweeps=1) for i in range(n_labels)]
+            return LeaveOneOut(indices, np.vstack(refits))
         f, variance = self.latents.marginals(self.X)
-        looked = self.whitening.rows(self.X) @ self.latents.basis @ self.latents.roots
-        left = _cavities(f, variance, self.sites)[1]
-        mean = _left_out_means(looked, f, variance, self.sites, drawn)
-        return drawn, _probs(mean, left[drawn])
+        scaled_rows = self.whitening.rows(self.X) @ self.latents.basis @ self.latents.roots
+        _, cavity_variance = _cavities(f, variance, self.sites)
+        mean = _leave_one_out_means(scaled_rows, f, variance, self.sites, indices)
+        return LeaveOneOut(indices, _probs(mean, cavity_variance[indices]))
 
-    def _without(self, places: Int[Array, " m"], most_sweeps: int = 0) -> _Probs:
-        """Probabilities of some labels' rows by a fit to the others."""
-        X, labels = (np.delete(x, places, axis=0) for x in (self.X, self.labels))
-        start = self.start_for(X, labels)
-        fit = fit_classes(X, labels, self.n_classes, self.whitening, *start, most_sweeps)
-        return _probs(*fit.latents.marginals(self.X[places]))
+    def _probs_without(self, indices: Int[Array, " m"], max_sweeps: int | None = None) -> _Probs:
+        """Probabilities (m, C) of these labels' rows, by a fit to the other labels."""
+        X = np.delete(self.X, indices, axis=0)
+        labels = np.delete(self.labels, indices, axis=0)
+        start, warm_start = self.warm_start_for(X, labels)
+        fit = fit_classes(X, labels, self.n_classes, self.whitening, start, warm_start, max_sweeps)
+        mean, variance = fit.latents.marginals(self.X[indices])
+        return _probs(mean, variance)
 
     def problems(self) -> tuple[str, ...]:
-        """Sites that still changed when the sweeps were used up.
+        """Return a sentence for every failed check of the fit.
 
-        Or classes so unequally known (some of them never seen, features large) that the quadrature
-        of :mod:`parbals.race` loses the narrow ones among the wide.
+        The sites may not have converged; or the classes may be so unequally known (some without
+        labels, large features) that the quadrature of :mod:`parbals.race` misses the narrow ones
+        among the wide.
         """
-        kept = self.kept
-        variance = self.latents.marginals(self.X)[1] if kept is None else kept.variances
-        apart = variance.max(axis=1, initial=0.0) / np.maximum(variance.min(axis=1), _LEAST)
-        if np.median(apart if len(apart) else [1.0]) > _MOST_APART:
+        if self.warm_start is None:
+            _, variance = self.latents.marginals(self.X)
+        else:
+            variance = self.warm_start.variances
+        ratio = variance.max(axis=1, initial=0.0) / np.maximum(variance.min(axis=1), _TINY)
+        if len(ratio) and np.median(ratio) > _MAX_VARIANCE_RATIO:
             return (
-                "The classes' logits are too unequally known for expectation propagation: give "
-                'some labels of every class, standardise the features, or use inference="smc".',
+                "The classes' logits are too unequally known for expectation propagation: label "
+                'some items of every class, standardise the features, or use inference="smc".',
             )
-        return self._unsettled(_SETTLED)
+        return self._convergence_problems(_ACCEPTABLE_RESIDUAL)
 
-    def _refitted(
-        self, X: Float[Array, "n d"], labels: Labels, start: Sites, kept: Kept | None = None
+    def _refit(
+        self, X: _Rows, labels: Labels, start: Sites, warm_start: WarmStart | None = None
     ) -> "ClassesPosterior":
-        return fit_classes(X, labels, self.n_classes, self.whitening, start, kept)
+        return fit_classes(X, labels, self.n_classes, self.whitening, start, warm_start)
 
 
 def _probs(mean: _Probs, variance: _Probs) -> _Probs:
-    """(N, C) from moments (N, C), some at a time: what the quadrature makes of them is cached."""
+    """Probabilities (N, C) from moments (N, C), in blocks that fit the processor's cache."""
     probs = np.empty(mean.shape)
-    for rows in block_rows(len(mean), max(1, _BLOCK // mean.shape[1])):
-        here, spread = (np.ascontiguousarray(x[rows].T) for x in (mean, variance))
-        probs[rows] = class_probs(here, spread).T
+    for rows in block_rows(len(mean), max(1, _BLOCK_LOGITS // mean.shape[1])):
+        block_mean = np.ascontiguousarray(mean[rows].T)
+        block_variance = np.ascontiguousarray(variance[rows].T)
+        probs[rows] = class_probs(block_mean, block_variance).T
     return probs / probs.sum(axis=1, keepdims=True)
 
 
 def fit_classes(
-    X: Float[Array, "n d"],
+    X: _Rows,
     labels: Labels,
     n_classes: int,
     whitening: Whitening,
     start: Sites | None = None,
-    kept: Kept | None = None,
-    most_sweeps: int = 0,
+    warm_start: WarmStart | None = None,
+    max_sweeps: int | None = None,
 ) -> ClassesPosterior:
-    """Expectation propagation on design rows X (n, d), class numbers or likelihoods (n, C).
+    """Fit C > 2 classes by expectation propagation.
 
-    ``start``, ``kept``: what a fit of nearly the same labels found; ``most_sweeps``: 0 is as usual.
+    Args:
+        X: design rows (n, d).
+        labels: class numbers (n,), or likelihoods (n, C).
+        n_classes: C.
+        whitening: the prior of every class's weights.
+        start: sites of a fit to nearly the same labels.
+        warm_start: state of that fit, where there are many labels.
+        max_sweeps: with fewer than 2,000 labels; by default 300.
+
+    >>> from parbals.posterior.closed.whitening import Whitening
+    >>> X = np.array([[-1.0, 1.0], [0.0, 1.0], [1.0, 1.0]])
+    >>> posterior = fit_classes(X, np.array([0, 1, 2]), 3, Whitening.diagonal(np.ones(2)))
+    >>> posterior.predict_proba(X).argmax(axis=1)
+    array([0, 1, 2])
     """
-    empty = np.zeros((len(X), n_classes))
     if len(X) >= max(MANY_LABELS, X.shape[1]):
-        rows = whitening.rows(X) if kept is None else kept.rows
-        settled, kept = settle_many(
-            rows,
-            start,
-            _pull,
-            lambda mean, variance, where: _renewed_sites(mean, variance, labels[where]),
-            lambda: mode(rows, most_likely_class(labels), n_classes) @ contrast_basis(n_classes).T,
-            kept,
-        )
-        latents = Latents(whitening, np.eye(X.shape[1]), kept.mean, kept.roots)
-        sites, n_sweeps, change = settled
-        return ClassesPosterior(X, labels, whitening, sites, latents, n_sweeps, change, kept)
+        return _fit_many(X, labels, n_classes, whitening, start, warm_start)
     whitened = whitening.rows(X)
     space = row_space(whitened)
     rows = space.rows(whitened)
     mean = np.zeros((rows.shape[1], n_classes))
 
-    def renew(sites: Sites) -> Sites:
-        nonlocal mean  # where the next sweep's conjugate gradients begin
+    def update(sites: Sites) -> Sites:
+        nonlocal mean  # the next sweep's conjugate gradients start from it
         roots = precision_roots(rows, sites.precisions)
-        mean = posterior_mean(rows, roots, _pull, sites, mean)
+        mean = posterior_mean(rows, roots, _precision_product, sites, mean)
         variance = np.square(rows @ roots).sum(axis=2).T
-        return _renewed_sites(*_cavities(rows @ mean, variance, sites), labels)
+        cavity_mean, cavity_variance = _cavities(rows @ mean, variance, sites)
+        return _matched_sites(cavity_mean, cavity_variance, labels)
 
-    most = most_sweeps or _MOST_SWEEPS
-    sites, n_sweeps, change = settle(renew, start or Sites(empty, empty), _TOLERANCE, most)
-    roots = precision_roots(rows, sites.precisions)
-    mean = posterior_mean(rows, roots, _pull, sites, mean)
+    if start is None:
+        flat = np.zeros((len(X), n_classes))
+        start = Sites(flat, flat)
+    result = iterate_to_convergence(update, start, _TOLERANCE, max_sweeps or _MAX_SWEEPS)
+    roots = precision_roots(rows, result.sites.precisions)
+    mean = posterior_mean(rows, roots, _precision_product, result.sites, mean)
     latents = Latents(whitening, space.matrix(X.shape[1]), mean, roots)
-    return ClassesPosterior(X, labels, whitening, sites, latents, n_sweeps, change)
+    return _posterior(X, labels, whitening, latents, result)
 
 
-def _pull(precisions: _Logits, f: _Logits) -> _Logits:
-    """W f (n, C) of logits f (n, C)."""
-    pulled = precisions * f
-    total = np.maximum(precisions.sum(axis=1, keepdims=True), _LEAST)
-    return pulled - precisions * (pulled.sum(axis=1, keepdims=True) / total)
+def _fit_many(
+    X: _Rows,
+    labels: Labels,
+    n_classes: int,
+    whitening: Whitening,
+    start: Sites | None,
+    warm_start: WarmStart | None,
+) -> ClassesPosterior:
+    """Fit thousands of labels, see :func:`parbals.posterior.closed.sites.fit_many_sites`."""
+    rows = whitening.rows(X) if warm_start is None else warm_start.rows
+
+    def match_moments(mean: np.ndarray, variance: np.ndarray, selected: Any) -> Sites:
+        return _matched_sites(mean, variance, labels[selected])
+
+    def posterior_mode() -> np.ndarray:
+        return mode(rows, most_likely_class(labels), n_classes) @ contrast_basis(n_classes).T
+
+    result, warm_start = fit_many_sites(
+        rows, start, _precision_product, match_moments, posterior_mode, warm_start
+    )
+    latents = Latents(whitening, np.eye(X.shape[1]), warm_start.mean, warm_start.roots)
+    return _posterior(X, labels, whitening, latents, result, warm_start)
 
 
-def _renewed_sites(mean: _Logits, variance: _Logits, labels: Labels) -> Sites:
-    """Sites (n, C) that agree with labels under cavities of these means and variances (n, C)."""
-    slopes, curvatures = np.empty(mean.shape), np.empty(mean.shape)
+def _posterior(
+    X: _Rows,
+    labels: Labels,
+    whitening: Whitening,
+    latents: Latents,
+    result: SweepResult,
+    warm_start: WarmStart | None = None,
+) -> ClassesPosterior:
+    return ClassesPosterior(
+        X=X,
+        labels=labels,
+        whitening=whitening,
+        sites=result.sites,
+        latents=latents,
+        n_sweeps=result.n_sweeps,
+        residual=result.residual,
+        warm_start=warm_start,
+    )
+
+
+def _precision_product(precisions: _Logits, f: _Logits) -> _Logits:
+    """W f (n, C), from the sites' precisions and logits f (n, C)."""
+    product = precisions * f
+    total = np.maximum(precisions.sum(axis=1, keepdims=True), _TINY)
+    return product - precisions * (product.sum(axis=1, keepdims=True) / total)
+
+
+def _matched_sites(mean: _Logits, variance: _Logits, labels: Labels) -> Sites:
+    """Sites (n, C) that match the moments of cavity times likelihood.
+
+    Args:
+        mean: of the cavities (n, C).
+        variance: of the cavities (n, C).
+        labels: class numbers (n,), or likelihoods (n, C).
+    """
+    slopes = np.empty(mean.shape)
+    curvatures = np.empty(mean.shape)
 
     def write(block: slice, dtype: Any = np.float32) -> None:
-        here, spread = np.asarray(mean[block], dtype), np.asarray(variance[block], dtype)
-        _, slopes[block], curvatures[block] = class_evidence(here, spread, labels[block])
+        block_mean = np.asarray(mean[block], dtype)
+        block_variance = np.asarray(variance[block], dtype)
+        evidence = class_evidence(block_mean, block_variance, labels[block])
+        _, slopes[block], curvatures[block] = evidence
 
     if len(mean) < MANY_LABELS:
         write(slice(None), np.float64)
-    else:  # within 1e-6, in half the time
+    else:  # single precision: within 1e-6, in half the time
+        block_size = max(1, _BLOCK_LOGITS // (4 * mean.shape[1]))
         with several_threads() as workers:
-            workers.map(write, block_rows(len(mean), max(1, _BLOCK // (4 * mean.shape[1]))))
-    renewed = curvatures / np.maximum(1.0 - variance * curvatures, 1e-3)
-    return Sites(renewed, slopes + _pull(renewed, mean + variance * slopes))
+            workers.map(write, block_rows(len(mean), block_size))
+    remaining = np.maximum(1.0 - variance * curvatures, _MIN_REMAINING_VARIANCE)
+    precisions = curvatures / remaining
+    linear_terms = slopes + _precision_product(precisions, mean + variance * slopes)
+    return Sites(precisions, linear_terms)
 
 
 def _cavities(f: _Logits, variance: _Logits, sites: Sites) -> tuple[_Logits, _Logits]:
     """Mean and variance (n, C) of every row's logits under all sites but its own."""
-    return latent_cavities(f - f.mean(axis=1, keepdims=True), variance, sites, _pull)
+    centred = f - f.mean(axis=1, keepdims=True)
+    return latent_cavities(centred, variance, sites, _precision_product)
 
 
-def _left_out_means(
-    looked: Float[Array, "C n r"],
+def _leave_one_out_means(
+    scaled_rows: Float[Array, "C n r"],
     f: _Logits,
     variance: _Logits,
     sites: Sites,
-    places: Int[Array, " m"],
+    indices: Int[Array, " m"],
 ) -> Float[Array, "m C"]:
-    """Mean logits of some rows under all sites but their own, as the mean obeys W whole.
+    """Mean logits (m, C) of some rows under all sites but their own, with the whole of W.
 
-    The covariances that the sweeps use leave out the second term of W, so a site taken out by them
-    leaves some of what its label said behind. Whole, the posterior's precision is H - U Uᵀ, H one
-    block a class and u_i = x_i ⊗ t_i, t_i = τ_i / √Σ_a τ_ia, so that the logits of row i have
+    The sweeps' covariances ignore the second term of W, so removing a site by them leaves some of
+    its label's information behind. With that term, the posterior's precision is H - U Uᵀ: H has one
+    block per class, and u_i = x_i ⊗ t_i, t_i = τ_i / √Σ_a τ_ia. The logits of row i then have
 
         Σ_i = diag(v_i) + P_i P_iᵀ,  P_ia = K_a[i] diag(t_a) (I - G)^-½,  G = Σ_a t_a t_aᵀ ∘ K_a,
 
-    with K_a (n, n) the covariance of rows by class a alone; the mean without site i is
+    with K_a (n, n) the covariance of the rows under class a alone; the mean without site i is
     f_i - Σ_i (I - W_i Σ_i)⁻¹ (ν_i - W_i f_i).
 
     Args:
-        looked: rows times the root of each class's covariance: K_a = looked_a looked_aᵀ.
+        scaled_rows: rows times the root of each class's covariance: K_a = scaled_a scaled_aᵀ.
+        f: mean logits under all sites.
+        variance: of the logits.
+        sites: (n, C).
+        indices: of the rows to predict.
     """
-    precisions, unit = sites.precisions, np.eye(f.shape[1])
-    t = precisions / np.sqrt(np.maximum(precisions.sum(axis=1, keepdims=True), _LEAST))
-    scaled = looked * t.T[:, :, None]
-    lower = np.linalg.cholesky(np.eye(len(f)) - sum(part @ part.T for part in scaled))
-    parts = np.empty((len(looked), len(places), len(f)))
-    for a, part in enumerate(looked):
-        parts[a] = solve_triangular(lower, scaled[a] @ part[places].T, lower=True).T
-    covariance = np.einsum("ain,bin->iab", parts, parts, optimize=True)
-    covariance += variance[places, :, None] * unit
-    here = t[places]
-    weights = precisions[places, :, None] * unit - here[:, :, None] * here[:, None, :]
-    unexplained = (sites.shifts - _pull(precisions, f))[places, :, None]
-    change = covariance @ np.linalg.solve(unit - weights @ covariance, unexplained)
-    mean = f[places] - change[:, :, 0]
+    precisions = sites.precisions
+    unit = np.eye(f.shape[1])
+    t = precisions / np.sqrt(np.maximum(precisions.sum(axis=1, keepdims=True), _TINY))
+    weighted_rows = scaled_rows * t.T[:, :, None]
+    G = sum(rows @ rows.T for rows in weighted_rows)
+    lower = np.linalg.cholesky(np.eye(len(f)) - G)
+    P = np.empty((len(scaled_rows), len(indices), len(f)))
+    for a, rows in enumerate(scaled_rows):
+        P[a] = solve_triangular(lower, weighted_rows[a] @ rows[indices].T, lower=True).T
+    covariance = np.einsum("ain,bin->iab", P, P, optimize=True)
+    covariance += variance[indices, :, None] * unit
+    t_selected = t[indices]
+    W = precisions[indices, :, None] * unit - t_selected[:, :, None] * t_selected[:, None, :]
+    unexplained = (sites.linear_terms - _precision_product(precisions, f))[indices, :, None]
+    change = covariance @ np.linalg.solve(unit - W @ covariance, unexplained)
+    mean = f[indices] - change[:, :, 0]
     return mean - mean.mean(axis=1, keepdims=True)

@@ -1,13 +1,16 @@
-"""Two classes without draws: a Gaussian posterior by expectation propagation (Minka, 2001).
+"""Two classes in closed form: a Gaussian posterior by expectation propagation (Minka, 2001).
 
 The model is f = z·v, p(y = 1 | z) = σ(f), v ~ N(0, I) for whitened rows z; v is the difference of
-the two classes' weights. Every label becomes a Gaussian site exp(ν f - τ f²/2) whose moments agree
-with those of the true likelihood under all other sites (the cavity). The likelihood is log-concave,
-so τ ≥ 0 and all sites can be renewed at once. What fallible people answered is likely by both
-classes, λ + (1 - λ) σ(±f) up to a factor: an affine mix of the same moments, no longer log-concave,
-and where it would widen the posterior τ stays near zero. In the row space of the design, when there
-are fewer rows than columns (the posterior equals the prior across it), a sweep costs n r² + r³ with
-r = min(n, d).
+the two classes' weights. Every label becomes a Gaussian site exp(ν f - τ f²/2), which matches the
+moments of the true likelihood under all other sites (the cavity). The likelihood is log-concave, so
+τ ≥ 0 and all sites can be updated at once.
+
+Labels of noisy annotators are possible under both classes: their likelihood is λ + (1 - λ) σ(±f) up
+to a factor, an affine mix of the same moments. It is not log-concave; where it would widen the
+posterior, τ is kept near zero.
+
+With fewer rows than columns the computation takes place in the row space of the design, because
+the posterior equals the prior orthogonal to it. A sweep costs n r² + r³ with r = min(n, d).
 """
 
 from dataclasses import dataclass
@@ -21,55 +24,70 @@ from parbals.posterior.closed.laplace import mode
 from parbals.posterior.closed.latents import Latents, SingleLatent, row_space
 from parbals.posterior.closed.sites import (
     MANY_LABELS,
-    Kept,
     Labels,
+    LeaveOneOut,
     SitePosterior,
     Sites,
+    WarmStart,
+    fit_many_sites,
+    iterate_to_convergence,
     most_likely_class,
-    settle,
-    settle_many,
 )
 from parbals.posterior.closed.whitening import Whitening
-from parbals.shapes import Array, Float, Int
+from parbals.shapes import Array, Float
 
-__all__ = ["GaussianPosterior", "cavities", "fit_gaussian", "renewed_sites"]
-__all__ += ["latents_from_sites", "site_moments"]
+__all__ = [
+    "GaussianPosterior",
+    "cavities",
+    "fit_gaussian",
+    "latents_from_sites",
+    "matched_sites",
+    "site_moments",
+]
 
 _Values = Float[Array, "*n"]
 
-_MOST_SWEEPS = 200
-_TOLERANCE = 1e-7
-_SETTLED = 1e-3
-_LEAST_SHARE, _NOTHING = 1e-12, 1e-300
+_MAX_SWEEPS = 200
+_TOLERANCE = 1e-7  # on the residual, to stop
+_ACCEPTABLE_RESIDUAL = 1e-3  # above it, the fit reports a problem
+_MIN_PRECISION = 1e-12  # relative to the inverse of the cavity's variance
+_TINY = 1e-300  # guards a division
 
 
 @dataclass(frozen=True)
 class GaussianPosterior(SingleLatent, SitePosterior):
-    """A Gaussian for the difference of two classes' weights; labels are 0 or 1."""
+    """Gaussian posterior of the difference of two classes' weights; labels are 0 or 1.
+
+    See :func:`fit_gaussian` for an example.
+    """
 
     @property
     def n_classes(self) -> int:
         return 2
 
     def predict_proba(self, X: Float[Array, "N d"]) -> Float[Array, "N C"]:
-        """(N, 2) probabilities, E[σ(∓f)]."""
+        """Probabilities (N, 2) of design rows X (N, d): E[σ(∓f)]."""
         mean, variance = self.latents.quick_marginals(X)
-        return _two_classes(mean[:, 0], variance[:, 0])
+        return _binary_probs(mean[:, 0], variance[:, 0])
 
-    def leave_one_out(
-        self, *, all_labels: bool = True
-    ) -> tuple[Int[Array, " n"], Float[Array, "n C"]]:
-        """Of every label, its cavity's."""
-        probs = _two_classes(*cavities(*self.marginals(self.X), self.sites))
-        return np.arange(len(probs)), probs
+    def leave_one_out(self, *, all_labels: bool = True) -> LeaveOneOut:
+        """Predict every labelled row under its cavity."""
+        cavity_mean, cavity_variance = cavities(*self.marginals(self.X), self.sites)
+        probs = _binary_probs(cavity_mean, cavity_variance)
+        return LeaveOneOut(np.arange(len(probs)), probs)
 
     def problems(self) -> tuple[str, ...]:
-        return self._unsettled(_SETTLED)
+        """Return a sentence for every failed check of the fit."""
+        return self._convergence_problems(_ACCEPTABLE_RESIDUAL)
 
-    def _refitted(
-        self, X: Float[Array, "n d"], labels: Labels, start: Sites, kept: Kept | None = None
+    def _refit(
+        self,
+        X: Float[Array, "n d"],
+        labels: Labels,
+        start: Sites,
+        warm_start: WarmStart | None = None,
     ) -> "GaussianPosterior":
-        return fit_gaussian(X, labels, self.whitening, start, kept)
+        return fit_gaussian(X, labels, self.whitening, start, warm_start)
 
 
 def fit_gaussian(
@@ -77,31 +95,50 @@ def fit_gaussian(
     labels: Labels,
     whitening: Whitening,
     start: Sites | None = None,
-    kept: Kept | None = None,
+    warm_start: WarmStart | None = None,
 ) -> GaussianPosterior:
-    """Expectation propagation on design rows X (n, d), labels 0 or 1, or likelihoods (n, 2).
+    """Fit two classes by expectation propagation.
 
-    ``start``, ``kept``: what a fit of nearly the same labels found.
+    Args:
+        X: design rows (n, d).
+        labels: 0 or 1 (n,), or likelihoods (n, 2).
+        whitening: the prior of the weights' difference.
+        start: sites of a fit to nearly the same labels.
+        warm_start: state of that fit, where there are many labels.
+
+    >>> from parbals.posterior.closed.whitening import Whitening
+    >>> X = np.array([[-1.0, 1.0], [1.0, 1.0]])
+    >>> posterior = fit_gaussian(X, np.array([0, 1]), Whitening.diagonal(np.ones(2)))
+    >>> posterior.predict_proba(X).round(2)
+    array([[0.64, 0.36],
+           [0.36, 0.64]], dtype=float32)
     """
     if len(X) >= max(MANY_LABELS, X.shape[1]):
-        return _fit_many(X, labels, whitening, start, kept)
+        return _fit_many(X, labels, whitening, start, warm_start)
     whitened = whitening.rows(X)
-    space = row_space(whitened)
-    rows, signs, doubts = (
-        space.rows(whitened),
-        2.0 * most_likely_class(labels) - 1.0,
-        _doubts(labels),
-    )
+    rows = row_space(whitened).rows(whitened)
+    signs = 2.0 * most_likely_class(labels) - 1.0
+    label_noise = _label_noise(labels)
 
-    def renew(sites: Sites) -> Sites:
+    def update(sites: Sites) -> Sites:
         mean, root = site_moments(rows, sites)
         variance = np.square(rows @ root).sum(axis=1)
-        return renewed_sites(*cavities(rows @ mean, variance, sites), signs, doubts)
+        cavity_mean, cavity_variance = cavities(rows @ mean, variance, sites)
+        return matched_sites(cavity_mean, cavity_variance, signs, label_noise)
 
-    empty = np.zeros(len(X))
-    sites, n_sweeps, change = settle(renew, start or Sites(empty, empty), _TOLERANCE, _MOST_SWEEPS)
-    latents = latents_from_sites(X, sites, whitening)
-    return GaussianPosterior(X, labels, whitening, sites, latents, n_sweeps, change)
+    if start is None:
+        flat = np.zeros(len(X))
+        start = Sites(flat, flat)
+    result = iterate_to_convergence(update, start, _TOLERANCE, _MAX_SWEEPS)
+    return GaussianPosterior(
+        X=X,
+        labels=labels,
+        whitening=whitening,
+        sites=result.sites,
+        latents=latents_from_sites(X, result.sites, whitening),
+        n_sweeps=result.n_sweeps,
+        residual=result.residual,
+    )
 
 
 def _fit_many(
@@ -109,83 +146,107 @@ def _fit_many(
     labels: Labels,
     whitening: Whitening,
     start: Sites | None,
-    kept: Kept | None,
+    warm_start: WarmStart | None,
 ) -> GaussianPosterior:
-    rows = whitening.rows(X) if kept is None else kept.rows
-    signs, doubts = 2.0 * most_likely_class(labels)[:, None] - 1.0, _doubts(labels)
+    """Fit thousands of labels, see :func:`parbals.posterior.closed.sites.fit_many_sites`."""
+    rows = whitening.rows(X) if warm_start is None else warm_start.rows
+    signs = 2.0 * most_likely_class(labels)[:, None] - 1.0
+    label_noise = _label_noise(labels)
 
-    def renewed(mean: np.ndarray, variance: np.ndarray, where: Any) -> Sites:
-        doubt = None if doubts is None else doubts[where, None]
-        return renewed_sites(mean, variance, signs[where], doubt)
+    def match_moments(mean: np.ndarray, variance: np.ndarray, selected: Any) -> Sites:
+        noise = None if label_noise is None else label_noise[selected, None]
+        return matched_sites(mean, variance, signs[selected], noise)
 
-    settled, kept = settle_many(
-        rows,
-        None if start is None else Sites(*(x[:, None] for x in start)),
-        np.multiply,
-        renewed,
+    def posterior_mode() -> np.ndarray:
         # A contrast has half the variance of a difference, whose logits it is √2 times.
-        lambda: mode(rows / np.sqrt(2.0), most_likely_class(labels), 2),
-        kept,
+        return mode(rows / np.sqrt(2.0), most_likely_class(labels), 2)
+
+    if start is not None:
+        start = Sites(start.precisions[:, None], start.linear_terms[:, None])
+    result, warm_start = fit_many_sites(
+        rows, start, np.multiply, match_moments, posterior_mode, warm_start
     )
-    latents = Latents(whitening, np.eye(rows.shape[1]), kept.mean, kept.roots)
-    sites = Sites(*(x[:, 0] for x in settled.sites))
-    n_sweeps, change = settled.n_sweeps, settled.change
-    return GaussianPosterior(X, labels, whitening, sites, latents, n_sweeps, change, kept)
+    precisions, linear_terms = result.sites
+    return GaussianPosterior(
+        X=X,
+        labels=labels,
+        whitening=whitening,
+        sites=Sites(precisions[:, 0], linear_terms[:, 0]),
+        latents=Latents(whitening, np.eye(rows.shape[1]), warm_start.mean, warm_start.roots),
+        n_sweeps=result.n_sweeps,
+        residual=result.residual,
+        warm_start=warm_start,
+    )
 
 
 def latents_from_sites(X: Float[Array, "n d"], sites: Sites, whitening: Whitening) -> Latents:
-    """The one latent of design rows X (n, d) that these sites (n,) leave."""
+    """The posterior of the single latent, given design rows X (n, d) and sites (n,)."""
     whitened = whitening.rows(X)
     space = row_space(whitened)
     mean, root = site_moments(space.rows(whitened), sites)
     return Latents(whitening, space.matrix(X.shape[1]), mean[:, None], root[None])
 
 
-def _two_classes(mean: Float[Array, " N"], variance: Float[Array, " N"]) -> Float[Array, "N 2"]:
-    (second,) = sigmoid_means(mean, variance, 0)
-    return np.stack([1.0 - second, second], axis=1)
+def _binary_probs(mean: Float[Array, " N"], variance: Float[Array, " N"]) -> Float[Array, "N 2"]:
+    """Probabilities (N, 2) of both classes, f ~ N(mean, variance)."""
+    (second_class,) = sigmoid_means(mean, variance, 0)
+    return np.stack([1.0 - second_class, second_class], axis=1)
 
 
 def site_moments(
     rows: Float[Array, "n r"], sites: Sites
 ) -> tuple[Float[Array, " r"], Float[Array, "r r"]]:
-    """Mean (r,) and root (r, r) of the covariance, root rootᵀ = (I + Σ_i τ_i x_i x_iᵀ)⁻¹."""
+    """Posterior mean (r,) and root (r, r) of the covariance, R Rᵀ = (I + Σ_i τ_i x_i x_iᵀ)⁻¹.
+
+    >>> site_moments(np.array([[1.0]]), Sites(np.array([3.0]), np.array([2.0])))
+    (array([0.5]), array([[0.5]]))
+    """
     lower = cholesky(np.eye(rows.shape[1]) + (rows.T * sites.precisions) @ rows, lower=True)
     root = solve_triangular(lower, np.eye(len(lower)), lower=True).T
-    return cho_solve((lower, True), rows.T @ sites.shifts), root
+    return cho_solve((lower, True), rows.T @ sites.linear_terms), root
 
 
 def cavities(mean: _Values, variance: _Values, sites: Sites) -> tuple[_Values, _Values]:
-    """Mean and variance of f at every row under all sites but its own; all of one shape."""
-    left = 1.0 - sites.precisions * variance
-    return (mean - variance * sites.shifts) / left, variance / left
+    """Mean and variance of f at every row under all sites but its own; all of one shape.
+
+    >>> cavities(np.array([1.0]), np.array([0.5]), Sites(np.array([1.0]), np.array([1.0])))
+    (array([1.]), array([1.]))
+    """
+    remaining = 1.0 - sites.precisions * variance
+    return (mean - variance * sites.linear_terms) / remaining, variance / remaining
 
 
-def _doubts(labels: Labels) -> Float[Array, " n"] | None:
-    """How likely the other of two classes is beside the likelier one; None of class numbers."""
+def _label_noise(labels: Labels) -> Float[Array, " n"] | None:
+    """λ: likelihood of the less likely class relative to the other; None for class numbers."""
     return None if labels.ndim == 1 else labels.min(axis=1) / labels.max(axis=1)
 
 
-def renewed_sites(
+def matched_sites(
     mean: _Values,
     variance: _Values,
     signs: Float[Array, "*#n"],
-    doubts: Float[Array, "*#n"] | None = None,
+    label_noise: Float[Array, "*#n"] | None = None,
 ) -> Sites:
-    """Sites that give every row the moments of its cavity times the likelihood of its label ±1.
+    """Sites that match the moments of cavity times likelihood, for labels ±1.
 
-    With ``doubts`` λ that likelihood is λ + (1 - λ) σ(±f). If Z = E[σ(±f)] has the slope α and the
-    curvature β of ln Z, and s is the second term's share in λ + (1 - λ) Z, then the slope becomes
-    s α and the curvature s β - s (1 - s) α².
+    With ``label_noise`` λ the likelihood is λ + (1 - λ) σ(±f). If α is the slope and β the
+    curvature of ln Z, Z = E[σ(±f)], and s is the second term's share in λ + (1 - λ) Z, then the
+    slope becomes s α and the curvature s β - s (1 - s) α².
+
+    Args:
+        mean: of the cavities.
+        variance: of the cavities.
+        signs: the labels.
+        label_noise: λ; by default none.
     """
     log_evidence, slope, curvature = label_evidence(mean, variance, signs)
-    if doubts is not None:
-        evidence = (1.0 - doubts) * np.exp(log_evidence)
-        share = evidence / np.maximum(doubts + evidence, _NOTHING)
+    if label_noise is not None:
+        evidence = (1.0 - label_noise) * np.exp(log_evidence)
+        share = evidence / np.maximum(label_noise + evidence, _TINY)
         curvature = share * np.maximum(curvature - (1.0 - share) * np.square(slope), 0.0)
         slope = share * slope
-    left = 1.0 - variance * curvature  # share of the cavity's variance that the label leaves
+    remaining = 1.0 - variance * curvature  # the label's share of the cavity's variance is gone
     return Sites(
-        np.maximum(curvature / left, _LEAST_SHARE / np.maximum(variance, 1.0)),
-        (slope + mean * curvature) / left,
+        precisions=np.maximum(curvature / remaining, _MIN_PRECISION / np.maximum(variance, 1.0)),
+        linear_terms=(slope + mean * curvature) / remaining,
     )

@@ -1,22 +1,24 @@
-"""Labels that are numbers: y = f + ε, f linear in the features, ε ~ N(0, σ²). Everything is exact.
+"""Regression: y = f + ε, f linear in the features, ε ~ N(0, σ²). Everything is exact.
 
 In units in which the labels have mean 0 and variance 1, f has one of the prior shapes of
 :class:`~parbals.posterior.closed.prior.Shapes` with variance a σ² over the pool. With centred rows
-F of a shape at variance 1, FᵀF = V diag(λ) Vᵀ and g = VᵀFᵀy (the intercept takes the mean away)
+F of a shape at variance 1, FᵀF = V diag(λ) Vᵀ and g = VᵀFᵀy (the intercept removes the mean)
 
     S(a) = Σ y² - Σ_j a g_j² / (1 + a λ_j)
 
-is what noise must explain. Under σ² ~ InvGamma(α₀, α₀ / (1 + a)), which expects unit variance in
-all, σ² has a posterior InvGamma(α, β) with α = α₀ + (n - 1)/2 and β = α₀ / (1 + a) + S(a)/2, and
+is the sum of squares that noise must explain. Under σ² ~ InvGamma(α₀, α₀ / (1 + a)), which expects
+unit variance in total, σ² has a posterior InvGamma(α, β) with α = α₀ + (n - 1)/2 and
+β = α₀ / (1 + a) + S(a)/2, and
 
-    ln p(y | a) = -½ Σ_j ln(1 + a λ_j) + α₀ ln(α₀ / (1 + a)) - α ln β + what is the same for all a.
+    ln p(y | a) = -½ Σ_j ln(1 + a λ_j) + α₀ ln(α₀ / (1 + a)) - α ln β + a constant in a.
 
-Variances of f and of the noise, σ² taken as β / α, are averaged over a and over shapes by their
-evidence. A new label is then a Student's t of 2 α degrees of freedom: how far σ is known is part of
-every interval.
+The variances of f and of the noise, σ² taken as β / α, are averaged over a and over shapes by their
+evidence. A new label then has a Student's t distribution with 2 α degrees of freedom: the
+uncertainty of σ is part of every interval.
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -29,121 +31,167 @@ from parbals.shapes import Array, Float
 
 __all__ = ["RegressionPosterior", "fit_regression"]
 
-_FREEDOM = 1.5  # α₀: a deviation exists before any label
-_RATIO, _WIDTH = 1.0, 3.0  # of ln a: from a hundredth to all that a label says
-_GRID = np.linspace(-9.0, 14.0, 93)  # of ln a
-_LEAST = 1e-12  # of the largest variance of a direction
-_EXACT = 1e-8  # of unit variance: noise below it is none that rounding would show
+_PRIOR_SHAPE = 1.5  # α₀ of the noise variance: the smallest for a finite deviation before any label
+_LOG_RATIO_MEAN = 1.0  # of the hyperprior of ln a
+_LOG_RATIO_SD = 3.0  # from a hundredth of a label's variance to nearly all of it
+_LOG_RATIO_GRID = np.linspace(-9.0, 14.0, 93)
+_RANK_TOLERANCE = 1e-12  # relative to the largest eigenvalue
+_MIN_NOISE_VARIANCE = 1e-8  # relative to unit variance; less is lost in rounding
+_EQUAL_LABELS = 1e-9  # relative deviation below which labels are taken as equal
 
 
 @dataclass(frozen=True)
 class RegressionPosterior(SingleLatent):
-    """The Gaussian of f given design rows X (n, d) and labels y (n,), in units of ``unit``."""
+    """Gaussian posterior of f given design rows X (n, d) and labels y (n,).
+
+    f and the noise are in units of ``label_scale``, counted from ``label_mean``. See
+    :func:`fit_regression` for an example.
+    """
 
     X: Float[Array, "n d"]
     y: Float[Array, " n"]
-    centre: float
-    unit: float
-    noise: float  # σ², in squared units
-    freedom: float  # 2 α
-    ratio: float  # a, of the variance of f to that of the noise
+    label_mean: float
+    label_scale: float
+    noise_variance: float  # σ²
+    degrees_of_freedom: float  # 2 α
+    signal_to_noise: float  # a
     latents: Latents
 
-    has_samples = False  # everything that a strategy asks for has a closed form
+    has_samples = False  # every strategy's score has a closed form
 
     def noise_at(
         self, mean: Float[Array, " N"], variance: Float[Array, " N"]
     ) -> Float[Array, " N"]:
-        """σ² (N,) of labels where f has these moments."""
-        return np.full(len(mean), self.noise)
+        """Noise variance σ² (N,) of labels where f has these moments: constant."""
+        return np.full(len(mean), self.noise_variance)
 
     def predict(self, X: Float[Array, "N d"]) -> tuple[Float[Array, " N"], Float[Array, " N"]]:
-        """Mean and deviation (N,) of a new label at design rows X (N, d), noise included."""
-        return self._labels(*self.marginals(X))
+        """Mean and standard deviation (N,) of a new label at design rows X (N, d)."""
+        mean, variance = self.marginals(X)
+        return self._label_moments(mean, variance)
 
     def leave_one_out(self) -> tuple[Float[Array, " n"], Float[Array, " n"]]:
-        """The same at every labelled row by all labels but its own, σ held."""
-        own = (self.y - self.centre) / self.unit / self.noise
-        sites = Sites(np.full(len(own), 1.0 / self.noise), own)
-        return self._labels(*cavities(*self.marginals(self.X), sites))
+        """Mean and standard deviation (n,) of every label given all others, σ held fixed."""
+        linear_terms = (self.y - self.label_mean) / self.label_scale / self.noise_variance
+        sites = Sites(np.full(len(linear_terms), 1.0 / self.noise_variance), linear_terms)
+        cavity_mean, cavity_variance = cavities(*self.marginals(self.X), sites)
+        return self._label_moments(cavity_mean, cavity_variance)
 
-    def _labels(
+    def _label_moments(
         self, mean: Float[Array, " N"], variance: Float[Array, " N"]
     ) -> tuple[Float[Array, " N"], Float[Array, " N"]]:
-        wider = self.freedom / (self.freedom - 2.0)
-        deviation = np.sqrt(wider * (variance + self.noise))
-        return self.centre + self.unit * mean, self.unit * deviation
+        """Moments of labels, from those of f: the variance of Student's t, in the labels' units."""
+        t_variance = self.degrees_of_freedom / (self.degrees_of_freedom - 2.0)
+        deviation = np.sqrt(t_variance * (variance + self.noise_variance))
+        return self.label_mean + self.label_scale * mean, self.label_scale * deviation
 
 
 def fit_regression(
     X: Float[Array, "n d"], y: Float[Array, " n"], pool: PoolMoments
 ) -> RegressionPosterior:
-    """The posterior of design rows X (n, d) and labels (n,); ``pool``: how features vary."""
-    centre, unit = _units(y)
-    scaled = (y - centre) / unit
-    part = random_subset(label_keys(X, y))  # thousands say of a prior what 2,000 say
-    whitening, noise, ratio = _learnt(X[part, :-1], scaled[part], pool)
-    freedom = 2.0 * _FREEDOM + max(len(y) - 1, 0)
-    latents = latents_from_sites(X, Sites(np.full(len(y), 1.0 / noise), scaled / noise), whitening)
-    return RegressionPosterior(X, y, centre, unit, noise, freedom, ratio, latents)
+    """Fit labels y (n,) at design rows X (n, d); ``pool``: how features vary.
+
+    >>> X = np.linspace(-1.0, 1.0, 20)[:, None]
+    >>> design = np.hstack([X, np.ones_like(X)])
+    >>> posterior = fit_regression(design, 3.0 * X[:, 0] + 5.0, PoolMoments.of(X))
+    >>> mean, deviation = posterior.predict(np.array([[0.5, 1.0]]))
+    >>> mean.round(2)
+    array([6.5])
+    """
+    label_mean, label_scale = _label_units(y)
+    scaled = (y - label_mean) / label_scale
+    subset = random_subset(label_keys(X, y))  # 2,000 labels are enough to learn the prior
+    learned = _learn_hyperparameters(X[subset, :-1], scaled[subset], pool)
+    noise_variance = learned.noise_variance
+    sites = Sites(np.full(len(y), 1.0 / noise_variance), scaled / noise_variance)
+    return RegressionPosterior(
+        X=X,
+        y=y,
+        label_mean=label_mean,
+        label_scale=label_scale,
+        noise_variance=noise_variance,
+        degrees_of_freedom=2.0 * _PRIOR_SHAPE + max(len(y) - 1, 0),
+        signal_to_noise=learned.signal_to_noise,
+        latents=latents_from_sites(X, sites, learned.whitening),
+    )
 
 
-def _units(y: Float[Array, " n"]) -> tuple[float, float]:
-    """Mean and deviation of labels; of one, or of equal ones, their size stands for the latter."""
+def _label_units(y: Float[Array, " n"]) -> tuple[float, float]:
+    """Mean and deviation of labels; a single or equal labels take their size as the deviation."""
     if not len(y):
         return 0.0, 1.0
     size = float(np.abs(y).max()) or 1.0
-    centre, deviation = float((y / size).mean()), float((y / size).std())
-    few = np.sqrt((len(y) + 2) / max(len(y) - 1, 1))  # labels lie closer together than all do
-    return centre * size, float(few * deviation if deviation > 1e-9 else 1.0) * size
+    mean = float((y / size).mean())
+    deviation = float((y / size).std())
+    if deviation <= _EQUAL_LABELS:
+        return mean * size, size
+    # A few labels lie closer together than all labels do.
+    small_sample_factor = np.sqrt((len(y) + 2) / max(len(y) - 1, 1))
+    return mean * size, float(small_sample_factor * deviation) * size
 
 
-def _learnt(
+class _Hyperparameters(NamedTuple):
+    """Prior of f, and the noise."""
+
+    whitening: Whitening
+    noise_variance: float  # σ²
+    signal_to_noise: float  # a
+
+
+def _learn_hyperparameters(
     rows: Float[Array, "n D"], y: Float[Array, " n"], pool: PoolMoments
-) -> tuple[Whitening, float, float]:
-    """Prior of f, σ² and a, for labels in units."""
-    shapes = Shapes.of(pool, POWERS, by_columns=pool.has_units)
+) -> _Hyperparameters:
+    """Learn prior and noise from labels of unit variance, by their evidence."""
+    shapes = Shapes.of(pool, POWERS, by_columns=pool.has_mixed_units)
     if len(y) < 2:
-        ratio = float(np.exp(_RATIO))
+        ratio = float(np.exp(_LOG_RATIO_MEAN))
         signal = np.full_like(shapes.log_scales, ratio / (1.0 + ratio))
         shapes = shapes._replace(log_scales=0.5 * np.log(signal))
-        return shapes.whitening, 1.0 / (1.0 + ratio), ratio
-    apart = pool.coordinates(rows)
-    variances = np.stack([pool.in_coordinates(*pool.by_power(power)) for power in POWERS])
-    factors = [*apart * np.sqrt(variances)[:, None]]
-    factors += [pool.standardised(rows)] if pool.has_units else []
-    values, noises = map(np.stack, zip(*(_evidence(each, y) for each in factors), strict=True))
-    values -= 0.5 * np.square((_GRID - _RATIO) / _WIDTH)
+        return _Hyperparameters(shapes.whitening, 1.0 / (1.0 + ratio), ratio)
+    coordinates = pool.coordinates(rows)
+    variances = np.stack(
+        [pool.coordinate_variances(*pool.variances_by_power(power)) for power in POWERS]
+    )
+    factors = list(coordinates * np.sqrt(variances)[:, None])
+    if pool.has_mixed_units:
+        factors.append(pool.standardised(rows))
+    profiles = [_evidence(factor, y) for factor in factors]
+    values = np.stack([log_evidence for log_evidence, _ in profiles])
+    noises = np.stack([noise for _, noise in profiles])
+    values -= 0.5 * np.square((_LOG_RATIO_GRID - _LOG_RATIO_MEAN) / _LOG_RATIO_SD)
     log_evidence = np.logaddexp.reduce(values, axis=1)
     weights = np.exp(values - log_evidence[:, None])
-    signal = (weights * np.exp(_GRID) * noises).sum(axis=1)
-    shapes = shapes.weighed(0.5 * np.log(signal), log_evidence)
+    signal = (weights * np.exp(_LOG_RATIO_GRID) * noises).sum(axis=1)
+    shapes = shapes.reweighted(0.5 * np.log(signal), log_evidence)
     shares = np.exp(log_evidence - np.logaddexp.reduce(log_evidence))
-    noise = max(float(shares @ (weights * noises).sum(axis=1)), _EXACT)
-    return shapes.whitening, noise, shapes.scale**2 / noise
+    noise_variance = max(float(shares @ (weights * noises).sum(axis=1)), _MIN_NOISE_VARIANCE)
+    return _Hyperparameters(shapes.whitening, noise_variance, shapes.scale**2 / noise_variance)
 
 
 def _evidence(
     factor: Float[Array, "n r"],
     y: Float[Array, " n"],
-    ratios: Float[Array, " G"] = np.exp(_GRID),  # noqa: B008
+    ratios: Float[Array, " G"] = np.exp(_LOG_RATIO_GRID),  # noqa: B008
 ) -> tuple[Float[Array, " G"], Float[Array, " G"]]:
-    """ln p(y | a) and β / α at ratios a (G,), for rows F (n, r) of a shape."""
-    factor, y = factor - factor.mean(axis=0), y - y.mean()
+    """ln p(y | a) and the noise variance β / α at ratios a (G,), for rows F (n, r) of a shape."""
+    factor = factor - factor.mean(axis=0)
+    y = y - y.mean()
     n_rows, n_columns = factor.shape
     if n_rows <= n_columns:
         eigenvalues, vectors = np.linalg.eigh(factor @ factor.T)
-        pulls = np.maximum(eigenvalues, 0.0) * np.square(vectors.T @ y)
+        squared_projections = np.maximum(eigenvalues, 0.0) * np.square(vectors.T @ y)
     else:
         eigenvalues, vectors = np.linalg.eigh(factor.T @ factor)
-        pulls = np.square(vectors.T @ (factor.T @ y))
-    is_there = eigenvalues > _LEAST * max(eigenvalues.max(initial=0.0), _LEAST)
-    eigenvalues, pulls = eigenvalues[is_there], pulls[is_there]
+        squared_projections = np.square(vectors.T @ (factor.T @ y))
+    largest = max(eigenvalues.max(initial=0.0), _RANK_TOLERANCE)
+    is_significant = eigenvalues > _RANK_TOLERANCE * largest
+    eigenvalues = eigenvalues[is_significant]
+    squared_projections = squared_projections[is_significant]
     spread = 1.0 + ratios[:, None] * eigenvalues
-    explained = (ratios[:, None] * pulls / spread).sum(axis=1)
-    left = np.maximum(np.square(y).sum() - explained, 0.0)
-    before = _FREEDOM / (1.0 + ratios)
-    after = _FREEDOM + 0.5 * (len(y) - 1)
-    scale = before + 0.5 * left
-    log_evidence = _FREEDOM * np.log(before) - after * np.log(scale)
-    return log_evidence - 0.5 * np.log(spread).sum(axis=1), scale / after
+    explained = (ratios[:, None] * squared_projections / spread).sum(axis=1)
+    residual = np.maximum(np.square(y).sum() - explained, 0.0)
+    prior_scale = _PRIOR_SHAPE / (1.0 + ratios)  # β₀
+    shape = _PRIOR_SHAPE + 0.5 * (len(y) - 1)  # α
+    scale = prior_scale + 0.5 * residual  # β
+    log_evidence = _PRIOR_SHAPE * np.log(prior_scale) - shape * np.log(scale)
+    return log_evidence - 0.5 * np.log(spread).sum(axis=1), scale / shape

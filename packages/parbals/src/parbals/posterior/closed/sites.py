@@ -1,16 +1,16 @@
-"""Sites: what labels become in expectation propagation, the sweeps that find them, their posterior.
+"""Expectation propagation (EP): the Gaussian site of every label, and the sweeps that find them.
 
-A sweep renews all sites at once. Many labels that say the same overshoot together, so a step is
-damped as soon as the changes grow; a quick return to whole steps would only start the next round of
-that.
+A sweep updates all sites at once (parallel EP). Many labels that agree overshoot together, so the
+update is damped as soon as the residual grows, and the damping is relaxed slowly: a quick return to
+full steps would only start the next oscillation.
 
-*Thousands of labels* (:func:`settle_many`). What a sweep costs is n r² for the covariances and n r
-for the mean, so a sweep keeps the cavities' variances and lets the mean settle first: with those
-fixed, m = Σ_i x_i α_i is the maximum of a concave function, found by Newton's steps whose systems
-are solved by conjugate gradients, conditioned by the last covariances. Newton's steps need a start
-that is near: the mode of the posterior, after which few sweeps are left. One more label
-(:func:`_with_few_more`) changes a few sites and corrects the covariances for those, at n r; all
-sites are swept again when there are a hundredth more labels.
+*Thousands of labels* (:func:`fit_many_sites`). A sweep costs n r² for the covariances and n r for
+the mean, so the mean converges first while the cavities' variances are held. With those fixed,
+m = Σ_i x_i α_i maximises a concave function. It is found by Newton steps, whose linear systems are
+solved by conjugate gradients, preconditioned with the latest covariances. Newton's method needs a
+start near the solution: the mode of the posterior, after which few sweeps are left. A few new
+labels (:func:`_add_few_labels`) change a few sites; the covariances are corrected for those at cost
+n r. All sites are swept again once the number of labels has grown by a hundredth.
 """
 
 from abc import ABC, abstractmethod
@@ -24,143 +24,191 @@ from parbals.arrays import block_rows
 from parbals.machine import several_threads
 from parbals.posterior.closed.latents import Latents
 from parbals.posterior.closed.whitening import Whitening
-from parbals.shapes import Array, Float, Int
+from parbals.shapes import Array, Bool, Float, Int
 
 __all__ = [
     "MANY_LABELS",
-    "Kept",
+    "EPState",
     "Labels",
+    "LeaveOneOut",
     "SitePosterior",
     "Sites",
+    "SweepResult",
+    "WarmStart",
     "concatenate_labels",
-    "latent_cavities",
-]
-__all__ += [
+    "fit_many_sites",
+    "iterate_to_convergence",
     "label_keys",
+    "latent_cavities",
     "most_likely_class",
     "posterior_mean",
     "precision_roots",
-    "settle",
-    "settle_many",
 ]
 
-# Rows; numbers of every row, or of some, in each latent; what is of a latent.
+# n rows, m selected rows, d columns, A latents.
 _Rows = Float[Array, "n d"]
-_Each = Float[Array, "n A"]
+_RowLatents = Float[Array, "n A"]
+_SelectedLatents = Float[Array, "m A"]
 _Roots = Float[Array, "A d d"]
 _Mean = Float[Array, "d A"]
-_Some = Float[Array, "m A"]
 
-_LEAST_STEP, _GROWTH = 0.02, 1.05
 MANY_LABELS = 2_000
-"""So many labels are many: fits may start with another fit's sites."""
-_MANY_TOLERANCE, _MANY_SWEEPS, _MEAN_STEPS = 3e-4, 60, 2
-_REST = 0.1
-_GROWN = 1.01  # as many labels again are few more
-_FEW, _FEW_ROUNDS, _FEW_REST = 64, 8, 1e-2
-_LEAST_MOVED = 1e-2  # of a logit, times its site's precision
-_BLOCK = 2_048  # rows that a thread takes at a time
+"""From this number of labels on, fits may start from another fit's sites."""
+_MIN_STEP = 0.02  # of the damped update; 1 is undamped
+_STEP_GROWTH = 1.05  # of the step after every sweep whose residual shrank
+_MANY_TOLERANCE = 3e-4
+_MANY_MAX_SWEEPS = 60
+_MEAN_UPDATES_PER_SWEEP = 2
+_MEAN_RTOL = 0.1  # of conjugate gradients, within a sweep
+_MAX_INCREMENTAL_GROWTH = 1.01  # labels now / labels when all sites were last swept
+_MAX_INCREMENTAL_SITES = 64  # updated in one round
+_MAX_INCREMENTAL_ROUNDS = 8
+_INCREMENTAL_MEAN_RTOL = 1e-2
+_MIN_CAVITY_SHIFT = 1e-2  # logits times the site's precision: smaller shifts leave a site as it is
+_MAX_CG_ITERATIONS = 100
+_CG_RTOL = 1e-6  # of the right-hand side, in the preconditioner's norm
+_BLOCK_ROWS = 2_048  # a thread's share at a time
 
 
 Labels = Int[Array, " n"] | Float[Array, "n C"]
-"""Class numbers; or, of what fallible people answered, p(their answers | class) of every class."""
-Pull = Callable[[Any, Any], Any]
-"""W f of precisions and logits f."""
-Renewed = Callable[[Any, Any, Any], "Sites"]
-"""Sites for cavities of these means and variances, of the rows at these places."""
+"""Class numbers; or, for noisy annotators, the likelihood p(answers | class) of every class."""
+PrecisionProduct = Callable[[Any, Any], Any]
+"""W f, from the sites' precisions and the logits f."""
+MomentMatching = Callable[[Any, Any, Any], "Sites"]
+"""Sites that match the moments of cavities with these means and variances, at these rows."""
 
 
 class Sites(NamedTuple):
-    """exp(ν f - ½ τ f²) for every label: precisions τ and shifts ν, of one shape."""
+    """Gaussian sites exp(ν f - ½ τ f²), one for every label, by their natural parameters.
 
-    precisions: Float[Array, "*n"]
-    shifts: Float[Array, "*n"]
+    >>> Sites(precisions=np.array([0.25]), linear_terms=np.array([0.5])).precisions
+    array([0.25])
+    """
+
+    precisions: Float[Array, "*n"]  # τ
+    linear_terms: Float[Array, "*n"]  # ν
 
 
-class Kept(NamedTuple):
-    """What a fit of many labels leaves for the next one."""
+class WarmStart(NamedTuple):
+    """State of a fit to many labels, from which a fit to nearly the same labels can start."""
 
     rows: Float[Array, "n d"]  # whitened
-    variances: Float[Array, "n A"]  # of their logits
-    roots: Float[Array, "A d d"]
-    mean: Float[Array, "d A"]
-    cavities: Float[Array, "n A"]  # means at which the sites were found
-    n_settled: int  # labels when all sites were; 0: some have gone since
+    variances: Float[Array, "n A"]  # of the rows' logits
+    roots: Float[Array, "A d d"]  # of the posterior covariances
+    mean: Float[Array, "d A"]  # of the posterior
+    cavity_means: Float[Array, "n A"]  # at which each site was matched
+    n_converged: int  # labels when all sites were last swept; 0 after a label was removed
 
 
-class Settled(NamedTuple):
-    """Sites after the last sweep, and the largest relative change that it wanted."""
+class SweepResult(NamedTuple):
+    """Sites after the last sweep, and their residual."""
 
     sites: Sites
     n_sweeps: int
-    change: float
+    residual: float  # largest relative change of a site
 
 
-def settle(
-    renew: Callable[[Sites], Sites],
+class LeaveOneOut(NamedTuple):
+    """Leave-one-out predictions: each label's row is predicted from all other labels."""
+
+    indices: Int[Array, " m"]  # of the labels
+    probs: Float[Array, "m C"]
+
+
+def iterate_to_convergence(
+    update: Callable[[Sites], Sites],
     sites: Sites,
     tolerance: float,
-    most_sweeps: int,
+    max_sweeps: int,
     *,
-    ahead: bool = False,
-) -> Settled:
-    """Renew the sites until none changes by more than ``tolerance`` of the largest.
+    extrapolate: bool = False,
+) -> SweepResult:
+    """Update the sites until no site changes by more than ``tolerance`` of the largest one.
 
-    ``ahead``: until the next sweep would not, as the last two foretell: in a series of changes that
-    shrink by the same factor the next one is known.
+    Args:
+        update: one undamped sweep.
+        sites: where to start.
+        tolerance: on the residual.
+        max_sweeps: after which the sites are returned as they are.
+        extrapolate: stop when the next sweep would be within the tolerance, assuming that the
+            residual shrinks geometrically, by the ratio of the last two residuals.
     """
-    change = left = np.inf
-    step, n_sweeps = 1.0, 0
     if sites.precisions.size == 0:
-        return Settled(sites, 0, 0.0)
-    while left >= tolerance and n_sweeps < most_sweeps:
-        renewed = renew(sites)
-        before, change = change, max(map(_relative_change, renewed, sites))
-        step = max(0.5 * step, _LEAST_STEP) if change > before else min(_GROWTH * step, 1.0)
-        sites = Sites(*(old + step * (new - old) for new, old in zip(renewed, sites, strict=True)))
-        is_even = ahead and n_sweeps and step == 1.0
-        left = change * min(change / before, 1.0) if is_even else change
+        return SweepResult(sites, n_sweeps=0, residual=0.0)
+    change = np.inf
+    residual = np.inf
+    step = 1.0
+    n_sweeps = 0
+    while residual >= tolerance and n_sweeps < max_sweeps:
+        updated = update(sites)
+        previous_change = change
+        change = max(map(_relative_change, updated, sites))
+        if change > previous_change:
+            step = max(0.5 * step, _MIN_STEP)
+        else:
+            step = min(_STEP_GROWTH * step, 1.0)
+        sites = Sites(
+            precisions=sites.precisions + step * (updated.precisions - sites.precisions),
+            linear_terms=sites.linear_terms + step * (updated.linear_terms - sites.linear_terms),
+        )
+        residual = change
+        if extrapolate and n_sweeps and step == 1.0:
+            residual = change * min(change / previous_change, 1.0)
         n_sweeps += 1
-    return Settled(sites, n_sweeps, left)
+    return SweepResult(sites, n_sweeps, residual)
 
 
 def _relative_change(new: Float[Array, "*n"], old: Float[Array, "*n"]) -> float:
-    """Largest change of a site, as a share of the largest site."""
+    """Largest change of a site's parameter, relative to the largest parameter."""
     return float(np.abs(new - old).max() / max(np.abs(new).max(), 1e-300))
 
 
 def most_likely_class(labels: Labels) -> Int[Array, " n"]:
-    """The class numbers (n,), or those by which the answers are most_likely_class."""
+    """Class numbers (n,); likelihoods (n, C) become the class under which they are largest.
+
+    >>> most_likely_class(np.array([[0.9, 0.2], [0.1, 0.3]]))
+    array([0, 1])
+    """
     return labels if labels.ndim == 1 else labels.argmax(axis=1)
 
 
 def concatenate_labels(labels: np.ndarray, more: np.ndarray, n_classes: int) -> np.ndarray:
-    """Both, one after the other; as likelihoods where one of them is such."""
+    """Concatenate labels; class numbers become one-hot if the other labels are likelihoods.
+
+    >>> concatenate_labels(np.array([1]), np.array([[0.9, 0.2]]), n_classes=2)
+    array([[0. , 1. ],
+           [0.9, 0.2]])
+    """
     if labels.ndim != more.ndim:
-        unit = np.eye(n_classes)
-        labels, more = (x if x.ndim == 2 else unit[x] for x in (labels, more))
+        one_hot = np.eye(n_classes)
+        labels = labels if labels.ndim == 2 else one_hot[labels]
+        more = more if more.ndim == 2 else one_hot[more]
     return np.concatenate([labels, more])
 
 
 def label_keys(rows: _Rows, labels: Any) -> np.ndarray:
-    """(n,) random numbers of 64 bits that say which row (n, D) with which label it is.
+    """Hash every labelled row to 64 bits, by the content of row and label: (n,).
 
-    Labels are numbers of any kind, (n,) or (n, L).
+    Labels are numbers of any kind, (n,) or (n, L). Duplicates are numbered before they are hashed,
+    so that all keys differ.
 
-    Equal ones are told apart by counting them, so that all are different.
+    >>> keys = label_keys(np.array([[1.0], [1.0], [2.0]]), np.array([0, 0, 1]))
+    >>> len(np.unique(keys))
+    3
     """
     bits = np.column_stack([np.asarray(rows, np.float64), labels]).view(np.uint64)
     odd = np.random.default_rng(0).integers(2**63, size=bits.shape[1], dtype=np.uint64) * 2 + 1
-    keys = _mixed((bits ^ (bits >> 32)) @ odd)
+    keys = _splitmix64((bits ^ (bits >> 32)) @ odd)
     order = np.argsort(keys, kind="stable")
-    starts = np.flatnonzero(np.append(True, np.diff(keys[order]) != 0))
-    counted = np.arange(len(keys)) - np.repeat(starts, np.diff(np.append(starts, len(keys))))
-    keys[order] += _mixed(counted.astype(np.uint64)) * (counted > 0)
+    group_starts = np.flatnonzero(np.append(True, np.diff(keys[order]) != 0))
+    group_sizes = np.diff(np.append(group_starts, len(keys)))
+    number_in_group = np.arange(len(keys)) - np.repeat(group_starts, group_sizes)
+    keys[order] += _splitmix64(number_in_group.astype(np.uint64)) * (number_in_group > 0)
     return np.asarray(keys)
 
 
-def _mixed(keys: np.ndarray) -> np.ndarray:
-    """Numbers of 64 bits, every bit of which depends on all of what was given (splitmix64)."""
+def _splitmix64(keys: np.ndarray) -> np.ndarray:
+    """Mix 64-bit integers so that every output bit depends on all input bits."""
     keys = (keys ^ (keys >> 30)) * np.uint64(0xBF58476D1CE4E5B9)
     keys = (keys ^ (keys >> 27)) * np.uint64(0x94D049BB133111EB)
     return np.asarray(keys ^ (keys >> 31))
@@ -168,7 +216,7 @@ def _mixed(keys: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class SitePosterior(ABC):
-    """A Gaussian given design rows X (n, d) and class numbers, made of one site a label."""
+    """Gaussian posterior given design rows X (n, d) and labels, with one EP site per label."""
 
     X: Float[Array, "n d"]
     labels: Labels
@@ -176,9 +224,9 @@ class SitePosterior(ABC):
     sites: Sites
     latents: Latents
     n_sweeps: int
-    change: float
-    """Largest relative change of a site that the last sweep wanted."""
-    kept: Kept | None = None
+    residual: float
+    """Largest relative change of a site in the last sweep."""
+    warm_start: WarmStart | None = None
 
     has_samples = True
 
@@ -188,239 +236,382 @@ class SitePosterior(ABC):
         """C."""
 
     @abstractmethod
-    def leave_one_out(
-        self, *, all_labels: bool = False
-    ) -> tuple[Int[Array, " m"], Float[Array, "m C"]]:
-        """Some labels' places (m,), and their rows' probabilities (m, C) by all labels but them.
+    def leave_one_out(self, *, all_labels: bool = False) -> LeaveOneOut:
+        """Predict labelled rows without their own labels.
 
-        ``all_labels``: of all labels, which where there are several classes is less exact.
+        ``all_labels``: predict every label, which with several classes is less exact than the
+        default, a random sample of the labels.
         """
 
     @abstractmethod
-    def _refitted(self, X: _Rows, labels: Labels, start: Sites, kept: Kept | None = None) -> Any:
-        """The posterior of these labels under the same prior."""
+    def _refit(
+        self, X: _Rows, labels: Labels, start: Sites, warm_start: WarmStart | None = None
+    ) -> Any:
+        """Fit these labels under this posterior's prior."""
 
     def condition(self, X_new: Float[Array, "m d"], labels_new: Labels) -> Any:
-        """The posterior that also knows these labels; the old sites are where it starts."""
+        """Return the posterior given these labels as well, fitted from the current sites."""
         X = np.concatenate([self.X, X_new])
         labels = concatenate_labels(self.labels, labels_new, self.n_classes)
-        return self._refitted(X, labels, *self.start_for(X, labels))
+        start, warm_start = self.warm_start_for(X, labels)
+        return self._refit(X, labels, start, warm_start)
 
-    def start_for(self, X: _Rows, labels: Labels) -> tuple[Sites, Kept | None]:
-        """Where a fit of nearly the same design rows X (n, d) and labels may start.
+    def warm_start_for(self, X: _Rows, labels: Labels) -> tuple[Sites, WarmStart | None]:
+        """Return a start for fitting nearly the same design rows X (n, d) and labels.
 
-        Labels are known by what their rows hold; those that are new get sites that say nothing.
+        Labels are recognised by the content of their rows; new labels get flat sites.
         """
-        keys, own = label_keys(X, labels), label_keys(self.X, self.labels)
-        order = np.argsort(own)
-        found = np.searchsorted(own, keys, sorter=order)
-        places = order[np.minimum(found, len(own) - 1)] if len(own) else found
-        is_new = own[places] != keys if len(own) else np.ones(len(keys), bool)
+        source, is_new = self._match_labels(X, labels)
 
-        def known(values: np.ndarray, new: np.ndarray | float) -> np.ndarray:
-            taken = values[places] if len(own) else np.empty((len(keys), *values.shape[1:]))
-            taken[is_new] = new
-            return taken
+        def carry_over(values: np.ndarray, new_values: np.ndarray | float) -> np.ndarray:
+            is_empty = len(values) == 0
+            carried = np.empty((len(source), *values.shape[1:])) if is_empty else values[source]
+            carried[is_new] = new_values
+            return carried
 
-        sites = Sites(*(known(values, 0.0) for values in self.sites))
-        if self.kept is None:
-            return sites, None
-        kept = self.kept
-        rows = known(kept.rows, self.whitening.rows(X[is_new]))
-        mean, variances = self.latents.marginals(X[is_new])
-        kept = kept._replace(
-            rows=rows,
-            variances=known(kept.variances, variances),
-            cavities=known(kept.cavities, mean),
-            n_settled=kept.n_settled if (~is_new).sum() == len(own) else 0,
+        sites = Sites(
+            precisions=carry_over(self.sites.precisions, 0.0),
+            linear_terms=carry_over(self.sites.linear_terms, 0.0),
         )
-        return sites, kept
+        if self.warm_start is None:
+            return sites, None
+        new_means, new_variances = self.latents.marginals(X[is_new])
+        n_carried = np.count_nonzero(~is_new)
+        warm_start = self.warm_start._replace(
+            rows=carry_over(self.warm_start.rows, self.whitening.rows(X[is_new])),
+            variances=carry_over(self.warm_start.variances, new_variances),
+            cavity_means=carry_over(self.warm_start.cavity_means, new_means),
+            n_converged=self.warm_start.n_converged if n_carried == len(self.X) else 0,
+        )
+        return sites, warm_start
 
-    def _unsettled(self, allowed: float) -> tuple[str, ...]:
-        """A sentence if sites still changed when the sweeps were used up."""
-        if self.change < allowed:
+    def _match_labels(self, X: _Rows, labels: Labels) -> tuple[Int[Array, " n"], Bool[Array, " n"]]:
+        """Return where in this posterior each label is, and which labels it does not have."""
+        keys = label_keys(X, labels)
+        known_keys = label_keys(self.X, self.labels)
+        if not len(known_keys):
+            return np.zeros(len(keys), int), np.ones(len(keys), bool)
+        order = np.argsort(known_keys)
+        insertion = np.searchsorted(known_keys, keys, sorter=order)
+        source = order[np.minimum(insertion, len(known_keys) - 1)]
+        return source, known_keys[source] != keys
+
+    def _convergence_problems(self, tolerance: float) -> tuple[str, ...]:
+        """Return a sentence if the sites still changed after the last sweep."""
+        if self.residual < tolerance:
             return ()
         return (
-            f"Expectation propagation did not settle: after {self.n_sweeps} sweeps a site still "
-            f"changed by {self.change:.1g} of the largest. Standardise the features, use a smaller "
-            'prior_scale, or use inference="smc".',
+            f"Expectation propagation did not converge: after {self.n_sweeps} sweeps a site still "
+            f"changed by {self.residual:.1g} of the largest. Standardise the features, use a "
+            'smaller prior_scale, or use inference="smc".',
         )
 
 
-def settle_many(
+class EPState:
+    """Posterior moments during the sweeps of :func:`fit_many_sites`.
+
+    A sweep computes the covariances once and then alternates between the mean and the sites.
+    """
+
+    def __init__(
+        self,
+        rows: _Rows,
+        mean: _Mean,
+        precision_product: PrecisionProduct,
+        match_moments: MomentMatching,
+        warm_start: WarmStart | None,
+    ) -> None:
+        self.rows = rows
+        self.mean = mean
+        self.roots: Any = None
+        self.variances: Any = None
+        self._rows_float32 = rows.astype(np.float32)
+        self._precision_product = precision_product
+        self._match_moments = match_moments
+        self._has_current_covariance = warm_start is not None
+        if warm_start is not None:
+            self.roots = warm_start.roots
+            self.variances = warm_start.variances
+
+    def sweep(self, sites: Sites) -> Sites:
+        """Update all sites, with the covariances held and the mean following the sites."""
+        if not self._has_current_covariance:
+            self.update_covariance(sites)
+        self._has_current_covariance = False  # the sites change below
+        result = iterate_to_convergence(
+            self.update_sites, sites, 0.1 * _MANY_TOLERANCE, _MEAN_UPDATES_PER_SWEEP
+        )
+        return result.sites
+
+    def update_covariance(self, sites: Sites) -> None:
+        """Compute the covariances' roots, and the variances of all logits."""
+        self.roots = precision_roots(self.rows, sites.precisions)
+        self.variances = _logit_variances(self._rows_float32, self.roots)
+
+    def update_mean(self, sites: Sites, rtol: float = _MEAN_RTOL) -> None:
+        """Solve for the posterior mean, starting from the current one."""
+        self.mean = posterior_mean(
+            self.rows, self.roots, self._precision_product, sites, self.mean, rtol
+        )
+
+    def update_sites(self, sites: Sites) -> Sites:
+        """Update the mean, then match the moments of every label under its cavity."""
+        self.update_mean(sites)
+        cavity_mean, cavity_variance = self.cavities(sites)
+        return self._match_moments(cavity_mean, cavity_variance, slice(None))
+
+    def cavities(self, sites: Sites) -> tuple[_RowLatents, _RowLatents]:
+        """Means and variances (n, A) of the cavities."""
+        return latent_cavities(
+            self.rows @ self.mean, self.variances, sites, self._precision_product
+        )
+
+    def finish(self, sites: Sites) -> WarmStart:
+        """Compute the posterior of the final sites, as a start for the next fit."""
+        self.roots = precision_roots(self.rows, sites.precisions)
+        self.update_mean(sites, rtol=0.0)
+        cavity_means, _ = self.cavities(sites)
+        return WarmStart(
+            rows=self.rows,
+            variances=self.variances,
+            roots=self.roots,
+            mean=self.mean,
+            cavity_means=cavity_means,
+            n_converged=len(self.rows),
+        )
+
+
+def fit_many_sites(
     rows: _Rows,
-    sites: Sites | None,
-    pull: Pull,
-    renewed: Renewed,
+    start: Sites | None,
+    precision_product: PrecisionProduct,
+    match_moments: MomentMatching,
     mode: Callable[[], _Mean],
-    kept: Kept | None = None,
-) -> tuple[Settled, Kept]:
-    """Sites (n, A) of whitened rows (n, d), n > d, and what another fit may start with.
+    warm_start: WarmStart | None = None,
+) -> tuple[SweepResult, WarmStart]:
+    """Run EP for whitened rows (n, d) with more rows than columns.
 
     Args:
-        sites: where to start; by default with those of Laplace's approximation.
-        pull: W f (n, A) of precisions and logits f, both (n, A).
-        renewed: sites of some rows for cavities of these means and variances.
+        rows: whitened design rows (n, d).
+        start: sites (n, A) to start from; by default those of Laplace's approximation.
+        precision_product: W f (n, A) of precisions and logits f, both (n, A).
+        match_moments: sites of some rows for cavities with these means and variances.
         mode: the weights (d, A) that maximise the posterior.
-        kept: of these rows, as a fit of nearly the same labels left them.
+        warm_start: state of a fit to nearly the same labels, for these rows.
+
+    Returns:
+        The sites (n, A), and the state from which the next fit can start.
     """
-    everything = slice(None)
-    if sites is None:
+    if start is None:
         mean = mode()
         f = rows @ mean
-        sites = renewed(f, np.zeros_like(f), everything)
+        start = match_moments(f, np.zeros_like(f), slice(None))
+    elif warm_start is None:
+        mean = np.zeros((rows.shape[1], start.linear_terms.shape[1]))
     else:
-        mean = np.zeros((rows.shape[1], sites.shifts.shape[1])) if kept is None else kept.mean
-    if kept is not None and len(rows) <= _GROWN * kept.n_settled:
-        found = _with_few_more(rows, sites, pull, renewed, kept)
-        if found is not None:
-            return found
-    single = rows.astype(np.float32)
-    roots, variances = (None, None) if kept is None else (kept.roots, kept.variances)
-    latest = variances
-
-    def renew(sites: Sites) -> Sites:
-        nonlocal mean, roots, variances, latest
-        if roots is None or variances is None:
-            roots = precision_roots(rows, sites.precisions)
-            variances = _variances(single, roots)
-        latest, variances = variances, None
-        conditioned = roots
-
-        def nearer(sites: Sites) -> Sites:
-            nonlocal mean
-            mean = posterior_mean(rows, conditioned, pull, sites, mean, _REST)
-            return renewed(*latent_cavities(rows @ mean, latest, sites, pull), everything)
-
-        return settle(nearer, sites, 0.1 * _MANY_TOLERANCE, _MEAN_STEPS).sites
-
-    settled = settle(renew, sites, _MANY_TOLERANCE, _MANY_SWEEPS, ahead=True)
-    roots = precision_roots(rows, settled.sites.precisions)
-    mean = posterior_mean(rows, roots, pull, settled.sites, mean)
-    assert latest is not None
-    cavities, _ = latent_cavities(rows @ mean, latest, settled.sites, pull)
-    return settled, Kept(rows, latest, roots, mean, cavities, len(rows))
+        mean = warm_start.mean
+    if warm_start is not None and len(rows) <= _MAX_INCREMENTAL_GROWTH * warm_start.n_converged:
+        incremental = _add_few_labels(rows, start, precision_product, match_moments, warm_start)
+        if incremental is not None:
+            return incremental
+    state = EPState(rows, mean, precision_product, match_moments, warm_start)
+    result = iterate_to_convergence(
+        state.sweep, start, _MANY_TOLERANCE, _MANY_MAX_SWEEPS, extrapolate=True
+    )
+    return result, state.finish(result.sites)
 
 
-def latent_cavities(f: _Some, variances: _Some, sites: Sites, pull: Pull) -> tuple[_Some, _Some]:
-    """Means and variances of logits under all sites but their own."""
+def latent_cavities(
+    f: _SelectedLatents,
+    variances: _SelectedLatents,
+    sites: Sites,
+    precision_product: PrecisionProduct,
+) -> tuple[_SelectedLatents, _SelectedLatents]:
+    """Means and variances (m, A) of the cavities: logits under all sites but their own."""
     cavity = variances / np.maximum(1.0 - sites.precisions * variances, 1e-4)
-    return f - cavity * (sites.shifts - pull(sites.precisions, f)), cavity
+    return f - cavity * (sites.linear_terms - precision_product(sites.precisions, f)), cavity
 
 
-def _with_few_more(
-    rows: _Rows, sites: Sites, pull: Pull, renewed: Renewed, kept: Kept
-) -> tuple[Settled, Kept] | None:
-    """The same where a few of many labels are new, whose sites say nothing yet; None if it is not.
+def _add_few_labels(
+    rows: _Rows,
+    sites: Sites,
+    precision_product: PrecisionProduct,
+    match_moments: MomentMatching,
+    warm_start: WarmStart,
+) -> tuple[SweepResult, WarmStart] | None:
+    """Incremental EP update for a few new labels; None if it does not converge.
 
-    Their own sites are found, and those of rows whose cavities they moved most are renewed; a site
-    elsewhere is as good a parabola as it was, to second order in how far its cavity went.
+    New labels have flat sites. Their sites are matched, and the sites of rows whose cavities moved
+    most are matched again. The other sites remain good quadratic approximations, to second order
+    in the shift of their cavities.
     """
-    mean, roots, variances = kept.mean, kept.roots, kept.variances.copy()
-    precisions, shifts = (values.copy() for values in sites)
-    known = kept.cavities.copy()
-    known[~precisions.any(axis=1)] = np.inf
-    for n_rounds in range(_FEW_ROUNDS):
-        means, spreads = latent_cavities(rows @ mean, variances, Sites(precisions, shifts), pull)
-        moved = (np.maximum(precisions, _LEAST_MOVED) * np.abs(means - known)).max(axis=1)
-        few = np.argpartition(-moved, _FEW)[:_FEW]
-        few = few[moved[few] >= _LEAST_MOVED]
-        if not len(few):
-            settled = Settled(Sites(precisions, shifts), n_rounds, 0.0)
-            return settled, Kept(rows, variances, roots, mean, known, kept.n_settled)
-        known[few], before = means[few], precisions[few]
-        precisions[few], shifts[few] = renewed(means[few], spreads[few], few)
-        roots, variances = _updated(rows, few, precisions[few] - before, roots, variances)
-        mean = posterior_mean(rows, roots, pull, Sites(precisions, shifts), mean, _FEW_REST)
+    mean = warm_start.mean
+    roots = warm_start.roots
+    variances = warm_start.variances.copy()
+    precisions = sites.precisions.copy()
+    linear_terms = sites.linear_terms.copy()
+    matched_means = warm_start.cavity_means.copy()
+    is_flat = ~precisions.any(axis=1)
+    matched_means[is_flat] = np.inf
+    for n_rounds in range(_MAX_INCREMENTAL_ROUNDS):
+        cavity_means, cavity_variances = latent_cavities(
+            rows @ mean, variances, Sites(precisions, linear_terms), precision_product
+        )
+        weights = np.maximum(precisions, _MIN_CAVITY_SHIFT)
+        shifts = (weights * np.abs(cavity_means - matched_means)).max(axis=1)
+        selected = np.argpartition(-shifts, _MAX_INCREMENTAL_SITES)[:_MAX_INCREMENTAL_SITES]
+        selected = selected[shifts[selected] >= _MIN_CAVITY_SHIFT]
+        if not len(selected):
+            result = SweepResult(Sites(precisions, linear_terms), n_rounds, residual=0.0)
+            return result, WarmStart(
+                rows=rows,
+                variances=variances,
+                roots=roots,
+                mean=mean,
+                cavity_means=matched_means,
+                n_converged=warm_start.n_converged,
+            )
+        matched_means[selected] = cavity_means[selected]
+        old_precisions = precisions[selected]
+        updated = match_moments(cavity_means[selected], cavity_variances[selected], selected)
+        precisions[selected] = updated.precisions
+        linear_terms[selected] = updated.linear_terms
+        added = precisions[selected] - old_precisions
+        roots, variances = _update_covariances(rows, selected, added, roots, variances)
+        mean = posterior_mean(
+            rows,
+            roots,
+            precision_product,
+            Sites(precisions, linear_terms),
+            mean,
+            _INCREMENTAL_MEAN_RTOL,
+        )
     return None
 
 
-def _updated(
-    rows: _Rows, few: Int[Array, " m"], added: _Some, roots: _Roots, variances: _Each
-) -> tuple[_Roots, _Each]:
-    """Roots and variances when precisions of a few rows have grown by so much."""
-    new_roots, new_variances = np.empty_like(roots), np.empty_like(variances)
-    unit, here, single = np.eye(rows.shape[1]), rows[few], rows.astype(np.float32)
+def _update_covariances(
+    rows: _Rows,
+    selected: Int[Array, " m"],
+    added: _SelectedLatents,
+    roots: _Roots,
+    variances: _RowLatents,
+) -> tuple[_Roots, _RowLatents]:
+    """Roots and variances after the selected sites' precisions grew by ``added`` (Woodbury)."""
+    new_roots = np.empty_like(roots)
+    new_variances = np.empty_like(variances)
+    unit = np.eye(rows.shape[1])
+    selected_rows = rows[selected]
+    rows_float32 = rows.astype(np.float32)
     for a, root in enumerate(roots):
-        looked = here @ root  # (m, d)
-        grown = unit + (looked.T * added[:, a]) @ looked
-        new_roots[a] = root @ np.linalg.inv(np.linalg.cholesky(grown)).T
-        crossed = single @ (root @ looked.T).astype(np.float32)  # covariances with those rows
-        inner = np.eye(len(few)) + added[:, a, None] * (looked @ looked.T)
-        lost = crossed @ np.linalg.solve(inner, np.diag(added[:, a])).astype(np.float32)
-        new_variances[:, a] = variances[:, a] - np.einsum("nm,nm->n", lost, crossed)
+        scaled = selected_rows @ root  # (m, d)
+        precision = unit + (scaled.T * added[:, a]) @ scaled
+        new_roots[a] = root @ np.linalg.inv(np.linalg.cholesky(precision)).T
+        # Covariances (n, m) of all rows with the selected ones.
+        covariance = rows_float32 @ (root @ scaled.T).astype(np.float32)
+        inner = np.eye(len(selected)) + added[:, a, None] * (scaled @ scaled.T)
+        gain = covariance @ np.linalg.solve(inner, np.diag(added[:, a])).astype(np.float32)
+        new_variances[:, a] = variances[:, a] - np.einsum("nm,nm->n", gain, covariance)
     return new_roots, new_variances
 
 
-def precision_roots(rows: _Rows, precisions: _Each) -> _Roots:
-    """(A, d, d): root rootᵀ = (I + Σ_i τ_ia x_i x_iᵀ)⁻¹ of rows (n, d), precisions (n, A)."""
+def precision_roots(rows: _Rows, precisions: _RowLatents) -> _Roots:
+    """Roots R_a (A, d, d) of the covariances, R_a R_aᵀ = (I + Σ_i τ_ia x_i x_iᵀ)⁻¹.
+
+    Args:
+        rows: x (n, d).
+        precisions: τ (n, A).
+
+    >>> precision_roots(np.array([[1.0]]), np.array([[3.0]]))
+    array([[[0.5]]])
+    """
     unit = np.eye(rows.shape[1])
     if len(rows) < MANY_LABELS:
-        return _roots(unit + (rows.T * precisions.T[:, None, :]) @ rows)
-    blocks = list(block_rows(len(rows), _BLOCK))
-    halves, n_latents = np.sqrt(precisions), precisions.shape[1]
+        return _inverse_roots(unit + (rows.T * precisions.T[:, None, :]) @ rows)
+    blocks = list(block_rows(len(rows), _BLOCK_ROWS))
+    n_latents = precisions.shape[1]
+    root_precisions = np.sqrt(precisions)
 
     def product(task: tuple[int, slice]) -> np.ndarray:
         latent, block = task
-        scaled = rows[block] * halves[block, latent, None]
+        scaled = rows[block] * root_precisions[block, latent, None]
         return np.asarray(scaled.T @ scaled)
 
+    tasks = [(a, block) for a in range(n_latents) for block in blocks]
     with several_threads() as workers:
-        parts = workers.map(product, [(a, block) for a in range(n_latents) for block in blocks])
-    size = len(blocks)
-    sums = [sum(parts[a * size : (a + 1) * size], unit) for a in range(n_latents)]
-    return _roots(np.stack(sums))
+        products = workers.map(product, tasks)
+    n_blocks = len(blocks)
+    sums = [sum(products[a * n_blocks : (a + 1) * n_blocks], unit) for a in range(n_latents)]
+    return _inverse_roots(np.stack(sums))
 
 
-def _roots(hessians: _Roots) -> _Roots:
-    """R (A, d, d) with R Rᵀ = H⁻¹ of each (A, d, d)."""
+def _inverse_roots(hessians: _Roots) -> _Roots:
+    """R (A, d, d) with R Rᵀ = H⁻¹, for every H of (A, d, d)."""
     return np.linalg.inv(np.linalg.cholesky(hessians)).transpose(0, 2, 1)
 
 
-def _variances(rows: _Rows, roots: _Roots) -> _Each:
-    """(n, A) of the logits of rows (n, d), in single precision as these are."""
-    variances, factors = np.empty((len(rows), len(roots))), roots.astype(np.float32)
+def _logit_variances(rows_float32: _Rows, roots: _Roots) -> _RowLatents:
+    """Variances (n, A) of the rows' logits, in single precision."""
+    variances = np.empty((len(rows_float32), len(roots)))
+    factors = roots.astype(np.float32)
 
     def write(task: tuple[int, slice]) -> None:
         latent, block = task
-        looked = rows[block] @ factors[latent]
-        variances[block, latent] = np.einsum("nr,nr->n", looked, looked)
+        scaled = rows_float32[block] @ factors[latent]
+        variances[block, latent] = np.einsum("nr,nr->n", scaled, scaled)
 
+    blocks = list(block_rows(len(rows_float32), _BLOCK_ROWS))
     with several_threads() as workers:
-        tasks = [(a, block) for a in range(len(roots)) for block in block_rows(len(rows), _BLOCK)]
-        workers.map(write, tasks)
+        workers.map(write, [(a, block) for a in range(len(roots)) for block in blocks])
     return variances
 
 
 def posterior_mean(
-    rows: _Rows, roots: _Roots, pull: Pull, sites: Sites, mean: _Mean, rest: float = 0.0
+    rows: _Rows,
+    roots: _Roots,
+    precision_product: PrecisionProduct,
+    sites: Sites,
+    mean: _Mean,
+    rtol: float = 0.0,
 ) -> _Mean:
-    """m (d, A) with m + Σ_i x_i (W_i f_i)ᵀ = Σ_i x_i ν_iᵀ, from one near it, conditioned by roots.
+    """Posterior mean m (d, A) by preconditioned conjugate gradients.
 
-    Sites are (n, A), rows (n, d), roots (A, d, d); ``pull`` is W f.
+    Solves m + Σ_i x_i (W_i f_i)ᵀ = Σ_i x_i ν_iᵀ, f_i = mᵀ x_i. SciPy's ``cg`` would take another
+    path: it stops by the plain norm of the residual, here the preconditioner's norm decides, and
+    the tolerance is relative to the first residual as well as to the right-hand side.
+
+    Args:
+        rows: x (n, d).
+        roots: R (A, d, d); R_a R_aᵀ preconditions latent a.
+        precision_product: W f.
+        sites: (n, A).
+        mean: where to start.
+        rtol: reduction of the first residual that is enough.
     """
 
-    def conditioned(residual: _Mean) -> _Mean:
+    def precondition(residual: _Mean) -> _Mean:
         inner = roots.transpose(0, 2, 1) @ residual.T[:, :, None]
-        better = (roots @ inner)[:, :, 0].T
-        if len(roots) > 1:  # what is the same for all classes no label sees, and it is zero
-            better = better - better.mean(axis=1, keepdims=True)
-        return np.asarray(better)
+        z = (roots @ inner)[:, :, 0].T
+        if len(roots) > 1:
+            # Softmax is shift-invariant: the mean over classes is zero, and rounding is removed.
+            z = z - z.mean(axis=1, keepdims=True)
+        return np.asarray(z)
 
     precisions = sites.precisions
-    right = rows.T @ sites.shifts
-    residual = right - mean - rows.T @ pull(precisions, rows @ mean)
-    direction = better = conditioned(residual)
-    size = np.sum(residual * better)
-    goal = max(1e-12 * np.sum(right * conditioned(right)), rest**2 * size)
-    for _ in range(100):
-        if size <= goal:
+    rhs = rows.T @ sites.linear_terms
+    residual = rhs - mean - rows.T @ precision_product(precisions, rows @ mean)
+    z = precondition(residual)
+    direction = z
+    r_dot_z = np.sum(residual * z)
+    tolerance = max(_CG_RTOL**2 * np.sum(rhs * precondition(rhs)), rtol**2 * r_dot_z)
+    for _ in range(_MAX_CG_ITERATIONS):
+        if r_dot_z <= tolerance:
             break
-        bent = direction + rows.T @ pull(precisions, rows @ direction)
-        length = size / np.sum(direction * bent)
-        mean = mean + length * direction
-        residual = residual - length * bent
-        better = conditioned(residual)
-        size, before = np.sum(residual * better), size
-        direction = better + (size / before) * direction
+        A_direction = direction + rows.T @ precision_product(precisions, rows @ direction)
+        step_size = r_dot_z / np.sum(direction * A_direction)
+        mean = mean + step_size * direction
+        residual = residual - step_size * A_direction
+        z = precondition(residual)
+        previous = r_dot_z
+        r_dot_z = np.sum(residual * z)
+        direction = z + (r_dot_z / previous) * direction
     return mean
