@@ -1,5 +1,7 @@
 """An owner's work on many items: a label for several, an order, ties, classes."""
 
+import json
+
 import pytest
 import served
 from playwright.sync_api import expect
@@ -59,3 +61,23 @@ def test_an_owner_changes_the_classes_and_an_open_page_says_so(labelled, person)
     expect(notices).to_contain_text("The classes were changed", timeout=SOON)
     notices.get_by_role("button", name="Reload").click()
     expect(grace.page.locator("[data-label='offer']")).to_be_visible(timeout=SOON)
+
+
+def test_a_class_that_is_added_right_after_a_page_was_opened_is_announced_there(labelled, person):
+    """The page asks for the project at most every five seconds: it must not forget to."""
+    ada = person(labelled, "Ada")
+    settings = ada.go("settings")
+    settings.locator("#new-class").fill("advert")
+    grace = person(labelled, "Grace")
+    grace.page.clock.install()
+    grace.page.reload()
+    expect(grace.page.locator("[data-label='spam']")).to_be_visible(timeout=SOON)
+    settings.get_by_role("button", name="Add", exact=True).click()
+    expect(settings.locator(".class-rows li")).to_have_count(3)
+    with grace.page.expect_response("**/api/live*"):
+        grace.page.clock.run_for(3_100)  # it polls every three of its own seconds
+    unchanged = json.dumps({"unchanged": True, "queue": None})
+    grace.page.route("**/api/live*", lambda route: route.fulfill(body=unchanged))
+    grace.page.clock.run_for(3_100)
+    notices = grace.page.locator("#notices")
+    expect(notices).to_contain_text("The classes were changed", timeout=SOON)

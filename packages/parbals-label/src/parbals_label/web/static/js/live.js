@@ -12,6 +12,7 @@ let timer = 0;
 let isPolling = false;
 let serverStarted = null;
 let refreshedAt = Date.now();
+let projectMayDiffer = false; // something changed since the project was loaded
 
 async function poll() {
   if (isPolling) return;
@@ -27,8 +28,10 @@ async function poll() {
     } else {
       state.live = reply;
       emit("live", reply);
-      await refreshProject(reply.server?.started);
+      projectMayDiffer = true;
     }
+    // Not only after a change: one that came too soon after the last refresh waits for its turn.
+    if (projectMayDiffer) await refreshProject(state.live.server?.started);
     emit("trouble", reply.trouble ?? null);
   } catch (error) {
     emit("trouble", error.status > 0 && error.status !== 401 ? error.message : null); // otherwise the notice of the lost connection is shown
@@ -44,6 +47,7 @@ async function refreshProject(start) {
   if (!restarted && Date.now() - refreshedAt < PROJECT_REFRESH_MS) return;
   refreshedAt = Date.now();
   const project = await get("/api/project");
+  projectMayDiffer = false;
   if (projectKey(project) !== projectKey()) return emit("other-project", project);
   if (JSON.stringify(project) === JSON.stringify(state.project)) return;
   state.project = project;
