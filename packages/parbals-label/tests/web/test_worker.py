@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import subprocess
 import sys
 import time
@@ -9,6 +10,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from dose import small_and_full
 from page_server import make_project, wait_for
 from parbals.errors import MissingDependencyError
 from parbals.learner.active import ActiveLearner
@@ -215,6 +217,39 @@ def test_the_process_speaks_json_and_ends_with_its_input(tmp_path):
     assert process.returncode == 0
     assert {json.loads(line)["state"] for line in out.splitlines()} <= {"starting", "idle"}
     assert (left.exists(), fresh.exists()) == (False, True)
+
+
+@pytest.mark.parametrize("starts", small_and_full(2, 60))
+def test_a_worker_that_is_stopped_while_its_threads_compute_ends_cleanly(tmp_path, starts):
+    """Python's shutdown must not meet threads in compiled code: C++ would abort the process."""
+    folder = make_project(tmp_path / "p", n_items=400, queued=20)
+    with Store.open(folder) as store:
+        labels = [Submission(i, "ham" if i % 2 else "spam") for i in range(40)]
+        store.submit(labels, annotator="ann")
+    chance = random.Random(0)
+    for _ in range(starts):
+        process = subprocess.Popen(
+            [sys.executable, "-m", "parbals_label.web.worker", str(folder)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=worker_environment(),
+        )
+        while json.loads(process.stdout.readline())["state"] != "idle":
+            pass
+        time.sleep(chance.uniform(0.0, 1.5))  # the report is computed meanwhile
+        _, errors = process.communicate(timeout=300)
+        assert process.returncode == 0, errors
+
+
+def test_a_worker_that_fails_says_why(tmp_path):
+    command = [sys.executable, "-m", "parbals_label.web.worker", str(tmp_path / "nowhere")]
+    ended = subprocess.run(
+        command, input="", capture_output=True, text=True, env=worker_environment(), check=False
+    )
+    assert ended.returncode == 1
+    assert "nowhere" in ended.stderr
 
 
 def test_a_batch_and_a_report_are_made_beside_each_other(tmp_path):

@@ -139,8 +139,8 @@ def several_threads(most: int | None = None) -> Iterator[Workers]:
     finally:
         with _lock:
             _inside.remove(n_threads)
-            back = before if _inside else n_threads  # one around this one stays limited
-        library.limit(limits=back)
+            # Inside the lock: who enters next must not take the limit for the number to use.
+            library.limit(limits=before if _inside else n_threads)  # one around this stays limited
 
 
 _lock, _inside = threading.Lock(), list[int]()

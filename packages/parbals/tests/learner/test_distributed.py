@@ -1,5 +1,8 @@
 """A learner whose pool lives in a Dask cluster (here the threads of this process)."""
 
+import subprocess
+import sys
+
 import numpy as np
 import parbals
 import pytest
@@ -75,3 +78,17 @@ def test_it_is_saved_and_loaded_without_its_features(pool, tmp_path):
     learner.save(tmp_path / "learner.zip", include_features=False)
     again = parbals.ActiveLearner.load(tmp_path / "learner.zip", X_pool=array)
     assert again.ask(4).tolist() == learner.ask(4).tolist()
+
+
+def test_it_needs_no_client_and_leaves_the_settings_of_dask_as_they_were():
+    """In a process of its own: other tests have loaded Dask's cluster library already."""
+    program = (
+        "import dask, dask.array as da, numpy as np, parbals\n"
+        "X = da.from_array(np.random.default_rng(0).normal(size=(60, 3)), chunks=(30, 3))\n"
+        "learner = parbals.ActiveLearner(X, [0, 1], random_state=0)\n"
+        "learner.tell([0, 1], [0, 1])\n"
+        "assert len(learner.ask(2)) == len(learner.ask(2)) == 2\n"
+        "assert dask.config.get('distributed.comm.timeouts.connect')\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr

@@ -318,5 +318,22 @@ def _end(inbox: "queue.SimpleQueue[dict[str, Any] | None]") -> None:
     late.start()
 
 
+def run(folder: Path) -> None:
+    """Serve, then end the process at once.
+
+    The threads that report and fine-tune may be inside compiled code. Python's own shutdown would
+    end them there, which C++ answers with an abort. Everything is stored by then.
+    """
+    try:
+        main(folder)
+    except BaseException:
+        traceback.print_exc()
+        exit_code = 1
+    else:
+        exit_code = 0
+    sys.stderr.flush()
+    os._exit(exit_code)
+
+
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    run(Path(sys.argv[1]))

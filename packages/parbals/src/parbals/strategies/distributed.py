@@ -5,6 +5,8 @@ only for rows that are asked for by position. A chunk that dies with its worker 
 Dask from what it was made of, and scored by another.
 """
 
+import importlib
+import importlib.util
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
@@ -112,6 +114,10 @@ def _computed(tasks: Sequence[Any]) -> tuple[Any, ...]:
     """Results of tasks, by the cluster of this process's client, or by its threads without one."""
     import dask
 
+    if importlib.util.find_spec("distributed") is not None:
+        # Its defaults are loaded before one of them is changed: a section that is created inside
+        # the block is removed as a whole at its end.
+        importlib.import_module("distributed")
     # A posterior over many classes is tens of megabytes, and they are meant.
     with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1GB"}):
         return dask.compute(*tasks)
