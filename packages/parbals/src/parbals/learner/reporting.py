@@ -17,7 +17,7 @@ from parbals.learner.evaluation.expectation import (
 )
 from parbals.learner.evaluation.find import estimate_recall
 from parbals.learner.evaluation.metric import decision_threshold
-from parbals.learner.evaluation.report import NEGLIGIBLE, Estimate, Report
+from parbals.learner.evaluation.report import NEGLIGIBLE_GAIN, Estimate, Report
 from parbals.learner.evaluation.rmse import expected_rmse, measured_rmse
 from parbals.learner.state import Setup, State, mean_proba
 from parbals.learner.tasks.base import Classification
@@ -262,7 +262,7 @@ def _gain_from_samples(
     items = model.sample_proba(state.setup.pool_rows(batch.indices))
     noise = _noise_floor(items, samples.probs, samples.weights, batch.effective_sample_size)
     gain = float(np.maximum(batch.scores - noise, 0.0).sum())
-    negligible = NEGLIGIBLE * log_loss
+    negligible = NEGLIGIBLE_GAIN * log_loss
     has_enough_samples = effective_sample_size(samples.weights) >= _MIN_SAMPLES
     can_tell = has_enough_samples and noise.sum() <= negligible
     return gain if gain > negligible or can_tell else None

@@ -181,7 +181,7 @@ def test_the_report_gives_it_in_words_and_in_json():
     assert written["certified"] == report.certified == written["measured"]["error"]["high"]
     assert set(written["measured"]["recall"]) == {"no", "yes"}
     without = replace(report, measured=None)
-    assert "the expected error is the model's own expectation" in str(without)
+    assert "The error is estimated by the model and has not been measured" in str(without)
     assert without.to_dict()["certified"] is None
 
 
@@ -190,7 +190,7 @@ def test_an_audit_without_labels_promises_a_measurement():
     assert measure(active.state).error is None
     active.tell(np.setdiff1d(np.arange(300), active.audit)[:1], ["no"])
     sentence = measured_error_sentence(measure(active.state))
-    assert sentence.startswith("How large the error is will be measured as the 20 random items")
+    assert sentence.startswith("The error will be measured as the 20 random items")
 
 
 def test_classes_that_the_audit_hardly_saw_have_no_interval():

@@ -65,7 +65,7 @@ def test_a_learner_certifies_what_it_decides_now():
     wrong = int((before[sample.positions] != Y[sample.positions]).sum())
     assert (certificate.n, certificate.n_wrong) == (50, wrong)
     assert "With 95 % confidence the error is below" in str(certificate)
-    assert "among the 270 without a label the model of 30 labels got" in str(certificate)
+    assert "among the 270 without a label the model trained on 30 labels got" in str(certificate)
     assert active.certify(50).positions != sample.positions
     with pytest.raises(InputError, match="A sample of 200 items was requested, but only 170"):
         active.certify(200)

@@ -76,7 +76,7 @@ def test_the_recall_is_found_of_all_that_are_expected(searched):
     assert seen.recall.low <= seen.found / 12  # not promised more than there is
     assert seen.left.low <= seen.left.mean <= seen.left.high
     assert seen.measured is None
-    assert f"{seen.found} of rare found" in report.advice
+    assert f"{seen.found} items of rare found" in report.advice
     assert json.loads(json.dumps(report.to_dict()))["recall"]["label"] == "rare"
 
 
