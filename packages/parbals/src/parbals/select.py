@@ -17,7 +17,7 @@ from parbals.labels import check_labels
 from parbals.learner.features import FeatureTable
 from parbals.posterior.estimator import LogisticModel
 from parbals.randomness import Seed, derive_generator
-from parbals.strategies.choose import CheckedModel, check_terms, choose_batch, solve
+from parbals.strategies.choose import CheckedModel, check_settings, choose_batch, solve
 from parbals.strategies.distributed import is_distributed
 from parbals.strategies.problem import Labelled
 from parbals.strategies.table import DEFAULT
@@ -89,7 +89,7 @@ def select_batch(
             by without most of these scores, so watching takes longer than choosing.
     """
     pool, weights = check_samples(pool_probs, sample_weights)
-    terms = check_terms(
+    settings = check_settings(
         strategy,
         len(pool),
         batch_size,
@@ -128,7 +128,7 @@ def select_batch(
         n_rows = len(given[0]) if given else np.size(labels)
         numbers = check_labels(labels, np.arange(pool.shape[2]), n_rows, "labels")
     batch = solve(
-        terms,
+        settings,
         weights,
         pool_probs=pool,
         target_probs=target,
@@ -185,12 +185,12 @@ def select_batch_from_model(
         raise ShapeError(
             f"X_pool has {pool.n_columns} features, and the model knows {model.n_features_in_}."
         )
-    terms = check_terms(strategy, pool.n_rows, batch_size, **more)
+    settings = check_settings(strategy, pool.n_rows, batch_size, **more)
     target = pool
     if X_target is not None:
         target = FeatureTable(X_target, "X_target", like=pool, checked=is_distributed(X_target))
     if target is pool or target.is_distributed:
-        order = derive_generator(terms["seed"], "target").permutation(target.n_rows)
+        order = derive_generator(settings["seed"], "target").permutation(target.n_rows)
         targets = target.rows(np.sort(order[:TARGETS]))
         if target is not pool:
             check_features(targets, "X_target")
@@ -209,7 +209,7 @@ def select_batch_from_model(
             warnings.filterwarnings("ignore", message="X does not have valid feature names")
         rows = pool.source if pool.is_distributed else pool.whole
         checked = model if ours else CheckedModel(model)
-        return choose_batch(terms, checked, rows, targets, labelled)
+        return choose_batch(settings, checked, rows, targets, labelled)
 
 
 def _validation(validation: Any, labels: np.ndarray | None) -> np.ndarray | None:

@@ -38,9 +38,9 @@ from parbals.learner.models import SAMPLED_CANDIDATES
 from parbals.learner.state import State
 from parbals.learner.tasks.base import Classification
 from parbals.randomness import derive_generator
-from parbals.strategies.choose import check_terms, choose_batch, has_closed_form
+from parbals.strategies.choose import check_settings, choose_batch, has_closed_form
 from parbals.strategies.problem import Labelled
-from parbals.strategies.surface import affordable_rows
+from parbals.strategies.scoring import affordable_rows
 from parbals.strategies.table import COLD_START, UNIFORM, strategy_named
 from parbals.types import Batch, Loss
 from parbals.wording import PROGRAM
@@ -132,7 +132,7 @@ def choose_among(
     if uses_class_weights:
         class_weights = setup.class_weights(state.fitted(warm_start=False))
     n_universes = _multilabel_budget(state, setup.n_universes)
-    terms = check_terms(
+    terms = check_settings(
         used_strategy,
         len(pool),
         n,

@@ -102,7 +102,7 @@ class FeatureTable:
         """The given rows, prepared where they lie, block by block as they are read."""
         if not isinstance(self.source, DistributedRows):
             return LazyRows(self, positions, prepare)
-        return self.source.at(positions, None if prepare.shift is None else prepare)
+        return self.source.take(positions, None if prepare.shift is None else prepare)
 
     def blocks(self, size: int) -> Iterator[tuple[slice, np.ndarray]]:
         """All rows, ``size`` at a time."""

@@ -25,7 +25,7 @@ from parbals.learner.tasks.multilabel import MultiLabel
 from parbals.learner.tasks.regression import Regression
 from parbals.machine import several_threads
 from parbals.randomness import derive_generator
-from parbals.strategies.choose import check_terms, choose_batch
+from parbals.strategies.choose import check_settings, choose_batch
 from parbals.strategies.problem import Labelled
 from parbals.strategies.table import DEFAULT, UNIFORM
 from parbals.validate import check_weights
@@ -237,7 +237,7 @@ def _gain_in_closed_form(state: State, model: Any, size: int) -> float:
         generator = derive_generator(setup.seed, "look-ahead", len(state.labels))
         free = np.sort(generator.choice(free, n_candidates, replace=False))
     rows = setup.pool_rows(np.concatenate([free, state.pending_positions()]))
-    terms = check_terms(
+    terms = check_settings(
         DEFAULT,
         len(rows),
         size,
