@@ -114,7 +114,7 @@ def select_batch(
             )
     mean = known = numbers = None
     if labelled_features is not None:
-        known = FeatureTable(labelled_features, "labelled_features", like=features).whole
+        known = FeatureTable(labelled_features, "labelled_features", like=features).all_rows
     if labelled_probs is not None:
         samples = check_same_samples(labelled_probs, pool, "labelled_probs")
         mean = mean_prediction(samples, weights)
@@ -132,7 +132,7 @@ def select_batch(
         weights,
         pool_probs=pool,
         target_probs=target,
-        pool_features=None if features is None else features.whole,
+        pool_features=None if features is None else features.all_rows,
         labelled=Labelled(numbers, known, mean, _validation(validation, numbers)),
     )
     return batch if features is None else replace(batch, notes=(*features.notes, *batch.notes))
@@ -195,10 +195,10 @@ def select_batch_from_model(
         if target is not pool:
             check_features(targets, "X_target")
     else:
-        targets = target.whole
+        targets = target.all_rows
     known = labels = None
     if X_labelled is not None:
-        known = FeatureTable(X_labelled, "X_labelled", like=pool).whole
+        known = FeatureTable(X_labelled, "X_labelled", like=pool).all_rows
         if y_labelled is not None:
             labels = check_labels(y_labelled, np.asarray(model.classes_), len(known), "y_labelled")
     elif remembered is not None and len(remembered[0]):
@@ -207,7 +207,7 @@ def select_batch_from_model(
     with warnings.catch_warnings():
         if pool.names is not None:  # they have been compared; scikit-learn cannot know that
             warnings.filterwarnings("ignore", message="X does not have valid feature names")
-        rows = pool.source if pool.is_distributed else pool.whole
+        rows = pool.source if pool.is_distributed else pool.all_rows
         checked = model if ours else CheckedModel(model)
         return choose_batch(settings, checked, rows, targets, labelled)
 

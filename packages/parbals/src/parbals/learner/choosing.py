@@ -160,7 +160,7 @@ def _strategy_or_cold_start(state: State, strategy: str) -> str:
     entry = strategy_named(strategy)
     setup = state.setup
     has_no_labels = len(state.training.positions) == 0
-    has_prior_information = setup.described is not None or setup.pool.is_distributed
+    has_prior_information = setup.class_descriptions is not None or setup.pool.is_distributed
     can_start_with_prior = has_prior_information and not entry.needs_labels
     use_cold_start = not state.can_fit or (has_no_labels and not can_start_with_prior)
     return COLD_START if entry.uses_predictions and use_cold_start else strategy
