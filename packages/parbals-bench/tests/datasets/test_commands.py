@@ -8,7 +8,7 @@ from parbals_bench.datasets import table
 
 
 def run(*arguments):
-    return CliRunner().invoke(parbals, ["data", *arguments])
+    return CliRunner().invoke(parbals, ["bench", "data", *arguments])
 
 
 def test_every_dataset_is_listed():

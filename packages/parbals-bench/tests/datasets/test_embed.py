@@ -31,7 +31,9 @@ def registered(monkeypatch, tmp_path):
 
 
 def run(*arguments):
-    result = CliRunner().invoke(parbals, ["data", *(str(argument) for argument in arguments)])
+    result = CliRunner().invoke(
+        parbals, ["bench", "data", *(str(argument) for argument in arguments)]
+    )
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     assert result.exit_code == 0, result.output
@@ -60,7 +62,15 @@ class TestTexts:
         with pytest.raises(InputError) as caught:
             load_dataset("ag-news", folder, features="lengths")
         command = str(caught.value).split("`")[1].split()
-        assert command[:6] == ["parbals", "data", "embed", "ag-news", "--encoder", "lengths"]
+        assert command[:7] == [
+            "parbals",
+            "bench",
+            "data",
+            "embed",
+            "ag-news",
+            "--encoder",
+            "lengths",
+        ]
         run(*command[2:])
         data = load_dataset("ag-news", folder, features="lengths")
         assert len(data.X_pool) == 80

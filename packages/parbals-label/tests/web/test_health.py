@@ -218,7 +218,7 @@ def test_a_journal_that_cannot_be_written_is_logged_counted_and_shown(written, p
 
 def test_backups_are_logged_and_their_age_is_told(project, tmp_path):
     with pytest.raises(SystemExit):
-        main(["backup", str(project), str(tmp_path / "b.zip")])
+        main(["backup", "create", str(project), str(tmp_path / "b.zip")])
     with page(project) as server:
         assert 0 <= metrics(server)["parbals_backup_age_seconds",] < 600
     with Store.open(project, read_only=True) as store:

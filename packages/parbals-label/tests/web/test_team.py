@@ -381,7 +381,7 @@ def test_signing_in_is_logged_and_a_session_can_be_ended(team, capsys):
     assert rows == [(who, "127.0.0.1") for who in ("Olga", "eve", "the page's link")]
     assert [row.name for row in listed] == [None, "eve", "Olga"]
     with pytest.raises(SystemExit):
-        main(["sessions", str(team.folder), "--end", listed[1].id])
+        main(["team", "sessions", str(team.folder), "--end", listed[1].id])
     said = capsys.readouterr().out
     assert "Olga" in said
     assert "eve" not in said

@@ -18,6 +18,7 @@ from parbals_label.files import sole_run
 from parbals_label.machines.asking import Asked, Asking, Rules
 from parbals_label.machines.json_lines import Reply
 from parbals_label.machines.programs import Program
+from parbals_label.machines.rate import RateLimit
 from parbals_label.store.records import Item, Submission
 from parbals_label.store.rows import moment
 from parbals_label.store.store import Store
@@ -96,7 +97,9 @@ class _Run:
 
     def __post_init__(self) -> None:
         self.result, rules = Result(), self.rules
-        self._asking = Asking(self.program, self.store.form, rules, self.stop, self.say)
+        self._asking = Asking(
+            self.program, self.store.form, rules, self.stop, self.say, RateLimit(rules.rate)
+        )
         # Not asked again: a machine that abstained would only abstain once more, and cost the same.
         self._passed = _abstentions(self.store, self.name)
 

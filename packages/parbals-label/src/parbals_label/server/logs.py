@@ -14,14 +14,20 @@ from contextlib import suppress
 
 from parbals_label.server.pace import Buckets
 
-__all__ = ["LOGGERS", "SPARING", "set_up_logs"]
+__all__ = ["LEVELS", "LOGGERS", "REQUESTS", "SPARING", "set_up_logs"]
 
+LEVELS = ("debug", "info", "warning", "error")
+"""Levels of `parbals serve --log-level`."""
+REQUESTS = logging.getLogger("parbals.requests")
+"""Has a line for each request, at level info."""
+_REQUEST_LINES = 1000
+_REQUEST_LINES_PER_SECOND = 20.0
 LOGGERS = ("uvicorn.error", "asyncio", "parbals.web", "parbals.store")
 """Who speaks for every bad request or connection that somebody makes."""
 
 
-def set_up_logs() -> None:
-    """Log warnings and errors to the error stream, in place of what was set up before.
+def set_up_logs(level: str = "warning") -> None:
+    """Log events of a level and above to the error stream, in place of what was set up before.
 
     Events carry their facts in ``extra={"facts": {...}}``.
     """
@@ -30,7 +36,8 @@ def set_up_logs() -> None:
     for name in ("parbals", "uvicorn", "asyncio"):
         log = logging.getLogger(name)
         log.handlers, log.propagate = [handler], False
-        log.setLevel(logging.WARNING)
+        log.setLevel(level.upper())
+    REQUESTS.filters = [Sparing(_REQUEST_LINES, _REQUEST_LINES_PER_SECOND)]
 
 
 class _ErrorStream(logging.Handler):

@@ -22,6 +22,7 @@ from prometheus_client.metrics import disable_created_metrics
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import Message, Receive, Scope, Send
 
+from parbals_label.server.logs import REQUESTS
 from parbals_label.store.records import BACKED_UP
 from parbals_label.store.store import Store
 from parbals_label.web.session import Session
@@ -90,6 +91,8 @@ class Watch:
             seconds, route = time.perf_counter() - began, _route(scope)
             self._requests.labels(route, status).inc()
             self._seconds.labels(route).observe(seconds)
+            if REQUESTS.isEnabledFor(logging.INFO):
+                _log_request(scope, status, seconds)
 
     async def _health(self, scope: Scope) -> Response:
         """200 while the project can be read; how it goes with the worker is for ``/metrics``."""
@@ -188,6 +191,17 @@ def _gauge(
     gauge = Gauge(f"parbals_{name}", about, ("state",), registry=registry)
     for state, number in value.items():
         gauge.labels(state).set(number)
+
+
+def _log_request(scope: Scope, status: int, seconds: float) -> None:
+    """Log a request without its query, which may hold a token, and without who sent it."""
+    facts = {
+        "method": scope["method"],
+        "path": f"{scope.get('prefix', '')}{scope['path']}",
+        "status": status,
+        "ms": round(1000 * seconds, 1),
+    }
+    REQUESTS.info("request", extra={"facts": facts})
 
 
 def _route(scope: Scope) -> str:
