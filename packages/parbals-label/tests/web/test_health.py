@@ -97,23 +97,39 @@ def test_addresses_that_nobody_knows_make_no_metrics(server):
 
 @pytest.fixture
 def written(capsys):
-    """``written()()``: the lines logged since; as it was at the end."""
+    """``written(level)()``: the lines logged since; as it was at the end."""
     kept = {
         name: (list(log.handlers), log.propagate, log.level)
         for name in ("parbals", "uvicorn", "asyncio")
         for log in [logging.getLogger(name)]
     }
 
-    def start():
-        set_up_logs()
+    def start(level="warning"):
+        set_up_logs(level)
         return lambda: capsys.readouterr().err.splitlines()
 
     yield start
     logging.getLogger("parbals.test").filters = []
+    logging.getLogger("parbals.requests").filters = []
     for name, (handlers, propagate, level) in kept.items():
         log = logging.getLogger(name)
         log.handlers, log.propagate = handlers, propagate
         log.setLevel(level)
+
+
+def test_requests_are_logged_at_level_info_without_tokens_and_names(written, project):
+    read = written("info")
+    with page(project) as server:
+        assert server.get("/api/project").status == 200
+        server.get("/?token=a-secret", token=False)
+    lines = [line for line in read() if line.startswith("INFO: request (")]
+    assert any("(method='GET', path='/api/project', status=200, ms=" in line for line in lines)
+    assert any("path='/'" in line for line in lines)
+    assert not any("secret" in line or "127.0.0.1" in line for line in lines)
+    read = written("warning")
+    with page(project) as server:
+        server.get("/api/project")
+    assert not any("INFO" in line for line in read())
 
 
 def test_a_line_break_in_a_message_forges_no_line_and_a_fault_has_its_trace(written):

@@ -217,8 +217,10 @@ for arguments in {looks}:
 
     @pytest.mark.parametrize(
         "command",
-        ["init", "embed", "edit", "add", "labels history", "next", "tell", "status", "export"]
-        + ["backup salvage", "certify", "estimate"],
+        [
+            *("init", "embed", "edit", "add", "labels history", "next", "tell", "status", "export"),
+            *("backup salvage", "certify", "estimate"),
+        ],
     )
     def test_every_command_explains_itself_with_an_example(self, run, command):
         text = run(*command.split(), "--help")

@@ -135,4 +135,8 @@ def export_training_data(folder: Path, path: Path, *, as_json: bool) -> None:
     with open_store(folder, read_only=True) as store, progress("predicting"):
         counts = write_training_data(store, path)
     sizes = ", ".join(f"{count:,} items to {name}" for name, count in counts.items())
-    say(as_json, {"folder": str(path), **counts}, f"{sizes}, in {path}; recipes: docs/howto/predict.md.")
+    say(
+        as_json,
+        {"folder": str(path), **counts},
+        f"{sizes}, in {path}; recipes: docs/howto/predict.md.",
+    )

@@ -59,7 +59,8 @@ __all__ = ["adapt", "embed", "init"]
 )
 @option(
     "--encoder NAME",
-    "Choose the encoder; docs/howto/features.md lists them.  [default: auto, the best installed one]",
+    "Choose the encoder; docs/howto/features.md lists them.  [default: auto, the best that is "
+    "installed]",
 )
 @option(
     "--describe CLASS=SENTENCE",
@@ -235,7 +236,11 @@ def _encoder_lines(created: "Created", encoder: str | None, folder: Path) -> lis
 
 
 @command
-@option("--encoder NAME", "Choose the encoder: auto, or a name of docs/howto/features.md.", required=True)
+@option(
+    "--encoder NAME",
+    "Choose the encoder: auto, or a name of docs/howto/features.md.",
+    required=True,
+)
 @names("--columns COLS", "Encode these columns.  [default: as before]")
 @names("--features COLS", "Use these columns of a table as well.  [default: as before]")
 @SETTINGS
