@@ -1,4 +1,4 @@
-"""`parbals data embed` writes features where the datasets look for them."""
+"""`parbals bench data embed` writes features where the datasets look for them."""
 
 import json
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO
-from urllib.error import URLError
+from urllib.error import HTTPError
 from urllib.request import urlopen
 
 from parbals.errors import InputError
@@ -52,12 +52,13 @@ def _fetch(url: str, path: Path, progress: Progress) -> None:
                 raise InputError(
                     f"{path.name} was cut off after {done:,} of {total:,} bytes; {by_hand}"
                 )
-    except URLError as error:
-        raise InputError(
-            f"{path.name} could not be downloaded ({error.reason}); {by_hand}"
-        ) from None
-    except OSError as error:
-        reason = error.strerror or error
+    except HTTPError as error:
+        with error:  # it holds the connection
+            raise InputError(
+                f"{path.name} could not be downloaded ({error.code} {error.reason}); {by_hand}"
+            ) from None
+    except OSError as error:  # URLError among them
+        reason = getattr(error, "reason", None) or error.strerror or error
         raise InputError(f"{path.name} could not be downloaded ({reason}); {by_hand}") from None
 
 

@@ -272,7 +272,7 @@ class People(Settings):
     def _invited(self, connection: sqlite3.Connection, name: str) -> Person:
         person = _person(connection, "key", name_key(check_text(name, "The name")))
         if person is None or not person.invited:
-            raise InputError(f"{name!r} has no link; `parbals people DIR` lists who has one.")
+            raise InputError(f"{name!r} has no link; `parbals team list DIR` lists who has one.")
         return person
 
     def _log_role(self, connection: sqlite3.Connection, person: Person, role: str) -> None:

@@ -16,7 +16,7 @@ __all__ += ["to_json"]
 
 UNREADABLE = (
     "A stored value cannot be read, so the project is damaged; put back a copy, or take out the "
-    "readable answers: `parbals salvage DIR --out answers.csv`."
+    "readable answers: `parbals backup salvage DIR --out answers.csv`."
 )
 _DEEPEST = 100
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))

@@ -80,7 +80,7 @@ def run_projects(folder: Path, *, place: Place, browser: bool, new_token: bool) 
         def announce() -> None:
             shown = place.origin if place.public else place.link(token)
             click.echo(f"The list of {len(folders)} projects: {shown}\nEnd with Ctrl-C.")
-            click.echo(f"People are invited to each: `parbals invite {folder}/NAME PERSON`.")
+            click.echo(f"People are invited to each: `parbals team invite {folder}/NAME PERSON`.")
             if place.public:
                 click.echo(
                     f"The link for yourself ends in ?token= and what {folder}/page-token says."

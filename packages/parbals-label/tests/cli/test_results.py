@@ -24,7 +24,7 @@ class TestFiles:
         file.write_bytes(content)
         damage = run("status", project, fails=True).exception
         assert isinstance(damage, ProjectDamagedError)
-        assert f"`parbals salvage {project} --out answers.csv`" in str(damage)
+        assert f"`parbals backup salvage {project} --out answers.csv`" in str(damage)
         assert "6 answers in answers.csv" in run(
             "backup", "salvage", project, "--out", "answers.csv"
         )
