@@ -28,7 +28,7 @@ from parbals_label.cli.options import (
 
 if TYPE_CHECKING:
     from parbals_label.encoders.base import Options
-    from parbals_label.project.create import Created
+    from parbals_label.project.create import NewProject
 
 __all__ = ["adapt", "embed", "init"]
 
@@ -197,7 +197,7 @@ def _settings(
     return settings
 
 
-def _size_line(created: "Created", task: str) -> str:
+def _size_line(created: "NewProject", task: str) -> str:
     """Numbers of items, labels and features, and the classes."""
     read_as = f" (read as {created.encoding})" if created.encoding else ""
     encoder = f"{created.encoder} and table" if created.table_columns else created.encoder
@@ -209,7 +209,7 @@ def _size_line(created: "Created", task: str) -> str:
     )
 
 
-def _id_line(created: "Created", data: Path) -> str:
+def _id_line(created: "NewProject", data: Path) -> str:
     """What the items are named by."""
     if created.id_column is None:
         numbers = f"their numbers, 1 to {created.n_items}"
@@ -219,13 +219,13 @@ def _id_line(created: "Created", data: Path) -> str:
     return f"The items are named by the column {created.id_column!r}."
 
 
-def _audit_lines(created: "Created") -> list[str]:
+def _audit_lines(created: "NewProject") -> list[str]:
     if not created.n_audit:
         return []
     return [f"{created.n_audit:,} random items are reserved for measuring the error."]
 
 
-def _encoder_lines(created: "Created", encoder: str | None, folder: Path) -> list[str]:
+def _encoder_lines(created: "NewProject", encoder: str | None, folder: Path) -> list[str]:
     """A better encoder to install, unless one was named."""
     from parbals_label.encoders.table import better_encoder
 

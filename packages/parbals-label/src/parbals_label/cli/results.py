@@ -105,9 +105,8 @@ def _certified_below(summary: "Overview", target_error: float) -> tuple[bool, st
             "This project has no audit, so no error is certified while it grows (`parbals init ... "
             "--audit 50`); a sample certifies it at the end: `parbals certify`."
         )
-    measured = Measurement(None, 0, 0, summary.audit, 0, {}, {})
-    if summary.report is not None:
-        measured = summary.report.measured
+    unmeasured = Measurement(None, 0, 0, summary.audit, 0, {}, {})
+    measured = unmeasured if summary.report is None else summary.report.measured
     is_certified, answer = may_stop(measured, target_error)
     return is_certified, f"May I stop? {answer} {audit_line(summary)}."
 

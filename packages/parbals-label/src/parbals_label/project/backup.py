@@ -368,8 +368,8 @@ def _check_members(archive: ZipFile, file: Path) -> None:
         is_plain = member.compress_type == ZIP_STORED and not member.flag_bits & 1
         if not _is_ours(name) or not is_plain or member.file_size != member.compress_size:
             raise InputError(
-                f"{file} holds {name[:100]!r}, which `parbals backup create` does not write; nothing "
-                "was restored."
+                f"{file} holds {name[:100]!r}, which `parbals backup create` does not write; "
+                "nothing was restored."
             )
         if name.casefold() in names:  # some disks do not tell capitals apart
             raise InputError(f"{file} holds {name!r} twice; nothing was restored.")

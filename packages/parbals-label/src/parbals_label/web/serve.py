@@ -90,7 +90,8 @@ def showing(
             if is_copied(folder):
                 click.echo(
                     f"{folder} is a copy, or came from somebody else: the page gets a new link. "
-                    "People who were invited before keep theirs (parbals team list, parbals team revoke).",
+                    "People who were invited before keep theirs (parbals team list, parbals team "
+                    "revoke).",
                     err=True,
                 )
             token = page_token(folder, new=new_token)
