@@ -4,7 +4,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from made_reports import RECALL, report
+from example_reports import RECALL, report
 from parbals.errors import InputError
 from parbals.learner.evaluation.report import Estimate, Report
 
