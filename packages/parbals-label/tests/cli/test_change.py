@@ -22,7 +22,7 @@ def test_columns_are_hidden_and_shown_again_wherever_items_are_seen(run, tmp_pat
     refused = run("edit", "p", "--hide", "nothing", fails=True)
     assert "no column 'nothing'" in str(refused.exception)
     with Store.open(tmp_path / "p") as store:
-        assert store.shown([0])[0].content.keys() == {"text", "label"}
+        assert store.visible_items([0])[0].content.keys() == {"text", "label"}
         from parbals_label.web.items import list_items, project, show_item
 
         assert project(store).columns == ["text", "label"]

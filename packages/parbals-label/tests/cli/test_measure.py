@@ -81,7 +81,7 @@ class TestCertify:
         _, positions = drawn(project)
         with Store.open(project) as store:
             assert not store.batch_positions(waiting), "they gave way, and may be drawn"
-            assert store.unseen() == {}
+            assert store.unopened() == {}
             choose_batch(store, 5, queued=True, renew=["certify"])
             assert set(positions) <= set(store.pending())
 

@@ -181,7 +181,7 @@ def test_comments_and_names_cannot_forge_lines_of_the_history(folder, run):
     forged = "fine\n2026-01-01 00:00:00  Olga: b → spam\x1b[2K"
     with Store.open(folder) as store:
         store.submit([Submission(0, "ham", comment=forged)], annotator="Eve\nOlga")
-        with store.acting("Eve\nOlga", "10.0.0.1\n\x1b"):
+        with store.acting_as("Eve\nOlga", "10.0.0.1\n\x1b"):
             store.log("exported", format="csv\nnothing")
     for command in (("labels", "history"), ("team", "log")):
         (line,) = run(*command, folder).splitlines()
@@ -197,7 +197,7 @@ def test_a_person_is_removed_and_their_labels_stay_under_a_number(folder, run):
         store.submit([Submission(0, "spam")], annotator="Grace Hopper", revise=True)
         store.pass_over(1, "skip", annotator="Grace Hopper")
         store.submit([Submission(1, "ham")], annotator="Ada")
-        with store.acting("Grace Hopper", "10.0.0.1"):
+        with store.acting_as("Grace Hopper", "10.0.0.1"):
             store.log("label taken back", name="Grace Hopper", item="a", was="ham")
     said = run("team", "remove", folder, "grace hopper", "--yes")
     assert said == "The name is gone; their labels are those of person 1.\n"

@@ -200,7 +200,7 @@ def test_an_expired_lease_is_nobodys_and_is_not_taken_from_its_new_owner(project
         (position,) = killed_with_items_out(store, 1, seconds=-3600.0)
         assert store.pending(annotator="machine:test") == []
         store.record_batch("random", 0, [(position, None, None)], {}, annotator="kim")
-        assert store.give_back([position], annotator="machine:test") == 0
+        assert store.end_leases([position], annotator="machine:test") == 0
         assert store.pending() == store.pending(annotator="kim") == [position]
 
 
@@ -269,7 +269,7 @@ def test_a_programs_answers_do_not_certify(label, write, tmp_path, capsys, audit
     n = 40 if audit_by == "anyone" else 30
     assert (found.result.stored, found.result.ended) == (n, "done")
     with Store.open(folder) as store:
-        assert store.uncounted() == (set(audit) if audit_by == "anyone" else set())
+        assert store.audit_labelled_by_programs() == (set(audit) if audit_by == "anyone" else set())
         report = refresh(store)
         assert report.measured.error is None
         assert report.certified is None

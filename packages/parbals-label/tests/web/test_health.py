@@ -10,7 +10,7 @@ import pytest
 from page_server import make_project, page, serving, wait_for, workers_of
 from parbals.cli.main import main
 from parbals.errors import ProjectError
-from parbals_label.server.logs import Sparing, set_up_logs
+from parbals_label.server.logs import RateLimitFilter, set_up_logs
 from parbals_label.store.store import Store
 from parbals_label.web import health
 from prometheus_client.parser import text_string_to_metric_families
@@ -154,7 +154,7 @@ def test_logs_say_facts_and_keep_to_their_level(written):
 def test_logs_cannot_fill_the_disk(written):
     now, read = [0.0], written()
     log = logging.getLogger("parbals.test")
-    log.filters = [Sparing(1000, 20.0, lambda: now[0])]
+    log.filters = [RateLimitFilter(1000, 20.0, lambda: now[0])]
     for _ in range(1500):
         log.warning("request")
     assert len(read()) == 1000

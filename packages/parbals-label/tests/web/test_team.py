@@ -107,7 +107,7 @@ def test_an_annotator_labels_and_nothing_else(team, way):
             body = fitting(path, body, "eve")
             assert team.call(method, path, body, headers, token=False).status == 200, (method, path)
     with Store.open(team.folder, read_only=True) as store:
-        assert store.names() == ["eve"]
+        assert store.annotator_names() == ["eve"]
     # Item 0 is one that they have had; it has no image.
     assert team.call("GET", "/api/media/0", headers=headers, token=False).status == 404
 
@@ -306,7 +306,7 @@ def test_a_page_without_invitations_is_what_it_was(server):
     assert server.get("/api/me?name=%20ADA").json["spelt"] == "Ada"
     assert server.label("ａda", 5).status == 200
     with Store.open(server.folder, read_only=True) as store:
-        assert store.names() == ["Ada", "Grace"]
+        assert store.annotator_names() == ["Ada", "Grace"]
         assert store.people() == store.events() == []
     refused = server.get("/api/me?name=machine:x")
     assert (refused.status, refused.error) == (422, "invalid")

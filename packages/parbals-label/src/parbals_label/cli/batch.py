@@ -144,7 +144,7 @@ def _write(store: "Store", batch: _Batch, path: Path) -> list[str]:
     from parbals_label.project.exports import write_batch_csv
 
     rows = [(item.id, item.content) for item in store.items(batch.positions)]
-    write_batch_csv(path, rows, store.settings.shown, batch.annotators)
+    write_batch_csv(path, rows, store.settings.visible_columns, batch.annotators)
     return [item_id for item_id, _ in rows]
 
 
@@ -221,7 +221,7 @@ def _store_answers(
         name = annotator or answer.annotator or "me"
         by_annotator.setdefault(name, []).append(Submission(position, answer.label))
     counts: Counter[str] = Counter()
-    with store.together():
+    with store.transaction():
         for name, submissions in by_annotator.items():
             source = "machine" if name.startswith(PROGRAM) else "person"
             result = store.submit(submissions, annotator=name, source=source, revise=revise)

@@ -204,7 +204,7 @@ def _apply(store: "Store", changes: _Changes) -> None:
 
     had_predictions = store.settings.predictions is not None
     old_scores = store.settings.scores
-    with store.together():
+    with store.transaction():
         settings = changes.settings | change_classes(store, **changes.classes)
         if changes.shown or changes.hidden:
             settings["hidden"] = _hidden_columns(store.settings, changes.shown, changes.hidden)

@@ -96,7 +96,7 @@ def undo(
         missing = [item_id for item_id in ids if item_id not in positions]
         if missing:
             raise InputError(f"There is no item {missing[0]!r} in this project.")
-        count = store.withdraw([positions[item_id] for item_id in ids], annotator=annotator)
+        count = store.undo_labels([positions[item_id] for item_id in ids], annotator=annotator)
         say(as_json, {"taken_back": count}, f"{count:,} labels by {annotator} were undone.")
         if count and store.n_labelled and not no_report:
             update_report(store)
@@ -123,7 +123,7 @@ def remove(folder: Path, annotator: str, since: str | None, no_report: bool, as_
     start = "" if since is None else _utc_time(since)
     with open_store(folder) as store:
         name = _annotator_named(store, annotator)
-        n_labels, n_skips = store.withdraw_all(name, start)
+        n_labels, n_skips = store.remove_labels(name, start)
         if store.n_labelled and not no_report:
             update_report(store)
         elif not store.n_labelled:  # report and predictions came from labels that are gone
@@ -137,7 +137,7 @@ def _annotator_named(store: "Store", annotator: str) -> str:
     """The annotator of exactly this name or, without one, the first whose name looks like it."""
     from parbals_label.store.people import name_key
 
-    names = store.names()
+    names = store.annotator_names()
     if annotator in names:
         return annotator
     for name in names:

@@ -46,7 +46,7 @@ def certify(folder: Path, n_items: int | None, page: bool, as_json: bool) -> Non
         if n_items is not None and not page:
             path = folder / f"batch-{number}.csv"
             rows = [(item.id, item.content) for item in store.items(store.batch_positions(number))]
-            write_batch_csv(path, rows, store.settings.shown)
+            write_batch_csv(path, rows, store.settings.visible_columns)
             instruction = (
                 f"are in {path}. Label all of them, then: parbals tell {folder} {path} --no-report."
             )

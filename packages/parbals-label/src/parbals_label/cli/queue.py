@@ -37,7 +37,7 @@ def release(folder: Path, annotator: str | None, as_json: bool) -> None:
     """
     from parbals_label.store.records import RELEASED
 
-    with open_store(folder) as store, store.together():
+    with open_store(folder) as store, store.transaction():
         count = store.release_all(annotator)
         store.log(RELEASED, name=annotator, count=count)
     owner = f" of {annotator}" if annotator else ""

@@ -76,7 +76,7 @@ def draw_certificate(
     stored = store.settings.predictions
     if stored is None:
         raise InputError("There are no predictions to certify yet; label some items first.")
-    unopened = store.unseen()
+    unopened = store.unopened()
     unopened_positions = {position for positions in unopened.values() for position in positions}
     excluded = {*store.labelled(), *store.pending()} - unopened_positions
     population = np.setdiff1d(np.arange(store.n_items), list(excluded))

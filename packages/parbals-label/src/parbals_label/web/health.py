@@ -153,11 +153,11 @@ async def _comes_off(action: Awaitable[object], complaint: str) -> bool:
 
 def _add_project_metrics(store: Store, registry: CollectorRegistry) -> None:
     """What is counted in the project: other processes change it as well."""
-    n_done, n_labelled, queue = store.n_done(), store.n_labelled, store.queue_counts()
+    n_done, n_labelled, queue = store.n_completed(), store.n_labelled, store.queue_counts()
     items = {"labelled": n_labelled, "passed": n_done - n_labelled}
     items["unlabelled"] = store.n_items - n_done
     _gauge(registry, "items", "Items by state.", items)
-    chosen = {"waiting": queue.free, "out": queue.out}
+    chosen = {"waiting": queue.waiting, "out": queue.assigned}
     _gauge(registry, "queue_items", "Chosen items, by state.", chosen)
     answers, passes, batches, *_ = store.revision()
     _counter(registry, "answers", "Answers stored, corrections included.", answers)
