@@ -14,11 +14,7 @@ from contextlib import suppress
 
 from parbals_label.server.pace import TokenBuckets
 
-<<<<<<< HEAD
-__all__ = ["LEVELS", "LOGGERS", "REQUESTS", "SPARING", "set_up_logs"]
-=======
-__all__ = ["LOGGERS", "RATE_LIMIT", "set_up_logs"]
->>>>>>> 438b6c3e (Name the store's operations and split the labelling routes)
+__all__ = ["LEVELS", "LOGGERS", "RATE_LIMIT", "REQUESTS", "set_up_logs"]
 
 LEVELS = ("debug", "info", "warning", "error")
 """Levels of `parbals serve --log-level`."""
@@ -30,13 +26,8 @@ LOGGERS = ("uvicorn.error", "asyncio", "parbals.web", "parbals.store")
 """Loggers that may write a line for every bad request or connection."""
 
 
-<<<<<<< HEAD
 def set_up_logs(level: str = "warning") -> None:
-    """Log events of a level and above to the error stream, in place of what was set up before.
-=======
-def set_up_logs() -> None:
-    """Log warnings and errors to standard error, replacing earlier handlers.
->>>>>>> 438b6c3e (Name the store's operations and split the labelling routes)
+    """Log events of a level and above to standard error, replacing earlier handlers.
 
     Events carry their facts in ``extra={"facts": {...}}``.
     """
@@ -44,15 +35,10 @@ def set_up_logs() -> None:
     handler.setFormatter(_LineFormatter())
     for name in ("parbals", "uvicorn", "asyncio"):
         log = logging.getLogger(name)
-<<<<<<< HEAD
-        log.handlers, log.propagate = [handler], False
-        log.setLevel(level.upper())
-    REQUESTS.filters = [Sparing(_REQUEST_LINES, _REQUEST_LINES_PER_SECOND)]
-=======
         log.handlers = [handler]
         log.propagate = False
-        log.setLevel(logging.WARNING)
->>>>>>> 438b6c3e (Name the store's operations and split the labelling routes)
+        log.setLevel(level.upper())
+    REQUESTS.filters = [RateLimitFilter(_REQUEST_LINES, _REQUEST_LINES_PER_SECOND)]
 
 
 class _ErrorStream(logging.Handler):
