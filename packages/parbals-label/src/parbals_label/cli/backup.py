@@ -125,10 +125,10 @@ def test_backup(folder: Path, file: Path | None, as_json: bool) -> None:
     Example:
       parbals backup test spam
     """
-    from parbals_label.project.backup import rehearse
+    from parbals_label.project.backup import trial_restore
 
     with progress("restoring"):
-        file, contents, n_newer = rehearse(folder, file)
+        file, contents, n_newer = trial_restore(folder, file)
     say(
         as_json,
         {"file": str(file), "newer_answers": n_newer, **asdict(contents)},

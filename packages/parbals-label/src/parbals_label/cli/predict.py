@@ -80,7 +80,7 @@ def export_model(folder: Path, path: Path, *, force: bool, as_json: bool) -> Non
     from parbals_label.project.exports import check_destination
     from parbals_label.project.features import is_adapted, uses_table_features
     from parbals_label.project.model_files import ExportedModel, save_folder
-    from parbals_label.project.predict import FittedFeatures, some_predictions, trained_learner
+    from parbals_label.project.predict import FittedFeatures, sample_predictions, trained_learner
 
     is_file = path.suffix.lower() == ".npz"
     with open_store(folder, read_only=True) as store, progress() as show:
@@ -110,7 +110,7 @@ def export_model(folder: Path, path: Path, *, force: bool, as_json: bool) -> Non
         if is_file:
             exported.save(path)
         else:
-            probs, rows = some_predictions(store, model, features)
+            probs, rows = sample_predictions(store, model, features)
             scaled = temperature_scaled(probs, temperature)
             save_folder(folder / features.name, exported, scaled, rows, path)
     if is_file and "vocabulary" not in exported.arrays:
