@@ -47,7 +47,7 @@ class _Batch:
 
 @click.command("next", cls=Command)
 @FOLDER
-@option("-n", "Choose this many items.", click.IntRange(1), argument="n_items", default=20)
+@option("-n N", "Choose this many items.", click.IntRange(1), argument="n_items", default=20)
 @option("--out FILE", "Write this CSV file.  [default: DIR/batch-NUMBER.csv]", PATH)
 @option("--again NUMBER", "Write the file of an earlier batch again.", click.IntRange(1))
 @COST

@@ -37,7 +37,7 @@ _LONGEST_NAME = 100
     "Store the labels under machine:ANNOTATOR.  [default: the name of the program]",
 )
 @option(
-    "-n",
+    "-n N",
     "Ask for this many items at once.",
     click.IntRange(1, 10_000),
     argument="batch_size",

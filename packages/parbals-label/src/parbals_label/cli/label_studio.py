@@ -43,7 +43,7 @@ def label_studio() -> None:
     required=True,
 )
 @option(
-    "-n",
+    "-n N",
     "Create this many tasks at once; the next batch comes when half of them are left.",
     click.IntRange(1, 200),
     argument="batch_size",

@@ -30,7 +30,7 @@ def labels() -> None:
 
 @command_in(labels)
 @option(
-    "-n",
+    "-n N",
     "List at most this many labels.",
     click.IntRange(1, 100),
     argument="n_labels",

@@ -132,7 +132,7 @@ def init(
       parbals init tickets tickets.csv --text note --features age,city,opened --classes a,b
       parbals init pets photos/ --classes cat,dog
       parbals init vectors embeddings.npy --classes yes,no
-      parbals init spam messages.csv --text message --classes ham,spam \
+      parbals init spam messages.csv --text message --classes ham,spam \\
         --describe spam="advertising nobody asked for" --describe ham="a message from a friend"
       parbals init hunt messages.csv --text message --classes ham,spam --find spam
       parbals init topics news.csv --text title --task many-labels --classes sport,money,law

@@ -9,6 +9,7 @@ import tomllib
 from collections.abc import Iterable
 from difflib import get_close_matches
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 import click
@@ -81,7 +82,8 @@ class Command(click.Command):
         names = ", ".join(option.opts[0] for option in _rare_options(self))
         if names:
             formatter.write_paragraph()
-            formatter.write_text(f"More options, explained by --help-all: {names}.")
+            sentence = f"More options, explained by --help-all: {names}."
+            formatter.write(fill(sentence, formatter.width, break_on_hyphens=False) + "\n")
 
 
 class Group(click.Group):
