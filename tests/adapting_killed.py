@@ -30,7 +30,7 @@ def main(folder, where):
         if stage.startswith(where) and total and done > total / 2:
             die()
 
-    trees._TREES = 4
+    trees._N_TREES = 4
     if where == "named":  # the encoder has its name, the features have none
         adapting.make_features = lambda *rest: die()
     if where == "written":  # the features are on disk, and the settings do not know

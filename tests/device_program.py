@@ -25,7 +25,7 @@ def batch_of(n_classes, n_pool, strategy="parbals-epig"):
     model = parbals.BayesianLogisticRegression(
         inference="ep", classes=range(n_classes), random_state=0
     ).fit(X[:60], labels)
-    with patch.object(backends, "by_numpy", lambda operations: False):  # one CPU would be NumPy's
+    with patch.object(backends, "uses_numpy", lambda operations: False):  # one CPU would be NumPy's
         batch = parbals.select_batch_from_model(
             model, X[160:], X[60:160], 8, strategy, random_state=1
         )
@@ -34,15 +34,15 @@ def batch_of(n_classes, n_pool, strategy="parbals-epig"):
 
 def walk(n_classes, n_pool):
     """Chosen rows, rows of a block on each device, collective operations of the program."""
-    calls, score = [], backend._scores_of_block
+    calls, score = [], backend._score_block
 
     def recorded(*arguments, **options):
         calls.append((arguments, options))
         return score(*arguments, **options)
 
-    backend._scores_of_block = recorded
+    backend._score_block = recorded
     chosen = batch_of(n_classes, n_pool, "epig")
-    backend._scores_of_block = score
+    backend._score_block = score
     arguments, options = calls[0]
     program = score.lower(*arguments, **options).compile().as_text()
     rows = [shard.data.shape[0] for shard in arguments[1].addressable_shards]

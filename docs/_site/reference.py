@@ -15,6 +15,7 @@ from unittest.mock import MagicMock
 import click
 from docutils import nodes
 from docutils.statemachine import StringList
+from parbals.cli.base import RareOption
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
@@ -62,9 +63,13 @@ def _command(command: click.Command, context: click.Context) -> Iterator[str]:
     yield "```"
     yield ""
     for parameter in command.params:
-        if isinstance(parameter, click.Option) and parameter.name != "help":
+        if isinstance(parameter, RareOption):
+            names, text = parameter.full_help_record(context)
+        elif isinstance(parameter, click.Option) and not parameter.hidden:
             names, text = parameter.get_help_record(context) or ("", "")
-            yield f"* `{names}`: {' '.join(text.split())}"
+        else:
+            continue
+        yield f"* `{names}`: {' '.join(text.split())}"
     yield ""
 
 

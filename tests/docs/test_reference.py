@@ -8,6 +8,7 @@ import click
 import parbals
 import pytest
 from pages import ROOT, RUN, blocks_of
+from parbals.cli.base import RareOption
 from parbals.cli.main import parbals as commands
 from parbals.strategies.table import STRATEGIES
 
@@ -40,9 +41,30 @@ def every_command(group=commands, path="parbals"):
 def test_every_command_and_option_says_what_it_does(command):
     assert command.help
     assert "Example" in command.help
-    for parameter in command.params:
-        if isinstance(parameter, click.Option) and not parameter.hidden:
-            assert parameter.help, f"{parameter.opts} says nothing"
+    for option in (param for param in command.params if isinstance(param, click.Option)):
+        if isinstance(option, RareOption) or not option.hidden:
+            assert option.help, f"{option.opts} says nothing"
+
+
+def test_every_command_and_option_is_in_the_reference():
+    from reference import command_lines
+
+    lines = list(command_lines())
+    assert "## parbals labels review" in lines
+    assert "## parbals check" not in lines  # hidden
+    assert sum(line.startswith("* `--json`") for line in lines) > 20
+    assert any(line.startswith("* `--batch-size N`") for line in lines)
+    assert not any("labels-per-item" in line for line in lines)
+
+
+def test_help_texts_begin_with_a_verb():
+    """In the imperative: no article, question or default stands first."""
+    not_verbs = {"a", "all", "an", "by", "columns", "how", "the", "what", "where", "which", "who"}
+    for (command,) in (case.values for case in every_command()):
+        texts = [command.help, *(p.help for p in command.params if isinstance(p, click.Option))]
+        for text in filter(None, texts):
+            first = text.split()[0].lower().strip(".,:;")
+            assert first not in not_verbs, text
 
 
 def test_every_strategy_says_what_it_does():

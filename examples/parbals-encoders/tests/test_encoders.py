@@ -1,11 +1,13 @@
 """Real embeddings of photos, and one sentence where a package is missing."""
 
+import re
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from parbals.errors import InputError, MissingDependencyError
+from parbals.installing import install_command
 from parbals_label.encoders import Options, load_encoder
 
 CPU = Options(device="cpu")
@@ -34,7 +36,8 @@ def test_parbals_lists_it():
 
 def test_a_missing_package_is_named_with_its_command(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
-    needs = r"efficientnet-lite0 needs .* pip install 'parbals\[encoders\]'$"
+    command = re.escape(install_command("parbals[encoders]"))
+    needs = rf"efficientnet-lite0 needs .* {command}$"
     with pytest.raises(MissingDependencyError, match=needs):
         load_encoder("efficientnet-lite0")
 

@@ -6,6 +6,7 @@ import pytest
 from brute_force import linear_probs
 from parbals import validate
 from parbals.errors import InputError, LabelError, ShapeError
+from parbals.randomness import derive_generator
 from parbals.strategies.table import STRATEGIES
 from sklearn.exceptions import NotFittedError
 
@@ -51,6 +52,28 @@ def test_the_whole_pool_can_be_the_batch():
     assert sorted(batch.indices.tolist()) == [0, 1, 2, 3]
 
 
+@pytest.mark.parametrize("strategy", ["epig", "parbals-epig"])
+def test_without_a_target_the_pool_is_the_target(strategy):
+    batch = parbals.select_batch(POOL, batch_size=5, strategy=strategy, random_state=0)
+    expected = parbals.select_batch(POOL, POOL, 5, strategy, random_state=0)
+    assert batch.indices.tolist() == expected.indices.tolist()
+    np.testing.assert_array_equal(batch.scores, expected.scores)
+
+
+def test_of_a_large_pool_a_random_thousand_are_the_target():
+    pool = linear_probs(2, 1_200, 8, 2, scale=0.3)
+    batch = parbals.select_batch(pool, batch_size=1, strategy="epig", random_state=0)
+    order = derive_generator(0, "target").permutation(len(pool))
+    expected = parbals.epig(pool, pool[np.sort(order[:1_000])])
+    assert batch.indices.tolist() == [expected.argmax()]
+    np.testing.assert_allclose(batch.scores, expected.max())
+
+
+def test_a_batch_size_in_the_place_of_a_target_is_explained():
+    with pytest.raises(InputError, match=r"write select_batch\(pool_probs, batch_size=10\)"):
+        parbals.select_batch(POOL, 10)
+
+
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
@@ -59,7 +82,11 @@ def test_the_whole_pool_can_be_the_batch():
         ({"batch_size": -1}, InputError, "batch_size is -1"),
         ({"batch_size": 2.5}, InputError, "batch_size is 2.5"),
         ({"strategy": "epigg"}, InputError, "no strategy 'epigg'; choose one of: random"),
-        ({"target_probs": None}, InputError, "needs target_probs"),
+        (
+            {"target_probs": 10},
+            InputError,
+            r"target_probs is the number 10; .* write select_batch\(pool_probs, batch_size=10\)",
+        ),
         (
             {"target_probs": TARGET[:, :50]},
             ShapeError,

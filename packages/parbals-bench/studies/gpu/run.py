@@ -24,10 +24,10 @@ from gpu.report import page
 from lib.places import STUDIES
 from lib.report import machine
 from parbals.posterior.estimator import LogisticModel
-from parbals.strategies import backends, surface
-from parbals.strategies.choose import check_terms, choose_batch
+from parbals.strategies import backends, scoring
+from parbals.strategies.choose import check_settings, choose_batch
 from parbals.strategies.problem import GaussianView, Labelled
-from parbals.strategies.universes.gaussian import SHORT
+from parbals.strategies.universes.gaussian import SHORTLIST
 
 HERE = Path(__file__).parent
 SIZES = [
@@ -58,7 +58,9 @@ def made(n_classes: int, n_pool: int, n_features: int = N_FEATURES) -> tuple:
 
 
 def batch(model: LogisticModel, pool: np.ndarray, target: np.ndarray, seed: int = 0):
-    terms = check_terms("parbals-epig", len(pool), BATCH, n_universes=UNIVERSES, random_state=seed)
+    terms = check_settings(
+        "parbals-epig", len(pool), BATCH, n_universes=UNIVERSES, random_state=seed
+    )
     return choose_batch(terms, model, pool, target, Labelled())
 
 
@@ -89,9 +91,9 @@ def measure_size(n_classes: int, n_pool: int) -> dict:
     batch(model, pool, target)
     first = time.perf_counter() - begin
     view = GaussianView(model.gaussian, pool, target)
-    seen = surface.surface_of(view.latents, view.target)
+    seen = scoring.build_context(view.latents, view.target)
     whole = seconds(lambda: batch(model, pool, target))
-    start = seconds(lambda: backends.start_scores(seen, pool))
+    start = seconds(lambda: backends.score_pool(seen, pool))
     stats = jax.local_devices()[0].memory_stats() or {}
     n_scored = batch(model, pool, target).n_exact
     return {
@@ -122,7 +124,7 @@ def in_fresh_process(program: str, **environment: str) -> str:
     return done.stdout
 
 
-def walk_flop(seen: surface.Surface, n_pool: int) -> float:
+def walk_flop(seen: scoring.ScoringContext, n_pool: int) -> float:
     """Operations of the walk over the pool: coordinates, factors, covariances, the screen."""
     d, r = seen.basis.shape
     n_latents, n_targets = seen.roots.shape[0], len(seen.share)
@@ -130,9 +132,9 @@ def walk_flop(seen: surface.Surface, n_pool: int) -> float:
     return n_pool * (2 * d * r + across + n_latents * (2 * r * r + (2 * r + 4) * n_targets))
 
 
-def step_flop(seen: surface.Surface, n_scored: np.ndarray) -> float:
+def step_flop(seen: scoring.ScoringContext, n_scored: np.ndarray) -> float:
     """Operations of all steps at least: covariances given the labels before, and the screen."""
-    rows, n_labels = n_scored + SHORT, np.arange(len(n_scored))
+    rows, n_labels = n_scored + SHORTLIST, np.arange(len(n_scored))
     pairs = (
         UNIVERSES * seen.targets.gains.size
     )  # a row with all targets, in all latents and universes
@@ -212,9 +214,9 @@ def measure_stream(n_pool: int, folder: Path) -> dict:
     mapped.flush()
     mapped = np.load(path, mmap_mode="r")
     batch(model, mapped[:400_000], target)
-    seen = surface.surface_of(model.gaussian.latents, target)
+    seen = scoring.build_context(model.gaussian.latents, target)
     begin = time.perf_counter()
-    backends.start_scores(seen, mapped)
+    backends.score_pool(seen, mapped)
     walk = time.perf_counter() - begin
     begin = time.perf_counter()
     chosen = batch(model, mapped, target)

@@ -134,7 +134,7 @@ def _given_back(project: str) -> np.ndarray:
 
     with Store.open(Path(project)) as store:
         positions = [item.position for item in store.batches()[-1].items]
-        store.give_back(positions)
+        store.end_leases(positions)
     return np.array(positions)
 
 

@@ -9,7 +9,10 @@ __all__ = ["covariance_between"]
 
 def covariance_between(latents: Any, one: np.ndarray, other: np.ndarray) -> np.ndarray:
     """cov(f_a(x), f_a(x')) (A, n, m) for design rows (n, d) of the one and (m, d) of the other."""
-    from parbals.strategies.surface import covariance, within
+    from parbals.strategies.scoring import covariance, project_rows
 
-    posterior, rows = (latents.basis, latents.location, latents.roots), latents.whitening.rows
-    return np.asarray(covariance(*(within(*posterior, rows(design)) for design in (one, other))))
+    def projected(design: np.ndarray) -> Any:
+        whitened = latents.whitening.rows(design)
+        return project_rows(latents.basis, latents.location, latents.roots, whitened)
+
+    return np.asarray(covariance(projected(one), projected(other)))

@@ -21,7 +21,7 @@ import numpy as np
 from lib.report import machine
 from parbals import BayesianLogisticRegression
 from parbals.strategies.problem import GaussianView
-from parbals.strategies.top import gain_in_closed_form
+from parbals.strategies.top import closed_form_gain
 from scipy.stats import spearmanr
 
 HERE = Path(__file__).parent
@@ -140,7 +140,7 @@ def measured(name, X, labels, pool, target, options):
     closed = BayesianLogisticRegression(prior_scale=1.0, inference="ep", classes=classes).fit(
         X, labels
     )
-    scores = gain_in_closed_form(GaussianView(closed.gaussian, pool, target), "log")
+    scores = closed_form_gain(GaussianView(closed.gaussian, pool, target), "log")
     result = {"n_classes": len(classes), "draws": options.draws, "truth": halves}
     result["closed form"] = {**quality(scores, truth), "rms": rms(closed.predict_proba(pool), p)}
     short = [

@@ -20,9 +20,9 @@ from lib.rows import load
 from parbals import ActiveLearner
 from parbals.posterior.closed.latents import Latents
 from parbals.strategies.backends import numpy as numpy_backend
-from parbals.strategies.backends import start_scores
+from parbals.strategies.backends import score_pool
 from parbals.strategies.greedy import Step, grow
-from parbals.strategies.surface import Score, Surface, surface_of
+from parbals.strategies.scoring import ScoreName, ScoringContext, build_context
 from parbals.strategies.universes import gaussian
 from parbals.strategies.universes.labels import DrawnLabels
 from parbals_bench.datasets.table import load_dataset
@@ -31,8 +31,8 @@ from scipy.stats import spearmanr
 HERE = Path(__file__).parent
 SETS = ("digits:*", "ag-news:*", "cifar10:*")
 LABELS = (30, 100, 400)
-LIMITS = ("SHORT", "FOR_DECISIONS", "MOST_SCORED")
-SCORES: tuple[Score, ...] = ("form", "decision")
+LIMITS = ("SHORTLIST", "DECISION_SHORTLIST", "MAX_SCREENED")
+SCORES: tuple[ScoreName, ...] = ("quadratic", "decision")
 BATCH, UNIVERSES, LEADERS = 10, 10, 20
 TEXT = """# What the screen leaves out
 
@@ -74,9 +74,9 @@ def main() -> int:
     n_pool, n_targets = (80, 20) if given.quick else (1_400, 400)
     words = {"n_pool": f"{n_pool:,}", "n_targets": n_targets, "batch": BATCH, "leaders": LEADERS}
     words |= {
-        "short": gaussian.SHORT,
-        "decisions": gaussian.FOR_DECISIONS,
-        "most": gaussian.MOST_SCORED,
+        "short": gaussian.SHORTLIST,
+        "decisions": gaussian.DECISION_SHORTLIST,
+        "most": gaussian.MAX_SCREENED,
         "middle": LEADERS // 2,
         "n_large": LARGE_TARGETS,
         "n_large_labels": LARGE_LABELS,
@@ -110,39 +110,39 @@ def table(sets: tuple[str, ...], n_pool: int, n_targets: int) -> Iterator[str]:
             learner = ActiveLearner(X, list(range(n_classes)), random_state=0, checked=True)
             learner.tell(labelled, y[labelled])
             latents = learner.fitted().gaussian.latents
-            surface = surface_of(latents, X[target])
-            numbers = [*standing(surface, X[pool]), *batches(latents, surface, X[pool])]
+            context = build_context(latents, X[target])
+            numbers = [*standing(context, X[pool]), *batches(latents, context, X[pool])]
             name = reference.partition(":")[0]
             yield f"| {name} | {n_classes} | {n_labels} | " + " | ".join(numbers) + " |"
 
 
-def standing(surface: Surface, pool: np.ndarray) -> list[str]:
+def standing(context: ScoringContext, pool: np.ndarray) -> list[str]:
     """How the screen orders the pool (N, D) before the batch."""
-    screen, form = (start_scores(surface, pool, score) for score in ("screen", "form"))
+    screen, form = (score_pool(context, pool, score) for score in ("screen", "quadratic"))
     place = np.argsort(np.argsort(-screen)) + 1
     leaders = np.argsort(-form)[:LEADERS]
     rank, median = spearmanr(screen, form).statistic, np.median(place[leaders])
     return [f"{rank:.3f}", str(place[leaders[0]]), f"{median:.0f}"]
 
 
-def batches(latents: Latents, surface: Surface, pool: np.ndarray) -> Iterator[str]:
+def batches(latents: Latents, context: ScoringContext, pool: np.ndarray) -> Iterator[str]:
     """Batches by the form and by the gain in accuracy, beside those of a full search."""
-    start = start_scores(surface, pool)
+    start = score_pool(context, pool)
     for score in SCORES:
-        found = search(latents, surface, pool, start, score)
+        found = search(latents, context, pool, start, score)
         with patch.multiple(gaussian, **dict.fromkeys(LIMITS, len(pool)), MARGIN=0.0):
-            full = search(latents, surface, pool, start, score)
+            full = search(latents, context, pool, start, score)
         common = len({step.index for step in found} & {step.index for step in full})
         share = sum(step.score for step in found) / sum(step.score for step in full)
         yield f"{share:.3f}, {common} of {BATCH}"
 
 
 def search(
-    latents: Latents, surface: Surface, pool: np.ndarray, start: np.ndarray, score: Score
+    latents: Latents, context: ScoringContext, pool: np.ndarray, start: np.ndarray, score: ScoreName
 ) -> list[Step]:
     """A batch of a pool (N, D) that was screened before, (N,)."""
     labels, none, free = DrawnLabels(latents, UNIVERSES, 0), np.array([], int), start > -np.inf
-    given = [(surface, labels)], pool, start, free, none, BATCH, score, numpy_backend
+    given = [(context, labels)], pool, start, free, none, BATCH, score, numpy_backend
     with gaussian.gaussian_universes(*given) as universes:
         return grow(universes, free, none, BATCH)
 
@@ -159,15 +159,15 @@ def large_table(sets: tuple[str, ...], quick: bool) -> Iterator[str]:
             learner = ActiveLearner(X, list(range(n_classes)), random_state=0, checked=True)
             learner.tell(labelled, y[labelled])
             latents = learner.fitted().gaussian.latents
-            surface, pool = surface_of(latents, X[target]), X[rest]
-            start = start_scores(surface, pool)
+            context, pool = build_context(latents, X[target]), X[rest]
+            start = score_pool(context, pool)
             level = int((start > gaussian.MARGIN * start.max()).sum())
             for score in SCORES:
                 sums = []
                 for most in (*MOST, len(pool)):
                     margin = 0.0 if most == len(pool) else gaussian.MARGIN
-                    with patch.multiple(gaussian, MOST_SCORED=most, MARGIN=margin):
-                        steps = search(latents, surface, pool, start, score)
+                    with patch.multiple(gaussian, MAX_SCREENED=most, MARGIN=margin):
+                        steps = search(latents, context, pool, start, score)
                     sums.append(sum(step.score for step in steps))
                 shares = " | ".join(f"{found / sums[-1]:.3f}" for found in sums[:-1])
                 yield f"| {name} | {len(pool):,} | {n_classes} | {score} | {level:,} | {shares} |"

@@ -115,7 +115,7 @@ class _Choosing:
     def look(self, done: int) -> None:
         """After so many answers: hand over what is due, and begin the next."""
         self._hand_over(done)
-        own = len(self.store.unseen().get(self.store.settings.strategy, ()))
+        own = len(self.store.unopened().get(self.store.settings.strategy, ()))
         if self.batch is None and done >= FIRST and 2 * own < self.size:
             self._begin(done)
             self._hand_over(done)
@@ -138,7 +138,7 @@ class _Choosing:
             self.batch = learner.choose(self.size)
 
     def _hand_over(self, done: int) -> None:
-        from parbals_label.store.batches import TakenError
+        from parbals_label.store.batches import ItemsUnavailableError
 
         if self.batch is None or done < self.due:
             return
@@ -148,7 +148,7 @@ class _Choosing:
             self.store.record_batch(
                 batch.strategy, 0, list(items), {}, queued=True, renew=STAND_INS
             )
-        except TakenError:  # people got all of them meanwhile
+        except ItemsUnavailableError:  # people got all of them meanwhile
             return
 
 

@@ -99,7 +99,7 @@ def wait_for_model(folder: Path) -> None:
     from parbals_label.store.store import Store
 
     with Store.open(folder, read_only=True) as store:
-        while store.settings.strategy not in store.unseen():
+        while store.settings.strategy not in store.unopened():
             time.sleep(RETRY)
 
 

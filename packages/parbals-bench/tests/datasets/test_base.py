@@ -94,7 +94,10 @@ class TestMissingFiles:
         assert f" && curl -L -C - --create-dirs -o '{other / 'test.csv'}' https://" in self.said(
             "ag-news", other
         )
+        assert "run `parbals bench data fetch ag-news`, or" in self.said("ag-news")
+        assert f"`parbals bench data fetch ag-news --data '{other}'`" in self.said("ag-news", other)
         assert "curl" not in self.said("airline", other)  # there is no address to fetch it from
+        assert "fetch" not in self.said("airline", other)
 
     @pytest.mark.parametrize(
         ("name", "archive"), [("iwildcam", "iwildcam_v2.0"), ("fmow", "fmow_v1.1")]
@@ -106,3 +109,4 @@ class TestMissingFiles:
         message = self.said(name, tmp_path)
         assert download in message
         assert unpack in message
+        assert "data fetch" not in message

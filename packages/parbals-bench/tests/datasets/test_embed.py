@@ -1,4 +1,4 @@
-"""`parbals data embed` writes features where the datasets look for them."""
+"""`parbals bench data embed` writes features where the datasets look for them."""
 
 import json
 
@@ -31,7 +31,7 @@ def registered(monkeypatch, tmp_path):
 
 
 def run(*arguments):
-    result = CliRunner().invoke(parbals, ["data", *(str(argument) for argument in arguments)])
+    result = CliRunner().invoke(parbals, ["bench", "data", *map(str, arguments)])
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     assert result.exit_code == 0, result.output
@@ -60,8 +60,9 @@ class TestTexts:
         with pytest.raises(InputError) as caught:
             load_dataset("ag-news", folder, features="lengths")
         command = str(caught.value).split("`")[1].split()
-        assert command[:6] == ["parbals", "data", "embed", "ag-news", "--encoder", "lengths"]
-        run(*command[2:])
+        assert command[:4] == ["parbals", "bench", "data", "embed"]
+        assert command[4:7] == ["ag-news", "--encoder", "lengths"]
+        run(*command[3:])
         data = load_dataset("ag-news", folder, features="lengths")
         assert len(data.X_pool) == 80
         assert data.X_pool.shape[1] <= 3
@@ -117,7 +118,7 @@ class TestTexts:
 
 class TestImages:
     def test_images_in_files(self, camera):
-        with pytest.raises(InputError, match="parbals data embed iwildcam --encoder shapes"):
+        with pytest.raises(InputError, match="parbals bench data embed iwildcam --encoder shapes"):
             load_dataset("iwildcam", camera, features="shapes")
         run("embed", "iwildcam", "--encoder", "shapes", "--data", camera)
         data = load_dataset("iwildcam", camera, features="shapes")

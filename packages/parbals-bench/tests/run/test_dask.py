@@ -1,6 +1,7 @@
 """A real cluster on this machine, and a worker of it that is killed."""
 
 import os
+import re
 import signal
 import sys
 import threading
@@ -9,6 +10,7 @@ from functools import partial
 import pytest
 from bench_helpers import load_tiny, load_when_told, runs_of, without_seconds
 from parbals.errors import InputError, MissingDependencyError
+from parbals.installing import install_command
 from parbals_bench.run.executors import DaskCluster
 from parbals_bench.run.folder import ResultsFolder
 from parbals_bench.run.grid import run_grid
@@ -34,7 +36,9 @@ def busy_pids(cluster):
 
 def test_without_dask_it_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
-    with pytest.raises(MissingDependencyError, match=r"pip install 'parbals\[cluster\]'"):
+    with pytest.raises(
+        MissingDependencyError, match=re.escape(install_command("parbals[cluster]"))
+    ):
         DaskCluster("tcp://127.0.0.1:1")
 
 

@@ -5,72 +5,111 @@ from functools import wraps
 from typing import Any
 
 import click
+from parbals.cli.base import RareOption
 
-__all__ = ["ENCODE_WITH", "comma_list", "flag", "names", "option", "packed"]
+__all__ = ["ENCODE_WITH", "comma_list", "flag", "grouped", "names", "option"]
 
 
 def comma_list(context: Any, parameter: Any, value: str | None) -> tuple[str, ...]:
-    """The callback of an option that takes A,B,..."""
-    return () if value is None else tuple(part.strip() for part in value.split(",") if part.strip())
+    """Parse the value of an option that takes A,B,...
+
+    >>> comma_list(None, None, "ham, spam")
+    ('ham', 'spam')
+    """
+    if value is None:
+        return ()
+    return tuple(word.strip() for word in value.split(",") if word.strip())
 
 
 def option(
-    declared: str, words: str, kind: Any = None, *, to: str | None = None, **how: Any
+    declaration: str,
+    help: str,
+    type: Any = None,
+    *,
+    argument: str | None = None,
+    rare: bool = False,
+    **attributes: Any,
 ) -> Callable[[Any], Any]:
-    """An option as people read of it, "--name VALUE"; its default is shown, ``to`` is its name."""
-    name, _, metavar = declared.partition(" ")
-    how |= {"type": kind, "metavar": metavar or None, "help": words}
-    is_shown = how.get("default") is not None
-    return click.option(name, *filter(None, [to]), show_default=is_shown, **how)
+    """An option declared as people read it, "--name VALUE"; its default is shown.
+
+    ``argument`` is the name of the function's argument, where it differs from that of the option.
+    The help of a command only names ``rare`` options.
+    """
+    name, _, metavar = declaration.partition(" ")
+    declarations = [name] if argument is None else [name, argument]
+    return click.option(
+        *declarations,
+        cls=RareOption if rare else click.Option,
+        type=type,
+        metavar=metavar or None,
+        help=help,
+        show_default=attributes.get("default") is not None,
+        **attributes,
+    )
 
 
-def flag(name: str, words: str) -> Callable[[Any], Any]:
+def flag(name: str, help: str, *, rare: bool = False) -> Callable[[Any], Any]:
     """An option without a value."""
-    return click.option(name, is_flag=True, help=words)
+    return click.option(name, is_flag=True, help=help, cls=RareOption if rare else click.Option)
 
 
-def names(declared: str, words: str, **how: Any) -> Callable[[Any], Any]:
+def names(declaration: str, help: str, **attributes: Any) -> Callable[[Any], Any]:
     """An option that takes A,B,..."""
-    return option(declared, words, callback=comma_list, **how)
+    return option(declaration, help, callback=comma_list, **attributes)
 
 
-def packed(
-    name: str, make: Callable[..., Any], *options: Callable[[Any], Any]
+def grouped(
+    argument: str, combine: Callable[..., Any], *options: Callable[[Any], Any]
 ) -> Callable[[Any], Any]:
-    """Options that come to a command as one argument: what ``make`` makes of their values."""
+    """Several options that a command receives as one argument, made of their values by ``combine``.
 
-    def add(command: Any) -> Any:
-        def none() -> None:
+    The command's argument ``argument`` is ``combine(**values)``.
+    """
+
+    def decorate(command: Any) -> Any:
+        def no_command() -> None:
             pass
 
-        for each in options:
-            each(none)
-        keys = [parameter.name for parameter in none.__click_params__]  # type: ignore[attr-defined]
+        for add_option in options:
+            add_option(no_command)
+        parameters = no_command.__click_params__  # type: ignore[attr-defined]
+        keys = [parameter.name for parameter in parameters]
 
         @wraps(command)
-        def with_one(*arguments: Any, **values: Any) -> Any:
-            values[name] = make(**{key: values.pop(key) for key in keys})
+        def call(*arguments: Any, **values: Any) -> Any:
+            group = {key: values.pop(key) for key in keys}
+            values[argument] = combine(**group)
             return command(*arguments, **values)
 
-        for each in reversed(options):
-            each(with_one)
-        return with_one
+        for add_option in reversed(options):
+            add_option(call)
+        return call
 
-    return add
+    return decorate
 
 
-def _options(**values: Any) -> Any:
+def _encoder_options(**values: Any) -> Any:
     from parbals_label.encoders.base import Options
 
     return Options(**values)
 
 
-ENCODE_WITH = packed(
+ENCODE_WITH = grouped(
     "encode_with",
-    _options,
-    option("--batch-size", "Items encoded at once.", click.IntRange(1, 256), default=32),
-    option("--device NAME", "cuda, cuda:1, cpu, ...; by default the GPU if there is one."),
-    flag("--half", "Compute and store in half precision."),
-    flag("--skip-bad", "Leave unreadable images blank instead of stopping at them."),
+    _encoder_options,
+    option(
+        "--batch-size N",
+        "Encode this many items at once.",
+        click.IntRange(1, 256),
+        default=32,
+        rare=True,
+    ),
+    option(
+        "--device NAME",
+        "Run the encoder on this device: cuda, cuda:1, cpu, ...  [default: a GPU if there is one]",
+        rare=True,
+    ),
+    flag("--half", "Compute and store features in half precision.", rare=True),
+    flag("--skip-bad", "Leave unreadable images blank instead of stopping.", rare=True),
 )
-"""How an encoder is run."""
+"""How an encoder is run: an ``Options`` of :mod:`parbals_label.encoders.base`."""

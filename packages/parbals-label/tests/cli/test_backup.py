@@ -10,38 +10,38 @@ from parbals_label.store.store import Store
 
 
 def test_there_and_back_again(run, project, tmp_path):
-    said = run("backup", project, "b.zip")
+    said = run("backup", "create", project, "b.zip")
     assert "60 items and 6 answers in b.zip" in said
-    assert "b.zip is whole: 3 files" in run("check", "b.zip")
-    assert run("restore", "b.zip", "again") == "60 items and 6 answers in again.\n"
-    assert "again is sound: 60 items, 6 answers" in run("check", "again")
-    record = json.loads(run("backup", project, "b.zip", "--force", "--json"))
+    assert "b.zip is complete: 3 files" in run("doctor", "b.zip")
+    assert run("backup", "restore", "b.zip", "again") == "60 items and 6 answers in again.\n"
+    assert "again is sound: 60 items, 6 answers" in run("doctor", "again")
+    record = json.loads(run("backup", "create", project, "b.zip", "--force", "--json"))
     assert (record["items"], record["answers"], record["file"]) == (60, 6, "b.zip")
     assert "ham" in run("status", "again")
 
 
 def test_restoring_ends_personal_links_and_says_whose(run, project):
-    run("invite", project, "Ada")
-    run("backup", project, "b.zip")
-    said = run("restore", "b.zip", "again")
+    run("team", "invite", project, "Ada")
+    run("backup", "create", project, "b.zip")
+    said = run("backup", "restore", "b.zip", "again")
     assert "Personal links were ended (1: Ada)" in said
-    assert "parbals invite again NAME" in said
-    assert "ended" in run("people", "again")
-    assert "ended" not in run("restore", "b.zip", "kept", "--keep-links")
-    assert "annotator" in run("people", "kept")
+    assert "parbals team invite again NAME" in said
+    assert "ended" in run("team", "list", "again")
+    assert "ended" not in run("backup", "restore", "b.zip", "kept", "--keep-links")
+    assert "annotator" in run("team", "list", "kept")
 
 
 def test_standard_output_is_the_backup_alone(run, project, tmp_path):
-    result = CliRunner().invoke(parbals, ["backup", str(project), "-"])
+    result = CliRunner().invoke(parbals, ["backup", "create", str(project), "-"])
     assert result.exit_code == 0
     (tmp_path / "b.zip").write_bytes(result.stdout_bytes)
-    assert "is whole" in run("check", "b.zip")
+    assert "is complete" in run("doctor", "b.zip")
 
 
 def test_a_backup_never_replaces_a_file_of_the_project(run, project):
     before = (project / "project.sqlite3").read_bytes()
     for name in ("project.sqlite3", "project.journal", "page-token"):
-        refused = run("backup", project, project / name, fails=True)
+        refused = run("backup", "create", project, project / name, fails=True)
         assert "a file of the project itself" in str(refused.exception)
     assert (project / "project.sqlite3").read_bytes() == before
 
@@ -49,41 +49,45 @@ def test_a_backup_never_replaces_a_file_of_the_project(run, project):
 def test_check_says_what_is_wrong_and_ends_with_three(run, project):
     features = next(project.glob("features-*.npy"))
     features.write_bytes(features.read_bytes()[:-1] + b"x")
-    result = run("check", project, fails=True)
+    result = run("doctor", project, fails=True)
     assert result.exit_code == 3
     assert f"{features} is not what was written" in result.output
-    result = run("check", project, "--json", fails=True)
+    result = run("doctor", project, "--json", fails=True)
     assert len(json.loads(result.output)["problems"]) == 1
     file = project / "project.sqlite3"
     with Store.open(project) as store:
         words = store.items([7])[0].content["message"].encode()[:12]
     file.write_bytes(file.read_bytes().replace(words, b"Buy this now"))
-    assert "item 7 does not pass its checksum" in run("check", project, fails=True).output
+    assert "item 7 does not pass its checksum" in run("doctor", project, fails=True).output
 
 
 def test_what_is_not_there_is_told(run, tmp_path):
-    assert isinstance(run("check", "nowhere", fails=True).exception, ProjectError)
-    assert isinstance(run("backup", "nowhere", "b.zip", fails=True).exception, ProjectError)
-    assert isinstance(run("restore", "nowhere", "p", fails=True).exception, InputError)
+    assert isinstance(run("doctor", "nowhere", fails=True).exception, ProjectError)
+    assert isinstance(
+        run("backup", "create", "nowhere", "b.zip", fails=True).exception, ProjectError
+    )
+    assert isinstance(run("backup", "restore", "nowhere", "p", fails=True).exception, InputError)
     (tmp_path / "text.zip").write_text("no zip", encoding="utf-8")
-    assert "not a backup" in str(run("check", "text.zip", fails=True).exception)
+    assert "not a backup" in str(run("doctor", "text.zip", fails=True).exception)
     assert sorted(path.name for path in tmp_path.iterdir() if path.name != "cache") == ["text.zip"]
 
 
 def test_a_drill_says_whether_the_last_backup_would_open(project, run, tmp_path):
-    assert "No file is known" in str(run("drill", project, fails=True).exception)
-    run("backup", project, tmp_path / "b.zip")
+    assert "No file is known" in str(run("backup", "test", project, fails=True).exception)
+    run("backup", "create", project, tmp_path / "b.zip")
     with Store.open(project) as store:
         store.submit([Submission(20, "ham")], annotator="ann")
     before = sorted(tmp_path.iterdir())
-    assert f"{tmp_path / 'b.zip'} opens: 60 items, 6 answers; 1 are newer." in run("drill", project)
+    assert f"{tmp_path / 'b.zip'} opens: 60 items, 6 answers; 1 are newer." in run(
+        "backup", "test", project
+    )
     assert sorted(tmp_path.iterdir()) == before
     data = bytearray((tmp_path / "b.zip").read_bytes())
     data[len(data) // 3] ^= 1
     (tmp_path / "b.zip").write_bytes(data)
-    assert "damaged" in str(run("drill", project, fails=True).exception)
+    assert "damaged" in str(run("backup", "test", project, fails=True).exception)
     (tmp_path / "b.zip").unlink()
-    assert "There is no backup" in str(run("drill", project, fails=True).exception)
+    assert "There is no backup" in str(run("backup", "test", project, fails=True).exception)
 
 
 def test_check_and_doctor_say_when_images_are_gone(run, tmp_path):
@@ -93,10 +97,10 @@ def test_check_and_doctor_say_when_images_are_gone(run, tmp_path):
     for n in range(4):
         Image.new("RGB", (8, 8), (60 * n, 0, 9)).save(tmp_path / "photos" / f"{n}.png")
     run("init", "p", "photos", "--classes", "a,b")
-    assert "is sound" in run("check", "p")
     assert "is sound" in run("doctor", "p")
+    assert "is sound" in run("check", "p")
     (tmp_path / "photos" / "2.png").unlink()
-    for command in ("check", "doctor"):
+    for command in ("check", "doctor"):  # the first is an earlier spelling
         result = run(command, "p", "--json", fails=True)
         assert result.exit_code == 3
         (fault,) = json.loads(result.output)["problems"]

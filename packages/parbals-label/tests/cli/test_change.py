@@ -22,7 +22,7 @@ def test_columns_are_hidden_and_shown_again_wherever_items_are_seen(run, tmp_pat
     refused = run("edit", "p", "--hide", "nothing", fails=True)
     assert "no column 'nothing'" in str(refused.exception)
     with Store.open(tmp_path / "p") as store:
-        assert store.shown([0])[0].content.keys() == {"text", "label"}
+        assert store.visible_items([0])[0].content.keys() == {"text", "label"}
         from parbals_label.web.items import list_items, project, show_item
 
         assert project(store).columns == ["text", "label"]
@@ -51,7 +51,7 @@ def test_classes_are_merged_removed_and_put_in_order(run, project):
         assert store.check() == []
         store.submit([Submission(20, "advert")], annotator="ann")  # a file of before
         assert store.votes()[20] == {"ann": "spam"}
-    assert "advert (now spam)" in run("history", project)
+    assert "advert (now spam)" in run("labels", "history", project)
 
 
 @pytest.mark.parametrize(
@@ -73,10 +73,10 @@ def test_no_class_that_is_needed_is_removed(run, project, options, words):
 def test_labels_are_taken_back_by_a_command_and_not_by_empty_cells(run, project):
     run("tell", project, _labels(project, {"010": "spam", "011": "ham"}), "--no-report")
     again = _labels(project, {"010": "ham", "011": ""})
-    assert "1 empty cell left what was there" in run("tell", project, again, "--revise")
-    said = run("untell", project, "010", "011", "--no-report")
-    assert said == "Taken back: 2, answered by me.\n"
-    assert "no item '999'" in str(run("untell", project, "999", fails=True).exception)
+    assert "1 empty cell changed nothing" in run("tell", project, again, "--revise")
+    said = run("labels", "undo", project, "010", "011", "--no-report")
+    assert said == "2 labels by me were undone.\n"
+    assert "no item '999'" in str(run("labels", "undo", project, "999", fails=True).exception)
     with Store.open(project, read_only=True) as store:
         assert not {10, 11} & store.votes().keys()
 
@@ -104,12 +104,12 @@ def test_a_project_is_edited_as_a_whole_and_history_tells(run, project, tmp_path
         assert any("junk" in votes.values() for votes in store.votes().values())
         assert store.n_labelled == 6
         assert store.check() == []
-    lines = run("history", project).splitlines()
+    lines = run("labels", "history", project).splitlines()
     assert any("spam (now junk)" in line for line in lines)
     assert any("spam is now junk" in line for line in lines)
     assert any("metric: accuracy → log-loss" in line for line in lines)
     assert any("new: none of these" in line for line in lines)
-    rows = json.loads(run("history", project, "--json"))
+    rows = json.loads(run("labels", "history", project, "--json"))
     assert {(row["label"], row["label_now"]) for row in rows if row["who"]} == {
         ("spam", "junk"),
         ("ham", "ham"),
@@ -122,7 +122,9 @@ def test_a_batch_file_of_yesterday_is_told_by_the_old_name(run, project, tmp_pat
     run("edit", project, "--rename-class", "spam=junk")
     (tmp_path / "b.csv").write_text("id,label\n50,Spam\n51,ham\n")
     run("tell", project, tmp_path / "b.csv", "--no-report")
-    assert [line.split(": ")[1] for line in run("history", project).splitlines()[-2:]] == [
+    assert [
+        line.split(": ")[1] for line in run("labels", "history", project).splitlines()[-2:]
+    ] == [
         "050 → junk",
         "051 → ham",
     ]
@@ -161,7 +163,7 @@ def test_items_are_added_and_predicted(run, project, tmp_path):
         exported = list(csv.DictReader(file))
     assert len(exported) == 70
     assert 0.0 < float(exported[-1]["p_spam"]) < 1.0
-    assert "items added: 10 from more.csv" in run("history", project)
+    assert "items added: 10 from more.csv" in run("labels", "history", project)
 
 
 class TestTables:
@@ -242,7 +244,9 @@ def test_items_that_are_out_are_given_back(run, project):
         free = sorted(set(range(store.n_items)) - {*store.pending(), *store.votes()})[:2]
         store.record_batch("random", 0, [(p, None, None) for p in free], {}, queued=True)
         store.take("ann", 2, 1000.0)
-    assert run("release", project, "--annotator", "ann") == "2 items that ann had are free again.\n"
-    assert json.loads(run("release", project, "--json")) == {"released": 3}
+    assert (
+        run("queue", "release", project, "--annotator", "ann") == "2 items of ann are free again.\n"
+    )
+    assert json.loads(run("queue", "release", project, "--json")) == {"released": 3}
     with Store.open(project) as store:
         assert store.pending() == free

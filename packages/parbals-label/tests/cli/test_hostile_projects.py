@@ -215,5 +215,5 @@ def test_a_proved_line_of_the_journal_that_cannot_be_read_stops_no_salvage(rest,
     head = b'{"answer":99,"checksum":"0123456789abcdef","project":"%b",' % identity.encode() + rest
     with (project / "project.journal").open("ab") as file:
         file.write(head + _proof(identity, head) + b"\n")
-    run("salvage", project, "--out", "answers.csv")
+    run("backup", "salvage", project, "--out", "answers.csv")
     assert len((project.parent / "answers.csv").read_text(encoding="utf-8").splitlines()) == 7

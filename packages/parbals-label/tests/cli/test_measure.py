@@ -45,7 +45,8 @@ class TestCertify:
         error = found["certificate"]["error"]
         assert (error["low"], error["high"]) == hypergeometric_limits(n_wrong, 20, 54)
         sentence = (
-            f"of 20 random items among the 54 without a label the model of 6 labels got {n_wrong}"
+            "of 20 random items among the 54 without a label the model trained on 6 labels "
+            f"got {n_wrong}"
         )
         assert sentence in run("certify", project)
 
@@ -80,7 +81,7 @@ class TestCertify:
         _, positions = drawn(project)
         with Store.open(project) as store:
             assert not store.batch_positions(waiting), "they gave way, and may be drawn"
-            assert store.unseen() == {}
+            assert store.unopened() == {}
             choose_batch(store, 5, queued=True, renew=["certify"])
             assert set(positions) <= set(store.pending())
 

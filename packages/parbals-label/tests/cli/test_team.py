@@ -37,84 +37,86 @@ def person_of(folder, link):
 
 
 def test_invite_prints_a_link_for_the_page_as_it_was_shown_last(folder, run):
-    first = run("invite", folder, "Ada")
+    first = run("team", "invite", folder, "Ada")
     assert first.startswith("Ada, annotator: http://127.0.0.1:8573/?token=")
-    assert "Start the page (parbals serve) before the link is opened" in first
-    assert "makes an owner from now on" in first
+    assert "Start the page (parbals serve) before opening the link" in first
+    assert "is now for owners" in first
     remember_address(folder, Place(public="https://label.example"))
-    second = run("invite", folder, "Olga", "--role", "owner")
+    second = run("team", "invite", folder, "Olga", "--role", "owner")
     assert second.startswith("Olga, owner: https://label.example/?token=")
     assert len(second.splitlines()) == 1
-    shown = json.loads(run("invite", folder, "ada", "--public-url", "http://lab:80/", "--json"))
+    shown = json.loads(
+        run("team", "invite", folder, "ada", "--public-url", "http://lab:80/", "--json")
+    )
     assert (shown["name"], shown["role"]) == ("Ada", "annotator")
     assert shown["link"].startswith("http://lab/?token=")
     assert person_of(folder, shown["link"]).name == "Ada"
     assert person_of(folder, first.split()[2]) is None
-    assert json.loads(run("invite", folder, "olga", "--json"))["role"] == "owner"
+    assert json.loads(run("team", "invite", folder, "olga", "--json"))["role"] == "owner"
 
 
 @pytest.mark.parametrize("address", ["javascript:alert(1)", "\x1b[31mhttp://x", "http://x/y", ""])
 def test_an_address_that_somebody_put_into_the_folder_is_checked(folder, run, address):
     remember_address(folder, Place(public="https://label.example"))
     (folder / "page-address").write_text(address)
-    assert "http://127.0.0.1:8573/?token=" in run("invite", folder, "Ada")
+    assert "http://127.0.0.1:8573/?token=" in run("team", "invite", folder, "Ada")
 
 
 def test_the_address_of_a_folder_that_was_sent_is_not_believed(folder, run, tmp_path):
     """A link printed for it would go to whoever sent the folder."""
     remember_address(folder, Place(public="https://evil.example"))
     shutil.copytree(folder, tmp_path / "sent")
-    assert "https://evil.example" in run("invite", folder, "Ada")
-    assert "http://127.0.0.1:8573/?token=" in run("invite", tmp_path / "sent", "Ada")
+    assert "https://evil.example" in run("team", "invite", folder, "Ada")
+    assert "http://127.0.0.1:8573/?token=" in run("team", "invite", tmp_path / "sent", "Ada")
 
 
 @pytest.mark.parametrize("name", ["\u0410d\u0430", "\u0391da", "Bi11", "O\u2010Neil"])
 def test_names_that_look_like_somebody_elses_are_refused(folder, run, name):
     for known in ("Ada", "Bill", "O-Neil"):
-        run("invite", folder, known)
-    assert "looks like" in run("invite", folder, name, code=2)
-    run("invite", folder, "Ad\u00e1")  # an accent is seen
+        run("team", "invite", folder, known)
+    assert "looks like" in run("team", "invite", folder, name, code=2)
+    run("team", "invite", folder, "Ad\u00e1")  # an accent is seen
 
 
 def test_people_and_revoke(folder, run):
-    assert "Nobody has a link of their own" in run("people", folder)
-    link = json.loads(run("invite", folder, "Ada", "--json"))["link"]
-    run("invite", folder, "Olga", "--role", "owner")
+    assert "Nobody has a link of their own" in run("team", "list", folder)
+    link = json.loads(run("team", "invite", folder, "Ada", "--json"))["link"]
+    run("team", "invite", folder, "Olga", "--role", "owner")
     with Store.open(folder) as store:
         store.submit([Submission(0, "ham")], annotator="Ada")
-    lines = run("people", folder).splitlines()
+    lines = run("team", "list", folder).splitlines()
     assert [line.split()[:3] for line in lines] == [
         ["Ada", "annotator", "1"],
         ["Olga", "owner", "0"],
     ]
-    assert run("revoke", folder, "ADA") == "The link of Ada no longer works.\n"
+    assert run("team", "revoke", folder, "ADA") == "The link of Ada no longer works.\n"
     assert person_of(folder, link) is None
-    rows = json.loads(run("people", folder, "--json"))
+    rows = json.loads(run("team", "list", folder, "--json"))
     assert [(row["name"], row["invited"], row["labels"]) for row in rows] == [
         ("Ada", False, 1),
         ("Olga", True, 0),
     ]
-    assert "'Ada' has no link" in run("revoke", folder, "Ada", code=2)
-    assert "programs use" in run("invite", folder, "machine:x", code=2)
+    assert "'Ada' has no link" in run("team", "revoke", folder, "Ada", code=2)
+    assert "programs use" in run("team", "invite", folder, "machine:x", code=2)
 
 
 def test_log_tells_who_changed_what(folder, run):
-    assert run("log", folder) == "Nothing was changed yet.\n"
+    assert run("team", "log", folder) == "Nothing was changed yet.\n"
     run("edit", folder, "--guidelines", "read all", "--add-class", "other")
-    run("invite", folder, "Ada")
-    run("invite", folder, "Ada", "--role", "owner")
-    run("revoke", folder, "Ada")
+    run("team", "invite", folder, "Ada")
+    run("team", "invite", folder, "Ada", "--role", "owner")
+    run("team", "revoke", folder, "Ada")
     run("export", folder, "--out", folder.parent / "labels.csv")
-    rows = json.loads(run("log", folder, "--json"))
+    rows = json.loads(run("team", "log", folder, "--json"))
     assert [row["what"] for row in rows] == [
         "settings changed", "invited", "new link", "role changed", "link revoked", "exported",
     ]  # fmt: skip
     assert {row["origin"] for row in rows} == {"this machine"}
     assert all(row["who"] and row["created"] and row["number"] for row in rows)
     assert rows[3]["detail"] == {"name": "Ada", "role": ["annotator", "owner"]}
-    lines = run("log", folder).splitlines()
-    assert lines[3].endswith("(this machine)  role changed: name: Ada, role: annotator → owner")
-    assert lines[5].endswith("exported: format: csv, labelled only: False")
+    lines = run("team", "log", folder).splitlines()
+    assert lines[3].endswith("(this machine) changed the role of Ada from annotator to owner.")
+    assert lines[5].endswith("exported items as csv.")
     assert "token" not in json.dumps(rows)
 
 
@@ -131,25 +133,29 @@ def test_a_project_that_can_only_be_read_is_exported_without_a_row(folder, run, 
 
     monkeypatch.setattr(Store, "open", refuse)
     assert "2 items in" in run("export", folder, "--out", folder.parent / "labels.csv")
-    assert run("log", folder) == "Nothing was changed yet.\n"
+    assert run("team", "log", folder) == "Nothing was changed yet.\n"
 
 
 def test_withdraw_takes_back_one_persons_work(folder, run):
     with Store.open(folder) as store:
         store.submit([Submission(0, "ham"), Submission(1, "spam")], annotator="Eve")
         store.submit([Submission(0, "spam")], annotator="Ada")
-    said = run("withdraw", folder, "--annotator", "eve", "--no-report")
-    assert said == "2 labels and 0 skips of Eve were taken back.\n"
+    said = run("labels", "remove", folder, "--annotator", "eve", "--no-report")
+    assert said == "2 labels and 0 skips by Eve were removed.\n"
     with Store.open(folder, read_only=True) as store:
         assert store.current_labels() == {0: {"Ada": "spam"}}
-    assert "work taken back: name: Eve, answers: 2, passes: 0" in run("log", folder)
+    assert "removed 2 labels and 0 skips by Eve." in run("team", "log", folder)
     later = json.loads(
-        run("withdraw", folder, "--annotator", "Eve", "--since", "2100-01-01", "--json",
+        run("labels", "remove", folder, "--annotator", "Eve", "--since", "2100-01-01", "--json",
             "--no-report")
     )  # fmt: skip
     assert later["labels"] == 0
-    assert "neither labelled nor skipped" in run("withdraw", folder, "--annotator", "x", code=2)
-    assert "is not a time" in run("withdraw", folder, "--annotator", "Eve", "--since", "x", code=2)
+    assert "neither labelled nor skipped" in run(
+        "labels", "remove", folder, "--annotator", "x", code=2
+    )
+    assert "is not a time" in run(
+        "labels", "remove", folder, "--annotator", "Eve", "--since", "x", code=2
+    )
 
 
 def test_what_rests_on_withdrawn_work_is_computed_again(project, run):
@@ -160,12 +166,12 @@ def test_what_rests_on_withdrawn_work_is_computed_again(project, run):
     with Store.open(project, read_only=True) as store:
         before = store.settings.predictions
         assert store.latest_report().n_labels == 12
-    run("withdraw", project, "--annotator", "eve")
+    run("labels", "remove", project, "--annotator", "eve")
     with Store.open(project, read_only=True) as store:
         assert store.latest_report().n_labels == 6  # those that came with the data
         assert store.settings.predictions.digest != before.digest
     for name in ("ada", "import"):
-        run("withdraw", project, "--annotator", name)
+        run("labels", "remove", project, "--annotator", name)
     with Store.open(project, read_only=True) as store:
         assert store.settings.predictions is None
     assert "No report yet" in run("status", project)
@@ -175,25 +181,25 @@ def test_comments_and_names_cannot_forge_lines_of_the_history(folder, run):
     forged = "fine\n2026-01-01 00:00:00  Olga: b → spam\x1b[2K"
     with Store.open(folder) as store:
         store.submit([Submission(0, "ham", comment=forged)], annotator="Eve\nOlga")
-        with store.acting("Eve\nOlga", "10.0.0.1\n\x1b"):
+        with store.acting_as("Eve\nOlga", "10.0.0.1\n\x1b"):
             store.log("exported", format="csv\nnothing")
-    for command in ("history", "log"):
-        (line,) = run(command, folder).splitlines()
+    for command in (("labels", "history"), ("team", "log")):
+        (line,) = run(*command, folder).splitlines()
         assert "\x1b" not in line
     assert "\x1b" not in run("status", folder)
 
 
 def test_a_person_is_removed_and_their_labels_stay_under_a_number(folder, run):
-    run("invite", folder, "Grace Hopper")
-    run("invite", folder, "Ada", "--days", "3")
+    run("team", "invite", folder, "Grace Hopper")
+    run("team", "invite", folder, "Ada", "--days", "3")
     with Store.open(folder) as store:
         store.submit([Submission(0, "ham", "r:Grace Hopper")], annotator="Grace Hopper")
         store.submit([Submission(0, "spam")], annotator="Grace Hopper", revise=True)
         store.pass_over(1, "skip", annotator="Grace Hopper")
         store.submit([Submission(1, "ham")], annotator="Ada")
-        with store.acting("Grace Hopper", "10.0.0.1"):
+        with store.acting_as("Grace Hopper", "10.0.0.1"):
             store.log("label taken back", name="Grace Hopper", item="a", was="ham")
-    said = run("forget", folder, "grace hopper", "--yes")
+    said = run("team", "remove", folder, "grace hopper", "--yes")
     assert said == "The name is gone; their labels are those of person 1.\n"
     for path in folder.iterdir():
         assert b"Grace" not in path.read_bytes(), path.name
@@ -206,17 +212,17 @@ def test_a_person_is_removed_and_their_labels_stay_under_a_number(folder, run):
         assert len([*Store.salvage(folder)]) == 3
         with pytest.raises(ProjectError, match="kept as they were given"):
             store._db.rows("UPDATE answers SET label = 'ham'")
-    assert "person 1 (10.0.0.1)" in run("log", folder)
-    assert "Nobody called" in run("forget", folder, "Grace Hopper", "--yes", code=2)
-    run("invite", folder, "Grace Hopper")  # who may come back, as somebody new
+    assert "person 1 (10.0.0.1)" in run("team", "log", folder)
+    assert "Nobody called" in run("team", "remove", folder, "Grace Hopper", "--yes", code=2)
+    run("team", "invite", folder, "Grace Hopper")  # who may come back, as somebody new
     with locked(folder / "page.lock", ProjectError("")):
-        assert "is open; stop it first" in run("forget", folder, "Ada", "--yes", code=3)
+        assert "is open; stop it first" in run("team", "remove", folder, "Ada", "--yes", code=3)
 
 
 def test_a_link_may_end_by_itself(folder, run):
-    run("invite", folder, "Ada", "--days", "2")
-    (line,) = run("people", folder).splitlines()
+    run("team", "invite", folder, "Ada", "--days", "2")
+    (line,) = run("team", "list", folder).splitlines()
     assert "until" in line
-    assert "name: Ada, role: annotator, days: 2.0" in run("log", folder)
-    assert run("sessions", folder) == "Nobody is signed in.\n"
-    assert "There is no session" in run("sessions", folder, "--end", "", code=2)
+    assert "invited Ada as annotator for 2 days." in run("team", "log", folder)
+    assert run("team", "sessions", folder) == "Nobody is signed in.\n"
+    assert "There is no session" in run("team", "sessions", folder, "--end", "", code=2)

@@ -166,7 +166,7 @@ class TestAdapting:
             found = adapt_project(store, silent)
             assert not found.used
             assert not is_adapted(store.settings.encoder)
-            assert run_json("log", project)[0]["detail"]["used"] is False
+            assert run_json("team", "log", project)[0]["detail"]["used"] is False
         np.testing.assert_array_equal(features(project), before)
         assert not list(project.glob("encoder-*"))
 

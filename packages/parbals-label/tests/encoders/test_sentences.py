@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from minilm_data import WIDTH, make_model, tensors, write
 from parbals.errors import InputError, MissingDependencyError
+from parbals.installing import install_command
 from parbals_label.encoders import load_encoder
 from parbals_label.encoders.sentences import MiniLM, _normal_cdf, read_safetensors
 from parbals_label.encoders.table import better_encoder, default_encoder
@@ -60,7 +61,7 @@ def test_without_weights_words_are_the_default_and_one_sentence_says_what_is_bet
 
 def test_images_have_their_own():
     assert default_encoder("image") == "shapes"
-    assert "parbals[encoders]" in better_encoder("shapes", Path("p"))
+    assert install_command("parbals[encoders]") in better_encoder("shapes", Path("p"))
     assert better_encoder("bert-base-uncased", Path("p")) is None
 
 

@@ -1,5 +1,6 @@
 """Encoders are found by name, ours or another package's; what is missing comes with its command."""
 
+import re
 import subprocess
 import sys
 
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 from letters import ENTRY, NAME, TEXTS, named
 from parbals.errors import InputError, MissingDependencyError
+from parbals.installing import install_command
 from parbals_label.encoders import (
     ENCODERS,
     Options,
@@ -69,10 +71,10 @@ def test_a_broken_package_stops_nothing_but_itself(installed):
 
 
 NEEDS = {
-    "clip-vit-b32": ("transformers", "pip install 'parbals[encoders]'"),
-    "dinov2-vits14": ("torch", "pip install 'parbals[encoders]'"),
-    "bert-base-uncased": ("safetensors", "pip install 'parbals[encoders]'"),
-    "hf:some/model": ("transformers", "pip install 'parbals[encoders]'"),
+    "clip-vit-b32": ("transformers", install_command("parbals[encoders]")),
+    "dinov2-vits14": ("torch", install_command("parbals[encoders]")),
+    "bert-base-uncased": ("safetensors", install_command("parbals[encoders]")),
+    "hf:some/model": ("transformers", install_command("parbals[encoders]")),
 }
 
 
@@ -88,7 +90,7 @@ def test_a_missing_package_is_named_with_its_command(name, monkeypatch):
 
 def test_images_need_pillow(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "PIL.Image", None)
-    with pytest.raises(MissingDependencyError, match=r"pip install 'parbals\[images\]'"):
+    with pytest.raises(MissingDependencyError, match=re.escape(install_command("parbals[images]"))):
         load_encoder("shapes").prepare(tmp_path / "a.png")
 
 

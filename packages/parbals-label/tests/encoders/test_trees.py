@@ -25,7 +25,7 @@ def cells(n=200, seed=0):
 @pytest.fixture(scope="module", autouse=True)
 def few_trees():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "_TREES", N_TREES)
+        patch.setattr(module, "_N_TREES", N_TREES)
         yield
 
 
@@ -40,15 +40,15 @@ def taught():
 def test_arrays_say_what_scikit_learn_says():
     rng = np.random.default_rng(1)
     rows, numbers = rng.normal(size=(300, 5)).astype(np.float32), rng.integers(0, 4, 300)
-    forest = Forest.grown(rows, np.eye(4)[numbers], seed=0)
+    forest = Forest.fit(rows, np.eye(4)[numbers], seed=0)
     forest.check(5)
     new = rng.normal(size=(600, 5)).astype(np.float32)
-    said = forest.logs(new)
+    said = forest.log_scores(new)
     for kind, columns in enumerate((1.0, "sqrt")):
         how = {"max_features": columns, "max_leaf_nodes": 2_000, "random_state": 0}
         model = ExtraTreesRegressor(N_TREES, **how).fit(rows, np.eye(4)[numbers])
         np.testing.assert_allclose(np.exp(said[:, kind]) - 0.01, model.predict(new), atol=1e-6)
-    assert forest.logs(new[:0]).shape == (0, 3, 4)
+    assert forest.log_scores(new[:0]).shape == (0, 3, 4)
 
 
 def test_boosted_trees_take_newton_steps_for_all_classes_at_once():
@@ -56,14 +56,16 @@ def test_boosted_trees_take_newton_steps_for_all_classes_at_once():
     rows = rng.uniform(-1.0, 1.0, size=(700, 3)).astype(np.float32)
     numbers = 2 * (rows[:, 0] > 0) + (rows[:, 1] > 0)
     left = np.eye(4)[numbers[:200]] - 0.25
-    forest = Forest.grown(rows[:200], left + 0.25, seed=0)
-    model = DecisionTreeRegressor(**module._BOOSTED, random_state=0).fit(rows[:200], left)
+    forest = Forest.fit(rows[:200], left + 0.25, seed=0)
+    model = DecisionTreeRegressor(**module._BOOSTED_TREE, random_state=0).fit(rows[:200], left)
     leaves = model.apply(rows[:200])
     inside = leaves == leaves[0]
     step = left[inside].sum(axis=0) / (1.0 + inside.sum() * 0.25 * 0.75)
-    value = forest.values[forest.first[2 * N_TREES] + leaves[0]]  # after those of two other kinds
+    value = forest.values[
+        forest.root_nodes[2 * N_TREES] + leaves[0]
+    ]  # after those of two other kinds
     np.testing.assert_allclose(value / N_TREES, 0.1 * step, atol=1e-6)
-    said = forest.logs(rows[200:])[:, 2]
+    said = forest.log_scores(rows[200:])[:, 2]
     assert (said.argmax(axis=1) == numbers[200:]).mean() > 0.95
 
 
@@ -85,14 +87,16 @@ class TestTableTrees:
         table = TableEncoding.fit(twice)
         rows = table.transform(twice)
         trees = TableTrees.grow(table, rows, numbers, seed=0)
-        by_heart = trees.forest.logs(rows[:, trees.read])[:, 0].argmax(axis=1) == numbers
+        by_heart = (
+            trees.forest.log_scores(rows[:, trees.tree_columns])[:, 0].argmax(axis=1) == numbers
+        )
         said = trees.rows(rows)[:, -2:].argmax(axis=1) == numbers
         assert by_heart.all()
         assert said.mean() < 0.7
 
     def test_trees_do_not_read_bins(self, taught):
         trees, rows, _ = taught
-        assert rows.shape[1] > len(trees.read) == 2 + 3
+        assert rows.shape[1] > len(trees.tree_columns) == 2 + 3
 
     def test_a_folder_holds_it(self, taught, tmp_path):
         trees, rows, _ = taught

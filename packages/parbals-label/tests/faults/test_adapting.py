@@ -28,7 +28,7 @@ from parbals_label.encoders import trees
 from parbals_label.project.adapting import adapt_project
 from parbals_label.store.records import Submission
 from parbals_label.store.store import Store
-trees._TREES = 10
+trees._N_TREES = 10
 project = Path(sys.argv[1])
 print("ready", flush=True)
 """

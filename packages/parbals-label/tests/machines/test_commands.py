@@ -61,6 +61,7 @@ REFUSED = {
     "a name that cannot be shown": ["--with", "python3", "--name", "a\x1bb"],
     "no items": ["--with", "python3", "-n", "0"],
     "no budget": ["--with", "python3", "--budget", "0"],
+    "no rate": ["--with", "python3", "--rate", "0"],
     "negative retries": ["--with", "python3", "--retries", "-1"],
     "no time": ["--with", "python3", "--timeout", "0"],
     "a time that is not a number": ["--with", "python3", "--timeout", "soon"],

@@ -200,7 +200,7 @@ def test_an_expired_lease_is_nobodys_and_is_not_taken_from_its_new_owner(project
         (position,) = killed_with_items_out(store, 1, seconds=-3600.0)
         assert store.pending(annotator="machine:test") == []
         store.record_batch("random", 0, [(position, None, None)], {}, annotator="kim")
-        assert store.give_back([position], annotator="machine:test") == 0
+        assert store.end_leases([position], annotator="machine:test") == 0
         assert store.pending() == store.pending(annotator="kim") == [position]
 
 
@@ -225,6 +225,15 @@ time.sleep(600)
     assert found.out == []
 
 
+def test_a_rate_sends_smaller_parts(label, write, monkeypatch):
+    monkeypatch.setattr("parbals_label.machines.rate.MINUTE", 0.01)
+    words = write("got = items()\nfor item in got: say(item, comment=str(len(got)))\n")
+    found = label(words, rate=3, batch_size=8)
+    assert found.result.stored == 12
+    sizes = sorted(answer.comment for answer in found.answers)
+    assert sizes == [f'{{"comment":"{n}"}}' for n in (1, 2, 2, *[3] * 9)], "3 + 3 + 2 and 3 + 1"
+
+
 def test_a_label_given_under_the_same_name_meanwhile_is_not_overwritten(label, write, project):
     body = f"""
 from parbals_label.store.records import Submission
@@ -246,6 +255,8 @@ def test_a_lease_outlasts_the_slowest_batch():
     assert Rules().lease_seconds == 1800.0
     slow = Rules(timeout=3600.0, retries=2)
     assert slow.lease_seconds >= 3 * 3600.0
+    limited = Rules(timeout=3600.0, retries=2, rate=10, batch_size=100)
+    assert limited.lease_seconds > 3 * (3600.0 + 600.0)
 
 
 @pytest.mark.parametrize("audit_by", ["people", "anyone"])
@@ -258,7 +269,7 @@ def test_a_programs_answers_do_not_certify(label, write, tmp_path, capsys, audit
     n = 40 if audit_by == "anyone" else 30
     assert (found.result.stored, found.result.ended) == (n, "done")
     with Store.open(folder) as store:
-        assert store.uncounted() == (set(audit) if audit_by == "anyone" else set())
+        assert store.audit_labelled_by_programs() == (set(audit) if audit_by == "anyone" else set())
         report = refresh(store)
         assert report.measured.error is None
         assert report.certified is None

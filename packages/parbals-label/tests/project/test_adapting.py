@@ -52,7 +52,7 @@ def made(tmp_path, *, rules=True, n_labels=100, name="p", **roles):
 
 @pytest.fixture(autouse=True)
 def few_trees(monkeypatch):
-    monkeypatch.setattr(trees, "_TREES", 10)
+    monkeypatch.setattr(trees, "_N_TREES", 10)
 
 
 @pytest.fixture

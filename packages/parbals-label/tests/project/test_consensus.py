@@ -53,7 +53,7 @@ def test_people_outvote_machines_and_machines_count_where_nobody_answered(store)
     assert store.current_labels()[0] == {"model-1": "spam", "model-2": "spam", "ann": "ham"}, (
         "nothing is hidden"
     )
-    store.withdraw([0], annotator="ann")
+    store.undo_labels([0], annotator="ann")
     assert aggregate_labels(store.votes()) == {0: "spam", 1: "spam"}
 
 

@@ -67,7 +67,7 @@ def test_a_copy_has_the_label_of_the_first_and_a_contradiction_is_listed(store, 
     assert (rows["61"]["label"], rows["61"]["annotators"]) == ("a", "copy of 4")
     assert (rows["62"]["label"], rows["4"]["votes"], rows["4"]["agreement"]) == ("b", "a:1", 1.0)
     assert (rows["10"]["votes"], rows["10"]["agreement"]) == ("a:1;b:1", 0.5)
-    said = json.loads(run("doubts", store.folder, "--json"))
+    said = json.loads(run("labels", "review", store.folder, "--json"))
     assert said["same_text_other_label"] == ["4 is a and 62, the same text, is b"]
 
 

@@ -104,7 +104,7 @@ def hidden(tmp_path, data, classes, **roles):
     folder = tmp_path / "p"
     made = create_project(folder, tmp_path / "t.csv", Roles(**roles), classes, {})
     with Store.open(folder, read_only=True) as store:
-        return store.settings, made.notes, store.shown([0])[0].content
+        return store.settings, made.notes, store.visible_items([0])[0].content
 
 
 SENTENCES = [f"this is the story number {i} of many others" for i in range(40)]

@@ -66,7 +66,7 @@ def test_renamed_classes_and_more_items_keep_them(data, tmp_path):
         store.rename_class("spam", "junk")
         assert list(store.settings.descriptions) == ["ham", "junk"]
         learner = learner_of(store)
-        assert learner.setup.described.numbers.tolist() == [0, 1]
+        assert learner.setup.class_descriptions.class_numbers.tolist() == [0, 1]
     assert len(list((tmp_path / "p").glob("described-*.npy"))) == 1
     write_backup(tmp_path / "p", tmp_path / "b.zip")
     restore_backup(tmp_path / "b.zip", tmp_path / "back")
@@ -120,7 +120,7 @@ def test_scores_of_another_model_predict_before_the_first_label(data, scores, tm
     restore_backup(tmp_path / "b.zip", tmp_path / "back")
     assert check_project(tmp_path / "back")[1] == []
     with Store.open(tmp_path / "back") as store:
-        assert learner_of(store).setup.described is not None
+        assert learner_of(store).setup.class_descriptions is not None
 
 
 def test_scores_come_later_or_again_and_go_with_other_classes(data, scores, tmp_path):
@@ -135,7 +135,7 @@ def test_scores_come_later_or_again_and_go_with_other_classes(data, scores, tmp_
     run("edit", tmp_path / "p", "--add-class", "neither")
     assert not list((tmp_path / "p").glob("scores-*.npy"))
     with Store.open(tmp_path / "p") as store:
-        assert learner_of(store).setup.described is None
+        assert learner_of(store).setup.class_descriptions is None
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from parbals.errors import InputError
 from parbals_label.project.create import Roles, create_project
 from parbals_label.project.engine import NothingAvailableError, choose_batch, learner_of, refresh
 from parbals_label.project.features import features_of, load_features
-from parbals_label.store.batches import TakenError
+from parbals_label.store.batches import ItemsUnavailableError
 from parbals_label.store.records import Submission
 from parbals_label.store.store import Store
 
@@ -54,7 +54,7 @@ def test_the_same_state_gives_the_same_choice_also_among_more_items_than_are_loo
     batches = []
     for left_out in ([20, 21], [20, 21], [20, 21, 22]):
         _, batch = choose_batch(store, 4, n_candidates=6, leave_out=left_out)
-        store.give_back(store.pending())
+        store.end_leases(store.pending())
         batches.append(batch.indices.tolist())
     assert batches[0] == batches[1] != batches[2]
     assert store.batches()[-1].settings["n_candidates"] == batch.n_candidates == 6
@@ -126,13 +126,15 @@ def test_from_a_queued_batch_only_what_was_taken_is_missing(store, overtaken):
     assert batch.indices.tolist() == store.batch_positions(number)
     assert len(batch) == 2
     assert others[0] not in batch.indices
-    assert store.queue_counts().free == 2
+    assert store.queue_counts().waiting == 2
 
 
 def test_it_is_not_tried_for_ever(store, overtaken, monkeypatch):
     monkeypatch.setattr("parbals_label.project.engine._MAX_ATTEMPTS", 2)
     overtaken(5)
-    with pytest.raises(TakenError, match=r"2 times in a row; nothing was assigned, try again"):
+    with pytest.raises(
+        ItemsUnavailableError, match=r"2 times in a row; nothing was assigned, try again"
+    ):
         choose_batch(store, 3)
     assert len(store.pending()) == 2, "the others have theirs"
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from made_reports import RECALL, report
+from example_reports import RECALL, report
 from parbals.learner.evaluation.certify import Certificate
 from parbals.learner.evaluation.metric import BALANCED
 from parbals.types import Estimate

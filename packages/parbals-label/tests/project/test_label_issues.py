@@ -60,7 +60,7 @@ def test_somebody_else_is_asked_once_more(store):
 
 
 def test_a_command_lists_them(store, run):  # noqa: F811
-    said = json.loads(run("doubts", store.folder, "-n", "3", "--json"))
+    said = json.loads(run("labels", "review", store.folder, "-n", "3", "--json"))
     assert {record["id"] for record in said["doubts"]} == {"i3", "i17", "i31"}
-    assert "the model expects" in run("doubts", store.folder, "--ask-again", "i3")
+    assert "the model expects" in run("labels", "review", store.folder, "--ask-again", "i3")
     assert 3 in dict(store.settings.again)

@@ -178,9 +178,9 @@ def test_at_once_the_least_sure_is_chosen(project):
 def test_a_certificate_counts_items_with_a_mistake(project):
     refresh(project)
     if project.settings.task == "regression":
-        with pytest.raises(InputError, match="numbers have none"):
+        with pytest.raises(InputError, match="the labels are numbers"):
             draw_certificate(project, 5, queued=False)
-        with pytest.raises(InputError, match="Numbers have no classes"):
+        with pytest.raises(InputError, match="there are no classes to count"):
             estimate_shares(project, "wet")
         return
     said = {r["id"]: r["predicted"] for r in export_records(project)}

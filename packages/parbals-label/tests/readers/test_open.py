@@ -3,6 +3,7 @@
 import datetime
 import gzip
 import json
+import re
 import sys
 import unicodedata
 from collections import Counter
@@ -12,6 +13,7 @@ from decimal import Decimal
 import numpy as np
 import pytest
 from parbals.errors import InputError, LabelError, MissingDependencyError
+from parbals.installing import install_command
 from parbals_label.answer_form import AnswerForm
 from parbals_label.readers import excel
 from parbals_label.readers.answers import read_answers
@@ -268,7 +270,9 @@ class TestExcel:
     def test_without_openpyxl_one_sentence_says_what_to_install(self, tmp_path, monkeypatch):
         monkeypatch.setitem(sys.modules, "openpyxl", None)
         (tmp_path / "x.xlsx").write_bytes(b"PK")
-        with pytest.raises(MissingDependencyError, match=r"pip install 'parbals\[excel\]'"):
+        with pytest.raises(
+            MissingDependencyError, match=re.escape(install_command("parbals[excel]"))
+        ):
             open_source(tmp_path / "x.xlsx")
 
 

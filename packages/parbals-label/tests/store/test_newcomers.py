@@ -8,9 +8,9 @@ import pytest
 from dose import small_and_full
 from parbals_label.project.quick import quick_batch
 from parbals_label.store.current import Answered
-from parbals_label.store.queue import MOST_LEASES, most_of_newcomers
+from parbals_label.store.queue import MAX_LEASES, newcomer_limit
 from parbals_label.store.records import QueueCounts, Submission
-from parbals_label.store.rows import moment
+from parbals_label.store.rows import lease_clock
 from parbals_label.store.store import Store
 
 N_ITEMS = 600
@@ -39,16 +39,16 @@ def as_on_the_page(store, annotator, n=10):
 
 @pytest.mark.parametrize("n_names", small_and_full(500, 1_500))
 def test_invented_names_get_neither_the_pool_nor_the_queue(store, n_names):
-    with store.together():
+    with store.transaction():
         for number in range(n_names):
             assert len(as_on_the_page(store, f"name {number}")) == 10, "nobody is locked out"
     counts = store.queue_counts()
-    assert counts.out <= most_of_newcomers(N_ITEMS) == 200
-    assert counts.free + counts.out <= 200, "nor do more wait than can be labelled"
+    assert counts.assigned <= newcomer_limit(N_ITEMS) == 200
+    assert counts.waiting + counts.assigned <= 200, "nor do more wait than can be labelled"
     store.submit([Submission(0, "ham")], annotator="ann")
     known = taken(store, "ann")
     assert len(known) == 10
-    with store.together():
+    with store.transaction():
         for number in range(50):
             as_on_the_page(store, f"more {number}")
     assert taken(store, "ann") == known, "what somebody has who labels is not taken over"
@@ -77,25 +77,25 @@ def test_an_item_that_was_taken_over_may_be_answered_by_both(store):
 
 def test_one_person_has_at_most_twenty_items(store):
     queue(store)
-    assert len(taken(store, "ann", 100)) == MOST_LEASES
+    assert len(taken(store, "ann", 100)) == MAX_LEASES
     store.submit([Submission(p, "ham") for p in range(100)], annotator="ann")
-    with store.together():
+    with store.transaction():
         for position in range(100):
             _, lease = store.undo(position, "ann", lease_seconds=60.0)
-            assert (lease.expires > moment() + 30) == (position < MOST_LEASES)
-    assert store.queue_counts() == QueueCounts(N_ITEMS - MOST_LEASES, N_ITEMS - MOST_LEASES, 20)
+            assert (lease.expires > lease_clock() + 30) == (position < MAX_LEASES)
+    assert store.queue_counts() == QueueCounts(N_ITEMS - MAX_LEASES, N_ITEMS - MAX_LEASES, 20)
 
 
 def test_who_passes_everything_does_not_make_the_whole_pool_wait(store):
     passed = set()
-    with store.together():
+    with store.transaction():
         while items := as_on_the_page(store, "ann", 20):
             for position in items:
                 store.pass_over(position, "skip", annotator="ann")
             passed.update(items)
     assert len(passed) == 200
     store.submit([Submission(p, "ham") for p in sorted(passed)[:5]], annotator="bob")
-    assert store.room() == 10 + 10 + 5, "more with every person and label"
+    assert store.queue_capacity() == 10 + 10 + 5, "more with every person and label"
 
 
 def test_names_are_those_who_labelled_and_are_read_once(store):
@@ -118,7 +118,7 @@ def test_leases_do_not_notice_that_the_clock_was_set(store, monkeypatch, jump):
     assert taken(store, "bob", 1, seconds=-1.0) == [2]
     real = time.time
     monkeypatch.setattr(time, "time", lambda: real() + jump)
-    assert store.queue_counts() == QueueCounts(ready=2, free=2, out=2)
+    assert store.queue_counts() == QueueCounts(available=2, waiting=2, assigned=2)
     assert taken(store, "cyd", 4) == [2, 3]
     assert store.queued() == ([], [0, 1, 2, 3])
 
@@ -134,7 +134,7 @@ def test_a_restarted_page_starts_leases_again_whatever_the_clock_said(store):
     assert store.queued() == ([2, 3], [0, 1])
     with closing(sqlite3.connect(store.folder / "project.sqlite3")) as connection:
         (longest,) = connection.execute("SELECT max(expires) FROM leases").fetchone()
-    assert longest <= moment() + 60.0
+    assert longest <= lease_clock() + 60.0
 
 
 def test_everything_that_is_out_can_be_given_back(store):
@@ -147,6 +147,6 @@ def test_everything_that_is_out_can_be_given_back(store):
     assert store.pending() == [0, 1, 2, 3, 8]
     assert taken(store, "cyd", 4) == [0, 1, 3]
     assert store.release_all() == 5
-    assert store.queue_counts() == QueueCounts(ready=4, free=4, out=0)
+    assert store.queue_counts() == QueueCounts(available=4, waiting=4, assigned=0)
     assert store.pending() == [0, 1, 2, 3]
     assert store.submit([Submission(0, "ham")], annotator="ann").new == 1

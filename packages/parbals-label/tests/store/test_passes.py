@@ -7,7 +7,7 @@ import pytest
 from message_projects import pass_history
 from parbals.errors import InputError, LabelError, ProjectDamagedError
 from parbals_label.project.consensus import aggregate_labels
-from parbals_label.store.answers import HeldLabelError, RequestUsedError
+from parbals_label.store.answers import LabelConflictError, RequestIdReusedError
 from parbals_label.store.records import Submission
 from parbals_label.store.store import Store
 
@@ -52,7 +52,7 @@ def test_a_pass_is_repeated_or_revised_like_an_answer(store):
         ("skip", "r"),
         ("unsure", "s"),
     ]
-    with pytest.raises(RequestUsedError, match="used for something else"):
+    with pytest.raises(RequestIdReusedError, match="used for something else"):
         store.pass_over(2, "skip", annotator="ann", request_id="r")
 
 
@@ -96,16 +96,16 @@ def test_bad_passes_are_refused_before_anything_changes(store, wrong):
 
 def test_whoever_has_labelled_an_item_cannot_pass_it_without_taking_the_label_back(store):
     store.submit([Submission(4, "ham")], annotator="ann")
-    with pytest.raises(HeldLabelError, match="take it back") as caught:
+    with pytest.raises(LabelConflictError, match="undo it") as caught:
         store.pass_over(4, "skip", annotator="ann")
-    assert caught.value.held == "ham"
+    assert caught.value.current_label == "ham"
 
 
 def test_a_label_after_a_pass_wins(store):
     store.pass_over(4, "skip", annotator="ann")
     store.submit([Submission(4, "ham")], annotator="ann")
     assert store.passes() == {}
-    assert store.n_done() == 1
+    assert store.n_completed() == 1
 
 
 def test_undo_takes_back_a_label_and_leases_the_item_to_the_annotator_again(store):
@@ -152,7 +152,7 @@ def test_the_same_undo_again_takes_back_nothing_more(store):
     store.pass_over(2, "skip", annotator="ann", comment="c")
     assert undo(store, 2, "ann", "u2") == undo(store, 2, "ann", "u2") == (None, "skip", "c")
     assert len(pass_history(store, 2)) == 2
-    with pytest.raises(RequestUsedError):
+    with pytest.raises(RequestIdReusedError):
         undo(store, 2, "ann", "u1")
 
 
@@ -160,7 +160,7 @@ def test_there_must_be_something_to_undo(store):
     store.submit([Submission(4, "ham")], annotator="ann")
     undo(store, 4, "ann")
     for annotator in ("ann", "bob"):
-        with pytest.raises(InputError, match="neither labelled nor passed"):
+        with pytest.raises(InputError, match="neither labelled nor skipped"):
             undo(store, 4, annotator)
 
 
@@ -253,11 +253,11 @@ def test_one_persons_work_is_taken_back_at_once(store):
     store.submit([Submission(5, "ham")], annotator="eve", source="machine")
     store.pass_over(4, "skip", annotator="eve", comment="blurred")
     store.pass_over(2, "skip", annotator="ann")
-    assert store.withdraw_all("eve") == (3, 1)
+    assert store.remove_labels("eve") == (3, 1)
     assert store.current_labels() == {0: {"ann": "spam"}}
     assert store.passes() == {2: {"ann": "skip"}}
     assert [a.label for a in store.history(1)] == ["spam", "ham", None]
-    assert store.withdraw_all("eve") == (0, 0)
+    assert store.remove_labels("eve") == (0, 0)
     (event,) = store.events()
     assert (event.kind, event.detail["name"], event.detail["answers"]) == (
         "work taken back", "eve", 3,
@@ -270,9 +270,9 @@ def test_one_persons_work_is_taken_back_at_once(store):
 def test_work_since_a_time_is_taken_back_alone(store, monkeypatch):
     for position, hour in ((0, 8), (1, 12)):
         moment = f"2026-11-16T{hour:02d}:00:00.000+00:00"
-        monkeypatch.setattr("parbals_label.store.database.now", lambda moment=moment: moment)
+        monkeypatch.setattr("parbals_label.store.database.utc_now", lambda moment=moment: moment)
         store.submit([Submission(position, "ham")], annotator="eve")
         store.pass_over(position + 2, "skip", annotator="eve")
-    assert store.withdraw_all("eve", "2026-11-16T11:00:00.000+00:00") == (1, 1)
+    assert store.remove_labels("eve", "2026-11-16T11:00:00.000+00:00") == (1, 1)
     assert store.current_labels() == {0: {"eve": "ham"}}
     assert store.passes() == {2: {"eve": "skip"}}

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from parbals.errors import InputError
 from parbals_label.project.features import store_features
-from parbals_label.store.people import NotGivenError, hashed, name_key
+from parbals_label.store.people import NotAssignedError, hashed, name_key
 from parbals_label.store.records import Submission
 from parbals_label.store.store import Store
 
@@ -134,7 +134,7 @@ def test_a_link_has_so_many_sessions_and_the_oldest_ends_first(store, monkeypatc
 
 def test_the_log_says_who_and_from_where_and_is_never_changed(store):
     store.update_settings(guidelines="read all", lease_minutes=5)
-    with store.acting("Ada", "10.0.0.7"):
+    with store.acting_as("Ada", "10.0.0.7"):
         store.update_settings(goal_labels=100)
         store.rename_class("ham", "good")
     store.invite("Bob")
@@ -165,13 +165,13 @@ def test_a_user_without_a_name_is_a_number(store, monkeypatch):
 
 def test_who_has_had_an_item(store):
     store.submit([Submission(0, "ham")], annotator="Ada")
-    store.must_be_given([0], "Ada")
+    store.check_assigned([0], "Ada")
     for position, name in ((0, "Bob"), (1, "Ada")):
-        with pytest.raises(NotGivenError):
-            store.must_be_given([position], name)
+        with pytest.raises(NotAssignedError):
+            store.check_assigned([position], name)
     store.pass_over(1, "skip", annotator="Bob")
-    store.must_be_given([1], "Bob")
-    assert store.names() == ["Ada", "Bob"]
+    store.check_assigned([1], "Bob")
+    assert store.annotator_names() == ["Ada", "Bob"]
 
 
 def test_a_new_project_is_nobody_elses(tmp_path):

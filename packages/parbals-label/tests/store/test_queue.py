@@ -26,7 +26,7 @@ def test_items_go_out_best_first_and_to_one_person_at_a_time(store):
     assert taken(store, "ann", 2) == [4, 2]
     assert taken(store, "bob") == [7]
     assert taken(store, "cyd") == []
-    assert store.queue_counts() == QueueCounts(ready=0, free=0, out=3)
+    assert store.queue_counts() == QueueCounts(available=0, waiting=0, assigned=3)
 
 
 def test_whoever_asks_again_gets_the_same_items_first(store):
@@ -55,9 +55,9 @@ def test_items_handed_out_as_a_file_are_never_offered_on_the_page(store):
 
 def test_an_expired_lease_is_in_the_queue_again_and_is_not_chosen_anew(store):
     assert taken(store, "ann", 1, seconds=-1.0) == [4]
-    assert store.queue_counts() == QueueCounts(ready=3, free=3, out=0)
+    assert store.queue_counts() == QueueCounts(available=3, waiting=3, assigned=0)
     assert 4 in store.pending()
-    with pytest.raises(InputError, match="already out in batch 1"):
+    with pytest.raises(InputError, match="already assigned in batch 1"):
         store.record_batch("random", 0, [(4, None, None)], {})
     assert taken(store, "bob", 1) == [4]
     assert store.renew("ann", [4], 60.0) == [], "bob has it now"
@@ -97,7 +97,7 @@ def test_with_two_answers_wanted_an_item_waits_for_a_second_person(store):
     store.update_settings(answers_wanted=2)
     taken(store, "ann", 1)
     store.submit([Submission(4, "ham")], annotator="ann")
-    assert store.queue_counts("ann") == QueueCounts(ready=2, free=3, out=0)
+    assert store.queue_counts("ann") == QueueCounts(available=2, waiting=3, assigned=0)
     assert taken(store, "ann", 1) == [2], "nobody is asked twice"
     assert taken(store, "bob", 1) == [4]
     store.submit([Submission(4, "ham")], annotator="bob")
@@ -120,7 +120,7 @@ def test_an_item_with_answers_enough_leaves_the_queue_whoever_asks_also_when_few
     store.update_settings(answers_wanted=1)
     assert taken(store, "ann", 1) == [7], "ann has answered the others herself"
     assert store.pending() == [7]
-    assert store.queue_counts() == QueueCounts(ready=0, free=0, out=1)
+    assert store.queue_counts() == QueueCounts(available=0, waiting=0, assigned=1)
 
 
 def test_the_places_in_a_queued_batch_count_what_is_in_it(store):
@@ -155,7 +155,7 @@ def test_waiting_and_out_are_told_apart(store):
 def test_calls_together_are_stored_by_one_commit_and_a_refused_one_leaves_the_others(
     store, tmp_path
 ):
-    with Store.open(tmp_path / "project", read_only=True) as reader, store.together():
+    with Store.open(tmp_path / "project", read_only=True) as reader, store.transaction():
         store.submit([Submission(0, "ham")], annotator="ann")
         with pytest.raises(InputError):
             store.submit([Submission(1, "ham"), Submission(2, "eggs")], annotator="ann")
@@ -167,7 +167,7 @@ def test_calls_together_are_stored_by_one_commit_and_a_refused_one_leaves_the_ot
 
 def test_calls_together_are_all_undone_by_any_other_error(store, tmp_path):
     def fail():
-        with store.together():
+        with store.transaction():
             store.submit([Submission(0, "ham")], annotator="ann")
             raise KeyboardInterrupt
 

@@ -17,10 +17,14 @@ def store(tmp_path):
 
 def test_an_answer_means_what_its_name_meant_when_it_was_given():
     renames = Renames([["a", "b", 5], ["b", "c", 8]])
-    assert [renames.now("a", 3), renames.now("a", 6), renames.now("b", 6)] == ["c", "a", "c"]
-    assert renames.understood("a", ["c", "d"]) == "c"
-    assert renames.understood("a", ["a", "c"]) == "a", "a new class may have the old name"
-    assert renames.understood("x", ["c", "d"]) == "x"
+    assert [
+        renames.current_name("a", 3),
+        renames.current_name("a", 6),
+        renames.current_name("b", 6),
+    ] == ["c", "a", "c"]
+    assert renames.resolve("a", ["c", "d"]) == "c"
+    assert renames.resolve("a", ["a", "c"]) == "a", "a new class may have the old name"
+    assert renames.resolve("x", ["c", "d"]) == "x"
     assert renames.former(["c", "d"]) == {"a": "c", "b": "c"}
 
 

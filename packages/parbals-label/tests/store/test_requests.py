@@ -6,7 +6,7 @@ import shutil
 import pytest
 from message_projects import pass_history
 from parbals.errors import ProjectDamagedError
-from parbals_label.store.answers import RequestUsedError
+from parbals_label.store.answers import RequestIdReusedError
 from parbals_label.store.journal import proved_start
 from parbals_label.store.records import Submission
 from parbals_label.store.store import Store
@@ -95,20 +95,20 @@ def test_an_id_belongs_to_one_request_whatever_its_kind(store, renamed):
         assert say(store, "jam", "again") == say(store, "ham", "again") == "repeated"
     before = state(store)
     for request in ("again", "pass", "pass again"):
-        with pytest.raises(RequestUsedError, match="own id"):
+        with pytest.raises(RequestIdReusedError, match="own id"):
             say(store, "spam", request, revise=True)
-        with pytest.raises(RequestUsedError, match="own id"):
+        with pytest.raises(RequestIdReusedError, match="own id"):
             store.pass_over(2, "unsure", annotator="ann", request_id=request)
-        with pytest.raises(RequestUsedError, match="own id"):
+        with pytest.raises(RequestIdReusedError, match="own id"):
             store.undo(0, "ann", lease_seconds=60.0, request_id=request)
-        with pytest.raises(RequestUsedError, match="own id"):
+        with pytest.raises(RequestIdReusedError, match="own id"):
             store.submit([Submission(0, "spam", request)], annotator="bob")
     assert state(store) == before
 
 
 def test_three_thousand_late_replays_of_every_kind_change_nothing(store):
     chance, asked, outcomes = random.Random(16), [], []
-    with store.together():
+    with store.transaction():
         while len(asked) < 600:
             who, place = chance.choice(["ann", "bob"]), chance.randrange(N_ITEMS)
             request, comment = f"r{len(asked)}", chance.choice([None, "sure", "no"])

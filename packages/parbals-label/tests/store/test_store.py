@@ -261,7 +261,7 @@ def test_a_request_id_used_for_something_else_is_refused(store):
         InputError, match=r"'r1' was used for something else \(item 'mail-2', 'ham'"
     ):
         store.submit([Submission(3, "ham", "r1")], annotator="ann")
-    with pytest.raises(InputError, match=r"'r1' was used for something else \(another's\)"):
+    with pytest.raises(InputError, match=r"'r1' was used for .* \(by another annotator\)"):
         store.submit([Submission(2, "ham", "r1")], annotator="bob")
     assert labels(store) == {2: {"ann": "ham"}}
 
@@ -291,21 +291,21 @@ def test_another_label_needs_an_explicit_revision_and_history_keeps_both(store):
 
 def test_a_withdrawn_label_is_gone_but_remembered_and_can_be_given_anew(store):
     store.submit([Submission(1, "ham"), Submission(2, "ham")], annotator="ann")
-    assert store.withdraw([1], annotator="ann") == 1
-    assert store.withdraw([1], annotator="ann") == 0, "once is enough"
+    assert store.undo_labels([1], annotator="ann") == 1
+    assert store.undo_labels([1], annotator="ann") == 0, "once is enough"
     assert labels(store) == {2: {"ann": "ham"}}
     assert store.n_labelled == 1
     assert store.submit([Submission(1, "spam")], annotator="ann").new == 1
     assert [answer.label for answer in store.history(1)] == ["ham", None, "spam"]
-    with pytest.raises(InputError, match="'bob' has not answered item 'mail-1'"):
-        store.withdraw([1, 2], annotator="bob")
+    with pytest.raises(InputError, match="'bob' has not labelled item 'mail-1'"):
+        store.undo_labels([1, 2], annotator="bob")
 
 
 def test_what_is_labelled_follows_others_and_forgets_what_was_undone(store, folder, tmp_path):
     def half():
-        with store.together():
+        with store.transaction():
             store.submit([Submission(2, "ham")], annotator="ann")
-            store.withdraw([0], annotator="ann")
+            store.undo_labels([0], annotator="ann")
             assert sorted(store.labelled()) == [1, 2], "inside the block it counts"
             raise RuntimeError("power cut")
 
@@ -316,9 +316,9 @@ def test_what_is_labelled_follows_others_and_forgets_what_was_undone(store, fold
     assert sorted(store.labelled()) == [0, 1]
     with Store.open(folder) as other:
         other.submit([Submission(3, "spam"), Submission(0, "spam")], annotator="bob")
-        other.withdraw([0, 1], annotator="ann")
+        other.undo_labels([0, 1], annotator="ann")
     assert sorted(store.labelled()) == [0, 3], "bob's label of the first is still there"
-    assert (store.n_labelled, store.n_done()) == (2, 2)
+    assert (store.n_labelled, store.n_completed()) == (2, 2)
     before = tmp_path / "before"
     with Store.create(before, classes=["spam", "ham"], settings={}) as young:
         young.add_items((f"mail-{n}", {}) for n in range(10))
@@ -347,8 +347,8 @@ def test_a_position_that_is_not_there_is_refused(store, position):
         lambda: store.submit([Submission(position, "ham")], annotator="ann"),
         lambda: store.items([position]),
         lambda: store.history(position),
-        lambda: store.give_back([position]),
-        lambda: store.withdraw([position], annotator="ann"),
+        lambda: store.end_leases([position]),
+        lambda: store.undo_labels([position], annotator="ann"),
         lambda: store.record_batch("random", 0, [(position, 1.0, 1.0)], {}),
     ):
         with pytest.raises(InputError, match="the positions of the 10 items are 0 to 9"):
@@ -396,7 +396,7 @@ def test_a_batch_is_out_until_it_is_answered_or_given_back(store):
     store.submit([Submission(3, "ham")], annotator="bob")
     assert store.pending() == [2, 3], "item 3 is out to ann, who has not answered"
     store.submit([Submission(3, "ham")], annotator="ann")
-    assert store.give_back([2, 3]) == 1
+    assert store.end_leases([2, 3]) == 1
     assert store.pending() == []
     first, second = store.batches()
     assert (first.batch, first.strategy, first.seed, first.settings) == (1, "random", 5, {"n": 2})
@@ -411,7 +411,7 @@ def test_a_batch_is_out_until_it_is_answered_or_given_back(store):
     ("position", "message"),
     [
         (1, "'mail-1'. already has the label 'ham' from 'ann'"),
-        (2, "'mail-2'. is already out in batch 1"),
+        (2, "'mail-2'. is already assigned in batch 1"),
         (5, "twice"),
     ],
 )
@@ -442,7 +442,7 @@ def test_an_expired_lease_lets_the_item_go_out_again(store):
 
 def test_a_withdrawn_item_can_go_out_again(store):
     store.submit([Submission(1, "ham")], annotator="ann")
-    store.withdraw([1], annotator="ann")
+    store.undo_labels([1], annotator="ann")
     store.record_batch("random", 0, [(1, 1.0, 1.0)], {})
     assert store.pending() == [1]
 
@@ -469,7 +469,7 @@ def test_a_sound_project_has_no_problems_and_all_its_answers_can_be_salvaged(sto
     store.submit(
         [Submission(n, "ham", comment="c" * 9000 * (n == 3)) for n in range(5)], annotator="ann"
     )
-    store.withdraw([0], annotator="ann")
+    store.undo_labels([0], annotator="ann")
     assert store.check() == []
     truth = [answer for n in range(5) for answer in store.history(n)]
     store.close()

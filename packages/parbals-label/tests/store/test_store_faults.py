@@ -155,7 +155,7 @@ def test_two_processes_race_for_one_item(tmp_path, races):
             pair = {"label": "cat", "annotator": "ann"}, {"label": "dog", "annotator": "bob"}
             assert both(item, *pair) == ["new", "new"], "two people may disagree"
             pair = {"label": "cat", "annotator": "cyd"}, {"label": "dog", "annotator": "cyd"}
-            assert both(item, *pair) == ["HeldLabelError", "new"], "one person has one label"
+            assert both(item, *pair) == ["LabelConflictError", "new"], "one person has one label"
             click = {"label": "dog", "annotator": "dan", "request": f"click-{item}"}
             assert both(item, click, click) == ["new", "repeated"], "a double click counts once"
     with Store.open(folder) as store:
@@ -268,7 +268,7 @@ def fill(folder):
                 number % 25, label_of(number), f"r{number}", f"comment {number}" * (number % 3)
             )
             store.submit([answer], annotator="ann" if number % 2 else "bob", revise=True)
-        store.withdraw([3, 7], annotator="ann")
+        store.undo_labels([3, 7], annotator="ann")
         store.record_batch("random", 0, [(40, 1.0, 1.0)], {})
         store.record_batch("random", 0, [(41, 1.0, 1.0)], {}, queued=True)
         store.pass_over(41, "unsure", annotator="ann", request_id="p", comment="a pass")
@@ -586,7 +586,7 @@ def test_a_journal_that_is_not_a_plain_file_is_refused_and_never_followed(tmp_pa
 
 
 def half_a_block(store):
-    with store.together():
+    with store.transaction():
         store.submit([Submission(4, "cat")], annotator="ann")
         raise RuntimeError("power cut")
 
@@ -603,7 +603,7 @@ def test_answers_stored_together_share_one_write_and_a_refused_one_leaves_no_lin
 
     monkeypatch.setattr(Journal, "append", count)
     with Store.open(folder) as store:
-        with store.together():
+        with store.transaction():
             store.submit([Submission(0, "cat")], annotator="ann")
             with pytest.raises(InputError):
                 store.submit([Submission(1, "dog"), Submission(2, "bird")], annotator="ann")

@@ -149,10 +149,12 @@ class StoreMachine(RuleBasedStateMachine):
     def withdraw(self, position, annotator):
         given = self.answers.get((position, annotator))
         if given is None:
-            with pytest.raises(InputError, match="nothing to withdraw"):
-                self.store.withdraw([position], annotator=annotator)
+            with pytest.raises(InputError, match="nothing to undo"):
+                self.store.undo_labels([position], annotator=annotator)
         else:
-            assert self.store.withdraw([position], annotator=annotator) == (given[-1] is not None)
+            assert self.store.undo_labels([position], annotator=annotator) == (
+                given[-1] is not None
+            )
             if given[-1] is not None:
                 given.append(None)
 
@@ -169,7 +171,7 @@ class StoreMachine(RuleBasedStateMachine):
     )
     def pass_over(self, position, annotator, kind, comment):
         if self.held(position, annotator) is not None:
-            with pytest.raises(LabelError, match="take it back"):
+            with pytest.raises(LabelError, match="undo it"):
                 self.store.pass_over(position, kind, annotator=annotator)
             return
         before = self.passed(position, annotator)
@@ -194,7 +196,7 @@ class StoreMachine(RuleBasedStateMachine):
     def undo(self, position, annotator):
         label, kind = self.held(position, annotator), self.passed(position, annotator)
         if label is None and kind is None:
-            with pytest.raises(InputError, match="neither labelled nor passed"):
+            with pytest.raises(InputError, match="neither labelled nor skipped"):
                 self.store.undo(position, annotator, lease_seconds=1000.0)
             return
         said = {"lease_seconds": 1000.0, "request_id": self.new_id()}
@@ -296,8 +298,8 @@ class StoreMachine(RuleBasedStateMachine):
                 )
 
     @rule(position=positions)
-    def give_back(self, position):
-        assert self.store.give_back([position]) == (self.leases.pop(position, None) is not None)
+    def end_leases(self, position):
+        assert self.store.end_leases([position]) == (self.leases.pop(position, None) is not None)
 
     @rule()
     def reopen(self):

@@ -12,7 +12,7 @@ import pytest
 from dose import small_and_full
 from parbals.errors import InputError, LabelError, ProjectDamagedError
 from parbals_label.answer_form import TASKS
-from parbals_label.store.answers import HeldLabelError
+from parbals_label.store.answers import LabelConflictError
 from parbals_label.store.records import Submission
 from parbals_label.store.store import Store
 
@@ -34,11 +34,11 @@ def test_the_same_label_in_another_form_is_no_news(tmp_path):
     with Store.open(make(tmp_path / "m", "many-labels")) as store:
         assert tell(store, 0, '["dog", "cat"]').new == 1
         assert tell(store, 0, "cat|dog").repeated == 1
-        with pytest.raises(HeldLabelError):
+        with pytest.raises(LabelConflictError):
             tell(store, 0, "[]")
         assert tell(store, 0, "[]", revise=True).revised == 1
         assert store.current_labels() == {0: {"ann": "[]"}}
-        assert store.withdraw([0], annotator="ann") == 1
+        assert store.undo_labels([0], annotator="ann") == 1
         assert store.n_labelled == 0
         assert store.check() == []
     with Store.open(make(tmp_path / "n", "regression")) as store:

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from dose import small_and_full
 from page_server import make_project, page
-from parbals_label.server.pace import Pace
+from parbals_label.server.pace import RateLimiter
 from parbals_label.store.store import Store
 
 
@@ -33,7 +33,7 @@ def answers(folder):
 @pytest.fixture(autouse=True)
 def no_pace(monkeypatch):
     """These people are faster than any: how fast they may be is tried elsewhere."""
-    monkeypatch.setattr(Pace, "admit", lambda *amounts, **more: None)
+    monkeypatch.setattr(RateLimiter, "admit", lambda *amounts, **more: None)
 
 
 @pytest.mark.parametrize("races", small_and_full(15, 500))

@@ -37,8 +37,8 @@ async def while_busy(desk, *actions):
 
 def test_writes_that_wait_together_share_one_commit(desk, project, monkeypatch):
     commits = []
-    together = Store.together
-    monkeypatch.setattr(Store, "together", lambda store: commits.append(1) or together(store))
+    together = Store.transaction
+    monkeypatch.setattr(Store, "transaction", lambda store: commits.append(1) or together(store))
     assert asyncio.run(while_busy(desk, *(submit(n) for n in range(30)))) == [1] * 30
     assert len(commits) == 1
     with Store.open(project, read_only=True) as store:
@@ -83,7 +83,7 @@ def test_somebody_who_went_away_does_not_hold_up_the_others(desk):
 
 
 def test_too_many_that_wait_are_turned_away(desk, monkeypatch):
-    monkeypatch.setattr("parbals_label.server.desk._MOST_WAITING", 5)
+    monkeypatch.setattr("parbals_label.server.desk._MAX_QUEUED", 5)
     results = asyncio.run(while_busy(desk, *(submit(n) for n in range(10))))
     assert sum(isinstance(result, BusyError) for result in results) == 4
     assert results.count(1) == 6

@@ -62,7 +62,7 @@ def server(tmp_path_factory):
     with Store.open(folder, read_only=True) as store:
         assert store.current_labels() == {}
         assert store.passes() == {}
-        assert store.queue_counts().out == 0
+        assert store.queue_counts().assigned == 0
         assert store.settings.guidelines == ""
         assert store.people() == []
         assert {event.kind for event in store.events()} == {"signed in"}

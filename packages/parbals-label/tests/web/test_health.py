@@ -10,7 +10,7 @@ import pytest
 from page_server import make_project, page, serving, wait_for, workers_of
 from parbals.cli.main import main
 from parbals.errors import ProjectError
-from parbals_label.server.logs import Sparing, set_up_logs
+from parbals_label.server.logs import RateLimitFilter, set_up_logs
 from parbals_label.store.store import Store
 from parbals_label.web import health
 from prometheus_client.parser import text_string_to_metric_families
@@ -97,23 +97,39 @@ def test_addresses_that_nobody_knows_make_no_metrics(server):
 
 @pytest.fixture
 def written(capsys):
-    """``written()()``: the lines logged since; as it was at the end."""
+    """``written(level)()``: the lines logged since; as it was at the end."""
     kept = {
         name: (list(log.handlers), log.propagate, log.level)
         for name in ("parbals", "uvicorn", "asyncio")
         for log in [logging.getLogger(name)]
     }
 
-    def start():
-        set_up_logs()
+    def start(level="warning"):
+        set_up_logs(level)
         return lambda: capsys.readouterr().err.splitlines()
 
     yield start
     logging.getLogger("parbals.test").filters = []
+    logging.getLogger("parbals.requests").filters = []
     for name, (handlers, propagate, level) in kept.items():
         log = logging.getLogger(name)
         log.handlers, log.propagate = handlers, propagate
         log.setLevel(level)
+
+
+def test_requests_are_logged_at_level_info_without_tokens_and_names(written, project):
+    read = written("info")
+    with page(project) as server:
+        assert server.get("/api/project").status == 200
+        server.get("/?token=a-secret", token=False)
+    lines = [line for line in read() if line.startswith("INFO: request (")]
+    assert any("(method='GET', path='/api/project', status=200, ms=" in line for line in lines)
+    assert any("path='/'" in line for line in lines)
+    assert not any("secret" in line or "127.0.0.1" in line for line in lines)
+    read = written("warning")
+    with page(project) as server:
+        server.get("/api/project")
+    assert not any("INFO" in line for line in read())
 
 
 def test_a_line_break_in_a_message_forges_no_line_and_a_fault_has_its_trace(written):
@@ -138,7 +154,7 @@ def test_logs_say_facts_and_keep_to_their_level(written):
 def test_logs_cannot_fill_the_disk(written):
     now, read = [0.0], written()
     log = logging.getLogger("parbals.test")
-    log.filters = [Sparing(1000, 20.0, lambda: now[0])]
+    log.filters = [RateLimitFilter(1000, 20.0, lambda: now[0])]
     for _ in range(1500):
         log.warning("request")
     assert len(read()) == 1000
@@ -218,7 +234,7 @@ def test_a_journal_that_cannot_be_written_is_logged_counted_and_shown(written, p
 
 def test_backups_are_logged_and_their_age_is_told(project, tmp_path):
     with pytest.raises(SystemExit):
-        main(["backup", str(project), str(tmp_path / "b.zip")])
+        main(["backup", "create", str(project), str(tmp_path / "b.zip")])
     with page(project) as server:
         assert 0 <= metrics(server)["parbals_backup_age_seconds",] < 600
     with Store.open(project, read_only=True) as store:

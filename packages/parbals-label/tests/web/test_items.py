@@ -114,8 +114,8 @@ def test_people_are_told_what_the_model_is_judged_by(store):
     )
     store.save_report(report.to_dict(), 9)
     assert judged() == [
-        "Expected F1 of spam: 80 % (90 % interval 61.3 % to 90 %); spam is decided from a "
-        "probability of 0.40 on."
+        "Expected F1 of spam: 80 % (90 % interval 61.3 % to 90 %); spam is predicted from a "
+        "probability of 0.40."
     ]
 
 

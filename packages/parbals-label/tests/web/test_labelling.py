@@ -139,7 +139,7 @@ def test_undo_takes_back_a_label_once_however_often_it_is_sent(server):
     assert [(row["label"], row["revision"]) for row in history] == [("ham", 1), (None, 2)]
     nothing = server.post("/api/undo", {"annotator": "ann", "position": 9, "request_id": "v"})
     assert nothing.status == 422
-    assert "neither labelled nor passed" in nothing.json["error"]["message"]
+    assert "neither labelled nor skipped" in nothing.json["error"]["message"]
 
 
 def test_leases_are_renewed_and_released(server):

@@ -11,8 +11,8 @@ import pytest
 from page_server import WITHOUT_WORKER, make_project, page, serving, wait_for
 from parbals_label.server import connections
 from parbals_label.server.desk import BusyError
-from parbals_label.server.logs import Sparing
-from parbals_label.server.pace import Buckets, Pace
+from parbals_label.server.logs import RateLimitFilter
+from parbals_label.server.pace import RateLimiter, TokenBuckets
 from parbals_label.store.store import Store
 
 HALF = b"POST /api/answers HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: appl"
@@ -100,7 +100,7 @@ def not_reading(server, position):
 
 
 def test_who_does_not_read_what_they_asked_for_makes_room(tmp_path, monkeypatch):
-    monkeypatch.setattr(connections, "_affordable", lambda: 6)
+    monkeypatch.setattr(connections, "_affordable_connections", lambda: 6)
     texts = [{"text": "a" * (1 if n < 39 else 6_000_000)} for n in range(40)]
     with page(make_project(tmp_path / "p", content=texts)) as server, ExitStack() as held:
         links = [held.enter_context(not_reading(server, 39)) for _ in range(9)]
@@ -142,7 +142,7 @@ def test_the_head_of_a_request_must_arrive_in_time(tmp_path, monkeypatch):
 
 
 def test_with_too_many_connections_those_that_never_asked_go_first(tmp_path, monkeypatch):
-    monkeypatch.setattr(connections, "MOST_CONNECTIONS", 20)
+    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 20)
     with page(make_project(tmp_path / "p")) as server, ExitStack() as held:
         asked = http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)
         head = {"Authorization": f"Bearer {server.token}"}
@@ -171,20 +171,20 @@ def test_invented_names_leave_items_for_a_newcomer(tmp_path):
 
 def test_a_person_who_asks_too_fast_waits_and_nobody_else_does(tmp_path):
     now = [0.0]
-    pace = Pace(lambda: now[0])
+    rate_limiter = RateLimiter(lambda: now[0])
     for _ in range(2_000):
-        pace.admit("ann")
+        rate_limiter.admit("ann")
     with pytest.raises(BusyError, match="ann may send 2,000 requests in 100 seconds"):
-        pace.admit("ann")
-    pace.admit("bob")
+        rate_limiter.admit("ann")
+    rate_limiter.admit("bob")
     now[0] += 0.1
-    pace.admit("ann")
-    buckets = Buckets(10, 1.0, lambda: now[0])
+    rate_limiter.admit("ann")
+    buckets = TokenBuckets(10, 1.0, lambda: now[0])
     assert all(buckets.take(number) for number in range(20_000))
     assert len(buckets.left) == 10_000
     with page(make_project(tmp_path / "p")) as server:
-        pace = server.guard.door.pace
-        pace.admit("ann", answers=300)
+        rate_limiter = server.guard.door.rate_limiter
+        rate_limiter.admit("ann", answers=300)
         answer = server.label("ann", 0)
         assert (answer.status, answer.error) == (429, "busy")
         assert answer.headers["retry-after"] == "1"
@@ -194,25 +194,25 @@ def test_a_person_who_asks_too_fast_waits_and_nobody_else_does(tmp_path):
 
 def test_answers_and_bytes_have_a_limit_for_one_person_and_for_everybody():
     now = [0.0]
-    pace = Pace(lambda: now[0])
-    pace.admit("ann", answers=100)
-    pace.admit("ann", answers=200)
+    rate_limiter = RateLimiter(lambda: now[0])
+    rate_limiter.admit("ann", answers=100)
+    rate_limiter.admit("ann", answers=200)
     with pytest.raises(BusyError, match="ann may send 300 answers in 100 seconds"):
-        pace.admit("ann", answers=1)
-    pace.admit("bob", answers=1)
+        rate_limiter.admit("ann", answers=1)
+    rate_limiter.admit("bob", answers=1)
     now[0] += 1.0  # three answers a second, for hours
-    pace.admit("ann", answers=3)
+    rate_limiter.admit("ann", answers=3)
     refused = {}
     for kind, names, more in (
         ("a day", ["ann"], {"answers": 100}),
         ("bytes", ["ann"], {"answers": 1, "n_bytes": 900_000}),
         ("together", [f"name {n}" for n in range(100)], {"answers": 1, "n_bytes": 900_000}),
     ):
-        pace = Pace(lambda: now[0])
+        rate_limiter = RateLimiter(lambda: now[0])
         try:
             for number in range(1_000):
                 now[0] += 60.0 if kind == "a day" else 0.0
-                pace.admit(names[number % len(names)], **more)
+                rate_limiter.admit(names[number % len(names)], **more)
         except BusyError as error:
             refused[kind] = (number, str(error))
     assert refused["a day"][0] >= 200
@@ -230,11 +230,11 @@ def test_bad_requests_do_not_fill_the_log(tmp_path, capfd):
 
 def test_a_message_that_is_said_often_tells_how_often():
     now = [0.0]
-    sparing = Sparing(10, 1 / 6, lambda: now[0])
+    rate_limit = RateLimitFilter(10, 1 / 6, lambda: now[0])
 
     def say(text, *values):
         record = logging.LogRecord("x", logging.WARNING, "", 0, text, values, None)
-        return record.left_out if sparing.filter(record) else None
+        return record.left_out if rate_limit.filter(record) else None
 
     assert [say("bad %s", n) for n in range(30)] == [0] * 10 + [None] * 20
     assert say("something else") == 0

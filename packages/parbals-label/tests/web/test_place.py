@@ -114,7 +114,7 @@ def test_the_proxys_word_for_who_has_logged_in(folder):
         assert b" 400 " in server.raw(f"{twice}Connection: close\r\n\r\n".encode())[:20]
         with Store.open(folder) as store:
             store.revoke("ada")
-        server.guard.door.forget()
+        server.guard.door.clear_cache()
         assert me(**{"X-Login": "ada"}).status == 403
 
 

@@ -90,7 +90,7 @@ def test_the_model_is_not_asked_while_it_chooses(opened, missing):
 def test_the_first_items_are_replaced_after_five_answers(opened, missing, labels, expected):
     session = opened(n_items=100, queued=0)
     with Store.open(session.folder) as store:
-        waiting = store.unseen()["k-means"]
+        waiting = store.unopened()["k-means"]
     assert len(waiting) == 20
     assert missing(session, "ann") == 0
     answer(session, *waiting[:labels])

@@ -107,7 +107,7 @@ def test_an_annotator_labels_and_nothing_else(team, way):
             body = fitting(path, body, "eve")
             assert team.call(method, path, body, headers, token=False).status == 200, (method, path)
     with Store.open(team.folder, read_only=True) as store:
-        assert store.names() == ["eve"]
+        assert store.annotator_names() == ["eve"]
     # Item 0 is one that they have had; it has no image.
     assert team.call("GET", "/api/media/0", headers=headers, token=False).status == 404
 
@@ -306,7 +306,7 @@ def test_a_page_without_invitations_is_what_it_was(server):
     assert server.get("/api/me?name=%20ADA").json["spelt"] == "Ada"
     assert server.label("ａda", 5).status == 200
     with Store.open(server.folder, read_only=True) as store:
-        assert store.names() == ["Ada", "Grace"]
+        assert store.annotator_names() == ["Ada", "Grace"]
         assert store.people() == store.events() == []
     refused = server.get("/api/me?name=machine:x")
     assert (refused.status, refused.error) == (422, "invalid")
@@ -381,7 +381,7 @@ def test_signing_in_is_logged_and_a_session_can_be_ended(team, capsys):
     assert rows == [(who, "127.0.0.1") for who in ("Olga", "eve", "the page's link")]
     assert [row.name for row in listed] == [None, "eve", "Olga"]
     with pytest.raises(SystemExit):
-        main(["sessions", str(team.folder), "--end", listed[1].id])
+        main(["team", "sessions", str(team.folder), "--end", listed[1].id])
     said = capsys.readouterr().out
     assert "Olga" in said
     assert "eve" not in said

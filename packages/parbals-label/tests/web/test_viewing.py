@@ -96,7 +96,7 @@ def test_the_worker_fills_the_queue_and_makes_report_predictions_and_map(tmp_pat
         item = wait_for(lambda: server.get(f"/api/items/{first[0]['position']}").json["predicted"])
         assert abs(sum(item.values()) - 1) < 0.01
         with Store.open(folder, read_only=True) as store:
-            wait_for(lambda: list(store.unseen()) == ["margin"])
+            wait_for(lambda: list(store.unopened()) == ["margin"])
         (chosen,) = server.post("/api/take", {"annotator": "bob", "n": 1}).json["items"]
         assert chosen["why"]["strategy"] == "margin"
         assert "with a score of" in chosen["why"]["details"]

@@ -44,8 +44,8 @@ def test_the_worker_chooses_reports_and_maps_and_then_rests(store):
     store.submit([Submission(0, "ham"), Submission(1, "spam")], annotator="ann")
     store.pass_over(2, "skip", annotator="ann")
     assert chooser.step(5)
-    assert store.queue_counts().free == 5
-    assert not {0, 1, 2} & set(store.pending()), "neither labelled nor passed items are chosen"
+    assert store.queue_counts().waiting == 5
+    assert not {0, 1, 2} & set(store.pending()), "neither labelled nor skipped items are chosen"
     assert reporter.step()
     assert store.latest_report().n_labels == 2
     assert store.settings.predictions.shape == (30, 2)
@@ -56,7 +56,7 @@ def test_the_worker_chooses_reports_and_maps_and_then_rests(store):
     assert said[1]["chose"] == 5
     assert said[1]["seconds"] >= 0.0
     chooser.step(100)
-    assert store.queue_counts().free == 27, "fewer where fewer are left"
+    assert store.queue_counts().waiting == 27, "fewer where fewer are left"
     said.clear()
     assert not chooser.step(3)
     assert said[-1]["chose"] == 0
@@ -67,9 +67,9 @@ def test_a_better_batch_takes_the_place_of_what_nobody_has_seen(store):
     store.record_batch("confidence", 0, [(n, None, None) for n in range(2, 20)], {}, queued=True)
     (mine,) = store.take("ann", 1, 60.0)
     assert Chooser(store, silent).step(5, renew=["confidence"])
-    assert list(store.unseen()) == ["parbals-epig"]
+    assert list(store.unopened()) == ["parbals-epig"]
     assert Chooser(store, silent).step(3, renew=["confidence"])
-    assert len(store.unseen()["parbals-epig"]) == 8, "its own stay"
+    assert len(store.unopened()["parbals-epig"]) == 8, "its own stay"
     assert mine.position in store.pending(), "what somebody has stays theirs"
     assert [len(record.items) for record in store.batches()] == [1, 5, 3]
 
@@ -160,7 +160,7 @@ def test_a_worker_that_is_overtaken_again_and_again_says_so_and_can_be_asked_aga
     monkeypatch.undo()
     worker.quiet_until = 0.0
     assert worker.step(2)
-    assert store.queue_counts().free == 2
+    assert store.queue_counts().waiting == 2
 
 
 def test_what_was_labelled_while_it_was_chosen_is_not_said_to_be_in_the_batch(store, hasty):
@@ -262,7 +262,7 @@ def test_a_batch_and_a_report_are_made_beside_each_other(tmp_path):
         with Store.open(folder, read_only=True) as store:
             wait_for(lambda: supervisor.state == "idle")
             supervisor.ask(5)
-            wait_for(lambda: store.queue_counts().free == 5 and store.latest_report())
+            wait_for(lambda: store.queue_counts().waiting == 5 and store.latest_report())
     finally:
         supervisor.stop()
     assert supervisor.n_chosen == 5

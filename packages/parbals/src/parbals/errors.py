@@ -30,7 +30,7 @@ class ProjectError(ParbalsError):
 
 
 class ProjectDamagedError(ParbalsError):
-    """A project's files are damaged; `parbals salvage` takes out what is readable."""
+    """A project's files are damaged; `parbals backup salvage` takes out what is readable."""
 
 
 class ParbalsWarning(UserWarning):

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from parbals.errors import MissingDependencyError, first_line
+from parbals.installing import install_command
 
 __all__ = ["TEMPORARY_SUFFIX", "need", "replacing", "sync_folder"]
 
@@ -63,12 +64,12 @@ def need(modules: str, purpose: str, install: str) -> Any:
         other = getattr(error, "name", None) not in (None, *names)
         missing = f" ({error})" if other else ""
         raise MissingDependencyError(
-            f"{purpose} needs packages that are not installed{missing}: pip install '{install}'"
+            f"{purpose} needs packages that are not installed{missing}: {install_command(install)}"
         ) from None
     except Exception as error:  # torchvision raises a RuntimeError when built for another torch
         raise MissingDependencyError(
             f"{purpose} needs packages that are installed but cannot be loaded "
             f"({first_line(error)}); versions that fit together help: "
-            f"pip install --upgrade '{install}'"
+            f"{install_command(install, upgrade=True)}"
         ) from None
     return loaded[0] if len(loaded) == 1 else loaded

@@ -6,6 +6,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any, TypeVar
 
 from parbals.errors import InputError, MissingDependencyError
+from parbals.installing import install_command
 
 __all__ = ["extension", "load_entry", "loadable_entries", "other_entries"]
 
@@ -49,5 +50,5 @@ def extension(name: str) -> Any:
     for entry in entry_points(group="parbals.extensions", name=name):
         return entry.load()
     raise MissingDependencyError(
-        f"parbals.{name} needs a package that is not installed: pip install 'parbals[label]'"
+        f"parbals.{name} needs a package that is not installed: {install_command('parbals[label]')}"
     )

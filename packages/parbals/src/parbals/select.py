@@ -1,11 +1,12 @@
-"""Choosing a batch: from predictive samples of any model, or from a fitted model and features.
+"""Select a batch from predictive samples of any model, or from a fitted model and features.
 
-Everything is checked here, once, before anything is computed; the strategies trust what they get.
+All input is validated here, once, before anything is computed; strategies trust it.
 """
 
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -17,10 +18,10 @@ from parbals.labels import check_labels
 from parbals.learner.features import FeatureTable
 from parbals.posterior.estimator import LogisticModel
 from parbals.randomness import Seed, derive_generator
-from parbals.strategies.choose import CheckedModel, check_terms, choose_batch, solve
+from parbals.strategies.choose import CheckedModel, check_settings, choose_batch, solve
 from parbals.strategies.distributed import is_distributed
 from parbals.strategies.problem import Labelled
-from parbals.strategies.table import DEFAULT
+from parbals.strategies.table import DEFAULT, strategy_named
 from parbals.types import TARGETS, Batch, Loss
 from parbals.validate import (
     check_column_names,
@@ -56,40 +57,54 @@ def select_batch(
 ) -> Batch:
     """Choose a batch from the predictive samples of ANY model.
 
-    ParBaLS strategies condition each universe by reweighting the K samples, because samples are all
-    there is: the effective sample size shrinks with every point of the batch. It is reported in the
-    result, and a warning is given when it collapses; more samples or smaller batches help.
-    (:func:`select_batch_from_model` moves the samples instead.)
+    ParBaLS strategies condition each universe by reweighting the K samples, so the effective sample
+    size shrinks with every point of the batch. The result reports it, and a warning is emitted when
+    it collapses; more samples or smaller batches help. (:func:`select_batch_from_model` moves the
+    samples instead.)
+
+    >>> import numpy as np, parbals
+    >>> logits = np.random.default_rng(0).normal(size=(50, 200, 3))
+    >>> probs = np.exp(logits) / np.exp(logits).sum(axis=2, keepdims=True)
+    >>> batch = parbals.select_batch(probs, batch_size=5, random_state=0)
+    >>> len(batch.indices)
+    5
 
     Args:
         pool_probs: (N, K, C) class probabilities of the candidates under K posterior samples.
-        target_probs: (M, K, C) the same for points from the distribution the model will be judged
-            on; the K samples must be the same. Needed by EPIG and ParBaLS.
-        batch_size: B, how many points to choose.
+        target_probs: (M, K, C) class probabilities, under the same K samples, of points from the
+            distribution the model will be used on, for EPIG and ParBaLS. By default the pool is the
+            target, or a random 1,000 of its points if it is larger.
+        batch_size: B, the number of points to choose.
         strategy: a name from ``parbals strategies``.
-        n_universes: U, how many labellings ParBaLS averages over.
-        sample_weights: (K,) weights of the posterior samples; equal if not given.
-        pending: pool positions already out for labelling: never chosen, and part of the batch from
-            the start for strategies that look at the batch as a whole.
+        n_universes: U, the number of labellings that ParBaLS averages over.
+        sample_weights: (K,) weights of the posterior samples; equal by default.
+        pending: pool positions that are already being labelled. They are never chosen, and
+            batch-aware strategies treat them as part of the batch from the start.
         random_state: an integer makes the choice reproducible.
         pool_features: (N, D) features of the pool, for coreset, badge and glister, in any form that
-            :class:`parbals.ActiveLearner` takes; the batch says what was reduced or left out.
+            :class:`parbals.ActiveLearner` accepts; the batch's notes say what was reduced.
         labelled_features: (L, D) features of the labelled points, for coreset and glister.
         labelled_probs: (L, K, C) predictive samples of the labelled points, for galaxy and glister.
         labels: (L,) class numbers 0..C-1 of the labelled points, for galaxy and glister.
         validation: positions among the L labelled points that the model was not fitted on, for
             glister.
-        loss: what the model will be judged by, for EPIG and ParBaLS: ``"log"`` or ``"error"``
-            (0-1).
-        beta: coldness of the power-, softmax- and softrank- strategies; larger is closer to top-B.
-        n_configurations: label configurations BatchBALD sums over before it begins to sample them.
-        options: further parameters of strategies from other packages.
-        watch: is called with the scores (N,) of the whole pool at every step of the batch, or once
-            where they stay the same (in closed form: once, before the batch). Many strategies get
-            by without most of these scores, so watching takes longer than choosing.
+        loss: the loss that the model should minimise, for EPIG and ParBaLS: ``"log"`` or
+            ``"error"`` (0-1).
+        beta: inverse temperature of the power-, softmax- and softrank- strategies; larger values
+            are closer to top-B.
+        n_configurations: number of label configurations above which BatchBALD samples them.
+        options: parameters of strategies from other packages.
+        watch: a function that is called with the scores (N,) of the whole pool at every step of the
+            batch, or once if they do not change (in closed form: once, before the batch). Many
+            strategies do not need most of these scores, so watching takes longer than choosing.
     """
+    if isinstance(target_probs, Integral):
+        raise InputError(
+            f"target_probs is the number {target_probs}; to choose {target_probs} points with the "
+            f"pool as the target, write select_batch(pool_probs, batch_size={target_probs})."
+        )
     pool, weights = check_samples(pool_probs, sample_weights)
-    terms = check_terms(
+    settings = check_settings(
         strategy,
         len(pool),
         batch_size,
@@ -102,7 +117,11 @@ def select_batch(
         options=options,
         watch=watch,
     )
-    target = None if target_probs is None else check_same_samples(target_probs, pool)
+    target = None
+    if target_probs is not None:
+        target = check_same_samples(target_probs, pool)
+    elif strategy_named(strategy).needs_target:
+        target = pool[_target_positions(len(pool), settings["seed"])]
     features = None
     if pool_features is not None:
         encoding = learn_encoding(pool_features, "pool_features", "auto", seed=0)
@@ -112,30 +131,64 @@ def select_batch(
                 f"pool_features has {features.n_rows} rows and pool_probs has {len(pool)}; both "
                 "are the pool."
             )
-    mean = known = numbers = None
-    if labelled_features is not None:
-        known = FeatureTable(labelled_features, "labelled_features", like=features).whole
-    if labelled_probs is not None:
-        samples = check_same_samples(labelled_probs, pool, "labelled_probs")
-        mean = mean_prediction(samples, weights)
-        if known is not None and len(known) != len(mean):
-            raise ShapeError(
-                f"labelled_features has {len(known)} rows and labelled_probs has {len(mean)}; both "
-                "describe the labelled points."
-            )
-    if labels is not None:
-        given = [part for part in (known, mean) if part is not None]
-        n_rows = len(given[0]) if given else np.size(labels)
-        numbers = check_labels(labels, np.arange(pool.shape[2]), n_rows, "labels")
     batch = solve(
-        terms,
+        settings,
         weights,
         pool_probs=pool,
         target_probs=target,
-        pool_features=None if features is None else features.whole,
-        labelled=Labelled(numbers, known, mean, _validation(validation, numbers)),
+        pool_features=None if features is None else features.all_rows,
+        labelled=_check_labelled(
+            labelled_features, labelled_probs, labels, validation, features, pool, weights
+        ),
     )
-    return batch if features is None else replace(batch, notes=(*features.notes, *batch.notes))
+    if features is None:
+        return batch
+    return replace(batch, notes=(*features.notes, *batch.notes))
+
+
+def _check_labelled(
+    labelled_features: Any,
+    labelled_probs: Any,
+    labels: Any,
+    validation: Any,
+    pool_features: FeatureTable | None,
+    pool: np.ndarray,
+    weights: np.ndarray,
+) -> Labelled:
+    """Validated features, predictions and labels of the labelled points."""
+    features = None
+    mean_probs = None
+    class_numbers = None
+    n_labelled = None
+    if labelled_features is not None:
+        table = FeatureTable(labelled_features, "labelled_features", like=pool_features)
+        features = table.all_rows
+        n_labelled = len(features)
+    if labelled_probs is not None:
+        samples = check_same_samples(labelled_probs, pool, "labelled_probs")
+        mean_probs = mean_prediction(samples, weights)
+        if n_labelled is not None and n_labelled != len(mean_probs):
+            raise ShapeError(
+                f"labelled_features has {n_labelled} rows and labelled_probs has "
+                f"{len(mean_probs)}; both describe the labelled points."
+            )
+        n_labelled = len(mean_probs)
+    if labels is not None:
+        if n_labelled is None:
+            n_labelled = np.size(labels)
+        class_numbers = check_labels(labels, np.arange(pool.shape[2]), n_labelled, "labels")
+    return Labelled(
+        labels=class_numbers,
+        features=features,
+        probs=mean_probs,
+        validation=_check_validation(validation, class_numbers),
+    )
+
+
+def _target_positions(n_rows: int, seed: int) -> np.ndarray:
+    """Positions of at most ``TARGETS`` random rows, ascending."""
+    order = derive_generator(seed, "target").permutation(n_rows)
+    return np.sort(order[:TARGETS])
 
 
 def select_batch_from_model(
@@ -155,19 +208,30 @@ def select_batch_from_model(
     With a ``BayesianLogisticRegression`` ParBaLS conditions the posterior itself in every universe:
     a Gaussian (``inference="auto"``) by rank-one updates in closed form; particles ("smc") by new
     weights, resampled and moved when their effective sample size falls. Any other fitted model with
-    ``sample_proba`` (N, K, C) goes through :func:`select_batch`.
+    ``sample_proba`` (N, K, C) is sampled once, as in :func:`select_batch`.
+
+    >>> import numpy as np, parbals
+    >>> X = np.random.default_rng(0).normal(size=(80, 3))
+    >>> y = (X[:, 0] > 0).astype(int)
+    >>> model = parbals.BayesianLogisticRegression(random_state=0).fit(X[:20], y[:20])
+    >>> batch = parbals.select_batch_from_model(model, X[20:], batch_size=5, random_state=0)
+    >>> len(batch.indices)
+    5
 
     Args:
         model: a fitted model.
-        X_pool: (N, D) features of the candidates. Those of a Dask array stay in its cluster: for
-            strategies in closed form, with ``inference="ep"``, and for "random". Sparse rows are
-            filled in: the model decides which columns there are.
-        X_target: (M, D) features of points from the distribution the model will be judged on;
-            without a shift leave it out: a random 1,000 of the pool then stand for it. Of a Dask
-            array a random 1,000 are fetched.
-        X_labelled: (L, D) features of the labelled points, for coreset, galaxy and glister. Our own
-            particle model remembers those it was fitted on.
-        y_labelled: (L,) their labels.
+        X_pool: (N, D) features of the candidates. A Dask array stays in its cluster, which works
+            for closed-form strategies with ``inference="ep"`` and for "random". Sparse rows are
+            made dense, because the model determines the columns.
+        X_target: (M, D) features of points from the distribution the model will be used on; by
+            default a random 1,000 of the pool. A random 1,000 of a Dask array are fetched.
+        batch_size: B, the number of points to choose.
+        strategy: a name from ``parbals strategies``.
+        X_labelled: (L, D) features of the labelled points, for coreset, galaxy and glister. A
+            ``BayesianLogisticRegression`` with particles remembers the points it was fitted on.
+        y_labelled: (L,) labels of the labelled points.
+        validation: positions among the L labelled points that the model was not fitted on, for
+            glister.
         more: ``n_universes``, ``pending``, ``random_state``, ``loss``, ``beta``,
             ``n_configurations``, ``options`` and ``watch``, as in :func:`select_batch`.
     """
@@ -176,43 +240,58 @@ def select_batch_from_model(
             f"{type(model).__name__} has no sample_proba(X) that returns predictive samples (N, K, "
             "C); compute them yourself and call select_batch."
         )
-    ours = isinstance(model, LogisticModel)
-    remembered = model.labelled_rows if ours else None
-    # What lies in a cluster is checked where and when it is scored.
+    is_parbals_model = isinstance(model, LogisticModel)
+    # An unfitted model raises NotFittedError here.
+    training_rows = model.labelled_rows if is_parbals_model else None
+    # Rows in a cluster are validated where and when they are scored.
     pool = FeatureTable(X_pool, "X_pool", checked=is_distributed(X_pool))
     check_column_names(pool.names, getattr(model, "feature_names_in_", None), "X_pool", "the model")
-    if ours and pool.n_columns != model.n_features_in_:
+    if is_parbals_model and pool.n_columns != model.n_features_in_:
         raise ShapeError(
             f"X_pool has {pool.n_columns} features, and the model knows {model.n_features_in_}."
         )
-    terms = check_terms(strategy, pool.n_rows, batch_size, **more)
-    target = pool
-    if X_target is not None:
-        target = FeatureTable(X_target, "X_target", like=pool, checked=is_distributed(X_target))
-    if target is pool or target.is_distributed:
-        order = derive_generator(terms["seed"], "target").permutation(target.n_rows)
-        targets = target.rows(np.sort(order[:TARGETS]))
-        if target is not pool:
-            check_features(targets, "X_target")
-    else:
-        targets = target.whole
-    known = labels = None
+    settings = check_settings(strategy, pool.n_rows, batch_size, **more)
+    target_rows = _check_target_rows(X_target, pool, settings["seed"])
+    labelled = Labelled()
     if X_labelled is not None:
-        known = FeatureTable(X_labelled, "X_labelled", like=pool).whole
-        if y_labelled is not None:
-            labels = check_labels(y_labelled, np.asarray(model.classes_), len(known), "y_labelled")
-    elif remembered is not None and len(remembered[0]):
-        known, labels = remembered
-    labelled = Labelled(labels, known, validation=_validation(validation, labels))
+        labelled = _check_labelled_rows(model, pool, X_labelled, y_labelled)
+    elif training_rows is not None and len(training_rows[0]):
+        features, class_numbers = training_rows
+        labelled = Labelled(labels=class_numbers, features=features)
+    labelled = replace(labelled, validation=_check_validation(validation, labelled.labels))
     with warnings.catch_warnings():
-        if pool.names is not None:  # they have been compared; scikit-learn cannot know that
+        if pool.names is not None:  # compared above, which scikit-learn cannot know
             warnings.filterwarnings("ignore", message="X does not have valid feature names")
-        rows = pool.source if pool.is_distributed else pool.whole
-        checked = model if ours else CheckedModel(model)
-        return choose_batch(terms, checked, rows, targets, labelled)
+        pool_rows = pool.source if pool.is_distributed else pool.all_rows
+        checked_model = model if is_parbals_model else CheckedModel(model)
+        return choose_batch(settings, checked_model, pool_rows, target_rows, labelled)
 
 
-def _validation(validation: Any, labels: np.ndarray | None) -> np.ndarray | None:
+def _check_target_rows(X_target: Any, pool: FeatureTable, seed: int) -> np.ndarray:
+    """Validated features (M, D) of the targets, drawn from the pool if there are none."""
+    if X_target is None:
+        return pool.rows(_target_positions(pool.n_rows, seed))
+    target = FeatureTable(X_target, "X_target", like=pool, checked=is_distributed(X_target))
+    if not target.is_distributed:
+        return target.all_rows
+    rows = target.rows(_target_positions(target.n_rows, seed))
+    check_features(rows, "X_target")
+    return rows
+
+
+def _check_labelled_rows(
+    model: Any, pool: FeatureTable, X_labelled: Any, y_labelled: Any
+) -> Labelled:
+    """Validated features and class numbers of the labelled points."""
+    features = FeatureTable(X_labelled, "X_labelled", like=pool).all_rows
+    class_numbers = None
+    if y_labelled is not None:
+        classes = np.asarray(model.classes_)
+        class_numbers = check_labels(y_labelled, classes, len(features), "y_labelled")
+    return Labelled(labels=class_numbers, features=features)
+
+
+def _check_validation(validation: Any, labels: np.ndarray | None) -> np.ndarray | None:
     """Positions among the labelled points that the model was not fitted on."""
     if validation is None:
         return None

@@ -178,7 +178,7 @@ class StrategyContract:
     def test_what_it_needs_and_does_not_get_is_named(self) -> None:
         inputs = make_inputs()
         needs = {
-            "target_probs": self.entry.needs_target,
+            "target_probs": False,  # the pool is the target
             "pool_features": self.entry.needs_features,
             "labels": self.entry.needs_labels,
         }

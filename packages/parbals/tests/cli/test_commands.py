@@ -10,6 +10,7 @@ from parbals import __version__
 from parbals.cli import commands
 from parbals.cli.commands import as_text
 from parbals.cli.main import main, parbals
+from parbals.installing import install_command
 from parbals.strategies.table import STRATEGIES
 from repository import ROOT
 
@@ -47,7 +48,7 @@ def test_the_measurement_times_all_three_steps():
 
 def test_a_missing_optional_package_comes_with_its_command():
     text = as_text(a_checkup())
-    assert "pip install 'parbals[bench]'" in text
+    assert install_command("parbals[bench]") in text
     assert "gpu: NVIDIA H200" in text
     assert "0.300 s" in text
 

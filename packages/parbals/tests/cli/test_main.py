@@ -2,12 +2,14 @@
 
 import subprocess
 import sys
+from importlib.metadata import entry_points
 
 import parbals_bench.demo.story
 import pytest
 from parbals import __version__
 from parbals.cli import main as cli
 from parbals.errors import InputError
+from parbals.installing import install_command
 
 
 def run_main(*arguments: str) -> int:
@@ -21,7 +23,65 @@ def test_help_shows_an_example(arguments, capsys):
     assert run_main(*arguments, "--help") == 0
     shown = capsys.readouterr().out
     assert "Example" in shown
-    assert "parbals demo" in shown or "parbals doctor" in shown
+    assert " ".join(["parbals", *(arguments or ["init"])]) in shown
+
+
+def test_the_first_help_fits_one_screen_and_begins_with_a_project(capsys):
+    assert run_main("--help") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) <= 40
+    assert max(map(len, lines)) <= 80
+    assert not any(line.endswith("...") for line in lines if "COMMAND" not in line)
+    starts = [line.split()[0] for line in lines if line and not line.startswith(" ")]
+    assert starts == ["Usage:", *cli._SECTIONS, "`parbals"]
+
+
+def test_every_command_stands_in_a_section_and_names_its_package():
+    """A package that is not installed cannot say which commands it has; the table must."""
+    commands = {
+        entry.name: {command.name for command in entry.load()}
+        for entry in entry_points(group="parbals.commands")
+        if entry.name in ("label", "bench")
+    }
+    expected = {name: extra for extra, names in commands.items() for name in names}
+    assert expected == cli._EXTRAS
+    hidden = {"check"}
+    sections = {name for names in cli._SECTIONS.values() for name in names}
+    assert sections == expected.keys() - hidden | {"doctor", "strategies"}
+
+
+@pytest.mark.parametrize("name", ["adapt", "labels", "untell", "doubts", "bench", "data"])
+def test_a_command_of_a_missing_package_says_what_to_install(name, monkeypatch, capsys):
+    monkeypatch.setattr(cli, "_installed_commands", lambda extra=None: {})
+    assert run_main(name, "x") == 2
+    extra = "bench" if name in ("bench", "data") else "label"
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert install_command(f"parbals[{extra}]") in said
+
+
+def test_help_without_the_other_packages_says_what_to_install(monkeypatch, capsys):
+    monkeypatch.setattr(cli, "_installed_commands", lambda extra=None: {})
+    assert run_main("--help") == 0
+    shown = capsys.readouterr().out
+    assert install_command("parbals[label]") in shown
+    assert install_command("parbals[bench]") in shown
+    assert "doctor" in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "suggestion"),
+    [
+        (["serv"], "Did you mean 'serve'?"),
+        (["labels", "reviw"], "Did you mean 'review'?"),
+        (["bench", "data", "fecth"], "Did you mean 'fetch'?"),
+        (["backup", "restor", "b.zip", "p"], "Did you mean 'restore'?"),
+        (["serve", "--portt", "1"], "'--port'"),
+    ],
+)
+def test_an_unknown_name_suggests_the_nearest(arguments, suggestion, capsys):
+    assert run_main(*arguments) == 2
+    assert suggestion in capsys.readouterr().err
 
 
 def test_version(capsys):
@@ -138,7 +198,7 @@ class TestEveryCommand:
             ["tell", str(project), "b.csv", "--no-report"],
             ["export", str(project)],
             ["edit", str(project), "--add-class", "neither"],
-            ["history", str(project)],
+            ["labels", "history", str(project)],
         ]
         code = f"""
 import sys
@@ -158,12 +218,12 @@ for arguments in {looks}:
     @pytest.mark.parametrize(
         "command",
         [
-            *("init", "embed", "edit", "add", "history", "next", "tell", "status", "export"),
-            *("salvage", "certify", "estimate"),
+            *("init", "embed", "edit", "add", "labels history", "next", "tell", "status", "export"),
+            *("backup salvage", "certify", "estimate"),
         ],
     )
     def test_every_command_explains_itself_with_an_example(self, run, command):
-        text = run(command, "--help")
+        text = run(*command.split(), "--help")
         assert "Example" in text
         assert "--json" in text
 

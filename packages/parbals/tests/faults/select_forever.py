@@ -6,11 +6,11 @@ from parbals_label.project.engine import choose_batch
 from parbals_label.store.store import Store
 
 with Store.open(sys.argv[1]) as store:
-    store.give_back(store.pending())
+    store.end_leases(store.pending())
     print("ready", flush=True)  # noqa: T201
     while True:
         if store.n_items - len(store.pending()) - store.n_labelled < 3:
             print("all back", flush=True)  # noqa: T201
-            store.give_back(store.pending())
+            store.end_leases(store.pending())
         number, batch = choose_batch(store, 3)
         print(number, *batch.indices.tolist(), flush=True)  # noqa: T201

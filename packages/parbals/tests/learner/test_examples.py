@@ -8,7 +8,10 @@ import pytest
 MODULES = [
     "active",
     "choosing",
+    "descriptions",
+    "features",
     "ledger",
+    "models",
     "paper",
     "settings",
     "state",

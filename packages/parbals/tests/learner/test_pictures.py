@@ -1,12 +1,14 @@
 """The progress of a learner: as a figure, as a table in a notebook, and in one line."""
 
 import io
+import re
 import sys
 from html.parser import HTMLParser
 
 import numpy as np
 import parbals
 import pytest
+from parbals.installing import install_command
 from parbals.learner.pictures import map_of
 
 GENERATOR = np.random.default_rng(8)
@@ -137,7 +139,7 @@ def test_a_notebook_shows_the_rmse_of_numbers():
 def test_without_matplotlib_the_message_says_what_to_install(active, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(
-        parbals.errors.MissingDependencyError, match=r"pip install 'parbals\[plot\]'"
+        parbals.errors.MissingDependencyError, match=re.escape(install_command("parbals[plot]"))
     ):
         active.plot()
 

@@ -1,6 +1,7 @@
 """The scikit-learn face: its contract, what it refuses, and how often it compiles."""
 
 import pickle
+import re
 import subprocess
 import sys
 import textwrap
@@ -15,6 +16,7 @@ from parbals.errors import (
     PosteriorWarning,
     ShapeError,
 )
+from parbals.installing import install_command
 from sklearn.base import clone
 from sklearn.exceptions import DataConversionWarning, NotFittedError
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -157,7 +159,7 @@ def test_auto_takes_particles_where_it_does_not_settle(monkeypatch, n_classes, m
 
 def test_nuts_without_jax_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "jax", None)
-    with pytest.raises(MissingDependencyError, match=r"pip install 'parbals\[jax\]'"):
+    with pytest.raises(MissingDependencyError, match=re.escape(install_command("parbals[jax]"))):
         small(inference="nuts").fit(X, Y)
 
 

@@ -5,7 +5,7 @@ import pytest
 from oracles.definition import log_posterior, log_softmax
 from parbals.machine import several_threads
 from parbals.posterior.closed.laplace import laplace_reference
-from parbals.posterior.hmc import WhitenedPosterior, adapted_step, move
+from parbals.posterior.hmc import WhitenedPosterior, adapt_step_size, move
 from parbals.posterior.predictive import class_probs, contrast_basis, curvature, softmax
 
 
@@ -30,7 +30,9 @@ def test_the_energy_is_that_of_the_posterior(n_classes):
     expected = -log_posterior(weights, X[:, :-1], y, 1.0)
     np.testing.assert_allclose(state.energy - state.energy[0], expected - expected[0], atol=1e-4)
     squares = 0.5 * np.square(weights).sum(axis=(1, 2))
-    np.testing.assert_allclose(state.size - state.size[0], squares - squares[0], atol=1e-4)
+    np.testing.assert_allclose(
+        state.prior_energy - state.prior_energy[0], squares - squares[0], atol=1e-4
+    )
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -56,7 +58,7 @@ def moved(posterior, z, step, n_moves):
     with several_threads() as workers:
         for _ in range(n_moves):
             result = move(generator, posterior, state, step, workers)
-            state, step = result.state, adapted_step(step, result.acceptance)
+            state, step = result.state, adapt_step_size(step, result.acceptance)
     return result, step
 
 

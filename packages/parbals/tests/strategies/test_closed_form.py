@@ -11,9 +11,9 @@ from brute_force import covariance_with
 from parbals.mixture import label_evidence
 from parbals.race import balanced, class_evidence, class_slopes
 from parbals.scores.gaussian import closed_epig
-from parbals.strategies import backends, learnt
+from parbals.strategies import backends, conditioning
 from parbals.strategies import parbals as strategy_module
-from parbals.strategies.backends.base import Places
+from parbals.strategies.backends.base import SlotTable
 from parbals.strategies.universes import gaussian
 from parbals.strategies.universes.labels import DrawnLabels
 from scipy.special import expit
@@ -22,7 +22,7 @@ from scipy.special import expit
 @pytest.fixture(params=["NumPy", pytest.param("JAX", marks=pytest.mark.full)])
 def backend(request, monkeypatch):
     """NumPy on a CPU, and the programs for accelerators, which take long to compile."""
-    monkeypatch.setattr(backends, "by_numpy", lambda operations: request.param == "NumPy")
+    monkeypatch.setattr(backends, "uses_numpy", lambda operations: request.param == "NumPy")
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +70,7 @@ def by_definition(model, pool, target, size, pending, seed, n_universes):
     def condition(index):
         free[index] = False
         x = rows[index]
-        for u, label in enumerate(labels.of(x.astype(np.float32)).tolist()):
+        for u, label in enumerate(labels.label(x.astype(np.float32)).tolist()):
             mean, cov = states[u]
             column = cov @ x
             here = np.array([x @ mean]), np.array([x @ column])
@@ -210,7 +210,7 @@ def many_classes_by_definition(model, pool, target, size, pending, seed, n_unive
     def condition(index):
         free[index] = False
         x = rows[index]
-        for u, label in enumerate(labels.of(x.astype(np.float32))):
+        for u, label in enumerate(labels.label(x.astype(np.float32))):
             mean, cov = states[u]
             columns = cov @ x  # (C, d)
             _, slope, curvature = class_evidence((x @ mean)[None], (columns @ x)[None], label[None])
@@ -239,7 +239,7 @@ def many_classes_by_definition(model, pool, target, size, pending, seed, n_unive
 def test_parbals_of_many_classes_is_what_its_definition_gives(
     backend, four_classes, pending, monkeypatch
 ):
-    monkeypatch.setattr(learnt, "_MOVED", 0.0)  # else targets may move a little unseen
+    monkeypatch.setattr(conditioning, "_STALE_AFTER", 0.0)  # else targets may move a little unseen
     options = {"pending": pending or None, "n_universes": 3, "random_state": 7}
     batch = parbals.select_batch_from_model(*four_classes, 6, **options)
     chosen, values = many_classes_by_definition(*four_classes, 6, pending, 7, 3)
@@ -289,7 +289,7 @@ def test_the_lazy_search_chooses_what_scoring_everything_chooses(backend, monkey
             for parts in problems
         ]
 
-    monkeypatch.setattr(gaussian, "MOST_SCORED", 1024)
+    monkeypatch.setattr(gaussian, "MAX_SCREENED", 1024)
     lazy = batches()
     monkeypatch.setattr(gaussian, "MARGIN", 1e-9)  # every score is above this share of the best
     for one, other in zip(lazy, batches(), strict=True):
@@ -302,18 +302,18 @@ def test_the_lazy_search_chooses_what_scoring_everything_chooses(backend, monkey
 @pytest.mark.full
 @pytest.mark.parametrize("loss", ["log", "error"])
 def test_rows_that_are_forgotten_are_computed_again(backend, monkeypatch, loss):
-    monkeypatch.setattr(gaussian, "MOST_SCORED", 200)
-    monkeypatch.setattr(gaussian, "SHORT", 8)
-    monkeypatch.setattr(gaussian, "FOR_DECISIONS", 8)
+    monkeypatch.setattr(gaussian, "MAX_SCREENED", 200)
+    monkeypatch.setattr(gaussian, "SHORTLIST", 8)
+    monkeypatch.setattr(gaussian, "DECISION_SHORTLIST", 8)
     parts, options = wide_problem(1), {"n_universes": 3, "random_state": 2, "loss": loss}
     whole = parbals.select_batch_from_model(*parts, 30, **options)
-    make, sizes = Places.__init__, []
+    make, sizes = SlotTable.__init__, []
 
     def few_places(places, size):
         sizes.append(size)
         make(places, 150)
 
-    monkeypatch.setattr(Places, "__init__", few_places)
+    monkeypatch.setattr(SlotTable, "__init__", few_places)
     few = parbals.select_batch_from_model(*parts, 30, **options)
     assert min(sizes) > 150
     assert few.indices.tolist() == whole.indices.tolist()
@@ -343,7 +343,7 @@ def test_a_step_scores_no_more_rows_than_it_may(backend, four_classes, monkeypat
     """After the first of 200 copies all of them have fallen, and only some are looked at."""
     model, pool, target = four_classes
     for module in (gaussian, strategy_module):
-        monkeypatch.setattr(module, "MOST_SCORED", 128)
+        monkeypatch.setattr(module, "MAX_SCREENED", 128)
     best = parbals.select_batch_from_model(model, pool, target, 1, random_state=0).indices
     copies = np.concatenate([np.repeat(pool[best], 200, axis=0), pool])
     batch = parbals.select_batch_from_model(model, copies, target, 2, random_state=0)

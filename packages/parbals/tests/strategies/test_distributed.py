@@ -104,9 +104,9 @@ def test_rows_are_fetched_in_any_order(parts):
     assert rows[positions].dtype == np.float32
     np.testing.assert_array_equal(rows[positions], pool[positions].astype(np.float32))
     np.testing.assert_array_equal(rows[5:70], pool[5:70].astype(np.float32))
-    some = rows.at(np.array([8, 5, 600]))
+    some = rows.take(np.array([8, 5, 600]))
     np.testing.assert_array_equal(some[np.array([2, 0])], rows[np.array([600, 8])])
-    np.testing.assert_array_equal(some.each_row(first_column), pool[[8, 5, 600], 0].astype("f4"))
+    np.testing.assert_array_equal(some.map_rows(first_column), pool[[8, 5, 600], 0].astype("f4"))
 
 
 def first_column(rows):
@@ -123,7 +123,7 @@ def test_only_pending_chosen_and_the_highest_rows_are_fetched(parts, monkeypatch
         return found
 
     monkeypatch.setattr(DistributedRows, "__getitem__", recorded)
-    monkeypatch.setattr(gaussian, "MOST_SCORED", 127)
+    monkeypatch.setattr(gaussian, "MAX_SCREENED", 127)
     model, pool, target = parts
     for copies in (1, 4):
         fetched.clear()
@@ -148,7 +148,7 @@ def test_the_posterior_is_sent_once_to_each_worker(client, parts, tmp_path):
             (Path(self.folder) / f"{os.getpid()}-{time.monotonic_ns()}").touch()
 
     rows = DistributedRows(da.from_array(np.arange(120.0).reshape(40, 3), chunks=(1, 3)).persist())
-    assert rows.each_row(FirstColumn(str(tmp_path))).tolist() == list(range(0, 120, 3))
+    assert rows.map_rows(FirstColumn(str(tmp_path))).tolist() == list(range(0, 120, 3))
     arrived = [int(path.name.split("-")[0]) for path in tmp_path.iterdir()]
     workers = list(client.run(os.getpid).values())
     assert sorted(pid for pid in arrived if pid in workers) == sorted(workers)

@@ -40,7 +40,7 @@ def test_the_universe_average_converges_to_the_exact_expectation(n_classes, chos
     universes = ReweightedUniverses(pool, target, np.full(12, 1 / 12), n_universes, seed=0)
     labels = PseudoLabels(seed=0)
     for index in chosen:
-        universes.observe(index, labels.of(index, universes))
+        universes.observe(index, labels.label(index, universes))
     groups, shares = _distinct(universes.members)
     scores = np.stack([u.score_pool("log") for u in groups])
     mean = shares @ scores
@@ -75,7 +75,7 @@ def test_pseudo_labels_carry_the_joint_dependence():
     pool[1] = 0.999 * pool[0] + 0.001 * pool[1]
     universes = ReweightedUniverses(pool, pool, np.full(50, 1 / 50), 20_000, seed=0)
     labels = PseudoLabels(seed=0)
-    first, second = (labels.of(i, universes) for i in (0, 1))
+    first, second = (labels.label(i, universes) for i in (0, 1))
     correlation = np.corrcoef(first, second)[0, 1]
     p, q = pool[0, :, 1], pool[1, :, 1]
     joint = np.mean(p * q) - p.mean() * q.mean()
@@ -90,7 +90,7 @@ def test_exact_duplicates_have_labels_of_their_own():
     pool = np.full((2, 3, 2), 0.5)
     universes = ReweightedUniverses(pool, pool, np.full(3, 1 / 3), 5000, seed=0)
     labels = PseudoLabels(seed=0)
-    first, second = (labels.of(i, universes) for i in (0, 1))
+    first, second = (labels.label(i, universes) for i in (0, 1))
     assert np.mean(first == second) == pytest.approx(0.5, abs=4 * 0.5 / np.sqrt(5000))
     assert first.mean() == pytest.approx(0.5, abs=4 * 0.5 / np.sqrt(5000))
 
@@ -100,8 +100,8 @@ def test_pseudo_labels_stay_fixed_during_a_batch(samples, monkeypatch):
     pool, target = samples
     universes = ReweightedUniverses(pool, target, np.full(80, 1 / 80), 10, seed=3)
     forwards, backwards = PseudoLabels(seed=3), PseudoLabels(seed=3)
-    seen = {i: forwards.of(i, universes) for i in range(20)}
-    again = {i: backwards.of(i, universes) for i in reversed(range(20))}
+    seen = {i: forwards.label(i, universes) for i in range(20)}
+    again = {i: backwards.label(i, universes) for i in reversed(range(20))}
     assert all((seen[i] == again[i]).all() for i in range(20))
 
 
@@ -188,7 +188,7 @@ def test_the_certified_search_gives_what_exhaustive_search_gives(monkeypatch):
     certified = parbals.select_batch(pool, target, 5, n_universes=8, random_state=1)
     assert certified.n_exact[0] == 1100
     assert (certified.n_exact[1:] < 800).all()
-    monkeypatch.setattr(module, "_FEW", 10_000)
+    monkeypatch.setattr(module, "_MIN_BOUNDED_POOL", 10_000)
     exhaustive = parbals.select_batch(pool, target, 5, n_universes=8, random_state=1)
     assert exhaustive.n_exact.tolist() == [1100, 1099, 1098, 1097, 1096]
     assert certified.indices.tolist() == exhaustive.indices.tolist()
@@ -230,7 +230,7 @@ def test_identical_universes_are_scored_once(samples):
 @pytest.mark.parametrize(("n_classes", "n_pool"), [(2, 200), (3, 60)])
 def test_an_accelerator_chooses_the_same(n_classes, n_pool, monkeypatch):
     """There JAX computes what NumPy does here: bounds of 200 points, exact scores of a few."""
-    monkeypatch.setattr("parbals.strategies.parbals._FEW", 100)
+    monkeypatch.setattr("parbals.strategies.parbals._MIN_BOUNDED_POOL", 100)
     probs = linear_probs(2, n_pool + 100, 40, n_classes, d=6, scale=0.5)
     pool, target = probs[:n_pool], probs[n_pool:]
     here = parbals.select_batch(pool, target, 4, n_universes=4, pending=[3], random_state=1)

@@ -53,7 +53,7 @@ def test_a_universe_is_the_posterior_of_a_fresh_fit_with_its_labels(n_classes, n
     labels = PseudoLabels(seed=0)
     seen = []
     for index in range(12):
-        seen.append(labels.of(index, universes))
+        seen.append(labels.label(index, universes))
         universes.observe(index, seen[-1])
     assert all(member.cloud is not start for member in universes.members)  # they have moved
     z = []

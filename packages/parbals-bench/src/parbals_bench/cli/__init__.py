@@ -1,4 +1,4 @@
-"""The commands of the experiment: its runs, its data, and the demonstration."""
+"""Commands of the experiment: its runs and its data, and the demo."""
 
 from parbals_bench.cli.bench import bench
 from parbals_bench.cli.data import data
@@ -6,4 +6,5 @@ from parbals_bench.cli.demo import demo
 
 __all__ = ["COMMANDS"]
 
-COMMANDS = (bench, data, demo)
+bench.add_command(data)
+COMMANDS = (bench, demo)

@@ -1,4 +1,4 @@
-"""`parbals bench`: run the paper's experiment, look how far it is, read the results."""
+"""The group `parbals bench`: run the experiment of the paper and report its results."""
 
 import sys
 from functools import partial
@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from parbals.cli.base import Group
 from parbals.cli.output import JSON, progress, say, table
 from parbals.errors import InputError
 from parbals_label.shared_options import comma_list
@@ -16,13 +17,14 @@ if TYPE_CHECKING:
 __all__ = ["bench"]
 
 _INCOMPLETE = 1
+"""Exit code where runs failed."""
 _PATH: Any = click.Path(path_type=Path)
 _RESULTS = click.argument("results", type=_PATH, default="bench-results")
 
 
-@click.group()
+@click.group(cls=Group)
 def bench() -> None:
-    """The paper's experiment: run it, look how far it is, read the results.
+    """Run the experiment of the ParBaLS paper.
 
     \b
     Examples:
@@ -33,8 +35,10 @@ def bench() -> None:
     """
 
 
-def _only(name: str, words: str) -> Any:
-    return click.option(name, callback=comma_list, metavar="A,B,..", help=f"Only these {words}.")
+def _only(name: str, subject: str) -> Any:
+    """An option that restricts the runs of a suite to a list of names."""
+    help_text = f"Run only these {subject}."
+    return click.option(name, callback=comma_list, metavar="A,B,..", help=help_text)
 
 
 @bench.command("run")
@@ -43,25 +47,34 @@ def _only(name: str, words: str) -> Any:
     default="quick",
     show_default=True,
     metavar="NAME",
-    help="authors, paper, quick or a TOML file.",
+    help="Run this suite: authors, paper, quick or a TOML file.",
 )
 @click.option(
-    "--out", type=_PATH, default="bench-results", show_default=True, help="Folder for the results."
+    "--out",
+    type=_PATH,
+    default="bench-results",
+    show_default=True,
+    metavar="DIR",
+    help="Write the results into this folder.",
 )
 @click.option(
     "--data",
     type=_PATH,
-    help="Folder that holds airline/, credit_card/, ...; by default $PARBALS_DATA.",
+    metavar="DIR",
+    help="Read datasets from this folder (airline/, credit_card/, ...).  [default: $PARBALS_DATA]",
 )
 @_only("--datasets", "datasets of the suite")
 @_only("--budgets", "budgets, for example 100+10x20")
 @_only("--strategies", "strategies")
-@click.option("--seeds", type=click.IntRange(1), metavar="N", help="Only the first N seeds.")
+@click.option("--seeds", type=click.IntRange(1), metavar="N", help="Run only the first N seeds.")
 @click.option(
-    "--workers", type=click.IntRange(1), help="Processes on this machine; by default one per core."
+    "--workers",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Use N processes on this machine.  [default: one per core]",
 )
 @click.option(
-    "--scheduler", metavar="ADDRESS", help="A Dask scheduler to run on instead of this machine."
+    "--scheduler", metavar="ADDRESS", help="Run on the cluster of this Dask scheduler instead."
 )
 @JSON
 def run_(
@@ -76,10 +89,10 @@ def run_(
     scheduler: str | None,
     as_json: bool,
 ) -> None:
-    """Compute the runs of a suite that are still missing.
+    """Compute the missing runs of a suite.
 
-    Stop it whenever you like, however roughly, and start it again: finished runs are never computed
-    twice, and the results are the same as if it had not been stopped.
+    It can be stopped and started again at any time: finished runs are not computed twice, and the
+    results do not depend on interruptions.
 
     \b
     Examples:
@@ -110,38 +123,43 @@ def run_(
     folder = ResultsFolder(out)
     folder.save_suite(whole.text)
     records, damages = folder.read()
-    held = {record.key for record in records}
-    n_missing = sum(run.key not in held for run in runs)
-    n_others = len(held - {run.key for run in whole.runs})
-    doubts = []
+    finished = {record.key for record in records}
+    n_missing = sum(run.key not in finished for run in runs)
+    n_others = len(finished - {run.key for run in whole.runs})
+    warnings = []
     if damages:
-        doubts.append(f"{len(damages)} damaged line(s) will be computed again, first {damages[0]}")
+        warnings.append(
+            f"{len(damages)} damaged line(s) will be computed again, first {damages[0]}"
+        )
     if n_others:
-        doubts.append(
+        warnings.append(
             f"{n_others:,} results in {out} belong to no run of this suite, and reports leave them "
             "out; use another --out to keep suites apart."
         )
-    for doubt in () if as_json else doubts:
-        click.echo(doubt, err=True)
+    for warning in () if as_json else warnings:
+        click.echo(warning, err=True)
     failures = []
     if n_missing:
         loader = partial(load_data, folder=data and data.absolute(), tables=tables)
         with progress(quiet=as_json) as show:
             failures = run_grid(runs, folder, loader, _executor(workers, scheduler), show)
     reasons = list(dict.fromkeys(failure.error for failure in failures))
-    done, computed = len(runs) - len(failures), n_missing - len(failures)
+    n_done = len(runs) - len(failures)
+    n_computed = n_missing - len(failures)
     record = {
         "results": str(out),
         "runs": len(runs),
-        "computed": computed,
-        "done": done,
+        "computed": n_computed,
+        "done": n_done,
         "failed": len(failures),
         "damaged_lines": len(damages),
         "of_other_suites": n_others,
         "reasons": reasons,
     }
-    text = f"{done:,} of {len(runs):,} runs are done, {computed:,} of them computed now."
-    say(as_json, record, f"{text}\nNext: parbals bench report {out}" if done else text)
+    text = f"{n_done:,} of {len(runs):,} runs are done, {n_computed:,} of them computed now."
+    if n_done:
+        text += f"\nNext: parbals bench report {out}"
+    say(as_json, record, text)
     for reason in () if as_json else reasons:
         click.echo(f"Not done: {reason}", err=True)
     if failures:
@@ -162,7 +180,9 @@ def _executor(workers: int | None, scheduler: str | None) -> "Executor":
 @_RESULTS
 @JSON
 def status(results: Path, as_json: bool) -> None:
-    """How many runs of the suite are done, by dataset and budget; also while it runs.
+    """Show how many runs are done, by dataset and budget.
+
+    Works while the suite runs.
 
     \b
     Examples:
@@ -175,17 +195,17 @@ def status(results: Path, as_json: bool) -> None:
     stored = ResultsFiles(results)
     suite = read_suite(stored.suite_text(), str(results / "suite.toml"))
     records, damages = stored.read()
-    held = {record.key for record in records}
+    finished = {record.key for record in records}
     rows: dict[tuple[str, str], list[int]] = {}
     for run in suite.runs:
         counts = rows.setdefault((run.reference, str(run.budget)), [0, 0])
-        counts[0] += run.key in held
+        counts[0] += run.key in finished
         counts[1] += 1
-    done = sum(counts[0] for counts in rows.values())
+    n_done = sum(counts[0] for counts in rows.values())
     record = {
         "suite": suite.name,
         "runs": len(suite.runs),
-        "done": done,
+        "done": n_done,
         "damaged_lines": len(damages),
         "settings": [
             {"dataset": name, "budget": budget, "done": counts[0], "runs": counts[1]}
@@ -194,7 +214,7 @@ def status(results: Path, as_json: bool) -> None:
     }
     lines: list[tuple[str, ...]] = [("dataset", "budget", "done", "runs")]
     lines += [(*names, *(f"{count:,}" for count in counts)) for names, counts in rows.items()]
-    text = f"{table(lines)}\n\n{suite.title}: {done:,} of {len(suite.runs):,} runs are done."
+    text = f"{table(lines)}\n\n{suite.title}: {n_done:,} of {len(suite.runs):,} runs are done."
     say(as_json, record, text)
     for damage in () if as_json else damages:
         click.echo(f"Damaged, will be computed again: {damage}", err=True)
@@ -202,21 +222,26 @@ def status(results: Path, as_json: bool) -> None:
 
 @bench.command()
 @_RESULTS
-@click.option("--out", type=_PATH, help="Folder for the report; by default RESULTS/report.")
+@click.option(
+    "--out",
+    type=_PATH,
+    metavar="DIR",
+    help="Write the report into this folder.  [default: RESULTS/report]",
+)
 @click.option(
     "--metric",
     default="accuracy",
     show_default=True,
     metavar="NAME",
-    help="accuracy, log_loss, calibration_error, f1 or balanced_accuracy.",
+    help="Draw curves of this metric: accuracy, log_loss, calibration_error, f1 or "
+    "balanced_accuracy.",
 )
 @JSON
 def report(results: Path, out: Path | None, metric: str, as_json: bool) -> None:
-    """Tables, leaderboard and curves as one page, and as files for a paper.
+    """Write tables, leaderboard and curves as a page and as files for a paper.
 
-    Writes report.html, tables.tex and curves/ as PNG and SVG. Works while the grid still
-    runs. Tables of all metrics are always there; --metric decides which one the pictures are
-    about. RESULTS is a folder, or one file that tar made of it.
+    Writes report.html, tables.tex and curves/ as PNG and SVG, with tables of all metrics. Works
+    while the suite runs. RESULTS is a folder, or a tar archive of it.
 
     \b
     Examples:

@@ -1,33 +1,36 @@
-"""`parbals demo`: the whole story on real text messages."""
+"""The command `parbals demo`: three strategies on real text messages."""
 
 from pathlib import Path
 
 import click
+from parbals.cli.base import Command
 from parbals.cli.output import progress
 
 __all__ = ["demo"]
 
 
-@click.command()
+@click.command(cls=Command)
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
     default=Path("parbals-demo"),
     show_default=True,
-    help="Folder for the report and the pictures.",
+    metavar="DIR",
+    help="Write the report and its pictures into this folder.",
 )
 @click.option(
     "--seeds",
     default=5,
     show_default=True,
     type=click.IntRange(1),
-    help="How often to repeat it all.",
+    metavar="N",
+    help="Repeat the experiment with N seeds.",
 )
 def demo(out: Path, seeds: int) -> None:
-    """Random, EPIG and ParBaLS side by side on real text messages.
+    """Compare Random, EPIG and ParBaLS on text messages.
 
-    Runs on data that ships with the package and writes one page, report.html, that explains what
-    was chosen, why the batch is not redundant, and how accuracy grew. About a minute on two cores.
+    Runs on data that ships with the package, about a minute on two cores, and writes a page,
+    report.html: which items were chosen, why they complement each other, and how accuracy grew.
 
     \b
     Examples:

@@ -104,27 +104,36 @@ class Origin:
     unpack: bool = False
 
     def error(self, folder: Path, missing: str | None = None) -> InputError:
-        """The one sentence that gets a person from here to a loaded dataset."""
-        what = f"{missing} is not in" if missing else f"The files of {self.name} are not in"
-        what, hint = f"{what} {folder}", f" ({self.hint})" if self.hint else ""
-        names, places = " and ".join(self.files), [folder / file for file in self.files]
-        if not self.urls:
-            saved = " and ".join(map(str, places))
-            return InputError(
-                f"{what}: download {names} from {self.page}{hint} and save as {saved}."
-            )
-        download = " && ".join(
-            f"curl -L -C - --create-dirs -o {shlex.quote(str(place))} {url}"
-            for place, url in zip(places, self.urls, strict=True)
-        )
-        unpack = ""
+        """One sentence: which files are missing, how to get them and where to put them."""
+        subject = f"{missing} is" if missing else f"The files of {self.name} are"
+        names = " and ".join(self.files)
+        hint = f" ({self.hint})" if self.hint else ""
+        if self.urls:
+            advice = f"{self._fetch_advice(folder)}download {names}{hint} {self._by_curl(folder)}"
+        else:
+            places = " and ".join(str(folder / file) for file in self.files)
+            advice = f"download {names} from {self.page}{hint} and save as {places}"
+        return InputError(f"{subject} not in {folder}: {advice}.")
+
+    def _fetch_advice(self, folder: Path) -> str:
+        """The command that downloads the files; archives of tens of gigabytes are left to curl."""
         if self.unpack:
-            archive, into = (shlex.quote(str(path)) for path in (places[0], folder))
-            unpack = f"; then unpack it with `tar -xzf {archive} -C {into}`"
-        return InputError(
-            f"{what}: download {names}{hint} with `{download}`, which goes on where it was cut "
-            f"when you run it again{unpack}."
-        )
+            return ""
+        is_default = folder == data_folder(None, self.name)
+        option = "" if is_default else f" --data {shlex.quote(str(folder))}"
+        return f"run `parbals bench data fetch {self.name}{option}`, or "
+
+    def _by_curl(self, folder: Path) -> str:
+        """The commands that download the files and, where needed, unpack them."""
+        downloads = [
+            f"curl -L -C - --create-dirs -o {shlex.quote(str(folder / file))} {url}"
+            for file, url in zip(self.files, self.urls, strict=True)
+        ]
+        words = f"with `{' && '.join(downloads)}`, which continues a download that was cut off"
+        if self.unpack:
+            archive = shlex.quote(str(folder / self.files[0]))
+            words += f"; then unpack it with `tar -xzf {archive} -C {shlex.quote(str(folder))}`"
+        return words
 
 
 @dataclass(frozen=True)

@@ -222,7 +222,7 @@ def _no_features(raw: Raw, folder: Path, encoder: str) -> InputError:
         how = _how_to_choose(raw.name, folder, plain)
         other = f"; features {plain} need no encoder: {how}"
     return InputError(
-        f"{raw.name} has no features of {encoder} yet: run `parbals data embed {raw.name} "
+        f"{raw.name} has no features of {encoder} yet: run `parbals bench data embed {raw.name} "
         f"--encoder {shlex.quote(encoder)} --data {shlex.quote(str(folder))}`, which writes "
         f"{wanted}{other}."
     )

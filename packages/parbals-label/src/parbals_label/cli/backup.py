@@ -1,33 +1,48 @@
-"""The commands of whoever runs a project for others: backup, restore, check."""
+"""The group `parbals backup`, and the check that `parbals doctor DIR` runs."""
 
 from dataclasses import asdict
 from pathlib import Path
 
 import click
+from parbals.cli.base import Command, Group
 from parbals.cli.output import JSON, progress, say
 
-from parbals_label.cli.options import FOLDER, FORCE, PATH, command, flag, opened
+from parbals_label.cli.options import FOLDER, FORCE, PATH, command_in, flag, open_store, option
 
-__all__ = ["COMMANDS"]
+__all__ = ["backup", "check"]
 
 _DAMAGED = 3
-_FEW = 5
+"""Exit code for a damaged project."""
+_MAX_NAMES = 5
+"""Names that a sentence lists; more are counted."""
+_ANSWER_COLUMNS = ("position", "label", "annotator", "revision", "source", "comment", "created")
 
 
-@command
-@click.argument("file", type=PATH)
-@FORCE
-def backup(folder: Path, file: Path, force: bool, as_json: bool) -> None:
-    """Copy a project into one file, also while people label.
-
-    FILE is a zip with the database, the journal, the features, the images that lie in DIR, and
-    their checksums; - is standard output. The page's links are not in it. With --force an earlier
-    backup under that name is replaced when the new one is whole.
+@click.group(cls=Group)
+def backup() -> None:
+    """Create, restore, test or salvage backups.
 
     \b
     Examples:
-      parbals backup spam spam-monday.zip
-      parbals backup spam - | ssh elsewhere 'cat > spam.zip'
+      parbals backup create spam spam-monday.zip
+      parbals backup restore spam-monday.zip spam
+    """
+
+
+@command_in(backup)
+@click.argument("file", type=PATH)
+@FORCE
+def create(folder: Path, file: Path, force: bool, as_json: bool) -> None:
+    """Copy a project into one file, also while people label.
+
+    FILE is a zip with the database, the journal, the features, the images in DIR, and their
+    checksums; - is standard output. The links of the page are left out. With --force, an earlier
+    backup of that name is replaced once the new one is complete.
+
+    \b
+    Examples:
+      parbals backup create spam spam-monday.zip
+      parbals backup create spam - | ssh elsewhere 'cat > spam.zip'
     """
     from parbals_label.project.backup import write_backup
     from parbals_label.project.exports import check_destination
@@ -35,121 +50,153 @@ def backup(folder: Path, file: Path, force: bool, as_json: bool) -> None:
     from parbals_label.store.records import BACKED_UP
 
     check_destination(folder, file, force=force)
-    with progress("copying", quiet=str(file) == "-"):
-        found = write_backup(folder, file)
-    written = str(file if str(file) == "-" else file.absolute())
-    log_quietly(folder, BACKED_UP, file=written, answers=found.answers)
-    record = {"file": str(file), **asdict(found)}
-    text = (
-        f"{found.items:,} items and {found.answers:,} answers in {file}: {found.files:,} files, "
-        f"{found.n_bytes:,} bytes."
-    )
-    if found.images_elsewhere:
+    is_stdout = str(file) == "-"
+    with progress("copying", quiet=is_stdout):
+        contents = write_backup(folder, file)
+    written = str(file if is_stdout else file.absolute())
+    log_quietly(folder, BACKED_UP, file=written, answers=contents.answers)
+    if contents.images_elsewhere:
         click.echo(
-            f"parbals: {found.images_elsewhere:,} images lie outside {folder} and are not in the "
-            "backup; keep a copy of their folder as well.",
+            f"parbals: {contents.images_elsewhere:,} images lie outside {folder} and are not in "
+            "the backup; keep a copy of their folder as well.",
             err=True,
         )
-    if str(file) != "-":
-        say(as_json, record, text)
+    if is_stdout:
+        return
+    say(
+        as_json,
+        {"file": str(file), **asdict(contents)},
+        f"{contents.items:,} items and {contents.answers:,} answers in {file}: "
+        f"{contents.files:,} files, {contents.n_bytes:,} bytes.",
+    )
 
 
-@click.command()
+@backup.command(cls=Command)
 @click.argument("file", type=PATH)
 @FOLDER
 @flag(
     "--keep-links",
-    "Personal links go on working, and images are still looked for where they were: for a "
-    "backup of your own.",
+    "Keep personal links and the folder of images: for a backup of your own.",
 )
 @JSON
 def restore(file: Path, folder: Path, keep_links: bool, as_json: bool) -> None:
-    """Make a project of a backup, in a folder that is new or empty.
+    """Restore a project from a backup into a new or empty folder.
 
-    Everything is checked before the folder gets its name; nothing outside it is touched, and
-    nothing in the file is run, whoever made it. The page gets a new link. Whoever made the file may
-    know the links of the people in it, so that these are ended; their names and labels stay.
-    Images are then shown from DIR alone.
+    FILE is checked before the folder gets its name. Nothing outside the folder changes, and
+    nothing in FILE is run, whoever made it. The page gets a new link. Personal links end, since
+    the maker of the file may know them; names and labels stay. Images are shown from DIR alone.
 
     \b
     Examples:
-      parbals restore spam-monday.zip spam
-      parbals restore spam-monday.zip spam --keep-links
+      parbals backup restore spam-monday.zip spam
+      parbals backup restore spam-monday.zip spam --keep-links
     """
     from parbals_label.project.backup import restore_backup
 
     with progress("checking"):
-        found = restore_backup(file, folder, keep_links=keep_links)
-    lines = [f"{found.items:,} items and {found.answers:,} answers in {folder}."]
-    if found.links_ended:
-        names, n = ", ".join(found.links_ended[:_FEW]), len(found.links_ended)
+        restored = restore_backup(file, folder, keep_links=keep_links)
+    lines = [f"{restored.items:,} items and {restored.answers:,} answers in {folder}."]
+    if restored.links_ended:
+        n_links = len(restored.links_ended)
+        names = ", ".join(restored.links_ended[:_MAX_NAMES])
+        if n_links > _MAX_NAMES:
+            names += ", …"
         lines.append(
-            f"Personal links were ended ({n:,}: {names}{', …' if n > _FEW else ''}); `parbals "
-            f"invite {folder} NAME` gives a new one, and --keep-links keeps those of a backup of "
-            "your own."
+            f"Personal links were ended ({n_links:,}: {names}); `parbals team invite {folder} "
+            "NAME` gives a new one, and --keep-links keeps those of a backup of your own."
         )
-    if found.images_left is not None:
+    if restored.images_left is not None:
         lines.append(
-            f"Images are looked for in {folder} alone, not in {found.images_left} any more; "
+            f"Images are looked for in {folder} alone, not in {restored.images_left} any more; "
             "--keep-links keeps the folder of a backup of your own."
         )
-    say(as_json, {"folder": str(folder), **asdict(found)}, "\n".join(lines))
+    say(as_json, {"folder": str(folder), **asdict(restored)}, "\n".join(lines))
 
 
-@click.command()
+@command_in(backup, "test")
+@click.argument("file", required=False, type=PATH)
+def test_backup(folder: Path, file: Path | None, as_json: bool) -> None:
+    """Test the latest backup by restoring it to a temporary folder.
+
+    FILE is by default the one that `parbals backup create` wrote last. Prints how many answers are
+    newer than the backup. Exit code 2 or 3 if it cannot be restored.
+
+    \b
+    Example:
+      parbals backup test spam
+    """
+    from parbals_label.project.backup import trial_restore
+
+    with progress("restoring"):
+        file, contents, n_newer = trial_restore(folder, file)
+    say(
+        as_json,
+        {"file": str(file), "newer_answers": n_newer, **asdict(contents)},
+        f"{file} opens: {contents.items:,} items, {contents.answers:,} answers; {n_newer:,} are "
+        "newer.",
+    )
+
+
+@command_in(backup)
+@option("--out FILE", "Write this CSV file; - is standard output.", PATH, required=True)
+@FORCE
+def salvage(folder: Path, out: Path, force: bool, as_json: bool) -> None:
+    """Copy the readable answers of a damaged project to a CSV file.
+
+    The file has a row for each answer in the order given, revisions included. They come from the
+    journal, DIR/project.journal, which any editor can read as well. The project is not changed.
+
+    \b
+    Example:
+      parbals backup salvage spam --out answers.csv
+    """
+    from parbals_label.project.exports import check_destination, write_export
+    from parbals_label.readers.cells import without_nul
+    from parbals_label.store.store import Store
+
+    check_destination(folder, out, force=force)
+    answers = list(Store.salvage(folder))
+    rows = (
+        {
+            "id": answer.item_id,
+            **{name: without_nul(getattr(answer, name)) for name in _ANSWER_COLUMNS},
+        }
+        for answer in answers
+    )
+    count = write_export(out, rows, "csv", ["id", *_ANSWER_COLUMNS])
+    if str(out) != "-":
+        say(as_json, {"file": str(out), "answers": count}, f"{count:,} answers in {out}.")
+
+
+@click.command(cls=Command, hidden=True)
 @click.argument("path", metavar="DIR|FILE", type=PATH)
 @JSON
 @click.pass_context
 def check(context: click.Context, /, path: Path, as_json: bool) -> None:
-    """Read every byte of a project, or of a backup, and say what is wrong; exit code 3 if anything.
+    """Check a project or a backup, as `parbals doctor` does.
 
     Opening a project checks its answers; this also reads the items and the features, and looks for
     the images.
 
     \b
     Examples:
-      parbals check spam
-      parbals check spam-monday.zip
+      parbals doctor spam
+      parbals doctor spam-monday.zip
     """
     from parbals_label.project.backup import check_backup, check_project
     from parbals_label.project.media import missing_images
 
-    faults: list[str] = []
+    problems: list[str] = []
     with progress("reading"):
         if path.is_dir() or not path.exists():
-            found, faults = check_project(path)
-            if not faults:
-                with opened(path, read_only=True) as store:
-                    faults = missing_images(store)
-            text = f"{path} is sound: {found.items:,} items, {found.answers:,} answers."
+            contents, problems = check_project(path)
+            if not problems:
+                with open_store(path, read_only=True) as store:
+                    problems = missing_images(store)
+            text = f"{path} is sound: {contents.items:,} items, {contents.answers:,} answers."
         else:
-            found = check_backup(path)
-            text = f"{path} is whole: {found.files:,} files, {found.n_bytes:,} bytes."
-    say(
-        as_json, {"path": str(path), "problems": faults, **asdict(found)}, "\n".join(faults) or text
-    )
-    context.exit(_DAMAGED if faults else 0)
-
-
-@command
-@click.argument("file", required=False, type=PATH)
-def drill(folder: Path, file: Path | None, as_json: bool) -> None:
-    """Would the last backup of a project open? Restores it into a folder that is then removed.
-
-    FILE is by default the one that `parbals backup` wrote last. Says how many answers are newer
-    than it; exit code 2 or 3 where it would not open.
-
-    \b
-    Example:
-      parbals drill spam
-    """
-    from parbals_label.project.backup import rehearse
-
-    with progress("restoring"):
-        file, found, newer = rehearse(folder, file)
-    record = {"file": str(file), "newer_answers": newer, **asdict(found)}
-    text = f"{file} opens: {found.items:,} items, {found.answers:,} answers; {newer:,} are newer."
-    say(as_json, record, text)
-
-
-COMMANDS = (backup, restore, check, drill)
+            contents = check_backup(path)
+            text = f"{path} is complete: {contents.files:,} files, {contents.n_bytes:,} bytes."
+    record = {"path": str(path), "problems": problems, **asdict(contents)}
+    say(as_json, record, "\n".join(problems) or text)
+    context.exit(_DAMAGED if problems else 0)

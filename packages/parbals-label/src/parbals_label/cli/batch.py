@@ -1,9 +1,13 @@
-"""The commands that choose a batch and take its labels: next, tell."""
+"""Commands that choose a batch and read its labels: next, tell."""
 
 from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
+from parbals.cli.base import Command
 from parbals.cli.output import JSON, progress, say, shown
 from parbals.errors import InputError
 from parbals.wording import PROGRAM, counted
@@ -16,21 +20,36 @@ from parbals_label.cli.options import (
     PATH,
     command,
     flag,
-    opened,
+    open_store,
     option,
-    renewed,
+    update_report,
 )
+
+if TYPE_CHECKING:
+    from parbals_label.readers.answers import Answer
+    from parbals_label.store.records import BatchRecord
+    from parbals_label.store.store import Store
 
 __all__ = ["next_", "tell"]
 
-_COUNTED = ("new", "repeated", "revised")
+_COUNTS = ("new", "repeated", "revised")
 
 
-@click.command("next")
+@dataclass
+class _Batch:
+    """A batch to write: its number (None for second opinions alone), items and annotators."""
+
+    number: int | None
+    positions: list[int]
+    annotators: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+@click.command("next", cls=Command)
 @FOLDER
-@option("-n", "How many items.", click.IntRange(1), to="n_items", default=20)
-@option("--out", "CSV to fill in; by default DIR/batch-NUMBER.csv.", PATH)
-@option("--again NUMBER", "Write an earlier batch's file once more.", click.IntRange(1))
+@option("-n N", "Choose this many items.", click.IntRange(1), argument="n_items", default=20)
+@option("--out FILE", "Write this CSV file.  [default: DIR/batch-NUMBER.csv]", PATH)
+@option("--again NUMBER", "Write the file of an earlier batch again.", click.IntRange(1))
 @COST
 @FORCE
 @JSON
@@ -43,11 +62,11 @@ def next_(
     force: bool,
     as_json: bool,
 ) -> None:
-    """Choose the items worth labelling next and write them to a CSV; fill in its `label` column.
+    """Write the next items to label to a CSV file.
 
-    Items stay out until they are answered; anyone who asks meanwhile gets different ones, chosen
-    with these in mind. With --cost its column `annotator` says whom to ask, and `parbals tell`
-    reads it.
+    Fill in its `label` column, then run `parbals tell`. The items stay assigned until they are
+    answered; a further batch has different items, chosen with these in mind. With --cost the
+    column `annotator` names whom to ask.
 
     \b
     Examples:
@@ -55,75 +74,99 @@ def next_(
       parbals next spam --cost ada=1,machine:llm=0.01
       parbals next spam --again 1
     """
-    from parbals_label.project.exports import check_destination, write_batch_csv
+    from parbals_label.project.exports import check_destination
 
-    with opened(folder) as store:
-        known = {record.batch: record for record in store.batches()}
-        if again is not None and again not in known:
-            raise InputError(f"There is no batch {again}; there are {len(known)} so far.")
-        # Before anything is chosen: items that are out without a file are easily forgotten.
-        expected = max(known, default=0) + 1 if again is None else again
+    with open_store(folder) as store:
+        earlier = {record.batch: record for record in store.batches()}
+        if again is not None and again not in earlier:
+            raise InputError(f"There is no batch {again}; there are {len(earlier)} so far.")
+        # Before items are chosen: assigned items without a file are easily forgotten.
+        expected = max(earlier, default=0) + 1 if again is None else again
         check_destination(folder, out or folder / f"batch-{expected}.csv", force=force)
-        number: int | None = again
-        asked: list[tuple[int, str]] = []
-        notes: list[str] = []
-        if again is not None:
-            asked = known[again].settings.get("questions", [])
-            positions = [item.position for item in known[again].items]
-        else:
-            from parbals_label.project.engine import choose_batch, choose_by_cost
-
-            with progress("choosing"):
-                if costs is not None:
-                    number, asked = choose_by_cost(store, n_items, costs)
-                else:
-                    number, batch = choose_batch(store, n_items)
-                    notes, positions = list(batch.notes), store.batch_positions(number)
-        if asked:
-            positions = [position for position, _ in asked]
-        path = out or folder / f"batch-{'again' if number is None else number}.csv"
-        rows = [(item.id, item.content) for item in store.items(positions)]
+        earlier_batch = None if again is None else _earlier_batch(earlier[again])
+        batch = earlier_batch or _choose(store, n_items, costs)
+        name = "again" if batch.number is None else batch.number
+        path = out or folder / f"batch-{name}.csv"
         try:
-            if number != expected and out is None:  # another command came in between
+            if batch.number != expected and out is None:  # another command ran meanwhile
                 check_destination(folder, path, force=force)
-            write_batch_csv(path, rows, store.settings.shown, [who for _, who in asked])
+            ids = _write(store, batch, path)
         except InputError as error:
-            if number is None:  # second opinions alone: nothing is out
+            if batch.number is None:  # second opinions alone: no item was assigned
                 raise
             raise InputError(
-                f"{error} Batch {number} is chosen and waits: `parbals next {folder} --again "
-                f"{number} --out FILE` writes its file."
+                f"{error} Batch {batch.number} is chosen and waits: `parbals next {folder} "
+                f"--again {batch.number} --out FILE` writes its file."
             ) from error
-        form = store.form
-        n_audit = len(set(positions) & set(store.settings.audit))
-    measure = [f"{n_audit} of them are random ones, to measure the error."] if n_audit else []
-    title = "Second opinions" if number is None else f"Batch {number}"
-    text = f"{title}: {counted(len(rows), 'item')} in {path}.\nFill in the column `label` "
-    say(
-        as_json,
-        {"batch": number, "file": str(path), "ids": [name for name, _ in rows], "notes": notes},
-        "\n".join([f"{text}({form.hint}), then: parbals tell {folder} {path}", *measure]),
+        hint = store.form.hint
+        n_audit = len(set(batch.positions) & set(store.settings.audit))
+    title = "Second opinions" if batch.number is None else f"Batch {batch.number}"
+    lines = [
+        f"{title}: {counted(len(ids), 'item')} in {path}.",
+        f"Fill in the column `label` ({hint}), then: parbals tell {folder} {path}",
+    ]
+    if n_audit:
+        lines.append(f"{n_audit} of them are random ones, to measure the error.")
+    record = {"batch": batch.number, "file": str(path), "ids": ids, "notes": batch.notes}
+    say(as_json, record, "\n".join(lines))
+
+
+def _choose(store: "Store", n_items: int, costs: dict[str, float] | None) -> _Batch:
+    """Choose a batch; with costs, the annotator of each item as well."""
+    from parbals_label.project.engine import choose_batch, choose_by_cost
+
+    with progress("choosing"):
+        if costs is None:
+            number, batch = choose_batch(store, n_items)
+            return _Batch(number, store.batch_positions(number), notes=list(batch.notes))
+        questions_number, questions = choose_by_cost(store, n_items, costs)
+    return _batch_of_questions(questions_number, questions)
+
+
+def _earlier_batch(record: "BatchRecord") -> _Batch:
+    """A batch that was chosen before."""
+    questions = record.settings.get("questions", [])
+    if questions:
+        return _batch_of_questions(record.batch, questions)
+    return _Batch(record.batch, [item.position for item in record.items])
+
+
+def _batch_of_questions(number: int | None, questions: Sequence[tuple[int, str]]) -> _Batch:
+    return _Batch(
+        number,
+        positions=[position for position, _ in questions],
+        annotators=[annotator for _, annotator in questions],
     )
+
+
+def _write(store: "Store", batch: _Batch, path: Path) -> list[str]:
+    """Write the file of a batch; the ids of its items."""
+    from parbals_label.project.exports import write_batch_csv
+
+    rows = [(item.id, item.content) for item in store.items(batch.positions)]
+    write_batch_csv(path, rows, store.settings.visible_columns, batch.annotators)
+    return [item_id for item_id, _ in rows]
 
 
 @command
 @click.argument("file", type=PATH)
 @option(
-    "--annotator", "Whose labels these are; by default what a column `annotator` says, else me."
+    "--annotator NAME",
+    "Store the labels under this name.  [default: the column `annotator`, else me]",
 )
 @flag(
     "--revise",
-    "Let labels replace this annotator's earlier ones; history keeps both. Empty cells take "
-    "nothing back: `parbals untell` does.",
+    "Replace this annotator's earlier labels; history keeps both. Empty cells change nothing: "
+    "`parbals labels undo` does.",
 )
 @NO_REPORT
 def tell(
     folder: Path, file: Path, annotator: str | None, revise: bool, no_report: bool, as_json: bool
 ) -> None:
-    """Read labels from a filled-in CSV (also TSV, JSONL, Parquet).
+    """Read labels from a filled-in file.
 
-    It may be partly filled, reordered, or have more columns. All labels are stored or, if one of
-    them is wrong, none.
+    FILE is CSV, TSV, JSONL or Parquet. It may be partly filled, reordered, or have more columns.
+    Stores all labels or, if one of them is wrong, none.
 
     \b
     Examples:
@@ -133,61 +176,54 @@ def tell(
     from parbals_label.project.exports import positions_of_answers
     from parbals_label.project.summary import goal_of, newer_answers, report_lines
     from parbals_label.readers.answers import read_answers
-    from parbals_label.store.records import Submission
 
-    with opened(folder) as store:
-        empty: list[str] = []
-        answers = read_answers(file, store.form, store.former_classes, empty=empty)
+    with open_store(folder) as store:
+        empty_cells: list[str] = []
+        answers = read_answers(file, store.form, store.former_classes, empty=empty_cells)
         positions = positions_of_answers(store, answers, file.name)
-        given: dict[str, list[Submission]] = {}
-        for position, one in zip(positions, answers, strict=True):
-            who = annotator or one.annotator or "me"
-            given.setdefault(who, []).append(Submission(position, one.label))
-        counts: Counter[str] = Counter()
-        with store.together():
-            for who, rows in given.items():
-                source = "machine" if who.startswith(PROGRAM) else "person"
-                done = store.submit(rows, annotator=who, source=source, revise=revise)
-                counts.update({name: getattr(done, name) for name in _COUNTED})
+        counts = _store_answers(store, answers, positions, annotator, revise=revise)
         if not as_json:  # confirmed before anything slow begins
-            new, repeated, revised = (counts[name] for name in _COUNTED)
-            click.echo(f"{counted(new, 'new label')}, {revised} revised, {repeated} known already.")
-            if revise and empty:
+            click.echo(
+                f"{counted(counts['new'], 'new label')}, {counts['revised']} revised, "
+                f"{counts['repeated']} known already."
+            )
+            if revise and empty_cells:
                 click.echo(
-                    f"{counted(len(empty), 'empty cell')} left what was there: to take labels "
-                    f"back, say `parbals untell {folder} ID`."
+                    f"{counted(len(empty_cells), 'empty cell')} changed nothing: to undo labels, "
+                    f"say `parbals labels undo {folder} ID`."
                 )
         report = None
-        is_behind = store.latest_report() is None or newer_answers(store)
-        if not no_report and store.n_labelled and (counts["new"] or counts["revised"] or is_behind):
-            report = renewed(store)
+        is_outdated = store.latest_report() is None or newer_answers(store)
+        has_changed = counts["new"] or counts["revised"] or is_outdated
+        if not no_report and store.n_labelled and has_changed:
+            report = update_report(store)
         goal = goal_of(store)
     if as_json:
-        record = {name: counts[name] for name in _COUNTED}
+        record = {name: counts[name] for name in _COUNTS}
         say(True, {**record, "report": report and report.to_dict()}, "")
     elif report is not None:
         click.echo(shown("\n".join(report_lines(report, goal, report.n_labelled))))
 
 
-@command
-@click.argument("ids", nargs=-1, required=True, metavar="ID...")
-@option("--annotator", "Whose labels these are.", default="me")
-@NO_REPORT
-def untell(
-    folder: Path, ids: tuple[str, ...], annotator: str, no_report: bool, as_json: bool
-) -> None:
-    """Take back an annotator's labels of items; history keeps them, and they may be asked again.
+def _store_answers(
+    store: "Store",
+    answers: Sequence["Answer"],
+    positions: Sequence[int],
+    annotator: str | None,
+    *,
+    revise: bool,
+) -> Counter[str]:
+    """Store all answers in one transaction; how many are new, repeated and revised."""
+    from parbals_label.store.records import Submission
 
-    \b
-    Examples:
-      parbals untell spam 17
-      parbals untell spam 17 42 --annotator kim
-    """
-    with opened(folder) as store:
-        known = store.known_positions(list(ids))
-        if missing := [item for item in ids if item not in known]:
-            raise InputError(f"There is no item {missing[0]!r} in this project.")
-        count = store.withdraw([known[item] for item in ids], annotator=annotator)
-        say(as_json, {"taken_back": count}, f"Taken back: {count:,}, answered by {annotator}.")
-        if count and store.n_labelled and not no_report:
-            renewed(store)
+    by_annotator: dict[str, list[Submission]] = {}
+    for position, answer in zip(positions, answers, strict=True):
+        name = annotator or answer.annotator or "me"
+        by_annotator.setdefault(name, []).append(Submission(position, answer.label))
+    counts: Counter[str] = Counter()
+    with store.transaction():
+        for name, submissions in by_annotator.items():
+            source = "machine" if name.startswith(PROGRAM) else "person"
+            result = store.submit(submissions, annotator=name, source=source, revise=revise)
+            counts.update({key: getattr(result, key) for key in _COUNTS})
+    return counts

@@ -1,5 +1,6 @@
-"""The commands that change a project: edit, add, release; and history: what was true when."""
+"""Commands that change a project: edit, add."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,107 +12,152 @@ from parbals.wording import counted
 from parbals_label.cli.options import (
     AUDIT_BY,
     ENCODE_WITH,
-    GOAL,
     PATH,
     PRIOR_SCORES,
     READING,
-    SHOWN,
+    SETTINGS,
     command,
     flag,
+    goal_options,
+    grouped,
+    key_and_value,
     names,
-    opened,
+    open_store,
     option,
-    packed,
-    pair,
-    renewed,
+    update_report,
+    visible_columns,
 )
 from parbals_label.shared_options import comma_list
 
 if TYPE_CHECKING:
     from parbals_label.encoders.base import Options
     from parbals_label.store.settings import ProjectSettings
+    from parbals_label.store.store import Store
 
-__all__ = ["COMMANDS"]
+__all__ = ["add", "edit"]
 
-_SAID = (
-    *("task", "strategy", "guidelines", "highlight", "find", "answers_wanted", "lease_minutes"),
-    *("audit_by", "hidden", "goal_labels", "goal_error"),
+_PRINTED_SETTINGS = (
+    "task",
+    "strategy",
+    "guidelines",
+    "highlight",
+    "find",
+    "answers_wanted",
+    "lease_minutes",
+    "audit_by",
+    "hidden",
+    "goal_labels",
+    "goal_error",
 )
-"""Settings that people see as they are."""
+_LONGEST_VALUE = 80
+"""Characters of a setting that are printed."""
+_LONGEST_PATH = 1000
+"""Characters of --guidelines that may still be the name of a file."""
 
 
-def _class_changes(**given: Any) -> dict[str, Any]:
+def _class_changes(**options: Any) -> dict[str, Any]:
+    """Arguments of ``change_classes``, from the options that were set."""
     advice = "does not rename a class; write OLD=NEW."
     for name in ("renamed", "merged"):
-        given[name] = dict(pair(one, advice) for one in given[name])
-    return {name: value for name, value in given.items() if value}
+        options[name] = dict(key_and_value(text, advice) for text in options[name])
+    return {name: value for name, value in options.items() if value}
 
 
-CLASSES = packed(
+_CLASS_OPTIONS = grouped(
     "classes",
     _class_changes,
-    option("--add-class NAME", "A new class; may be repeated.", to="added", multiple=True),
+    option("--add-class NAME", "Add a class; can be repeated.", argument="added", multiple=True),
     option(
         "--rename-class OLD=NEW",
-        "Another name for a class: its labels stay, and history keeps the old name.",
-        to="renamed",
+        "Rename a class. Its labels stay, and history keeps the old name.",
+        argument="renamed",
         multiple=True,
     ),
     option(
         "--merge-class A=B",
-        "What was A is B from now on, and A is no class any more; history keeps it.",
-        to="merged",
+        "Merge class A into B. History keeps the original labels.",
+        argument="merged",
         multiple=True,
     ),
     option(
         "--remove-class NAME",
-        "Remove a class that nobody has ever answered with.",
-        to="removed",
+        "Remove a class without labels, past ones included.",
+        argument="removed",
         multiple=True,
     ),
     names(
         "--class-order A,B,..",
-        "The classes as they stand on the page and its keys: all of them, or the first ones.",
-        to="order",
+        "Order the classes on the page and its keys: all of them, or the first ones.",
+        argument="order",
+        rare=True,
     ),
 )
-"""Arguments of ``change_classes`` that were asked for."""
+
+
+@dataclass(frozen=True)
+class _Changes:
+    """The changes that somebody asked for.
+
+    Attributes:
+        classes: arguments of ``change_classes``.
+        settings: new values of the project's settings, by name.
+        metric: the new metric as it was written, to be checked.
+        shown: columns to show.
+        hidden: columns to hide.
+        prior_scores: a file with the scores of another model.
+    """
+
+    classes: dict[str, Any]
+    settings: dict[str, Any]
+    metric: str | None
+    shown: tuple[str, ...]
+    hidden: tuple[str, ...]
+    prior_scores: Path | None
+
+    def __bool__(self) -> bool:
+        has_scores = self.prior_scores is not None
+        return bool(self.classes or self.settings or self.shown or self.hidden or has_scores)
 
 
 @command
-@CLASSES
-@option("--strategy NAME", "Chooses from now on; see `parbals strategies`.")
+@_CLASS_OPTIONS
+@option("--strategy NAME", "Choose the query strategy; `parbals strategies` lists them.")
 @option(
     "--metric NAME",
-    "What the model is judged by from now on: accuracy, balanced-accuracy, f1:CLASS or log-loss.",
+    "Set the metric to optimise and report: accuracy, balanced-accuracy, f1:CLASS or log-loss.",
 )
 @option(
     "--guidelines FILE|TEXT",
-    'What annotators should know: a text, or a file that holds it; "" removes it.',
+    'Set the guidelines for annotators: a text, or a file that holds it; "" removes them.',
 )
-@option("--highlight A,B,..", "Words to mark in texts on the page.")
-@option("--find CLASS", 'Look for this rare class; "" ends that.')
-@option("--answers-wanted", "People who label each item.", click.IntRange(1, 100))
-@option("--lease-minutes", "How long the page keeps an item for one.", click.IntRange(1, 1440))
+@option("--highlight A,B,..", "Highlight these words in texts on the page.", rare=True)
+@option("--find CLASS", 'Search for items of this rare class; "" ends the search.')
+@option("--answers-wanted N", "Ask this many people to label each item.", click.IntRange(1, 100))
+@option(
+    "--lease-minutes N",
+    "Reserve an assigned item for this many minutes.",
+    click.IntRange(1, 1440),
+    rare=True,
+)
 @AUDIT_BY
 @PRIOR_SCORES
-@SHOWN
-@GOAL
+@visible_columns()
+@goal_options()
 def edit(
     folder: Path,
     classes: dict[str, Any],
     metric: str | None,
-    guidelines: str | None,
     prior_scores: Path | None,
     shown: tuple[str, ...],
     hidden: tuple[str, ...],
     goal: dict[str, int | float],
     as_json: bool,
-    **given: Any,
+    **settings: Any,
 ) -> None:
-    """Change a project: all of what is asked for, or nothing. Without options, show it.
+    """Change or show the classes and settings of a project.
 
-    No label is lost, and a page that is open goes on: it takes new names with its next item.
+    Without options, show them. Makes all the changes or, if one of them is wrong, none. No label
+    is lost, and an open page takes new names with its next item.
 
     \b
     Examples:
@@ -120,96 +166,132 @@ def edit(
       parbals edit spam --merge-class advert=spam --class-order spam,ham
       parbals edit spam --strategy confidence --goal-labels 300
     """
-    from parbals.learner.tasks.table import task_named
+    changes = _Changes(
+        classes=classes,
+        settings=_parse_settings(settings | goal, metric),
+        metric=metric,
+        shown=shown,
+        hidden=hidden,
+        prior_scores=prior_scores,
+    )
+    with open_store(folder, read_only=not changes) as store:
+        if changes:
+            _apply(store, changes)
+        _print_settings(store, "added" in classes, as_json)
 
+
+def _parse_settings(options: dict[str, Any], metric: str | None) -> dict[str, Any]:
+    """New values of settings, from the options that were set."""
+    from parbals_label.project.goal import metric_setting
+
+    settings = {name: value for name, value in options.items() if value is not None}
+    if metric is not None:
+        settings["loss"] = metric_setting(metric)
+    if "guidelines" in settings:
+        settings["guidelines"] = _text_or_file(settings["guidelines"])
+    if "highlight" in settings:
+        settings["highlight"] = comma_list(None, None, settings["highlight"])
+    if "find" in settings:
+        settings["find"] = settings["find"] or None
+    return settings
+
+
+def _apply(store: "Store", changes: _Changes) -> None:
+    """Make the changes in one transaction; predictions that no longer hold are made again."""
     from parbals_label.project.classes import change_classes
     from parbals_label.project.features import remove_matrices
-    from parbals_label.project.goal import metric_of, metric_setting
     from parbals_label.project.scores import store_scores
 
-    changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    changes |= goal
+    had_predictions = store.settings.predictions is not None
+    old_scores = store.settings.scores
+    with store.transaction():
+        settings = changes.settings | change_classes(store, **changes.classes)
+        if changes.shown or changes.hidden:
+            settings["hidden"] = _hidden_columns(store.settings, changes.shown, changes.hidden)
+        _check(store, settings, changes.metric)
+        if settings:
+            store.update_settings(**settings)
+        if changes.prior_scores is not None:
+            scores = store_scores(store, changes.prior_scores)
+            store.update_settings(scores=scores, predictions=None)
+    remove_matrices(store, old_scores)
+    if had_predictions and store.settings.predictions is None and store.n_labelled:
+        update_report(store)
+
+
+def _check(store: "Store", settings: dict[str, Any], metric: str | None) -> None:
+    """Refuse settings that do not fit the task of the project."""
+    from parbals.learner.tasks.table import task_named
+
+    classes = settings.get("classes", store.classes)
+    find = settings.get("find")
+    # The store refuses a name that occurs twice, and says which.
+    task = task_named(store.settings.task, list(dict.fromkeys(classes)) or None)
+    task.check_settings("auto", "auto", find=find)
+    task.check_strategy(settings.get("strategy") or store.settings.strategy)
     if metric is not None:
-        changes["loss"] = metric_setting(metric)
-    if guidelines is not None:
-        changes["guidelines"] = _text_of(guidelines)
-    if "highlight" in changes:
-        changes["highlight"] = comma_list(None, None, changes["highlight"])
-    if "find" in changes:
-        changes["find"] = changes["find"] or None
-    wanted = bool(changes or classes or shown or hidden or prior_scores is not None)
-    with opened(folder, read_only=not wanted) as store:
-        had_predictions, old_scores = store.settings.predictions is not None, store.settings.scores
-        if wanted:
-            with store.together():
-                changes |= change_classes(store, **classes)
-                find, strategy = changes.get("find"), changes.get("strategy")
-                names = changes.get("classes", store.classes)
-                if shown or hidden:
-                    changes["hidden"] = _hidden(store.settings, shown, hidden)
-                # A name that is there twice is refused by the store, which says which.
-                kind = task_named(store.settings.task, list(dict.fromkeys(names)) or None)
-                kind.check_settings("auto", "auto", find=find)
-                kind.check_strategy(strategy or store.settings.strategy)
-                if metric is not None:
-                    kind.check_metric(metric)
-                if find and find not in names:
-                    raise InputError(f"{find!r} is to be found, but is not a class of the project.")
-                if changes:
-                    store.update_settings(**changes)
-                if prior_scores is not None:
-                    scores = store_scores(store, prior_scores)
-                    store.update_settings(scores=scores, predictions=None)
-        settings = store.settings
-        said: dict[str, Any] = {"classes": store.classes, "metric": metric_of(settings.loss)}
-        if wanted:
-            remove_matrices(store, old_scores)
-        if had_predictions and settings.predictions is None and store.n_labelled:
-            renewed(store)
-    said |= {name: getattr(settings, name) for name in _SAID}
-    said["prior_scores"] = settings.scores is not None
-    lines = [f"{name.replace('_', ' '):<15} {_shown(value)}" for name, value in said.items()]
-    if "added" in classes:
-        lines.append("Earlier answers were given without the new class; who gave them may revise.")
-    say(as_json, said, "\n".join(lines))
+        task.check_metric(metric)
+    if find and find not in classes:
+        raise InputError(f"{find!r} is to be found, but is not a class of the project.")
 
 
-def _hidden(settings: "ProjectSettings", show: tuple[str, ...], hide: tuple[str, ...]) -> list[str]:
-    """The columns that nobody sees from now on."""
+def _print_settings(store: "Store", has_new_class: bool, as_json: bool) -> None:
+    """Print the settings of the project, one a line."""
+    from parbals_label.project.goal import metric_of
+
+    settings = store.settings
+    record: dict[str, Any] = {"classes": store.classes, "metric": metric_of(settings.loss)}
+    record |= {name: getattr(settings, name) for name in _PRINTED_SETTINGS}
+    record["prior_scores"] = settings.scores is not None
+    lines = [f"{name.replace('_', ' '):<15} {_one_line(value)}" for name, value in record.items()]
+    if has_new_class:
+        lines.append("Earlier items may belong to the new class; their annotators may revise them.")
+    say(as_json, record, "\n".join(lines))
+
+
+def _hidden_columns(
+    settings: "ProjectSettings", show: tuple[str, ...], hide: tuple[str, ...]
+) -> list[str]:
+    """The columns that annotators do not see from now on."""
     for name in (*show, *hide):
         if name not in settings.columns:
             raise InputError(
                 f"The items have no column {name!r}; there are {', '.join(settings.columns)}."
             )
-    hidden = [n for n in settings.columns if (n in settings.hidden and n not in show) or n in hide]
-    if len(hidden) == len(settings.columns):
+    hidden = (set(settings.hidden) - set(show)) | set(hide)
+    if hidden >= set(settings.columns):
         raise InputError("Nothing would be left to see; leave a column that is shown.")
-    return hidden
+    return [name for name in settings.columns if name in hidden]
 
 
-def _text_of(given: str) -> str:
-    """The text itself, or what is in a file of that name."""
-    path = Path(given)
+def _text_or_file(text: str) -> str:
+    """The text itself, or the content of a file of that name."""
+    path = Path(text)
     try:
-        return path.read_text("utf-8") if len(given) < 1000 and path.is_file() else given
+        is_file = len(text) < _LONGEST_PATH and path.is_file()
+        return path.read_text("utf-8") if is_file else text
     except (OSError, UnicodeDecodeError):
         raise InputError(f"{path} cannot be read as text in UTF-8.") from None
 
 
-def _shown(value: Any) -> str:
+def _one_line(value: Any) -> str:
+    """A setting as the end of a line."""
     if isinstance(value, tuple):
         return ", ".join(value) or "none"
-    first = " ".join(str(value or "").split())
-    return (first[:80] + "…" if len(first) > 80 else first) or "none"
+    text = " ".join(str(value or "").split())
+    if len(text) > _LONGEST_VALUE:
+        return f"{text[:_LONGEST_VALUE]}…"
+    return text or "none"
 
 
 @command
 @click.argument("data", type=PATH)
-@flag("--new-only", "Leave out rows whose id the project has already.")
-@option("--label COL", "Column with known labels; by default as when it was made.")
-@option("--id COL", "Column with ids; by default as when it was made.", to="id_column")
+@flag("--new-only", "Skip rows whose id is in the project already.")
+@option("--label COL", "Read known labels from this column.  [default: as in init]")
+@option("--id COL", "Name items by this column.  [default: as in init]", argument="id_column")
 @READING
-@flag("--no-report", "Do not predict the new items now.")
+@flag("--no-report", "Do not predict the new items now.", rare=True)
+@SETTINGS
 @ENCODE_WITH
 def add(
     folder: Path,
@@ -222,10 +304,11 @@ def add(
     encode_with: "Options",
     as_json: bool,
 ) -> None:
-    """Add the items of DATA to a project: the same columns, the same encoder.
+    """Add items to a project.
 
-    The features of all items are made again, learnt from old and new ones together. Labels,
-    batches and history stay; the new items may be chosen from now on, also by an open page.
+    DATA has the columns of the first file. The features of all items are recomputed by the same
+    encoder. Labels, batches and history stay; new items may be chosen at once, also by an open
+    page.
 
     \b
     Examples:
@@ -234,9 +317,9 @@ def add(
     """
     from parbals_label.project.grow import add_items
 
-    with opened(folder) as store:
+    with open_store(folder) as store:
         with progress() as show:
-            made = add_items(
+            added = add_items(
                 store,
                 data,
                 id_column=id_column,
@@ -247,52 +330,18 @@ def add(
                 progress=show,
             )
         total = store.n_items
-        record: dict[str, Any] = {"added": made.n_items, "labels": made.n_labels, "items": total}
-        record |= {"known": made.n_known, "features": made.n_features, "notes": list(made.notes)}
-        text = f"{counted(made.n_items, 'item')} added, {made.n_labels:,} of them labelled"
-        text += f"; {made.n_known:,} were there already" if made.n_known else ""
-        say(as_json, record, "\n".join([f"{text}. The project has {total:,} items.", *made.notes]))
-        if made.n_items and store.n_labelled and not no_report:
-            renewed(store)
-
-
-@command
-@option("--item ID", "What happened to one item.")
-def history(folder: Path, item: str | None, as_json: bool) -> None:
-    """Everything that was answered and decided, oldest first, by the names of that time.
-
-    \b
-    Examples:
-      parbals history spam
-      parbals history spam --item 17
-    """
-    from parbals_label.project.history import history_rows, history_text
-
-    with opened(folder, read_only=True) as store:
-        rows = history_rows(store, item)
-    say(as_json, rows, "\n".join(map(history_text, rows)) or "Nothing has happened yet.")
-
-
-@command
-@option("--annotator NAME", "Only what is out with this person or program.")
-def release(folder: Path, annotator: str | None, as_json: bool) -> None:
-    """Give back the items that are out, so that others get them; also while the page is open.
-
-    Items of the page wait there again; those handed out as a file may be chosen again. Nothing is
-    lost: an answer that still comes is stored.
-
-    \b
-    Examples:
-      parbals release spam
-      parbals release spam --annotator ann
-    """
-    from parbals_label.store.records import RELEASED
-
-    with opened(folder) as store, store.together():
-        count = store.release_all(annotator)
-        store.log(RELEASED, name=annotator, count=count)
-    of, are = f" that {annotator} had" if annotator else "", "is" if count == 1 else "are"
-    say(as_json, {"released": count}, f"{counted(count, 'item')}{of} {are} free again.")
-
-
-COMMANDS = (edit, add, history, release)
+        record = {
+            "added": added.n_items,
+            "labels": added.n_labels,
+            "items": total,
+            "known": added.n_known,
+            "features": added.n_features,
+            "notes": list(added.notes),
+        }
+        text = f"{counted(added.n_items, 'item')} added, {added.n_labels:,} of them labelled"
+        if added.n_known:
+            text += f"; {added.n_known:,} were there already"
+        text += f". The project has {total:,} items."
+        say(as_json, record, "\n".join([text, *added.notes]))
+        if added.n_items and store.n_labelled and not no_report:
+            update_report(store)

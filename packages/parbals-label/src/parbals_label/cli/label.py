@@ -1,4 +1,4 @@
-"""The command ``label``: a program labels the items that are worth it."""
+"""The command `parbals label`: a program or an LLM labels items."""
 
 import re
 import signal
@@ -15,27 +15,50 @@ from parbals.cli.output import progress, say, shown
 from parbals.errors import InputError
 from parbals.wording import PROGRAM
 
-from parbals_label.cli.options import COST, NO_REPORT, SECONDS, command, opened, option
+from parbals_label.cli.options import COST, NO_REPORT, SECONDS, command, open_store, option
 
 __all__ = ["clean_stop", "label"]
 
 _INTERRUPTED = 130
+"""Exit code after Ctrl-C."""
 _LONGEST_NAME = 100
 
 
 @command
 @option(
     "--with COMMAND",
-    "Program that reads items and writes labels as JSON lines; examples/annotators/"
-    "chat_endpoint.py asks an LLM or any other endpoint.",
-    to="command",
+    "Run this program, which reads items and writes labels as JSON lines; "
+    "examples/annotators/chat_endpoint.py asks an LLM.",
+    argument="command",
     required=True,
 )
-@option("--name ANNOTATOR", "Labels are kept as machine:ANNOTATOR; by default from the command.")
-@option("-n", "Items a batch.", click.IntRange(1, 10_000), to="batch_size", default=20)
-@option("--budget LABELS", "Stop after so many stored labels.", click.IntRange(1))
-@option("--retries", "Further tries for what is missing.", click.IntRange(0, 100), default=3)
-@option("--timeout S", "Longest silence before a retry.", SECONDS, default=120.0)
+@option(
+    "--name ANNOTATOR",
+    "Store the labels under machine:ANNOTATOR.  [default: the name of the program]",
+)
+@option(
+    "-n N",
+    "Ask for this many items at once.",
+    click.IntRange(1, 10_000),
+    argument="batch_size",
+    default=20,
+)
+@option("--budget N", "Stop after N stored labels.", click.IntRange(1))
+@option("--rate N", "Ask for at most N items a minute, retries included.", click.IntRange(1))
+@option(
+    "--retries N",
+    "Ask up to N more times for missing labels.",
+    click.IntRange(0, 100),
+    default=3,
+    rare=True,
+)
+@option(
+    "--timeout S",
+    "Wait at most S seconds for the next label before a retry.",
+    SECONDS,
+    default=120.0,
+    rare=True,
+)
 @COST
 @NO_REPORT
 @click.pass_context
@@ -50,16 +73,15 @@ def label(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Let a program label items: an LLM, a rule, a simulation.
+    """Label items with a program or an LLM.
 
-    Labels are stored as they arrive, under machine:ANNOTATOR and apart from people's. Ctrl-C stops
-    after storing what has arrived; running the command again goes on. Exit code 1: the annotator
-    did not work.
+    Labels are stored as they arrive, apart from people's. Ctrl-C stops after storing the labels
+    that have arrived; run the command again to continue. Exit code 1: the program did not work.
 
     \b
     Examples:
       parbals label spam --with "python keyword_rule.py" --budget 200
-      parbals label spam --with "python chat_endpoint.py --model m --task 'Spam?'"
+      parbals label spam --with "python chat_endpoint.py --model m --task 'Spam?'" --rate 60
       parbals label spam --with "python keyword_rule.py" --name rule --cost me=1,rule=0.01
     """
     from parbals_label.machines.loop import ENDINGS, Rules, label_items
@@ -67,18 +89,17 @@ def label(
 
     words = split_command(command)
     stop = Event()
-    with opened(folder) as store:
+    with open_store(folder) as store:
         from parbals_label.project.features import features_of
 
         program = Program(words, store.settings.media)
-        annotator = f"{PROGRAM}{(own := _checked_name(name, program.name))}"
-        costs = costs and {annotator if who == own else who: cost for who, cost in costs.items()}
-        if costs and annotator not in costs:
-            raise InputError(f"--cost does not say what {own} costs; add {own}=0.01 or the like.")
-        rules = Rules(**options, costs=costs)
+        short_name = _checked_name(name, program.name)
+        annotator = f"{PROGRAM}{short_name}"
+        rules = Rules(**options, costs=_full_names(costs, short_name, annotator))
         features_of(store)  # before anything starts: without features nothing can be chosen
         total = store.n_items - store.n_labelled
-        total = total if rules.budget is None else min(total, rules.budget)
+        if rules.budget is not None:
+            total = min(total, rules.budget)
         with clean_stop(stop), progress() as show:
             result = label_items(
                 store,
@@ -89,12 +110,14 @@ def label(
                 say=lambda sentence: click.echo(shown(sentence), err=True),
                 progress=lambda stage, stored: show("labels", stored, total, stage),
             )
-        why = ENDINGS[result.ended] + (f" ({result.fault})" if result.fault else "")
+        reason = ENDINGS[result.ended]
+        if result.fault:
+            reason += f" ({result.fault})"
         say(
             as_json,
             {"annotator": annotator, **asdict(result)},
             f"{result.stored:,} labels stored as {annotator}, {result.abstained:,} abstained, "
-            f"{result.failed:,} without a usable answer. Ended: {why}.",
+            f"{result.failed:,} without a usable answer. Ended: {reason}.",
         )
         if not no_report and result.stored and result.ended != "interrupted":
             from parbals_label.project.engine import refresh
@@ -107,6 +130,20 @@ def label(
     context.exit({"interrupted": _INTERRUPTED, "failed": 1}.get(result.ended, 0))
 
 
+def _full_names(
+    costs: dict[str, float] | None, short_name: str, annotator: str
+) -> dict[str, float] | None:
+    """Costs by the names that labels are stored under."""
+    if not costs:
+        return costs
+    costs = {annotator if name == short_name else name: cost for name, cost in costs.items()}
+    if annotator not in costs:
+        raise InputError(
+            f"--cost does not say what {short_name} costs; add {short_name}=0.01 or the like."
+        )
+    return costs
+
+
 def _checked_name(name: str | None, default: str) -> str:
     from parbals_label.store.people import check_name
 
@@ -117,16 +154,16 @@ def _checked_name(name: str | None, default: str) -> str:
 
 @contextmanager
 def clean_stop(stop: Event) -> Iterator[None]:
-    """The first Ctrl-C asks to stop, the second one insists."""
+    """Set ``stop`` at the first Ctrl-C or SIGTERM; the second one interrupts."""
 
     def handle(number: int, frame: FrameType | None) -> None:
         if stop.is_set():
             raise KeyboardInterrupt
         stop.set()
 
-    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    previous = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     finally:
-        for number, handler in before.items():
+        for number, handler in previous.items():
             signal.signal(number, handler)

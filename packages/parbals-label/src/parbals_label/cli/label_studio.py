@@ -1,4 +1,4 @@
-"""The command ``label-studio connect``."""
+"""The command `parbals label-studio connect`."""
 
 import os
 from dataclasses import asdict
@@ -6,25 +6,26 @@ from pathlib import Path
 from threading import Event
 
 import click
+from parbals.cli.base import Group
 from parbals.cli.output import JSON, say, shown
 from parbals.errors import InputError
 
-from parbals_label.cli.options import FOLDER, SECONDS, flag, opened, option
+from parbals_label.cli.options import FOLDER, SECONDS, flag, open_store, option
 
 __all__ = ["label_studio"]
 
 _KEY = "LABEL_STUDIO_API_KEY"
 _INTERRUPTED = 130
 _ENDINGS = {
-    "once": "once through",
+    "once": "it looked once",
     "done": "every item is labelled, skipped or deleted",
     "interrupted": "it was interrupted; run it again to go on",
 }
 
 
-@click.group("label-studio")
+@click.group("label-studio", cls=Group)
 def label_studio() -> None:
-    """Label in Label Studio: parbals chooses what, and learns from it.
+    """Label in Label Studio; parbals chooses the tasks.
 
     \b
     Example:
@@ -34,22 +35,22 @@ def label_studio() -> None:
 
 @label_studio.command()
 @FOLDER
-@option("--url", "Label Studio's address, such as http://localhost:8080.", required=True)
+@option("--url URL", "Connect to Label Studio at this address.", required=True)
 @option(
     "--project N",
-    "The project's number, as in the address of its page.",
+    "Use the Label Studio project of this number, as in the address of its page.",
     click.IntRange(1),
     required=True,
 )
 @option(
-    "-n",
-    "Tasks a batch; the next one is chosen when half of it is left.",
+    "-n N",
+    "Create this many tasks at once; the next batch comes when half of them are left.",
     click.IntRange(1, 200),
-    to="batch_size",
+    argument="batch_size",
     default=20,
 )
-@option("--every S", "Seconds between two looks at what was annotated.", SECONDS, default=5.0)
-@flag("--once", "One look, one batch where it is needed, and end.")
+@option("--every S", "Look for new annotations every S seconds.", SECONDS, default=5.0)
+@flag("--once", "Look once, create a batch if one is needed, and end.")
 @JSON
 @click.pass_context
 def connect(
@@ -63,11 +64,11 @@ def connect(
     once: bool,
     as_json: bool,
 ) -> None:
-    """Keep a Label Studio project supplied with the tasks worth labelling, and take its labels.
+    """Create tasks in a Label Studio project and read its labels.
 
     A project without a labelling interface gets one. Labels are stored under the annotators' email
-    addresses. The key is read from LABEL_STUDIO_API_KEY. It goes on until Ctrl-C;
-    either side may be stopped and started at any time, and no task is created twice.
+    addresses. The key is read from LABEL_STUDIO_API_KEY. Runs until Ctrl-C; either side may be
+    stopped and started at any time, and no task is created twice.
 
     \b
     Examples:
@@ -79,12 +80,13 @@ def connect(
     from parbals_label.label_studio.sync import Rules, keep_supplied
     from parbals_label.project.features import features_of
 
-    with opened(folder) as store:
+    with open_store(folder) as store:
         features_of(store)  # before anything starts: without features nothing can be chosen
         key = os.environ.get(_KEY)
         if not key:
             raise InputError(f"There is no key; put it into the environment variable {_KEY}.")
-        client, stop = Client(url, key), Event()
+        client = Client(url, key)
+        stop = Event()
         if client.is_readable:
             click.echo(
                 "The connection is not encrypted, so others on the way can read the key; use https "
@@ -104,7 +106,7 @@ def connect(
         as_json,
         asdict(result),
         f"{result.created:,} tasks created, {result.labels:,} labels stored, {result.revised:,} "
-        f"changed, {result.withdrawn:,} taken back, {result.passed:,} skipped. Ended: "
+        f"changed, {result.withdrawn:,} undone, {result.passed:,} skipped. Ended: "
         f"{_ENDINGS[result.ended]}.",
     )
     context.exit(_INTERRUPTED if result.ended == "interrupted" else 0)

@@ -1,4 +1,4 @@
-"""The commands that measure by random labels: certify, estimate."""
+"""Commands that measure by labels of a random sample: certify, estimate."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -7,7 +7,7 @@ import click
 from parbals.cli.output import progress, say
 from parbals.errors import InputError
 
-from parbals_label.cli.options import command, flag, opened, option
+from parbals_label.cli.options import command, flag, open_store, option
 
 __all__ = ["certify", "estimate"]
 
@@ -15,17 +15,17 @@ __all__ = ["certify", "estimate"]
 @command
 @option(
     "--labels N",
-    "Draw a fresh sample of so many items; without it, read the latest one.",
+    "Draw a new sample of N items.  [default: read the latest sample]",
     click.IntRange(1),
-    to="n_items",
+    argument="n_items",
 )
-@flag("--page", "The sample waits on the labelling page, not in a file.")
+@flag("--page", "Put the sample into the queue of the labelling page, not into a file.")
 def certify(folder: Path, n_items: int | None, page: bool, as_json: bool) -> None:
-    """Measure the error of what is about to be exported, by a random sample of it.
+    """Measure the error on a random sample.
 
-    A sample of the items without a label is drawn, and what the model decides for them is fixed.
-    When people have labelled all of it, the same command without --labels says with 95 %
-    confidence how many of the decisions are wrong: one look, exact, with or without an audit.
+    With --labels, draw a sample of the unlabelled items and fix the model's predictions for them.
+    When people have labelled all of it, run the command again without --labels: it states with 95 %
+    confidence how many of the predictions are wrong. Works with or without an audit.
 
     \b
     Examples:
@@ -37,38 +37,38 @@ def certify(folder: Path, n_items: int | None, page: bool, as_json: bool) -> Non
     from parbals_label.project.exports import write_batch_csv
     from parbals_label.project.measuring import draw_certificate
 
-    where = told = ""
-    with opened(folder, read_only=n_items is None) as store:
+    instruction = ""
+    with open_store(folder, read_only=n_items is None) as store:
         if n_items is not None:
             with progress() as show:
                 number = draw_certificate(store, n_items, queued=page, progress=show)
-            where = "wait on the page"
+            instruction = "wait on the page. Label all of them."
         if n_items is not None and not page:
             path = folder / f"batch-{number}.csv"
             rows = [(item.id, item.content) for item in store.items(store.batch_positions(number))]
-            write_batch_csv(path, rows, store.settings.shown)
-            where, told = f"are in {path}", f", then: parbals tell {folder} {path} --no-report"
-        found = latest_sample(store)
-    if found is None:
+            write_batch_csv(path, rows, store.settings.visible_columns)
+            instruction = (
+                f"are in {path}. Label all of them, then: parbals tell {folder} {path} --no-report."
+            )
+        sample = latest_sample(store)
+    if sample is None:
         raise InputError(
             f"No sample was drawn yet: `parbals certify {folder} --labels 100` draws one."
         )
-    record = {**asdict(found), "certificate": found.result and asdict(found.result)}
+    record = {**asdict(sample), "certificate": sample.result and asdict(sample.result)}
     del record["result"]
-    text = found.sentence
-    if where:
-        text = f"{found.n} random items {where}. Label all of them{told}."
+    text = f"{sample.n} random items {instruction}" if instruction else sample.sentence
     say(as_json, record, text)
 
 
 @command
-@option("--share CLASS", "Of which class.", to="label", required=True)
-@option("--by COLUMN", "For every value of this column.", to="column")
+@option("--share CLASS", "Estimate the share of this class.", argument="label", required=True)
+@option("--by COLUMN", "Estimate it for each value of this column.", argument="column")
 def estimate(folder: Path, label: str, column: str | None, as_json: bool) -> None:
-    """Estimate how much of the data is of a class, with a 90 % interval.
+    """Estimate how common a class is, with a 90 % interval.
 
-    From random labels, an audit's or those of `parbals certify`, and the predictions of all items:
-    counting predictions alone would repeat the model's mistakes.
+    Combines the labels of random items (the audit, or `parbals certify`) with the predictions of
+    all items by PPI++: counting predictions alone would repeat the model's mistakes.
 
     \b
     Examples:
@@ -79,15 +79,15 @@ def estimate(folder: Path, label: str, column: str | None, as_json: bool) -> Non
 
     from parbals_label.project.measuring import estimate_shares
 
-    with opened(folder, read_only=True) as store:
+    with open_store(folder, read_only=True) as store:
         groups = estimate_shares(store, label, column)
-
     lines = []
     for group in groups:
-        line = f"{label} among {group.name} ({group.n_items:,} items, {group.n} random labels): "
-        line += (
-            "too few random labels to tell" if group.share is None else with_interval(group.share)
-        )
+        share = "too few random labels to tell"
+        if group.share is not None:
+            share = with_interval(group.share)
+        numbers = f"{group.n_items:,} items, {group.n} random labels"
+        line = f"{label} among {group.name} ({numbers}): {share}"
         if group.difference is not None:
             line += f"; {with_interval(group.difference)} more than {groups[0].name}"
         lines.append(line)

@@ -1,4 +1,4 @@
-"""Leaving with a model: the command ``predict``, and what ``export --model`` writes."""
+"""The command `parbals predict`, and the files of `export --model` and `--for-training`."""
 
 from pathlib import Path
 from typing import Any
@@ -7,7 +7,7 @@ import click
 from parbals.cli.output import progress, say
 from parbals.errors import InputError
 
-from parbals_label.cli.options import FORCE, PATH, READING, command, opened, option
+from parbals_label.cli.options import FORCE, PATH, READING, SETTINGS, command, open_store, option
 
 __all__ = ["export_model", "export_training_data", "predict"]
 
@@ -17,17 +17,18 @@ _FORMATS = {".jsonl": "jsonl", ".parquet": "parquet"}
 @command
 @click.argument("data", type=PATH)
 @option(
-    "--out",
-    "File to write: CSV, or by its ending .jsonl or .parquet; - is the screen.",
+    "--out FILE",
+    "Write this file: CSV, or by its ending .jsonl or .parquet; - is standard output.",
     PATH,
     required=True,
 )
 @option(
     "--id COL",
-    'Column with the new items\' names; by default `id`, if there is one. --id "" numbers them.',
-    to="id_column",
+    'Name items by this column; --id "" numbers them.  [default: id, if there is one]',
+    argument="id_column",
 )
 @READING
+@SETTINGS
 @FORCE
 def predict(
     folder: Path,
@@ -38,10 +39,10 @@ def predict(
     force: bool,
     as_json: bool,
 ) -> None:
-    """Predict the class of new items by the project's model.
+    """Predict the labels of new items.
 
-    DATA is anything that `parbals init` reads, with the columns that the project's features are
-    made of. The file has a row for each item: id, predicted, and a probability for each class.
+    DATA is anything that `parbals init` reads, with the columns that the project's features come
+    from. The file has a row for each item: id, predicted, and a probability for each class.
 
     \b
     Examples:
@@ -52,15 +53,15 @@ def predict(
     from parbals_label.project.predict import open_new_items, predictions, trained_learner
     from parbals_label.project.predicted import predicted_columns
 
-    with opened(folder, read_only=True) as store, progress() as show:
+    with open_store(folder, read_only=True) as store, progress() as show:
         check_destination(folder, out, force=force)
         show("reading")
         learner = trained_learner(store)
-        new = open_new_items(store, data, id_column=id_column, reading=reading)
+        new_items = open_new_items(store, data, id_column=id_column, reading=reading)
         show("predicting")
         count = write_export(
             out,
-            predictions(learner, new),
+            predictions(learner, new_items),
             _FORMATS.get(out.suffix.lower(), "csv"),
             ["id", *predicted_columns(store.form)],
         )
@@ -71,7 +72,7 @@ def predict(
 
 
 def export_model(folder: Path, path: Path, *, force: bool, as_json: bool) -> None:
-    """Write the model of a project as arrays, or with its adapted encoder as a folder."""
+    """Write the model of a project as arrays, or with its fine-tuned encoder as a folder."""
     from parbals.learner.evaluation.expectation import temperature_scaled
     from parbals.learner.reporting import prediction_temperature
 
@@ -79,10 +80,10 @@ def export_model(folder: Path, path: Path, *, force: bool, as_json: bool) -> Non
     from parbals_label.project.exports import check_destination
     from parbals_label.project.features import is_adapted, uses_table_features
     from parbals_label.project.model_files import ExportedModel, save_folder
-    from parbals_label.project.predict import FittedFeatures, some_predictions, trained_learner
+    from parbals_label.project.predict import FittedFeatures, sample_predictions, trained_learner
 
     is_file = path.suffix.lower() == ".npz"
-    with opened(folder, read_only=True) as store, progress() as show:
+    with open_store(folder, read_only=True) as store, progress() as show:
         settings = store.settings
         if settings.task != "classes":
             raise InputError(
@@ -101,35 +102,37 @@ def export_model(folder: Path, path: Path, *, force: bool, as_json: bool) -> Non
             check_new_folder(path)
         learner = trained_learner(store)
         show("fitting")
-        model, fitted = learner.fitted(), FittedFeatures.of(store)
-        class_weights, degree = (
-            learner.setup.class_weights(model),
-            prediction_temperature(learner.state),
-        )
-        exported = ExportedModel.of(model, fitted, store.classes, class_weights, degree)
+        model = learner.fitted()
+        features = FittedFeatures.of(store)
+        class_weights = learner.setup.class_weights(model)
+        temperature = prediction_temperature(learner.state)
+        exported = ExportedModel.of(model, features, store.classes, class_weights, temperature)
         if is_file:
             exported.save(path)
         else:
-            probs, rows = some_predictions(store, model, fitted)
-            save_folder(
-                folder / fitted.name, exported, temperature_scaled(probs, degree), rows, path
-            )
-    takes = "texts" if "vocabulary" in exported.arrays else f"rows of the encoder {fitted.name}"
-    reads = "Read it with parbals.load_model, or by the formula in docs/howto/predict.md."
-    if not is_file:
-        takes, reads = "texts", "transformers alone predicts with it: docs/howto/predict.md."
+            probs, rows = sample_predictions(store, model, features)
+            scaled = temperature_scaled(probs, temperature)
+            save_folder(folder / features.name, exported, scaled, rows, path)
+    if is_file and "vocabulary" not in exported.arrays:
+        takes = f"rows of the encoder {features.name}"
+    else:
+        takes = "texts"
+    if is_file:
+        usage = "Read it with parbals.load_model, or by the formula in docs/howto/predict.md."
+    else:
+        usage = "transformers alone predicts with it: docs/howto/predict.md."
     say(
         as_json,
-        {"file": str(path), "encoder": fitted.name},
-        f"The model of {len(learner.labelled):,} labels is in {path}; it takes {takes}. {reads}",
+        {"file": str(path), "encoder": features.name},
+        f"The model of {len(learner.labelled):,} labels is in {path}; it takes {takes}. {usage}",
     )
 
 
 def export_training_data(folder: Path, path: Path, *, as_json: bool) -> None:
-    """Write a project as data to train another model with."""
+    """Write a project as training data for another model."""
     from parbals_label.project.training import write_training_data
 
-    with opened(folder, read_only=True) as store, progress("predicting"):
+    with open_store(folder, read_only=True) as store, progress("predicting"):
         counts = write_training_data(store, path)
     sizes = ", ".join(f"{count:,} items to {name}" for name, count in counts.items())
     say(

@@ -1,4 +1,4 @@
-"""The commands that make a project and its features: init, embed, adapt."""
+"""Commands that create a project and its features: init, embed, adapt."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -12,86 +12,89 @@ from parbals_label.answer_form import MANY, TASKS, AnswerForm
 from parbals_label.cli.options import (
     AUDIT_BY,
     ENCODE_WITH,
-    GOAL,
     PATH,
     PRIOR_SCORES,
     READING,
-    SHOWN,
+    SETTINGS,
     command,
     flag,
+    goal_options,
+    key_and_value,
     names,
-    opened,
+    open_store,
     option,
-    pair,
+    visible_columns,
 )
 
 if TYPE_CHECKING:
     from parbals_label.encoders.base import Options
+    from parbals_label.project.create import NewProject
 
 __all__ = ["adapt", "embed", "init"]
 
 
 @command
 @click.argument("data", type=PATH)
-@names("--text COLS", "Text columns to encode, separated by commas.")
-@option("--image COL", "Column with paths of images.")
+@names("--text COLS", "Encode these text columns, separated by commas.")
+@option("--image COL", "Encode the images whose paths are in this column.")
 @names(
     "--features COLS",
-    "Columns of a table to use as features: numbers, categories, dates, yes/no, gaps allowed; "
-    "`all` takes every column that is nothing else. Beside --text or --image both are used.",
+    "Use these columns of a table as features: numbers, categories, dates, yes/no, with missing "
+    "values; `all` takes every other column. Can be combined with --text or --image.",
 )
-@names("--classes A,B,..", "The classes; by default those in the label column.")
+@names("--classes A,B,..", "Set the classes.  [default: those in the label column]")
 @option(
     "--task",
-    "What a label is: one of the classes, many-labels (several or none of them), ordinal "
+    "Set the type of the labels: one of the classes, many-labels (several or none), ordinal "
     "(classes from low to high) or regression (a number).  [default: classes]",
     click.Choice(TASKS),
 )
-@option(
-    "--labels-per-item",
-    "many is another way to say --task many-labels.",
-    click.Choice(["one", "many"]),
-)
-@option("--label COL", "Column with labels that are known already; empty cells are unlabelled.")
-@SHOWN
+@click.option("--labels-per-item", type=click.Choice(["one", "many"]), hidden=True)
+@option("--label COL", "Read known labels from this column; empty cells are unlabelled.")
+@visible_columns(rare=True)
 @option(
     "--id COL",
-    'Column with the items\' names; by default `id`, if there is one. --id "" numbers the '
-    "rows instead.",
-    to="id_column",
+    'Name items by this column; --id "" numbers the rows.  [default: id, if there is one]',
+    argument="id_column",
 )
 @option(
-    "--encoder NAME", "By default auto, the best that is installed; others: docs/howto/features.md."
+    "--encoder NAME",
+    "Choose the encoder; docs/howto/features.md lists them.  [default: auto, the best that is "
+    "installed]",
 )
 @option(
     "--describe CLASS=SENTENCE",
-    "What a class is, in a sentence that the text encoder reads too; once for each class. The "
-    "model then predicts before the first label.",
+    "Describe a class; repeat it for each class. A text encoder reads the sentences, so that the "
+    "model predicts before the first label.",
     multiple=True,
 )
 @PRIOR_SCORES
 @READING
-@option("--strategy NAME", "By default parbals-epig; see `parbals strategies`.")
+@option(
+    "--strategy NAME",
+    "Choose the query strategy; `parbals strategies` lists them.  [default: parbals-epig]",
+)
 @option(
     "--metric NAME",
-    "What the model is judged by, and items are chosen for: accuracy, balanced-accuracy, "
-    "f1:CLASS or log-loss; of many labels hamming, subset, micro-f1 or macro-f1; of ordered "
-    "classes accuracy or rank-error; of numbers rmse.  [default: the first of them]",
+    "Set the metric to optimise and report: accuracy, balanced-accuracy, f1:CLASS or log-loss; "
+    "for many-labels hamming, subset, micro-f1 or macro-f1; for ordinal accuracy or rank-error; "
+    "for regression rmse.  [default: the first of them]",
 )
-@option("--seed", "Makes every batch reproducible.", click.IntRange(0), default=0)
+@option("--seed N", "Set the random seed of the batches.", click.IntRange(0), default=0, rare=True)
 @option(
     "--audit N",
-    "So many random items measure the error: every third one to label until all are labelled. "
-    "They teach the model nothing; it cannot be added later.",
+    "Reserve N random items as a test set; every third item you label is one of them. The model "
+    "never trains on them, and they cannot be added later.",
     click.IntRange(0),
     default=0,
 )
 @AUDIT_BY
-@GOAL
+@goal_options(rare=True)
 @option(
     "--find CLASS",
-    "A rare class to find: ask for items likely to be of it, and say how much is found.",
+    "Search for items of a rare class, and estimate how many of them are found.",
 )
+@SETTINGS
 @ENCODE_WITH
 def init(
     folder: Path,
@@ -115,12 +118,12 @@ def init(
     goal: dict[str, Any],
     encode_with: "Options",
     as_json: bool,
-    **given: Any,
+    **project_settings: Any,
 ) -> None:
-    """Make a project in the new folder DIR from DATA.
+    """Create a project from a file or a folder.
 
-    DATA is CSV, TSV, JSON or JSONL (also packed, .csv.gz), Parquet, .npy or .npz, or a folder
-    of images.
+    DIR is the new folder of the project. DATA is CSV, TSV, JSON or JSONL (also compressed,
+    .csv.gz), Parquet, .npy or .npz, or a folder of images.
 
     \b
     Examples:
@@ -129,33 +132,25 @@ def init(
       parbals init tickets tickets.csv --text note --features age,city,opened --classes a,b
       parbals init pets photos/ --classes cat,dog
       parbals init vectors embeddings.npy --classes yes,no
-      parbals init spam messages.csv --text message --classes ham,spam \
+      parbals init spam messages.csv --text message --classes ham,spam \\
         --describe spam="advertising nobody asked for" --describe ham="a message from a friend"
       parbals init hunt messages.csv --text message --classes ham,spam --find spam
       parbals init topics news.csv --text title --task many-labels --classes sport,money,law
       parbals init stars reviews.csv --text review --task ordinal --classes 1,2,3,4,5
       parbals init prices houses.csv --features all --task regression --label price
     """
-    from parbals.strategies.table import DEFAULT, strategy_named
-
-    from parbals_label.encoders.table import better_encoder
     from parbals_label.project.create import Roles, create_project
-    from parbals_label.project.goal import metric_setting
 
-    if labels_per_item == "many" and task not in (None, MANY):
-        raise InputError(f"--labels-per-item many does not go with --task {task}; leave one out.")
-    task = task or (MANY if labels_per_item == "many" else TASKS[0])
-    settings = {name: value for name, value in given.items() if value is not None} | goal
-    settings |= {"task": task, "loss": metric and metric_setting(metric)}
-    strategy_named(settings.setdefault("strategy", DEFAULT))
-    advice = 'describes no class; write --describe CLASS="a sentence".'
+    task = _task(task, labels_per_item)
+    settings = _settings(project_settings | goal, task, metric, describe)
+    roles = Roles(text, image, features, label, id_column, shown, hidden)
     with progress() as show:
-        made = create_project(
+        created = create_project(
             folder,
             data,
-            Roles(text, image, features, label, id_column, shown, hidden),
+            roles,
             list(classes) or None,
-            settings | {"descriptions": dict(pair(one, advice) for one in describe)},
+            settings,
             audit=audit,
             encoder=encoder,
             reading=reading,
@@ -163,35 +158,92 @@ def init(
             scores=prior_scores,
             progress=show,
         )
-    read_as = f" (read as {made.encoding})" if made.encoding else ""
-    named = (
-        f"The items are named by their numbers, 1 to {made.n_items}, in the order of {data.name}."
-        if made.id_column is None
-        else "The items are named by their files."
-        if data.is_dir() and made.id_column == "image"
-        else f"The items are named by the column {made.id_column!r}."
+    record = {name.removeprefix("n_"): value for name, value in asdict(created).items()}
+    lines = [
+        _size_line(created, task),
+        _id_line(created, data),
+        *_audit_lines(created),
+        *created.notes,
+        *_encoder_lines(created, encoder, folder),
+        f"Next: parbals serve {folder}, or parbals next {folder} -n 20 --out batch.csv",
+    ]
+    say(as_json, record, "\n".join(lines))
+
+
+def _task(task: str | None, labels_per_item: str | None) -> str:
+    """The task that was asked for; `--labels-per-item many` is an earlier spelling of one."""
+    if labels_per_item != "many":
+        return task or TASKS[0]
+    if task not in (None, MANY):
+        raise InputError(f"--labels-per-item many does not go with --task {task}; leave one out.")
+    return MANY
+
+
+def _settings(
+    options: dict[str, Any], task: str, metric: str | None, describe: tuple[str, ...]
+) -> dict[str, Any]:
+    """Settings of the new project, from the options that were set."""
+    from parbals.strategies.table import DEFAULT, strategy_named
+
+    from parbals_label.project.goal import metric_setting
+
+    settings = {name: value for name, value in options.items() if value is not None}
+    settings.setdefault("strategy", DEFAULT)
+    strategy_named(settings["strategy"])
+    settings["task"] = task
+    settings["loss"] = metric and metric_setting(metric)
+    advice = 'describes no class; write --describe CLASS="a sentence".'
+    settings["descriptions"] = dict(key_and_value(text, advice) for text in describe)
+    return settings
+
+
+def _size_line(created: "NewProject", task: str) -> str:
+    """Numbers of items, labels and features, and the classes."""
+    read_as = f" (read as {created.encoding})" if created.encoding else ""
+    encoder = f"{created.encoder} and table" if created.table_columns else created.encoder
+    kind = "classes" if created.classes else "labels are"
+    hint = AnswerForm(task, created.classes).hint
+    return (
+        f"{created.n_items:,} items{read_as}, {created.n_labels:,} of them labelled, "
+        f"{created.n_features} features ({encoder}), {kind} {hint}."
     )
-    if made.n_audit:
-        named += f"\n{made.n_audit:,} random items are kept for measuring the error."
-    named = "\n".join([named, *made.notes])
-    if encoder in (None, "auto") and (better := better_encoder(made.encoder, folder)):
-        named += f"\n{better}"
-    kind = "classes" if made.classes else "labels are"
-    hint = AnswerForm(task, made.classes).hint
-    by = f"{made.encoder} and table" if made.table_columns else made.encoder
-    say(
-        as_json,
-        {name.removeprefix("n_"): value for name, value in asdict(made).items()},
-        f"{made.n_items:,} items{read_as}, {made.n_labels:,} of them labelled, {made.n_features} "
-        f"features ({by}), {kind} {hint}.\n{named}\nNext: parbals "
-        f"serve {folder}, or parbals next {folder} -n 20 --out batch.csv",
-    )
+
+
+def _id_line(created: "NewProject", data: Path) -> str:
+    """What the items are named by."""
+    if created.id_column is None:
+        numbers = f"their numbers, 1 to {created.n_items}"
+        return f"The items are named by {numbers}, in the order of {data.name}."
+    if data.is_dir() and created.id_column == "image":
+        return "The items are named by their files."
+    return f"The items are named by the column {created.id_column!r}."
+
+
+def _audit_lines(created: "NewProject") -> list[str]:
+    if not created.n_audit:
+        return []
+    return [f"{created.n_audit:,} random items are reserved for measuring the error."]
+
+
+def _encoder_lines(created: "NewProject", encoder: str | None, folder: Path) -> list[str]:
+    """A better encoder to install, unless one was named."""
+    from parbals_label.encoders.table import better_encoder
+
+    if encoder not in (None, "auto"):
+        return []
+    advice = better_encoder(created.encoder, folder)
+    return [advice] if advice else []
 
 
 @command
-@option("--encoder NAME", "auto, or a name; an unknown one lists all.", required=True)
-@names("--columns COLS", "Columns to encode; by default as last time.")
-@names("--features COLS", "Further columns of a table to use beside them; by default as last time.")
+@option(
+    "--encoder NAME",
+    "Choose the encoder: auto, or a name of docs/howto/features.md.",
+    required=True,
+)
+@names("--columns COLS", "Encode these columns.  [default: as before]")
+@names("--features COLS", "Use these columns of a table as well.  [default: as before]")
+@SETTINGS
 @ENCODE_WITH
 def embed(
     folder: Path,
@@ -201,7 +253,9 @@ def embed(
     encode_with: "Options",
     as_json: bool,
 ) -> None:
-    """Make the features of a project again; labels and history stay.
+    """Recompute the features with another encoder.
+
+    Labels and history stay.
 
     \b
     Examples:
@@ -210,8 +264,8 @@ def embed(
     """
     from parbals_label.project.embedding import embed_project
 
-    with opened(folder) as store, progress() as show:
-        made = embed_project(
+    with open_store(folder) as store, progress() as show:
+        embedded = embed_project(
             store,
             encoder,
             list(columns) or None,
@@ -219,28 +273,30 @@ def embed(
             table=list(features) or None,
             encode_with=encode_with,
         )
-        encoder = store.settings.encoder or encoder  # where it was auto
-    record = {"features": made.n_features, "encoder": encoder, "notes": list(made.notes)}
-    say(as_json, record, "\n".join([f"{made.n_features} features by {encoder}.", *made.notes]))
+        encoder = store.settings.encoder or encoder  # the encoder that auto chose
+    notes = list(embedded.notes)
+    record = {"features": embedded.n_features, "encoder": encoder, "notes": notes}
+    say(as_json, record, "\n".join([f"{embedded.n_features} features by {encoder}.", *notes]))
 
 
 @command
 @option(
     "--encoder hf:FOLDER",
-    "A model of transformers to start from; by default the project's own encoder, and "
-    "all-MiniLM-L6-v2 where that is words or sentences.",
+    "Fine-tune this transformers model.  [default: the project's encoder; all-MiniLM-L6-v2 where "
+    "that is words or sentences]",
 )
-@flag("--force", "Take the adapted encoder even where held-out labels advise not.")
+@flag("--force", "Use the fine-tuned encoder even if it predicts held-out labels worse.")
+@SETTINGS
 @ENCODE_WITH
 def adapt(
     folder: Path, encoder: str | None, force: bool, encode_with: "Options", as_json: bool
 ) -> None:
-    """Fine-tune the project's encoder on its labels, and make the features again.
+    """Fine-tune the encoder on the labels.
 
-    Of a table, grow trees on the labels: what they say stands beside the columns. Best from about
-    100 labels on. It is taken only where it predicts held-out labels better than the features that
-    are there. The audit's items teach it nothing. An interrupted run goes on
-    where it was. `parbals embed DIR --encoder auto` goes back.
+    For tables, append out-of-fold predictions of tree ensembles as features. Works best from about
+    100 labels. The new features are used only if they predict held-out labels better than the
+    present ones; audit items are not trained on. An interrupted run continues where it stopped.
+    `parbals embed DIR --encoder auto` goes back.
 
     \b
     Examples:
@@ -252,17 +308,18 @@ def adapt(
 
     from parbals_label.project.adapting import adapt_project
 
-    with opened(folder) as store, progress() as show:
-        found = adapt_project(store, show, encoder=encoder, options=encode_with, force=force)
-    text = (
-        f"Of {found.n_labels:,} labels, each held out once, the adapted features get "
-        f"{percent(found.error)} wrong (log loss {found.log_loss:.3f}), the frozen features "
-        f"{percent(found.frozen_error)} ({found.frozen_log_loss:.3f}). "
+    with open_store(folder) as store, progress() as show:
+        result = adapt_project(store, show, encoder=encoder, options=encode_with, force=force)
+    comparison = (
+        f"Of {result.n_labels:,} labels, each held out once, the adapted features get "
+        f"{percent(result.error)} wrong (log loss {result.log_loss:.3f}), the frozen features "
+        f"{percent(result.frozen_error)} ({result.frozen_log_loss:.3f})."
     )
-    text += (
-        f"The project uses the adapted one now, {folder / found.encoder}; see parbals status "
-        f"{folder}."
-        if found.used
-        else "So the features stay as they were; more labels may change that."
-    )
-    say(as_json, asdict(found), text)
+    if result.used:
+        outcome = (
+            f"The project now uses the adapted encoder, {folder / result.encoder}; see parbals "
+            f"status {folder}."
+        )
+    else:
+        outcome = "So the features stay as they were; more labels may change that."
+    say(as_json, asdict(result), f"{comparison} {outcome}")

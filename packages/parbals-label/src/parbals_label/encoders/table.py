@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from parbals.errors import InputError
+from parbals.installing import install_command
 from parbals.plugins import load_entry, other_entries
 
 from parbals_label.encoders import huggingface, plain, sentences
@@ -48,7 +49,7 @@ def better_encoder(name: str, folder: Path) -> str | None:
             f"Sentences tell more than words: {how}, then `parbals embed {folder} --encoder auto`."
         )
     if name == "shapes":
-        how = "`pip install 'parbals[encoders]'`"
+        how = f"`{install_command('parbals[encoders]')}`"
         model = f"`parbals embed {folder} --encoder dinov2-vits14`"
         return f"Of photos a trained model tells more: {how}, then {model}."
     return None

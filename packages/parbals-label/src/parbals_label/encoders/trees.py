@@ -1,23 +1,26 @@
-"""A table with what trees say of it beside its columns: features that learn from labels.
+"""Tree features of a table: out-of-fold predictions of tree ensembles, appended to its columns.
 
-Three kinds of trees are grown on the labels, a hundred each: extremely randomised ones (Geurts,
-Ernst and Wehenkel 2006) whose cuts are the best of all D columns, others of √D, and boosted ones.
-With l_k (C,) the logs of the classes' mean shares in the leaves that a row x falls into, or of
-boosted trees their log-odds, the features are
+Three ensembles of a hundred trees each are trained on the labels: extremely randomised trees
+(Geurts, Ernst and Wehenkel 2006) that choose their cuts among all D columns, others among √D, and
+boosted trees. With l_k (C,) the logs of the mean class shares in the leaves that a row x falls
+into, or the log-odds of boosted trees, the features are
 
-    [x, s √p],    p = softmax(Σ_k a_k l_k),
+    [x, s √p],    p = softmax(Σ_k a_k l_k).
 
-a ≥ 0 such that labels are likeliest, and s such that the second part has variance n / 40, where a
-number of a table has about 1: the more labels n there are, the more trees are worth beside them. Of
-log-odds a model must learn what each is worth for each other class, of √p, mostly near 0, it hardly
-must. Trees know their own labels by heart. So for a row that has taught them, l comes from others,
-that were grown on nine tenths of the labels and saw neither it nor a copy of it: from such rows a,
-and the model above, learn what trees are worth.
+The blend weights a ≥ 0 maximise the likelihood of the labels. The scale s gives the second part the
+variance n / 40, where a number of a table has about 1: the more labels n there are, the more the
+trees count. √p is easier for a linear model than log-odds, whose weights differ between each pair
+of classes; most of √p is near 0.
 
-A boosted tree is grown on what is left to explain of all classes, y - softmax(f), and its leaves
-add a tenth of a Newton step, Σ (y - p) / (1 + Σ p (1 - p)), to the log-odds f.
+Trees overfit the labels that trained them. The features of a training row are therefore
+*out-of-fold* (ten folds): they come from trees that were trained on the other folds and saw neither
+the row nor a duplicate of it. The blend weights, and the model on these features, are fitted to
+out-of-fold predictions.
 
-How it is kept: plain arrays, which are checked when they are read.
+A boosted tree is fitted to the residuals y - softmax(f) of all classes, and its leaves add a tenth
+of a Newton step, Σ (y - p) / (1 + Σ p (1 - p)), to the log-odds f.
+
+Trees are stored as plain arrays, which are checked when they are read.
 """
 
 import hashlib
@@ -36,124 +39,158 @@ from parbals_label.encoders.base import Encoder
 __all__ = ["FILE", "Forest", "TableTrees"]
 
 FILE = "trees.npz"
-_TREES = 100  # of each kind
-_MOST_LEAVES = 2_000
-_BOOSTED: dict[str, Any] = {"max_leaf_nodes": 16, "min_samples_leaf": 2, "max_features": 0.5}
-_RATE = 0.1
-_PARTS = 10
-_ALIKE = 40
-"""Labels at which what trees say is worth as much as a number of the table: see studies/tables."""
-_BLOCK = 256
-_FLOOR = 0.01
+_N_TREES = 100
+"""Trees of each ensemble."""
+_N_ENSEMBLES = 3
+_MAX_LEAVES = 2_000
+_BOOSTED_TREE: dict[str, Any] = {"max_leaf_nodes": 16, "min_samples_leaf": 2, "max_features": 0.5}
+_LEARNING_RATE = 0.1
+_N_FOLDS = 10
+_LABELS_FOR_UNIT_VARIANCE = 40
+"""Labels at which tree features count as much as a number of the table (studies/tables)."""
+_BLOCK_ROWS = 256
+_SHARE_FLOOR = 0.01
+"""Added to class shares before the logarithm."""
+_STORED_NAMES = {
+    "root_nodes": "first",
+    "children": "down",
+    "column": "column",
+    "threshold": "threshold",
+    "values": "values",
+}
+"""Field of a forest → name of its array in a file."""
 
 
 @dataclass(frozen=True)
 class Forest:
-    """Trees whose nodes stand below each other, children after their parents; as many a kind.
+    """Trees as arrays of nodes, parents before their children; as many trees of each ensemble.
 
     Attributes:
-        first: (T,) where each begins.
-        down: (M, 2) children of a node, a leaf's is itself; x[column] > threshold: the second one.
-        values: (M, C) shares of classes; of the last third, boosted trees, T / 3 times their steps.
+        root_nodes: (T,) the root of each tree.
+        children: (M, 2) of each node; a leaf is its own child.
+        column: (M,) x[column] > threshold leads to the second child.
+        threshold: (M,).
+        values: (M, C) class shares; of boosted trees, the last third, T / 3 times their steps.
     """
 
-    first: np.ndarray
-    down: np.ndarray
+    root_nodes: np.ndarray
+    children: np.ndarray
     column: np.ndarray
     threshold: np.ndarray
     values: np.ndarray
 
     @classmethod
-    def grown(cls, rows: np.ndarray, wanted: np.ndarray, seed: int) -> Self:
-        """On rows (n, D) and their classes as zeros and ones (n, C)."""
+    def fit(cls, rows: np.ndarray, one_hot: np.ndarray, seed: int) -> Self:
+        """Train all ensembles on rows (n, D) and their classes as zeros and ones (n, C)."""
         from sklearn.ensemble import ExtraTreesRegressor
 
-        how: dict[str, Any] = {"max_leaf_nodes": _MOST_LEAVES, "random_state": seed}
-        kinds = [ExtraTreesRegressor(_TREES, max_features=some, **how) for some in (1.0, "sqrt")]
-        parts = [tree.tree_ for kind in kinds for tree in kind.fit(rows, wanted).estimators_]
-        values = [part.value[:, :, 0] for part in parts]
-        for part, steps in _boosted(rows, wanted, seed):
-            parts.append(part)
-            values.append(_TREES * steps)
-        sizes = [part.node_count for part in parts]
-        first = np.cumsum(sizes) - sizes
-        down = np.concatenate([np.c_[part.children_left, part.children_right] for part in parts])
-        itself = np.arange(len(down))[:, None]
-        down = np.where(down < 0, itself, down + np.repeat(first, sizes)[:, None])
-        columns = np.concatenate([np.maximum(part.feature, 0) for part in parts])
-        thresholds = np.concatenate([part.threshold for part in parts])
-        return cls(first, down, columns, thresholds, np.concatenate(values, dtype=np.float32))
+        trees: list[Any] = []
+        values: list[np.ndarray] = []
+        for max_features in (1.0, "sqrt"):
+            ensemble = ExtraTreesRegressor(
+                _N_TREES, max_features=max_features, max_leaf_nodes=_MAX_LEAVES, random_state=seed
+            )
+            for estimator in ensemble.fit(rows, one_hot).estimators_:
+                trees.append(estimator.tree_)
+                values.append(estimator.tree_.value[:, :, 0])
+        for tree, steps in _boosted_trees(rows, one_hot, seed):
+            trees.append(tree)
+            values.append(_N_TREES * steps)
+        sizes = [tree.node_count for tree in trees]
+        root_nodes = np.cumsum(sizes) - sizes
+        children = np.concatenate(
+            [np.c_[tree.children_left, tree.children_right] for tree in trees]
+        )
+        own_index = np.arange(len(children))[:, None]
+        offsets = np.repeat(root_nodes, sizes)[:, None]
+        return cls(
+            root_nodes=root_nodes,
+            children=np.where(children < 0, own_index, children + offsets),
+            column=np.concatenate([np.maximum(tree.feature, 0) for tree in trees]),
+            threshold=np.concatenate([tree.threshold for tree in trees]),
+            values=np.concatenate(values, dtype=np.float32),
+        )
 
     def check(self, n_columns: int) -> None:
-        """Raise ValueError where a row (n_columns,) would not come to a leaf of every tree."""
-        n_nodes, itself = len(self.values), np.arange(len(self.values))[:, None]
+        """Raise ValueError unless a row (n_columns,) reaches a leaf of every tree."""
+        n_nodes = len(self.values)
+        own_index = np.arange(n_nodes)[:, None]
         if (
-            (self.down.shape, self.column.shape) != ((n_nodes, 2), (n_nodes,))
+            (self.children.shape, self.column.shape) != ((n_nodes, 2), (n_nodes,))
             or (self.threshold.shape, self.values.ndim) != ((n_nodes,), 2)
-            or {part.dtype.kind for part in (self.first, self.down, self.column)} != {"i"}
-            or self.first.ndim != 1
-            or not self.first.size
-            or self.first.size % 3
+            or {a.dtype.kind for a in (self.root_nodes, self.children, self.column)} != {"i"}
+            or self.root_nodes.ndim != 1
+            or not self.root_nodes.size
+            or self.root_nodes.size % _N_ENSEMBLES
             or not (np.isfinite(self.threshold).all() and np.isfinite(self.values).all())
-            or not ((self.first >= 0) & (self.first < n_nodes)).all()
-            or not ((self.down >= itself) & (self.down < n_nodes)).all()  # so that a walk ends:
-            or np.diff(self.down == itself).any()  # both are later nodes, or the leaf
+            or not ((self.root_nodes >= 0) & (self.root_nodes < n_nodes)).all()
+            # A descent ends: both children are later nodes, or both are the leaf itself.
+            or not ((self.children >= own_index) & (self.children < n_nodes)).all()
+            or np.diff(self.children == own_index).any()
             or not ((self.column >= 0) & (self.column < n_columns)).all()
         ):
             raise ValueError("its arrays are no trees of this table")
 
-    def logs(self, rows: np.ndarray) -> np.ndarray:
-        """l (n, 3, C) of rows (n, D)."""
-        found = np.zeros((len(rows), 3, self.values.shape[1]))
-        for start in range(0, len(rows), _BLOCK):
-            block = slice(start, start + _BLOCK)
-            at = np.tile(self.first, (len(rows[block]), 1))
-            while (self.down[at, 0] != at).any():
-                cells = np.take_along_axis(rows[block], self.column[at], axis=1)
-                at = self.down[at, np.int64(cells > self.threshold[at])]
-            kinds = self.values[at].reshape(len(at), 3, -1, found.shape[2])
-            found[block] = kinds.mean(axis=2, dtype=np.float64)
-        found[:, :2] = np.log(np.maximum(found[:, :2], 0.0) + _FLOOR)
-        return found
+    def log_scores(self, rows: np.ndarray) -> np.ndarray:
+        """l (n, 3, C) of rows (n, D): log shares of two ensembles, log-odds of the boosted one."""
+        scores = np.zeros((len(rows), _N_ENSEMBLES, self.values.shape[1]))
+        for start in range(0, len(rows), _BLOCK_ROWS):
+            block = slice(start, start + _BLOCK_ROWS)
+            nodes = np.tile(self.root_nodes, (len(rows[block]), 1))
+            while (self.children[nodes, 0] != nodes).any():
+                cells = np.take_along_axis(rows[block], self.column[nodes], axis=1)
+                nodes = self.children[nodes, np.int64(cells > self.threshold[nodes])]
+            leaves = self.values[nodes].reshape(len(nodes), _N_ENSEMBLES, -1, scores.shape[2])
+            scores[block] = leaves.mean(axis=2, dtype=np.float64)
+        scores[:, :2] = np.log(np.maximum(scores[:, :2], 0.0) + _SHARE_FLOOR)
+        return scores
 
 
 @dataclass
 class TableTrees(Encoder):
-    """Cells as a table's rows (n, D), and beside them what trees say (n, C).
+    """A table's rows (n, D) with tree features (n, C) beside them.
 
     Attributes:
-        powers, scale: a and s of the module's text.
-        left_out: what is said of rows that have taught the trees, by digests of the rows.
+        table: encodes cells as rows.
+        forest: the trees, trained on all labels.
+        blend_weights: (3,) a of the module's text.
+        scale: s of the module's text.
+        out_of_fold: digest of a training row → its tree features (C,).
     """
 
     kind: ClassVar[None] = None
     reduced = True
     table: TableEncoding
     forest: Forest
-    powers: np.ndarray
+    blend_weights: np.ndarray
     scale: float
-    left_out: Mapping[bytes, np.ndarray]
+    out_of_fold: Mapping[bytes, np.ndarray]
 
     def __post_init__(self) -> None:
-        self.read = _without_bins(self.table)
-        self.forest.check(len(self.read))
+        self.tree_columns = _columns_without_bins(self.table)
+        self.forest.check(len(self.tree_columns))
 
     @classmethod
-    def grow(cls, table: TableEncoding, rows: np.ndarray, numbers: np.ndarray, seed: int) -> Self:
-        """Learn the class numbers (n,) of a table's rows (n, D)."""
-        _, numbers = np.unique(numbers, return_inverse=True)
-        wanted = np.eye(max(int(numbers.max()) + 1, 2))[numbers]
-        read = rows[:, _without_bins(table)]
-        copy = np.unique(read, axis=0, return_inverse=True)[1].reshape(-1)
-        part = np.random.default_rng(seed).permutation(copy.max() + 1)[copy] % _PARTS
-        logs = np.zeros((len(rows), 3, wanted.shape[1]))
-        for here in (part == number for number in np.unique(part) if copy.any()):
-            logs[here] = Forest.grown(read[~here], wanted[~here], seed).logs(read[here])
-        powers = _powers(logs, numbers)
-        roots = _roots(logs, powers)
-        scale = float(np.sqrt(len(rows) / _ALIKE / max(roots.var(axis=0).mean(), 1e-6)))
-        forest, said = Forest.grown(read, wanted, seed), scale * roots
-        return cls(table, forest, powers, scale, dict(zip(map(_key, rows), said, strict=True)))
+    def grow(
+        cls, table: TableEncoding, rows: np.ndarray, class_indices: np.ndarray, seed: int
+    ) -> Self:
+        """Train on a table's rows (n, D) and their classes (n,)."""
+        _, labels = np.unique(class_indices, return_inverse=True)
+        n_classes = max(int(labels.max()) + 1, 2)
+        one_hot = np.eye(n_classes)[labels]
+        tree_rows = rows[:, _columns_without_bins(table)]
+        log_scores = _out_of_fold_scores(tree_rows, one_hot, seed)
+        blend_weights = _fit_blend_weights(log_scores, labels)
+        root_probs = _root_probs(log_scores, blend_weights)
+        variance = len(rows) / _LABELS_FOR_UNIT_VARIANCE
+        scale = float(np.sqrt(variance / max(root_probs.var(axis=0).mean(), 1e-6)))
+        return cls(
+            table=table,
+            forest=Forest.fit(tree_rows, one_hot, seed),
+            blend_weights=blend_weights,
+            scale=scale,
+            out_of_fold=dict(zip(map(_row_digest, rows), scale * root_probs, strict=True)),
+        )
 
     def encode(self, prepared: Sequence[Any]) -> np.ndarray:
         """(B, D + C) float32 of items' columns."""
@@ -161,88 +198,132 @@ class TableTrees(Encoder):
         return self.rows(self.table.transform(cells))
 
     def rows(self, table: np.ndarray) -> np.ndarray:
-        """(n, D + C) float32 of a table's rows (n, D)."""
-        said = self.scale * _roots(self.forest.logs(table[:, self.read]), self.powers)
-        for place, row in enumerate(table if self.left_out else ()):
-            said[place] = self.left_out.get(_key(row), said[place])
-        return np.concatenate([table, said], axis=1, dtype=np.float32)
+        """(n, D + C) float32 of a table's rows (n, D); out-of-fold for training rows."""
+        log_scores = self.forest.log_scores(table[:, self.tree_columns])
+        tree_features = self.scale * _root_probs(log_scores, self.blend_weights)
+        if self.out_of_fold:
+            for index, row in enumerate(table):
+                out_of_fold = self.out_of_fold.get(_row_digest(row))
+                if out_of_fold is not None:
+                    tree_features[index] = out_of_fold
+        return np.concatenate([table, tree_features], axis=1, dtype=np.float32)
 
     def as_arrays(self) -> dict[str, Any]:
-        """Plain arrays that ``from_arrays`` reads; what they say of labels of ours stays behind."""
-        table = np.array(json.dumps(self.table.as_json()))
-        how = {"powers": self.powers, "scale": np.array(self.scale), "table": table}
-        return vars(self.forest) | how
+        """Plain arrays that ``from_arrays`` reads, without the out-of-fold predictions."""
+        arrays = {stored: getattr(self.forest, name) for name, stored in _STORED_NAMES.items()}
+        return {
+            **arrays,
+            "powers": self.blend_weights,
+            "scale": np.array(self.scale),
+            "table": np.array(json.dumps(self.table.as_json())),
+        }
 
     def save(self, path: Path) -> None:
-        """Write everything; ``from_arrays`` reads that, too."""
-        taught = np.array([list(key) for key in self.left_out], np.uint8)
-        said = np.array(list(self.left_out.values()), np.float32)
-        np.savez_compressed(path, taught=taught, left_out=said, **self.as_arrays())
+        """Write all arrays into a file, the out-of-fold predictions included."""
+        np.savez_compressed(
+            path,
+            taught=np.array([list(digest) for digest in self.out_of_fold], np.uint8),
+            left_out=np.array(list(self.out_of_fold.values()), np.float32),
+            **self.as_arrays(),
+        )
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, np.ndarray], where: Path | str) -> Self:
-        """Arrays from a file, which may hold anything."""
+        """Rebuild the features from arrays of a file, which may hold anything."""
         try:
             table = TableEncoding.from_json(json.loads(str(arrays["table"])))
-            forest = Forest(**{name: arrays[name] for name in Forest.__dataclass_fields__})
-            n_classes, how = forest.values.shape[1], np.append(arrays["powers"], arrays["scale"])
-            said = arrays.get("left_out", np.zeros((0, n_classes)))
-            taught = arrays.get("taught", np.zeros((0, 16), np.uint8))
-            whole = said.shape[1] == n_classes and how.shape == (4,)
-            if not (whole and np.isfinite(how).all() and np.isfinite(said).all()):
-                raise ValueError("what it says are no numbers")
-            left_out = dict(zip((row.tobytes() for row in taught), said, strict=True))
-            return cls(table, forest, how[:3], float(how[3]), left_out)
+            forest = Forest(**{name: arrays[stored] for name, stored in _STORED_NAMES.items()})
+            n_classes = forest.values.shape[1]
+            weights_and_scale = np.append(arrays["powers"], arrays["scale"])
+            out_of_fold = arrays.get("left_out", np.zeros((0, n_classes)))
+            digests = arrays.get("taught", np.zeros((0, 16), np.uint8))
+            has_shapes = out_of_fold.shape[1] == n_classes and weights_and_scale.shape == (
+                _N_ENSEMBLES + 1,
+            )
+            is_finite = has_shapes and np.isfinite(weights_and_scale).all()
+            if not (is_finite and np.isfinite(out_of_fold).all()):
+                raise ValueError("its predictions are not finite numbers")
+            keys = (row.tobytes() for row in digests)
+            return cls(
+                table=table,
+                forest=forest,
+                blend_weights=weights_and_scale[:_N_ENSEMBLES],
+                scale=float(weights_and_scale[_N_ENSEMBLES]),
+                out_of_fold=dict(zip(keys, out_of_fold, strict=True)),
+            )
         except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
             raise InputError(f"{where} is damaged ({error}); adapt the project again.") from None
 
 
-def _boosted(rows: np.ndarray, wanted: np.ndarray, seed: int) -> Iterator[tuple[Any, np.ndarray]]:
-    """Trees that each lower the log loss which those before it have left."""
+def _out_of_fold_scores(tree_rows: np.ndarray, one_hot: np.ndarray, seed: int) -> np.ndarray:
+    """l (n, 3, C) of training rows, each by trees that were trained on the other folds.
+
+    Duplicate rows are in the same fold. If all rows are equal, there is nothing to learn: zeros.
+    """
+    scores = np.zeros((len(tree_rows), _N_ENSEMBLES, one_hot.shape[1]))
+    distinct = np.unique(tree_rows, axis=0, return_inverse=True)[1].reshape(-1)
+    folds = np.random.default_rng(seed).permutation(distinct.max() + 1)[distinct] % _N_FOLDS
+    has_distinct_rows = distinct.any()
+    if has_distinct_rows:
+        for fold in np.unique(folds):
+            is_test = folds == fold
+            forest = Forest.fit(tree_rows[~is_test], one_hot[~is_test], seed)
+            scores[is_test] = forest.log_scores(tree_rows[is_test])
+    return scores
+
+
+def _boosted_trees(
+    rows: np.ndarray, one_hot: np.ndarray, seed: int
+) -> Iterator[tuple[Any, np.ndarray]]:
+    """Gradient-boosted trees, and the step (nodes, C) that each node adds to the log-odds."""
     from scipy.special import softmax
     from sklearn.tree import DecisionTreeRegressor
 
-    logits = np.zeros(wanted.shape)
-    for number in range(_TREES):
+    logits = np.zeros(one_hot.shape)
+    for number in range(_N_TREES):
         probs = softmax(logits, axis=1)
-        tree = DecisionTreeRegressor(**_BOOSTED, random_state=seed + number)
-        leaves = tree.fit(rows, wanted - probs).apply(rows)
-        inside = np.eye(tree.tree_.node_count)[leaves].T
-        steps = _RATE * (inside @ (wanted - probs)) / (1.0 + inside @ (probs * (1.0 - probs)))
+        residuals = one_hot - probs
+        tree = DecisionTreeRegressor(**_BOOSTED_TREE, random_state=seed + number)
+        leaves = tree.fit(rows, residuals).apply(rows)
+        is_in_node = np.eye(tree.tree_.node_count)[leaves].T
+        curvature = is_in_node @ (probs * (1.0 - probs))
+        steps = _LEARNING_RATE * (is_in_node @ residuals) / (1.0 + curvature)
         logits += steps[leaves]
         yield tree.tree_, steps
 
 
-def _powers(logs: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-    """a (3,) of l (n, 3, C) and class numbers (n,); with few labels near a third each."""
+def _fit_blend_weights(log_scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """a (3,) from l (n, 3, C) and classes (n,); a Gaussian prior keeps it near 1/3 each."""
     from scipy.optimize import minimize
     from scipy.special import log_softmax
 
-    own, third = (np.arange(len(numbers)), numbers), np.full(3, 1.0 / 3.0)
+    label_index = (np.arange(len(labels)), labels)
+    prior_mean = np.full(_N_ENSEMBLES, 1.0 / _N_ENSEMBLES)
 
-    def loss(powers: np.ndarray) -> float:
-        surprise = -log_softmax(powers @ logs, axis=1)[own].sum()
-        return float(surprise + 0.5 * np.square(powers - third).sum())
+    def loss(weights: np.ndarray) -> float:
+        log_loss = -log_softmax(weights @ log_scores, axis=1)[label_index].sum()
+        return float(log_loss + 0.5 * np.square(weights - prior_mean).sum())
 
-    return np.asarray(minimize(loss, third, bounds=3 * [(0.0, None)]).x)
+    bounds = _N_ENSEMBLES * [(0.0, None)]
+    return np.asarray(minimize(loss, prior_mean, bounds=bounds).x)
 
 
-def _roots(logs: np.ndarray, powers: np.ndarray) -> np.ndarray:
-    """√p (n, C) of l (n, 3, C)."""
+def _root_probs(log_scores: np.ndarray, blend_weights: np.ndarray) -> np.ndarray:
+    """√p (n, C) from l (n, 3, C)."""
     from scipy.special import softmax
 
-    return np.sqrt(softmax(powers @ logs, axis=1))
+    return np.sqrt(softmax(blend_weights @ log_scores, axis=1))
 
 
-def _without_bins(table: TableEncoding) -> np.ndarray:
-    """Which of a table's features trees read: a number itself, not the bin that it lies in."""
-    read: list[bool] = []
+def _columns_without_bins(table: TableEncoding) -> np.ndarray:
+    """Indices of the features that trees read: numbers themselves, not their bins."""
+    is_read: list[bool] = []
     for column in table.columns:
         edges = getattr(column, "edges", None)
         n_bins = 0 if edges is None else len(edges) + 1
-        read += [True] + n_bins * [False] + (column.width - 1 - n_bins) * [True]
-    return np.flatnonzero(read)
+        is_read += [True] + n_bins * [False] + (column.width - 1 - n_bins) * [True]
+    return np.flatnonzero(is_read)
 
 
-def _key(row: np.ndarray) -> bytes:
+def _row_digest(row: np.ndarray) -> bytes:
     return hashlib.blake2b(np.asarray(row, "<f4").tobytes(), digest_size=16).digest()

@@ -68,7 +68,7 @@ def record_annotations(
                 check_name(who)
             if annotation.get("was_cancelled"):
                 if who in gone:
-                    heard.withdrawn += store.withdraw([position], annotator=who)
+                    heard.withdrawn += store.undo_labels([position], annotator=who)
                     gone.remove(who)
                 outcome = store.pass_over(position, "skip", annotator=who, request_id=request)
                 heard.passed += outcome == "new"
@@ -82,7 +82,7 @@ def record_annotations(
             heard.notes.append(f"Not stored: {error}")
             gone.discard(who)
     for who in gone:
-        heard.withdrawn += store.withdraw([position], annotator=who)
+        heard.withdrawn += store.undo_labels([position], annotator=who)
 
 
 def _moment(annotation: Mapping[str, Any]) -> str:

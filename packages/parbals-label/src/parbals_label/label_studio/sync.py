@@ -149,7 +149,7 @@ class _Connection:
             self._hand_out(interface, missing)
         if len(open_items) > self.rules.batch_size // 2 or self._choose(interface) or open_items:
             return False
-        return self.store.n_done() >= self.store.n_items
+        return self.store.n_completed() >= self.store.n_items
 
     def _project(self) -> dict[str, Any]:
         try:
@@ -201,7 +201,7 @@ class _Connection:
         open_tasks = {self.tasks[p]: p for p in self._open() if p in self.tasks}
         filters = [] if self.sweep else changed_or_open(self._since, open_tasks)
         tasks = list(self.client.tasks(self.number, filters))
-        with self.store.together():
+        with self.store.transaction():
             for position, task in self._ours(tasks):
                 met.add(task["id"])
                 latest = max(latest, str(task.get("updated_at") or ""))
@@ -228,7 +228,7 @@ class _Connection:
         counts = {p: len(votes.get(p, ())) + len(passes.get(p, ())) for p in self._open()}
         done = [p for p, count in counts.items() if count >= wanted or p in gone]
         if done:
-            self.store.give_back(done, annotator=self.owner)
+            self.store.end_leases(done, annotator=self.owner)
 
     def _ours(self, tasks: Sequence[dict[str, Any]]) -> list[tuple[int, dict[str, Any]]]:
         """The tasks that are about an item of the project, each with its position."""
@@ -301,7 +301,10 @@ class _Connection:
 
         Without a prediction: Label Studio would fill it in, and a guess that is seen sways.
         """
-        items, upload = self.store.shown(positions), partial(self.client.upload, self.number)
+        items, upload = (
+            self.store.visible_items(positions),
+            partial(self.client.upload, self.number),
+        )
         new = [
             {"data": data_of(self.store, interface, item, why, upload)}
             for item, why in ((item, self.store.why(item.position)) for item in items)

@@ -39,7 +39,9 @@ def project_uid(project: Mapping[str, Any]) -> str:
 def first_interface(store: Store) -> str:
     """An interface for a project that has none yet: the items' columns and the classes."""
     image = image_column(store)
-    names = [image] if image else list(store.settings.encoded_columns or store.settings.shown)
+    names = (
+        [image] if image else list(store.settings.encoded_columns or store.settings.visible_columns)
+    )
     shown = [(_key(name), "image" if name == image else "text") for name in names]
     return new_interface(shown, store.form)
 

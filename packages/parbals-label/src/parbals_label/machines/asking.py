@@ -8,6 +8,7 @@ from threading import Event
 from parbals_label.answer_form import AnswerForm
 from parbals_label.machines.json_lines import Reply, Tally
 from parbals_label.machines.programs import Conversation, Ending, Program
+from parbals_label.machines.rate import MINUTE, RateLimit
 from parbals_label.store.records import Item
 
 __all__ = ["Asked", "Asking", "Rules"]
@@ -30,10 +31,12 @@ class Rules:
 
     ``timeout`` is the longest silence after the last usable answer. ``costs`` of an answer, by
     annotator, let the program be asked only what is worth more for its cost than others' answers.
+    At most ``rate`` items are sent in any minute, retries included.
     """
 
     batch_size: int = 20
     budget: int | None = None
+    rate: int | None = None
     retries: int = 3
     timeout: float = 120.0
     first_wait: float = 1.0
@@ -42,7 +45,8 @@ class Rules:
     @property
     def lease_seconds(self) -> float:
         """What a batch takes whose every try is slow, and at least half an hour."""
-        return max(1800.0, (self.retries + 1) * (self.timeout + _LONGEST))
+        waiting = 0.0 if self.rate is None else MINUTE * (1.0 + self.batch_size / self.rate)
+        return max(1800.0, (self.retries + 1) * (self.timeout + waiting + _LONGEST))
 
 
 @dataclass
@@ -71,6 +75,7 @@ class Asking:
     rules: Rules
     stop: Event
     say: Callable[[str], None]
+    rate_limit: RateLimit = field(default_factory=lambda: RateLimit(None))
 
     def batch(self, items: Sequence[Item], keep: Keep) -> Asked:
         """Ask about these items; ``keep`` is called with the good replies as they arrive."""
@@ -102,17 +107,33 @@ class Asking:
     def _try(
         self, waiting: list[Item], tally: Tally, keep: Keep, asked: Asked, faults: dict[str, str]
     ) -> None:
-        """Ask about all of them once."""
-        conversation = self.program.ask(waiting, self.form)
+        """Ask about all of them once, in parts where a rate limit demands it."""
+        size = len(waiting)
+        if self.rate_limit.rate is not None:
+            size = min(size, self.rate_limit.rate)
+        for start in range(0, len(waiting), size):
+            items = waiting[start : start + size]
+            if self.stop.wait(self.rate_limit.delay(len(items))):
+                break
+            self.rate_limit.record(len(items))
+            self._ask_once(items, tally, keep, asked, faults)
+            if asked.final or self.stop.is_set():
+                break
+
+    def _ask_once(
+        self, items: list[Item], tally: Tally, keep: Keep, asked: Asked, faults: dict[str, str]
+    ) -> None:
+        """Start the program with these items, and take its answers until it ends."""
+        conversation = self.program.ask(items, self.form)
         try:
-            ending = self._listen(conversation, waiting, tally, keep)
+            ending = self._listen(conversation, items, tally, keep)
         finally:
             conversation.close()
         if ending.fault is not None:
-            left = [item for item in waiting if item.id in tally.missing]
+            left = [item for item in items if item.id in tally.missing]
             faults.update({item.id: ending.fault for item in left})
             if not left:
-                self.say(f"All {len(waiting)} items were answered, but {ending.fault}.")
+                self.say(f"All {len(items)} items were answered, but {ending.fault}.")
         if ending.final:
             asked.final = ending.fault
 

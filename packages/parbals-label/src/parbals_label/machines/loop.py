@@ -18,8 +18,9 @@ from parbals_label.files import sole_run
 from parbals_label.machines.asking import Asked, Asking, Rules
 from parbals_label.machines.json_lines import Reply
 from parbals_label.machines.programs import Program
+from parbals_label.machines.rate import RateLimit
 from parbals_label.store.records import Item, Submission
-from parbals_label.store.rows import moment
+from parbals_label.store.rows import lease_clock
 from parbals_label.store.store import Store
 
 __all__ = ["ENDINGS", "Result", "Rules", "label_items"]
@@ -77,9 +78,9 @@ def label_items(
         except BaseException:
             # The first error tells what happened; leases expire by themselves.
             with suppress(ParbalsError):
-                run.give_back(store.pending(annotator=name))
+                run.end_leases(store.pending(annotator=name))
             raise
-        run.give_back(store.pending(annotator=name))
+        run.end_leases(store.pending(annotator=name))
         store.log("machine run ended", annotator=name, **asdict(run.result))
         return run.result
 
@@ -96,7 +97,9 @@ class _Run:
 
     def __post_init__(self) -> None:
         self.result, rules = Result(), self.rules
-        self._asking = Asking(self.program, self.store.form, rules, self.stop, self.say)
+        self._asking = Asking(
+            self.program, self.store.form, rules, self.stop, self.say, RateLimit(rules.rate)
+        )
         # Not asked again: a machine that abstained would only abstain once more, and cost the same.
         self._passed = _abstentions(self.store, self.name)
 
@@ -106,7 +109,7 @@ class _Run:
         earlier = self.store.pending(annotator=self.name)
         left_out = self._left_out()
         queue = [p for p in earlier if p not in left_out and p not in answered]
-        self.give_back(set(earlier).difference(queue))
+        self.end_leases(set(earlier).difference(queue))
         if queue:
             self.say(f"{len(queue)} items that an earlier run had out are asked first.")
         fruitless, fault = 0, ""
@@ -125,7 +128,7 @@ class _Run:
                 break
             positions, queue = queue[: self._size()], queue[self._size() :]
             self._show("asking")
-            asked = self._asking.batch(self.store.shown(positions), self._keep)
+            asked = self._asking.batch(self.store.visible_items(positions), self._keep)
             self._count(asked)
             fruitless = 0 if asked.n_answered else fruitless + 1
             fault = asked.final or (asked.failed[0][1] if asked.failed else "")
@@ -138,17 +141,17 @@ class _Run:
     def _show(self, stage: str) -> None:
         self.progress(stage, self.result.stored)
 
-    def give_back(self, positions: Collection[int]) -> None:
+    def end_leases(self, positions: Collection[int]) -> None:
         """End the leases of these items, as far as they are still this annotator's."""
         if positions:
-            self.store.give_back(positions, annotator=self.name)
+            self.store.end_leases(positions, annotator=self.name)
 
     def _choose(self) -> list[int]:
         """Items for the next batch, best first; none where every item is done, out or passed."""
         from parbals_label.project.engine import NothingAvailableError, choose_batch, choose_by_cost
 
         how: dict[str, Any] = {
-            "expires": moment() + self.rules.lease_seconds,
+            "expires": lease_clock() + self.rules.lease_seconds,
             "leave_out": self._left_out(),
         }
         size, costs = self._size(), self.rules.costs
@@ -165,7 +168,9 @@ class _Run:
         """What this annotator is not asked: what it passed, and the audit, which is for people."""
         settings = self.store.settings
         is_open = settings.audit_by == "anyone"
-        return self._passed | (self.store.uncounted() if is_open else set(settings.audit))
+        return self._passed | (
+            self.store.audit_labelled_by_programs() if is_open else set(settings.audit)
+        )
 
     def _size(self) -> int:
         size, budget = self.rules.batch_size, self.rules.budget
@@ -185,7 +190,7 @@ class _Run:
         if silent:
             self.store.log(_ABSTAINED, annotator=self.name, positions=silent)
             self._passed.update(silent)
-            self.give_back(silent)
+            self.end_leases(silent)
             self.result.abstained += len(silent)
 
     def _submit(self, given: list[tuple[Item, Reply]]) -> int:
@@ -201,7 +206,7 @@ class _Run:
                 return sum(self._submit([pair]) for pair in given)
             self.say(f"Not stored: {error}")
             self._passed.add(rows[0].position)
-            self.give_back([rows[0].position])
+            self.end_leases([rows[0].position])
             return 0
 
     def _count(self, asked: Asked) -> None:
@@ -212,7 +217,7 @@ class _Run:
             self.say(_given_back(names, reason))
         gone = [item.position for item, _ in asked.failed]
         self._passed.update(gone)
-        self.give_back([*gone, *(item.position for item in asked.unasked)])
+        self.end_leases([*gone, *(item.position for item in asked.unasked)])
         self.result.failed += len(gone)
         self.result.batches += 1
 

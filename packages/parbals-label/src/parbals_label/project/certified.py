@@ -1,6 +1,6 @@
-"""What the latest random sample of a project says of its predictions.
+"""The latest random sample that measures the error of a project's predictions.
 
-Only people's answers count; an item that people passed counts as a mistake.
+Only people's answers count; an item that people skipped counts as an error.
 """
 
 from dataclasses import dataclass
@@ -14,10 +14,20 @@ from parbals_label.store.store import Store
 
 __all__ = ["CertificateSample", "class_indices", "latest_sample", "people_labels"]
 
+_NO_CLASS = -1
+"""In place of a class index: a skipped item, which no prediction matches."""
+
 
 @dataclass(frozen=True)
 class CertificateSample:
-    """The latest sample: so many of its ``n`` items have an answer; the ``result`` of all."""
+    """A random sample for a certificate.
+
+    Attributes:
+        batch: number of the batch that assigned it.
+        n: its items.
+        n_labelled: items with an answer.
+        result: the measured error, once all items are labelled.
+    """
 
     batch: int
     n: int
@@ -26,37 +36,46 @@ class CertificateSample:
 
     @property
     def sentence(self) -> str:
-        """For people."""
+        """The result, or the progress, in words."""
         if self.result is not None:
             return str(self.result)
         return f"{self.n_labelled} of the sample's {self.n} items are labelled; label all of them."
 
 
 def latest_sample(store: Store) -> CertificateSample | None:
-    """What the latest sample says; None where none was drawn."""
+    """The latest sample and its result; None where none was drawn."""
     samples = store.batches(CERTIFY)
     if not samples:
         return None
-    (*_, last), labels = samples, people_labels(store)
-    positions = [item.position for item in last.items]
-    labels = dict.fromkeys(store.passes(), -1) | labels
-    settings = last.settings
-    said = [settings["decided"][str(position)] for position in positions]
-    sample = Sample([], positions, said, settings["pile"], settings["n_labelled"])
-    n_labelled = sum(position in labels for position in positions)
+    batch = samples[-1]
+    positions = [item.position for item in batch.items]
+    skipped = dict.fromkeys(store.passes(), _NO_CLASS)
+    labels = skipped | people_labels(store)
+    record = batch.settings
+    predicted = [record["decided"][str(position)] for position in positions]
+    sample = Sample([], positions, predicted, record["pile"], record["n_labelled"])
     return CertificateSample(
-        last.batch, len(positions), n_labelled, evaluate_sample(sample, labels)
+        batch=batch.batch,
+        n=len(positions),
+        n_labelled=sum(position in labels for position in positions),
+        result=evaluate_sample(sample, labels),
     )
 
 
 def people_labels(store: Store) -> dict[int, Any]:
-    """Position → class number, or numbers, of what people say, and no machine."""
+    """Position → class index, or indices, of people's consensus label, without programs."""
     form = store.form
-    votes = aggregate_labels(store.votes(by_people=True), form)
-    return {position: class_indices(form, form.plain(label)) for position, label in votes.items()}
+    labels = aggregate_labels(store.votes(by_people=True), form)
+    return {position: class_indices(form, form.plain(label)) for position, label in labels.items()}
 
 
 def class_indices(form: AnswerForm, label: Any) -> Any:
-    """The number of a class; the numbers of several."""
-    index = form.classes.index
-    return [index(name) for name in label] if isinstance(label, list) else index(label)
+    """The index of a class; a list of indices for several.
+
+    >>> form = AnswerForm("classes", ("ham", "spam"))
+    >>> class_indices(form, "spam"), class_indices(form, ["spam", "ham"])
+    (1, [1, 0])
+    """
+    if isinstance(label, list):
+        return [form.classes.index(name) for name in label]
+    return form.classes.index(label)

@@ -1,4 +1,4 @@
-"""Changes of a project's classes: added, renamed, merged, removed, ordered."""
+"""Change a project's classes: add, rename, merge, remove and order them."""
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -11,22 +11,29 @@ from parbals_label.store.store import Store
 
 __all__ = ["change_classes"]
 
-_NONE: Mapping[str, str] = MappingProxyType({})
+_NO_CHANGES: Mapping[str, str] = MappingProxyType({})
 
 
 def change_classes(
     store: Store,
     *,
-    renamed: Mapping[str, str] = _NONE,
-    merged: Mapping[str, str] = _NONE,
+    renamed: Mapping[str, str] = _NO_CHANGES,
+    merged: Mapping[str, str] = _NO_CHANGES,
     added: Sequence[str] = (),
     removed: Sequence[str] = (),
     order: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Rename and merge classes, and what settings say of the others then: {} or their new list.
+    """Rename and merge classes, and return the settings to update: {} or the new list of classes.
 
-    To be called in ``Store.together``, so that all of it holds or nothing. ``order`` names all of
-    the classes, or the first ones.
+    Call it in ``Store.together``, so that all changes are made or none.
+
+    Args:
+        store: the project.
+        renamed: old name → new name.
+        merged: class → the class that it becomes part of.
+        added: new classes.
+        removed: classes to remove.
+        order: all classes, or the first ones, in their new order.
     """
     for old, new in renamed.items():
         store.rename_class(old, new)
@@ -34,14 +41,14 @@ def change_classes(
         store.rename_class(old, new, merge=True)
     if (merged or removed or order) and store.batches(CERTIFY):
         raise InputError(
-            "A certificate's sample was drawn by predictions of the classes as they are: classes "
-            "can still be added and renamed, not removed or moved."
+            "A random sample evaluates predictions of the classes as they are: classes can still "
+            "be added and renamed, not removed, merged or reordered."
         )
     names = [*store.classes, *added]
     for name in (*removed, *order):
         if name not in names:
             raise InputError(f"There is no class {name!r}; the classes are {', '.join(names)}.")
-    kept = [name for name in names if name not in removed]
-    first = [name for name in dict.fromkeys(order) if name in kept]
-    names = [*first, *(name for name in kept if name not in first)]
-    return {} if names == list(store.classes) else {"classes": names}
+    remaining = [name for name in names if name not in removed]
+    first = [name for name in dict.fromkeys(order) if name in remaining]
+    ordered = [*first, *(name for name in remaining if name not in first)]
+    return {} if ordered == list(store.classes) else {"classes": ordered}

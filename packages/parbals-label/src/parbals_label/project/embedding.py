@@ -238,7 +238,7 @@ def replace_features(
     described_file = None
     if encoded.described is not None:
         described_file = store_features(store.folder, encoded.described, name="described")
-    with store.together():
+    with store.transaction():
         predictions = store.settings.predictions  # may be newer than those of ``before``
         is_unchanged = store.settings.features == before.features
         change()

@@ -37,7 +37,7 @@ from parbals_label.project.features import (
 from parbals_label.project.goal import metric_of
 from parbals_label.project.label_issues import find_label_issues
 from parbals_label.project.predicted import raw_predictions
-from parbals_label.store.batches import TakenError
+from parbals_label.store.batches import ItemsUnavailableError
 from parbals_label.store.settings import PredictionsFile
 from parbals_label.store.store import Store
 
@@ -131,7 +131,7 @@ def learner_of(
     if with_pending:
         replaceable = {
             position
-            for strategy, positions in store.unseen().items()
+            for strategy, positions in store.unopened().items()
             if strategy in renew
             for position in positions
         }
@@ -142,7 +142,7 @@ def learner_of(
 
 def _trusted_labels(store: Store) -> dict[int, str]:
     """Position → consensus label, without audit items that only programs have labelled."""
-    uncounted = store.uncounted()
+    uncounted = store.audit_labelled_by_programs()
     labels = aggregate_labels(store.votes(), store.form)
     return {position: label for position, label in labels.items() if position not in uncounted}
 
@@ -267,7 +267,8 @@ def choose_batch(
     """Choose ``n`` items, assign them, and record why; the batch's number, and the stored batch.
 
     If others take some of the items meanwhile, a new batch is chosen that takes this into account
-    (a ``queued`` batch only loses those items); ``TakenError`` if that happens every time.
+    (a ``queued`` batch only loses those items); ``ItemsUnavailableError`` if that happens every
+    time.
 
     Args:
         store: the project.
@@ -275,7 +276,7 @@ def choose_batch(
         fewer: choose fewer items where fewer are available; ``NothingAvailableError`` where none
             is.
         annotator: to whom the items are assigned.
-        expires: until when they are assigned (as ``moment()``).
+        expires: until when they are assigned (as ``lease_clock()``).
         queued: the items wait on the labelling page for anybody who asks.
         strategy: replaces the project's.
         leave_out: positions that are not chosen, such as those on which a program abstained.
@@ -364,9 +365,9 @@ def _retry_while_taken(attempt: Callable[[], _T]) -> _T:
     for n_left in reversed(range(_MAX_ATTEMPTS)):
         try:
             return attempt()
-        except TakenError as error:
+        except ItemsUnavailableError as error:
             if n_left == 0:
-                raise TakenError(
+                raise ItemsUnavailableError(
                     "Others took items while these were being chosen, "
                     f"{_MAX_ATTEMPTS} times in a row; nothing was assigned, try again. "
                     f"The last time: {error}"
@@ -459,13 +460,15 @@ def refresh(
     if not with_pending:
         report = replace(report, n_pending=len(assigned_or_skipped(store, learner.labels)))
     # The report is stored before the predictions, which take long for many items.
-    store.save_report(report.to_dict(), len(learner.labelled) + len(store.uncounted()))
+    store.save_report(
+        report.to_dict(), len(learner.labelled) + len(store.audit_labelled_by_programs())
+    )
     if not learner.state.can_fit:
         return report
     predictions = _predict_pool(learner, progress)
     written = store_features(store.folder, predictions, name="predictions")
     # Stored last: after an interruption the old predictions still count as older.
-    with store.together():
+    with store.transaction():
         previous = store.settings.predictions
         if store.settings.features == features:
             annotators = learner.annotators()

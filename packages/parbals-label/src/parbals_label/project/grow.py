@@ -122,7 +122,7 @@ def _check_columns(source: Source, settings: ProjectSettings) -> list[str]:
     needed = [*settings.encoded_columns, *settings.table_columns]
     for column in needed:
         check_column(source, column)
-    missing = [name for name in settings.shown if name not in source.columns]
+    missing = [name for name in settings.visible_columns if name not in source.columns]
     return [f"{source.name} has no column {short(name)}; it stays empty." for name in missing]
 
 

@@ -16,7 +16,7 @@ from parbals_label.readers.cells import without_nul
 from parbals_label.store.records import ADDED, CHANGED, LOGGED, RENAMED_CLASS
 from parbals_label.store.store import Store
 
-__all__ = ["history_rows", "history_text", "log_quietly", "log_rows", "log_text"]
+__all__ = ["history_rows", "history_text", "log_quietly", "log_rows"]
 
 _COLUMNS = ("created", "what", "who", "id", "label", "label_now", "revision", "source", "comment")
 
@@ -115,11 +115,3 @@ def log_quietly(folder: Path, kind: str, **detail: Any) -> None:
     """Remember that something was copied; of a project that can only be read no trace is left."""
     with suppress(ProjectError), Store.open(folder) as store:
         store.log(kind, **detail)
-
-
-def log_text(row: dict[str, Any]) -> str:
-    """One row as a line."""
-    moment = str(row["created"])[:19].replace("T", " ")
-    who = f"{row['who'] or 'unknown'} ({row['origin'] or 'unknown'})"
-    words = f"{row['what']}: {row['sentence']}"
-    return "  ".join([moment, " ".join(who.split()), " ".join(words.split())])

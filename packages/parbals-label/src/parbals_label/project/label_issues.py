@@ -1,7 +1,7 @@
-"""Labels that the model doubts: those that surprise it most when it has not seen them.
+"""Likely label errors: labels whose leave-one-out probability is lower than another class's.
 
-The surprise of label y_i is -ln p(y_i | x_i, all labels but it). It is large for wrong labels and
-for hard items, and a strategy chooses hard items: a doubt is not an error.
+They are ranked by p(y_i | x_i, all labels but y_i). It is low for wrong labels and for hard items,
+and strategies choose hard items: a likely error need not be an error.
 """
 
 from collections.abc import Sequence
@@ -16,11 +16,18 @@ from parbals_label.store.store import Store
 
 __all__ = ["LabelIssue", "current_label_issues", "find_label_issues"]
 
-MOST = 100
+_MAX_ISSUES = 100
 
 
 class LabelIssue(NamedTuple):
-    """An item's label, its probability by all other labels, and what they would say instead."""
+    """A label that may be wrong.
+
+    Attributes:
+        position: of the item.
+        label: its label.
+        probability: of that label, by a model of all other labels.
+        instead: the most probable class.
+    """
 
     position: int
     label: str
@@ -29,35 +36,42 @@ class LabelIssue(NamedTuple):
 
     @property
     def sentence(self) -> str:
+        """The issue in words."""
         return f"the model expects {self.instead} ({percent(self.probability)} for {self.label})"
 
 
 def find_label_issues(learner: ActiveLearner, classes: Sequence[str]) -> list[LabelIssue]:
-    """At most a hundred labels for which another class is likelier, the most surprising first.
+    """At most a hundred labels for which another class is more probable, the least probable first.
 
-    Of models without a closed form and of other tasks, none.
+    There are none for models without a closed form and for other tasks.
     """
-    one = learner.task == "classes" and learner.state.can_fit
-    gaussian = getattr(learner.fitted(), "gaussian", None) if one else None
+    is_classifier = learner.task == "classes" and learner.state.can_fit
+    gaussian = getattr(learner.fitted(), "gaussian", None) if is_classifier else None
     if gaussian is None:
         return []
-    positions, numbers = learner.state.training
-    places, probs = gaussian.leave_one_out(all_labels=True)
-    is_label = places < len(positions)  # behind them are descriptions of classes
-    places, probs = places[is_label], probs[is_label]
-    given = probs[np.arange(len(places)), numbers[places]]
-    found = [
+    positions, class_indices = learner.state.training
+    rows, probs = gaussian.leave_one_out(all_labels=True)
+    is_label = rows < len(positions)  # descriptions of classes come after the labels
+    rows = rows[is_label]
+    probs = probs[is_label]
+    labels = class_indices[rows]
+    predicted = probs.argmax(axis=1)
+    label_probs = probs[np.arange(len(rows)), labels]
+    issues = [
         LabelIssue(
-            int(positions[place]), classes[numbers[place]], round(float(p), 6), classes[best]
+            position=int(positions[row]),
+            label=classes[label],
+            probability=round(float(probability), 6),
+            instead=classes[best],
         )
-        for place, p, best in zip(places, given, probs.argmax(axis=1), strict=True)
-        if best != numbers[place]
+        for row, label, probability, best in zip(rows, labels, label_probs, predicted, strict=True)
+        if best != label
     ]
-    return sorted(found, key=lambda doubt: doubt.probability)[:MOST]
+    return sorted(issues, key=lambda issue: issue.probability)[:_MAX_ISSUES]
 
 
 def current_label_issues(store: Store) -> list[LabelIssue]:
-    """The doubts of the latest report whose labels still hold."""
+    """Likely label errors of the latest report whose labels have not changed since."""
     labels = consensus_labels(store)
-    found = [LabelIssue(*row) for row in store.settings.doubts]
-    return [doubt for doubt in found if labels.get(doubt.position) == doubt.label]
+    issues = [LabelIssue(*row) for row in store.settings.doubts]
+    return [issue for issue in issues if labels.get(issue.position) == issue.label]

@@ -1,12 +1,12 @@
-"""What random labels say of a project: a sample that certifies its predictions, shares of classes.
+"""Measure a project by random labels: the error of its predictions, and class prevalence.
 
-A sample for a certificate is a batch like any other, whose record keeps what the model decided for
-its items and which items the pile left out.
+A random sample for a certificate is a batch like any other, whose record has the predictions for
+its items and the items that the sample was not drawn from.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from parbals.errors import InputError
@@ -25,17 +25,23 @@ from parbals_label.store.store import Store
 
 __all__ = ["ShareEstimate", "draw_certificate", "estimate_shares"]
 
-_Z = 1.6448536269514722
+_Z_90 = 1.6448536269514722
 """Φ⁻¹(0.95), for 90 % intervals."""
-_FEWEST = 5
-"""Random labels of a group that a share is estimated from."""
+_MIN_LABELS = 5
+"""Random labels of a group from which a share is estimated."""
+_ALL_ITEMS = "all items"
 
 
 @dataclass(frozen=True)
 class ShareEstimate:
-    """The share of a class among ``n_items`` items, from ``n`` random labels; None if too few.
+    """The estimated share of a class in a group of items.
 
-    ``difference`` is that from the first group, which has most items; None for the first.
+    Attributes:
+        name: of the group.
+        n_items: its size.
+        n: random labels in it.
+        share: None if there are too few random labels.
+        difference: from the share of the first group, which is the largest; None for the first.
     """
 
     name: str
@@ -52,16 +58,16 @@ def draw_certificate(
     queued: bool,
     progress: Callable[[str, int, int], None] = lambda stage, done, total: None,
 ) -> int:
-    """Draw ``n`` of the items that have no label and are not out; the number of their batch.
+    """Draw ``n`` random items that are unlabelled and not assigned; the number of their batch.
 
-    What is decided for them is by a model of all labels so far. With ``queued`` they wait on the
-    page; what waits there unseen gives them its place, and may be among them.
+    Their predictions come from a model of all labels so far. If ``queued``, they replace the
+    unopened items in the queue of the page, which may themselves be drawn.
     """
     form = store.form
     if form.task == NUMBERS:
         raise InputError(
-            "A certificate counts mistakes, and numbers have none; an audit measures their error "
-            "(parbals init ... --audit 50)."
+            "A certificate counts wrong classes, and the labels are numbers; an audit measures "
+            "their error (parbals init ... --audit 50)."
         )
     if store.settings.predictions is None or newer_answers(store):
         from parbals_label.project.engine import refresh
@@ -70,112 +76,195 @@ def draw_certificate(
     stored = store.settings.predictions
     if stored is None:
         raise InputError("There are no predictions to certify yet; label some items first.")
-    waiting = store.unseen()
-    unseen = {position for some in waiting.values() for position in some}
-    elsewhere = {*store.labelled(), *store.pending()} - unseen
-    pile = np.setdiff1d(np.arange(store.n_items), list(elsewhere))
-    drawn = draw_sample(pile, n, derive_generator(store.settings.seed, CERTIFY, store.n_batches))
+    unopened = store.unopened()
+    unopened_positions = {position for positions in unopened.values() for position in positions}
+    excluded = {*store.labelled(), *store.pending()} - unopened_positions
+    population = np.setdiff1d(np.arange(store.n_items), list(excluded))
+    generator = derive_generator(store.settings.seed, CERTIFY, store.n_batches)
+    sample = draw_sample(population, n, generator)
     probs = load_features(store.folder, stored)
-    rows = np.asarray(probs[drawn], np.float64)
-    said = [
-        class_indices(form, names)
-        for names in decisions(form, rows, decision_rule_of(store, probs))
+    rows = np.asarray(probs[sample], np.float64)
+    predicted = [
+        class_indices(form, label)
+        for label in decisions(form, rows, decision_rule_of(store, probs))
     ]
     record = {
         "n_labelled": store.n_labelled,
-        "pile": len(pile),
-        "elsewhere": sorted(elsewhere),
-        "decided": dict(zip(map(str, drawn.tolist()), said, strict=True)),
+        "pile": len(population),
+        "elsewhere": sorted(excluded),
+        "decided": dict(zip(map(str, sample.tolist()), predicted, strict=True)),
         "predictions": asdict(MatrixFile(stored.file, stored.digest, stored.shape)),
     }
-    chosen = [(position, None, None) for position in drawn.tolist()]
+    items = [(position, None, None) for position in sample.tolist()]
     return store.record_batch(
-        CERTIFY, store.settings.seed, chosen, record, queued=queued, renew=waiting
+        CERTIFY, store.settings.seed, items, record, queued=queued, renew=unopened
     )
 
 
 def estimate_shares(store: Store, label: str, column: str | None = None) -> list[ShareEstimate]:
     """The share of a class among all items, or among those of every value of a column.
 
-    From the audit's labels, or from the latest sample's where these are more: prediction-powered
-    (:mod:`parbals.learner.evaluation.ppi`), beside the labels that were there before the draw.
+    Prediction-powered (:mod:`parbals.learner.evaluation.ppi`): random labels, those of the audit or
+    of the latest sample if it has more, correct the predictions for unlabelled items. Labels that
+    were there before the draw are counted as they are.
     """
     if store.settings.task == NUMBERS:
-        raise InputError("Numbers have no classes, and so no shares of them.")
+        raise InputError("The labels are numbers, so there are no classes to count.")
     if label not in store.classes:
         raise InputError(f"{label!r} is not one of the classes: {', '.join(store.classes)}.")
-    number, labels = store.classes.index(label), people_labels(store)
-    drawn, outside, probs = _random_labels(store, labels)
-    is_drawn, is_known = np.zeros((2, store.n_items), bool)
-    is_drawn[drawn] = True
-    is_known[[p for p in outside if p in labels]] = True
-    # Of items that were out or labelled by machines when the sample was drawn nothing is known.
-    is_rest = ~is_drawn & ~np.isin(np.arange(store.n_items), outside)
-    is_class = np.zeros(store.n_items)
-    is_class[[p for p, c in labels.items() if number in (c if isinstance(c, list) else [c])]] = 1.0
-    chance = probs[:, number].astype(np.float64)
+    population = _population(store, label)
     groups, names = _groups(store, column)
-    found: list[ShareEstimate] = []
-    base = 0.0
+    estimates: list[ShareEstimate] = []
+    first: _Share | None = None
     for name in names:
-        among = groups == name
-        sample, rest, known = (among & which for which in (is_drawn, is_rest, is_known))
-        n, n_items = int(sample.sum()), int((sample | rest | known).sum())
-        share = difference = None
-        if n >= _FEWEST:
-            mean, spread, _ = ppi_mean(is_class[sample], chance[sample], chance[rest])
-            part = (n + rest.sum()) / n_items
-            mean, spread = mean * part + is_class[known].sum() / n_items, spread * part
-            share = _interval(mean, spread)
-            if not found:
-                base = spread
-            elif found[0].share is not None:
-                difference = _interval(mean - found[0].share.mean, float(np.hypot(spread, base)))
-        found.append(ShareEstimate(name, n_items, n, share, difference))
-    return found
+        group = population.restricted_to(groups == name)
+        share = group.share()
+        difference = None
+        if share is not None and estimates and first is not None:
+            sd = float(np.hypot(share.sd, first.sd))
+            difference = _interval(share.mean - first.mean, sd)
+        if not estimates:
+            first = share
+        estimates.append(
+            ShareEstimate(
+                name=name,
+                n_items=group.n_items,
+                n=int(group.is_sampled.sum()),
+                share=None if share is None else _interval(share.mean, share.sd),
+                difference=difference,
+            )
+        )
+    return estimates
 
 
-def _random_labels(
-    store: Store, labels: Mapping[int, Any]
-) -> tuple[list[int], list[int], np.ndarray]:
-    """Random items that have labels, items outside of the draw, and predictions (N, C) of all."""
-    settings, samples = store.settings, store.batches(CERTIFY)
+class _Share(NamedTuple):
+    """An estimated share and its standard error."""
+
+    mean: float
+    sd: float
+
+
+class _Population(NamedTuple):
+    """Items with what is known of one class.
+
+    Items that were assigned, or labelled by machines, when the sample was drawn are in none of the
+    three groups: nothing is known of them.
+
+    Attributes:
+        is_sampled: (N,) has a random label.
+        is_known: (N,) had a label before the draw.
+        is_unlabelled: (N,) could have been drawn, and was not.
+        is_class: (N,) 1 where the label is the class, else 0.
+        probs: (N,) predicted probability of the class.
+    """
+
+    is_sampled: np.ndarray
+    is_known: np.ndarray
+    is_unlabelled: np.ndarray
+    is_class: np.ndarray
+    probs: np.ndarray
+
+    @property
+    def n_items(self) -> int:
+        return int((self.is_sampled | self.is_unlabelled | self.is_known).sum())
+
+    def restricted_to(self, is_member: np.ndarray) -> "_Population":
+        """The population without items of other groups."""
+        return self._replace(
+            is_sampled=self.is_sampled & is_member,
+            is_known=self.is_known & is_member,
+            is_unlabelled=self.is_unlabelled & is_member,
+        )
+
+    def share(self) -> _Share | None:
+        """The share of the class; None if there are too few random labels."""
+        n_sampled = int(self.is_sampled.sum())
+        if n_sampled < _MIN_LABELS:
+            return None
+        mean, sd, _ = ppi_mean(
+            self.is_class[self.is_sampled],
+            self.probs[self.is_sampled],
+            self.probs[self.is_unlabelled],
+        )
+        sampled_part = (n_sampled + self.is_unlabelled.sum()) / self.n_items
+        known_share = self.is_class[self.is_known].sum() / self.n_items
+        return _Share(mean * sampled_part + known_share, sd * sampled_part)
+
+
+def _population(store: Store, label: str) -> _Population:
+    """All items of a project, with what is known of one class."""
+    class_index = store.classes.index(label)
+    labels = people_labels(store)
+    random_labels = _random_labels(store, labels)
+    is_sampled = np.zeros(store.n_items, bool)
+    is_sampled[random_labels.positions] = True
+    is_known = np.zeros(store.n_items, bool)
+    is_known[[position for position in random_labels.excluded if position in labels]] = True
+    is_excluded = np.isin(np.arange(store.n_items), random_labels.excluded)
+    is_class = np.zeros(store.n_items)
+    for position, indices in labels.items():
+        if class_index in (indices if isinstance(indices, list) else [indices]):
+            is_class[position] = 1.0
+    return _Population(
+        is_sampled=is_sampled,
+        is_known=is_known,
+        is_unlabelled=~is_sampled & ~is_excluded,
+        is_class=is_class,
+        probs=random_labels.probs[:, class_index].astype(np.float64),
+    )
+
+
+class _RandomLabels(NamedTuple):
+    """Random items with labels, items they were not drawn from, and predictions (N, C) of all."""
+
+    positions: list[int]
+    excluded: list[int]
+    probs: np.ndarray
+
+
+def _random_labels(store: Store, labels: Mapping[int, Any]) -> _RandomLabels:
+    """The labels of the audit, or of the latest sample if it has more."""
+    settings = store.settings
+    samples = store.batches(CERTIFY)
     audit = [position for position in settings.audit if position in labels]
-    latest = [] if not samples else [item.position for item in samples[-1].items]
+    latest = [item.position for item in samples[-1].items] if samples else []
     sample = [position for position in latest if position in labels]
-    if len(audit) + len(sample) == 0:
+    if not audit and not sample:
         raise InputError(
             "A share is estimated from random labels, and there are none yet: label the items of "
             "an audit (parbals init ... --audit 50), or of a sample (parbals certify)."
         )
     if len(sample) > len(audit):
-        frozen = certified_predictions(store)
-        assert frozen is not None
-        return sample, samples[-1].settings["elsewhere"], load_features(store.folder, frozen)
-    stored = settings.predictions
-    if stored is None:
+        matrix = certified_predictions(store)
+        assert matrix is not None
+        probs = load_features(store.folder, matrix)
+        return _RandomLabels(sample, samples[-1].settings["elsewhere"], probs)
+    if settings.predictions is None:
         raise InputError(
-            f"There are no predictions yet; `parbals export {store.folder} --renew` makes them."
+            f"There are no predictions yet; `parbals export {store.folder} --renew` computes them."
         )
-    imported = {one.name for one in store.annotators() if one.source == "import"}
-    votes = store.current_labels()
-    before = [p for p, by in votes.items() if imported & by.keys() and p not in settings.audit]
-    return audit, before, load_features(store.folder, stored)
+    importers = {annotator.name for annotator in store.annotators() if annotator.source == "import"}
+    imported = [
+        position
+        for position, by_annotator in store.current_labels().items()
+        if importers & by_annotator.keys() and position not in settings.audit
+    ]
+    return _RandomLabels(audit, imported, load_features(store.folder, settings.predictions))
 
 
 def _groups(store: Store, column: str | None) -> tuple[np.ndarray, list[str]]:
-    """Every item's group, and the groups, that of most items first."""
+    """The group (N,) of every item, and the names of the groups, the largest first."""
     if column is None:
-        return np.full(store.n_items, "all items"), ["all items"]
+        return np.full(store.n_items, _ALL_ITEMS), [_ALL_ITEMS]
     contents = [item.content for item in store.iter_items()]
     if not any(column in content for content in contents):
-        known = ", ".join(dict.fromkeys(name for content in contents[:100] for name in content))
-        raise InputError(f"The items have no column {column!r}; they have: {known}.")
+        existing = dict.fromkeys(name for content in contents[:100] for name in content)
+        raise InputError(f"The items have no column {column!r}; they have: {', '.join(existing)}.")
     groups = np.array([str(content.get(column, "")) for content in contents])
     names, counts = np.unique(groups, return_counts=True)
     return groups, names[np.argsort(-counts, kind="stable")].tolist()
 
 
-def _interval(mean: float, deviation: float) -> Estimate:
-    """The normal 90 % interval, of one mean or of the difference of two."""
-    return Estimate(mean, mean - _Z * deviation, mean + _Z * deviation)
+def _interval(mean: float, sd: float) -> Estimate:
+    """The normal 90 % interval of a mean with this standard error."""
+    return Estimate(mean, mean - _Z_90 * sd, mean + _Z_90 * sd)

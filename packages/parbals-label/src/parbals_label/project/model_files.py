@@ -1,17 +1,18 @@
-"""A project's model in a file, for use without it: arrays (.npz).
+"""Export a project's model into a file of arrays (.npz), for use without the project.
 
-Everything is folded onto the encoder's rows: with r̃ = (r, 1), a row and a constant 1,
+Everything is expressed in the encoder's rows: with r̃ = (r, 1), a row and a constant 1,
 
     m_a = r̃ · mean[:, a],    v_a = |r̃ roots[a]|²,    f_a ~ N(m_a, v_a),
 
-and p is E[σ(f)] of the second class (two classes, one latent a), or E[softmax(f)]. For a model of
-particles ``draws`` (K, C, D' + 1) and ``weights`` (K,) stand there instead, and p is
-Σ_k weights_k softmax(draws_k r̃). For ``words`` what it has learnt is in the file, so that it takes
-texts; for the trees of a table (:mod:`parbals_label.encoders.trees`) they are, so that it takes
-columns. Where classes do not count alike
-(:mod:`parbals.learner.evaluation.metric`) ``stakes`` (C,) are the class weights, and ``mark`` (C,)
-which one alone counts, if one does. With ``degree`` T, where labels have taught the encoder, what
-is believed is p^(1/T), normalised. No pickle.
+and p is E[σ(f)] of the second class (two classes, one latent a), or E[softmax(f)]. A model of
+particles has ``draws`` (K, C, D' + 1) and ``weights`` (K,) instead, and p is
+Σ_k weights_k softmax(draws_k r̃).
+
+The fitted encoder ``words`` is in the file, which therefore takes texts; so are tree features
+(:mod:`parbals_label.encoders.trees`), with which it takes columns. Where classes are weighted
+(:mod:`parbals.learner.evaluation.metric`), ``stakes`` (C,) are the class weights, and ``mark`` (C,)
+marks the positive class, if there is one. ``degree`` is the temperature T of an adapted encoder:
+probabilities are p^(1/T), normalised. No pickle.
 """
 
 import json
@@ -39,13 +40,22 @@ from parbals_label.readers.numpy_files import arrays_in
 
 __all__ = ["ExportedModel", "load_model", "save_folder"]
 
-_FORMAT, _VERSION = "parbals-model", 1
-_BLOCK = 4_096
+_FORMAT = "parbals-model"
+_VERSION = 1
+_BLOCK_ROWS = 4_096
+_LOG_TEMPERATURE_BOUNDS = (-5.0, 5.0)
 
 
 @dataclass(frozen=True)
 class ExportedModel:
-    """What is in a file of arrays; the module's text says what the arrays mean."""
+    """A model as arrays; the module's docstring says what they mean.
+
+    Attributes:
+        classes: in the order of the probabilities.
+        encoder: the name of the project's encoder.
+        columns: the columns that it reads.
+        arrays: name → array.
+    """
 
     classes: tuple[str, ...]
     encoder: str
@@ -61,104 +71,94 @@ class ExportedModel:
         class_weights: ClassWeights | None = None,
         degree: float = 1.0,
     ) -> Self:
-        """The model of a learner for a project's features, with the class weights of its decisions.
+        """Express a learner's model in the rows of a project's encoder.
 
-        ``degree``: the temperature of its predictions.
+        Args:
+            model: of the learner.
+            fitted: the project's features.
+            classes: in the order of the model.
+            class_weights: of decisions.
+            degree: the temperature of predictions.
         """
-        # G (D' + 1, D + 1): design rows of features are those of the encoder's rows times G.
-        onto = np.pad(fitted.matrix, ((0, 1), (0, 1)))
-        onto[-1] = [*fitted.offset, 1.0]
-        mix = getattr(fitted.encoder, "mix", None) if fitted.name == "words" else None
-        arrays: dict[str, np.ndarray] = {} if mix is None else mix.as_arrays()
-        if fitted.table is not None:
-            arrays["table"] = np.array(json.dumps(fitted.table.as_json()))
-        if isinstance(fitted.encoder, TableTrees):
-            arrays |= fitted.encoder.as_arrays()
+        arrays = _encoder_arrays(fitted)
         if degree != 1.0:
             arrays["degree"] = np.array(degree)
         if class_weights is not None:
             arrays["stakes"] = np.asarray(class_weights.values)
-            arrays |= (
-                {}
-                if class_weights.positive is None
-                else {"mark": np.asarray(class_weights.positive)}
-            )
-        gaussian = getattr(model, "gaussian", None)
-        if gaussian is None:
-            weights = np.concatenate(
-                [model.coef_samples_, model.intercept_samples_[:, :, None]], axis=2
-            )
-            arrays |= {"draws": weights @ onto.T, "weights": model.sample_weights}
-        else:
-            latents = gaussian.latents
-            whitened = latents.whitening.rows(np.eye(onto.shape[1]))  # (d, d), of design rows
-            basis, unit = latents.basis, np.eye(onto.shape[1])
-            roots = []
-            for root in latents.roots:
-                inner = root @ root.T - np.eye(len(root))
-                values, vectors = np.linalg.eigh(unit + basis @ inner @ basis.T)
-                roots.append(onto @ whitened @ (vectors * np.sqrt(np.maximum(values, 0.0))))
-            arrays |= {"mean": onto @ latents.mean, "roots": np.stack(roots)}
+            if class_weights.positive is not None:
+                arrays["mark"] = np.asarray(class_weights.positive)
+        arrays |= _posterior_arrays(model, fitted)
         return cls(classes, fitted.name, tuple(fitted.columns), arrays)
 
     def predict_proba(self, items: Any) -> np.ndarray:
-        """(N, C): of texts where the file holds their words, else of the encoder's rows (N, D').
+        """Probabilities (N, C).
 
-        Of a project with columns of a table: of a data frame, or a mapping of columns, if the
-        encoder's words are in the file or there is none.
+        ``items`` are texts if the encoder ``words`` is in the file; a data frame, or a mapping of
+        columns, if the features are a table's; else the encoder's rows (N, D').
         """
-        rows = self._given_rows(items)
+        rows = self._encoder_rows(items)
         design = np.concatenate([rows, np.ones((len(rows), 1))], axis=1)
-        blocks = [design[start : start + _BLOCK] for start in range(0, len(design), _BLOCK)]
-        none = np.zeros((0, len(self.classes)))
-        probs = np.concatenate([none, *map(self._probs, blocks)])
-        return (
-            temperature_scaled(probs, float(self.arrays["degree"]))
-            if "degree" in self.arrays
-            else probs
-        )
+        probs = np.zeros((len(design), len(self.classes)))
+        for start in range(0, len(design), _BLOCK_ROWS):
+            block = slice(start, start + _BLOCK_ROWS)
+            probs[block] = self._probs(design[block])
+        if "degree" in self.arrays:
+            return temperature_scaled(probs, float(self.arrays["degree"]))
+        return probs
 
-    def _given_rows(self, items: Any) -> np.ndarray:
-        is_table = hasattr(items, "columns") or isinstance(items, Mapping)
-        if "table" not in self.arrays or not is_table:
-            words = "vocabulary" in self.arrays and len(items) and isinstance(items[0], str)
-            return self.rows(items) if words else np.asarray(items, np.float64)
+    def _encoder_rows(self, items: Any) -> np.ndarray:
+        """(N, D') of what the caller has: columns, texts or rows."""
+        has_columns = hasattr(items, "columns") or isinstance(items, Mapping)
+        if "table" in self.arrays and has_columns:
+            return self._table_rows(items)
+        if "vocabulary" in self.arrays and len(items) and isinstance(items[0], str):
+            return self.rows(items)
+        return np.asarray(items, np.float64)
+
+    def _table_rows(self, items: Any) -> np.ndarray:
+        """(N, D') of columns: the table, with tree features or beside encoded texts."""
         table = TableEncoding.from_json(json.loads(str(self.arrays["table"])))
         cells = {name: list(items[name]) for name in {*table.names, *self.columns}}
-        parts = [table.transform(cells).astype(np.float64)]
+        table_rows = table.transform(cells).astype(np.float64)
         if "first" in self.arrays:
-            return TableTrees.from_arrays(self.arrays, "The model").rows(parts[0])
-        if "vocabulary" in self.arrays:
-            texts = zip(*(cells[name] for name in self.columns), strict=True)
-            parts.insert(0, self.rows(["\n".join(str(c or "") for c in row) for row in texts]))
-        return np.concatenate(parts, axis=1)
+            return TableTrees.from_arrays(self.arrays, "The model").rows(table_rows)
+        if "vocabulary" not in self.arrays:
+            return table_rows
+        texts = zip(*(cells[name] for name in self.columns), strict=True)
+        text_rows = self.rows(["\n".join(str(cell or "") for cell in text) for text in texts])
+        return np.concatenate([text_rows, table_rows], axis=1)
 
     def predict(self, items: Any) -> np.ndarray:
-        """(N,) the class that is decided for each: the project's metric says how."""
+        """(N,) the predicted class, by the project's metric."""
         return np.array(self.classes)[decide(self.predict_proba(items), self.class_weights)]
 
     @property
     def class_weights(self) -> ClassWeights | None:
-        """What decisions are worth; None where all classes count alike."""
+        """The class weights of decisions; None where all classes count the same."""
         values = self.arrays.get("stakes")
         return None if values is None else ClassWeights(values, self.arrays.get("mark"))
 
     def rows(self, texts: Any) -> np.ndarray:
-        """(N, D') of texts, as the project's encoder ``words`` makes them."""
+        """(N, D') rows of texts by the project's encoder ``words``."""
         from parbals.features.text import TextMix
 
         return TextMix.from_arrays(self.arrays).transform(texts).astype(np.float64)
 
     def save(self, path: Path) -> None:
-        """Write the arrays, whole or not at all."""
-        head = {"format": _FORMAT, "version": _VERSION, "encoder": self.encoder}
-        members: dict[str, Any] = {name: np.array(value) for name, value in head.items()}
-        members |= {"classes": np.array(self.classes), "columns": np.array(self.columns, "U")}
-        members |= self.arrays
+        """Write the arrays, completely or not at all."""
+        members: dict[str, Any] = {
+            "format": np.array(_FORMAT),
+            "version": np.array(_VERSION),
+            "encoder": np.array(self.encoder),
+            "classes": np.array(self.classes),
+            "columns": np.array(self.columns, "U"),
+            **self.arrays,
+        }
         with whole_file(path, mode=0o600) as file:
             np.savez_compressed(file, **members)
 
     def _probs(self, design: np.ndarray) -> np.ndarray:
+        """(n, C) of rows with a constant (n, D' + 1)."""
         arrays = self.arrays
         if "draws" in arrays:
             shares = softmax(np.einsum("nd,kcd->nkc", design, arrays["draws"]), axis=2)
@@ -171,41 +171,72 @@ class ExportedModel:
         return np.stack([1.0 - second, second], axis=1)
 
 
+def _encoder_arrays(fitted: FittedFeatures) -> dict[str, np.ndarray]:
+    """What is fitted to the project's items: ``words``, a table, trees."""
+    arrays: dict[str, np.ndarray] = {}
+    mix = getattr(fitted.encoder, "mix", None) if fitted.name == "words" else None
+    if mix is not None:
+        arrays |= mix.as_arrays()
+    if fitted.table is not None:
+        arrays["table"] = np.array(json.dumps(fitted.table.as_json()))
+    if isinstance(fitted.encoder, TableTrees):
+        arrays |= fitted.encoder.as_arrays()
+    return arrays
+
+
+def _posterior_arrays(model: Any, fitted: FittedFeatures) -> dict[str, np.ndarray]:
+    """The posterior over weights of the encoder's rows: Gaussian, or particles."""
+    # G (D' + 1, D + 1): design rows of features are those of the encoder's rows times G.
+    projection = np.pad(fitted.matrix, ((0, 1), (0, 1)))
+    projection[-1] = [*fitted.offset, 1.0]
+    gaussian = getattr(model, "gaussian", None)
+    if gaussian is None:
+        coefficients = [model.coef_samples_, model.intercept_samples_[:, :, None]]
+        draws = np.concatenate(coefficients, axis=2)
+        return {"draws": draws @ projection.T, "weights": model.sample_weights}
+    latents = gaussian.latents
+    identity = np.eye(projection.shape[1])
+    whitening = latents.whitening.rows(identity)  # (d, d), of design rows
+    roots = []
+    for root in latents.roots:
+        inner = root @ root.T - np.eye(len(root))
+        values, vectors = np.linalg.eigh(identity + latents.basis @ inner @ latents.basis.T)
+        covariance_root = vectors * np.sqrt(np.maximum(values, 0.0))
+        roots.append(projection @ whitening @ covariance_root)
+    return {"mean": projection @ latents.mean, "roots": np.stack(roots)}
+
+
 def save_folder(
     home: Path, exported: ExportedModel, calibrated: np.ndarray, rows: np.ndarray, folder: Path
 ) -> None:
-    """An adapted encoder with a linear head, from which transformers alone can predict.
+    """Save an adapted encoder with a linear head, with which transformers alone can predict.
 
-    The head is the mean of the weights, W (C, D') and b (C,), divided by the one number at which
-    softmax(W r + b) is nearest to what the project's model believes, by cross entropy.
+    The head is the mean of the weights, W (C, D') and b (C,), divided by the temperature at which
+    softmax(W r + b) is nearest to the probabilities of the project's model, by cross entropy.
 
     Args:
         home: the folder of the adapted encoder.
+        exported: the model.
         calibrated: (n, C) probabilities of some items.
-        rows: (n, D') what the encoder makes of them.
-        folder: to be made.
+        rows: (n, D') their encoder's rows.
+        folder: to be created.
     """
     from safetensors.numpy import save_file
     from scipy.optimize import minimize_scalar
 
-    arrays = exported.arrays
-    mean = (
-        np.einsum("kcd,k->cd", arrays["draws"], arrays["weights"])
-        if "draws" in arrays
-        else arrays["mean"].T
-    )
-    mean = np.vstack([np.zeros_like(mean), mean]) if len(mean) == 1 else mean  # (C, D' + 1)
-    logits = rows @ mean[:, :-1].T + mean[:, -1]
+    weights = _mean_weights(exported.arrays)
+    logits = rows @ weights[:, :-1].T + weights[:, -1]
 
-    def apart(log_degree: float) -> float:
-        scores = logits * np.exp(-log_degree)
-        return float((logsumexp(scores, axis=1) - (calibrated * scores).sum(axis=1)).mean())
+    def cross_entropy(log_temperature: float) -> float:
+        scaled = logits * np.exp(-log_temperature)
+        return float((logsumexp(scaled, axis=1) - (calibrated * scaled).sum(axis=1)).mean())
 
-    degree = np.exp(minimize_scalar(apart, bounds=(-5.0, 5.0), method="bounded").x)
+    optimum = minimize_scalar(cross_entropy, bounds=_LOG_TEMPERATURE_BOUNDS, method="bounded")
+    temperature = np.exp(optimum.x)
     with new_folder(folder) as draft:
-        left_out = shutil.ignore_patterns(ADAPTATION_FILE)
-        shutil.copytree(home, draft, ignore=left_out, dirs_exist_ok=True)
-        tensors = {"weight": mean[:, :-1] / degree, "bias": mean[:, -1] / degree}
+        excluded = shutil.ignore_patterns(ADAPTATION_FILE)
+        shutil.copytree(home, draft, ignore=excluded, dirs_exist_ok=True)
+        tensors = {"weight": weights[:, :-1] / temperature, "bias": weights[:, -1] / temperature}
         save_file(
             {name: np.ascontiguousarray(x, np.float32) for name, x in tensors.items()},
             draft / "head.safetensors",
@@ -213,9 +244,24 @@ def save_folder(
         )
 
 
+def _mean_weights(arrays: Mapping[str, np.ndarray]) -> np.ndarray:
+    """(C, D' + 1) posterior mean of the weights; with two classes the first class's are zero."""
+    if "draws" in arrays:
+        weights = np.einsum("kcd,k->cd", arrays["draws"], arrays["weights"])
+    else:
+        weights = arrays["mean"].T
+    if len(weights) == 1:
+        return np.vstack([np.zeros_like(weights), weights])
+    return weights
+
+
 def load_model(path: str | Path) -> ExportedModel:
-    """A model that ``parbals export --model FILE.npz`` wrote: ``predict_proba(items)`` (N, C)."""
-    arrays = arrays_in(path := Path(path), "a model of parbals")
+    """Load a model that ``parbals export --model FILE.npz`` wrote.
+
+    ``load_model(path).predict_proba(items)`` are probabilities (N, C).
+    """
+    path = Path(path)
+    arrays = arrays_in(path, "a model of parbals")
     try:
         if str(arrays.pop("format", "")) != _FORMAT:
             raise InputError(
@@ -223,8 +269,10 @@ def load_model(path: str | Path) -> ExportedModel:
             )
         if int(arrays.pop("version")) > _VERSION:
             raise InputError(f"{path} was written by a newer parbals; upgrade to read it.")
-        head = arrays.pop("classes"), str(arrays.pop("encoder")), arrays.pop("columns")
-        return ExportedModel(tuple(head[0].tolist()), head[1], tuple(head[2].tolist()), arrays)
+        classes = tuple(arrays.pop("classes").tolist())
+        encoder = str(arrays.pop("encoder"))
+        columns = tuple(arrays.pop("columns").tolist())
+        return ExportedModel(classes, encoder, columns, arrays)
     except InputError:
         raise
     except (KeyError, TypeError, ValueError, SystemError) as error:

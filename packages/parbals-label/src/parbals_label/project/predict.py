@@ -1,16 +1,16 @@
-"""A project's model at work on new data: the same readers, the same features, its labels.
+"""Predict new items with a project's model: the same readers, the same features, its labels.
 
-:class:`FittedFeatures` does to new items what was done to the project's. An encoder that learns
-(``words``) learns again from the project's items, which gives what it gave then. Between its rows r
-and the features x lies one affine map, such as PCA and a scale, fitted on the pool when the
-features were made. It is read off the two: x = r W + b, the shortest W where the pool leaves some
-directions open, as PCA leaves them out. Where no map fits, the features were not made in this way,
-and that is said. Columns of a table are read again from the project's items as well; beside encoded
-texts or images they were moved and scaled as a whole.
+:class:`FittedFeatures` applies to new items what was applied to the project's. An encoder that is
+fitted to the items (``words``) is fitted again to the project's items, with the same result. The
+features x are an affine map of its rows r, such as PCA and a scale, fitted on the pool. The map is
+recovered from rows and features of the pool by least squares: x = r W + b, with the shortest W
+where the pool leaves directions undetermined, as PCA drops them. If no map fits, the features were
+not made by this encoder, and an error says so. A table is encoded again from the project's items as
+well; beside encoded texts or images it was centred and scaled as a whole.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, Self
@@ -49,30 +49,39 @@ from parbals_label.readers.open import open_source
 from parbals_label.readers.source import Source
 from parbals_label.store.store import Store
 
-__all__ = ["FittedFeatures", "NewItems", "open_new_items", "predictions"]
-__all__ += ["some_predictions", "trained_learner"]
+__all__ = [
+    "FittedFeatures",
+    "NewItems",
+    "open_new_items",
+    "predictions",
+    "sample_predictions",
+    "trained_learner",
+]
 
-_AT_ONCE = 2_048
+_BLOCK_ITEMS = 2_048
 """New items that are read and predicted together."""
-_MORE_ROWS = 256
-"""Rows beyond twice the encoder's width by which the affine map is found, and checked."""
+_EXTRA_ROWS = 256
+"""Rows beyond twice the encoder's width from which the affine map is recovered, and checked."""
 _TOLERANCE = 1e-3
-"""How far off the map may be, as a share of the largest feature."""
-_ENCODED_AT_ONCE = 32
-_SOME = 500
+"""Largest error of the map, relative to the largest feature."""
+_ENCODER_BATCH = 32
+_N_SAMPLED = 500
 
 Item = tuple[str, dict[str, Any]]
+"""Id and columns of an item."""
 
 
 @dataclass(frozen=True)
 class FittedFeatures:
-    """From items (id, columns) to rows of an encoder (n, D') and features (n, D) of a project.
+    """From items to rows of an encoder (n, D') and features (n, D) of a project.
 
     Attributes:
-        name: the encoder's; ``columns``: what it reads of an item.
-        encoder: None for numbers, taken as they are.
-        matrix: W (D', D); offset: b (D,).
-        table: what reads columns of a table; their part of a row comes last.
+        name: the encoder's.
+        columns: the columns that it reads.
+        encoder: None for numbers, which are taken as they are.
+        matrix: W (D', D).
+        offset: b (D,).
+        table: the encoding of table columns, which are the last part of a row.
     """
 
     name: str
@@ -84,44 +93,56 @@ class FittedFeatures:
 
     @classmethod
     def of(cls, store: Store, options: Options | None = None) -> Self:
-        """Those of a project; loads its encoder."""
-        settings, features = store.settings, features_of(store)
-        name, columns = settings.encoder or GIVEN, settings.encoded_columns
+        """Load a project's encoder and recover the affine map to its features."""
+        settings = store.settings
+        features = features_of(store)
+        name = settings.encoder or GIVEN
         if name == GIVEN:
             width = features.shape[1]
             return cls(name, (), None, np.eye(width), np.zeros(width))
-        encoder = open_encoder(name, options or Options(), settings.encoded_kind, store.folder)
+        unmapped = cls._without_map(store, name, options or Options())
         base = Path(settings.media or ".")
-        if encoder is not None:
-            items = contents_of(lambda: item_pairs(store), columns, base, encoder.kind)
-            encoder.fit(items, store.n_items)
-        further = columns if name == TABLE else settings.table_columns
-        table = fit_table(lambda: item_pairs(store), store.n_items, further) if further else None
-        raw = cls(name, columns, encoder, np.zeros((0, 0)), np.zeros(0), table)
         readable = np.setdiff1d(np.arange(store.n_items), np.array(settings.unreadable, int))
-        width = raw.encoded(_some(store, readable[:1]), base).shape[1]
-        places = np.linspace(0, len(readable) - 1, min(len(readable), 2 * width + _MORE_ROWS))
-        chosen = readable[places.round().astype(int)]
-        rows = raw.encoded(_some(store, chosen), base)
-        wanted = np.asarray(features[chosen], np.float64)
-        if table is None:
-            matrix, offset = _affine_map(rows, wanted, by_column=encoder is None)
+        width = unmapped.encoded(_items_at(store, readable[:1]), base).shape[1]
+        n_rows = min(len(readable), 2 * width + _EXTRA_ROWS)
+        positions = readable[np.linspace(0, len(readable) - 1, n_rows).round().astype(int)]
+        rows = unmapped.encoded(_items_at(store, positions), base)
+        target = np.asarray(features[positions], np.float64)
+        if unmapped.table is None:
+            matrix, offset = _affine_map(rows, target, diagonal=unmapped.encoder is None)
         else:
-            matrix, offset = _map_beside(rows, wanted, table.width)
-        if np.abs(rows @ matrix + offset - wanted).max() > _TOLERANCE * np.abs(wanted).max():
+            matrix, offset = _affine_map_with_table(rows, target, unmapped.table.width)
+        largest_error = np.abs(rows @ matrix + offset - target).max()
+        if largest_error > _TOLERANCE * np.abs(target).max():
             raise ProjectError(
                 f"The encoder {name} does not make the features that this project has (another "
                 f"version may have made them); {embed_advice(store.folder, name)}."
             )
-        return cls(name, columns, encoder, matrix, offset, table)
+        return replace(unmapped, matrix=matrix, offset=offset)
+
+    @classmethod
+    def _without_map(cls, store: Store, name: str, options: Options) -> Self:
+        """The encoder and the table, fitted to the project's items; the map is still empty."""
+        settings = store.settings
+        columns = settings.encoded_columns
+        encoder = open_encoder(name, options, settings.encoded_kind, store.folder)
+        if encoder is not None:
+            base = Path(settings.media or ".")
+            contents = contents_of(lambda: item_pairs(store), columns, base, encoder.kind)
+            encoder.fit(contents, store.n_items)
+        table_columns = columns if name == TABLE else settings.table_columns
+        table = None
+        if table_columns:
+            table = fit_table(lambda: item_pairs(store), store.n_items, table_columns)
+        return cls(name, columns, encoder, np.zeros((0, 0)), np.zeros(0), table)
 
     def encoded(self, items: Sequence[Item], base: Path) -> np.ndarray:
-        """(n, D') float64 rows of the encoder; paths of images start from ``base``."""
-        parts = [] if self.name == TABLE else [self._encoder_rows(items, base)]
+        """(n, D') float64 rows of the encoder; paths of images are relative to ``base``."""
+        blocks = [] if self.name == TABLE else [self._encoder_rows(items, base)]
         if self.table is not None:
             cells = columns_of((content for _, content in items), self.table.names)
-            parts.append(self.table.transform(cells).astype(np.float64))
-        return np.concatenate(parts, axis=1)
+            blocks.append(self.table.transform(cells).astype(np.float64))
+        return np.concatenate(blocks, axis=1)
 
     def _encoder_rows(self, items: Sequence[Item], base: Path) -> np.ndarray:
         if self.encoder is None:
@@ -131,68 +152,86 @@ class FittedFeatures:
         for item in prepared:
             if item.why is not None:
                 raise InputError(f"The {item.name} cannot be read: {item.why}.")
-        return np.asarray(encoded_rows(self.encoder, prepared, _ENCODED_AT_ONCE), np.float64)
+        return np.asarray(encoded_rows(self.encoder, prepared, _ENCODER_BATCH), np.float64)
 
     def features(self, rows: np.ndarray) -> np.ndarray:
-        """(n, D) float32, as a project stores them, of the encoder's rows (n, D')."""
+        """(n, D) float32 features of the encoder's rows (n, D'), as a project stores them."""
         return (rows @ self.matrix + self.offset).astype(np.float32)
 
 
 def _affine_map(
-    rows: np.ndarray, wanted: np.ndarray, *, by_column: bool
+    rows: np.ndarray, target: np.ndarray, *, diagonal: bool
 ) -> tuple[np.ndarray, np.ndarray]:
-    """W and b with rows W + b nearest to ``wanted``; ``by_column``: W is diagonal."""
-    centre, middle = rows.mean(axis=0), wanted.mean(axis=0)
-    apart, goal = rows - centre, wanted - middle
-    square, width = np.square(apart).sum(axis=0), rows.shape[1]
-    if by_column:
-        slopes = (apart * goal).sum(axis=0) / np.where(square > 0, square, 1.0)
+    """W and b that minimise |rows W + b - target|²; W may be restricted to diagonal matrices."""
+    row_mean = rows.mean(axis=0)
+    target_mean = target.mean(axis=0)
+    centred = rows - row_mean
+    centred_target = target - target_mean
+    if diagonal:
+        squares = np.square(centred).sum(axis=0)
+        slopes = (centred * centred_target).sum(axis=0) / np.where(squares > 0, squares, 1.0)
         matrix = np.diag(slopes)
-        return matrix, middle - centre @ matrix
-    if wanted.shape[1] == width:  # one scale for all, as for rows that were reduced already
-        scale = float((rows * wanted).sum() / max(np.square(rows).sum(), 1e-300))
-        if np.abs(scale * rows - wanted).max() <= _TOLERANCE * np.abs(wanted).max():
+        return matrix, target_mean - row_mean @ matrix
+    width = rows.shape[1]
+    if target.shape[1] == width:  # rows of a ``reduced`` encoder are only scaled
+        scale = float((rows * target).sum() / max(np.square(rows).sum(), 1e-300))
+        if np.abs(scale * rows - target).max() <= _TOLERANCE * np.abs(target).max():
             return scale * np.eye(width), np.zeros(width)
-    matrix = np.linalg.lstsq(apart, goal, rcond=1e-6)[0]
-    return matrix, middle - centre @ matrix
+    matrix = np.linalg.lstsq(centred, centred_target, rcond=1e-6)[0]
+    return matrix, target_mean - row_mean @ matrix
 
 
-def _map_beside(
-    rows: np.ndarray, wanted: np.ndarray, n_table: int
+def _affine_map_with_table(
+    rows: np.ndarray, target: np.ndarray, n_table: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """W and b where the last columns are a table's; alone they are as they were read."""
-    n_rows, n_wanted = rows.shape[1] - n_table, wanted.shape[1] - n_table
-    matrix, offset = np.zeros((rows.shape[1], wanted.shape[1])), np.zeros(wanted.shape[1])
-    if n_wanted <= 0:
+    """W and b where the last ``n_table`` columns are a table's.
+
+    A table alone is not changed; beside an encoder's rows it is centred and scaled as a whole.
+    """
+    n_encoded = rows.shape[1] - n_table
+    n_mapped = target.shape[1] - n_table
+    matrix = np.zeros((rows.shape[1], target.shape[1]))
+    offset = np.zeros(target.shape[1])
+    if n_mapped <= 0:
         return np.eye(*matrix.shape), offset
-    matrix[:n_rows, :n_wanted], offset[:n_wanted] = _affine_map(
-        rows[:, :n_rows], wanted[:, :n_wanted], by_column=False
+    matrix[:n_encoded, :n_mapped], offset[:n_mapped] = _affine_map(
+        rows[:, :n_encoded], target[:, :n_mapped], diagonal=False
     )
-    cells, goal = rows[:, n_rows:], wanted[:, n_wanted:]
-    centre, middle = cells.mean(axis=0), goal.mean(axis=0)
-    square = float(np.square(cells - centre).sum())
-    scale = float(((cells - centre) * (goal - middle)).sum()) / (square or 1.0)
-    matrix[n_rows:, n_wanted:] = scale * np.eye(n_table)
-    offset[n_wanted:] = middle - scale * centre
+    cells = rows[:, n_encoded:]
+    table_target = target[:, n_mapped:]
+    cell_mean = cells.mean(axis=0)
+    target_mean = table_target.mean(axis=0)
+    centred = cells - cell_mean
+    squares = float(np.square(centred).sum())
+    scale = float((centred * (table_target - target_mean)).sum()) / (squares or 1.0)
+    matrix[n_encoded:, n_mapped:] = scale * np.eye(n_table)
+    offset[n_mapped:] = target_mean - scale * cell_mean
     return matrix, offset
 
 
-def _some(store: Store, positions: np.ndarray) -> list[Item]:
+def _items_at(store: Store, positions: np.ndarray) -> list[Item]:
     return [(item.id, item.content) for item in store.items(positions.tolist())]
 
 
-def some_predictions(
+def sample_predictions(
     store: Store, model: Any, fitted: FittedFeatures
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Predictions (n, C) of items evenly spread over the pool, and their encoder's rows (n, D')."""
-    places = np.unique(np.linspace(0, store.n_items - 1, _SOME).round().astype(int))
-    rows = fitted.encoded(_some(store, places), Path(store.settings.media or "."))
+    """Predictions (n, C) of items evenly spaced over the pool, and their encoder's rows (n, D')."""
+    positions = np.unique(np.linspace(0, store.n_items - 1, _N_SAMPLED).round().astype(int))
+    rows = fitted.encoded(_items_at(store, positions), Path(store.settings.media or "."))
     return mean_proba(model, fitted.features(rows)), rows
 
 
 @dataclass(frozen=True)
 class NewItems:
-    """Items that a project's encoder can read, opened but not read yet."""
+    """New items that a project's encoder can read, opened but not read yet.
+
+    Attributes:
+        source: the file or folder.
+        base: the folder that paths of images are relative to.
+        id_column: the column that names the items.
+        fitted: the project's features.
+    """
 
     source: Source
     base: Path
@@ -201,7 +240,7 @@ class NewItems:
 
 
 def trained_learner(store: Store) -> ActiveLearner:
-    """The project's learner, which must have seen a label."""
+    """The project's learner; an error if there is no label yet."""
     if not store.n_labelled and not class_information_of(store):
         raise ProjectError(
             f"The project in {store.folder} has no labels yet, so there is no model; label some "
@@ -217,7 +256,7 @@ def open_new_items(
     id_column: str | None = None,
     reading: Mapping[str, Any] | None = None,
 ) -> NewItems:
-    """New data, if they hold what the project's features are made of; else one sentence why not.
+    """Open new data; an error if they lack columns that the project's features are made of.
 
     Items are named by ``id_column``, by default by a column ``id``, else by their numbers.
     """
@@ -226,10 +265,11 @@ def open_new_items(
     if (settings.encoder or GIVEN) == GIVEN:
         width = settings.features.shape[1] if settings.features else 0
         if source.features is None or source.features.shape[1] != width:
-            has = "none" if source.features is None else f"{source.features.shape[1]}"
+            n_columns = "none" if source.features is None else f"{source.features.shape[1]}"
             raise InputError(
-                f"{source.name} has {has} of the {width} columns of numbers that the project's "
-                "features are; give an .npy or .npz file like the one that it was made from."
+                f"{source.name} has {n_columns} of the {width} columns of numbers that the "
+                "project's features are; give an .npy or .npz file like the one that it was made "
+                "from."
             )
     for column in (*settings.encoded_columns, *settings.table_columns):
         if column not in source.columns:
@@ -242,24 +282,27 @@ def open_new_items(
     return NewItems(source, media_folder(data), name, FittedFeatures.of(store))
 
 
-def predictions(learner: ActiveLearner, new: NewItems) -> Iterator[dict[str, Any]]:
-    """One record for every new item, in order."""
-    walk, done = plan_items(new.source, id_column=new.id_column), 0
-    model, degree = learner.fitted(), prediction_temperature(learner.state)
+def predictions(learner: ActiveLearner, new_items: NewItems) -> Iterator[dict[str, Any]]:
+    """One record for every new item, in order: its id, the prediction and probabilities."""
     form = AnswerForm(learner.task, learner.classes)
+    model = learner.fitted()
+    temperature = prediction_temperature(learner.state)
     decision_rule = DecisionRule(learner.metric)
     if form.task != NUMBERS:
         decision_rule = DecisionRule(learner.metric, learner.setup.class_weights(model))
-    while items := [(name, content) for name, content, _ in islice(walk, _AT_ONCE)]:
-        given = new.source.features
-        if new.fitted.name == GIVEN and given is not None:
-            rows = np.asarray(given[done : done + len(items)], np.float64)
+    planned = plan_items(new_items.source, id_column=new_items.id_column)
+    n_done = 0
+    while items := [(name, content) for name, content, _ in islice(planned, _BLOCK_ITEMS)]:
+        matrix = new_items.source.features
+        if new_items.fitted.name == GIVEN and matrix is not None:
+            rows = np.asarray(matrix[n_done : n_done + len(items)], np.float64)
         else:
-            rows = new.fitted.encoded(items, new.base)
-        probs = raw_predictions(model, learner.setup.preparation(new.fitted.features(rows)))
-        probs = probs if degree == 1.0 else temperature_scaled(probs, degree)
-        for (name, _), record in zip(
-            items, predicted_records(form, probs, decision_rule), strict=True
-        ):
+            rows = new_items.fitted.encoded(items, new_items.base)
+        features = new_items.fitted.features(rows)
+        probs = raw_predictions(model, learner.setup.preparation(features))
+        if temperature != 1.0:
+            probs = temperature_scaled(probs, temperature)
+        records = predicted_records(form, probs, decision_rule)
+        for (name, _), record in zip(items, records, strict=True):
             yield {"id": name, **record}
-        done += len(items)
+        n_done += len(items)

@@ -1,7 +1,7 @@
-"""Stored predictions as files, pages and people see them: what is decided, and how sure it is.
+"""Predictions as files, pages and people see them: the decision and its probabilities.
 
-Of one class an item they are probabilities (N, C), of many labels the probability (N, L) of each,
-of numbers the mean and the standard deviation (N, 2).
+Predictions are stored as probabilities (N, C) of classes, as the probability (N, L) of each of many
+labels, or as mean and standard deviation (N, 2) of numbers.
 """
 
 from dataclasses import dataclass
@@ -12,15 +12,30 @@ from parbals.learner.tasks.table import task_named
 
 from parbals_label.answer_form import MANY, NUMBERS, AnswerForm, Plain
 
-__all__ = ["PREDICTED", "DecisionRule", "decisions", "predicted_columns", "predicted_records"]
-__all__ += ["raw_predictions", "uncertainty"]
+__all__ = [
+    "PREDICTED",
+    "DecisionRule",
+    "decisions",
+    "predicted_columns",
+    "predicted_records",
+    "raw_predictions",
+    "uncertainty",
+]
 
-PREDICTED, _SPREAD = "predicted", "predicted_sd"
+PREDICTED = "predicted"
+"""The column of decisions in exports."""
+_PREDICTED_SD = "predicted_sd"
 
 
 def predicted_columns(form: AnswerForm) -> list[str]:
-    """The columns of :func:`predicted_records`."""
-    return [PREDICTED, *([_SPREAD] if form.task == NUMBERS else [f"p_{c}" for c in form.classes])]
+    """The columns of :func:`predicted_records`.
+
+    >>> predicted_columns(AnswerForm("classes", ("ham", "spam")))
+    ['predicted', 'p_ham', 'p_spam']
+    """
+    if form.task == NUMBERS:
+        return [PREDICTED, _PREDICTED_SD]
+    return [PREDICTED, *(f"p_{name}" for name in form.classes)]
 
 
 def raw_predictions(model: Any, rows: np.ndarray) -> np.ndarray:
@@ -34,15 +49,21 @@ def raw_predictions(model: Any, rows: np.ndarray) -> np.ndarray:
 
 
 def uncertainty(form: AnswerForm, rows: np.ndarray) -> np.ndarray:
-    """(n,) how far predictions are from being sure."""
+    """(n,) uncertainty of predictions: expected number of wrong labels, or standard deviation.
+
+    >>> uncertainty(AnswerForm("classes", ("ham", "spam")), np.array([[0.5, 0.5], [1.0, 0.0]]))
+    array([0.5, 0. ])
+    """
     if form.task == NUMBERS:
         return rows[:, 1]
-    return np.minimum(rows, 1 - rows).sum(axis=1) if form.task == MANY else 1 - rows.max(axis=1)
+    if form.task == MANY:
+        return np.minimum(rows, 1 - rows).sum(axis=1)
+    return 1 - rows.max(axis=1)
 
 
 @dataclass(frozen=True)
 class DecisionRule:
-    """What a task asks of a learner to decide by predictions: the metric and its class weights."""
+    """How predictions become decisions: the metric, and class weights if it needs them."""
 
     metric: str = "accuracy"
     class_weights: Any = None
@@ -51,9 +72,9 @@ class DecisionRule:
 def decisions(
     form: AnswerForm, rows: np.ndarray, decision_rule: DecisionRule | None = None
 ) -> list[Plain]:
-    """What is decided for each of the rows."""
+    """The decision for each row of predictions: a class, a list of labels or a number."""
     if form.task == NUMBERS:
-        return [_short(mean) for mean in rows[:, 0]]
+        return [_rounded(mean) for mean in rows[:, 0]]
     task = task_named(form.task, form.classes)
     rule = decision_rule or DecisionRule()
     encoded = task.decide(rows, rule.metric, rule.class_weights)
@@ -66,13 +87,15 @@ def predicted_records(
 ) -> list[dict[str, Any]]:
     """One record for each row of predictions, with the columns of ``predicted_columns``."""
     names = predicted_columns(form)
-    shown = rows[:, 1:] if form.task == NUMBERS else rows
+    values = rows[:, 1:] if form.task == NUMBERS else rows
     return [
-        dict(zip(names, [said, *map(_short, row)], strict=True))
-        for said, row in zip(decisions(form, rows, decision_rule), shown, strict=True)
+        dict(zip(names, [decision, *map(_rounded, row)], strict=True))
+        for decision, row in zip(decisions(form, rows, decision_rule), values, strict=True)
     ]
 
 
-def _short(value: float) -> float:
-    """Six digits behind the point, or of a large number six in all."""
-    return round(float(value), 6) if abs(value) < 1.0 else float(f"{value:.7g}")
+def _rounded(value: float) -> float:
+    """Six decimals, or seven significant digits of a large number."""
+    if abs(value) < 1.0:
+        return round(float(value), 6)
+    return float(f"{value:.7g}")

@@ -18,7 +18,7 @@ from parbals.strategies.table import UNIFORM
 from parbals_label.answer_form import NUMBERS
 from parbals_label.project.features import features_of, predictions_of
 from parbals_label.project.predicted import uncertainty
-from parbals_label.store.batches import TakenError
+from parbals_label.store.batches import ItemsUnavailableError
 from parbals_label.store.store import Store
 
 __all__ = ["QUICK", "QUICK_BATCH", "START", "quick_batch"]
@@ -40,7 +40,7 @@ def quick_batch(store: Store, n: int = QUICK_BATCH, *, queued: bool = True) -> i
     their share of them, as in any other batch.
     """
     is_free = np.ones(store.n_items, bool)
-    labelled = set(store.labelled()) - store.uncounted()
+    labelled = set(store.labelled()) - store.audit_labelled_by_programs()
     copies = [copy for copy, _ in store.settings.copies]
     is_free[[*labelled, *store.pending(), *store.passes(), *copies]] = False
     audit = np.array(store.settings.audit, np.int64)
@@ -48,7 +48,7 @@ def quick_batch(store: Store, n: int = QUICK_BATCH, *, queued: bool = True) -> i
     waiting = audit[is_free[audit]]
     is_free[audit] = False
     free = np.flatnonzero(is_free)
-    n = min(n, len(free) + len(waiting), store.room() if queued else n)
+    n = min(n, len(free) + len(waiting), store.queue_capacity() if queued else n)
     if n == 0:
         return None
     n_audit = n_audit_items_due(n, n_audit_out, n_out - n_audit_out, len(waiting), len(free))
@@ -63,7 +63,7 @@ def quick_batch(store: Store, n: int = QUICK_BATCH, *, queued: bool = True) -> i
     remembered = {"n_labelled": store.n_labelled, "n_audit": n_audit, "notes": [_NOTE]}
     try:
         return store.record_batch(strategy, store.settings.seed, rows, remembered, queued=queued)
-    except TakenError:  # somebody else has just taken all of them
+    except ItemsUnavailableError:  # somebody else has just taken all of them
         return None
 
 

@@ -21,7 +21,7 @@ def store_scores(store: Store, path: Path) -> MatrixFile:
     The file names every item by its id and has a column for each class, called by its name or, as
     in our exports, p_NAME. Probabilities or any other scores: more is likelier.
     """
-    from parbals.learner.described import as_shares
+    from parbals.learner.descriptions import as_probabilities
 
     if store.settings.descriptions:
         raise InputError("The classes are described by sentences; give those or scores, not both.")
@@ -48,4 +48,4 @@ def store_scores(store: Store, path: Path) -> MatrixFile:
             f"{source.name} has no scores for {n_missing:,} of {store.n_items:,} items, the first "
             f"is {first.id!r}; every item needs a row."
         )
-    return store_features(store.folder, as_shares(scores), name="scores")
+    return store_features(store.folder, as_probabilities(scores), name="scores")

@@ -184,7 +184,7 @@ def overview(store: Store) -> Overview:
     labels = aggregate_labels(votes, form, settings.judged)
     n_partial = len(store.unfinished())
     waiting, assigned = store.queued()
-    only_by_programs = store.uncounted()
+    only_by_programs = store.audit_labelled_by_programs()
     audited = set(settings.audit).intersection(labels) - only_by_programs
     certified_by = Counter(name for position in audited for name in votes[position])
     annotators = store.annotators()

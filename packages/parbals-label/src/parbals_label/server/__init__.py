@@ -1,1 +1,1 @@
-"""What every server we start stands on: connections, pace, logs, and a project's desk."""
+"""The base of every server: connections, rate limits, logs, and the threads of a project."""

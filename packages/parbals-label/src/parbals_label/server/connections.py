@@ -1,10 +1,10 @@
-"""Every server we start: how many connections it has, and how long one may keep it waiting.
+"""Limits of a server's connections: their number, and how long a slow client may take.
 
-A connection that sends half a request, or does not read what it asked for, costs a file
-descriptor, and a machine has few. So the head of a request has ten seconds, and an answer must be
-read; and where there are too many connections, the one that has kept the server waiting longest
-makes room for the new one. Whoever has a whole request to send is therefore served at once, however
-many others have not. Encryption is a proxy's work.
+A client that sends half a request, or does not read its response, occupies a file descriptor, and a
+process has few. So the head of a request must arrive within ten seconds, and a response must be
+read. At the limit of connections, a new one replaces the one that has kept the server waiting
+longest. A client that sends a complete request is therefore served at once, however many slow
+clients there are. TLS is left to a proxy.
 """
 
 import asyncio
@@ -16,29 +16,29 @@ import uvicorn
 from parbals.errors import InputError
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from parbals_label.server.logs import LOGGERS, SPARING
+from parbals_label.server.logs import LOGGERS, RATE_LIMIT
 
 __all__ = ["listen", "make_server"]
 
-MOST_CONNECTIONS = 500
+MAX_CONNECTIONS = 500
 HEAD_SECONDS = 10.0
 """Time for the head of a request."""
 READ_SECONDS = 60.0
-"""Time for a client to read the next part of an answer: 64 KiB."""
+"""Time for a client to read the next 64 KiB of a response."""
 _BACKLOG = 128
-"""Connections that are accepted in one go, before the oldest can make room."""
+"""Connections that the system accepts before the server can close the oldest."""
 
 
 def make_server(app: Any) -> uvicorn.Server:
-    """The server of an application, which does not listen yet."""
+    """Return a server of an application, which does not listen yet."""
     config = uvicorn.Config(
         app,
-        proxy_headers=False,  # the application decides whom to believe
+        proxy_headers=False,  # the guard decides which proxy to trust
         log_config=None,  # see parbals_label.server.logs
         access_log=False,
         server_header=False,
-        http=_limited(),
-        loop="none",  # Python's own, whatever is installed: one behaviour for everybody
+        http=_limited_protocol(),
+        loop="none",  # asyncio's event loop, whatever else is installed
         ws="none",
         backlog=_BACKLOG,
         timeout_keep_alive=30,
@@ -46,12 +46,12 @@ def make_server(app: Any) -> uvicorn.Server:
         lifespan="on",
     )
     for name in LOGGERS:
-        logging.getLogger(name).addFilter(SPARING)
+        logging.getLogger(name).addFilter(RATE_LIMIT)
     return uvicorn.Server(config)
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that listens there, or one sentence why not."""
+    """Return a socket that listens on a host and port, or raise an error that says why not."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -72,20 +72,27 @@ def listen(host: str, port: int) -> socket.socket:
     return listener
 
 
-def _limited() -> type["_LimitedConnection"]:
-    """The protocol of one server, with as many connections as this process can well have."""
-    limits = {"most": _affordable(), "head_seconds": HEAD_SECONDS, "read_seconds": READ_SECONDS}
-    return type("LimitedConnection", (_LimitedConnection,), {**limits, "silent": {}, "idle": {}})
+def _limited_protocol() -> type["_LimitedConnection"]:
+    """Return the protocol class of one server, with its limits and its own connections."""
+    attributes = {
+        "max_connections": _affordable_connections(),
+        "head_seconds": HEAD_SECONDS,
+        "read_seconds": READ_SECONDS,
+        "silent": {},
+        "idle": {},
+    }
+    return type("LimitedConnection", (_LimitedConnection,), attributes)
 
 
 class _LimitedConnection(H11Protocol):
-    """One connection; its class knows those of its server that are waited for, longest first.
+    """One connection. Its class holds the connections that the server waits for, longest first.
 
-    ``silent`` have not sent a whole request yet, its body included (for which the guard has a
-    deadline of its own), or do not read the answer; ``idle`` have been answered and may ask again.
+    ``silent`` connections have not sent a complete request yet, including its body (for which the
+    guard has its own deadline), or do not read the response. ``idle`` connections were answered and
+    may send another request.
     """
 
-    most: int
+    max_connections: int
     head_seconds: float
     read_seconds: float
     silent: dict["_LimitedConnection", None]
@@ -95,79 +102,83 @@ class _LimitedConnection(H11Protocol):
     def connection_made(self, transport: Any) -> None:
         self.transport = transport
         self.connections.add(self)
-        self._wait(self.head_seconds)
-        if len(self.connections) > self.most:
-            longest = next(iter(self.silent))
-            (longest if longest is not self else next(iter(self.idle), self)).leave()
+        self._start_deadline(self.head_seconds)
+        if len(self.connections) > self.max_connections:
+            longest_waiting = next(iter(self.silent))
+            if longest_waiting is self:
+                longest_waiting = next(iter(self.idle), self)
+            longest_waiting.abort()
         super().connection_made(transport)
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        if self.flow.write_paused:  # a client that does not read gains nothing by asking again
+        if self.flow.write_paused:  # a client that does not read gets no more time by sending
             return
         if not self._is_served():
             if self._deadline is None:
-                self._wait(self.head_seconds)
+                self._start_deadline(self.head_seconds)
             return
-        self._stop_waiting()
+        self._cancel_deadline()
         if not self.cycle.more_body:
-            self._forget()
+            self._stop_tracking()
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._wait(self.read_seconds)
+        self._start_deadline(self.read_seconds)
 
     def resume_writing(self) -> None:
         super().resume_writing()
-        self._forget()
-        self._rest()
+        self._stop_tracking()
+        self._mark_idle()
 
     def on_response_complete(self) -> None:
-        super().on_response_complete()  # which may begin with the next request at once
-        self._rest()
+        super().on_response_complete()  # may start the next request at once
+        self._mark_idle()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._forget()
+        self._stop_tracking()
         super().connection_lost(exc)
 
-    def leave(self) -> None:
-        """Close the connection at once, to make room."""
-        self._forget()
+    def abort(self) -> None:
+        """Close the connection at once."""
+        self._stop_tracking()
         self.connections.discard(self)
         self.transport.abort()
 
     def _is_served(self) -> bool:
         return self.cycle is not None and not self.cycle.response_complete
 
-    def _wait(self, seconds: float) -> None:
-        self._stop_waiting()
-        self._deadline = self.loop.call_later(seconds, self.leave)
+    def _start_deadline(self, seconds: float) -> None:
+        self._cancel_deadline()
+        self._deadline = self.loop.call_later(seconds, self.abort)
         self.silent.setdefault(self)
 
-    def _rest(self) -> None:
+    def _mark_idle(self) -> None:
         if not self._is_served():
             self.idle[self] = None
 
-    def _stop_waiting(self) -> None:
+    def _cancel_deadline(self) -> None:
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
 
-    def _forget(self) -> None:
-        """Stop waiting for a client that is served now, or gone."""
-        self._stop_waiting()
+    def _stop_tracking(self) -> None:
+        """Stop waiting for a client that is being served or has left."""
+        self._cancel_deadline()
         self.silent.pop(self, None)
         self.idle.pop(self, None)
 
 
-def _affordable() -> int:
-    """A third of the files that the process may open: an image on its way to somebody is one more.
+def _affordable_connections() -> int:
+    """Return a third of the files that the process may open.
 
-    The project and its worker need some, too.
+    Each connection may need a second file, for an image, and the project needs some as well.
     """
     try:
         import resource
-    except ImportError:  # Windows has another limit, which is higher
-        return MOST_CONNECTIONS
+    except ImportError:  # Windows has a different limit, which is higher
+        return MAX_CONNECTIONS
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return MOST_CONNECTIONS if soft < 0 else max(20, min(MOST_CONNECTIONS, soft // 3))
+    if soft < 0:
+        return MAX_CONNECTIONS
+    return max(20, min(MAX_CONNECTIONS, soft // 3))

@@ -1,7 +1,7 @@
-"""One thread writes to the project, a few read; requests wait without blocking each other.
+"""Threads that access the project: one writes, a few read, and requests await them.
 
-Writes that wait at the same time share one commit: one flush to disk serves all of them, and each
-caller hears that its write is stored only after that flush.
+Writes that are queued at the same time share one commit (group commit): one flush to disk serves
+all of them, and each caller gets its result only after that flush.
 """
 
 import asyncio
@@ -21,50 +21,51 @@ __all__ = ["BusyError", "Desk"]
 T = TypeVar("T")
 Action = Callable[[Store], Any]
 
-_MOST_WAITING = 1000
-_MOST_TOGETHER = 64
+_MAX_QUEUED = 1000
+_MAX_GROUP = 64
+"""Writes that share one commit."""
 
 
 class BusyError(ProjectError):
-    """More requests wait than can be served soon."""
+    """More requests are queued than can be served soon."""
 
 
 class Desk:
-    """The project's clerks, each a thread with a store of its own.
+    """Runs actions on the project in threads, each with its own store.
 
-    Reads that walk over all items go to ``read_slowly``, so that labelling never waits for an
-    export.
+    Actions that read all items go to ``read_slowly``, so that labelling never waits for an export.
     """
 
     def __init__(self, folder: Path) -> None:
-        self._writer = _Line(folder, 1, read_only=False)
-        self._readers = _Line(folder, 2, read_only=True)
-        self._slow = _Line(folder, 1, read_only=True)
+        self._writer = _WorkerPool(folder, 1, read_only=False)
+        self._readers = _WorkerPool(folder, 2, read_only=True)
+        self._slow = _WorkerPool(folder, 1, read_only=True)
 
     def start(self) -> None:
         """Open the project in every thread; raises what opening it raises."""
-        for line in (self._writer, self._readers, self._slow):
-            line.start()
+        for pool in (self._writer, self._readers, self._slow):
+            pool.start()
 
     def stop(self) -> None:
-        """Finish the actions that wait, then close the project."""
-        for line in (self._slow, self._readers, self._writer):
-            line.stop()
+        """Finish the queued actions, then close the project."""
+        for pool in (self._slow, self._readers, self._writer):
+            pool.stop()
 
     @property
     def failed(self) -> int:
-        """Writes that the project did not take: a full disk, a lock; not those refused as wrong."""
+        """The number of writes that failed, for a full disk or a lock; not those with bad input."""
         return self._writer.failed
 
     @property
     def journal_behind(self) -> int:
-        """Confirmed rows that the journal lacks."""
-        return 0 if self._writer.store is None else self._writer.store.journal_behind
+        """The number of stored rows that the journal lacks."""
+        store = self._writer.store
+        return 0 if store is None else store.journal_behind
 
     async def write(self, action: Callable[[Store], T]) -> T:
-        """Run an action that writes; when this returns its effect is on disk.
+        """Run an action that writes; when this returns, its effect is on disk.
 
-        It may run twice but is stored once.
+        The action may run twice, but its effect is stored once.
         """
         return await self._writer.run(action)
 
@@ -77,80 +78,84 @@ class Desk:
         return await self._slow.run(action)
 
 
-class _Line:
+class _WorkerPool:
     """A queue of actions and the threads that serve it, each with its own store."""
 
     def __init__(self, folder: Path, n_threads: int, *, read_only: bool) -> None:
-        self.folder, self.read_only = folder, read_only
+        self.folder = folder
+        self.read_only = read_only
         self.store: Store | None = None
         self.failed = 0
-        self.waiting: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self.jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self.threads = [threading.Thread(target=self._serve, daemon=True) for _ in range(n_threads)]
-        self.opened: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
+        self.open_errors: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
 
     def start(self) -> None:
         for thread in self.threads:
             thread.start()
-            error = self.opened.get()
+            error = self.open_errors.get()
             if error is not None:
                 raise error
 
     def stop(self) -> None:
         for _ in self.threads:
-            self.waiting.put(None)
+            self.jobs.put(None)
         for thread in self.threads:
             if thread.ident is not None:
                 thread.join()
 
     async def run(self, action: Action) -> Any:
-        if self.waiting.qsize() > _MOST_WAITING:
-            raise BusyError("The server has more to do than it can; try again in a moment.")
+        if self.jobs.qsize() > _MAX_QUEUED:
+            raise BusyError("The server is overloaded; try again in a moment.")
         job = _Job(action)
-        self.waiting.put(job)
+        self.jobs.put(job)
         return await asyncio.wrap_future(job.result)
 
     def _serve(self) -> None:
         try:
             store = Store.open(self.folder, read_only=self.read_only)
         except BaseException as error:
-            self.opened.put(error)
+            self.open_errors.put(error)
             return
         self.store = store
-        self.opened.put(None)
-        most = 1 if self.read_only else _MOST_TOGETHER
+        self.open_errors.put(None)
+        max_group = 1 if self.read_only else _MAX_GROUP
         with store:
-            last = False
-            while not last and (job := self.waiting.get()) is not None:
-                jobs = [job]
-                while not last and len(jobs) < most and not self.waiting.empty():
-                    more = self.waiting.get()
-                    if more is None:
-                        last = True
+            is_stopping = False
+            while not is_stopping and (first := self.jobs.get()) is not None:
+                group = [first]
+                while not is_stopping and len(group) < max_group and not self.jobs.empty():
+                    job = self.jobs.get()
+                    if job is None:
+                        is_stopping = True
                     else:
-                        jobs.append(more)
-                jobs = [job for job in jobs if job.result.set_running_or_notify_cancel()]
-                _do(store, jobs)
-                self.failed += sum(isinstance(job.error, ProjectError) for job in jobs)
+                        group.append(job)
+                group = [job for job in group if job.result.set_running_or_notify_cancel()]
+                _run_group(store, group)
+                self.failed += sum(isinstance(job.error, ProjectError) for job in group)
 
 
 class _Job:
-    """An action on its way to a thread, and the future of the request that waits for it."""
+    """A queued action, and the future that its request awaits."""
 
     def __init__(self, action: Action) -> None:
-        self.action, self.result = action, Future[Any]()
+        self.action = action
+        self.result = Future[Any]()
         self.value: Any = None
         self.error: BaseException | None = None
 
     def run(self, store: Store, errors: type[BaseException]) -> None:
-        self.value = self.error = None
+        self.value = None
+        self.error = None
         try:
             self.value = self.action(store)
         except errors as error:
             self.error = error
 
 
-def _do(store: Store, jobs: list[_Job]) -> None:
-    if len(jobs) == 1 or not _do_together(store, jobs):
+def _run_group(store: Store, jobs: list[_Job]) -> None:
+    """Run jobs in one commit or, if that fails, one by one, and resolve their futures."""
+    if len(jobs) == 1 or not _run_in_one_commit(store, jobs):
         for job in jobs:
             job.run(store, Exception)
     for job in jobs:
@@ -160,10 +165,10 @@ def _do(store: Store, jobs: list[_Job]) -> None:
             job.result.set_exception(job.error)
 
 
-def _do_together(store: Store, jobs: list[_Job]) -> bool:
-    """All in one commit; False if that failed and nothing is stored: each is then tried alone."""
+def _run_in_one_commit(store: Store, jobs: list[_Job]) -> bool:
+    """Run jobs in one commit; returns False if that failed, and then nothing is stored."""
     try:
-        with store.together():
+        with store.transaction():
             for job in jobs:
                 job.run(store, InputError)
     except Exception:

@@ -1,7 +1,7 @@
-"""What the server says about itself: one line an event.
+"""The server's log: one line per event, with a rate limit.
 
-Nobody can fill a disk with logs by asking: lines of the same kind are written a few times at once,
-then at a slow rate, and the next one that is written says how many were left out.
+Requests cannot fill the disk with logs: a few lines of the same kind are written at once, then at a
+slow rate, and the next written line tells how many were omitted.
 """
 
 import logging
@@ -12,29 +12,37 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 
-from parbals_label.server.pace import Buckets
+from parbals_label.server.pace import TokenBuckets
 
-__all__ = ["LOGGERS", "SPARING", "set_up_logs"]
+__all__ = ["LEVELS", "LOGGERS", "RATE_LIMIT", "REQUESTS", "set_up_logs"]
 
+LEVELS = ("debug", "info", "warning", "error")
+"""Levels of `parbals serve --log-level`."""
+REQUESTS = logging.getLogger("parbals.requests")
+"""Has a line for each request, at level info."""
+_REQUEST_LINES = 1000
+_REQUEST_LINES_PER_SECOND = 20.0
 LOGGERS = ("uvicorn.error", "asyncio", "parbals.web", "parbals.store")
-"""Who speaks for every bad request or connection that somebody makes."""
+"""Loggers that may write a line for every bad request or connection."""
 
 
-def set_up_logs() -> None:
-    """Log warnings and errors to the error stream, in place of what was set up before.
+def set_up_logs(level: str = "warning") -> None:
+    """Log events of a level and above to standard error, replacing earlier handlers.
 
     Events carry their facts in ``extra={"facts": {...}}``.
     """
     handler = _ErrorStream()
-    handler.setFormatter(_Line())
+    handler.setFormatter(_LineFormatter())
     for name in ("parbals", "uvicorn", "asyncio"):
         log = logging.getLogger(name)
-        log.handlers, log.propagate = [handler], False
-        log.setLevel(logging.WARNING)
+        log.handlers = [handler]
+        log.propagate = False
+        log.setLevel(level.upper())
+    REQUESTS.filters = [RateLimitFilter(_REQUEST_LINES, _REQUEST_LINES_PER_SECOND)]
 
 
 class _ErrorStream(logging.Handler):
-    """Writes to the error stream as it is then; a full or closed one must not stop the server."""
+    """Writes to the current ``sys.stderr``; a full or closed one must not stop the server."""
 
     def emit(self, record: logging.LogRecord) -> None:
         with suppress(OSError, ValueError):
@@ -42,30 +50,33 @@ class _ErrorStream(logging.Handler):
             sys.stderr.flush()
 
 
-class _Line(logging.Formatter):
-    """WARNING: what happened (fact=value, ...)."""
+class _LineFormatter(logging.Formatter):
+    """Formats a record as ``WARNING: message (fact=value, ...)``."""
 
     def format(self, record: logging.LogRecord) -> str:
-        known = dict(getattr(record, "facts", {}))
+        fields = dict(getattr(record, "facts", {}))
         if getattr(record, "left_out", 0):
-            known["left_out"] = record.left_out  # type: ignore[attr-defined]
-        facts = ", ".join(f"{name}={value!r}" for name, value in known.items())
-        message = " ".join(record.getMessage().split())  # a line break in it forges no line
+            fields["left_out"] = record.left_out  # type: ignore[attr-defined]
+        facts = ", ".join(f"{name}={value!r}" for name, value in fields.items())
+        message = " ".join(record.getMessage().split())  # a line break must not forge a line
         text = f"{record.levelname}: {message}{f' ({facts})' if facts else ''}"
         if record.exc_info:
             text += "\n" + "".join(traceback.format_exception(*record.exc_info)).rstrip()
         return text
 
 
-class Sparing(logging.Filter):
-    """Lets ``most`` lines of a kind through at once, then ``rate`` a second.
+class RateLimitFilter(logging.Filter):
+    """Lets ``burst`` lines of a kind through at once, then ``rate`` a second.
 
-    Lines are of a kind whose message is the same before its values are put in.
+    Lines with the same message template are of the same kind.
     """
 
-    def __init__(self, most: int, rate: float, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, burst: int, rate: float, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         super().__init__()
-        self._buckets, self._left_out = Buckets(most, rate, clock), Counter[tuple[str, str]]()
+        self._buckets = TokenBuckets(burst, rate, clock)
+        self._left_out = Counter[tuple[str, str]]()
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Whether a record is written."""
@@ -80,4 +91,4 @@ class Sparing(logging.Filter):
         return is_written
 
 
-SPARING = Sparing(10, 1 / 6)
+RATE_LIMIT = RateLimitFilter(10, 1 / 6)

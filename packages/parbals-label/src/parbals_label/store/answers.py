@@ -1,9 +1,9 @@
-"""The answers of a project: appended, never changed, each proved by its checksum.
+"""The answers of a project: appended, never changed, each verified by its checksum.
 
-A request that was answered is known by its id for ever, so that a late retry is free. The id stands
-with the answer or pass that the request made. One that made nothing, because the annotator had said
-the same before, has a row of its own in ``requests`` that names what it repeated: without it, a
-late retry would bring back what was corrected or withdrawn meanwhile.
+The id of every request is stored for ever, so that a late retry changes nothing. It is stored with
+the answer or pass that the request made. A request that made nothing, because the annotator had
+given the same answer before, has a row in ``requests`` that points to that answer: without it, a
+late retry would restore a label that was corrected or undone in the meantime.
 """
 
 import sqlite3
@@ -23,18 +23,27 @@ from parbals_label.store.rows import check_position, check_text
 from parbals_label.store.schema import COLUMNS
 from parbals_label.store.settings import ProjectSettings
 
-__all__ = ["SOURCES", "Answers", "HeldLabelError", "Known", "RequestUsedError", "Word", "Writer"]
+__all__ = [
+    "SOURCES",
+    "Answers",
+    "LabelConflictError",
+    "LatestEntry",
+    "RequestIdReusedError",
+    "RequestRecord",
+    "Writer",
+]
 
 SOURCES = ("person", "import", "machine", "bulk", "decision")
-"""Who can have given an answer, and how: "bulk" is a person's of many items at once, "decision" an
-owner's word on what others said differently."""
-_ROWS = {
+"""Sources of an answer: "bulk" is a person's label for many items at once, "decision" the final
+label that an owner set where annotators disagree."""
+_ENTRY_BY_TABLE = {
     "answers": "SELECT 'answers', answer, position, annotator, label FROM answers",
     "passes": "SELECT 'passes', pass, position, annotator, kind FROM passes",
 }
-_KNOWN = (
-    f"{_ROWS['answers']} WHERE request = :id UNION ALL {_ROWS['passes']} WHERE request = :id UNION "
-    "ALL SELECT kind, number, NULL, NULL, NULL FROM requests WHERE request = :id"
+_BY_REQUEST = (
+    f"{_ENTRY_BY_TABLE['answers']} WHERE request = :id UNION ALL "
+    f"{_ENTRY_BY_TABLE['passes']} WHERE request = :id UNION ALL "
+    "SELECT kind, number, NULL, NULL, NULL FROM requests WHERE request = :id"
 )
 _LATEST = {
     "answers": "SELECT answer, revision, label, comment FROM answers",
@@ -42,40 +51,40 @@ _LATEST = {
 }
 
 
-class HeldLabelError(LabelError):
-    """The annotator has given another label for the item; ``held`` is that label."""
+class LabelConflictError(LabelError):
+    """The annotator has given the item another label, ``current_label``."""
 
-    def __init__(self, message: str, held: str) -> None:
+    def __init__(self, message: str, current_label: str) -> None:
         super().__init__(message)
-        self.held = held
+        self.current_label = current_label
 
 
-class RequestUsedError(InputError):
+class RequestIdReusedError(InputError):
     """The request id was used for something else."""
 
 
-class Known(NamedTuple):
-    """What a request was answered with: a row of ``answers`` or of ``passes``.
+class RequestRecord(NamedTuple):
+    """The row of ``answers`` or ``passes`` that a request made or repeated.
 
-    ``said`` is the label by the name it had then (None: withdrawn), or the kind of the pass.
+    ``value`` is the label by its name at the time (None: undone), or the kind of the pass.
     """
 
     table: str
     number: int
     position: int
     annotator: str
-    said: str | None
+    value: str | None
 
 
-class Word(NamedTuple):
-    """An annotator's word on an item, as a row of ``answers`` or of ``passes``; zeros if none.
+class LatestEntry(NamedTuple):
+    """An annotator's latest row of ``answers`` or ``passes`` about an item; ``number`` 0 if none.
 
-    ``said`` is the label by its name of today (None: withdrawn), or the kind of the pass.
+    ``value`` is the label by its current name (None: undone), or the kind of the pass.
     """
 
     number: int = 0
     revision: int = 0
-    said: str | None = None
+    value: str | None = None
     comment: str | None = None
 
 
@@ -94,107 +103,132 @@ class Answers:
     ) -> SubmitResult:
         """Store labels, all or none; when this returns they are on disk.
 
-        The same ``request_id`` again, or the same label by the same annotator again, changes
-        nothing. Another label for an item the annotator has answered is refused unless ``revise``,
-        which keeps the earlier one as history; with it, another comment on the same label is a
-        revision as well (no comment leaves the one there is). After a withdrawal the annotator may
-        answer again. An item's lease ends if it is this annotator's or nobody's; an item of the
-        page's queue stays there, free for others, while it has fewer labels than the setting
+        Repeating a ``request_id``, or the same label by the same annotator, changes nothing.
+        Another label for an item that the annotator has labelled is refused unless ``revise``,
+        which keeps the earlier one in the history; then another comment on the same label is a
+        revision, too (no comment keeps the present one). After an undo the annotator may label the
+        item again. The item's lease ends if this annotator or nobody holds it. An item in the
+        page's queue stays there, available to others, while it has fewer labels than the setting
         ``answers_wanted``.
         """
         check_text(annotator, "annotator")
         if source not in SOURCES:
             raise InputError(f"source is {source!r}; choose one of: {', '.join(SOURCES)}.")
-        stored = []
+        outcomes = []
+        numbers = []
         with self._db.transaction() as connection:
             meta = read_meta(connection)[0]
             writer = Writer(self._db, connection, annotator, source, Renames.of(meta))
-            form, wanted = AnswerForm.of(meta), ProjectSettings.of(meta).wanted_of
+            form = AnswerForm.of(meta)
+            answers_wanted = ProjectSettings.of(meta).wanted_of
             for row, submission in enumerate(answers):
-                where, may_revise = f"answers[{row}]", revise or submission.revise
-                stored.append(_store(writer, submission, where, form, wanted, may_revise))
-        outcomes = [outcome for outcome, _ in stored]
-        counts = {outcome: outcomes.count(outcome) for outcome in ("new", "repeated", "revised")}
+                outcome, number = _store_answer(
+                    writer,
+                    submission,
+                    name=f"answers[{row}]",
+                    form=form,
+                    answers_wanted=answers_wanted,
+                    revise=revise or submission.revise,
+                )
+                outcomes.append(outcome)
+                numbers.append(number)
         return SubmitResult(
-            **counts, answers=tuple(number for _, number in stored), outcomes=tuple(outcomes)
+            new=outcomes.count("new"),
+            repeated=outcomes.count("repeated"),
+            revised=outcomes.count("revised"),
+            answers=tuple(numbers),
+            outcomes=tuple(outcomes),
         )
 
-    def withdraw(self, positions: Sequence[int], *, annotator: str) -> int:
-        """Take back the annotator's labels of these items; history keeps them.
+    def undo_labels(self, positions: Sequence[int], *, annotator: str) -> int:
+        """Undo the annotator's labels of these items; the history keeps them.
 
-        Returns how many were taken back.
+        Returns how many were undone.
         """
         check_text(annotator, "annotator")
         with self._db.transaction() as connection:
-            writer, n_withdrawn = Writer(self._db, connection, annotator), 0
-            for row, given in enumerate(positions):
-                position = check_position(given, writer.n_items, f"positions[{row}]")
-                held = writer.latest("answers", position)
-                if not held.number:
+            writer = Writer(self._db, connection, annotator)
+            n_undone = 0
+            for row, value in enumerate(positions):
+                position = check_position(value, writer.n_items, f"positions[{row}]")
+                latest = writer.latest("answers", position)
+                if not latest.number:
                     name = writer.name(position)
                     raise InputError(
-                        f"{annotator!r} has not answered item {name!r}; nothing to withdraw."
+                        f"{annotator!r} has not labelled item {name!r}; there is nothing to undo."
                     )
-                if held.said is not None:
-                    writer.append(position, held.revision + 1, None, None, None)
-                    n_withdrawn += 1
-        return n_withdrawn
+                if latest.value is not None:
+                    writer.append(position, latest.revision + 1, None, None, None)
+                    n_undone += 1
+        return n_undone
 
     def current_labels(self) -> dict[int, dict[str, str]]:
-        """Position → {annotator: label} of what holds now; annotators as their labels came."""
+        """Return position → {annotator: label} of current labels, in the order of the answers."""
         labels: dict[int, dict[str, str]] = {}
         for position, annotator, label, _ in self._current():
             labels.setdefault(position, {})[annotator] = label
         return labels
 
     def confidences(self) -> dict[tuple[int, str], float]:
-        """(position, annotator) → how sure a program said it was, of the labels that hold now."""
+        """Return (position, annotator) → confidence that a program reported for a current label."""
         rows = self._db.rows(
             "SELECT c.position, c.annotator, json_extract(comment, '$.confidence') FROM "
             f"({CURRENT}) AS c JOIN answers AS a USING (answer) WHERE a.source = 'machine' AND "
             "c.label IS NOT NULL AND json_valid(comment)"
         )
-        return {(p, who): sure for p, who, sure in rows if isinstance(sure, int | float)}
+        return {
+            (position, annotator): confidence
+            for position, annotator, confidence in rows
+            if isinstance(confidence, int | float)
+        }
 
     def votes(self, *, by_people: bool = False, decided: bool = True) -> dict[int, dict[str, str]]:
-        """What decides an item: as ``current_labels``, machines only where no person answered.
+        """Return the labels that count, like ``current_labels``.
 
-        A decision stands alone; without ``decided`` it is a vote like others. ``by_people``:
-        machines nowhere.
+        Labels of programs count only where no person has labelled, and with ``by_people`` nowhere.
+        A final label set by an owner counts alone; without ``decided`` it counts like others.
         """
         people: dict[int, dict[str, str]] = {}
         machines: dict[int, dict[str, str]] = {}
         decisions: dict[int, dict[str, str]] = {}
-        kinds = {"machine": machines, "decision": decisions if decided else people}
+        by_source = {"machine": machines, "decision": decisions if decided else people}
         for position, annotator, label, source in self._current():
-            kinds.get(source, people).setdefault(position, {})[annotator] = label
-        return dict(sorted({**({} if by_people else machines), **people, **decisions}.items()))
+            by_source.get(source, people).setdefault(position, {})[annotator] = label
+        votes = people | decisions
+        if not by_people:
+            votes = machines | votes
+        return dict(sorted(votes.items()))
 
     def unfinished(self) -> set[int]:
-        """Positions that people have labelled, but fewer than are wanted, and nobody decided.
+        """Return positions that need more answers: people have labelled them, but too few.
 
-        A label that came with the data is whole.
+        A final label of an owner, and a label that came with the data, is enough.
         """
         with self._db.reading() as connection:
             settings = ProjectSettings.of(read_meta(connection)[0])
-        again, people, whole = dict(settings.again), Counter[int](), set[int]()
+        again = dict(settings.again)
+        n_people = Counter[int]()
+        complete = set[int]()
         for position, _, _, source in self._current():
-            people[position] += source != "machine"
+            n_people[position] += source != "machine"
             if source in ("import", "decision"):
-                whole.add(position)
-        wanted = settings.answers_wanted
-        return {p for p, n in people.items() if 0 < n < again.get(p, wanted) and p not in whole}
+                complete.add(position)
+        return {
+            position
+            for position, n in n_people.items()
+            if 0 < n < again.get(position, settings.answers_wanted) and position not in complete
+        }
 
-    def uncounted(self) -> set[int]:
-        """The audit's items that programs alone have labelled: these labels measure nothing."""
+    def audit_labelled_by_programs(self) -> set[int]:
+        """Return audit items that only programs have labelled: these do not measure the error."""
         with self._db.reading() as connection:
             audit = ProjectSettings.of(read_meta(connection)[0]).audit
             return {position for position in audit if by_machines(connection, position)}
 
     def answered(self) -> list[int]:
-        """Positions that were ever answered, in the order of their first answers, people's first.
+        """Return positions that were ever answered, in the order of their first answers.
 
-        A person's word on an item counts from when it was given, whatever a program said before.
+        The first answer of a person counts, even if a program answered before.
         """
         query = (
             "SELECT position FROM answers GROUP BY position ORDER BY coalesce(min(CASE WHEN source "
@@ -210,24 +244,29 @@ class Answers:
                 f"label IS NOT NULL ORDER BY position, {SINCE}"
             )
             return [
-                (position, annotator, str(renames.now(label, answer)) if renames else label, source)
+                (
+                    position,
+                    annotator,
+                    str(renames.current_name(label, answer)) if renames else label,
+                    source,
+                )
                 for position, annotator, label, source, answer in rows
             ]
 
     def history(self, position: int) -> list[Answer]:
-        """Every answer an item ever got, in the order given, by the names classes had then."""
+        """Return all answers of an item in order, with the class names of their time."""
         with self._db.reading() as connection:
-            checked = check_position(position, count_items(connection), "position")
-            name = read_item(connection, self._db.project, checked).id
+            position = check_position(position, count_items(connection), "position")
+            name = read_item(connection, self._db.project, position).id
             rows = connection.execute(
                 f"SELECT {COLUMNS['answers']} FROM answers WHERE position = ? ORDER BY answer",
-                (checked,),
+                (position,),
             ).fetchall()
             renames = Renames.read(connection)
-        return [Answer(*[*row, name, renames.now(row[4], row[0])]) for row in rows]
+        return [Answer(*[*row, name, renames.current_name(row[4], row[0])]) for row in rows]
 
     def annotators(self) -> list[Annotator]:
-        """Everybody who ever answered, by name, with the number of their current labels."""
+        """Return everybody who ever answered, by name, with the number of their current labels."""
         rows = self._db.rows(
             "SELECT c.annotator, n, source, created FROM (SELECT annotator, sum(label IS NOT NULL) "
             f"AS n, max(answer) AS latest FROM ({CURRENT}) GROUP BY annotator) AS c JOIN answers "
@@ -236,18 +275,18 @@ class Answers:
         return [Annotator(*row) for row in rows]
 
     def labelled(self) -> list[int]:
-        """Positions that have a label now, from whomever."""
+        """Return the positions that have a current label, from anybody."""
         with self._db.reading() as connection:
             return list(self._db.answered(connection).labelled)
 
     @property
     def n_labelled(self) -> int:
-        """How many items have a label now."""
+        """The number of items that have a current label."""
         return len(self.labelled())
 
 
 class Writer:
-    """Writes what an annotator says in one call, inside its transaction."""
+    """Writes the answers of an annotator in one call, inside its transaction."""
 
     def __init__(
         self,
@@ -257,24 +296,27 @@ class Writer:
         source: str = "person",
         renames: Renames | None = None,
     ) -> None:
-        self.database, self.connection = database, connection
-        self.annotator, self.source = annotator, source
+        self.database = database
+        self.connection = connection
+        self.annotator = annotator
+        self.source = source
         self.n_items = count_items(connection)
         self.renames = Renames.read(connection) if renames is None else renames
 
-    def latest(self, table: str, position: int, before: int = 1 << 62) -> Word:
-        """The annotator's latest row of that table about an item, before row ``before``."""
+    def latest(self, table: str, position: int, before: int = 1 << 62) -> LatestEntry:
+        """Return the annotator's latest row about an item, before the row number ``before``."""
         row = self.connection.execute(
             f"{_LATEST[table]} WHERE position = ? AND annotator = ? AND rowid < ? ORDER BY rowid "
             "DESC LIMIT 1",
             (position, self.annotator, before),
         ).fetchone()
         if row is None:
-            return Word()
-        number, revision, said, comment = row
+            return LatestEntry()
+        entry = LatestEntry(*row)
         if table == "answers":
-            said = self.renames.now(said, number)
-        return Word(number, revision, said, comment)
+            label = self.renames.current_name(entry.value, entry.number)
+            entry = entry._replace(value=label)
+        return entry
 
     def append(
         self,
@@ -285,104 +327,124 @@ class Writer:
         comment: str | None,
         source: str | None = None,
     ) -> int:
-        """Write an answer; its number."""
-        said = (self.annotator, revision, label, source or self.source)
-        return self.database.insert("answers", position, *said, request, comment)
+        """Append an answer; returns its number."""
+        return self.database.insert(
+            "answers",
+            position,
+            self.annotator,
+            revision,
+            label,
+            source or self.source,
+            request,
+            comment,
+        )
 
-    def known(
+    def earlier_request(
         self, request: str | None, name: str, *expected: tuple[str, int, str | None]
-    ) -> Known | None:
-        """What this request was answered with before, which must be one of the expected.
+    ) -> RequestRecord | None:
+        """Return the row that an earlier request with this id made, None if the id is new.
 
-        Each is a table, a position, and what was said.
+        The row must be one of the ``expected`` (table, position, value).
         """
         if request is None:
             return None
-        row = self.connection.execute(_KNOWN, {"id": check_text(request, name)}).fetchone()
+        row = self.connection.execute(_BY_REQUEST, {"id": check_text(request, name)}).fetchone()
         if row is not None and row[2] is None:
-            row = self.connection.execute(f"{_ROWS[row[0]]} WHERE rowid = ?", (row[1],)).fetchone()
+            row = self.connection.execute(
+                f"{_ENTRY_BY_TABLE[row[0]]} WHERE rowid = ?", (row[1],)
+            ).fetchone()
         if row is None:
             return None
-        known = Known(*row)
-        is_answer = known.table == "answers"
-        said = self.renames.now(known.said, known.number) if is_answer else known.said
-        is_theirs = known.annotator == self.annotator
-        if (known.table, known.position, said) not in expected or not is_theirs:
-            # What others said is not for everybody who tries their ids.
-            what = (
-                f"item {self.name(known.position)!r}, {known.said!r}" if is_theirs else "another's"
-            )
-            raise RequestUsedError(
-                f"{name} {request!r} was used for something else ({what}); give every request its "
+        record = RequestRecord(*row)
+        value = record.value
+        if record.table == "answers":
+            value = self.renames.current_name(value, record.number)
+        is_own = record.annotator == self.annotator
+        if not is_own or (record.table, record.position, value) not in expected:
+            # Answers of others must not be revealed to somebody who guesses their ids.
+            usage = "by another annotator"
+            if is_own:
+                usage = f"item {self.name(record.position)!r}, {record.value!r}"
+            raise RequestIdReusedError(
+                f"{name} {request!r} was used for something else ({usage}); give every request its "
                 "own id."
             )
-        return known
+        return record
 
-    def remember(self, request: str | None, table: str, number: int, position: int) -> None:
-        """Keep the id of a request that said what the annotator had said before, in that row."""
+    def store_repeat(self, request: str | None, table: str, number: int, position: int) -> None:
+        """Store the id of a request that repeats the annotator's row ``number``."""
         if request is not None:
             self.database.insert("requests", position, self.annotator, table, number, request)
 
     def name(self, position: int) -> str:
+        """Return the id of an item."""
         return read_item(self.connection, self.database.project, position).id
 
-    def end_lease(self, position: int, wanted: int) -> None:
-        """The annotator is done with an item; on the page it may wait for more answers."""
-        mine = "position = ? AND (annotator IS NULL OR annotator = ?)"
-        statements = [f"DELETE FROM leases WHERE {mine}"]
-        # Where one person's answer is wanted and this is one, nobody need be counted.
-        is_enough = wanted == 1 and self.source != "machine"
-        if not is_enough and count_labels(self.connection, position) < wanted:
+    def end_lease(self, position: int, n_wanted: int) -> None:
+        """End the annotator's lease; while answers are missing, the item stays in the queue."""
+        own_lease = "position = ? AND (annotator IS NULL OR annotator = ?)"
+        statements = [f"DELETE FROM leases WHERE {own_lease}"]
+        # If one answer is wanted and a person gave it, labels need not be counted.
+        is_enough = n_wanted == 1 and self.source != "machine"
+        if not is_enough and count_labels(self.connection, position) < n_wanted:
             statements = [
-                f"DELETE FROM leases WHERE {mine} AND NOT queued",
-                f"UPDATE leases SET annotator = NULL, expires = NULL WHERE {mine}",
+                f"DELETE FROM leases WHERE {own_lease} AND NOT queued",
+                f"UPDATE leases SET annotator = NULL, expires = NULL WHERE {own_lease}",
             ]
         for statement in statements:
             self.connection.execute(statement, (position, self.annotator))
 
 
-def _store(
+def _store_answer(
     writer: Writer,
-    given: Submission,
-    where: str,
+    submission: Submission,
+    *,
+    name: str,
     form: AnswerForm,
-    wanted: Callable[[int], int],
+    answers_wanted: Callable[[int], int],
     revise: bool,
 ) -> tuple[str, int]:
-    """One answer: 'new', 'repeated' or 'revised', and its number."""
-    position = check_position(given.position, writer.n_items, f"{where}.position")
+    """Store one answer; returns 'new', 'repeated' or 'revised', and its number.
 
-    def find(name: str) -> str:
-        meant = writer.renames.understood(name, form.classes)
-        if not isinstance(meant, str) or meant not in form.classes:
+    ``name`` is what an error message calls the submission.
+    """
+    position = check_position(submission.position, writer.n_items, f"{name}.position")
+
+    def find_class(label: str) -> str:
+        resolved = writer.renames.resolve(label, form.classes)
+        if not isinstance(resolved, str) or resolved not in form.classes:
             raise LabelError(
-                f"{where} (item {writer.name(position)!r}) has the label {name!r}, which is not "
+                f"{name} (item {writer.name(position)!r}) has the label {label!r}, which is not "
                 f"one of the classes {list(form.classes)}; correct the label, or add the class to "
                 "the project."
             )
-        return meant
+        return resolved
 
-    label = form.read(given.label, find, where)
-    if given.comment:
-        check_text(given.comment, f"{where}.comment")
-    known = writer.known(given.request_id, f"{where}.request_id", ("answers", position, label))
-    if known is not None:
-        return "repeated", known.number
-    answer, revision, held, comment = writer.latest("answers", position)
-    if held is not None and held != label and not revise:
-        raise HeldLabelError(
-            f"Item {writer.name(position)!r} already has the label {held!r} from "
+    label = form.read(submission.label, find_class, name)
+    if submission.comment:
+        check_text(submission.comment, f"{name}.comment")
+    request = submission.request_id
+    earlier = writer.earlier_request(request, f"{name}.request_id", ("answers", position, label))
+    if earlier is not None:
+        return "repeated", earlier.number
+    latest = writer.latest("answers", position)
+    if latest.value is not None and latest.value != label and not revise:
+        raise LabelConflictError(
+            f"Item {writer.name(position)!r} already has the label {latest.value!r} from "
             f"{writer.annotator!r}; to correct it to {label!r}, submit it as a revision (--revise; "
             "in Python revise=True).",
-            held,
+            latest.value,
         )
-    repeated = held == label and not (revise and given.comment and given.comment != comment)
-    repeated &= writer.source != "decision"  # which weighs more than the vote that it repeats
-    if repeated:
-        writer.remember(given.request_id, "answers", answer, position)
+    has_new_comment = bool(submission.comment) and submission.comment != latest.comment
+    is_repeated = latest.value == label and not (revise and has_new_comment)
+    if writer.source == "decision":  # it has more weight than the vote that it repeats
+        is_repeated = False
+    if is_repeated:
+        writer.store_repeat(request, "answers", latest.number, position)
+        outcome, number = "repeated", latest.number
     else:
-        answer = writer.append(
-            position, revision + 1, label, given.request_id, given.comment or None
-        )
-    writer.end_lease(position, wanted(position))
-    return "repeated" if repeated else "new" if held is None else "revised", answer
+        comment = submission.comment or None
+        number = writer.append(position, latest.revision + 1, label, request, comment)
+        outcome = "new" if latest.value is None else "revised"
+    writer.end_lease(position, answers_wanted(position))
+    return outcome, number

@@ -1,4 +1,4 @@
-"""Batches that were handed out, and the leases that say which items are out now."""
+"""Batches of chosen items, and the leases that assign them."""
 
 import sqlite3
 from collections.abc import Collection, Sequence
@@ -6,21 +6,28 @@ from typing import Any
 
 from parbals.errors import InputError
 
-from parbals_label.store.current import CURRENT, UNSEEN, by_machines, labels_of
+from parbals_label.store.current import CURRENT, UNOPENED, by_machines, labels_of
 from parbals_label.store.database import Database
 from parbals_label.store.integrity import read_meta
 from parbals_label.store.items import check_positions, count_items, read_item
 from parbals_label.store.records import BatchItem, BatchRecord
-from parbals_label.store.rows import check_position, check_text, from_json, moment, now, to_json
+from parbals_label.store.rows import (
+    check_position,
+    check_text,
+    from_json,
+    lease_clock,
+    to_json,
+    utc_now,
+)
 from parbals_label.store.settings import ProjectSettings
 
-__all__ = ["Batches", "TakenError"]
+__all__ = ["Batches", "ItemsUnavailableError"]
 
-_TWICE = "is in the batch twice"
+_DUPLICATE = "is in the batch twice"
 
 
-class TakenError(InputError):
-    """An item of the batch was answered or handed out before it was stored; choose again."""
+class ItemsUnavailableError(InputError):
+    """An item of the batch was labelled or assigned before the batch was stored; choose again."""
 
 
 class Batches:
@@ -40,15 +47,22 @@ class Batches:
         queued: bool = False,
         renew: Collection[str] = (),
     ) -> int:
-        """Store a batch of (position, score, initial score), best first; its number.
+        """Store a batch and lease its items; returns the number of the batch.
 
-        Its items are leased; those that have a label or are out already are refused. ``expires`` is
-        a time as ``moment()`` gives it; without one an item is out until it is answered or given
-        back. A ``queued`` batch waits on the labelling page for anybody; items that were answered
-        or handed out while it was being chosen are left out of it, and the ranks of the others
-        count without them. It takes the place of the items that wait there unseen and were chosen
-        by strategies to ``renew``: they leave the queue and their batches, which hold what was
-        handed out.
+        Args:
+            strategy: the name of the strategy that chose the batch.
+            seed: its random seed.
+            items: (position, score, initial score), best first. An item that has a label or is
+                already assigned is refused.
+            settings: further settings of the strategy.
+            annotator: to whom the items are assigned.
+            expires: when the leases expire (see ``lease_clock``); None: when they are answered or
+                released.
+            queued: the items wait on the labelling page for anybody. Items that were labelled or
+                assigned while the batch was being chosen are left out, and do not count in the
+                ranks of the others.
+            renew: strategies whose unopened items in the queue this batch replaces. Those items
+                also leave their batches, which list only items that were assigned.
         """
         check_text(strategy, "strategy")
         if annotator is not None:
@@ -60,30 +74,29 @@ class Batches:
             n_items = count_items(connection)
             batch = connection.execute(
                 "INSERT INTO batches (created, strategy, seed, settings) VALUES (?, ?, ?, ?)",
-                (now(), strategy, seed, body),
+                (utc_now(), strategy, seed, body),
             ).lastrowid
             assert batch is not None
-            at, rank = moment(), 0
+            now = lease_clock()
             audit = frozenset(ProjectSettings.of(read_meta(connection)[0]).audit)
-            waiting = connection.execute(UNSEEN).fetchall() if renew else []
-            for position, chosen_in in (row[:2] for row in waiting if row[2] in renew):
-                connection.execute("DELETE FROM leases WHERE position = ?", (position,))
-                connection.execute(
-                    "DELETE FROM batch_items WHERE batch = ? AND position = ?",
-                    (chosen_in, position),
-                )
-            for row, (given, score, initial) in enumerate(items):
-                position = check_position(given, n_items, f"items[{row}]")
-                reason = _taken(connection, position, batch, at, position in audit)
+            if renew:
+                _remove_unopened(connection, renew)
+            rank = 0
+            for row, (item, score, initial_score) in enumerate(items):
+                position = check_position(item, n_items, f"items[{row}]")
+                reason = _unavailable(connection, position, batch, now, position in audit)
+                # A queued batch loses unavailable items, unless none would be left.
                 if reason and queued and (rank or row + 1 < len(items)):
                     continue
                 if reason:
                     name = read_item(connection, self._db.project, position).id
-                    kind = InputError if reason == _TWICE else TakenError
-                    raise kind(f"items[{row}] (item {name!r}) {reason}; leave it out of the batch.")
+                    error = InputError if reason == _DUPLICATE else ItemsUnavailableError
+                    raise error(
+                        f"items[{row}] (item {name!r}) {reason}; leave it out of the batch."
+                    )
                 connection.execute(
                     "INSERT INTO batch_items VALUES (?, ?, ?, ?, ?)",
-                    (batch, position, rank, _number(score), _number(initial)),
+                    (batch, position, rank, _number(score), _number(initial_score)),
                 )
                 connection.execute(
                     "INSERT OR REPLACE INTO leases (position, batch, annotator, expires, queued) "
@@ -94,37 +107,37 @@ class Batches:
         return batch
 
     def pending(self, now: float | None = None, *, annotator: str | None = None) -> list[int]:
-        """Positions that are out and not expired, or wait on the page, in order of batch and rank.
+        """Return positions that are assigned or wait on the page, in order of batch and rank.
 
-        With an ``annotator``, only those that are out with them as a batch of their own.
+        With an ``annotator``, only those assigned to them as a batch of their own.
         """
-        theirs = "" if annotator is None else "AND NOT queued AND annotator = :who "
+        by_annotator = "" if annotator is None else "AND NOT queued AND annotator = :who "
         rows = self._db.rows(
             "SELECT position FROM leases JOIN batch_items USING (batch, position) WHERE (queued OR "
-            f"expires IS NULL OR expires > :now) {theirs}ORDER BY batch, rank",
-            {"now": moment() if now is None else now, "who": annotator},
+            f"expires IS NULL OR expires > :now) {by_annotator}ORDER BY batch, rank",
+            {"now": lease_clock() if now is None else now, "who": annotator},
         )
         return [position for (position,) in rows]
 
-    def give_back(self, positions: Collection[int], *, annotator: str | None = None) -> int:
-        """End the leases of these items, or of those that are the annotator's; how many did."""
-        theirs = "" if annotator is None else " AND NOT queued AND annotator = :who"
+    def end_leases(self, positions: Collection[int], *, annotator: str | None = None) -> int:
+        """End the leases of these items, or only the annotator's; returns how many ended."""
+        by_annotator = "" if annotator is None else " AND NOT queued AND annotator = :who"
         with self._db.transaction() as connection:
             return sum(
                 connection.execute(
-                    f"DELETE FROM leases WHERE position = :position{theirs}",
+                    f"DELETE FROM leases WHERE position = :position{by_annotator}",
                     {"position": position, "who": annotator},
                 ).rowcount
                 for position in check_positions(connection, positions)
             )
 
     def batch_positions(self, batch: int) -> list[int]:
-        """The items of a batch, best first."""
+        """Return the positions of a batch, best first."""
         query = "SELECT position FROM batch_items WHERE batch = ? ORDER BY rank"
         return [position for (position,) in self._db.rows(query, (batch,))]
 
     def chosen_by(self) -> dict[str | None, int]:
-        """How many of the labelled items each strategy chose, most first; None: nobody did."""
+        """Count labelled items by the strategy that chose them, most first; None: no strategy."""
         rows = self._db.rows(
             f"SELECT strategy, count(*) AS n FROM (SELECT DISTINCT position FROM ({CURRENT}) WHERE "
             "label IS NOT NULL) AS labelled LEFT JOIN batches ON batch = (SELECT max(batch) FROM "
@@ -135,40 +148,65 @@ class Batches:
 
     @property
     def n_batches(self) -> int:
-        """How many batches were handed out."""
+        """The number of batches with items."""
         return int(self._db.rows("SELECT count(DISTINCT batch) FROM batch_items")[0][0])
 
     def batches(self, strategy: str | None = None) -> list[BatchRecord]:
-        """Every batch that was handed out, or those of one strategy, oldest first."""
-        of, by = ("", ()) if strategy is None else ("WHERE strategy = ?", (strategy,))
+        """Return every batch, or those of one strategy, oldest first."""
+        condition = "" if strategy is None else "WHERE strategy = ?"
+        parameters = () if strategy is None else (strategy,)
         with self._db.reading() as connection:
-            # Members first: a batch stored between the two reads is then left out whole.
+            # Members first: a batch stored between the two queries is then left out entirely.
             members: dict[int, list[BatchItem]] = {}
-            for batch, *rest in connection.execute(
+            for batch, *fields in connection.execute(
                 "SELECT batch, position, rank, score, initial_score FROM batch_items WHERE batch "
-                f"IN (SELECT batch FROM batches {of}) ORDER BY batch, rank",
-                by,
+                f"IN (SELECT batch FROM batches {condition}) ORDER BY batch, rank",
+                parameters,
             ):
-                members.setdefault(batch, []).append(BatchItem(*rest))
-            rows = connection.execute(f"SELECT * FROM batches {of} ORDER BY batch", by).fetchall()
+                members.setdefault(batch, []).append(BatchItem(*fields))
+            rows = connection.execute(
+                f"SELECT * FROM batches {condition} ORDER BY batch", parameters
+            ).fetchall()
         return [
-            BatchRecord(batch, at, strategy, seed, from_json(settings, dict), tuple(members[batch]))
-            for batch, at, strategy, seed, settings in rows
+            BatchRecord(
+                batch=batch,
+                created=created,
+                strategy=strategy,
+                seed=seed,
+                settings=from_json(settings, dict),
+                items=tuple(members[batch]),
+            )
+            for batch, created, strategy, seed, settings in rows
             if batch in members
         ]
 
 
-def _taken(
-    connection: sqlite3.Connection, position: int, batch: int, at: float, is_audit: bool
+def _remove_unopened(connection: sqlite3.Connection, strategies: Collection[str]) -> None:
+    """Remove unopened items that these strategies chose from the queue and their batches."""
+    for position, batch, strategy in connection.execute(UNOPENED).fetchall():
+        if strategy in strategies:
+            connection.execute("DELETE FROM leases WHERE position = ?", (position,))
+            connection.execute(
+                "DELETE FROM batch_items WHERE batch = ? AND position = ?", (batch, position)
+            )
+
+
+def _unavailable(
+    connection: sqlite3.Connection, position: int, batch: int, now: float, is_audit: bool
 ) -> str | None:
-    """Why an item cannot be handed out; one of the audit is, until a person has labelled it."""
+    """Return why an item cannot be assigned, or None.
+
+    An audit item stays available until a person has labelled it.
+    """
     lease = connection.execute(
         "SELECT batch, expires, queued FROM leases WHERE position = ?", (position,)
     ).fetchone()
-    if lease is not None and lease[0] == batch:
-        return _TWICE
-    if lease is not None and (lease[2] or lease[1] is None or lease[1] > at):
-        return f"is already out in batch {lease[0]}"
+    if lease is not None:
+        lease_batch, expires, queued = lease
+        if lease_batch == batch:
+            return _DUPLICATE
+        if queued or expires is None or expires > now:
+            return f"is already assigned in batch {lease_batch}"
     if is_audit and by_machines(connection, position):
         return None
     for annotator, label, _ in labels_of(connection, position):
@@ -177,5 +215,5 @@ def _taken(
 
 
 def _number(value: float | None) -> float | None:
-    """A float that SQLite can hold; NaN becomes None."""
+    """Return a float that SQLite can store; NaN becomes None."""
     return None if value is None or value != value else float(value)

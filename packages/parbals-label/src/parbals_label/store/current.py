@@ -1,6 +1,6 @@
-"""What holds now, among all that history keeps: everybody's latest word on an item, as SQL.
+"""The current answers, as SQL: the latest revision of every item and annotator.
 
-And what follows from it: which items have a label, who has labelled, what a renamed class means.
+Also derived from them: which items have a label, who has labelled, and what a renamed class means.
 """
 
 import sqlite3
@@ -12,19 +12,33 @@ from parbals.errors import ProjectDamagedError
 from parbals_label.answer_form import MANY, listed
 from parbals_label.store.rows import UNREADABLE, from_json
 
-__all__ = ["CURRENT", "CURRENT_PASSES", "PASSED", "PASS_TAKEN_BACK", "RENAMES", "SINCE", "UNSEEN"]
-__all__ += ["Answered", "Renames", "by_machines", "count_labels", "has_label", "has_passed"]
-__all__ += ["labels_of"]
+__all__ = [
+    "CURRENT",
+    "CURRENT_PASSES",
+    "PASSED",
+    "PASS_TAKEN_BACK",
+    "RENAMES",
+    "SINCE",
+    "UNOPENED",
+    "Answered",
+    "Renames",
+    "by_machines",
+    "count_labels",
+    "has_label",
+    "has_passed",
+    "labels_of",
+]
 
 RENAMES = "renames"
-"""The setting that lists them."""
+"""The setting that lists the renamed classes."""
 PASS_TAKEN_BACK = "taken back"
+"""The kind of a pass that undoes the annotator's earlier one."""
 PASSED = f"kind <> '{PASS_TAKEN_BACK}'"
-"""A condition on a current pass: it was not taken back."""
+"""A condition on a current pass: it was not undone."""
 
 
 def _answers(where: str = "") -> str:
-    # SQLite takes the other columns from the row that holds the maximum.
+    # SQLite takes the other columns from the row with the maximum.
     return (
         "SELECT position, annotator, label, max(revision) AS revision, answer, source FROM answers "
         f"{where and f'WHERE {where} '}GROUP BY position, annotator"
@@ -48,23 +62,24 @@ SINCE = (
     "max(b.revision) FROM answers AS b WHERE b.position = c.position AND b.annotator = c.annotator "
     "AND b.label IS NOT c.label), 0)) END"
 )
-"""Of a row c of ``CURRENT``: the number of the answer that first gave its label."""
+"""For a row c of ``CURRENT``: the number of the answer since which its label is unchanged."""
 
-UNSEEN = (
+UNOPENED = (
     "SELECT position, batch, strategy FROM leases JOIN batches USING (batch) WHERE queued AND "
     "annotator IS NULL AND strategy <> 'certify' AND NOT EXISTS (SELECT 1 FROM answers AS a WHERE "
     "a.position = leases.position) AND NOT EXISTS (SELECT 1 FROM passes AS p WHERE p.position = "
     "leases.position)"
 )
-"""Items on the page that nobody has now and nobody has said anything about, and what chose them.
+"""Unopened items in the queue, with batch and strategy: nobody holds, labelled or skipped them.
 
-Not those of a random sample: it would no longer be one if others took their place."""
+Items of a certificate's sample are excluded: the sample would no longer be random if other items
+replaced them."""
 
 
 class Answered:
-    """The items that have a label now, and everybody who has ever labelled something.
+    """A cache of the items that have a label and of everybody who has ever labelled.
 
-    Only what was answered since the last time is read. Neither set is to be changed by others.
+    It reads only answers that are newer than the last call. Callers must not change the sets.
     """
 
     def __init__(self) -> None:
@@ -73,32 +88,43 @@ class Answered:
         self._last = 0
 
     def read(self, connection: sqlite3.Connection, *, is_committed: bool) -> "Answered":
-        """Both as they are now; answers that may be undone yet count, but are not remembered."""
+        """Return the cache, brought up to date.
+
+        Answers of an open transaction count, but are not cached: they may be rolled back.
+        """
         (last,) = connection.execute("SELECT coalesce(max(answer), 0) FROM answers").fetchone()
         if last == self._last:
             return self
-        now = self
+        updated = self
         if not is_committed:
-            now = Answered()
-            now.labelled, now.names = set(self.labelled), set(self.names)
+            updated = Answered()
+            updated.labelled = set(self.labelled)
+            updated.names = set(self.names)
         newer = _answers("position IN (SELECT position FROM answers WHERE answer > ?)")
         for position, annotator, n_labels in connection.execute(
             "SELECT position, annotator, sum(label IS NOT NULL) OVER (PARTITION BY position) FROM "
             f"({newer})",
             (self._last,),
         ):
-            (now.labelled.add if n_labels else now.labelled.discard)(position)
-            now.names.add(annotator)
-        now._last = last
-        return now
+            if n_labels:
+                updated.labelled.add(position)
+            else:
+                updated.labelled.discard(position)
+            updated.names.add(annotator)
+        updated._last = last
+        return updated
 
 
 class Renames:
-    """What the names in answers mean now: an answer keeps the name that its class had then.
+    """Translates the class names in answers, which are stored as they were at the time.
 
-    The setting ``renames`` lists [old name, new name, number of the last answer before]. A name
-    that is free again may be given to another class: only answers up to that number mean the
-    renamed one. Where an item has ``many`` labels, an answer names several.
+    The setting ``renames`` lists [old name, new name, number of the last answer before]. A later
+    class may reuse the old name: only answers up to that number mean the renamed class. In a
+    multi-label project (``many``), an answer names several classes.
+
+    >>> renames = Renames([["junk", "spam", 10]])
+    >>> renames.current_name("junk", 7), renames.current_name("junk", 11)
+    ('spam', 'junk')
     """
 
     def __init__(self, steps: Sequence[Sequence[Any]] = (), *, many: bool = False) -> None:
@@ -122,47 +148,47 @@ class Renames:
     def __bool__(self) -> bool:
         return bool(self.steps)
 
-    def now(self, label: str | None, answer: int) -> str | None:
-        """Today's name of the class that an answer of this number named."""
+    def current_name(self, label: str | None, answer: int) -> str | None:
+        """Return the current name of the class, or classes, of the label of an answer."""
         if self.many and self.steps and label is not None:
-            return listed(self._now(str(name), answer) for name in from_json(label, list))
-        return label if label is None else self._now(label, answer)
+            return listed(self._current_name(str(name), answer) for name in from_json(label, list))
+        return label if label is None else self._current_name(label, answer)
 
-    def _now(self, label: str, answer: int) -> str:
+    def _current_name(self, label: str, answer: int) -> str:
         for old, new, last in self.steps:
             if label == old and answer <= last:
                 label = new
         return label
 
     def former(self, classes: Collection[str]) -> dict[str, str]:
-        """Names that no class has now → the class they once meant."""
+        """Return former names that no class has any more → the class that they meant."""
         names = {old for old, _, _ in self.steps} - set(classes)
-        return {name: str(self.understood(name, classes)) for name in names}
+        return {name: str(self.resolve(name, classes)) for name in names}
 
-    def understood(self, label: Any, classes: Collection[str]) -> Any:
-        """A class on its way in: a former name, from a page or file of yesterday, is understood."""
+    def resolve(self, label: Any, classes: Collection[str]) -> Any:
+        """Return the class of a new label, which may be a former name from an old page or file."""
         if label in classes:
             return label
-        for place in reversed(range(len(self.steps))):
-            if self.steps[place][0] == label:
-                return Renames(self.steps[place:]).now(label, 0)
+        for index in reversed(range(len(self.steps))):
+            if self.steps[index][0] == label:
+                return Renames(self.steps[index:]).current_name(label, 0)
         return label
 
 
 def has_label(position: str, annotator: str) -> str:
-    """A condition: the annotator has a label for the item now; both are SQL expressions."""
-    mine = f"answers.position = {position} AND answers.annotator = {annotator}"
-    return f"EXISTS (SELECT 1 FROM ({_answers(mine)}) WHERE label IS NOT NULL)"
+    """Return a condition: the annotator has a current label for the item (SQL expressions)."""
+    own_rows = f"answers.position = {position} AND answers.annotator = {annotator}"
+    return f"EXISTS (SELECT 1 FROM ({_answers(own_rows)}) WHERE label IS NOT NULL)"
 
 
 def has_passed(position: str, annotator: str) -> str:
-    """A condition: the annotator passes the item now; both are SQL expressions."""
-    mine = f"passes.position = {position} AND passes.annotator = {annotator}"
-    return f"EXISTS (SELECT 1 FROM ({_passes(mine)}) WHERE {PASSED})"
+    """Return a condition: the annotator currently skips the item (SQL expressions)."""
+    own_rows = f"passes.position = {position} AND passes.annotator = {annotator}"
+    return f"EXISTS (SELECT 1 FROM ({_passes(own_rows)}) WHERE {PASSED})"
 
 
 def labels_of(connection: sqlite3.Connection, position: int) -> list[tuple[str, str, str]]:
-    """Annotator, label and source of every label an item has now."""
+    """Return annotator, label and source of every current label of an item."""
     return connection.execute(
         f"SELECT annotator, label, source FROM ({_answers('position = ?')}) WHERE label IS NOT "
         "NULL",
@@ -171,11 +197,11 @@ def labels_of(connection: sqlite3.Connection, position: int) -> list[tuple[str, 
 
 
 def count_labels(connection: sqlite3.Connection, position: int) -> int:
-    """How many people (not machines) have a label for an item now."""
+    """Count the people (not programs) who have a current label for an item."""
     return sum(source != "machine" for _, _, source in labels_of(connection, position))
 
 
 def by_machines(connection: sqlite3.Connection, position: int) -> bool:
-    """Whether an item has labels now, and all of them are machines'."""
+    """Whether an item has current labels, and all of them come from programs."""
     sources = {source for _, _, source in labels_of(connection, position)}
     return sources == {"machine"}

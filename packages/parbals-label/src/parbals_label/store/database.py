@@ -21,7 +21,7 @@ from parbals_label.store.folder import (
 )
 from parbals_label.store.integrity import compare, problems, read_meta
 from parbals_label.store.journal import Journal, entry, proved_id
-from parbals_label.store.rows import checksum, now
+from parbals_label.store.rows import checksum, utc_now
 from parbals_label.store.schema import COLUMNS, check_version
 
 __all__ = ["Database"]
@@ -116,7 +116,7 @@ class Database:
         assert connection is not None
         assert lines is not None
         (last,) = connection.execute(f"SELECT coalesce(max(rowid), 0) FROM {table}").fetchone()
-        row = (last + 1, *values, now())
+        row = (last + 1, *values, utc_now())
         proof, marks = checksum(self.project, table, row), ", ?" * len(row)
         connection.execute(
             f"INSERT INTO {table} ({COLUMNS[table]}, checksum) VALUES (?{marks})", (*row, proof)

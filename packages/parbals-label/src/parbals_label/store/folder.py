@@ -200,5 +200,5 @@ def damaged(file: Path, problem: str) -> str:
     """The sentence for a damaged project."""
     return (
         f"{file} is damaged: {' '.join(problem.split())}. Nothing was changed; put back a copy, or "
-        f"take out the readable answers: `parbals salvage {file.parent} --out answers.csv`."
+        f"take out the readable answers: `parbals backup salvage {file.parent} --out answers.csv`."
     )

@@ -28,7 +28,7 @@ def forget_person(store: Store, name: str) -> dict[str, str]:
 
     Nobody else may use the project meanwhile.
     """
-    names = store.names()
+    names = store.annotator_names()
     everybody = [*names, *(person.name for person in store.people())]
     spellings = [one for one in dict.fromkeys(everybody) if name_key(one) == name_key(name)]
     if not spellings:

@@ -121,7 +121,7 @@ def _answer_check(
         answer, position, annotator, revision, label, *_ = fields
         if not 0 <= position < n_items:
             yield f"answer {answer} is for item {position}, which is missing"
-        if label is not None and not form.fits(str(renames.now(label, answer))):
+        if label is not None and not form.fits(str(renames.current_name(label, answer))):
             yield f"answer {answer} has the label {label!r}, which is not a class"
         if revision != latest.get((position, annotator), 0) + 1:
             before = f"revision {revision - 1} of the answer of {annotator!r}"

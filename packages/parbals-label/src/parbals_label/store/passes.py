@@ -1,21 +1,21 @@
-"""Passes: an annotator skips an item or is unsure.
+"""Passes: an annotator skips an item or marks it unsure; and undo of answers and passes.
 
-Kept like answers: appended, never changed, proved by a checksum.
+Passes are stored like answers: appended, never changed, verified by a checksum.
 """
 
 from parbals.errors import InputError
 
-from parbals_label.store.answers import HeldLabelError, Word, Writer
+from parbals_label.store.answers import LabelConflictError, LatestEntry, Writer
 from parbals_label.store.current import CURRENT, CURRENT_PASSES, PASS_TAKEN_BACK, PASSED, has_label
-from parbals_label.store.queue import held_lease, lease_to
+from parbals_label.store.queue import current_lease, lease_to
 from parbals_label.store.records import WITHDRAWN, Lease
-from parbals_label.store.rows import check_position, check_text, moment
+from parbals_label.store.rows import check_position, check_text, lease_clock
 from parbals_label.store.settings import Settings
 
 __all__ = ["KINDS", "Passes"]
 
 KINDS = ("skip", "unsure")
-"""Why an item was passed."""
+"""Kinds of a pass."""
 
 
 _LABELS_OF = (
@@ -29,7 +29,7 @@ _PASSES_OF = (
 
 
 class Passes(Settings):
-    """The part of the store that holds passes and takes things back."""
+    """The part of the store that holds passes, and undoes answers and passes."""
 
     def pass_over(
         self,
@@ -40,10 +40,11 @@ class Passes(Settings):
         request_id: str | None = None,
         comment: str | None = None,
     ) -> str:
-        """Store that an annotator does not label an item: 'new', 'repeated' or 'revised'.
+        """Store that an annotator skips an item or is unsure; returns the outcome.
 
-        The item goes back into the queue for others and is not offered to this annotator again.
-        Whoever has labelled it must take the label back first.
+        The outcome is 'new', 'repeated' or 'revised'. The item goes back into the queue for others
+        and is not offered to this annotator again. An annotator who has labelled the item must
+        undo the label first.
         """
         check_text(annotator, "annotator")
         if kind not in KINDS:
@@ -53,19 +54,20 @@ class Passes(Settings):
         with self._db.transaction() as connection:
             writer = Writer(self._db, connection, annotator)
             position = check_position(position, writer.n_items, "position")
-            if writer.known(request_id, "request_id", ("passes", position, kind)) is not None:
+            expected = ("passes", position, kind)
+            if writer.earlier_request(request_id, "request_id", expected) is not None:
                 return "repeated"
-            held = writer.latest("answers", position).said
-            if held is not None:
-                raise HeldLabelError(
-                    f"Item {writer.name(position)!r} already has the label {held!r} from "
-                    f"{annotator!r}; take it back before passing the item.",
-                    held,
+            label = writer.latest("answers", position).value
+            if label is not None:
+                raise LabelConflictError(
+                    f"Item {writer.name(position)!r} already has the label {label!r} from "
+                    f"{annotator!r}; undo it before skipping the item.",
+                    label,
                 )
-            before = _standing_pass(writer, position)
-            repeated = before.said == kind and (not comment or comment == before.comment)
-            if repeated:
-                writer.remember(request_id, "passes", before.number, position)
+            current = _current_pass(writer, position)
+            is_repeated = current.value == kind and (not comment or comment == current.comment)
+            if is_repeated:
+                writer.store_repeat(request_id, "passes", current.number, position)
             else:
                 self._db.insert("passes", position, annotator, kind, request_id, comment or None)
             connection.execute(
@@ -73,43 +75,46 @@ class Passes(Settings):
                 "annotator = ? AND queued",
                 (position, annotator),
             )
-        return "repeated" if repeated else "new" if before.said is None else "revised"
+        if is_repeated:
+            return "repeated"
+        return "new" if current.value is None else "revised"
 
     def undo(
         self, position: int, annotator: str, *, lease_seconds: float, request_id: str | None = None
     ) -> tuple[dict[str, str], Lease]:
-        """Take back an annotator's label of an item, or else their pass, and lease it to them.
+        """Undo an annotator's label of an item, or else their pass, and lease it to them.
 
-        What it was comes back: a ``label`` or a ``kind``, and the ``comment`` if there was one.
-        History keeps both. The same ``request_id`` again takes back nothing more, nor does it lease
-        the item again.
+        Returns what was undone, a ``label`` or a ``kind`` with the ``comment`` if there was one,
+        and the lease. The history keeps the answer and the undo. Repeating a ``request_id``
+        neither undoes nor leases anything more.
         """
         check_text(annotator, "annotator")
         with self._db.transaction() as connection:
             writer = Writer(self._db, connection, annotator)
             position = check_position(position, writer.n_items, "position")
-            taken_back = (("answers", position, None), ("passes", position, PASS_TAKEN_BACK))
-            known = writer.known(request_id, "request_id", *taken_back)
-            if known is None:
-                undone = _take_back(writer, position, request_id)
-                lease = lease_to(connection, position, annotator, moment() + lease_seconds)
-            else:  # what it took back is the annotator's row before its own
-                earlier = writer.latest(known.table, position, known.number)
-                undone = _undone(known.table, earlier)
-                lease = held_lease(connection, position, annotator)
+            undos = (("answers", position, None), ("passes", position, PASS_TAKEN_BACK))
+            earlier = writer.earlier_request(request_id, "request_id", *undos)
+            if earlier is None:
+                undone = _undo_latest(writer, position, request_id)
+                lease = lease_to(connection, position, annotator, lease_clock() + lease_seconds)
+            else:  # the request was repeated: it undid the annotator's row before its own
+                entry = writer.latest(earlier.table, position, earlier.number)
+                undone = _undone_fields(earlier.table, entry)
+                lease = current_lease(connection, position, annotator)
         return undone, lease
 
-    def withdraw_all(self, annotator: str, since: str = "") -> tuple[int, int]:
-        """Take back what a person said, or what they said ``since`` a time (as ``now()``).
+    def remove_labels(self, annotator: str, since: str = "") -> tuple[int, int]:
+        """Remove all labels and passes of a person, or those ``since`` a time (see ``utc_now``).
 
-        How many labels and passes: all or none. One event remembers it, and history keeps them.
+        Returns the numbers of labels and passes. All are removed or none. The log has one entry,
+        and the history keeps them.
         """
         check_text(annotator, "annotator")
         with self._db.transaction() as connection:
             writer = Writer(self._db, connection, annotator)
-            asked = {"who": annotator, "since": since}
-            labels = connection.execute(_LABELS_OF, asked).fetchall()
-            passes = connection.execute(_PASSES_OF, asked).fetchall()
+            parameters = {"who": annotator, "since": since}
+            labels = connection.execute(_LABELS_OF, parameters).fetchall()
+            passes = connection.execute(_PASSES_OF, parameters).fetchall()
             for position, revision, source in labels:
                 writer.append(position, revision + 1, None, None, None, source)
             for (position,) in passes:
@@ -120,7 +125,7 @@ class Passes(Settings):
         return len(labels), len(passes)
 
     def passes(self) -> dict[int, dict[str, str]]:
-        """Position → {annotator: 'skip' or 'unsure'} of those who have not labelled it since."""
+        """Return position → {annotator: 'skip' or 'unsure'}, unless they have labelled it since."""
         passes: dict[int, dict[str, str]] = {}
         for position, annotator, kind in self._db.rows(
             f"SELECT position, annotator, kind FROM ({CURRENT_PASSES}) AS p WHERE {PASSED} AND NOT "
@@ -130,26 +135,29 @@ class Passes(Settings):
         return passes
 
 
-def _standing_pass(writer: Writer, position: int) -> Word:
-    """The annotator's pass of an item, unless there is none or it was taken back."""
-    word = writer.latest("passes", position)
-    return Word() if word.said == PASS_TAKEN_BACK else word
+def _current_pass(writer: Writer, position: int) -> LatestEntry:
+    """Return the annotator's pass of an item; empty if there is none or it was undone."""
+    entry = writer.latest("passes", position)
+    return LatestEntry() if entry.value == PASS_TAKEN_BACK else entry
 
 
-def _take_back(writer: Writer, position: int, request: str | None) -> dict[str, str]:
+def _undo_latest(writer: Writer, position: int, request: str | None) -> dict[str, str]:
+    """Undo the annotator's label of an item, or else their pass; returns what was undone."""
     answer = writer.latest("answers", position)
-    if answer.said is not None:
+    if answer.value is not None:
         writer.append(position, answer.revision + 1, None, request, None)
-        return _undone("answers", answer)
-    word = _standing_pass(writer, position)
-    if word.said is None:
+        return _undone_fields("answers", answer)
+    current_pass = _current_pass(writer, position)
+    if current_pass.value is None:
         raise InputError(
-            f"{writer.annotator!r} has neither labelled nor passed item {writer.name(position)!r}."
+            f"{writer.annotator!r} has neither labelled nor skipped item {writer.name(position)!r}."
         )
     writer.database.insert("passes", position, writer.annotator, PASS_TAKEN_BACK, request, None)
-    return _undone("passes", word)
+    return _undone_fields("passes", current_pass)
 
 
-def _undone(table: str, word: Word) -> dict[str, str]:
-    was = {"label" if table == "answers" else "kind": word.said, "comment": word.comment}
-    return {name: value for name, value in was.items() if value is not None}
+def _undone_fields(table: str, entry: LatestEntry) -> dict[str, str]:
+    """Return the label or kind, and the comment, as far as there are any."""
+    name = "label" if table == "answers" else "kind"
+    fields = {name: entry.value, "comment": entry.comment}
+    return {name: value for name, value in fields.items() if value is not None}

@@ -17,10 +17,10 @@ from parbals.wording import PROGRAM
 
 from parbals_label.store import records
 from parbals_label.store.records import Person, SessionRow
-from parbals_label.store.rows import check_text, now
+from parbals_label.store.rows import check_text, utc_now
 from parbals_label.store.settings import Settings
 
-__all__ = ["ANNOTATOR", "OWNER", "PREFIXES", "RESERVED", "Entry", "NotGivenError", "People"]
+__all__ = ["ANNOTATOR", "OWNER", "PREFIXES", "RESERVED", "Entry", "NotAssignedError", "People"]
 __all__ += ["check_name", "hashed", "is_reserved", "look_key", "name_key"]
 
 OWNER, ANNOTATOR = "owner", "annotator"
@@ -46,7 +46,7 @@ _MOST_SESSIONS = 1000
 """Browsers that one link is open in: far more than people have, and few enough to keep."""
 
 
-class NotGivenError(InputError):
+class NotAssignedError(InputError):
     """A person asks for an item that is none of theirs."""
 
 
@@ -120,7 +120,7 @@ class People(Settings):
                 "INSERT INTO people VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO UPDATE SET role "
                 "= excluded.role, link = excluded.link, created = excluded.created, expires = "
                 "excluded.expires",
-                (name_key(name), name, role, hashed(secret), now(), expires),
+                (name_key(name), name, role, hashed(secret), utc_now(), expires),
             )
             detail: dict[str, Any] = {"name": name if before is None else before.name, "role": role}
             detail |= {} if days is None else {"days": days}
@@ -133,7 +133,7 @@ class People(Settings):
 
     def check_looks(self, name: str) -> None:
         """Refuse a name that looks like somebody else's."""
-        for other in (*(person.name for person in self.people()), *self.names()):
+        for other in (*(person.name for person in self.people()), *self.annotator_names()):
             if look_key(other) == look_key(name) and name_key(other) != name_key(name):
                 raise InputError(f"The name {name!r} looks like {other!r}; choose another.")
 
@@ -173,7 +173,7 @@ class People(Settings):
         with self._db.reading() as connection:
             return _people(connection, "true ORDER BY key")
 
-    def names(self) -> list[str]:
+    def annotator_names(self) -> list[str]:
         """Everybody who ever answered or passed, in the order in which they came."""
         rows = self._db.rows(
             "SELECT annotator FROM (SELECT annotator, created FROM answers UNION ALL SELECT "
@@ -181,7 +181,7 @@ class People(Settings):
         )
         return [name for (name,) in rows]
 
-    def must_be_given(self, positions: Iterable[int], name: str | None) -> None:
+    def check_assigned(self, positions: Iterable[int], name: str | None) -> None:
         """Refuse items that a person was never given, nor has answered or passed.
 
         Nobody (None) is refused none.
@@ -194,7 +194,9 @@ class People(Settings):
             for position in positions if name is not None else ():
                 asked = {"position": position, "name": name}
                 if connection.execute(f"{theirs} LIMIT 1", asked).fetchone() is None:
-                    raise NotGivenError("Annotators see and label the items that they were given.")
+                    raise NotAssignedError(
+                        "Annotators see and label the items that they were given."
+                    )
 
     def person_of(self, secret: str) -> Person | None:
         """Whose link this is."""
@@ -272,7 +274,7 @@ class People(Settings):
     def _invited(self, connection: sqlite3.Connection, name: str) -> Person:
         person = _person(connection, "key", name_key(check_text(name, "The name")))
         if person is None or not person.invited:
-            raise InputError(f"{name!r} has no link; `parbals people DIR` lists who has one.")
+            raise InputError(f"{name!r} has no link; `parbals team list DIR` lists who has one.")
         return person
 
     def _log_role(self, connection: sqlite3.Connection, person: Person, role: str) -> None:

@@ -1,11 +1,11 @@
-"""The queue of the labelling page: chosen items wait here, and people get them on a lease.
+"""The queue of the labelling page: chosen items wait here and are leased to annotators.
 
-A lease only keeps two people from doing the same work. An answer is stored with or without one, and
-a lease that has run out puts its item back into the queue.
+A lease only prevents two people from labelling the same item at the same time. An answer is stored
+with or without a lease, and an expired lease puts its item back into the queue.
 
-Newcomers are names that have never labelled anything: anybody with the link can invent them by the
-thousand. Together they may hold so many items and no more. Nobody is locked out by that: where it
-is reached, who asks gets an item that a newcomer has, and both may answer it.
+Newcomers are names that have never labelled anything. Anybody with the link can invent thousands
+of them, so all newcomers together may hold only a limited number of items. Nobody is locked out:
+at the limit, an annotator gets an item that a newcomer holds, and both may answer it.
 """
 
 import sqlite3
@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from parbals_label.store.current import (
     CURRENT_PASSES,
     PASSED,
-    UNSEEN,
+    UNOPENED,
     count_labels,
     has_label,
     has_passed,
@@ -23,59 +23,68 @@ from parbals_label.store.database import Database
 from parbals_label.store.integrity import read_meta
 from parbals_label.store.items import check_positions, count_items
 from parbals_label.store.records import Lease, QueueCounts, Why
-from parbals_label.store.rows import check_position, check_text, moment, now
+from parbals_label.store.rows import check_position, check_text, lease_clock, utc_now
 from parbals_label.store.settings import ProjectSettings, write_meta
 
-__all__ = ["MOST_LEASES", "SECOND_OPINION", "Queue", "held_lease", "lease_to", "most_of_newcomers"]
+__all__ = ["MAX_LEASES", "SECOND_OPINION", "Queue", "current_lease", "lease_to", "newcomer_limit"]
 
 SECOND_OPINION = "second opinion"
-"""What stands for a strategy where an item that nobody chose is asked for again."""
-MOST_LEASES = 20
-"""Items of the page that one person may have in hand: more than a page shows at once."""
-_NEWCOMERS, _SMALL = 200, 10
-"""Items that newcomers may have together in a large pool, and in any: ten people's pages, one's."""
-_EACH, _AHEAD = 10, 2
-"""Items that may wait on the page for every person who labels, and for every answer given."""
+"""Strategy of the batch of an item that no strategy chose and that needs one more label."""
+MAX_LEASES = 20
+"""Items that one person may hold on the page: more than a page shows at once."""
+_MAX_NEWCOMER_LEASES = 200
+"""Items that all newcomers together may hold in a large pool: the pages of ten people."""
+_MIN_NEWCOMER_LEASES = 10
+"""Items that they may hold in any pool: the page of one person."""
+_QUEUED_PER_ANNOTATOR = 10
+"""Items that may be queued for every person who labels."""
+_QUEUED_PER_ANSWER = 2
+"""Items that may be queued for every answer."""
 
-NOBODYS = "queued AND (annotator IS NULL OR expires <= :now)"
-"""A condition: the item waits on the page, and is in nobody's hands."""
-_WHO = ("leases.position", ":who")
-_NEW = f"NOT {has_label(*_WHO)} AND NOT {has_passed(*_WHO)}"
-OUT = "queued AND annotator IS NOT NULL AND expires > :now"
-"""A condition: it is in somebody's hands."""
-FREE = f"{NOBODYS} AND {_NEW}"
-"""A condition: besides, :who has neither answered nor passed it."""
-_NEW_ONE = f"SELECT 1 FROM leases WHERE position = :position AND {_NEW}"
+# Conditions on a row of ``leases``, with the parameters :now and :who.
+WAITING_SQL = "queued AND (annotator IS NULL OR expires <= :now)"
+"""The item is in the queue and assigned to nobody."""
+ASSIGNED_SQL = "queued AND annotator IS NOT NULL AND expires > :now"
+"""The item is in the queue and assigned to an annotator."""
+_ITEM_AND_WHO = ("leases.position", ":who")
+_UNANSWERED_SQL = f"NOT {has_label(*_ITEM_AND_WHO)} AND NOT {has_passed(*_ITEM_AND_WHO)}"
+"""The annotator :who has neither labelled nor skipped the item."""
+AVAILABLE_SQL = f"{WAITING_SQL} AND {_UNANSWERED_SQL}"
+"""The item is waiting and can be assigned to :who."""
+_IS_UNANSWERED = f"SELECT 1 FROM leases WHERE position = :position AND {_UNANSWERED_SQL}"
 
 
 class Queue:
-    """The part of the store that hands out items on the page."""
+    """The part of the store that assigns items on the page."""
 
     _db: Database
 
     def take(self, annotator: str, n: int, lease_seconds: float) -> list[Lease]:
-        """At most ``n`` items for an annotator, on leases that start now; never more than 20.
+        """Assign at most ``n`` items to an annotator, on leases that start now; never over 20.
 
-        First those the annotator has already (a reload shows the same items), then free ones in
-        order of batch and rank that they have neither answered nor passed. Items in nobody's hands
-        that have as many answers as are wanted leave the queue when they are met. Where newcomers
-        have as many items as they may, theirs come next, those whose time ends first.
+        Items that the annotator already holds come first, so that a reload shows the same items.
+        Waiting items that the annotator has neither labelled nor skipped follow, by batch and
+        rank. Waiting items that already have enough answers leave the queue. When newcomers have
+        reached their limit, their items follow, those that expire first at the front.
         """
         check_text(annotator, "annotator")
-        now, n = moment(), min(n, MOST_LEASES)
+        n = min(n, MAX_LEASES)
+        now = lease_clock()
         with self._db.transaction() as connection:
-            wanted = ProjectSettings.of(read_meta(connection)[0]).wanted_of
-            hand = Hand(connection, annotator, now, wanted)
-            hand.keep(n)
-            known = self._db.answered(connection).names
-            room = n
-            if annotator not in known:
-                room = len(hand.given) + room_for_newcomers(connection, known, now)
-            hand.draw(min(n, room))
-            if len(hand.given) < n and room_for_newcomers(connection, known, now) <= 0:
-                hand.take_over(n, known)
+            answers_wanted = ProjectSettings.of(read_meta(connection)[0]).wanted_of
+            assignment = LeaseAssignment(connection, annotator, now, answers_wanted)
+            assignment.keep_current(n)
+            experienced = self._db.answered(connection).names
+            limit = n
+            if annotator not in experienced:
+                capacity = newcomer_capacity(connection, experienced, now)
+                limit = min(n, len(assignment.positions) + capacity)
+            assignment.assign_available(limit)
+            is_short = len(assignment.positions) < n
+            if is_short and newcomer_capacity(connection, experienced, now) <= 0:
+                assignment.take_over_from_newcomers(n, experienced)
             expires = now + lease_seconds
-            for position in hand.given:
+            for position in assignment.positions:
                 connection.execute(
                     "UPDATE leases SET annotator = ?, expires = ? WHERE position = ?",
                     (annotator, expires, position),
@@ -83,20 +92,24 @@ class Queue:
                 connection.execute(
                     "INSERT OR IGNORE INTO given VALUES (?, ?)", (position, annotator)
                 )
-            return [Lease(p, expires, why_of(connection, p)) for p in hand.given]
+            return [
+                Lease(position=position, expires=expires, why=why_of(connection, position))
+                for position in assignment.positions
+            ]
 
     def renew(self, annotator: str, positions: Sequence[int], lease_seconds: float) -> list[int]:
-        """Start the annotator's leases again; which of the positions are still theirs."""
-        return self._change(annotator, positions, annotator, moment() + lease_seconds)
+        """Extend the annotator's leases; returns the positions that are still theirs."""
+        expires = lease_clock() + lease_seconds
+        return self._update_leases(annotator, positions, holder=annotator, expires=expires)
 
     def release(self, annotator: str, positions: Sequence[int]) -> int:
         """Put the annotator's items back into the queue; returns how many were theirs."""
-        return len(self._change(annotator, positions, None, None))
+        return len(self._update_leases(annotator, positions, holder=None, expires=None))
 
-    def _change(
-        self, annotator: str, positions: Sequence[int], holder: str | None, expires: float | None
+    def _update_leases(
+        self, annotator: str, positions: Sequence[int], *, holder: str | None, expires: float | None
     ) -> list[int]:
-        """Write a new holder and end of the annotator's leases; which of the items were theirs."""
+        """Change holder and expiry of the annotator's leases; returns those that were theirs."""
         with self._db.transaction() as connection:
             return [
                 position
@@ -109,36 +122,38 @@ class Queue:
             ]
 
     def release_all(self, annotator: str | None = None) -> int:
-        """Give back every item that is out with the annotator, or with anybody; how many.
+        """Release every item assigned to the annotator, or to anybody; returns how many.
 
-        Those of the page wait there again; those that are out as a file or with a program may be
-        chosen again. An answer that still comes counts as ever.
+        Items of the page wait there again. Items that were handed out as a file or to a program
+        may be chosen again. A late answer is still stored.
         """
-        theirs = "" if annotator is None else " AND annotator = :who"
+        by_annotator = "" if annotator is None else " AND annotator = :who"
+        statements = (
+            "DELETE FROM leases WHERE NOT queued",
+            "UPDATE leases SET annotator = NULL, expires = NULL WHERE queued AND annotator IS NOT "
+            "NULL",
+        )
+        n_released = 0
         with self._db.transaction() as connection:
-            return sum(
-                connection.execute(statement + theirs, {"who": annotator}).rowcount
-                for statement in (
-                    "DELETE FROM leases WHERE NOT queued",
-                    "UPDATE leases SET annotator = NULL, expires = NULL WHERE queued AND annotator "
-                    "IS NOT NULL",
-                )
-            )
+            for statement in statements:
+                cursor = connection.execute(statement + by_annotator, {"who": annotator})
+                n_released += cursor.rowcount
+        return n_released
 
     def ask_again(self, position: int) -> None:
-        """One more person is to label an item: it waits on the page for who has not."""
+        """Request one more label; queue the item for annotators who have not labelled it."""
         with self._db.transaction() as connection:
             (position,) = check_positions(connection, [position])
             settings = ProjectSettings.of(read_meta(connection)[0])
-            wanted = max(count_labels(connection, position) + 1, settings.answers_wanted)
-            again = {**dict(settings.again), position: wanted}
+            n_wanted = max(count_labels(connection, position) + 1, settings.answers_wanted)
+            again = {**dict(settings.again), position: n_wanted}
             write_meta(connection, self._db.project, {"again": sorted(again.items())})
             why = why_of(connection, position)
             batch = None if why is None else why.batch
-            if batch is None:  # nobody chose it: its label came with the data
+            if batch is None:  # no strategy chose it: its label came with the data
                 batch = connection.execute(
                     "INSERT INTO batches (created, strategy, settings) VALUES (?, ?, '{}')",
-                    (now(), SECOND_OPINION),
+                    (utc_now(), SECOND_OPINION),
                 ).lastrowid
                 row = (batch, position, 0, None, None)
                 connection.execute("INSERT INTO batch_items VALUES (?, ?, ?, ?, ?)", row)
@@ -149,137 +164,158 @@ class Queue:
             )
 
     def restart_leases(self, lease_seconds: float) -> None:
-        """Every lease of the page starts again: a clock may have jumped since it was given."""
+        """Restart every lease of the page, because the clock may have jumped since it began."""
         with self._db.transaction() as connection:
             connection.execute(
                 "UPDATE leases SET expires = ? WHERE queued AND annotator IS NOT NULL",
-                (moment() + lease_seconds,),
+                (lease_clock() + lease_seconds,),
             )
 
-    def room(self) -> int:
-        """How many more items may be chosen for the page: more with every label and person."""
+    def queue_capacity(self) -> int:
+        """Return how many more items may be queued; it grows with every label and annotator."""
         with self._db.reading() as connection:
-            known = self._db.answered(connection).names
-            (n,) = connection.execute("SELECT count(*) FROM leases WHERE queued").fetchone()
-            (last,) = connection.execute("SELECT coalesce(max(answer), 0) FROM answers").fetchone()
-        return max(0, _NEWCOMERS + _EACH * len(known) + _AHEAD * last - n)
+            n_annotators = len(self._db.answered(connection).names)
+            (n_queued,) = connection.execute("SELECT count(*) FROM leases WHERE queued").fetchone()
+            (n_answers,) = connection.execute(
+                "SELECT coalesce(max(answer), 0) FROM answers"
+            ).fetchone()
+        capacity = (
+            _MAX_NEWCOMER_LEASES
+            + _QUEUED_PER_ANNOTATOR * n_annotators
+            + _QUEUED_PER_ANSWER * n_answers
+        )
+        return max(0, capacity - n_queued)
 
     def queue_counts(self, annotator: str | None = None) -> QueueCounts:
-        """How many items wait, and how many are out, on the page."""
-        asked = {"who": annotator, "now": moment()}
-        which = (NOBODYS if annotator is None else FREE, NOBODYS, OUT)
-        counts = [self._db.rows(f"SELECT count(*) FROM leases WHERE {one}", asked) for one in which]
-        return QueueCounts(*(count for ((count,),) in counts))
+        """Count the items of the page that are available to the annotator, waiting and assigned."""
+        available_sql = WAITING_SQL if annotator is None else AVAILABLE_SQL
+        return QueueCounts(
+            available=self._count_leases(available_sql, annotator),
+            waiting=self._count_leases(WAITING_SQL, annotator),
+            assigned=self._count_leases(ASSIGNED_SQL, annotator),
+        )
 
-    def unseen(self) -> dict[str, list[int]]:
-        """Positions that wait on the page and were not answered or passed by anybody yet.
+    def _count_leases(self, condition: str, annotator: str | None) -> int:
+        parameters = {"who": annotator, "now": lease_clock()}
+        ((count,),) = self._db.rows(f"SELECT count(*) FROM leases WHERE {condition}", parameters)
+        return int(count)
 
-        By the strategy that chose them; a better batch may take their place.
+    def unopened(self) -> dict[str, list[int]]:
+        """Return strategy → positions in the queue that nobody has labelled, skipped or holds.
+
+        A better batch may replace them.
         """
-        found: dict[str, list[int]] = {}
-        for position, _, strategy in self._db.rows(UNSEEN):
-            found.setdefault(strategy, []).append(position)
-        return found
+        positions: dict[str, list[int]] = {}
+        for position, _, strategy in self._db.rows(UNOPENED):
+            positions.setdefault(strategy, []).append(position)
+        return positions
 
     def queued(self) -> tuple[list[int], list[int]]:
-        """Positions that wait on the page, and positions that are out: on the page or as a file."""
-        now, waiting, out = moment(), [], []
+        """Return the positions that wait on the page, and those assigned there or as a file."""
+        now = lease_clock()
+        waiting = []
+        assigned = []
         for position, annotator, expires, queued in self._db.rows(
             "SELECT position, annotator, expires, queued FROM leases ORDER BY position"
         ):
             if queued and (annotator is None or expires <= now):
                 waiting.append(position)
             elif queued or expires is None or expires > now:
-                out.append(position)
-        return waiting, out
+                assigned.append(position)
+        return waiting, assigned
 
-    def n_done(self) -> int:
-        """How many items have a label or were passed."""
+    def n_completed(self) -> int:
+        """Return how many items have a label or were skipped."""
         with self._db.reading() as connection:
-            passed = connection.execute(
+            skipped = connection.execute(
                 f"SELECT position FROM ({CURRENT_PASSES}) WHERE {PASSED}"
             ).fetchall()
             labelled = self._db.answered(connection).labelled
-        return len(labelled.union(position for (position,) in passed))
+        return len(labelled.union(position for (position,) in skipped))
 
     def why(self, position: int) -> Why | None:
-        """The item's place in the batch that chose it last; None if none did."""
+        """Return the rank and score of an item in its latest batch; None if it was in none."""
         with self._db.reading() as connection:
             return why_of(connection, check_position(position, count_items(connection), "position"))
 
 
-class Hand:
-    """The items that an annotator is given, in order."""
+class LeaseAssignment:
+    """The ``positions`` that are assigned to an annotator in one call, in order."""
 
     def __init__(
         self,
         connection: sqlite3.Connection,
         annotator: str,
         now: float,
-        wanted: Callable[[int], int],
+        answers_wanted: Callable[[int], int],
     ) -> None:
-        self.connection, self.annotator, self.wanted = connection, annotator, wanted
-        self.asked = {"who": annotator, "now": now}
-        self.given: list[int] = []
+        self.connection = connection
+        self.annotator = annotator
+        self.answers_wanted = answers_wanted
+        self.positions: list[int] = []
+        self._parameters = {"who": annotator, "now": now}
 
-    def keep(self, n: int) -> None:
-        """What they have already."""
-        self.given += [p for p, _ in self._rows("queued AND annotator = :who")[:n]]
+    def keep_current(self, n: int) -> None:
+        """Keep up to ``n`` items that the annotator already holds."""
+        rows = self._leases("queued AND annotator = :who")
+        self.positions += [position for position, _ in rows[:n]]
 
-    def draw(self, n: int) -> None:
-        """Free items, until there are ``n``."""
-        if len(self.given) >= n:
+    def assign_available(self, n: int) -> None:
+        """Add available items until there are ``n``."""
+        if len(self.positions) >= n:
             return
-        for position, _ in self._rows(f"{NOBODYS} AND annotator IS NOT :who"):
-            if len(self.given) >= n:
+        for position, _ in self._leases(f"{WAITING_SQL} AND annotator IS NOT :who"):
+            if len(self.positions) >= n:
                 return
-            # Asked of one row after the other: most are never reached.
-            if count_labels(self.connection, position) >= self.wanted(position):
-                # Answered by others while it was somebody's, who then left it; or fewer are wanted
-                # now.
+            # Checked row by row, because most rows are never reached.
+            if count_labels(self.connection, position) >= self.answers_wanted(position):
+                # Others answered it while it was assigned to somebody who then left; or the number
+                # of answers wanted was lowered.
                 self.connection.execute("DELETE FROM leases WHERE position = ?", (position,))
-            elif self._is_new(position):
-                self.given.append(position)
+            elif self._is_unanswered(position):
+                self.positions.append(position)
 
-    def take_over(self, n: int, known: set[str]) -> None:
-        """Items of newcomers, until there are ``n``."""
-        for position, holder in self._rows(f"{OUT} AND annotator <> :who", "expires, batch, rank"):
-            if len(self.given) >= n:
+    def take_over_from_newcomers(self, n: int, experienced: set[str]) -> None:
+        """Add items that newcomers hold, until there are ``n``."""
+        order = "expires, batch, rank"
+        for position, holder in self._leases(f"{ASSIGNED_SQL} AND annotator <> :who", order):
+            if len(self.positions) >= n:
                 return
-            if holder not in known and self._is_new(position):
-                self.given.append(position)
+            if holder not in experienced and self._is_unanswered(position):
+                self.positions.append(position)
 
-    def _rows(self, condition: str, order: str = "batch, rank") -> list[tuple[int, str]]:
+    def _leases(self, condition: str, order: str = "batch, rank") -> list[tuple[int, str]]:
+        """Return position and holder of the leases that meet a condition."""
         return self.connection.execute(
             "SELECT leases.position, annotator FROM leases JOIN batch_items USING (batch, "
             f"position) WHERE {condition} ORDER BY {order}",
-            self.asked,
+            self._parameters,
         ).fetchall()
 
-    def _is_new(self, position: int) -> bool:
-        """They have neither answered nor passed it."""
-        asked = {**self.asked, "position": position}
-        return self.connection.execute(_NEW_ONE, asked).fetchone() is not None
+    def _is_unanswered(self, position: int) -> bool:
+        """Whether the annotator has neither labelled nor skipped the item."""
+        parameters = {**self._parameters, "position": position}
+        return self.connection.execute(_IS_UNANSWERED, parameters).fetchone() is not None
 
 
-def most_of_newcomers(n_items: int) -> int:
-    """Items that all newcomers together may have: half of a small pool, 200 of a large one."""
-    return min(_NEWCOMERS, max(_SMALL, n_items // 2))
+def newcomer_limit(n_items: int) -> int:
+    """Return how many items all newcomers together may hold: half of a small pool, at most 200."""
+    return min(_MAX_NEWCOMER_LEASES, max(_MIN_NEWCOMER_LEASES, n_items // 2))
 
 
-def room_for_newcomers(connection: sqlite3.Connection, known: set[str], now: float) -> int:
-    """How many more items newcomers may have, all together."""
-    rows = connection.execute(f"SELECT annotator FROM leases WHERE {OUT}", {"now": now})
-    held = sum(name not in known for (name,) in rows)
-    return most_of_newcomers(count_items(connection)) - held
+def newcomer_capacity(connection: sqlite3.Connection, experienced: set[str], now: float) -> int:
+    """Return how many more items newcomers may hold together."""
+    holders = connection.execute(f"SELECT annotator FROM leases WHERE {ASSIGNED_SQL}", {"now": now})
+    n_held = sum(name not in experienced for (name,) in holders)
+    return newcomer_limit(count_items(connection)) - n_held
 
 
 def lease_to(
     connection: sqlite3.Connection, position: int, annotator: str, expires: float
 ) -> Lease:
-    """Give an item to an annotator, unless it is with somebody else or was never in a batch.
+    """Lease an item to an annotator, unless somebody else holds it or it was never in a batch.
 
-    An annotator at the limit gets no more items; this one goes back to the queue.
+    For an annotator at the limit of leases, the item goes back to the queue.
     """
     why = why_of(connection, position)
     if why is None:
@@ -288,32 +324,38 @@ def lease_to(
         "INSERT INTO leases (position, batch, queued) VALUES (?, ?, 1) ON CONFLICT DO NOTHING",
         (position, why.batch),
     )
-    (n,) = connection.execute(
+    (n_held,) = connection.execute(
         "SELECT count(*) FROM leases WHERE queued AND annotator = ? AND position <> ?",
         (annotator, position),
     ).fetchone()
-    if n >= MOST_LEASES:
-        return Lease(position, moment(), why)
-    asked = {"who": annotator, "expires": expires, "position": position, "now": moment()}
+    if n_held >= MAX_LEASES:
+        return Lease(position, lease_clock(), why)
+    parameters = {
+        "who": annotator,
+        "expires": expires,
+        "position": position,
+        "now": lease_clock(),
+    }
     connection.execute(
         "UPDATE leases SET annotator = :who, expires = :expires WHERE position = :position AND "
-        f"({NOBODYS} OR queued AND annotator = :who)",
-        asked,
+        f"({WAITING_SQL} OR queued AND annotator = :who)",
+        parameters,
     )
     return Lease(position, expires, why)
 
 
-def held_lease(connection: sqlite3.Connection, position: int, annotator: str) -> Lease:
-    """An annotator's lease of an item as it is; where there is none, one that has run out."""
+def current_lease(connection: sqlite3.Connection, position: int, annotator: str) -> Lease:
+    """Return an annotator's lease of an item; where there is none, an expired one."""
     row = connection.execute(
         "SELECT expires FROM leases WHERE position = ? AND annotator = ? AND queued",
         (position, annotator),
     ).fetchone()
-    return Lease(position, moment() if row is None else row[0], why_of(connection, position))
+    expires = lease_clock() if row is None else row[0]
+    return Lease(position, expires, why_of(connection, position))
 
 
 def why_of(connection: sqlite3.Connection, position: int) -> Why | None:
-    """As ``Queue.why``, inside a transaction."""
+    """Like ``Queue.why``, inside a transaction."""
     row = connection.execute(
         "SELECT batch, rank, (SELECT count(*) FROM batch_items AS b WHERE b.batch = i.batch), "
         "score, initial_score, strategy FROM batch_items AS i JOIN batches USING (batch) WHERE "

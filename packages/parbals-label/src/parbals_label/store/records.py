@@ -1,47 +1,114 @@
-"""What goes into a project and comes out of it: small frozen records."""
+"""Frozen records that the store takes and returns, and the kinds of events."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-__all__ = ["ADDED", "CHANGED", "EXPORTED", "INVITED", "NEW_LINK", "RELEASED", "RENAMED_CLASS"]
-__all__ += ["ADAPTED", "BACKED_UP", "LOGGED", "REVOKED", "ROLE", "TAKEN_BACK", "WITHDRAWN"]
-__all__ += ["DECIDED", "ENDED", "FORGOTTEN", "IN_BULK", "SIGNED_IN", "Annotator", "SessionRow"]
-__all__ += ["Answer", "BatchItem", "BatchRecord", "Event", "Item", "Lease", "Person", "QueueCounts"]
-__all__ += ["Report", "Submission", "SubmitResult", "Why"]
+__all__ = [
+    "ADAPTED",
+    "ADDED",
+    "BACKED_UP",
+    "CHANGED",
+    "DECIDED",
+    "ENDED",
+    "EXPORTED",
+    "FORGOTTEN",
+    "INVITED",
+    "IN_BULK",
+    "LOGGED",
+    "NEW_LINK",
+    "RELEASED",
+    "RENAMED_CLASS",
+    "REVOKED",
+    "ROLE",
+    "SIGNED_IN",
+    "TAKEN_BACK",
+    "WITHDRAWN",
+    "Annotator",
+    "Answer",
+    "BatchItem",
+    "BatchRecord",
+    "Event",
+    "Item",
+    "Lease",
+    "Person",
+    "QueueCounts",
+    "Report",
+    "SessionRow",
+    "Submission",
+    "SubmitResult",
+    "Why",
+]
 
-CHANGED, RENAMED_CLASS, ADDED = "settings changed", "class renamed", "items added"
-EXPORTED, TAKEN_BACK, RELEASED = "exported", "label taken back", "items given back"
-INVITED, NEW_LINK, ROLE, REVOKED = "invited", "new link", "role changed", "link revoked"
-WITHDRAWN, BACKED_UP, SIGNED_IN = "work taken back", "backed up", "signed in"
-ENDED, FORGOTTEN = "session ended", "person removed"
-ADAPTED, IN_BULK, DECIDED = "encoder adapted", "labelled in bulk", "decided"
-"""Kinds of events."""
+# Kinds of events. The texts are stored in the log of the project, so they must not change.
+CHANGED = "settings changed"
+RENAMED_CLASS = "class renamed"
+ADDED = "items added"
+EXPORTED = "exported"
+TAKEN_BACK = "label taken back"
+"""An owner undid an answer of somebody else."""
+RELEASED = "items given back"
+INVITED = "invited"
+NEW_LINK = "new link"
+ROLE = "role changed"
+REVOKED = "link revoked"
+WITHDRAWN = "work taken back"
+"""All labels and skips of a person were removed."""
+BACKED_UP = "backed up"
+SIGNED_IN = "signed in"
+ENDED = "session ended"
+FORGOTTEN = "person removed"
+ADAPTED = "encoder adapted"
+IN_BULK = "labelled in bulk"
+DECIDED = "decided"
+"""An owner set the final label of items with different answers."""
+
 LOGGED = (
-    *(CHANGED, RENAMED_CLASS, ADDED, EXPORTED, TAKEN_BACK, RELEASED),
-    *(INVITED, NEW_LINK, ROLE, REVOKED, WITHDRAWN, BACKED_UP),
-    *(SIGNED_IN, ENDED, FORGOTTEN, ADAPTED, IN_BULK, DECIDED),
+    CHANGED,
+    RENAMED_CLASS,
+    ADDED,
+    EXPORTED,
+    TAKEN_BACK,
+    RELEASED,
+    INVITED,
+    NEW_LINK,
+    ROLE,
+    REVOKED,
+    WITHDRAWN,
+    BACKED_UP,
+    SIGNED_IN,
+    ENDED,
+    FORGOTTEN,
+    ADAPTED,
+    IN_BULK,
+    DECIDED,
 )
-"""The events that are somebody's decision; programs write others for themselves."""
+"""Events that somebody decided, which the log shows; programs store others for themselves."""
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One thing to label; ``content`` holds its columns."""
+    """An item to label; ``content`` maps its columns to their values."""
 
     position: int
     id: str
     content: dict[str, Any]
 
     def without(self, hidden: Collection[str]) -> "Item":
-        """The same without these columns."""
-        kept = {name: value for name, value in self.content.items() if name not in hidden}
-        return replace(self, content=kept) if hidden else self
+        """Return the item without the hidden columns."""
+        if not hidden:
+            return self
+        visible = {name: value for name, value in self.content.items() if name not in hidden}
+        return replace(self, content=visible)
 
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """A label on its way in; a retry with its ``request_id`` is free, ``revise`` a correction."""
+    """A label to store.
+
+    A retry with the same ``request_id`` changes nothing. ``revise`` lets the label replace an
+    earlier one of the annotator.
+    """
 
     position: int
     label: str
@@ -52,9 +119,10 @@ class Submission:
 
 @dataclass(frozen=True, slots=True)
 class SubmitResult:
-    """How many answers were new, already there, or corrections; ``answers`` are their numbers.
+    """The numbers of new, repeated and revised answers of one call.
 
-    ``outcomes`` says for each of them 'new', 'repeated' or 'revised'.
+    ``answers`` are the numbers of the stored answers, and ``outcomes`` is 'new', 'repeated' or
+    'revised' for each of them.
     """
 
     new: int = 0
@@ -66,10 +134,10 @@ class SubmitResult:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One stored answer; ``label`` is None where the annotator withdrew an earlier one.
+    """A stored answer; ``label`` is None where the annotator undid an earlier one.
 
-    ``label`` is the name that the class had then, ``label_now`` the one it has now (not known of
-    salvaged answers). ``item_id`` is None only for those whose item could not be read.
+    ``label`` is the name that the class had then, ``label_now`` its present name (None in salvaged
+    answers). ``item_id`` is None only if the item could not be read.
     """
 
     answer: int
@@ -87,7 +155,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Annotator:
-    """Somebody who answered: how many labels they hold now, and the time of their latest answer."""
+    """An annotator, the number of their current labels, and the time of their latest answer."""
 
     name: str
     answers: int
@@ -97,7 +165,7 @@ class Annotator:
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """An item that is an annotator's until ``expires`` (``moment()``), and why it was chosen."""
+    """An item assigned to an annotator until ``expires`` (see ``lease_clock``)."""
 
     position: int
     expires: float
@@ -106,7 +174,7 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class Why:
-    """An item's place in its batch: ``rank`` counts from 0, ``size`` items are in the batch."""
+    """Why an item was chosen: its rank, from 0, in a batch of ``size`` items, and its scores."""
 
     batch: int
     rank: int
@@ -118,16 +186,22 @@ class Why:
 
 @dataclass(frozen=True, slots=True)
 class QueueCounts:
-    """Items on the page: ``ready`` for who asks, ``free`` with nobody, ``out`` with somebody."""
+    """Items in the queue of the page.
 
-    ready: int
-    free: int
-    out: int
+    Attributes:
+        available: waiting items that the annotator has neither labelled nor skipped.
+        waiting: items that are assigned to nobody.
+        assigned: items that are assigned to an annotator.
+    """
+
+    available: int
+    waiting: int
+    assigned: int
 
 
 @dataclass(frozen=True, slots=True)
 class BatchItem:
-    """One item of a batch; a score is None where the strategy gave none."""
+    """An item of a batch; a score is None where the strategy computes none."""
 
     position: int
     rank: int
@@ -137,7 +211,7 @@ class BatchItem:
 
 @dataclass(frozen=True, slots=True)
 class BatchRecord:
-    """A batch that was handed out, with what chose it."""
+    """A stored batch, with the strategy, seed and settings that chose it."""
 
     batch: int
     created: str
@@ -149,7 +223,7 @@ class BatchRecord:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something worth remembering that happened to the project: what, who did it, from where."""
+    """An entry of the project's log: what happened, who did it, and from which address."""
 
     event: int
     created: str
@@ -161,9 +235,9 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Somebody with a link of their own; ``invited`` is False once it was revoked or has run out.
+    """A person with a personal link; ``invited`` is False once it was revoked or has expired.
 
-    ``expires`` is when it does, in seconds since 1970; None: never.
+    ``expires`` is the time when it expires, in seconds since 1970; None if never.
     """
 
     name: str
@@ -175,9 +249,9 @@ class Person:
 
 @dataclass(frozen=True, slots=True)
 class SessionRow:
-    """A browser that is signed in; ``id`` tells it from others and opens nothing.
+    """A browser that is signed in; ``id`` identifies the session and grants no access.
 
-    ``name`` is None where the page's own link was used; times are in seconds since 1970.
+    ``name`` is None if the page's own link was used; times are in seconds since 1970.
     """
 
     id: str
@@ -189,7 +263,7 @@ class SessionRow:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A stored report, and how many labels there were when it was written."""
+    """A stored report, and the number of labels when it was written."""
 
     report: int
     created: str

@@ -1,4 +1,4 @@
-"""How values and times are written into rows, and the checksum that proves a row."""
+"""Conversion of values and times for rows of the database, and the checksum of a row."""
 
 import json
 import time
@@ -11,19 +11,30 @@ from typing import Any
 
 from parbals.errors import InputError, ProjectDamagedError
 
-__all__ = ["UNREADABLE", "check_position", "check_text", "checksum", "from_json", "moment", "now"]
-__all__ += ["to_json"]
+__all__ = [
+    "UNREADABLE",
+    "check_position",
+    "check_text",
+    "checksum",
+    "from_json",
+    "lease_clock",
+    "to_json",
+    "utc_now",
+]
 
 UNREADABLE = (
     "A stored value cannot be read, so the project is damaged; put back a copy, or take out the "
-    "readable answers: `parbals salvage DIR --out answers.csv`."
+    "readable answers: `parbals backup salvage DIR --out answers.csv`."
 )
-_DEEPEST = 100
+_MAX_DEPTH = 100
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
 def checksum(project: str, table: str, fields: Sequence[object]) -> str:
-    """Blake2b-8 of a row, keyed by its project: one of another project, place or type fails."""
+    """Return the 8-byte Blake2b hash of a row, keyed by its project.
+
+    A row of another project or table, or with a field of another type, has another checksum.
+    """
     parts = []
     for field in fields:
         if field is None:
@@ -41,7 +52,7 @@ def checksum(project: str, table: str, fields: Sequence[object]) -> str:
 
 
 def to_json(value: Any, name: str) -> str:
-    """Standard JSON; NaN, objects and text that is not Unicode are refused."""
+    """Return a value as standard JSON; NaN, objects and invalid Unicode are refused."""
     try:
         text = _ENCODER.encode(value)
         text.encode()
@@ -55,11 +66,11 @@ def to_json(value: Any, name: str) -> str:
 
 
 def from_json(text: str, kind: type = object) -> Any:
-    """The value that ``to_json`` wrote; another ``kind``, or what it refuses, is damage."""
+    """Parse what ``to_json`` wrote; another ``kind``, or a value that it refuses, is damage."""
     try:
         value = json.loads(text, parse_constant=_refuse)
         _check_depth(value, text)
-        if "\\u" in text:  # an escape may stand for half a character, which no file can hold
+        if "\\u" in text:  # an escape may be half of a surrogate pair, which no file can hold
             to_json(value, "value")
     except (TypeError, ValueError, RecursionError, InputError):
         raise ProjectDamagedError(UNREADABLE) from None
@@ -68,28 +79,30 @@ def from_json(text: str, kind: type = object) -> Any:
     return value
 
 
-def _refuse(word: str) -> None:
-    raise ValueError(f"{word} is not JSON")
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is not JSON")
 
 
 def _check_depth(value: Any, text: str) -> None:
-    """Lists in lists without end are written by nobody who means well, and stop other programs."""
-    level, depth = [value], 0
-    is_suspect = text.count("[") + text.count("{") > _DEEPEST
+    """Refuse deeply nested values: only an attacker writes them, and they crash parsers."""
+    level = [value]
+    depth = 0
+    is_suspect = text.count("[") + text.count("{") > _MAX_DEPTH
     while level and is_suspect:
         depth += 1
-        if depth > _DEEPEST:
-            raise ValueError(f"more than {_DEEPEST} lists or tables inside each other")
-        level = [
-            part
-            for one in level
-            if isinstance(one, (dict, list))
-            for part in (one.values() if isinstance(one, dict) else one)
-        ]
+        if depth > _MAX_DEPTH:
+            raise ValueError(f"more than {_MAX_DEPTH} lists or tables inside each other")
+        children: list[Any] = []
+        for container in level:
+            if isinstance(container, dict):
+                children += container.values()
+            elif isinstance(container, list):
+                children += container
+        level = children
 
 
 def check_text(value: Any, name: str) -> str:
-    """Text that is not blank and that every file can hold."""
+    """Return text, or refuse it if it is blank or cannot be stored in a file."""
     if not isinstance(value, str) or not value.strip():
         raise InputError(f"{name} is {value!r}; it must be text that is not blank.")
     try:
@@ -105,7 +118,7 @@ def check_text(value: Any, name: str) -> str:
 
 
 def check_position(value: Any, n_items: int, name: str) -> int:
-    """The position of an item of the project, as a plain int."""
+    """Return the position of an item as an int, or refuse one outside of the project."""
     try:
         position = -1 if isinstance(value, bool) else index(value)
     except TypeError:
@@ -117,27 +130,27 @@ def check_position(value: Any, n_items: int, name: str) -> int:
     return position
 
 
-def now() -> str:
-    """The time in UTC, as ISO text."""
+def utc_now() -> str:
+    """Return the time in UTC in ISO 8601 format."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
-def _seconds() -> float:
-    """Seconds that nobody can set, those of a sleeping machine included where that is known."""
+def _monotonic_seconds() -> float:
+    """Return a monotonic time in seconds, which includes suspended time where available."""
     clock = getattr(time, "CLOCK_BOOTTIME", None)
     return time.monotonic() if clock is None else time.clock_gettime(clock)
 
 
 @cache
-def _start() -> float:
-    return time.time() - _seconds()
+def _monotonic_origin() -> float:
+    return time.time() - _monotonic_seconds()
 
 
-def moment() -> float:
-    """The clock that leases run by: seconds since 1970, as the machine knew when the process began.
+def lease_clock() -> float:
+    """Return the time in seconds since 1970 by which leases expire.
 
-    It goes on evenly when somebody sets the machine's clock, so within one process no lease ends
-    early or lasts for years; between processes the page starts its leases again
-    (``Queue.restart_leases``), whatever the clock says.
+    It is the system time at the start of the process plus monotonic time. Changes of the system
+    time therefore neither end nor prolong leases within a process; a new page server restarts all
+    leases (``Queue.restart_leases``).
     """
-    return _start() + _seconds()
+    return _monotonic_origin() + _monotonic_seconds()

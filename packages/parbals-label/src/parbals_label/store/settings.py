@@ -21,7 +21,7 @@ from parbals_label.store.database import Database
 from parbals_label.store.integrity import read_meta
 from parbals_label.store.items import count_items
 from parbals_label.store.records import CHANGED, RENAMED_CLASS, Event
-from parbals_label.store.rows import check_text, checksum, from_json, now, to_json
+from parbals_label.store.rows import check_text, checksum, from_json, to_json, utc_now
 
 __all__ = ["MapFile", "MatrixFile", "PredictionsFile", "ProjectSettings", "Settings"]
 __all__ += ["check_classes", "checked_settings", "write_meta"]
@@ -160,7 +160,7 @@ class ProjectSettings(BaseModel):
     again: tuple[tuple[_Count, _AtLeastOne], ...] = ()
 
     @property
-    def shown(self) -> tuple[str, ...]:
+    def visible_columns(self) -> tuple[str, ...]:
         """The columns that annotators see."""
         return tuple(name for name in self.columns if name not in self.hidden)
 
@@ -325,7 +325,7 @@ class Settings:
         ]
 
     @contextmanager
-    def acting(self, who: str, origin: str) -> Iterator[None]:
+    def acting_as(self, who: str, origin: str) -> Iterator[None]:
         """Inside the block events are somebody else's, from elsewhere: the page's visitors."""
         before, self._actor = self._actor, (who, origin)
         try:
@@ -341,7 +341,7 @@ class Settings:
         who, origin = self._actor or (_user(), _HERE)
         cursor = connection.execute(
             "INSERT INTO events (created, kind, detail, who, origin) VALUES (?, ?, ?, ?, ?)",
-            (now(), kind, to_json(detail, "detail"), who, origin),
+            (utc_now(), kind, to_json(detail, "detail"), who, origin),
         )
         return int(cursor.lastrowid or 0)
 
@@ -362,7 +362,7 @@ def _check_left_out(
     answers = connection.execute("SELECT label, answer FROM answers WHERE label IS NOT NULL")
     missing = set(before["classes"]) - set(classes)
     for label, number in answers.fetchall() if missing else ():
-        for name in missing.intersection(form.names(str(renames.now(label, number)))):
+        for name in missing.intersection(form.names(str(renames.current_name(label, number)))):
             raise LabelError(
                 f"{name!r} cannot be removed: answers name it, and history keeps them; merge it "
                 f"into another class instead (--merge-class {name}=OTHER)."

@@ -21,7 +21,7 @@ from parbals_label.store.passes import Passes
 from parbals_label.store.people import People
 from parbals_label.store.queue import Queue
 from parbals_label.store.records import Item, Report
-from parbals_label.store.rows import from_json, now, to_json
+from parbals_label.store.rows import from_json, to_json, utc_now
 from parbals_label.store.schema import check_version
 from parbals_label.store.settings import check_classes, checked_settings, write_meta
 
@@ -84,7 +84,7 @@ class Store(People, Items, Answers, Batches, Passes, Queue):
         self._db.close()
 
     @contextmanager
-    def together(self) -> Iterator[None]:
+    def transaction(self) -> Iterator[None]:
         """Calls inside the block share one commit, and none is on disk before the block has ended.
 
         A call that refuses its input stores nothing and leaves the others; any other error undoes
@@ -114,7 +114,7 @@ class Store(People, Items, Answers, Batches, Passes, Queue):
         """A word that no other project has, given when it was made."""
         return self._db.project
 
-    def shown(self, positions: Sequence[int]) -> list[Item]:
+    def visible_items(self, positions: Sequence[int]) -> list[Item]:
         """Items as annotators see them: without the columns that are hidden."""
         hidden = self.settings.hidden
         return [item.without(hidden) for item in self.items(positions)]
@@ -126,7 +126,7 @@ class Store(People, Items, Answers, Batches, Passes, Queue):
 
     def save_report(self, body: dict[str, Any], n_labels: int) -> int:
         """Store a report written when there were ``n_labels`` labels; returns its number."""
-        row = (now(), int(n_labels), to_json(body, "body"))
+        row = (utc_now(), int(n_labels), to_json(body, "body"))
         with self._db.transaction() as connection:
             cursor = connection.execute(
                 "INSERT INTO reports (created, n_labels, body) VALUES (?, ?, ?)", row

@@ -197,7 +197,7 @@ class Guard:
 
     async def begin(self, guest: Visitor, token: str, host: str) -> tuple[str, str]:
         """Begin a session: its key, and what a browser is told to keep as its cookie."""
-        session, key = await self.door.admit(guest, token, host)
+        session, key = await self.door.start_session(guest, token, host)
         rules = f"Path=/; HttpOnly; SameSite=Strict; Max-Age={self.door.session_seconds:.0f}"
         secure = "; Secure" if self.place.is_private(host) else ""
         return key, f"{self.place.cookie(host)}={session}; {rules}{secure}"

@@ -22,6 +22,7 @@ from prometheus_client.metrics import disable_created_metrics
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import Message, Receive, Scope, Send
 
+from parbals_label.server.logs import REQUESTS
 from parbals_label.store.records import BACKED_UP
 from parbals_label.store.store import Store
 from parbals_label.web.session import Session
@@ -90,6 +91,8 @@ class Watch:
             seconds, route = time.perf_counter() - began, _route(scope)
             self._requests.labels(route, status).inc()
             self._seconds.labels(route).observe(seconds)
+            if REQUESTS.isEnabledFor(logging.INFO):
+                _log_request(scope, status, seconds)
 
     async def _health(self, scope: Scope) -> Response:
         """200 while the project can be read; how it goes with the worker is for ``/metrics``."""
@@ -150,11 +153,11 @@ async def _comes_off(action: Awaitable[object], complaint: str) -> bool:
 
 def _add_project_metrics(store: Store, registry: CollectorRegistry) -> None:
     """What is counted in the project: other processes change it as well."""
-    n_done, n_labelled, queue = store.n_done(), store.n_labelled, store.queue_counts()
+    n_done, n_labelled, queue = store.n_completed(), store.n_labelled, store.queue_counts()
     items = {"labelled": n_labelled, "passed": n_done - n_labelled}
     items["unlabelled"] = store.n_items - n_done
     _gauge(registry, "items", "Items by state.", items)
-    chosen = {"waiting": queue.free, "out": queue.out}
+    chosen = {"waiting": queue.waiting, "out": queue.assigned}
     _gauge(registry, "queue_items", "Chosen items, by state.", chosen)
     answers, passes, batches, *_ = store.revision()
     _counter(registry, "answers", "Answers stored, corrections included.", answers)
@@ -188,6 +191,17 @@ def _gauge(
     gauge = Gauge(f"parbals_{name}", about, ("state",), registry=registry)
     for state, number in value.items():
         gauge.labels(state).set(number)
+
+
+def _log_request(scope: Scope, status: int, seconds: float) -> None:
+    """Log a request without its query, which may hold a token, and without who sent it."""
+    facts = {
+        "method": scope["method"],
+        "path": f"{scope.get('prefix', '')}{scope['path']}",
+        "status": status,
+        "ms": round(1000 * seconds, 1),
+    }
+    REQUESTS.info("request", extra={"facts": facts})
 
 
 def _route(scope: Scope) -> str:

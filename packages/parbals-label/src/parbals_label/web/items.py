@@ -63,7 +63,7 @@ def project(store: Store) -> schemas.ProjectOut:
         name=store.folder.resolve().name.encode("utf-8", "replace").decode(),
         identity=store.identity,
         n_items=store.n_items,
-        columns=list(settings.shown),
+        columns=list(settings.visible_columns),
         classes=list(store.classes),
         kind=kind,
         text_columns=text_columns,
@@ -78,8 +78,8 @@ def _text_columns(store: Store) -> list[str]:
     if not store.n_items or uses_table_features(settings):
         return []
     first_content = store.items([0])[0].content
-    texts = [name for name in settings.shown if isinstance(first_content.get(name), str)]
-    return [name for name in settings.encoded_columns or texts if name in settings.shown]
+    texts = [name for name in settings.visible_columns if isinstance(first_content.get(name), str)]
+    return [name for name in settings.encoded_columns or texts if name in settings.visible_columns]
 
 
 class Predictions:
@@ -340,7 +340,7 @@ def _by_annotator(values: dict[int, dict[str, str]], name: str) -> dict[int, dic
 
 def show_item(store: Store, position: int, only: str | None = None) -> schemas.ItemOut:
     """Return an item with its history; ``only`` restricts both to one person's answers."""
-    (item,) = store.shown([position])
+    (item,) = store.visible_items([position])
     answers = [a for a in store.history(position) if only in (None, a.annotator)]
     history = [{name: getattr(answer, name) for name in _HISTORY_FIELDS} for answer in answers]
     return schemas.ItemOut(
@@ -366,7 +366,7 @@ def _snippet(item: Item, columns: Sequence[str]) -> str:
 
 def _read(store: Store, positions: list[int]) -> Iterator[Item]:
     for start in range(0, len(positions), _READ_AT_ONCE):
-        yield from store.shown(positions[start : start + _READ_AT_ONCE])
+        yield from store.visible_items(positions[start : start + _READ_AT_ONCE])
 
 
 def _matches(item: Item, query: str) -> bool:

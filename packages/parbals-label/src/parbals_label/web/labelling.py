@@ -1,4 +1,4 @@
-"""The routes of labelling: items to take, answers, passes, undo, leases, settings."""
+"""Routes for labelling: items to label, answers, skips, undo, leases, and the settings."""
 
 from typing import Any
 
@@ -11,10 +11,10 @@ from parbals_label.project.measuring import draw_certificate
 from parbals_label.project.quick import quick_batch
 from parbals_label.project.summary import newer_answers
 from parbals_label.store import records
-from parbals_label.store.rows import moment
+from parbals_label.store.rows import lease_clock
 from parbals_label.store.store import Store
 from parbals_label.web import schemas
-from parbals_label.web.door import Door, anyone, owner, signed
+from parbals_label.web.door import Door, acting_as, require_owner, visitor_of
 from parbals_label.web.items import project
 from parbals_label.web.refusals import ERRORS
 from parbals_label.web.session import Session
@@ -23,44 +23,222 @@ __all__ = ["labelling_routes"]
 
 
 def labelling_routes(session: Session, door: Door) -> APIRouter:
-    """What annotators do: items to take, answers, passes, undo, leases; and settings, for owners.
-
-    ``door`` says under which name a visitor labels.
-    """
+    """Return the routes of labelling; ``door`` tells under which name a visitor labels."""
     routes = APIRouter(prefix="/api", responses=ERRORS)
-    desk = session.desk
+    _add_project_routes(routes, session)
+    _add_answer_routes(routes, session, door)
+    _add_bulk_route(routes, session, door)
+    _add_undo_route(routes, session, door)
+    _add_lease_routes(routes, session, door)
+    _add_queue_routes(routes, session)
+    return routes
 
-    async def labeller(request: Request, given: str, *said: str | None, answers: int = 0) -> str:
-        """The name that the visitor labels under; refused where that name sends too much."""
-        name = await door.label_as(anyone(request), given)
-        door.pace.admit(name, answers, sum(len(text.encode()) for text in said if text))
-        return name
+
+async def _annotator(
+    door: Door, request: Request, name: str, *texts: str | None, n_answers: int = 0
+) -> str:
+    """Return the name that the visitor labels under; refused above the rate limit of that name."""
+    annotator = await door.label_as(visitor_of(request), name)
+    n_bytes = sum(len(text.encode()) for text in texts if text)
+    door.rate_limiter.admit(annotator, n_answers, n_bytes)
+    return annotator
+
+
+def _add_project_routes(routes: APIRouter, session: Session) -> None:
+    """Add the project's facts and, for owners, its settings."""
 
     @routes.get("/project")
     async def get_project() -> schemas.ProjectOut:
-        """What the page needs to know once."""
-        return await desk.read(project)
+        """Return what the page loads once."""
+        return await session.desk.read(project)
 
     @routes.patch("/settings")
     async def change_settings(body: schemas.SettingsIn, request: Request) -> schemas.ProjectOut:
-        """Change what annotators see and how items are handed out, or the classes."""
+        """Change what annotators see, how items are assigned, or the classes."""
         changes = body.model_dump(exclude_none=True)
-        classes = changes.pop("classes", {})
+        class_changes = changes.pop("classes", {})
 
         def act(store: Store) -> schemas.ProjectOut:
-            with store.together():
-                store.update_settings(**changes, **change_classes(store, **classes))
+            with store.transaction():
+                store.update_settings(**changes, **change_classes(store, **class_changes))
             return project(store)
 
-        return await desk.write(signed(owner(request), act))
+        return await session.desk.write(acting_as(require_owner(request), act))
+
+
+def _add_answer_routes(routes: APIRouter, session: Session, door: Door) -> None:
+    """Add answers and skips of annotators."""
+
+    @routes.post("/answers")
+    async def answers(
+        body: schemas.AnswersIn, request: Request
+    ) -> dict[str, list[schemas.StoredAnswer]]:
+        """Store labels, all or none; 200 means that they are on disk."""
+        texts = [text for answer in body.answers for text in (answer.comment, answer.request_id)]
+        name = await _annotator(door, request, body.annotator, *texts, n_answers=len(body.answers))
+        submissions = [_submission(answer) for answer in body.answers]
+        only = visitor_of(request).only
+
+        def act(store: Store) -> records.SubmitResult:
+            store.check_assigned([submission.position for submission in submissions], only)
+            return store.submit(submissions, annotator=name)
+
+        result = await session.desk.write(act)
+        session.touch(name, done=len(body.answers))
+        return {"stored": _stored_answers(body.answers, result)}
+
+    @routes.post("/passes")
+    async def pass_over(body: schemas.PassIn, request: Request) -> dict[str, int | str]:
+        """Store that an annotator skips an item or is unsure; others may still label it."""
+        comment = _without_blank(body.comment)
+        name = await _annotator(
+            door, request, body.annotator, comment, body.request_id, n_answers=1
+        )
+        only = visitor_of(request).only
+
+        def act(store: Store) -> str:
+            store.check_assigned([body.position], only)
+            return store.pass_over(
+                body.position,
+                body.kind,
+                annotator=name,
+                comment=comment,
+                request_id=body.request_id,
+            )
+
+        outcome = await session.desk.write(act)
+        session.touch(name, done=1)
+        return {"position": body.position, "outcome": outcome}
+
+
+def _submission(answer: schemas.AnswerIn) -> records.Submission:
+    return records.Submission(
+        position=answer.position,
+        label=answer.label,
+        request_id=answer.request_id,
+        comment=_without_blank(answer.comment),
+        revise=answer.revise,
+    )
+
+
+def _stored_answers(
+    answers: list[schemas.AnswerIn], result: records.SubmitResult
+) -> list[schemas.StoredAnswer]:
+    return [
+        schemas.StoredAnswer(
+            request_id=answer.request_id,
+            position=answer.position,
+            answer=number,
+            outcome=outcome,
+        )
+        for answer, number, outcome in zip(answers, result.answers, result.outcomes, strict=True)
+    ]
+
+
+def _without_blank(comment: str | None) -> str | None:
+    """Return a comment, or None if it is blank."""
+    return comment if comment is not None and comment.strip() else None
+
+
+def _add_bulk_route(routes: APIRouter, session: Session, door: Door) -> None:
+    """Add bulk labelling, for owners."""
+
+    @routes.post("/bulk")
+    async def bulk(body: schemas.BulkIn, request: Request) -> schemas.Counts:
+        """For owners: store one label for several items, an answer for each; all or none.
+
+        Test items are left out, because each must be looked at, unless this is a final label.
+        """
+        visitor = require_owner(request)
+        name = await _annotator(door, request, body.annotator, n_answers=len(body.positions))
+
+        def act(store: Store) -> schemas.Counts:
+            requested = dict.fromkeys(body.positions)
+            excluded = set() if body.decides else requested.keys() & _test_items(store)
+            positions = [position for position in requested if position not in excluded]
+            n_changed = _label_all(store, positions, name, body)
+            if n_changed:
+                kind = records.DECIDED if body.decides else records.IN_BULK
+                store.log(kind, count=n_changed, label=body.label, name=name)
+            return {"changed": n_changed, "left": len(excluded)}
+
+        return await session.desk.write(acting_as(visitor, act))
+
+
+def _test_items(store: Store) -> set[int]:
+    """Return the random items that measure the error: those of the audit and of certificates."""
+    certificates = {item.position for record in store.batches(CERTIFY) for item in record.items}
+    return certificates.union(store.settings.audit)
+
+
+def _label_all(store: Store, positions: list[int], name: str, body: schemas.BulkIn) -> int:
+    """Store the label or, without one, undo the annotator's labels; returns how many changed."""
+    if body.label is None:
+        labels = store.current_labels()
+        labelled = [position for position in positions if name in labels.get(position, {})]
+        return store.undo_labels(labelled, annotator=name)
+    submissions = [
+        records.Submission(
+            position=position,
+            label=body.label,
+            request_id=f"{body.request_id}:{position}",
+            revise=True,
+        )
+        for position in positions
+    ]
+    source = "decision" if body.decides else "bulk"
+    result = store.submit(submissions, annotator=name, source=source)
+    return result.new + result.revised
+
+
+def _add_undo_route(routes: APIRouter, session: Session, door: Door) -> None:
+    """Add undo."""
+
+    @routes.post("/undo")
+    async def undo(body: schemas.UndoIn, request: Request) -> schemas.UndoneOut:
+        """Undo the annotator's latest label or skip of an item and assign it to them again.
+
+        An owner may undo somebody else's.
+        """
+        visitor = visitor_of(request)
+        name = body.annotator
+        if body.as_owner:
+            require_owner(request)
+        else:
+            name = await door.label_as(visitor, name)
+        door.rate_limiter.admit(visitor.name or name, 1, len(body.request_id.encode()))
+
+        def act(store: Store) -> schemas.UndoneOut:
+            store.check_assigned([body.position], visitor.only)
+            tasks = session.tasks(store)
+            revision = store.revision()[:2]
+            undone, lease = store.undo(
+                body.position,
+                name,
+                lease_seconds=tasks.lease_seconds,
+                request_id=body.request_id,
+            )
+            task = tasks.task(store, lease)
+            is_retry = store.revision()[:2] == revision
+            if body.as_owner and not is_retry:
+                value = undone.get("label") or undone["kind"]
+                store.log(records.TAKEN_BACK, name=name, item=task.id, was=value)
+            return schemas.UndoneOut(item=task, was=undone)
+
+        return await session.desk.write(acting_as(visitor, act))
+
+
+def _add_lease_routes(routes: APIRouter, session: Session, door: Door) -> None:
+    """Add taking, renewing and releasing the items of an annotator."""
 
     @routes.post("/take")
     async def take(body: schemas.TakeIn, request: Request) -> schemas.TasksOut:
-        """Items for an annotator: first those they have already, then the best that wait.
+        """Assign items: first those that the annotator already holds, then the best in the queue.
 
-        Where too few do, more are chosen at once: nobody waits for the model.
+        If too few are in the queue, the fallback chooses more at once, so that nobody waits for
+        the model.
         """
-        name = await labeller(request, body.annotator)
+        name = await _annotator(door, request, body.annotator)
 
         def act(store: Store) -> schemas.TasksOut:
             tasks = session.tasks(store)
@@ -70,185 +248,74 @@ def labelling_routes(session: Session, door: Door) -> APIRouter:
             items = [tasks.task(store, lease) for lease in leases]
             return schemas.TasksOut(items=items, queue=session.queue(store.queue_counts(name)))
 
-        tasks = await desk.write(act)
+        tasks = await session.desk.write(act)
         session.touch(name, tasks.queue.ready)
         return tasks
 
-    @routes.post("/answers")
-    async def answers(
-        body: schemas.AnswersIn, request: Request
-    ) -> dict[str, list[schemas.StoredAnswer]]:
-        """Store labels, all or none; 200 means that they are on disk."""
-        said = [text for a in body.answers for text in (a.comment, a.request_id)]
-        name = await labeller(request, body.annotator, *said, answers=len(body.answers))
-        labels = [
-            records.Submission(
-                a.position, a.label, a.request_id, _words(a.comment), revise=a.revise
-            )
-            for a in body.answers
-        ]
-        only = anyone(request).only
-
-        def act(store: Store) -> records.SubmitResult:
-            store.must_be_given([label.position for label in labels], only)
-            return store.submit(labels, annotator=name)
-
-        result = await desk.write(act)
-        session.touch(name, done=len(body.answers))
-        rows = zip(body.answers, result.answers, result.outcomes, strict=True)
-        stored = [
-            schemas.StoredAnswer(
-                request_id=a.request_id, position=a.position, answer=number, outcome=outcome
-            )
-            for a, number, outcome in rows
-        ]
-        return {"stored": stored}
-
-    @routes.post("/bulk")
-    async def bulk(body: schemas.BulkIn, request: Request) -> schemas.Counts:
-        """For an owner: one label for several items, each an answer of its own; all or none.
-
-        Items that measure the error must be looked at, and are left out; not of a decision.
-        """
-        visitor = owner(request)
-        name = await labeller(request, body.annotator, answers=len(body.positions))
-
-        def act(store: Store) -> schemas.Counts:
-            asked = dict.fromkeys(body.positions)
-            kept = set() if body.decides else asked.keys() & _measuring(store)
-            changed = _label_all(store, [p for p in asked if p not in kept], name, body)
-            if changed:
-                kind = records.DECIDED if body.decides else records.IN_BULK
-                store.log(kind, count=changed, label=body.label, name=name)
-            return {"changed": changed, "left": len(kept)}
-
-        return await desk.write(signed(visitor, act))
-
-    @routes.post("/passes")
-    async def pass_over(body: schemas.PassIn, request: Request) -> dict[str, int | str]:
-        """Store that an annotator skips an item or is unsure; others may still label it."""
-        said = {"comment": _words(body.comment), "request_id": body.request_id}
-        name = await labeller(request, body.annotator, *said.values(), answers=1)
-        only = anyone(request).only
-
-        def act(store: Store) -> str:
-            store.must_be_given([body.position], only)
-            return store.pass_over(body.position, body.kind, annotator=name, **said)
-
-        outcome = await desk.write(act)
-        session.touch(name, done=1)
-        return {"position": body.position, "outcome": outcome}
-
-    @routes.post("/undo")
-    async def undo(body: schemas.UndoIn, request: Request) -> schemas.UndoneOut:
-        """Take back the annotator's latest label or pass of an item; it is theirs again.
-
-        An owner may take back somebody else's.
-        """
-        visitor, name = anyone(request), body.annotator
-        if body.as_owner:
-            owner(request)
-        else:
-            name = await door.label_as(visitor, name)
-        door.pace.admit(visitor.name or name, 1, len(body.request_id.encode()))
-
-        def act(store: Store) -> schemas.UndoneOut:
-            store.must_be_given([body.position], visitor.only)
-            tasks = session.tasks(store)
-            before = store.revision()[:2]
-            seconds, request_id = tasks.lease_seconds, body.request_id
-            was, lease = store.undo(
-                body.position, name, lease_seconds=seconds, request_id=request_id
-            )
-            task = tasks.task(store, lease)
-            if body.as_owner and store.revision()[:2] != before:  # a retry takes back nothing
-                store.log(
-                    records.TAKEN_BACK, name=name, item=task.id, was=was.get("label") or was["kind"]
-                )
-            return schemas.UndoneOut(item=task, was=was)
-
-        return await desk.write(signed(visitor, act))
-
     @routes.post("/leases")
     async def renew(body: schemas.PositionsIn, request: Request) -> dict[str, Any]:
-        """The annotator is still at work: their items stay theirs."""
-        name, only = await labeller(request, body.annotator), anyone(request).only
+        """Extend the annotator's leases."""
+        name = await _annotator(door, request, body.annotator)
+        only = visitor_of(request).only
 
         def act(store: Store) -> dict[str, Any]:
-            store.must_be_given(body.positions, only)
-            seconds = session.tasks(store).lease_seconds
-            mine = store.renew(name, body.positions, seconds)
-            return {"mine": mine, "expires": moment() + seconds}
+            store.check_assigned(body.positions, only)
+            lease_seconds = session.tasks(store).lease_seconds
+            renewed = store.renew(name, body.positions, lease_seconds)
+            return {"mine": renewed, "expires": lease_clock() + lease_seconds}
 
-        leases = await desk.write(act)
+        leases = await session.desk.write(act)
         session.touch(name)
         return leases
 
     @routes.post("/release")
     async def release(body: schemas.PositionsIn, request: Request) -> schemas.Counts:
-        """The annotator leaves: their items go back into the queue."""
-        name, only = await labeller(request, body.annotator), anyone(request).only
+        """Put the annotator's items back into the queue, because they leave the page."""
+        name = await _annotator(door, request, body.annotator)
+        only = visitor_of(request).only
 
         def act(store: Store) -> schemas.Counts:
-            store.must_be_given(body.positions, only)
+            store.check_assigned(body.positions, only)
             return {"released": store.release(name, body.positions)}
 
-        return await desk.write(act)
+        return await session.desk.write(act)
+
+
+def _add_queue_routes(routes: APIRouter, session: Session) -> None:
+    """Add what owners do with the queue: request answers, measure the error, release items."""
 
     @routes.post("/again")
     async def again(body: schemas.AgainIn, request: Request) -> dict[str, bool]:
-        """For an owner: one more person is to label an item."""
-        await desk.write(signed(owner(request), lambda store: store.ask_again(body.position)))
+        """For owners: request one more answer for an item, from another person."""
+
+        def act(store: Store) -> None:
+            store.ask_again(body.position)
+
+        await session.desk.write(acting_as(require_owner(request), act))
         return {"done": True}
 
     @routes.post("/certify")
     async def certify(body: schemas.CertifyIn, request: Request) -> schemas.Counts:
-        """For an owner: random items, for which the model's decisions are fixed now, come next."""
+        """For owners: queue a random sample that measures the error of the present predictions."""
 
         def act(store: Store) -> schemas.Counts:
-            if newer_answers(store):  # a model is not fitted here
-                raise InputError("The report is behind the labels; ask again in a moment.")
+            if newer_answers(store):  # fitting the model here would block labelling
+                raise InputError("The report is older than the latest labels; retry in a moment.")
             draw_certificate(store, body.labels, queued=True)
             return {"drawn": body.labels}
 
-        return await desk.write(signed(owner(request), act))
+        return await session.desk.write(acting_as(require_owner(request), act))
 
     @routes.post("/release-all")
     async def release_all(body: schemas.ReleaseAllIn, request: Request) -> schemas.Counts:
-        """For an owner: everything that is out with a person, or with anybody, comes back.
+        """For owners: release all items assigned to a person, or to anybody.
 
-        A late answer still counts.
+        A late answer is still stored.
         """
 
         def act(store: Store) -> schemas.Counts:
-            released = store.release_all(body.of)
-            store.log(records.RELEASED, name=body.of, count=released)
-            return {"released": released}
+            n_released = store.release_all(body.of)
+            store.log(records.RELEASED, name=body.of, count=n_released)
+            return {"released": n_released}
 
-        return await desk.write(signed(owner(request), act))
-
-    return routes
-
-
-def _measuring(store: Store) -> set[int]:
-    """Random items that measure the error: the audit's, and those of certificates."""
-    drawn = {item.position for record in store.batches(CERTIFY) for item in record.items}
-    return drawn.union(store.settings.audit)
-
-
-def _label_all(store: Store, positions: list[int], name: str, body: schemas.BulkIn) -> int:
-    """How many labels were stored or, where there is no label in the request, taken back."""
-    if body.label is None:
-        held = store.current_labels()
-        return store.withdraw([p for p in positions if name in held.get(p, {})], annotator=name)
-    rows = [
-        records.Submission(p, body.label, f"{body.request_id}:{p}", revise=True) for p in positions
-    ]
-    source = "decision" if body.decides else "bulk"
-    stored = store.submit(rows, annotator=name, source=source)
-    return stored.new + stored.revised
-
-
-def _words(comment: str | None) -> str | None:
-    """A comment with something in it."""
-    return comment if comment is not None and comment.strip() else None
+        return await session.desk.write(acting_as(require_owner(request), act))

@@ -51,7 +51,7 @@ class Curve:
 def revision(store: Store) -> str:
     """Changes whenever ``live`` would."""
     counts = store.queue_counts()
-    return "-".join(map(str, (*store.revision(), counts.free, counts.out)))
+    return "-".join(map(str, (*store.revision(), counts.waiting, counts.assigned)))
 
 
 def live(store: Store, curve: Curve, queue: QueueOut, server: ServerOut) -> LiveOut:

@@ -26,10 +26,10 @@ from starlette.responses import JSONResponse, PlainTextResponse, RedirectRespons
 from starlette.types import Receive, Scope, Send
 
 from parbals_label.server import connections
-from parbals_label.server.pace import Pace
+from parbals_label.server.pace import RateLimiter
 from parbals_label.store.folder import FILE_NAME
 from parbals_label.store.people import OWNER, name_key
-from parbals_label.web.door import SESSION_SECONDS, Door, Visitor, anyone, owner
+from parbals_label.web.door import SESSION_SECONDS, Door, Visitor, require_owner, visitor_of
 from parbals_label.web.guard import Guard
 from parbals_label.web.health import ALWAYS, Watch
 from parbals_label.web.place import Place, remember_address
@@ -80,7 +80,7 @@ def run_projects(folder: Path, *, place: Place, browser: bool, new_token: bool) 
         def announce() -> None:
             shown = place.origin if place.public else place.link(token)
             click.echo(f"The list of {len(folders)} projects: {shown}\nEnd with Ctrl-C.")
-            click.echo(f"People are invited to each: `parbals invite {folder}/NAME PERSON`.")
+            click.echo(f"People are invited to each: `parbals team invite {folder}/NAME PERSON`.")
             if place.public:
                 click.echo(
                     f"The link for yourself ends in ?token= and what {folder}/page-token says."
@@ -99,15 +99,17 @@ class _FrontDoor(Door):
     """
 
     def __init__(self, token: str) -> None:
-        self._token, self.pace, self.session_seconds = token, Pace(), SESSION_SECONDS
+        self._token = token
+        self.rate_limiter = RateLimiter()
+        self.session_seconds = SESSION_SECONDS
 
     async def by_link(self, token: str) -> Visitor | None:
         given = token.encode("utf-8", "surrogatepass")
         return Visitor(None, OWNER) if hmac.compare_digest(given, self._token.encode()) else None
 
-    async def by_session(self, cookie: str, key: str | None, place: str) -> Visitor | None:
+    async def by_session(self, cookie: str, key: str | None, host: str) -> Visitor | None:
         body, _, proof = cookie.rpartition(".")
-        if not _same(proof, self._sign("cookie", body, place)):
+        if not _same(proof, self._sign("cookie", body, host)):
             return None
         if int(body.partition(".")[0]) <= time.time():
             return None
@@ -118,10 +120,10 @@ class _FrontDoor(Door):
     async def by_name(self, name: str) -> Visitor | None:
         return Visitor(name, _GUEST)
 
-    async def admit(self, guest: Visitor, token: str, place: str) -> tuple[str, str]:
-        self.pace.admit(guest.signature, answers=1)
+    async def start_session(self, visitor: Visitor, token: str, host: str) -> tuple[str, str]:
+        self.rate_limiter.admit(visitor.signature, answers=1)
         body = f"{time.time() + self.session_seconds:.0f}.{secrets.token_urlsafe(16)}"
-        cookie = f"{body}.{self._sign('cookie', body, place)}"
+        cookie = f"{body}.{self._sign('cookie', body, host)}"
         return cookie, self._sign("key", cookie)
 
     def _sign(self, *parts: str) -> str:
@@ -223,14 +225,14 @@ class Projects:
 
         @app.get("/api/me")
         async def me(request: Request) -> dict[str, Any]:
-            if not anyone(request).is_owner:
+            if not visitor_of(request).is_owner:
                 raise HTTPException(401, "The link is missing or no longer good")
             return {"name": None}
 
         @app.post("/api/projects")
         async def projects(body: ListIn, request: Request) -> dict[str, Any]:
             """The projects that this visitor may open."""
-            visitor = anyone(request)
+            visitor = visitor_of(request)
             rooms = list(self.rooms.values())
             may = await asyncio.gather(*(self._may(room, visitor, body, request) for room in rooms))
             shown = [await room.row() for room, open_to in zip(rooms, may, strict=True) if open_to]
@@ -241,7 +243,7 @@ class Projects:
         @app.post("/api/open")
         async def open_one(body: OpenIn, request: Request) -> Response:
             """Begin a session in a project for who has the server's own link."""
-            visitor, room = owner(request), self.rooms.get(body.name)
+            visitor, room = require_owner(request), self.rooms.get(body.name)
             if room is None:
                 raise HTTPException(404, "There is no such project")
             try:

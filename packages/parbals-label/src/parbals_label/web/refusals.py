@@ -15,8 +15,8 @@ from starlette.responses import HTMLResponse
 
 from parbals_label.project.media import MediaError
 from parbals_label.server.desk import BusyError
-from parbals_label.store.answers import HeldLabelError, RequestUsedError
-from parbals_label.store.people import NotGivenError
+from parbals_label.store.answers import LabelConflictError, RequestIdReusedError
+from parbals_label.store.people import NotAssignedError
 
 __all__ = ["ERRORS", "RefusedError", "handle_errors", "refusal"]
 
@@ -71,11 +71,11 @@ def refusal(path: str, error: RefusedError | ParbalsError) -> Response:
 
 def _answer_to(error: ParbalsError) -> Response:
     """What an error of ours answers."""
-    if isinstance(error, HeldLabelError):
-        return _answer(409, "conflict", str(error), held=error.held)
-    if isinstance(error, RequestUsedError):
+    if isinstance(error, LabelConflictError):
+        return _answer(409, "conflict", str(error), held=error.current_label)
+    if isinstance(error, RequestIdReusedError):
         return _answer(409, "request", str(error))
-    if isinstance(error, NotGivenError):
+    if isinstance(error, NotAssignedError):
         return _answer(403, "role", str(error))
     if isinstance(error, InputError):
         return _answer(422, "invalid", str(error))

@@ -90,7 +90,8 @@ def showing(
             if is_copied(folder):
                 click.echo(
                     f"{folder} is a copy, or came from somebody else: the page gets a new link. "
-                    "People who were invited before keep theirs (parbals people, parbals revoke).",
+                    "People who were invited before keep theirs (parbals team list, parbals team "
+                    "revoke).",
                     err=True,
                 )
             token = page_token(folder, new=new_token)
@@ -194,7 +195,7 @@ def _announce(folder: Path, place: Place, token: str, browser: bool) -> None:
     else:  # what a service says is kept in logs, where no key belongs
         click.echo(f"The labelling page: {place.origin}\nEnd with Ctrl-C.")
         if not any(person.role == OWNER for person in invited):
-            click.echo(f"A link for yourself: `parbals invite {folder} YOU --role owner`.")
+            click.echo(f"A link for yourself: `parbals team invite {folder} YOU --role owner`.")
     if invited:
         names = ", ".join(f"{p.name} ({p.role})" for p in invited[:_FEW])
         more = f" and {len(invited) - _FEW} more" if len(invited) > _FEW else ""

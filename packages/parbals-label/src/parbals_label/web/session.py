@@ -61,7 +61,7 @@ class Session:
         self.desk.start()
         with Store.open(self.folder) as store:
             store.restart_leases(60.0 * store.settings.lease_minutes)
-            if not store.queue_counts().free:
+            if not store.queue_counts().waiting:
                 quick_batch(store)
             *_, others, done = _waiting(store)
             # Items that wait from last time count as chosen now.
@@ -104,9 +104,9 @@ class Session:
     def queue(self, counts: QueueCounts) -> QueueOut:
         """The queue as one annotator sees it."""
         state, message = self.supervisor.state, self.supervisor.message
-        if self.finished and not counts.ready:
+        if self.finished and not counts.available:
             state, message = "finished", "Every item is labelled or passed."
-        return QueueOut(ready=counts.ready, out=counts.out, state=state, message=message)
+        return QueueOut(ready=counts.available, out=counts.assigned, state=state, message=message)
 
     async def live(self, since: str | None) -> LiveOut:
         """Progress; computed at most twice a second, and a twentieth of the time, for all."""
@@ -189,12 +189,12 @@ class Session:
 
 def _waiting(store: Store) -> tuple[int, int, Counter[str], int]:
     """Items that wait, that may, that were chosen without the model; answers and passes."""
-    unseen, names = store.unseen(), {START, QUICK, UNIFORM} - {store.settings.strategy}
+    unseen, names = store.unopened(), {START, QUICK, UNIFORM} - {store.settings.strategy}
     others = Counter({name: len(unseen.get(name, ())) for name in sorted(names)})
-    return store.queue_counts().free, store.room(), others, sum(store.revision()[:2])
+    return store.queue_counts().waiting, store.queue_capacity(), others, sum(store.revision()[:2])
 
 
 def _is_finished(store: Store) -> bool:
     """Every item is labelled or passed, or a copy; some may still wait for a second opinion."""
     done = store.passes().keys() | set(store.labelled()) | dict(store.settings.copies).keys()
-    return len(done) == store.n_items and not store.uncounted()
+    return len(done) == store.n_items and not store.audit_labelled_by_programs()

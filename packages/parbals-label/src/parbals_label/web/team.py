@@ -9,7 +9,7 @@ from parbals_label.project.history import log_rows
 from parbals_label.store.records import Person
 from parbals_label.store.store import Store
 from parbals_label.web import schemas
-from parbals_label.web.door import Door, anyone, owner, signed
+from parbals_label.web.door import Door, acting_as, require_owner, visitor_of
 from parbals_label.web.place import Place
 from parbals_label.web.refusals import ERRORS
 from parbals_label.web.session import Session
@@ -28,16 +28,16 @@ def team_routes(session: Session, door: Door, place: Place) -> APIRouter:
     async def change(request: Request, act: Callable[[Store], T]) -> T:
         """An owner changes who may come in, which is asked again from then on."""
         try:
-            return await desk.write(signed(owner(request), act))
+            return await desk.write(acting_as(require_owner(request), act))
         finally:
-            door.forget()
+            door.clear_cache()
 
     @routes.get("/me")
     async def me(
         request: Request, name: Annotated[str | None, Query(min_length=1, max_length=100)] = None
     ) -> schemas.MeOut:
         """Who makes this request; with ``name``, how they would be spelt under that name."""
-        visitor = anyone(request)
+        visitor = visitor_of(request)
         spelt = None if name is None else await door.label_as(visitor, name)
         role: schemas.Role = "owner" if visitor.is_owner else "annotator"
         return schemas.MeOut(name=visitor.name, role=role, spelt=spelt)
@@ -45,13 +45,13 @@ def team_routes(session: Session, door: Door, place: Place) -> APIRouter:
     @routes.post("/leave")
     async def leave(request: Request) -> dict[str, bool]:
         """Sign out: this browser's session ends."""
-        await door.leave(anyone(request))
+        await door.end_session(visitor_of(request))
         return {"done": True}
 
     @routes.get("/people")
     async def people(request: Request) -> dict[str, list[Person]]:
         """Everybody who was invited."""
-        owner(request)
+        require_owner(request)
         return await desk.read(_people)
 
     @routes.post("/people")
@@ -87,7 +87,7 @@ def team_routes(session: Session, door: Door, place: Place) -> APIRouter:
 
         Ask for what comes ``before`` the last number until there is nothing.
         """
-        owner(request)
+        require_owner(request)
         rows = await desk.read_slowly(log_rows)
         return {"rows": [row for row in rows if row["number"] < before][: -_ROWS - 1 : -1]}
 

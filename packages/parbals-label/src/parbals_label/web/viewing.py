@@ -23,7 +23,7 @@ from parbals_label.project.media import Image, open_image
 from parbals_label.project.summary import export_columns, export_records
 from parbals_label.store.records import EXPORTED
 from parbals_label.store.store import Store
-from parbals_label.web.door import anyone, owner, signed
+from parbals_label.web.door import acting_as, require_owner, visitor_of
 from parbals_label.web.items import list_items, show_item
 from parbals_label.web.map import show_map
 from parbals_label.web.ordering import Order
@@ -62,14 +62,14 @@ def viewing_routes(session: Session) -> APIRouter:
         request: Request, since: Annotated[str | None, Query(max_length=200)] = None
     ) -> LiveOut:
         """How the labelling stands; little is sent if nothing has changed since."""
-        visitor = anyone(request)
+        visitor = visitor_of(request)
         progress = await session.live(since)
         return progress if visitor.is_owner else own_progress(progress, visitor.name)
 
     @routes.get("/map")
     async def get_map(request: Request) -> MapOut:
         """The items in two dimensions."""
-        owner(request)
+        require_owner(request)
         return await desk.read_slowly(show_map)
 
     @routes.get("/items")
@@ -90,7 +90,7 @@ def viewing_routes(session: Session) -> APIRouter:
         Sorted by probability ``of`` a class, or by how ``near`` in meaning items are to one, or
         to the words ``q``: that costs more, and is for owners.
         """
-        visitor = anyone(request) if sort != "meaning" else owner(request)
+        visitor = visitor_of(request) if sort != "meaning" else require_owner(request)
 
         def act(store: Store) -> ItemsOut:
             return list_items(
@@ -110,13 +110,13 @@ def viewing_routes(session: Session) -> APIRouter:
     @routes.get("/items/{position}")
     async def get_item(position: _Place, request: Request) -> ItemOut:
         """Everything about an item; what others said of it, unless an owner asks, is left out."""
-        only = anyone(request).only
+        only = visitor_of(request).only
         return await desk.read_slowly(_of_item(partial(show_item, only=only), position, only))
 
     @routes.get("/media/{position}", response_class=Response, responses=_files(_IMAGES))
     async def media(position: _Place, request: Request) -> Response:
         """The image of an item."""
-        only = anyone(request).only
+        only = visitor_of(request).only
         image = await desk.read(_of_item(open_image, position, only))
         size = {"content-length": str(image.size)}
         return StreamingResponse(_blocks(image), media_type=image.kind, headers=size)
@@ -127,7 +127,7 @@ def viewing_routes(session: Session) -> APIRouter:
     ) -> Response:
         """Labels and predictions of all items as a file that is safe to open in a spreadsheet."""
         facts = {"format": format, "labelled_only": labelled_only}
-        logged = signed(owner(request), lambda store: store.log(EXPORTED, **facts))
+        logged = acting_as(require_owner(request), lambda store: store.log(EXPORTED, **facts))
         with _writing():
             folder = Path(tempfile.mkdtemp(prefix="parbals-export-"))
         try:
@@ -223,7 +223,7 @@ def _of_item(
             raise HTTPException(
                 404, f"There is no item {position}; the project has {store.n_items}"
             )
-        store.must_be_given([position], only)
+        store.check_assigned([position], only)
         return read(store, position)
 
     return act

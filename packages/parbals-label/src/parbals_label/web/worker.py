@@ -27,7 +27,7 @@ from parbals.files import TEMPORARY_SUFFIX
 
 from parbals_label.files import DAY, sweep
 from parbals_label.project.summary import ADAPT_FROM
-from parbals_label.store.batches import TakenError
+from parbals_label.store.batches import ItemsUnavailableError
 from parbals_label.store.records import ADAPTED
 from parbals_label.store.store import Store
 from parbals_label.web.map import make_map
@@ -108,7 +108,7 @@ class Chooser(_Part):
             message = "Every item is labelled, passed or with somebody."
             self.say(state="idle", chose=0, message=message)
             return False
-        except TakenError as error:
+        except ItemsUnavailableError as error:
             self.quiet_until = time.monotonic() + _AFTER_REFUSAL
             message = f"No items could be chosen just now; it is tried again. {error}"
             self.say(state="idle", message=message)

@@ -1,4 +1,4 @@
-"""The library's own commands: `parbals doctor` and `parbals strategies`."""
+"""Commands of the library: `parbals doctor` and `parbals strategies`."""
 
 import os
 import platform
@@ -11,12 +11,18 @@ from typing import Any
 import click
 
 from parbals import __version__
+from parbals.cli.base import Command
 from parbals.cli.output import JSON, progress, say, table
+from parbals.installing import install_command
 
 __all__ = ["doctor", "strategies"]
 
 _PACKAGES = {
-    **dict.fromkeys(("numpy", "scipy", "scikit-learn", "threadpoolctl", "click"), ""),
+    "numpy": "",
+    "scipy": "",
+    "scikit-learn": "",
+    "threadpoolctl": "",
+    "click": "",
     "parbals-label": "label",
     "parbals-bench": "bench",
     "jax": "jax",
@@ -27,36 +33,44 @@ _PACKAGES = {
     "scikit-activeml": "skactiveml",
     "dask": "cluster",
 }
-"""What there is or may be, and the extra that brings it; none brings what is always needed."""
+"""Packages and the extra that installs each; required packages have none."""
 _WORKLOAD = {
-    "n_labels": 200, "n_features": 300, "n_pool": 10_000, "n_target": 1_000, "batch_size": 20,
-}  # fmt: skip
-_MARKS = ("needs_target", "needs_features", "needs_labels", "batch_aware")
+    "n_labels": 200,
+    "n_features": 300,
+    "n_pool": 10_000,
+    "n_target": 1_000,
+    "batch_size": 20,
+}
+_PROPERTIES = ("needs_target", "needs_features", "needs_labels", "batch_aware")
 _HEADINGS = ("strategy", "target?", "features?", "labels?", "batch-aware?", "cost", "reference")
 _LETTERS = """\
 N pool points, M target points, K posterior samples, C classes, D features, B batch, U universes,
 L labelled points, S sampled label configurations."""
 
 
-@click.command()
-@click.argument("folder", metavar="[DIR]", required=False)
+@click.command(cls=Command)
+@click.argument("path", metavar="[DIR|FILE]", required=False)
 @JSON
-@click.option("--no-speed", is_flag=True, help="Leave out the measurement of a few seconds.")
+@click.option("--no-speed", is_flag=True, help="Skip the speed test, which takes some seconds.")
 @click.pass_context
-def doctor(context: click.Context, folder: str | None, as_json: bool, no_speed: bool) -> None:
-    """What is installed, which device is used, and how fast it is here; of a project DIR, what is
-    wrong with it, as `parbals check` says.
+def doctor(context: click.Context, path: str | None, as_json: bool, no_speed: bool) -> None:
+    """Check the installation, a project or a backup.
+
+    Without an argument, show installed packages, devices and the speed of this machine. Of a
+    project DIR or a backup FILE, read every byte and print what is wrong. Exit codes: 3 for a
+    damaged project, 2 for a damaged backup.
 
     \b
     Examples:
       parbals doctor
       parbals doctor spam
+      parbals doctor spam-monday.zip
       parbals doctor --json > machine.json
     """
-    if folder is not None:
+    if path is not None:
         root = context.find_root()
         check = root.command.get_command(root, "check")  # type: ignore[attr-defined]
-        context.invoke(check, path=Path(folder), as_json=as_json)
+        context.invoke(check, path=Path(path), as_json=as_json)
         return
     with progress("measuring"):
         checkup = examine(with_speed=not no_speed)
@@ -64,16 +78,16 @@ def doctor(context: click.Context, folder: str | None, as_json: bool, no_speed: 
 
 
 def examine(*, with_speed: bool = True) -> dict[str, Any]:
-    """Look around, and measure speed if asked; ``None`` stands for what is missing."""
+    """Versions, devices, cores and speed; ``None`` for a package that is missing."""
     # In a container a process may often use fewer cores than the machine has.
-    mine = getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count() or 1))
+    usable_cores = getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count() or 1))
     return {
         "python": platform.python_version(),
         "platform": platform.platform(terse=True),
         "parbals": __version__,
         "packages": {name: _version_of(name) for name in _PACKAGES},
         "devices": _devices(),
-        "n_cores": len(mine(0)),
+        "n_cores": len(usable_cores(0)),
         "speed": measure_speed(**_WORKLOAD) if with_speed else None,
     }
 
@@ -81,9 +95,9 @@ def examine(*, with_speed: bool = True) -> dict[str, Any]:
 def measure_speed(
     n_labels: int, n_features: int, n_pool: int, n_target: int, batch_size: int
 ) -> dict[str, Any]:
-    """Seconds of the default engine, a fit and a batch in closed form, on made-up data.
+    """Seconds to fit the default model and to choose a batch, on random data.
 
-    ``product`` is the bare matrix product (N, D)(D, M) in NumPy, a measure of the machine itself.
+    ``product`` times the matrix product (N, D)(D, M) in NumPy: the speed of the machine itself.
     """
     workload = dict(locals())
     import numpy as np
@@ -91,12 +105,15 @@ def measure_speed(
     from parbals import BayesianLogisticRegression, select_batch_from_model
 
     rng = np.random.default_rng(0)
-    labelled, pool, target = (
-        rng.standard_normal((n, n_features)) / np.sqrt(n_features)
-        for n in (n_labels, n_pool, n_target)
-    )
+
+    def random_rows(n_rows: int) -> np.ndarray:
+        return rng.standard_normal((n_rows, n_features)) / np.sqrt(n_features)
+
+    labelled = random_rows(n_labels)
+    pool = random_rows(n_pool)
+    target = random_rows(n_target)
     y = (labelled @ rng.standard_normal(n_features) > 0).astype(int)
-    y[:2] = 0, 1
+    y[:2] = (0, 1)  # both classes occur
     model = BayesianLogisticRegression(inference="ep", random_state=0).fit(labelled, y)
     return {
         "fit": _best(lambda: model.fit(labelled, y)),
@@ -109,22 +126,19 @@ def measure_speed(
 
 
 def _best(action: Callable[[], object]) -> float:
-    """The shortest of three runs, after one uncounted: what else runs here only adds time."""
+    """Seconds of the fastest of three runs after a warm-up: other programs only add time."""
     return min(repeat(action, number=1, repeat=4)[1:])
 
 
 def as_text(checkup: dict[str, Any]) -> str:
-    """The checkup for people: tables."""
+    """The checkup as tables for people."""
     rows = [
         ("Python", f"{checkup['python']} on {checkup['platform']}"),
         ("Computes on", f"{', '.join(checkup['devices'])}; {checkup['n_cores']} cores"),
         ("parbals", checkup["parbals"]),
     ]
-    for name, found in checkup["packages"].items():
-        missing = "missing: pip install --force-reinstall parbals"
-        if _PACKAGES[name]:
-            missing = f"not installed (optional): pip install 'parbals[{_PACKAGES[name]}]'"
-        rows.append((name, found or missing))
+    for name, version_number in checkup["packages"].items():
+        rows.append((name, version_number or _missing(_PACKAGES[name])))
     if checkup["speed"] is None:
         return table(rows)
     seconds = {name: f"{checkup['speed'][name]:.3f} s" for name in ("fit", "batch", "product")}
@@ -139,10 +153,17 @@ def as_text(checkup: dict[str, Any]) -> str:
     return f"{table(rows)}\n\n{table(speed)}"
 
 
+def _missing(extra: str) -> str:
+    """How to install a package that is missing; required packages have no extra."""
+    if not extra:
+        return f"missing: {install_command('parbals', upgrade=True)}"
+    return f"not installed (optional): {install_command(f'parbals[{extra}]')}"
+
+
 def _devices() -> tuple[str, ...]:
-    """What JAX computes on; without it, the processor."""
+    """The devices of JAX; without JAX, the processor."""
     if _version_of("jax") is None:
-        return ("the processor, by NumPy (parbals[jax] brings accelerators)",)
+        return ("the processor, by NumPy (parbals[jax] adds accelerators)",)
     import jax
 
     return tuple(f"{device.platform}: {device.device_kind}" for device in jax.devices())
@@ -155,10 +176,12 @@ def _version_of(name: str) -> str | None:
         return None
 
 
-@click.command()
+@click.command(cls=Command)
 @JSON
 def strategies(as_json: bool) -> None:
-    """All strategies, what each needs, and what it costs; those of installed packages included.
+    """List the query strategies.
+
+    Shows what each needs and costs; strategies of installed packages are included.
 
     \b
     Examples:
@@ -170,7 +193,7 @@ def strategies(as_json: bool) -> None:
     records = [
         {
             "name": name,
-            **{mark: getattr(strategy, mark) for mark in _MARKS},
+            **{key: getattr(strategy, key) for key in _PROPERTIES},
             "stochastic": strategy.stochastic,
             "cost": strategy.cost,
             "reference": strategy.reference,
@@ -181,6 +204,6 @@ def strategies(as_json: bool) -> None:
     ]
     rows = [_HEADINGS]
     for record in records:
-        marks = ("yes" if record[mark] else "" for mark in _MARKS)
+        marks = ["yes" if record[property_name] else "" for property_name in _PROPERTIES]
         rows.append((record["name"], *marks, record["cost"], record["reference"]))
     say(as_json, records, f"{table(rows)}\n\n{_LETTERS}")

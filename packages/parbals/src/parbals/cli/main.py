@@ -11,9 +11,12 @@ from types import FrameType
 import click
 
 from parbals import __version__
+from parbals.cli.base import Group
 from parbals.cli.commands import doctor, strategies
 from parbals.cli.output import shown
+from parbals.cli.spelling import new_spelling
 from parbals.errors import MissingDependencyError, ParbalsError, ProjectDamagedError, ProjectError
+from parbals.installing import install_command
 
 __all__ = ["main", "program"]
 
@@ -23,44 +26,106 @@ _INTERRUPTED = 130  # what a shell reports for a program ended by Ctrl-C
 _TERMINATED = 143  # and by SIGTERM
 _INTERRUPTION = "parbals: interrupted; nothing was left half-written."
 
-_ELSEWHERE = {
-    "label": "add backup certify check drill edit embed estimate export forget history init "
-    "invite label label-studio log next people predict release restore revoke salvage serve "
-    "sessions status tell withdraw",
-    "bench": "bench data demo",
+_SECTIONS = {
+    "Project": ("init", "add", "edit", "embed", "adapt"),
+    "Label": ("serve", "next", "tell", "label", "label-studio", "labels", "queue"),
+    "Results": ("status", "certify", "estimate", "predict", "export"),
+    "Team": ("team",),
+    "Maintain": ("backup", "doctor"),
+    "Research": ("strategies", "demo", "bench"),
 }
-"""Commands of packages that stand on this one, by the name of their entry point and extra."""
+"""The sections of `parbals --help`."""
+
+_LIBRARY_COMMANDS = ("doctor", "strategies")
+_BENCH_COMMANDS = ("demo", "bench")
+_EXTRAS = {
+    name: "bench" if name in _BENCH_COMMANDS else "label"
+    for names in _SECTIONS.values()
+    for name in names
+    if name not in _LIBRARY_COMMANDS
+}
+_EXTRAS["check"] = "label"  # hidden: what `parbals doctor DIR` runs
+"""The extra of parbals that brings a command; also the name of its entry point."""
+
+_MISSING = {
+    "label": "To label your data, install parbals-label",
+    "bench": "To run the demo and the benchmarks, install parbals-bench",
+}
+"""What the help says of an extra that is not installed."""
+
+_TITLE_WIDTH = 10
+_NAME_WIDTH = 14
 
 
-class _Commands(click.Group):
-    """Our commands, and those that other packages bring (entry-point group ``parbals.commands``).
+class _Program(Group):
+    """The commands of parbals and of other packages (entry-point group ``parbals.commands``).
 
-    An entry point names a tuple of commands. Where a command of ours is looked for, the package
-    that has it is loaded and no other.
+    An entry point names a tuple of commands. To run one of our commands, only the package that
+    has it is loaded.
     """
 
     def list_commands(self, context: click.Context) -> list[str]:
-        return sorted({*super().list_commands(context), *_brought()})
+        installed = {*super().list_commands(context), *_installed_commands()}
+        in_sections = [name for names in _SECTIONS.values() for name in names]
+        others = sorted(installed.difference(in_sections))
+        return [name for name in in_sections if name in installed] + others
 
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
-        found = super().get_command(context, name)
-        if found is not None:
-            return found
-        home = next((home for home, names in _ELSEWHERE.items() if name in names.split()), None)
-        found = _brought(home).get(name)
-        if found is None and home is not None:
+        command = super().get_command(context, name)
+        if command is not None:
+            return command
+        extra = _EXTRAS.get(name)
+        command = _installed_commands(extra).get(name)
+        if command is None and extra is not None:
             raise MissingDependencyError(
                 f"`parbals {name}` comes with a package that is not installed: "
-                f"pip install 'parbals[{home}]'"
+                f"{install_command(f'parbals[{extra}]')}"
             )
-        return found
+        return command
+
+    def resolve_command(
+        self, context: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        return super().resolve_command(context, new_spelling(args))
+
+    def format_options(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands by section, each with the first sentence of its help."""
+        visible = {}
+        for name in self.list_commands(context):
+            command = self.get_command(context, name)
+            if command is not None and not command.hidden:
+                visible[name] = command
+        in_sections = {name for names in _SECTIONS.values() for name in names}
+        others = tuple(name for name in visible if name not in in_sections)
+        for title, names in {**_SECTIONS, "Others": others}.items():
+            section = {name: visible[name] for name in names if name in visible}
+            if section:
+                formatter.write_paragraph()
+                _write_section(formatter, title, section)
+        formatter.write_paragraph()
+        for extra, sentence in _MISSING.items():
+            if not _installed_commands(extra):
+                formatter.write(f"{sentence}: {install_command(f'parbals[{extra}]')}\n")
+        formatter.write("`parbals COMMAND --help` explains a command and shows examples.\n")
+
+
+def _write_section(
+    formatter: click.HelpFormatter, title: str, commands: dict[str, click.Command]
+) -> None:
+    """Write a line for each command; the first one begins with the title of the section."""
+    width = formatter.width - _TITLE_WIDTH - _NAME_WIDTH
+    heading = title
+    for name, command in commands.items():
+        words = command.get_short_help_str(width)
+        formatter.write(f"{heading:<{_TITLE_WIDTH}}{name:<{_NAME_WIDTH}}{words}\n")
+        heading = ""
 
 
 @cache
-def _brought(home: str | None = None) -> dict[str, click.Command]:
-    """Commands of other packages, or of one, by name."""
+def _installed_commands(extra: str | None = None) -> dict[str, click.Command]:
+    """Commands of other packages, or of the package that an extra brings, by name."""
     entries = entry_points(group="parbals.commands")
-    groups = [entry.load() for entry in entries if home in (None, entry.name)]
+    groups = [entry.load() for entry in entries if extra in (None, entry.name)]
     return {command.name or "": command for group in groups for command in group}
 
 
@@ -68,17 +133,21 @@ class _TerminatedError(KeyboardInterrupt):
     """SIGTERM: a command ends as it does by Ctrl-C."""
 
 
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=_Program,
+    options_metavar="",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.version_option(__version__, prog_name="parbals", message="%(prog)s %(version)s")
 def parbals() -> None:
-    """Choose the batch of items whose labels will improve a model most.
+    """Choose the items most worth labelling, label them, and train a model.
 
     \b
-    Example:
-      parbals demo        see it work on real text messages
-      parbals strategies  what batches can be chosen by
+    Example: label the messages in messages.csv as ham or spam.
       parbals init spam messages.csv --text message --classes ham,spam
-      parbals serve spam  label in the browser
+      parbals serve spam                    # label in the browser
+      parbals status spam                   # see the estimated error
+      parbals export spam --out labels.csv  # labels and predictions
     """
 
 
@@ -87,11 +156,11 @@ parbals.add_command(strategies)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line. Exit codes: 0 done, 2 refused, 3 no usable project there, 130 Ctrl-C,
-    143 SIGTERM.
+    """Run the command line and exit.
 
-    A command may have others of its own: ``status --until-error`` 4 for "not yet". Our own errors
-    are one sentence on the error stream.
+    Exit codes: 0 done, 2 refused, 3 no usable project, 130 Ctrl-C, 143 SIGTERM; a command may add
+    its own, as ``status --until-error`` does (4, not yet). Errors of parbals are one sentence on
+    the error stream.
     """
     try:
         code = parbals.main(arguments, prog_name="parbals", standalone_mode=False)
@@ -109,8 +178,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _end_at_once(ignored: "sys.UnraisableHookArgs") -> None:
-    """Ctrl-C where Python can only ignore it, as in a callback of the garbage collector, ends the
-    program as a crash would: files are written whole or not at all."""
+    """End the program where Python could only ignore Ctrl-C, as in a garbage collector's callback.
+
+    It ends as a crash would: files are written whole or not at all.
+    """
     if not isinstance(ignored.exc_value, KeyboardInterrupt):
         sys.__unraisablehook__(ignored)
         return
@@ -123,7 +194,7 @@ def _terminate(number: int, frame: FrameType | None) -> None:
 
 
 def program() -> None:
-    """What the shell starts."""
+    """Run the command line as the shell starts it."""
     sys.unraisablehook = _end_at_once
     signal.signal(signal.SIGTERM, _terminate)
     try:

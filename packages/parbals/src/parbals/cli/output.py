@@ -1,4 +1,4 @@
-"""What commands share: text or JSON on standard output, one line of progress for people."""
+"""The output of commands: text or JSON on standard output, a progress line for people."""
 
 import json
 import re
@@ -11,20 +11,26 @@ from typing import Any, Protocol
 
 import click
 
+from parbals.cli.base import RareOption
+
 __all__ = ["JSON", "Progress", "progress", "say", "shown", "table"]
 
 JSON = click.option(
-    "--json", "as_json", is_flag=True, help="Print JSON for scripts instead of text."
+    "--json",
+    "as_json",
+    is_flag=True,
+    cls=RareOption,
+    help="Print JSON for scripts instead of text.",
 )
 
-_BAR = 24
-_CLEAR = "\r\x1b[2K"  # to the start of the line, and nothing on it
-_UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
-_PAUSE = 0.1  # seconds in between: more often nobody could read it
+_BAR_WIDTH = 24
+_CLEAR = "\r\x1b[2K"  # the start of the line, then nothing on it
+_UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+_PAUSE = 0.1  # seconds between updates: faster ones cannot be read
 
 
 class Progress(Protocol):
-    """How far a stage is; a new stage begins anew."""
+    """Shows how far a stage is; a stage with a new name starts its clock again."""
 
     def __call__(
         self, stage: str, done: float = 0, total: float | None = None, note: str = ""
@@ -32,58 +38,74 @@ class Progress(Protocol):
 
 
 def shown(text: str) -> str:
-    """Text that others may have written, as a terminal can be trusted with it.
+    """Text by other people, made safe for a terminal.
 
-    What would move the cursor, colour the screen or turn the order of letters is written as
-    ``\\u001b``, which JSON reads back.
+    Characters that would move the cursor, colour the screen or reverse the writing direction are
+    escaped as ``\\u001b``, which JSON reads back.
     """
-    return _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return _UNPRINTABLE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def say(as_json: bool, record: Any, text: str) -> None:
-    """The outcome of a command: a record for programs or a text for people."""
+    """Print the result of a command: a record for programs or a text for people."""
     click.echo(shown(json.dumps(record, ensure_ascii=False, default=str) if as_json else text))
 
 
 @contextmanager
 def progress(first: str = "", *, quiet: bool = False) -> Iterator[Progress]:
-    """A line on the error stream of a terminal; in a log, or where ``quiet``, nothing.
+    """A progress line on the error stream of a terminal; nothing in a log or where ``quiet``.
 
-    It says what is done ``first``, is written again as work goes on, and is gone at the end.
+    The line begins with the stage ``first``, is rewritten as work goes on, and is cleared at the
+    end.
     """
     if quiet or not sys.stderr.isatty():
         yield lambda stage, done=0, total=None, note="": None
         return
-    current, began, written = "", 0.0, 0.0
-
-    def show(stage: str, done: float = 0, total: float | None = None, note: str = "") -> None:
-        nonlocal current, began, written
-        now = time.monotonic()
-        if stage != current:
-            current, began = stage, now
-        elif now - written < _PAUSE and done != total:
-            return
-        written, gone = now, f"{now - began:.0f} s"
-        amount = f"{done:,.0f}  {gone}" if done else ""
-        if total:
-            share = min(done / total, 1.0)
-            left = f", {(now - began) * (1.0 / share - 1.0):.0f} s left" if 0 < share < 1 else ""
-            bar = ("█" * round(_BAR * share)).ljust(_BAR, "░")
-            amount = f"{bar}  {done:,.0f} of {total:,.0f}  {gone}{left}"
-        line = "  ".join(part for part in (stage, amount, note) if part)
-        width = shutil.get_terminal_size().columns - 1
-        click.echo(f"{_CLEAR}{line[:width]}", nl=False, err=True)
-
+    line = _ProgressLine()
     try:
         if first:
-            show(first)
-        yield show
+            line.show(first)
+        yield line.show
     finally:
         click.echo(_CLEAR, nl=False, err=True)
 
 
+class _ProgressLine:
+    """The stage that is shown, when it started and when the line was last written."""
+
+    def __init__(self) -> None:
+        self._stage = ""
+        self._started_at = 0.0
+        self._written_at = 0.0
+
+    def show(self, stage: str, done: float = 0, total: float | None = None, note: str = "") -> None:
+        """Write the line, unless that was done a moment ago."""
+        now = time.monotonic()
+        if stage != self._stage:
+            self._stage = stage
+            self._started_at = now
+        elif now - self._written_at < _PAUSE and done != total:
+            return
+        self._written_at = now
+        amount = self._amount(done, total, now - self._started_at)
+        line = "  ".join(words for words in (stage, amount, note) if words)
+        width = shutil.get_terminal_size().columns - 1
+        click.echo(f"{_CLEAR}{line[:width]}", nl=False, err=True)
+
+    def _amount(self, done: float, total: float | None, seconds: float) -> str:
+        """How much is done, as a bar where the total is known."""
+        if not total:
+            return f"{done:,.0f}  {seconds:.0f} s" if done else ""
+        share = min(done / total, 1.0)
+        left = ""
+        if 0 < share < 1:
+            left = f", {seconds * (1.0 / share - 1.0):.0f} s left"
+        bar = ("█" * round(_BAR_WIDTH * share)).ljust(_BAR_WIDTH, "░")
+        return f"{bar}  {done:,.0f} of {total:,.0f}  {seconds:.0f} s{left}"
+
+
 def table(rows: Sequence[Sequence[str]]) -> str:
-    """Columns side by side, as wide as their widest cell; wider than a window rather than cut."""
+    """Columns side by side, each as wide as its widest cell; no cell is cut."""
     widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
     lines = (
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))

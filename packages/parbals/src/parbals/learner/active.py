@@ -12,7 +12,7 @@ from parbals.features.frames import learn_encoding
 from parbals.learner.annotators import Annotator
 from parbals.learner.archive import read_learner, write_learner
 from parbals.learner.choosing import Question, check_costs, choose_items, choose_questions
-from parbals.learner.described import described_rows
+from parbals.learner.descriptions import encode_descriptions
 from parbals.learner.evaluation.audit import audit_positions
 from parbals.learner.evaluation.certify import (
     Certificate,
@@ -97,7 +97,7 @@ class ActiveLearner:
         standardise: scale features to unit standard deviation first.
         class_descriptions: {class: sentence}, for some classes or all, with ``encoder=...``; or
             {class: row (D,)}. The model then predicts before the first label; descriptions that
-            labels contradict are dropped (:mod:`parbals.learner.described`).
+            labels contradict are dropped (:mod:`parbals.learner.descriptions`).
         audit: number of random items that measure the error instead of training the model; every
             third item asked for is one of them until all are labelled. Or the items themselves, if
             they were drawn elsewhere (:mod:`parbals.learner.evaluation.audit`).
@@ -205,12 +205,12 @@ class ActiveLearner:
             n_candidates=search.n_candidates,
             n_targets=check_positive_int(n_targets, "n_targets"),
             held_out=held_out,
-            described=described_rows(
+            class_descriptions=encode_descriptions(
                 pool, label_task.classes, class_descriptions, inputs.encoder, inputs.class_scores
             ),
         )
         is_closed_form = model is None and posterior.inference in ("auto", "ep")
-        if self.setup.described is not None and not is_closed_form:
+        if self.setup.class_descriptions is not None and not is_closed_form:
             raise InputError("Descriptions of classes need the default model in closed form.")
         self.classes = label_task.classes
         self.task = label_task.name

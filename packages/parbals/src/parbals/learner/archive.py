@@ -1,20 +1,20 @@
-"""A learner in one file: a zip of one JSON document and plain arrays.
+"""A learner in one file: a zip archive of a JSON document and plain arrays.
 
 No pickle; nothing in it can run.
 
     learner.json    format, version, settings, classes, ids, the history of every item, reports
     X_pool.npy      features as the model sees them, unless left out
     X_target.npy
-    encoding/*.npy  what was learnt of sparse rows or of words, if there are any
+    encoding/*.npy  arrays of the encoding of sparse rows or of words, if there is one
 
-Written whole or not at all; every member carries the checksum of the zip format, verified on
-loading. Members are stored as they are, so that a file from somebody else takes no more memory than
-its own size: one that is compressed is refused.
+It is written whole or not at all; the zip format has a checksum of every member, which is verified
+on loading. Members are not compressed, so that a file from somebody else takes no more memory than
+its size; a compressed file is refused.
 """
 
 import json
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,19 +30,37 @@ from parbals.learner.ledger import Event
 from parbals.learner.state import Setup
 from parbals.randomness import table_digest
 
-__all__ = ["Saved", "read_learner", "write_learner"]
+__all__ = ["SavedLearner", "read_learner", "write_learner"]
 
-_FORMAT, _VERSION = "parbals-learner", 1
+_FORMAT = "parbals-learner"
+_VERSION = 1
 _SETTINGS = (
-    *("strategy", "metric", "options", "n_samples", "prior_scale", "inference"),
-    *("n_universes", "standardise", "n_candidates", "n_targets"),
+    "strategy",
+    "metric",
+    "options",
+    "n_samples",
+    "prior_scale",
+    "inference",
+    "n_universes",
+    "standardise",
+    "n_candidates",
+    "n_targets",
 )
-_ROWS = 16_384
+"""Fields of a setup that are stored as they are."""
+_BLOCK_ROWS = 16_384
 
 
 @dataclass(frozen=True)
-class Saved:
-    """What a file holds: arguments of the learner, what happened, and all that was written."""
+class SavedLearner:
+    """The content of a file.
+
+    Attributes:
+        path: of the file.
+        arguments: of :class:`parbals.ActiveLearner`.
+        events: the history of all items.
+        reports: all reports.
+        document: the JSON document.
+    """
 
     path: Path
     arguments: dict[str, Any]
@@ -51,7 +69,7 @@ class Saved:
     document: dict[str, Any]
 
     def check(self, setup: Setup) -> None:
-        """Refuse features that are not those that were saved; give the pool its column names."""
+        """Refuse features other than the saved ones; restore the names of the pool's columns."""
         for name, table in (("pool", setup.pool), ("target", setup.target)):
             if table is not None and _digest(table) != self.document["digests"][name]:
                 raise InputError(
@@ -59,6 +77,9 @@ class Saved:
                 )
         if setup.pool.names is None and self.document["columns"] is not None:
             setup.pool.names = tuple(self.document["columns"])
+
+
+# -- writing
 
 
 def write_learner(
@@ -69,28 +90,9 @@ def write_learner(
     reports: Sequence[Report],
     include_features: bool,
 ) -> None:
-    """Write a learner; a file that is there already is replaced only by a whole one."""
-    pool, target = setup.pool, setup.target
-    encoding, learnt = stored(pool.encoding)
-    own = getattr(setup.model, "ensemble", setup.model)  # an ensemble comes wrapped
-    document = {
-        "format": _FORMAT,
-        "version": _VERSION,
-        "seed": setup.seed,
-        "classes": list(setup.classes),
-        "ids": ids,
-        "settings": {"task": setup.task.name} | {name: getattr(setup, name) for name in _SETTINGS},
-        "find": None if setup.find is None else setup.classes[setup.find],
-        "own_model": None if own is None else type(own).__name__,
-        "digests": {"pool": _digest(pool), "target": None if target is None else _digest(target)},
-        "columns": None if pool.names is None else list(pool.names),
-        "encoding": encoding,
-        "audit": setup.audit.tolist(),
-        "described": setup.described and [part.tolist() for part in setup.described],
-        "held_out": setup.held_out and [part.tolist() for part in setup.held_out],
-        "events": [[e.position, e.action, e.label, *filter(None, [e.annotator])] for e in events],
-        "reports": [report.to_dict() for report in reports],
-    }
+    """Write a learner; an existing file is replaced only when the new one is complete."""
+    encoding_record, encoding_arrays = stored(setup.pool.encoding)
+    document = _learner_document(setup, encoding_record, ids, events, reports)
     try:
         text = json.dumps(document)
     except (TypeError, ValueError) as error:
@@ -100,53 +102,108 @@ def write_learner(
     try:
         with replacing(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
             archive.writestr("learner.json", text)
-            for name, array in learnt.items():
+            for name, array in encoding_arrays.items():
                 with archive.open(f"encoding/{name}.npy", "w", force_zip64=True) as member:
                     np.lib.format.write_array(member, array, allow_pickle=False)
             if include_features:
-                _write_table(archive, "X_pool.npy", pool)
-                if target is not None:
-                    _write_table(archive, "X_target.npy", target)
+                _write_table(archive, "X_pool.npy", setup.pool)
+                if setup.target is not None:
+                    _write_table(archive, "X_target.npy", setup.target)
     except OSError as error:
         raise InputError(
             f"{path} cannot be written ({error.strerror or error}); nothing was changed."
         ) from None
 
 
-def read_learner(path: Path, X_pool: Any, X_target: Any, model: Any) -> Saved:
-    """Read a learner back; features left out and a model of one's own are passed again."""
+def _learner_document(
+    setup: Setup,
+    encoding_record: dict[str, Any] | None,
+    ids: list[Any] | None,
+    events: Sequence[Event],
+    reports: Sequence[Report],
+) -> dict[str, Any]:
+    """Return the JSON document of a learner; its keys are part of the file format."""
+    pool = setup.pool
+    target = setup.target
+    settings = {name: getattr(setup, name) for name in _SETTINGS}
+    model = getattr(setup.model, "ensemble", setup.model)  # ensembles are wrapped
+    return {
+        "format": _FORMAT,
+        "version": _VERSION,
+        "seed": setup.seed,
+        "classes": list(setup.classes),
+        "ids": ids,
+        "settings": {"task": setup.task.name, **settings},
+        "find": None if setup.find is None else setup.classes[setup.find],
+        "own_model": None if model is None else type(model).__name__,
+        "digests": {"pool": _digest(pool), "target": None if target is None else _digest(target)},
+        "columns": None if pool.names is None else list(pool.names),
+        "encoding": encoding_record,
+        "audit": setup.audit.tolist(),
+        "described": _array_lists(setup.class_descriptions),
+        "held_out": _array_lists(setup.held_out),
+        "events": [_event_document(event) for event in events],
+        "reports": [report.to_dict() for report in reports],
+    }
+
+
+def _array_lists(arrays: tuple[np.ndarray, ...] | None) -> list[Any] | None:
+    """Return arrays as nested lists for JSON; None stays None."""
+    return None if arrays is None else [array.tolist() for array in arrays]
+
+
+def _event_document(event: Event) -> list[Any]:
+    """Return [position, action, label], followed by the annotator if there is one."""
+    document = [event.position, event.action, event.label]
+    if event.annotator:
+        document.append(event.annotator)
+    return document
+
+
+def _write_table(archive: zipfile.ZipFile, name: str, table: FeatureTable) -> None:
+    """Write a table block by block: a memory-mapped pool is never in memory as a whole."""
+    dtype = table.rows(np.zeros(1, int)).dtype
+    header = {
+        "descr": np.lib.format.dtype_to_descr(dtype),
+        "fortran_order": False,
+        "shape": (table.n_rows, table.n_columns),
+    }
+    with archive.open(name, "w", force_zip64=True) as file:
+        np.lib.format.write_array_header_2_0(file, header)
+        for _, rows in table.blocks(_BLOCK_ROWS):
+            file.write(np.ascontiguousarray(rows, dtype).tobytes())
+
+
+def _digest(table: FeatureTable) -> str:
+    return table_digest(rows for _, rows in table.blocks(_BLOCK_ROWS))
+
+
+# -- reading
+
+
+def read_learner(path: Path, X_pool: Any, X_target: Any, model: Any) -> SavedLearner:
+    """Read a saved learner; features that were left out, and a user's model, are passed again."""
     try:
         with zipfile.ZipFile(path) as archive:
-            document = _document(archive, path)
+            document = _read_document(archive, path)
             names = [name for name in archive.namelist() if name.endswith(".npy")]
-            arrays = {name: _array(archive, name) for name in names}
+            arrays = {name: _read_array(archive, name) for name in names}
         X_pool = arrays.get("X_pool.npy") if X_pool is None else X_pool
         X_target = arrays.get("X_target.npy") if X_target is None else X_target
-        learnt = {Path(name).stem: array for name, array in arrays.items() if "/" in name}
-        ids = None if document["ids"] is None else [_name(name) for name in document["ids"]]
-
-        def named(positions: list[int]) -> list[Any]:
-            return positions if ids is None else [ids[p] for p in positions]
-
-        held_out, described = document.get("held_out"), document.get("described")
-        told = described and {document["classes"][c]: r for c, r in zip(*described, strict=True)}
-        arguments = {
-            "X_pool": X_pool,
-            "classes": document["classes"] or None,
-            "X_target": X_target,
-            "random_state": document["seed"],
-            "ids": ids,
-            "model": model,
-            "features": restored(document["encoding"], learnt),
-            "find": document["find"],
-            "audit": named(document["audit"]),
-            "class_descriptions": told,
-            "held_out": held_out and (named(held_out[0]), held_out[1]),
-            **document["settings"],
-        }
-        events = [Event(*event) for event in document["events"]]
-        reports = [Report.from_dict(report) for report in document["reports"]]
-        saved = Saved(path, arguments, events, reports, document)
+        encoding_arrays = {Path(name).stem: arrays[name] for name in arrays if "/" in name}
+        saved = SavedLearner(
+            path=path,
+            arguments={
+                "X_pool": X_pool,
+                "X_target": X_target,
+                "model": model,
+                "features": restored(document["encoding"], encoding_arrays),
+                **_saved_arguments(document),
+            },
+            events=[Event(*event) for event in document["events"]],
+            reports=[Report.from_dict(report) for report in document["reports"]],
+            document=document,
+        )
     except FileNotFoundError:
         raise InputError(f"There is no file {path}.") from None
     except InputError:
@@ -164,16 +221,47 @@ def read_learner(path: Path, X_pool: Any, X_target: Any, model: Any) -> Saved:
     return saved
 
 
-def _array(archive: zipfile.ZipFile, name: str) -> np.ndarray:
+def _saved_arguments(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of :class:`parbals.ActiveLearner` that the JSON document holds."""
+    ids = None
+    if document["ids"] is not None:
+        ids = [_restored_id(name) for name in document["ids"]]
+
+    def items_at(positions: list[int]) -> list[Any]:
+        return positions if ids is None else [ids[position] for position in positions]
+
+    class_descriptions = None
+    if document.get("described"):
+        class_numbers, rows = document["described"]
+        described_classes = [document["classes"][number] for number in class_numbers]
+        class_descriptions = dict(zip(described_classes, rows, strict=True))
+    held_out = None
+    if document.get("held_out"):
+        positions, probs = document["held_out"]
+        held_out = (items_at(positions), probs)
+    return {
+        "classes": document["classes"] or None,
+        "random_state": document["seed"],
+        "ids": ids,
+        "find": document["find"],
+        "audit": items_at(document["audit"]),
+        "class_descriptions": class_descriptions,
+        "held_out": held_out,
+        **document["settings"],
+    }
+
+
+def _read_array(archive: zipfile.ZipFile, name: str) -> np.ndarray:
     with archive.open(name) as file:
         return np.lib.format.read_array(file, allow_pickle=False)
 
 
-def _document(archive: zipfile.ZipFile, path: Path) -> dict[str, Any]:
-    """The JSON of a file that is a saved learner, and takes no more memory than its own size."""
-    infos = archive.infolist()
-    compressed = any(info.compress_type != zipfile.ZIP_STORED for info in infos)
-    if compressed or sum(info.file_size for info in infos) > path.stat().st_size:
+def _read_document(archive: zipfile.ZipFile, path: Path) -> dict[str, Any]:
+    """Read the JSON document, unless the archive is compressed or is no saved learner."""
+    members = archive.infolist()
+    is_compressed = any(member.compress_type != zipfile.ZIP_STORED for member in members)
+    total_size = sum(member.file_size for member in members)
+    if is_compressed or total_size > path.stat().st_size:
         raise InputError(
             f"{path} is compressed, as no saved learner is; it was changed, or made to harm."
         )
@@ -188,24 +276,6 @@ def _document(archive: zipfile.ZipFile, path: Path) -> dict[str, Any]:
     return document
 
 
-def _name(value: Any) -> Any:
-    """An id, which may be a tuple, as it was before it was written as JSON."""
-    return tuple(map(_name, value)) if isinstance(value, list) else value
-
-
-def _write_table(archive: zipfile.ZipFile, name: str, table: FeatureTable) -> None:
-    """Row blocks, so that a memory-mapped pool is never in memory as a whole."""
-    dtype = table.rows(np.zeros(1, int)).dtype
-    header = {
-        "descr": np.lib.format.dtype_to_descr(dtype),
-        "fortran_order": False,
-        "shape": (table.n_rows, table.n_columns),
-    }
-    with archive.open(name, "w", force_zip64=True) as file:
-        np.lib.format.write_array_header_2_0(file, header)
-        for _, rows in table.blocks(_ROWS):
-            file.write(np.ascontiguousarray(rows, dtype).tobytes())
-
-
-def _digest(table: FeatureTable) -> str:
-    return table_digest(rows for _, rows in table.blocks(_ROWS))
+def _restored_id(value: Any) -> Any:
+    """Return an id as it was before it was written as JSON, which has lists instead of tuples."""
+    return tuple(map(_restored_id, value)) if isinstance(value, list) else value

@@ -38,9 +38,9 @@ from parbals.learner.models import SAMPLED_CANDIDATES
 from parbals.learner.state import State
 from parbals.learner.tasks.base import Classification
 from parbals.randomness import derive_generator
-from parbals.strategies.choose import check_terms, choose_batch, has_closed_form
+from parbals.strategies.choose import check_settings, choose_batch, has_closed_form
 from parbals.strategies.problem import Labelled
-from parbals.strategies.surface import affordable_rows
+from parbals.strategies.scoring import affordable_rows
 from parbals.strategies.table import COLD_START, UNIFORM, strategy_named
 from parbals.types import Batch, Loss
 from parbals.wording import PROGRAM
@@ -132,7 +132,7 @@ def choose_among(
     if uses_class_weights:
         class_weights = setup.class_weights(state.fitted(warm_start=False))
     n_universes = _multilabel_budget(state, setup.n_universes)
-    terms = check_terms(
+    terms = check_settings(
         used_strategy,
         len(pool),
         n,
@@ -160,7 +160,7 @@ def _strategy_or_cold_start(state: State, strategy: str) -> str:
     entry = strategy_named(strategy)
     setup = state.setup
     has_no_labels = len(state.training.positions) == 0
-    has_prior_information = setup.described is not None or setup.pool.is_distributed
+    has_prior_information = setup.class_descriptions is not None or setup.pool.is_distributed
     can_start_with_prior = has_prior_information and not entry.needs_labels
     use_cold_start = not state.can_fit or (has_no_labels and not can_start_with_prior)
     return COLD_START if entry.uses_predictions and use_cold_start else strategy

@@ -1,9 +1,8 @@
-"""Features as people have them: NumPy, memory maps, frames, SciPy sparse, PyTorch, Dask.
+"""Feature matrices in any form: NumPy, memory maps, frames, SciPy sparse, PyTorch, Dask.
 
-What came in is kept as it is, and only the rows that are needed are turned into dense floats, so
-that a memory-mapped pool of a million rows costs no memory. What is not a plain matrix of numbers
-goes through an :class:`~parbals.features.frames.Encoding` first. Rows are standardised where the
-user asks for it, by the pool alone.
+The data stay in their original form, and only rows that are needed become dense floats, so that a
+memory-mapped pool of a million rows takes no memory. Data that are no numeric matrix are encoded
+first by an :class:`~parbals.features.frames.Encoding`. Rows may be standardised, by the pool alone.
 """
 
 from collections.abc import Iterator
@@ -23,13 +22,30 @@ from parbals.validate import check_column_names, check_features
 __all__ = ["FeatureTable", "LazyRows", "Preparation"]
 
 _BLOCK_ENTRIES = 1 << 22
-_GATHERED_AT_ONCE = 512
-_FITTED_ON = 20_000
-"""Pool rows, drawn at random, that means and deviations are estimated from."""
+"""Numbers that are read at a time."""
+_GATHER_ROWS = 512
+"""Rows that are read from a memory map before its pages are released."""
+_MAX_SCALING_ROWS = 20_000
+"""Pool rows, drawn at random, from which means and standard deviations are estimated."""
 
 
 class FeatureTable:
-    """A matrix (N, D) of finite numbers, in any form; checked once, a block at a time."""
+    """A matrix (N, D) of finite numbers, in any form; checked once, block by block.
+
+    >>> table = FeatureTable(np.arange(6).reshape(3, 2))
+    >>> table.n_rows, table.n_columns
+    (3, 2)
+    >>> table.rows(np.array([2, 0]))
+    array([[4., 5.],
+           [0., 1.]])
+
+    Attributes:
+        source: the data, readable by slices and by arrays of positions.
+        encoding: encodes data that are no numeric matrix, or None.
+        names: of the columns, or None.
+        n_rows: N.
+        n_columns: D.
+    """
 
     def __init__(
         self,
@@ -40,9 +56,15 @@ class FeatureTable:
         checked: bool = False,
         encoding: Encoding | None = None,
     ) -> None:
-        """``like``: a table with the same columns, and in the same order where both have names.
+        """Wrap and check features.
 
-        Its ``encoding`` is used as well; rows that went through it already are taken as they are.
+        Args:
+            X: the data.
+            name: of the data in error messages.
+            like: a table with the same columns, in the same order if both have names. Its encoding
+                is used; rows that are encoded already are taken as they are.
+            checked: the data are known to be finite numbers.
+            encoding: encodes data that are no numeric matrix.
         """
         self.encoding: Encoding | None = like.encoding if like is not None else encoding
         if self.encoding is not None:
@@ -56,90 +78,107 @@ class FeatureTable:
                 f"{name} has shape {tuple(shape)}; pass a matrix of at least one row and one "
                 "column."
             )
-        self.n_rows, self.n_columns = int(shape[0]), int(shape[1])
+        self.n_rows = int(shape[0])
+        self.n_columns = int(shape[1])
         if like is not None:
             if self.n_columns != like.n_columns:
                 raise ShapeError(
                     f"{name} has {self.n_columns} columns, but the pool has {like.n_columns}."
                 )
             check_column_names(self.names, like.names, name, "the pool")
-        if checked:
-            return
+        if not checked:
+            self._check_values(name)
+
+    def _check_values(self, name: str) -> None:
+        """Refuse rows that are not finite numbers."""
         if isinstance(self.source, DistributedRows):
             self.source.check()
             return
-        for rows, part in self.blocks(max(1, _BLOCK_ENTRIES // self.n_columns)):
-            check_features(part, name, first_row=rows.start)
+        for rows, block in self.blocks(self._block_size):
+            check_features(block, name, first_row=rows.start)
+
+    @property
+    def _block_size(self) -> int:
+        """Rows that are read at a time."""
+        return max(1, _BLOCK_ENTRIES // self.n_columns)
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What there is to say about how the rows became numbers."""
+        """Sentences about how the rows were encoded."""
         return () if self.encoding is None else self.encoding.notes
 
     @property
     def is_distributed(self) -> bool:
-        """Whether the rows live in a Dask cluster."""
+        """Whether the rows are in a Dask cluster."""
         return isinstance(self.source, DistributedRows)
 
     def rows(self, rows: np.ndarray | slice) -> np.ndarray:
-        """The given rows (n, D), float32 or float64, in the given order."""
+        """Return rows (n, D) as float32 or float64, in the given order."""
         if isinstance(self.source, np.memmap) and isinstance(rows, np.ndarray):
-            part = _gathered(self.source, rows)
+            block = _gather(self.source, rows)
         else:
-            part = self.source[rows]
-        part = part.toarray() if hasattr(part, "toarray") else np.asarray(part)
-        return part if part.dtype in (np.float32, np.float64) else part.astype(np.float64)
+            block = self.source[rows]
+        block = block.toarray() if hasattr(block, "toarray") else np.asarray(block)
+        return block if block.dtype in (np.float32, np.float64) else block.astype(np.float64)
 
     @property
-    def whole(self) -> np.ndarray:
+    def all_rows(self) -> np.ndarray:
         """All rows (N, D), in memory."""
-        # A data frame's columns lie one after the other, and other layouts round in another order.
+        # Columns of a data frame are contiguous, and another memory layout rounds differently.
         return np.ascontiguousarray(self.rows(slice(None)))
 
     def rows_in_place(
         self, positions: np.ndarray, prepare: "Preparation"
     ) -> "DistributedRows | LazyRows":
-        """The given rows, prepared where they lie, block by block as they are read."""
+        """Return rows that are prepared where they are stored, block by block as they are read."""
         if not isinstance(self.source, DistributedRows):
             return LazyRows(self, positions, prepare)
-        return self.source.at(positions, None if prepare.shift is None else prepare)
+        return self.source.take(positions, None if prepare.shift is None else prepare)
 
     def blocks(self, size: int) -> Iterator[tuple[slice, np.ndarray]]:
-        """All rows, ``size`` at a time."""
+        """Yield all rows, ``size`` at a time."""
         for rows in block_rows(self.n_rows, size):
             yield rows, self.rows(rows)
             release_pages(self.source)
 
-    def copies_of(self, positions: np.ndarray, among: np.ndarray | None = None) -> np.ndarray:
-        """Other rows, of all or ``among`` these, that equal one of those at ``positions`` in every
-        column, ascending; none of Dask's rows.
+    def duplicates_of(self, positions: np.ndarray, among: np.ndarray | None = None) -> np.ndarray:
+        """Return positions of other rows that equal one at ``positions``, ascending.
+
+        ``among`` restricts the search to these positions. Distributed rows have no duplicates.
         """
         if not len(positions) or self.is_distributed:
             return np.zeros(0, np.int64)
-        given = self.rows(positions)
-        wanted, found = {row.tobytes() for row in given}, []
-        places = np.arange(self.n_rows) if among is None else among
-        for block in block_rows(len(places), max(1, _BLOCK_ENTRIES // self.n_columns)):
-            part = self.rows(block if among is None else places[block])
+        originals = self.rows(positions)
+        original_bytes = {row.tobytes() for row in originals}
+        searched = np.arange(self.n_rows) if among is None else among
+        duplicates = []
+        for block in block_rows(len(searched), self._block_size):
+            rows = self.rows(block if among is None else searched[block])
             release_pages(self.source)
-            near = np.flatnonzero(np.isin(part[:, 0], given[:, 0]))  # few are left to compare
-            found += [places[block][i] for i in near.tolist() if part[i].tobytes() in wanted]
-        return np.setdiff1d(np.array(found, np.int64), positions)
+            # Compare the first column before whole rows: few are left.
+            similar = np.flatnonzero(np.isin(rows[:, 0], originals[:, 0]))
+            block_positions = searched[block]
+            for index in similar.tolist():
+                if rows[index].tobytes() in original_bytes:
+                    duplicates.append(block_positions[index])
+        return np.setdiff1d(np.array(duplicates, np.int64), positions)
 
     def sample(
         self, generator: np.random.Generator, size: int, *, leave_out: np.ndarray | None = None
     ) -> np.ndarray:
-        """At most ``size`` different rows, in the order they stand in; none at ``leave_out``."""
-        places = drawn_positions(generator, self.n_rows, size, leave_out)
-        return self.rows(slice(None) if len(places) == self.n_rows else places)
+        """Return at most ``size`` different rows in their order, none at ``leave_out``."""
+        positions = drawn_positions(generator, self.n_rows, size, leave_out)
+        return self.rows(slice(None) if len(positions) == self.n_rows else positions)
 
 
 class LazyRows:
-    """Prepared rows (n, D) of a table at some positions: a pool that is never in memory whole."""
+    """Prepared rows (n, D) of a table that are read on access, never all at once."""
 
     def __init__(self, table: FeatureTable, positions: np.ndarray, prepare: "Preparation") -> None:
-        self._table, self._positions, self._prepare = table, positions, prepare
-        self.shape = len(positions), table.n_columns
+        self._table = table
+        self._positions = positions
+        self._prepare = prepare
+        self.shape = (len(positions), table.n_columns)
 
     def __len__(self) -> int:
         return len(self._positions)
@@ -149,55 +188,72 @@ class LazyRows:
 
 
 class Preparation:
-    """x → (x - mean) / deviation; the identity unless asked otherwise."""
+    """Standardisation x → (x - mean) / standard deviation, or the identity.
+
+    >>> table = FeatureTable([[0.0, 5.0], [2.0, 5.0]])
+    >>> Preparation.fit(table, standardise=True, seed=0)(table.all_rows)
+    array([[-1.,  0.],
+           [ 1.,  0.]])
+
+    Attributes:
+        shift: (D,) means; None for the identity.
+        scale: (D,) 1 / standard deviations; None for the identity.
+    """
 
     def __init__(self, shift: np.ndarray | None = None, scale: np.ndarray | None = None) -> None:
-        self.shift, self.scale = shift, scale  # (D,) each
+        self.shift = shift
+        self.scale = scale
 
     @classmethod
     def fit(cls, pool: FeatureTable, standardise: bool, seed: int) -> "Preparation":
+        """Estimate means and standard deviations of a pool if ``standardise``."""
         if not isinstance(standardise, bool):
             raise InputError(f"standardise is {standardise!r}; pass True or False.")
         if not standardise:
             return cls()
-        rows = pool.sample(derive_generator(seed, "preparation"), _FITTED_ON).astype(np.float64)
+        generator = derive_generator(seed, "preparation")
+        rows = pool.sample(generator, _MAX_SCALING_ROWS).astype(np.float64)
         deviation = rows.std(axis=0)
         return cls(rows.mean(axis=0), 1.0 / np.where(deviation > 0, deviation, 1.0))
 
     def __call__(self, rows: np.ndarray) -> np.ndarray:
-        """Prepared rows (n, D)."""
+        """Return prepared rows (n, D)."""
         if self.shift is None or self.scale is None:
             return rows
         return (rows - self.shift) * self.scale
 
 
-def _gathered(source: np.memmap, positions: np.ndarray) -> np.ndarray:
-    """Rows from all over a mapped file, which maps sixteen pages around each: let go in between."""
-    part = np.empty((len(positions), source.shape[1]), source.dtype)
-    for block in block_rows(len(positions), _GATHERED_AT_ONCE):
-        part[block] = source[positions[block]]
+def _gather(source: np.memmap, positions: np.ndarray) -> np.ndarray:
+    """Read scattered rows of a memory map, releasing pages in between.
+
+    The system maps sixteen pages around each row, which would fill the memory.
+    """
+    rows = np.empty((len(positions), source.shape[1]), source.dtype)
+    for block in block_rows(len(positions), _GATHER_ROWS):
+        rows[block] = source[positions[block]]
         release_pages(source)
-    return part
+    return rows
 
 
 def _readable(X: Any, name: str) -> Any:
-    """Something with ``shape`` whose rows can be taken by slices and by position arrays."""
+    """Return an object with ``shape`` whose rows can be read by slices and position arrays."""
     if isinstance(X, str | Path):
-        return _mapped(Path(X), name)
+        return _map_file(Path(X), name)
     if isinstance(X, np.ndarray):
         return _numeric(X, name)
     if is_distributed(X):
         return DistributedRows(X, name)
     if is_sparse(X):
         return X.tocsr()
-    if hasattr(X, "detach") and hasattr(X, "cpu"):
+    if hasattr(X, "detach") and hasattr(X, "cpu"):  # PyTorch
         return _numeric(X.detach().cpu().numpy(), name)
     if is_frame(X):
         return _numeric(np.column_stack(list(frame_columns(X, name).values())), name)
     return check_features(X, name)
 
 
-def _mapped(path: Path, name: str) -> np.ndarray:
+def _map_file(path: Path, name: str) -> np.ndarray:
+    """Memory-map an ``.npy`` file of numbers."""
     try:
         return _numeric(np.load(path, mmap_mode="r", allow_pickle=False), name)
     except FileNotFoundError:
@@ -209,5 +265,5 @@ def _mapped(path: Path, name: str) -> np.ndarray:
 
 
 def _numeric(array: np.ndarray, name: str) -> np.ndarray:
-    # Objects may hold numbers; what does not is named by the check.
+    """Return an array of numbers; objects that are no numbers are named in the error."""
     return array if array.dtype.kind in "fiub" else check_features(array, name)

@@ -2,16 +2,15 @@
 
 A model is anything with ``fit(X, y)`` and ``sample_proba(X)``:
 
-* ``fit`` receives features (n, D) and class *numbers* 0..C-1, and forgets what it was fitted on
-  before;
+* ``fit`` receives features (n, D) and class *numbers* 0..C-1, and starts from scratch;
 * ``sample_proba(X)`` returns (N, K, C): class probabilities under K samples of the model (posterior
   draws, ensemble members, dropout masks). The k-th sample must be the same function in every call
-  until the next ``fit``: that is what lets two points' predictions vary together;
-* ``sample_weights`` (K,), optional, weigh the samples.
+  until the next ``fit``, because the covariance of two points' predictions is estimated from it;
+* ``sample_weights`` (K,), optional, are the weights of the samples.
 
-The object that is passed is a template and stays as it is: every fit begins with a fresh copy of it
-(``sklearn.base.clone`` where it has ``get_params``, else ``copy.deepcopy``). What cannot be copied
-is fitted itself, with a warning.
+The object that is passed is a template and is not changed: every fit starts with a fresh copy of it
+(``sklearn.base.clone`` if it has ``get_params``, otherwise ``copy.deepcopy``). A model that cannot
+be copied is fitted itself, with a warning.
 """
 
 import copy
@@ -24,38 +23,68 @@ import numpy as np
 from parbals.errors import InputError, ParbalsWarning, first_line
 from parbals.posterior.estimator import LogisticModel
 
-__all__ = ["SAMPLED_CANDIDATES", "SAMPLED_TARGETS", "EnsembleModel", "LogisticModel", "SampleModel"]
-__all__ += ["as_sample_model", "fresh_copy"]
+__all__ = [
+    "SAMPLED_CANDIDATES",
+    "SAMPLED_TARGETS",
+    "EnsembleModel",
+    "LogisticModel",
+    "SampleModel",
+    "as_sample_model",
+    "fresh_copy",
+]
 
-SAMPLED_CANDIDATES, SAMPLED_TARGETS = 1_000, 200
-"""Unless told otherwise: the trees of another forest change the order far more than 800 targets."""
+SAMPLED_CANDIDATES = 1_000
+"""Default number of candidates of a user's model."""
+SAMPLED_TARGETS = 200
+"""Default number of targets of a user's model: another random forest changes the ranking far more
+than 800 further targets.
+"""
 
-_SAMPLES = {"BaseForest", "BaseBagging", "VotingClassifier"}
-"""Their members are samples of the whole; those of boosting are added up, and those of one class
-against the others know some of the classes only.
+_ENSEMBLES_OF_SAMPLES = {"BaseForest", "BaseBagging", "VotingClassifier"}
+"""Base classes of ensembles whose members are samples of the model. Members of boosting are added
+up, and those of one-vs-rest classifiers predict only some of the classes.
 """
 
 
 @runtime_checkable
 class SampleModel(Protocol):
-    """What :class:`parbals.ActiveLearner` needs of a model."""
+    """The interface of a user's model for :class:`parbals.ActiveLearner`.
+
+    >>> class Coin:
+    ...     def fit(self, X, y):
+    ...         return self
+    ...
+    ...     def sample_proba(self, X):
+    ...         return np.full((len(X), 10, 2), 0.5)
+    >>> isinstance(Coin(), SampleModel)
+    True
+    """
 
     def fit(self, X: np.ndarray, y: np.ndarray) -> Any:
-        """Learn from features (n, D) and class numbers (n,)."""
+        """Fit the model to features (n, D) and class numbers (n,)."""
 
     def sample_proba(self, X: np.ndarray) -> np.ndarray:
-        """(N, K, C) class probabilities under K samples of the model."""
+        """Return class probabilities (N, K, C) under K samples of the model."""
 
 
 class EnsembleModel:
     """The members of a scikit-learn ensemble (forest, extra trees, bagging, voting) as samples.
 
-    The ensemble may be the last step of a pipeline. A leaf of a tree with n labels and shares f
-    gives (n f + 1/C) / (n + 1): its posterior mean. The shares themselves are zeros and ones where
-    trees are grown to the end, and one label that most trees had not expected would leave a single
-    one of them with any weight. Other members give what they predict, and zero to a class that they
-    have not seen. ``labels``: what the classes are called, in order, where the ensemble was not
-    fitted on class numbers.
+    The ensemble may be the last step of a pipeline. A leaf of a tree with n labels and class
+    frequencies f predicts (n f + 1/C) / (n + 1), its posterior mean. The frequencies of fully grown
+    trees are zeros and ones, and one surprising label would leave a single tree with any weight.
+    Other members give their own predictions, and zero to a class that they have not seen.
+
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> X = np.arange(8.0)[:, None]
+    >>> model = EnsembleModel(RandomForestClassifier(5, random_state=0), n_classes=2)
+    >>> model.fit(X, (X[:, 0] > 3).astype(int)).sample_proba(X).shape
+    (8, 5, 2)
+
+    Args:
+        ensemble: a classifier of scikit-learn.
+        n_classes: C.
+        labels: the class labels, in order, if the ensemble is not fitted to class numbers.
     """
 
     def __init__(self, ensemble: Any, n_classes: int, labels: Sequence[Any] | None = None) -> None:
@@ -69,27 +98,28 @@ class EnsembleModel:
         return self
 
     def sample_proba(self, X: np.ndarray) -> np.ndarray:
-        """(N, K, C) class probabilities, one sample for each of the K members."""
+        """Return class probabilities (N, K, C), one sample for each of the K members."""
         ensemble = _last_step(self.ensemble)
         if ensemble is not self.ensemble and len(self.ensemble.steps) > 1:
             X = self.ensemble[:-1].transform(X)
             X = X.to_numpy() if hasattr(X, "to_numpy") else X  # a data frame, by set_output
         members = list(ensemble.estimators_)
         columns = getattr(ensemble, "estimators_features_", [slice(None)] * len(members))
-        # Ensembles number the classes they saw and fit their members on those numbers.
-        seen = np.array([self.labels.index(y) for y in ensemble.classes_.tolist()])
+        # Ensembles number the classes in their labels, and fit their members to those numbers.
+        ensemble_classes = np.array([self.labels.index(y) for y in ensemble.classes_.tolist()])
         probs = np.zeros((X.shape[0], len(members), self.n_classes))
-        for k, (member, used) in enumerate(zip(members, columns, strict=True)):
-            known = seen[np.asarray(member.classes_).astype(int)]
-            probs[:, k, known] = member.predict_proba(X[:, used])
+        for k, (member, member_columns) in enumerate(zip(members, columns, strict=True)):
+            member_rows = X[:, member_columns]
+            member_classes = ensemble_classes[np.asarray(member.classes_).astype(int)]
+            probs[:, k, member_classes] = member.predict_proba(member_rows)
             if hasattr(member, "tree_"):
-                n_labels = member.tree_.n_node_samples[member.apply(X[:, used])][:, None]
+                n_labels = member.tree_.n_node_samples[member.apply(member_rows)][:, None]
                 probs[:, k] = (n_labels * probs[:, k] + 1.0 / self.n_classes) / (n_labels + 1.0)
         return probs / probs.sum(axis=2, keepdims=True)
 
 
 def as_sample_model(model: Any, n_classes: int) -> SampleModel:
-    """The model itself if it gives samples, else an adapter; an error says what is missing."""
+    """Return the model itself if it gives samples, an adapter if its members do."""
     if isinstance(model, type):
         raise InputError(
             f"model is the class {model.__name__}; pass an object of it: {model.__name__}(...)."
@@ -100,13 +130,14 @@ def as_sample_model(model: Any, n_classes: int) -> SampleModel:
                 f"The model declares {len(model.classes)} classes, and the learner has "
                 f"{n_classes}; leave classes out of the model."
             )
-        own: LogisticModel = fresh_copy(model)
-        own.classes = np.arange(n_classes)  # also those that no label has shown
-        return own
+        model_copy: LogisticModel = fresh_copy(model)
+        model_copy.classes = np.arange(n_classes)  # also classes without a label
+        return model_copy
     if isinstance(model, SampleModel):
         return model
     last = _last_step(model)
-    if _SAMPLES & {kind.__name__ for kind in type(last).__mro__}:
+    base_names = {base.__name__ for base in type(last).__mro__}
+    if _ENSEMBLES_OF_SAMPLES & base_names:
         _check_members(last)
         return EnsembleModel(model, n_classes)
     raise InputError(
@@ -117,13 +148,13 @@ def as_sample_model(model: Any, n_classes: int) -> SampleModel:
 
 
 def _last_step(model: Any) -> Any:
-    """The model itself, or the one that a pipeline ends in."""
+    """Return the last step of a pipeline, or the model itself."""
     steps = getattr(model, "steps", None)
     return steps[-1][1] if isinstance(steps, list) and steps else model
 
 
 def fresh_copy(model: Any, *, warn: bool = True) -> Any:
-    """A copy that shares nothing with the model, unfitted if possible; else the model itself."""
+    """Return an independent copy, unfitted if possible; a model that cannot be copied itself."""
     if isinstance(model, EnsembleModel):
         return EnsembleModel(fresh_copy(model.ensemble, warn=warn), model.n_classes, model.labels)
     if hasattr(model, "get_params"):
@@ -131,7 +162,7 @@ def fresh_copy(model: Any, *, warn: bool = True) -> Any:
 
         try:
             return clone(model)
-        except Exception:  # it does not keep to scikit-learn's rules for parameters
+        except Exception:  # it does not follow scikit-learn's rules for parameters
             pass
     try:
         return copy.deepcopy(model)
@@ -152,8 +183,8 @@ def _check_members(model: Any) -> None:
     name = type(model).__name__
     if getattr(model, "voting", None) == "hard":
         raise InputError(f'{name} votes without probabilities; pass voting="soft".')
-    named = getattr(model, "estimators", None)
-    members = [pair[-1] for pair in named if isinstance(pair, tuple)] if named else []
+    named_members = getattr(model, "estimators", None) or []
+    members = [pair[-1] for pair in named_members if isinstance(pair, tuple)]
     for member in [getattr(model, "estimator", None), *members]:
         if not (member is None or isinstance(member, str) or hasattr(member, "predict_proba")):
             raise InputError(

@@ -17,7 +17,7 @@ from parbals.learner.evaluation.expectation import (
 )
 from parbals.learner.evaluation.find import estimate_recall
 from parbals.learner.evaluation.metric import decision_threshold
-from parbals.learner.evaluation.report import NEGLIGIBLE, Estimate, Report
+from parbals.learner.evaluation.report import NEGLIGIBLE_GAIN, Estimate, Report
 from parbals.learner.evaluation.rmse import expected_rmse, measured_rmse
 from parbals.learner.state import Setup, State, mean_proba
 from parbals.learner.tasks.base import Classification
@@ -25,7 +25,7 @@ from parbals.learner.tasks.multilabel import MultiLabel
 from parbals.learner.tasks.regression import Regression
 from parbals.machine import several_threads
 from parbals.randomness import derive_generator
-from parbals.strategies.choose import check_terms, choose_batch
+from parbals.strategies.choose import check_settings, choose_batch
 from parbals.strategies.problem import Labelled
 from parbals.strategies.table import DEFAULT, UNIFORM
 from parbals.validate import check_weights
@@ -237,7 +237,7 @@ def _gain_in_closed_form(state: State, model: Any, size: int) -> float:
         generator = derive_generator(setup.seed, "look-ahead", len(state.labels))
         free = np.sort(generator.choice(free, n_candidates, replace=False))
     rows = setup.pool_rows(np.concatenate([free, state.pending_positions()]))
-    terms = check_terms(
+    terms = check_settings(
         DEFAULT,
         len(rows),
         size,
@@ -262,7 +262,7 @@ def _gain_from_samples(
     items = model.sample_proba(state.setup.pool_rows(batch.indices))
     noise = _noise_floor(items, samples.probs, samples.weights, batch.effective_sample_size)
     gain = float(np.maximum(batch.scores - noise, 0.0).sum())
-    negligible = NEGLIGIBLE * log_loss
+    negligible = NEGLIGIBLE_GAIN * log_loss
     has_enough_samples = effective_sample_size(samples.weights) >= _MIN_SAMPLES
     can_tell = has_enough_samples and noise.sum() <= negligible
     return gain if gain > negligible or can_tell else None

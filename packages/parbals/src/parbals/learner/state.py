@@ -15,7 +15,7 @@ import numpy as np
 
 from parbals.errors import InputError
 from parbals.learner.annotators import AnnotatorFit, Answers, AnswersByItem, fit_annotators
-from parbals.learner.described import Described, with_descriptions
+from parbals.learner.descriptions import ClassDescriptions, condition_on_descriptions
 from parbals.learner.evaluation.metric import METRICS, class_weight_positions
 from parbals.learner.features import FeatureTable, Preparation
 from parbals.learner.ledger import Ledger
@@ -100,7 +100,7 @@ class Setup:
     n_candidates: int | None
     n_targets: int
     held_out: HeldOut | None = None
-    described: Described | None = None
+    class_descriptions: ClassDescriptions | None = None
 
     @property
     def classes(self) -> tuple[Any, ...]:
@@ -131,7 +131,7 @@ class Setup:
         If they are more than a fifth of the pool, the features are coarse and equal rows need not
         be duplicates; then there are none.
         """
-        duplicates = self.pool.copies_of(self.audit)
+        duplicates = self.pool.duplicates_of(self.audit)
         if _MIN_ROWS_PER_DUPLICATE * len(duplicates) > self.pool.n_rows:
             return duplicates[:0]
         return duplicates
@@ -199,10 +199,11 @@ class Setup:
         if self.model is not None:
             return self._fit_users_model(positions, labels)
         model = self._fit_logistic_model(positions, labels, seed, warm_start, likelihoods)
-        if self.described is None:
+        if self.class_descriptions is None:
             return model
-        prepared = self.described._replace(rows=self.preparation(self.described.rows))
-        return with_descriptions(model, prepared, len(positions))
+        prepared_rows = self.preparation(self.class_descriptions.rows)
+        prepared = self.class_descriptions._replace(rows=prepared_rows)
+        return condition_on_descriptions(model, prepared, len(positions))
 
     def _fit_users_model(self, positions: np.ndarray, labels: np.ndarray) -> CheckedModel:
         model = fresh_copy(self.model, warn=False)  # the learner warned when it was created
@@ -327,7 +328,7 @@ class State:
         """Positions of labels that the model is trained on, ascending: none of the audit's."""
         positions = np.setdiff1d(self.labelled, self.setup.audit)
         # Search the whole pool for duplicates only if a label is one: a choice need not wait.
-        if len(self.setup.pool.copies_of(self.setup.audit, positions)):
+        if len(self.setup.pool.duplicates_of(self.setup.audit, positions)):
             positions = np.setdiff1d(positions, self.setup.audit_duplicates)
         return positions
 

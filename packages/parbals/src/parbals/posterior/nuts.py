@@ -1,14 +1,13 @@
-"""The trusted reference: BlackJAX's No-U-Turn sampler on the log posterior as it is defined.
+"""The trusted reference: BlackJAX's No-U-Turn sampler (NUTS) on the log posterior by definition.
 
-The density is written out from the definition (not in the form the population moves use), in
-float64, so that agreement between the two is evidence. Sampling runs in coordinates whitened at the
-mode: a linear change of variables that leaves the posterior as it is and makes short warm-ups
-enough.
+The density is written out from the definition (not in the form that the population's moves use), in
+float64, so that agreement between the two is evidence. Sampling takes place in coordinates whitened
+at the mode: a linear change of variables, exact, after which a short warm-up is enough.
 """
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import blackjax
 import jax
@@ -26,62 +25,78 @@ __all__ = ["draw_nuts"]
 
 N_CHAINS = 4
 N_WARM_UP = 400
-_FEWEST_DRAWS = 32
-"""Fewer draws a chain than this say nothing about whether the chains agree."""
+_MIN_DRAWS_PER_CHAIN = 32
+"""With fewer draws the agreement of the chains cannot be judged."""
+_MAX_DIVERGENT_SHARE = 0.02
+_MAX_R_HAT = 1.05
 
 
 def draw_nuts(
     seed: int, X: np.ndarray, labels: np.ndarray, n_classes: int, n_samples: int
 ) -> tuple[np.ndarray, Diagnostics]:
-    """Contrast weights V (D+1, J, K) from four chains on design rows X (n, D+1).
+    """Draw contrast weights V (D+1, J, K) by four chains on design rows X (n, D+1).
 
     The prior of every weight is N(0, 1).
     """
     generator = derive_generator(seed, "nuts", len(X))
     reference = laplace_reference(X, labels, n_classes)
-    rows = bucket(len(X))
-    n_draws = max(-(-n_samples // N_CHAINS), _FEWEST_DRAWS)
+    n_rows = bucket(len(X))
+    n_draws = max(-(-n_samples // N_CHAINS), _MIN_DRAWS_PER_CHAIN)
+    n_total = N_CHAINS * n_draws
     with jax.enable_x64(True):
         start = generator.standard_normal((N_CHAINS, *reference.mean.shape))
         chains = _run_chains(
             jax.random.key(int(generator.integers(2**32))),
             start,
-            pad_rows(X, rows),
-            pad_rows(labels.astype(np.int32), rows),
-            pad_rows(np.ones(len(X)), rows),
+            pad_rows(X, n_rows),
+            pad_rows(labels.astype(np.int32), n_rows),
+            pad_rows(np.ones(len(X)), n_rows),
             reference.mean,
             reference.factor,
             n_classes=n_classes,
             n_draws=n_draws,
         )
-        z, divergences = np.asarray(chains[0]), int(chains[1])
+        z = np.asarray(chains.draws)
+        divergences = int(chains.divergences)
         # Without rows there is no logit that the chains could disagree on.
-        r_hat = float(np.asarray(chains[2])[: len(X)].max(initial=1.0))
-        ess = float(np.asarray(chains[3])[: len(X)].min(initial=N_CHAINS * n_draws))
+        r_hat = float(np.asarray(chains.r_hat)[: len(X)].max(initial=1.0))
+        ess = float(np.asarray(chains.ess)[: len(X)].min(initial=n_total))
     # Interleave the chains, so that the first K draws use them all equally.
     whitened = z.swapaxes(0, 1).reshape(-1, *reference.mean.shape)[:n_samples]
-    n_drawn = N_CHAINS * n_draws
     diagnostics = Diagnostics(
         inference="nuts",
         n_samples=n_samples,
-        effective_sample_size=n_samples * min(ess / n_drawn, 1.0),
+        effective_sample_size=n_samples * min(ess / n_total, 1.0),
         divergences=divergences,
         r_hat=r_hat,
-        problems=tuple(_problems(divergences, r_hat, n_drawn)),
+        problems=tuple(_problems(divergences, r_hat, n_total)),
     )
     return reference.colour(np.moveaxis(whitened, 0, 2)), diagnostics
 
 
-def _problems(divergences: int, r_hat: float, n_drawn: int) -> Iterator[str]:
-    standardise = "standardise the features"
-    if divergences > 0.02 * n_drawn:
+def _problems(divergences: int, r_hat: float, n_draws: int) -> Iterator[str]:
+    """Describe every failed check of the chains."""
+    advice = "standardise the features"
+    if divergences > _MAX_DIVERGENT_SHARE * n_draws:
         yield (
-            f"NUTS had {divergences} divergent transitions: {standardise} or use a smaller "
-            "prior_scale."
+            f"NUTS had {divergences} divergent transitions: {advice} or use a smaller prior_scale."
         )
     # Few draws make R-hat noisy even for perfect chains: its excess over 1 is of order 1/draws.
-    if not r_hat <= 1.05 + 10.0 / n_drawn:
-        yield f"The NUTS chains disagree (R-hat {r_hat:.2f}): raise n_samples, or {standardise}."
+    if not r_hat <= _MAX_R_HAT + 10.0 / n_draws:
+        yield f"The NUTS chains disagree (R-hat {r_hat:.2f}): raise n_samples, or {advice}."
+
+
+class _Chains(NamedTuple):
+    """Draws of all chains, and their diagnostics.
+
+    R-hat and effective sample size are (n, J), one for every row and contrast; those of padding
+    rows are meaningless.
+    """
+
+    draws: Float[Array, "chains S d J"]
+    divergences: Array  # their number
+    r_hat: Array  # split-R̂ of the logits
+    ess: Array  # effective sample size of the logits
 
 
 @partial(jax.jit, static_argnames=("n_classes", "n_draws"))
@@ -90,26 +105,23 @@ def _run_chains(
     start: Float[Array, "chains d J"],
     X: Float[Array, "n d"],
     labels: Int[Array, " n"],
-    present: Float[Array, " n"],
+    is_present: Float[Array, " n"],
     mean: Float[Array, "d J"],
     factor: Float[Array, "d d"],
     *,
     n_classes: int,
     n_draws: int,
-) -> tuple[Float[Array, "chains S d J"], Array, Array, Array]:
-    """Draws, the number of divergent transitions, and split-R̂ and effective draws of the logits.
-
-    Both are (n, J), of every row and contrast; those of padding rows mean nothing.
-    """
+) -> _Chains:
+    """Warm up and run all chains; ``is_present`` (n,) is 0 for padding rows."""
     basis = jnp.asarray(contrast_basis(n_classes))
 
     def log_posterior(z: Float[Array, "d J"]) -> Float[Array, ""]:
         weights = mean + factor @ z
         log_probs = jax.nn.log_softmax(X @ weights @ basis.T, axis=1)
-        chosen = jnp.take_along_axis(log_probs, labels[:, None], axis=1)[:, 0]
-        return jnp.sum(present * chosen) - 0.5 * jnp.sum(jnp.square(weights))
+        label_log_probs = jnp.take_along_axis(log_probs, labels[:, None], axis=1)[:, 0]
+        return jnp.sum(is_present * label_log_probs) - 0.5 * jnp.sum(jnp.square(weights))
 
-    def one_chain(chain_key: Key[Array, ""], position: Float[Array, "d J"]) -> tuple[Array, Array]:
+    def run_chain(chain_key: Key[Array, ""], position: Float[Array, "d J"]) -> tuple[Array, Array]:
         warm_up_key, draw_key = jax.random.split(chain_key)
         warm_up = blackjax.window_adaptation(blackjax.nuts, log_posterior)
         (state, parameters), _ = warm_up.run(warm_up_key, position, num_steps=N_WARM_UP)
@@ -122,9 +134,10 @@ def _run_chains(
         _, draws = jax.lax.scan(step, state, jax.random.split(draw_key, n_draws))
         return draws
 
-    z, divergent = jax.vmap(one_chain)(jax.random.split(key, N_CHAINS), start)
+    z, divergent = jax.vmap(run_chain)(jax.random.split(key, N_CHAINS), start)
     logits = jnp.einsum("nd,csdj->csnj", X @ factor, z)
     half = n_draws // 2
     halves = jnp.concatenate([logits[:, :half], logits[:, -half:]])
     r_hat = blackjax.diagnostics.potential_scale_reduction(halves)
-    return z, divergent.sum(), r_hat, blackjax.diagnostics.effective_sample_size(logits)
+    ess = blackjax.diagnostics.effective_sample_size(logits)
+    return _Chains(draws=z, divergences=divergent.sum(), r_hat=r_hat, ess=ess)

@@ -1,6 +1,6 @@
-"""From what was asked for, and from features and a model, to a batch: one way for every caller.
+"""From settings, features and a model to a batch: one way for every caller.
 
-The doors are :mod:`parbals.select` and the learner: they check what comes from outside, once.
+The callers, :mod:`parbals.select` and the learner, validate what users pass in, once.
 """
 
 from collections.abc import Callable, Mapping
@@ -26,10 +26,10 @@ from parbals.validate import (
     check_weights,
 )
 
-__all__ = ["CheckedModel", "check_terms", "choose_batch", "has_closed_form", "solve"]
+__all__ = ["CheckedModel", "check_settings", "choose_batch", "has_closed_form", "solve"]
 
 
-def check_terms(
+def check_settings(
     strategy: str,
     n_pool: int,
     batch_size: Any,
@@ -44,19 +44,20 @@ def check_terms(
     options: Mapping[str, Any] | None = None,
     watch: Callable[[np.ndarray], None] | None = None,
 ) -> dict[str, Any]:
-    """What is asked for, without the data: arguments of :class:`Problem`, all of them checked."""
-    entry, options = strategy_named(strategy), dict(options or {})
+    """Validated arguments of :class:`Problem` that do not depend on the data."""
+    entry = strategy_named(strategy)
+    options = dict(options or {})
     unknown = sorted(set(options) - set(entry.options))
     if unknown:
         takes = f"it takes {', '.join(entry.options)}" if entry.options else "it takes none"
         raise InputError(f"{strategy} has no option {unknown[0]!r}; {takes}.")
     check_choice(loss, LOSSES, "loss")
-    out = check_positions([] if pending is None else pending, n_pool, "pending", "the pool")
+    pending = check_positions([] if pending is None else pending, n_pool, "pending", "the pool")
     return {
         "strategy": strategy,
         "n_pool": n_pool,
-        "batch_size": check_batch_size(batch_size, n_pool - len(out)),
-        "pending": out,
+        "batch_size": check_batch_size(batch_size, n_pool - len(pending)),
+        "pending": pending,
         "n_universes": check_positive_int(n_universes, "n_universes"),
         "seed": seed_from(random_state),
         "loss": loss,
@@ -69,42 +70,43 @@ def check_terms(
 
 
 def choose_batch(
-    terms: Mapping[str, Any], model: Any, X_pool: Any, X_target: Any, labelled: Labelled
+    settings: Mapping[str, Any], model: Any, X_pool: Any, X_target: Any, labelled: Labelled
 ) -> Batch:
-    """A batch from features that have been checked, and from a model whose samples can be trusted.
+    """Choose a batch from validated features and a model with validated samples.
 
-    ``X_pool`` (N, D) may be rows that are read where they lie, for strategies in closed form. Both
-    ``model`` and ``X_target`` (M, D) may be None for a strategy that uses no predictions.
+    ``X_pool`` (N, D) may be rows of a file or a cluster for closed-form strategies. ``model`` and
+    ``X_target`` (M, D) may be None for a strategy that uses no predictions.
     """
-    entry = strategy_named(terms["strategy"])
+    entry = strategy_named(settings["strategy"])
     if has_closed_form(entry, model):
         target = X_pool[:0] if X_target is None else X_target
-        return solve(terms, np.ones(1), gaussian=GaussianView(model.gaussian, X_pool, target))
-    if isinstance(X_pool, DistributedRows):  # of which nothing may be fetched
+        return solve(settings, np.ones(1), gaussian=GaussianView(model.gaussian, X_pool, target))
+    if isinstance(X_pool, DistributedRows):  # too large to fetch
         if entry.uses_predictions or entry.needs_features:
             raise InputError(
-                f"{entry.title or terms['strategy']} with this model needs samples or "
-                "features of the whole pool, which stays in its cluster; take a model with "
-                'inference="ep" and a strategy in closed form (EPIG, ParBaLS; BALD with '
-                "two classes), or fetch a part of the pool: X_pool[positions].compute()."
+                f"{entry.title or settings['strategy']} with this model needs samples or "
+                "features of the whole pool, which stays in its cluster; use a model with "
+                'inference="ep" and a closed-form strategy (EPIG, ParBaLS; BALD with '
+                "two classes), or fetch a subset of the pool: X_pool[positions].compute()."
             )
-        return solve(terms, np.ones(1))
+        return solve(settings, np.ones(1))
     weights = getattr(model, "sample_weights", None)
     if not entry.uses_predictions:
         weights = check_weights(weights, 1 if weights is None else len(weights))
-        return solve(terms, weights, pool_features=X_pool, labelled=labelled)
+        return solve(settings, weights, pool_features=X_pool, labelled=labelled)
     population = getattr(model, "population", None)
     if entry.conditions_model and population is not None:
         view = ModelView(population, population.rows(X_pool), population.rows(X_target))
-        return solve(terms, population.weights, model=view)
-    pool = model.sample_proba(X_pool).astype(np.float32, copy=False)  # scores lose nothing by it
+        return solve(settings, population.weights, model=view)
+    # Single precision is enough for scores.
+    pool = model.sample_proba(X_pool).astype(np.float32, copy=False)
     target = model.sample_proba(X_target).astype(pool.dtype) if entry.needs_target else None
     weights = check_weights(weights, pool.shape[1])
     if entry.needs_labels and labelled.features is not None:
         probs = mean_prediction(model.sample_proba(labelled.features), weights)
         labelled = replace(labelled, probs=probs)
     return solve(
-        terms,
+        settings,
         weights,
         pool_probs=pool,
         target_probs=target,
@@ -114,9 +116,9 @@ def choose_batch(
 
 
 def has_closed_form(entry: Strategy, model: Any) -> bool:
-    """Whether a Gaussian model gives the strategy its scores without samples.
+    """Whether the strategy computes its scores from a Gaussian model without samples.
 
-    What is gained on targets has one for any number of classes, information on weights for two.
+    The gain on targets has a closed form for any number of classes, BALD for two.
     """
     gaussian = getattr(model, "gaussian", None)
     if gaussian is None or not entry.uses_predictions:
@@ -126,9 +128,9 @@ def has_closed_form(entry: Strategy, model: Any) -> bool:
     return entry.closed_form and (entry.needs_target or len(gaussian.latents.roots) == 1)
 
 
-def solve(terms: Mapping[str, Any], weights: np.ndarray, **parts: Any) -> Batch:
-    """Build the problem, see that the strategy gets what it needs, and let it choose."""
-    problem = Problem(weights=weights, **terms, **parts)
+def solve(settings: Mapping[str, Any], weights: np.ndarray, **fields: Any) -> Batch:
+    """Build the problem, check that it has what the strategy needs, and run the strategy."""
+    problem = Problem(weights=weights, **settings, **fields)
     entry = strategy_named(problem.strategy)
     if entry.needs_target and problem.model is None and problem.gaussian is None:
         problem.require_target()
@@ -140,18 +142,18 @@ def solve(terms: Mapping[str, Any], weights: np.ndarray, **parts: Any) -> Batch:
 
 
 class CheckedModel:
-    """A fitted model of the user's own, whose every output is checked before it is used."""
+    """A user's fitted model whose output is validated in every call."""
 
     def __init__(self, model: Any, n_classes: int | None = None) -> None:
         self.model = model
-        self.sample_weights = _array(getattr(model, "sample_weights", None))
+        self.sample_weights = _as_numpy(getattr(model, "sample_weights", None))
         self.diagnostics_ = getattr(model, "diagnostics_", None)
         self._n_classes = n_classes
         self._n_samples: int | None = None
 
     def sample_proba(self, X: np.ndarray) -> np.ndarray:
-        """(N, K, C) probabilities: a row for each of X, and the same K and C in every call."""
-        probs = check_probs(_array(self.model.sample_proba(X)), "sample_proba(X)")
+        """(N, K, C) probabilities of the rows of X, with the same K and C in every call."""
+        probs = check_probs(_as_numpy(self.model.sample_proba(X)), "sample_proba(X)")
         n_points, n_samples, n_classes = probs.shape
         if n_points != len(X):
             raise ShapeError(
@@ -170,11 +172,12 @@ class CheckedModel:
             )
         if self.sample_weights is not None:
             check_weights(self.sample_weights, n_samples)
-        self._n_classes, self._n_samples = n_classes, n_samples
+        self._n_classes = n_classes
+        self._n_samples = n_samples
         return probs
 
 
-def _array(value: Any) -> Any:
-    """PyTorch tensors as arrays, also those that are on a device or carry gradients."""
-    tensor = hasattr(value, "detach") and hasattr(value, "cpu")
-    return value.detach().cpu().numpy() if tensor else value
+def _as_numpy(value: Any) -> Any:
+    """A PyTorch tensor, on any device and with or without gradients, as an array."""
+    is_tensor = hasattr(value, "detach") and hasattr(value, "cpu")
+    return value.detach().cpu().numpy() if is_tensor else value

@@ -2,8 +2,7 @@
 
 Greedy k-centre, also called farthest-first traversal: the next point is the one whose nearest
 centre is farthest away. Labelled and pending points are the first centres. Without any, the first
-point is the one nearest to the mean of the pool: the start does not depend on the order of the
-rows.
+point is the one nearest to the mean of the pool, so the order of the rows does not matter.
 """
 
 import numpy as np
@@ -15,7 +14,7 @@ from parbals.types import Batch
 
 __all__ = ["select_coreset"]
 
-_BLOCK = 1024
+_BLOCK_ROWS = 1024
 
 
 def select_coreset(problem: Problem) -> Batch:
@@ -30,55 +29,67 @@ class _Centres:
     """Centres for the greedy loop, and the distance of every point to the nearest of them."""
 
     def __init__(self, problem: Problem) -> None:
-        self._problem, self._features = problem, problem.require_features()
+        self._problem = problem
+        self._features = problem.require_features()
         self._points = _PoolPoints(self._features)
         centres = self._features[problem.pending]
         if problem.labelled.features is not None:
             centres = np.concatenate([problem.labelled.features, centres])
         self._has_centres = len(centres) > 0
-        self.start = self._distance = (
-            self._points.distances_to(centres) if self._has_centres else np.empty(0)
-        )
+        self._distance = np.empty(0)
+        if self._has_centres:
+            self._distance = self._points.distances_to(centres)
+        self.start = self._distance  # distances before the first choice
 
     def observe(self, index: int) -> None:
+        """Add a pool point to the centres."""
         nearest = self._points.distances_to(self._features[[index]])
         self._distance = np.minimum(self._distance, nearest)
 
     def best(self, free: np.ndarray) -> Step:
+        """The free point farthest from its nearest centre."""
         if not self._has_centres:
-            nearness = -self._points.distances_to(self._points.mean[None])
-            index = int(nearness.argmax())
-            self._problem.show(nearness)
-            self._has_centres = True
-            self.start = self._distance = self._points.distances_to(self._features[[index]])
-            return Step(index, np.inf, len(free))
+            return self._most_central(len(free))
         self._problem.show(self._distance)
         index = int(np.where(free, self._distance, -np.inf).argmax())
         return Step(index, float(self._distance[index]), int(free.sum()))
 
+    def _most_central(self, n_scored: int) -> Step:
+        """The point nearest to the mean of the pool, which becomes the first centre."""
+        nearness = -self._points.distances_to(self._points.mean[None])
+        index = int(nearness.argmax())
+        self._problem.show(nearness)
+        self._distance = self._points.distances_to(self._features[[index]])
+        self.start = self._distance
+        self._has_centres = True
+        return Step(index, np.inf, n_scored)
+
 
 class _PoolPoints:
-    """Pool features (N, D), centred and scaled so that float32 squares keep their digits."""
+    """Pool features (N, D), centred and scaled so that float32 squares are accurate."""
 
     def __init__(self, features: np.ndarray) -> None:
         self.mean = features.mean(axis=0, dtype=np.float64)
         spread = np.maximum(features.max(axis=0) - self.mean, self.mean - features.min(axis=0))
         self._scale = float(spread.max()) or 1.0
         self._rows = np.empty(features.shape, np.float32)
-        for block in block_rows(len(features), _BLOCK):  # no copy of the pool in double precision
-            self._rows[block] = self._prepared(features[block])
+        # In blocks, without a copy of the pool in double precision.
+        for block in block_rows(len(features), _BLOCK_ROWS):
+            self._rows[block] = self._standardised(features[block])
 
     def distances_to(self, centres: np.ndarray) -> np.ndarray:
         """(N,) distance of each point to the nearest of the centres (S, D), S ≥ 1."""
         from sklearn.metrics import pairwise_distances_argmin_min
 
-        given = self._prepared(centres)
-        if len(given) == 1:  # without cancellation
-            nearest = np.empty(len(self._rows))
-            for block in block_rows(len(nearest), _BLOCK):
-                nearest[block] = np.square(self._rows[block] - given).sum(axis=1)
-            return self._scale * np.sqrt(nearest)
-        return self._scale * pairwise_distances_argmin_min(self._rows, given)[1]
+        centre_rows = self._standardised(centres)
+        if len(centre_rows) > 1:
+            _, distances = pairwise_distances_argmin_min(self._rows, centre_rows)
+            return self._scale * distances
+        # Differences first, without the cancellation of scikit-learn's formula.
+        squared = np.empty(len(self._rows))
+        for block in block_rows(len(squared), _BLOCK_ROWS):
+            squared[block] = np.square(self._rows[block] - centre_rows).sum(axis=1)
+        return self._scale * np.sqrt(squared)
 
-    def _prepared(self, rows: np.ndarray) -> np.ndarray:
+    def _standardised(self, rows: np.ndarray) -> np.ndarray:
         return ((rows - self.mean) / self._scale).astype(np.float32)

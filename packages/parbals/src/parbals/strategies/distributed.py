@@ -1,8 +1,8 @@
-"""Pools that live in a Dask cluster: the rows stay where they are, and the scoring goes to them.
+"""Pools in a Dask cluster: rows stay on their workers, which score them.
 
-A function of rows is sent to every chunk, and one float32 for each row comes back; features travel
-only for rows that are asked for by position. A chunk that dies with its worker is made again by
-Dask from what it was made of, and scored by another.
+A function of rows is sent to every chunk, and one float32 per row comes back; features are fetched
+only for rows that are requested by position. If a worker dies, Dask recomputes its chunks from
+their graph on another worker.
 """
 
 import importlib
@@ -15,12 +15,12 @@ import numpy as np
 from parbals.errors import InputError, ShapeError
 from parbals.validate import check_features
 
-__all__ = ["DistributedRows", "PoolFeatures", "each_row", "is_distributed"]
+__all__ = ["DistributedRows", "PoolFeatures", "is_distributed", "map_rows"]
 
 
 @runtime_checkable
 class PoolFeatures(Protocol):
-    """Features (N, D) of a pool, wherever they are: rows are read when they are asked for."""
+    """Features (N, D) of a pool: rows in memory, in a file or in a cluster, read on request."""
 
     def __len__(self) -> int: ...
 
@@ -28,17 +28,17 @@ class PoolFeatures(Protocol):
 
 
 def is_distributed(X: Any) -> bool:
-    """Whether X is a collection of Dask."""
+    """Whether X is a Dask collection."""
     return type(X).__module__.partition(".")[0] == "dask"
 
 
-def each_row(X: PoolFeatures, function: Callable[[Any], np.ndarray]) -> np.ndarray:
-    """(N,) what ``function`` from rows (n, D) to (n,) says of all rows, computed where they lie."""
-    return X.each_row(function) if isinstance(X, DistributedRows) else function(X)
+def map_rows(X: PoolFeatures, function: Callable[[Any], np.ndarray]) -> np.ndarray:
+    """(N,) values of all rows by a ``function`` from (n, D) to (n,), run where the rows are."""
+    return X.map_rows(function) if isinstance(X, DistributedRows) else function(X)
 
 
 class DistributedRows:
-    """Rows (N, D) of a Dask array, or those at some positions; indexing fetches rows."""
+    """Rows (N, D) of a Dask array, or its rows at some positions; indexing fetches rows."""
 
     def __init__(
         self, array: Any, name: str = "X_pool", positions: np.ndarray | None = None
@@ -58,7 +58,9 @@ class DistributedRows:
             )
         if array.dtype.kind not in "fiub":
             raise InputError(f"{name} has dtype {array.dtype}; pass real numbers.")
-        self.name, self.positions, self.dtype = name, positions, array.dtype
+        self.name = name
+        self.positions = positions
+        self.dtype = array.dtype
         self._array = array.rechunk({1: -1})
         self._sizes = np.array(self._array.chunks[0])
         self._starts = np.cumsum(self._sizes) - self._sizes
@@ -71,36 +73,40 @@ class DistributedRows:
 
     def __getitem__(self, rows: slice | np.ndarray) -> np.ndarray:
         """The features (n, D) of some rows, fetched from their chunks in one graph."""
-        wanted = np.arange(*rows.indices(len(self))) if isinstance(rows, slice) else rows
-        wanted = wanted if self.positions is None else self.positions[wanted]
-        order = np.argsort(wanted, kind="stable")  # Dask takes them by chunk
-        fetched = np.empty((len(wanted), self.shape[1]), self.dtype)
-        fetched[order] = _computed([self._array[wanted[order]]])[0]
+        array_rows = np.arange(*rows.indices(len(self))) if isinstance(rows, slice) else rows
+        if self.positions is not None:
+            array_rows = self.positions[array_rows]
+        order = np.argsort(array_rows, kind="stable")  # Dask fetches sorted rows chunk by chunk
+        fetched = np.empty((len(array_rows), self.shape[1]), self.dtype)
+        fetched[order] = _compute([self._array[array_rows[order]]])[0]
         return fetched
 
-    def each_row(self, function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-        """(N,) float64, ``function`` of all rows; every chunk is checked before it is used."""
-        # As a task of its own the function, with all that it holds, is sent once to each worker.
-        shared, score = _task(function), _task(_checked_scores)
-        parts = _computed(
+    def map_rows(self, function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+        """(N,) float64 values of all rows by ``function``; every chunk is validated first."""
+        # As a separate task the function and its data are sent once to each worker.
+        shared_function = _task(function)
+        map_block = _task(_map_checked_block)
+        values_by_block = _compute(
             [
-                score(shared, block, self.name, int(start), (int(size), self.shape[1]))
+                map_block(shared_function, block, self.name, int(start), (int(size), self.shape[1]))
                 for block, start, size in zip(self._blocks, self._starts, self._sizes, strict=True)
                 if size
             ]
         )
-        scores = np.concatenate(parts).astype(np.float64)
-        return scores if self.positions is None else scores[self.positions]
+        values = np.concatenate(values_by_block).astype(np.float64)
+        return values if self.positions is None else values[self.positions]
 
     def check(self) -> None:
-        """Refuse entries that are not finite numbers."""
-        self.each_row(lambda rows: np.zeros(len(rows), np.float32))
+        """Raise an error if an entry is not a finite number."""
+        self.map_rows(lambda rows: np.zeros(len(rows), np.float32))
 
-    def at(
-        self, positions: np.ndarray, made: Callable[[np.ndarray], np.ndarray] | None = None
+    def take(
+        self, positions: np.ndarray, transform: Callable[[np.ndarray], np.ndarray] | None = None
     ) -> "DistributedRows":
-        """The rows at some positions, left where they are, or what is ``made`` of them there."""
-        array = self._array if made is None else self._array.map_blocks(made, dtype=np.float64)
+        """The rows at some positions, left in the cluster and ``transform``-ed there."""
+        array = self._array
+        if transform is not None:
+            array = array.map_blocks(transform, dtype=np.float64)
         return DistributedRows(array, self.name, positions)
 
 
@@ -110,20 +116,20 @@ def _task(function: Any) -> Any:
     return dask.delayed(function, pure=False, traverse=False)
 
 
-def _computed(tasks: Sequence[Any]) -> tuple[Any, ...]:
-    """Results of tasks, by the cluster of this process's client, or by its threads without one."""
+def _compute(tasks: Sequence[Any]) -> tuple[Any, ...]:
+    """Results of tasks, computed by this process's Dask client, or by threads without one."""
     import dask
 
     if importlib.util.find_spec("distributed") is not None:
-        # Its defaults are loaded before one of them is changed: a section that is created inside
-        # the block is removed as a whole at its end.
+        # Load its defaults before one of them is changed. Otherwise the block below creates the
+        # section "distributed" and removes all of it at its end, with the defaults.
         importlib.import_module("distributed")
-    # A posterior over many classes is tens of megabytes, and they are meant.
+    # A posterior over many classes takes tens of megabytes: no reason for a warning.
     with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1GB"}):
         return dask.compute(*tasks)
 
 
-def _checked_scores(
+def _map_checked_block(
     function: Callable[[np.ndarray], np.ndarray],
     block: Any,
     name: str,

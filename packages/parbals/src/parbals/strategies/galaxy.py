@@ -1,17 +1,17 @@
-"""GALAXY: bisect towards class boundaries, not drowning in the common class (Zhang et al., 2022).
+"""GALAXY: bisect towards class boundaries, robust to class imbalance (Zhang et al., 2022).
 
 For each class c all points, labelled and unlabelled, are sorted by the margin p̄_c - max_{b≠c} p̄_b
-into a path (two classes share one). A *cut* is a pair of consecutive labelled points of which
-exactly one belongs to c; the unlabelled points between them are its stretch. Then, point by point:
+into a path (two classes share one). A *segment* is the run of unlabelled points between two
+consecutive labelled points, and a *cut* is a segment of which exactly one end belongs to c. Then,
+point by point:
 
-1. Bisect: the middle of the shortest stretch that has not been touched yet, over all paths.
-2. When all have been touched, extend: the point nearest along its path to the middle of a cut.
-3. While all labels agree there is no cut: the middle of the longest untouched stretch between
-   labelled points or path ends, to find one.
+1. Bisect: the middle of the shortest cut without a chosen point, over all paths.
+2. When every cut has one, extend: the point nearest along its path to the middle of a cut.
+3. While all labels agree there is no cut: the middle of the longest segment without a chosen point,
+   between labelled points or path ends, to find one.
 
-The labels of a batch arrive together, so inside it nothing is revealed: a stretch whose middle was
-chosen (or is pending) no longer lies between two known labels, and only labels given before are
-ever read.
+All labels of a batch arrive together. Once a segment's middle is chosen or pending, the segment no
+longer lies between two known labels, so it is not bisected again in this batch.
 """
 
 from itertools import pairwise
@@ -25,35 +25,47 @@ from parbals.types import Batch
 __all__ = ["select_galaxy"]
 
 
-class _Stretch(NamedTuple):
-    """Unlabelled places first..last (inclusive) of one path; empty if last < first."""
+class _Segment(NamedTuple):
+    """Unlabelled path positions first..last (inclusive); empty if last < first."""
 
-    path: int
+    path: int  # number of the path
     first: int
     last: int
+    is_cut: bool
 
     @property
     def length(self) -> int:
+        """Number of unlabelled points."""
         return self.last - self.first + 1
+
+    @property
+    def middle(self) -> float:
+        """Position of the middle on the path."""
+        return (self.first + self.last) / 2
 
 
 class _Path(NamedTuple):
-    """Points sorted by margin; ``pool`` is the pool index at each place, -1 if labelled."""
+    """All points sorted by their margin for one class."""
 
-    pool: np.ndarray
-    labelled: np.ndarray  # places of labelled points
-    positive: np.ndarray  # whether each of those belongs to the path's class
+    pool: np.ndarray  # pool index at each path position, -1 for labelled points
+    labelled: np.ndarray  # path positions of the labelled points
+    is_positive: np.ndarray  # whether each labelled point belongs to the path's class
 
 
 def select_galaxy(problem: Problem) -> Batch:
-    """The score is minus the length of the stretch, or minus the distance (extending)."""
+    """The score is minus the length of the bisected segment, or minus the distance (extending)."""
     labels, labelled_probs = problem.require_labels()
     n_classes = problem.mean_probs.shape[1]
     classes = [1] if n_classes == 2 else range(n_classes)
     paths = [_path(problem.mean_probs, labelled_probs, labels, c) for c in classes]
-    every = [found for p, path in enumerate(paths) for found in _stretches(p, path)]
-    cuts = [stretch for stretch, is_cut in every if is_cut]
-    stretches = cuts or [stretch for stretch, _ in every]
+    all_segments = []
+    for number, path in enumerate(paths):
+        all_segments += _segments(number, path)
+    cuts = [segment for segment in all_segments if segment.is_cut]
+    if cuts:
+        segments = sorted(cuts, key=lambda segment: segment.length)
+    else:
+        segments = sorted(all_segments, key=lambda segment: -segment.length)
     free = problem.candidates()
     chosen: list[int] = []
     scores: list[float] = []
@@ -63,16 +75,15 @@ def select_galaxy(problem: Problem) -> Batch:
         scores.append(score)
         free[index] = False
 
-    by_length = sorted(stretches, key=lambda s: s.length if cuts else -s.length)
-    for stretch in by_length:
+    for segment in segments:
         if len(chosen) == problem.batch_size:
             break
-        inside = paths[stretch.path].pool[stretch.first : stretch.last + 1]
+        inside = paths[segment.path].pool[segment.first : segment.last + 1]
         if len(inside) and free[inside].all():
-            take(int(inside[(len(inside) - 1) // 2]), -float(stretch.length))
-    distance, place = _distance_to_middles(paths, stretches, problem.n_pool)
+            take(int(inside[(len(inside) - 1) // 2]), -float(segment.length))
+    distance, position = _distance_to_middles(paths, segments, problem.n_pool)
     problem.show(-distance)
-    for index in np.lexsort((place, distance)):
+    for index in np.lexsort((position, distance)):
         if len(chosen) == problem.batch_size:
             break
         if free[index]:
@@ -81,42 +92,51 @@ def select_galaxy(problem: Problem) -> Batch:
 
 
 def _path(pool_probs: np.ndarray, labelled_probs: np.ndarray, labels: np.ndarray, c: int) -> _Path:
+    """The path of class c."""
     margins = np.concatenate([_margin(pool_probs, c), _margin(labelled_probs, c)])
     order = np.argsort(margins, kind="stable")
     n_pool = len(pool_probs)
     labelled = np.flatnonzero(order >= n_pool)
     pool = np.where(order < n_pool, order, -1)
-    return _Path(pool, labelled, labels[order[labelled] - n_pool] == c)
+    return _Path(pool, labelled, is_positive=labels[order[labelled] - n_pool] == c)
 
 
 def _margin(probs: np.ndarray, c: int) -> np.ndarray:
+    """p_c minus the largest probability of another class."""
     return probs[:, c] - np.delete(probs, c, axis=1).max(axis=1)
 
 
-def _stretches(number: int, path: _Path) -> list[tuple[_Stretch, bool]]:
-    """All between neighbouring labels or path ends, and whether the labels differ in kind."""
+def _segments(number: int, path: _Path) -> list[_Segment]:
+    """All segments between neighbouring labelled points or path ends, in order."""
     edges = [-1, *path.labelled.tolist(), len(path.pool)]
-    is_cut = [False, *(path.positive[1:] != path.positive[:-1]).tolist(), False]
-    found = zip(pairwise(edges), is_cut, strict=True)
-    return [(_Stretch(number, left + 1, right - 1), cut) for (left, right), cut in found]
+    is_cut = [False, *(path.is_positive[1:] != path.is_positive[:-1]).tolist(), False]
+    return [
+        _Segment(path=number, first=left + 1, last=right - 1, is_cut=cut)
+        for (left, right), cut in zip(pairwise(edges), is_cut, strict=True)
+    ]
 
 
 def _distance_to_middles(
-    paths: list[_Path], stretches: list[_Stretch], n_pool: int
+    paths: list[_Path], segments: list[_Segment], n_pool: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(N,) places from each point to the nearest middle of a stretch; its place on that path."""
-    distance, place = np.full(n_pool, np.inf), np.zeros(n_pool)
+    """(N,) distance of each point to the nearest middle of a segment, and its path position.
+
+    Positions are counted through all paths, to break ties.
+    """
+    distance = np.full(n_pool, np.inf)
+    nearest_position = np.zeros(n_pool)
     for number, path in enumerate(paths):
-        middles = np.sort([(s.first + s.last) / 2 for s in stretches if s.path == number])
+        middles = np.sort([segment.middle for segment in segments if segment.path == number])
         if len(middles) == 0:
             continue
-        places = np.flatnonzero(path.pool >= 0)
-        points = path.pool[places]
-        after = np.searchsorted(middles, places)
-        right = middles[np.minimum(after, len(middles) - 1)]
-        left = middles[np.maximum(after - 1, 0)]
-        gaps = np.minimum(np.abs(places - right), np.abs(places - left))
-        nearer = gaps < distance[points]
-        distance[points[nearer]] = gaps[nearer]
-        place[points[nearer]] = number * len(path.pool) + places[nearer]
-    return distance, place
+        positions = np.flatnonzero(path.pool >= 0)
+        points = path.pool[positions]
+        next_middle = np.searchsorted(middles, positions)
+        right = middles[np.minimum(next_middle, len(middles) - 1)]
+        left = middles[np.maximum(next_middle - 1, 0)]
+        path_distance = np.minimum(np.abs(positions - right), np.abs(positions - left))
+        is_nearer = path_distance < distance[points]
+        nearer_points = points[is_nearer]
+        distance[nearer_points] = path_distance[is_nearer]
+        nearest_position[nearer_points] = number * len(path.pool) + positions[is_nearer]
+    return distance, nearest_position

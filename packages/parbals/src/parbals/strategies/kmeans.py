@@ -1,15 +1,17 @@
-"""k-means: an item from the middle of every part of the pool, for a start without any label.
+"""k-means: an item near the centre of each cluster of the pool, for the first batch.
 
-The pool is cut into as many clusters as there are items to choose and items that are known already.
-Clusters with a labelled or pending item are taken; of the others the largest come first, and the
-item nearest to a cluster's centre stands for it. Items in the middle are typical, where those of
-``coreset``, which are far from all others, are odd: the first 20 labels of nine sets give 83.9 %
-accuracy on the average, coreset's 79.7, random ones 79.7 (studies/cold_start).
+The pool is divided into as many clusters as there are items to choose plus items that are labelled
+or pending. Clusters that contain a labelled or pending item are covered; of the others the largest
+come first, each represented by the item nearest to its centre. Such items are typical, whereas
+those of ``coreset``, far from all others, are outliers: with the first 20 labels of nine sets
+accuracy is 83.9 % on average, with those of coreset or at random 79.7 % (studies/cold_start).
 
-Rows are sorted first, and the seed of k-means is fixed: the choice depends on what the pool holds.
+Rows are sorted first and the seed of k-means is fixed, so the choice does not depend on the order
+of the pool.
 """
 
 import warnings
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,52 +20,61 @@ from parbals.types import Batch
 
 __all__ = ["select_kmeans"]
 
-_STARTS, _SWEEPS = 3, 50
-_MOST_KNOWN = 200
-"""Known items that clusters are added for: what thousands cover is not worth the time."""
+_N_INIT = 3
+_MAX_ITERATIONS = 50
+_MAX_COVERED_ITEMS = 200
+"""Labelled and pending items that add a cluster each: thousands would not be worth the time."""
+
+
+class _Clusters(NamedTuple):
+    """A k-means clustering of n rows into k clusters."""
+
+    labels: np.ndarray  # (n,) cluster of each row
+    distances: np.ndarray  # (n,) distance of each row to its cluster's centre
+    is_covered: np.ndarray  # (k,) whether a cluster contains a labelled or pending item
 
 
 def select_kmeans(problem: Problem) -> Batch:
-    """The score of a point is the share of the pool that is in its cluster; 0 where it fills up."""
+    """The score of a point is its cluster's share of the pool; 0 for points that fill the batch."""
     features = np.asarray(problem.require_features(), np.float64)
-    known = features[problem.pending]
+    covered = features[problem.pending]
     if problem.labelled.features is not None:
-        known = np.concatenate([problem.labelled.features, known])
+        covered = np.concatenate([problem.labelled.features, covered])
     rows = np.flatnonzero(problem.candidates())
     rows = rows[np.lexsort(features[rows].T)]
-    own, distances, is_taken = _clusters(features[rows], known, problem.batch_size)
-    sizes = np.bincount(own, minlength=len(is_taken))
-    order = np.lexsort((np.arange(len(sizes)), -sizes, is_taken))
-    chosen, scores = list[int](), list[float]()
-    for cluster in order[~is_taken[order]][: problem.batch_size]:
-        members = np.flatnonzero(own == cluster)
+    clusters = _cluster(features[rows], covered, problem.batch_size)
+    sizes = np.bincount(clusters.labels, minlength=len(clusters.is_covered))
+    order = np.lexsort((np.arange(len(sizes)), -sizes, clusters.is_covered))
+    chosen: list[int] = []
+    scores: list[float] = []
+    for cluster in order[~clusters.is_covered[order]][: problem.batch_size]:
+        members = np.flatnonzero(clusters.labels == cluster)
         if len(members):
-            chosen.append(int(members[distances[members].argmin()]))
+            chosen.append(int(members[clusters.distances[members].argmin()]))
             scores.append(len(members) / len(rows))
-    rest = np.setdiff1d(np.argsort(distances, kind="stable"), chosen, assume_unique=True)
+    by_distance = np.argsort(clusters.distances, kind="stable")
+    remaining = np.setdiff1d(by_distance, chosen, assume_unique=True)
     n_missing = problem.batch_size - len(chosen)
-    chosen += rest[:n_missing].tolist()
+    chosen += remaining[:n_missing].tolist()
     scores += [0.0] * n_missing
     shares = np.zeros(problem.n_pool)
-    shares[rows] = sizes[own] / len(rows)
+    shares[rows] = sizes[clusters.labels] / len(rows)
     problem.show(shares)
     return batch_of(problem, rows[chosen], np.array(scores))
 
 
-def _clusters(
-    features: np.ndarray, known: np.ndarray, n_wanted: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Cluster and distance to its centre of every row (N,); whether a cluster (k,) is taken."""
+def _cluster(features: np.ndarray, covered: np.ndarray, batch_size: int) -> _Clusters:
+    """Cluster rows (n, D), given the features of labelled and pending items."""
     from sklearn.cluster import KMeans
     from sklearn.exceptions import ConvergenceWarning
 
-    n_clusters = min(n_wanted + min(len(known), _MOST_KNOWN), len(features))
+    n_clusters = min(batch_size + min(len(covered), _MAX_COVERED_ITEMS), len(features))
+    kmeans = KMeans(n_clusters, n_init=_N_INIT, max_iter=_MAX_ITERATIONS, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct rows than clusters
-        found = KMeans(n_clusters, n_init=_STARTS, max_iter=_SWEEPS, random_state=0).fit(features)
-    own = found.labels_
-    distances = np.linalg.norm(features - found.cluster_centers_[own], axis=1)
-    is_taken = np.zeros(n_clusters, bool)
-    if len(known):
-        is_taken[found.predict(np.ascontiguousarray(known, np.float64))] = True
-    return own, distances, is_taken
+        kmeans.fit(features)
+    distances = np.linalg.norm(features - kmeans.cluster_centers_[kmeans.labels_], axis=1)
+    is_covered = np.zeros(n_clusters, bool)
+    if len(covered):
+        is_covered[kmeans.predict(np.ascontiguousarray(covered, np.float64))] = True
+    return _Clusters(kmeans.labels_, distances, is_covered)

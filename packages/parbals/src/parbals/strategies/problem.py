@@ -1,4 +1,4 @@
-"""What a strategy is given: one frozen record, checked before, the same for every strategy."""
+"""The input of a strategy: one frozen, validated record for all strategies."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -20,7 +20,7 @@ __all__ = ["GaussianView", "Labelled", "ModelView", "Problem", "batch_of"]
 
 @dataclass(frozen=True)
 class ModelView:
-    """Particles and design rows, for strategies that condition the model itself."""
+    """Particles and design rows, for strategies that condition the model."""
 
     population: Population
     pool: np.ndarray  # (N, D+1)
@@ -29,50 +29,58 @@ class ModelView:
 
 @dataclass(frozen=True)
 class GaussianView:
-    """A Gaussian posterior and features, for scores in closed form."""
+    """A Gaussian posterior and features, for closed-form scores."""
 
-    posterior: Any  # of classes, of several labels an item, or of numbers
-    pool: Any  # (N, D), an array or, of classes, rows in a cluster
+    posterior: Any  # of a multi-class, multi-label, ordinal or regression task
+    pool: Any  # (N, D), an array or, for multi-class tasks, rows in a cluster
     target: np.ndarray  # (M, D)
 
     @cached_property
-    def lanes(self) -> "tuple[GaussianView, ...]":
-        """One for each label where items have several, over rows that are whitened once for all."""
-        parts = getattr(self.posterior, "parts", None)
-        if parts is None:
+    def label_views(self) -> "tuple[GaussianView, ...]":
+        """One view per label of a multi-label task, otherwise this view alone.
+
+        The labels share one whitening: rows are whitened once, and only the intercept is left to
+        be scaled.
+        """
+        posteriors = getattr(self.posterior, "parts", None)
+        if posteriors is None:
             return (self,)
-        if len(parts) == 1:  # two classes, to the last digit
-            return (replace(self, posterior=parts[0]),)
-        whitening = parts[0].whitening
-        pool, target = (whitening.rows(add_bias(X)) for X in (self.pool, self.target))
-        deviations = np.append(np.ones(pool.shape[1] - 1), pool[0, -1])
-        plain = Whitening.diagonal(deviations)  # which leaves the intercept to be scaled
-        pool, target = (rows[:, :-1].astype(np.float32) for rows in (pool, target))
-        return tuple(
-            GaussianView(
-                replace(part, latents=replace(part.latents, whitening=plain)), pool, target
-            )
-            for part in parts
-        )
+        if len(posteriors) == 1:  # exactly the binary task
+            return (replace(self, posterior=posteriors[0]),)
+        whitening = posteriors[0].whitening
+        pool = whitening.rows(add_bias(self.pool))
+        target = whitening.rows(add_bias(self.target))
+        scales = np.append(np.ones(pool.shape[1] - 1), pool[0, -1])
+        intercept_scaling = Whitening.diagonal(scales)
+        pool_features = pool[:, :-1].astype(np.float32)
+        target_features = target[:, :-1].astype(np.float32)
+        views = []
+        for posterior in posteriors:
+            latents = replace(posterior.latents, whitening=intercept_scaling)
+            label_posterior = replace(posterior, latents=latents)
+            views.append(GaussianView(label_posterior, pool_features, target_features))
+        return tuple(views)
 
     @property
-    def tells_by_variance(self) -> bool:
-        """Whether labels are numbers or ranks, of which :mod:`parbals.strategies.numbers` knows."""
+    def has_numeric_labels(self) -> bool:
+        """Whether the task is regression or ordinal: :mod:`parbals.strategies.regression`."""
         return hasattr(self.posterior, "noise_at")
 
     @property
     def latents(self) -> Latents:
+        """The posterior's independent Gaussian weight vectors."""
         latents: Latents = self.posterior.latents
         return latents
 
     @property
     def n_classes(self) -> int:
+        """C."""
         return int(self.posterior.n_classes)
 
 
 @dataclass(frozen=True)
 class Labelled:
-    """The points whose labels are known; what a strategy does not need may be missing."""
+    """The labelled points; fields that a strategy does not need may be None."""
 
     labels: np.ndarray | None = None  # (L,) class numbers
     features: np.ndarray | None = None  # (L, D)
@@ -84,40 +92,59 @@ class Labelled:
 class Problem:
     """Choose ``batch_size`` of N pool points.
 
-    Parts that a strategy does not need may be missing; ``require_...`` gives a part, or says in one
-    sentence what to pass. Arrays are never written to.
+    Fields that a strategy does not need may be None. The methods ``require_...`` return a field, or
+    raise an error that says what to pass. Strategies must not write to the arrays.
+
+    A strategy reads, for example:
+
+    >>> from parbals.strategies import Problem
+    >>> probs = np.array([[[0.9, 0.1]], [[0.6, 0.4]], [[0.2, 0.8]]])  # (N, K, C)
+    >>> problem = Problem(
+    ...     strategy="mine",
+    ...     n_pool=3,
+    ...     batch_size=1,
+    ...     weights=np.ones(1),
+    ...     pending=np.array([0]),
+    ...     n_universes=1,
+    ...     seed=0,
+    ...     pool_probs=probs,
+    ... )
+    >>> problem.mean_probs.tolist()
+    [[0.9, 0.1], [0.6, 0.4], [0.2, 0.8]]
+    >>> problem.candidates().tolist()
+    [False, True, True]
     """
 
     strategy: str
     n_pool: int
     batch_size: int
     weights: np.ndarray  # (K,), normalised
-    pending: np.ndarray  # pool positions that are out for labelling
+    pending: np.ndarray  # pool positions that are being labelled
     n_universes: int
     seed: int
     pool_probs: np.ndarray | None = None  # (N, K, C)
     target_probs: np.ndarray | None = None  # (M, K, C)
     pool_features: np.ndarray | None = None  # (N, D)
     labelled: Labelled = Labelled()
-    model: ModelView | None = None  # in place of samples, for strategies that condition the model
-    gaussian: GaussianView | None = None  # in place of samples, for strategies in closed form
+    model: ModelView | None = None  # replaces samples in strategies that condition the model
+    gaussian: GaussianView | None = None  # replaces samples in closed-form strategies
     beta: float = 1.0
     loss: Loss = "log"
-    class_weights: Any = None  # ClassWeights, of several labels an item a tuple of them, or None
+    class_weights: Any = None  # ClassWeights, a tuple of them for multi-label tasks, or None
     n_configurations: int = 4096
-    options: Mapping[str, Any] = field(default_factory=dict)  # of strategies that are not ours
-    watch: Callable[[np.ndarray], None] | None = None  # is told what each step chose by
+    options: Mapping[str, Any] = field(default_factory=dict)  # of strategies from other packages
+    watch: Callable[[np.ndarray], None] | None = None  # called with the scores of each step
 
     def candidates(self) -> np.ndarray:
-        """(N,) True where a point may still be chosen."""
+        """(N,) True where a point may be chosen."""
         free = np.ones(self.n_pool, bool)
         free[self.pending] = False
         return free
 
     def show(self, scores: np.ndarray | Callable[[], np.ndarray]) -> None:
-        """Give the scores (N,) of one step to ``watch``, if there is one.
+        """Pass the scores (N,) of one step to ``watch``, if there is one.
 
-        A function is called only then. Scores that hold for the whole batch are shown once.
+        A function is only called if there is. Scores that hold for the whole batch are shown once.
         """
         if self.watch is not None:
             self.watch(np.array(scores() if callable(scores) else scores, np.float64))
@@ -138,50 +165,70 @@ class Problem:
 
     def require_probs(self) -> np.ndarray:
         """Predictive samples (N, K, C) of the pool."""
-        return self.given(self.pool_probs, "pool_probs: predictive samples of the pool")
+        return self._require(self.pool_probs, "pool_probs: predictive samples of the pool")
 
     def require_target(self) -> np.ndarray:
         """Predictive samples (M, K, C) of the target set."""
-        return self.given(
+        return self._require(
             self.target_probs,
             "target_probs: predictive samples of points from the distribution the model will be "
-            "judged on (without a shift, a random part of the pool)",
+            "used on (without a shift, a random subset of the pool)",
         )
 
     def require_features(self) -> np.ndarray:
         """Features (N, D) of the pool."""
-        return self.given(self.pool_features, "pool_features: the features (N, D) of the pool")
+        return self._require(self.pool_features, "pool_features: the features (N, D) of the pool")
 
     def require_labels(self) -> tuple[np.ndarray, np.ndarray]:
         """Class numbers (L,) and averaged predictions (L, C) of the labelled points."""
-        what = (
+        description = (
             "labels and labelled_probs: the labels known so far and the model's predictive samples "
             "of those points"
         )
         labels = self.labelled.labels
-        some = labels if labels is not None and len(labels) else None
-        return self.given(some, what), self.given(self.labelled.probs, what)
+        if labels is not None and len(labels) == 0:
+            labels = None
+        return (
+            self._require(labels, description),
+            self._require(self.labelled.probs, description),
+        )
 
-    def given(self, part: np.ndarray | None, what: str) -> np.ndarray:
-        """A part, or an error that says ``what`` it is."""
-        if part is None:
-            raise InputError(f"{self.strategy} needs {what}.")
-        return part
+    def require_labelled_features(self) -> np.ndarray:
+        """Features (L, D) of the labelled points."""
+        return self._require(
+            self.labelled.features,
+            "labelled_features: the features (L, D) of the labelled points",
+        )
+
+    def _require(self, array: np.ndarray | None, description: str) -> np.ndarray:
+        """The array, or an error with its description if it is None."""
+        if array is None:
+            raise InputError(f"{self.strategy} needs {description}.")
+        return array
 
 
 def batch_of(problem: Problem, indices: np.ndarray, scores: np.ndarray, **overrides: Any) -> Batch:
-    """A batch whose scores stayed the same while it grew, unless ``overrides`` say otherwise."""
-    n, is_closed = len(indices), problem.gaussian is not None
+    """Make the batch of a strategy from the chosen pool positions and their scores.
+
+    Args:
+        problem: the problem it solves.
+        indices: (B,) pool positions in the order of choice.
+        scores: (B,) their scores.
+        overrides: other fields of :class:`parbals.Batch`. By default scores did not change while
+            the batch grew, and all candidates were scored.
+    """
+    batch_size = len(indices)
+    is_closed_form = problem.gaussian is not None
     n_free = problem.n_pool - len(problem.pending)
-    size = np.inf if is_closed else float(effective_sample_size(problem.weights))
+    sample_size = np.inf if is_closed_form else float(effective_sample_size(problem.weights))
     fields: dict[str, Any] = {
         "indices": indices.astype(np.int64),
         "scores": scores.astype(np.float64),
         "initial_scores": scores.astype(np.float64),
-        "effective_sample_size": np.full(n, size),
+        "effective_sample_size": np.full(batch_size, sample_size),
         "strategy": problem.strategy,
-        "n_exact": np.full(n, n_free),
-        "n_samples": 0 if is_closed else len(problem.weights),
+        "n_exact": np.full(batch_size, n_free),
+        "n_samples": 0 if is_closed_form else len(problem.weights),
         "n_candidates": n_free,
     }
     return Batch(**{**fields, **overrides})

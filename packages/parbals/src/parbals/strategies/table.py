@@ -1,9 +1,9 @@
-"""The table of strategies: one line each, nothing registered by import magic.
+"""The table of strategies: one entry each; importing a module registers nothing.
 
-A row is all that the rest of the package knows of a strategy: what it needs, what it is called, how
-it is drawn, and a sentence for people. The algorithm is loaded when it first chooses, so that
-looking at the table needs no JAX. Strategies of other packages are found through the entry-point
-group ``parbals.strategies``; each entry names a :class:`Strategy`.
+An entry is all that the rest of the package knows about a strategy: its inputs, its title, its line
+style in plots, and a sentence for users. The algorithm is loaded on first use, so reading the table
+does not import NumPy. Strategies of other packages are found through the entry-point group
+``parbals.strategies``; each entry point names a :class:`Strategy`.
 """
 
 from collections.abc import Callable
@@ -19,44 +19,55 @@ if TYPE_CHECKING:
     from parbals.strategies.problem import Problem
     from parbals.types import Batch
 
-__all__ = ["COLD_START", "DEFAULT", "STRATEGIES", "UNIFORM", "Strategy"]
-__all__ += ["all_strategies", "strategy_named", "strategy_title"]
+__all__ = [
+    "COLD_START",
+    "DEFAULT",
+    "STRATEGIES",
+    "UNIFORM",
+    "Strategy",
+    "all_strategies",
+    "strategy_named",
+    "strategy_title",
+]
 
 DEFAULT = "parbals-epig"
 COLD_START = "kmeans"
-"""Chooses the first batch, where there is no label and no description of the classes yet."""
+"""Chooses the first batch, before there are labels or descriptions of the classes."""
 UNIFORM = "random"
-"""What every other strategy is compared with."""
-
-_GROUP = "parbals.strategies"
+"""The baseline of all other strategies."""
 
 
 @dataclass(frozen=True)
 class Strategy:
-    """A pure function from a problem to a batch, what it needs, and what it costs.
+    """A query strategy: a pure function from a problem to a batch, its inputs and its cost.
+
+    >>> from parbals.strategies import Strategy, batch_of
+    >>> def select_first(problem):
+    ...     chosen = problem.candidates().nonzero()[0][: problem.batch_size]
+    ...     return batch_of(problem, chosen, scores=0.0 * chosen)
+    >>> FIRST = Strategy(select_first, title="First", about="the next item of the file")
 
     Attributes:
-        select: the function. The same problem always gives the same batch; all randomness comes
-            from ``problem.seed``.
-        title: its name in tables and pictures; "" is the name it is asked for by.
-        about: why an item was chosen, to follow "This item was" in a sentence for people.
-        needs_target: predictive samples of a target set.
-        needs_features: features of the pool.
-        needs_labels: labels known so far, with the model's predictions there.
-        holds_out: judges by labels that the model was not fitted on; an experiment keeps some back.
-        batch_aware: a point's chance depends on the points chosen before it.
+        select: the function. It is deterministic: all randomness comes from ``problem.seed``.
+        title: name in tables and plots; "" stands for the name of the entry.
+        about: why an item was chosen, to complete the sentence "This item was ...".
+        needs_target: needs predictive samples of a target set.
+        needs_features: needs features of the pool.
+        needs_labels: needs the labels so far, with the model's predictions there.
+        holds_out: needs labels that the model was not fitted on; experiments hold some out.
+        batch_aware: a choice depends on the points chosen before it in the batch.
         stochastic: other seeds give other batches by design.
-        uses_predictions: what the model predicts matters at all.
-        averages: looks at averaged predictions alone, so that a single sample will do.
-        conditions_model: given our own model, its posterior is conditioned during the batch.
-        closed_form: given a Gaussian posterior it needs no samples (without a target set: given two
-            classes as well).
+        uses_predictions: uses the model's predictions.
+        averages: uses averaged predictions only, so that a single sample suffices.
+        conditions_model: conditions the posterior of a parbals model while the batch grows.
+        closed_form: needs no samples given a Gaussian posterior (strategies without a target set
+            only with two classes).
         options: names accepted in ``select_batch(options={...})``.
-        cost: operations, in the axis letters N M K C D B U, L labelled points.
-        reference: where it was published.
-        tables: which of the paper's two kinds of table it stands in, "bayesian" and "heuristics";
-            what is not the paper's stands in none.
-        style: colour, dashes, marker and width of its line in pictures; None takes a spare one.
+        cost: number of operations, in the axis letters N M K C D B U, and L labelled points.
+        reference: publication.
+        tables: the paper's tables that include it, "bayesian" and "heuristics"; empty for
+            strategies that are not in the paper.
+        style: colour, dashes, marker and width of its line in plots; None takes a spare one.
     """
 
     select: Callable[["Problem"], "Batch"]
@@ -79,9 +90,9 @@ class Strategy:
     style: tuple[str, str, str, float] | None = None
 
 
-def _at(place: str) -> Callable[["Problem"], "Batch"]:
+def _lazy(reference: str) -> Callable[["Problem"], "Batch"]:
     """The function ``module:name`` of this folder, loaded when it is first called."""
-    module, _, name = place.partition(":")
+    module, _, name = reference.partition(":")
 
     def select(problem: "Problem") -> "Batch":
         algorithm: Callable[[Problem], Batch] = getattr(
@@ -92,135 +103,151 @@ def _at(place: str) -> Callable[["Problem"], "Batch"]:
     return select
 
 
-_HEURISTICS, _BAYESIAN, _BOTH = ("heuristics",), ("bayesian",), ("bayesian", "heuristics")
-_POWER = "Kirsch et al. 2023"
+_HEURISTICS = ("heuristics",)
+_BAYESIAN = ("bayesian",)
+_BOTH = ("bayesian", "heuristics")
+_GUMBEL_TOP_K = "Kirsch et al. 2023"
 _EPIG_COST = "N·M·K·C²"
 _UNSURE = "chosen because the model is unsure of it"
-_INFORMS = "chosen because its label would say much about the model"
+_INFORMS = "chosen because its label would be informative about the model"
 _HELPS = "chosen because its label would improve the predictions"
 _TOGETHER = (
     "chosen together with the others of its batch, so that their labels improve the predictions "
     "and do not repeat each other"
 )
-# Okabe and Ito's colours, which the colour-blind can tell apart; lines of one colour differ in
-# dashes and marker.
-_BLACK, _ORANGE, _SKY, _GREEN = "#000000", "#e69f00", "#56b4e9", "#009e73"
-_BLUE, _RED, _PINK, _GREY = "#0072b2", "#d55e00", "#cc79a7", "#767676"
+# Okabe and Ito's colour-blind safe palette; lines of one colour differ in dashes and marker.
+_BLACK = "#000000"
+_ORANGE = "#e69f00"
+_SKY = "#56b4e9"
+_GREEN = "#009e73"
+_BLUE = "#0072b2"
+_RED = "#d55e00"
+_PINK = "#cc79a7"
+_GREY = "#767676"
 
 # fmt: off
 STRATEGIES: dict[str, Strategy] = {
     "random": Strategy(
-        _at("top:select_random"), "Random", "drawn at random",
+        _lazy("top:select_random"), "Random", "drawn at random",
         stochastic=True, uses_predictions=False, cost="N",
         tables=_BOTH, style=(_BLACK, ":", "o", 1.6)),
     "confidence": Strategy(
-        _at("top:select_confidence"), "Confidence", _UNSURE,
+        _lazy("top:select_confidence"), "Confidence", _UNSURE,
         averages=True, cost="N·K·C", reference="Lewis and Gale 1994",
         tables=_HEURISTICS, style=(_ORANGE, "-", "s", 1.6)),
     "margin": Strategy(
-        _at("top:select_margin"), "Margin", "chosen because two classes are nearly equally likely",
+        _lazy("top:select_margin"), "Margin",
+        "chosen because two classes are nearly equally likely",
         averages=True, cost="N·K·C", reference="Scheffer et al. 2001",
         tables=_HEURISTICS, style=(_ORANGE, "--", "h", 1.6)),
     "entropy": Strategy(
-        _at("top:select_entropy"), "Entropy", _UNSURE,
+        _lazy("top:select_entropy"), "Entropy", _UNSURE,
         averages=True, cost="N·K·C", reference="Settles 2009",
         tables=_HEURISTICS, style=(_ORANGE, ":", "p", 1.6)),
     "coreset": Strategy(
-        _at("coreset:select_coreset"), "CoreSet",
-        "chosen because it is far from everything that was chosen before",
+        _lazy("coreset:select_coreset"), "CoreSet",
+        "chosen because it is far from all items chosen before",
         needs_features=True, uses_predictions=False, batch_aware=True,
         cost="N·(L+B)·D", reference="Sener and Savarese 2018",
         tables=_HEURISTICS, style=(_PINK, "--", "<", 1.6)),
     "kmeans": Strategy(
-        _at("kmeans:select_kmeans"), "k-means",
-        "chosen because it is typical of many items that nothing is known of",
+        _lazy("kmeans:select_kmeans"), "k-means",
+        "chosen because it is typical of many unlabelled items",
         needs_features=True, uses_predictions=False, batch_aware=True,
         cost="N·(L+B)·D", reference="Lloyd 1982", style=(_SKY, ":", "s", 1.6)),
     "badge": Strategy(
-        _at("badge:select_badge"), "BADGE",
+        _lazy("badge:select_badge"), "BADGE",
         "chosen because the model is unsure of it and it differs from the others of its batch",
         needs_features=True, batch_aware=True, stochastic=True,
         averages=True, cost="N·(K·C + B·D)", reference="Ash et al. 2020",
         tables=_HEURISTICS, style=(_GREEN, "-.", "P", 1.6)),
     "galaxy": Strategy(
-        _at("galaxy:select_galaxy"), "GALAXY",
+        _lazy("galaxy:select_galaxy"), "GALAXY",
         "chosen because it lies between items with different labels",
         needs_labels=True, batch_aware=True,
         averages=True, cost="N·(K·C + C·ln N)", reference="Zhang et al. 2022",
         tables=_HEURISTICS, style=(_RED, "-.", "*", 1.6)),
     "glister": Strategy(
-        _at("glister:select_glister"), "GLISTER",
-        "chosen because learning from it would help on labels that are known",
+        _lazy("glister:select_glister"), "GLISTER",
+        "chosen because training on it would improve predictions of held-out labels",
         needs_features=True, needs_labels=True, holds_out=True, batch_aware=True,
         averages=True, cost="N·L·(D + B·C)", reference="Killamsetty et al. 2021",
         tables=_HEURISTICS, style=(_GREY, "--", "X", 1.6)),
     "bald": Strategy(
-        _at("top:select_bald"), "BALD", _INFORMS,
+        _lazy("top:select_bald"), "BALD", _INFORMS,
         closed_form=True, cost="N·K·C", reference="Houlsby et al. 2011",
         tables=_BAYESIAN, style=(_RED, "-", "^", 1.6)),
     "power-bald": Strategy(
-        _at("top:select_power_bald"), "PowerBALD", _INFORMS,
-        stochastic=True, closed_form=True, cost="N·K·C", reference=_POWER,
+        _lazy("top:select_power_bald"), "PowerBALD", _INFORMS,
+        stochastic=True, closed_form=True, cost="N·K·C", reference=_GUMBEL_TOP_K,
         tables=_BAYESIAN, style=(_RED, "--", "<", 1.6)),
     "softmax-bald": Strategy(
-        _at("top:select_softmax_bald"), "SoftmaxBALD", _INFORMS,
-        stochastic=True, closed_form=True, cost="N·K·C", reference=_POWER,
+        _lazy("top:select_softmax_bald"), "SoftmaxBALD", _INFORMS,
+        stochastic=True, closed_form=True, cost="N·K·C", reference=_GUMBEL_TOP_K,
         tables=_BAYESIAN, style=(_PINK, "-.", ">", 1.6)),
     "softrank-bald": Strategy(
-        _at("top:select_softrank_bald"), "SoftRankBALD", _INFORMS,
-        stochastic=True, closed_form=True, cost="N·K·C", reference=_POWER,
+        _lazy("top:select_softrank_bald"), "SoftRankBALD", _INFORMS,
+        stochastic=True, closed_form=True, cost="N·K·C", reference=_GUMBEL_TOP_K,
         tables=_BAYESIAN, style=(_PINK, ":", "X", 1.6)),
     "batchbald": Strategy(
-        _at("batchbald:select_batchbald"), "BatchBALD",
-        "chosen together with the others of its batch, whose labels say most about the model",
+        _lazy("batchbald:select_batchbald"), "BatchBALD",
+        "chosen together with its batch, whose labels are jointly most informative about the model",
         batch_aware=True, cost="B·N·K·C·min(C^B, S)", reference="Kirsch et al. 2019",
         tables=_BAYESIAN, style=(_ORANGE, "-", "h", 1.6)),
     "epig": Strategy(
-        _at("top:select_epig"), "EPIG", _HELPS,
+        _lazy("top:select_epig"), "EPIG", _HELPS,
         needs_target=True, closed_form=True,
         cost=_EPIG_COST, reference="Bickford Smith et al. 2023",
         tables=_BAYESIAN, style=(_GREEN, "-", "v", 1.6)),
     "power-epig": Strategy(
-        _at("top:select_power_epig"), "PowerEPIG", _HELPS,
-        needs_target=True, stochastic=True, closed_form=True, cost=_EPIG_COST, reference=_POWER,
+        _lazy("top:select_power_epig"), "PowerEPIG", _HELPS,
+        needs_target=True, stochastic=True, closed_form=True,
+        cost=_EPIG_COST, reference=_GUMBEL_TOP_K,
         tables=_BAYESIAN, style=(_GREEN, "--", "d", 1.6)),
     "softmax-epig": Strategy(
-        _at("top:select_softmax_epig"), "SoftmaxEPIG", _HELPS,
-        needs_target=True, stochastic=True, closed_form=True, cost=_EPIG_COST, reference=_POWER,
+        _lazy("top:select_softmax_epig"), "SoftmaxEPIG", _HELPS,
+        needs_target=True, stochastic=True, closed_form=True,
+        cost=_EPIG_COST, reference=_GUMBEL_TOP_K,
         tables=_BAYESIAN, style=(_GREY, "-.", "P", 1.6)),
     "softrank-epig": Strategy(
-        _at("top:select_softrank_epig"), "SoftRankEPIG", _HELPS,
-        needs_target=True, stochastic=True, closed_form=True, cost=_EPIG_COST, reference=_POWER,
+        _lazy("top:select_softrank_epig"), "SoftRankEPIG", _HELPS,
+        needs_target=True, stochastic=True, closed_form=True,
+        cost=_EPIG_COST, reference=_GUMBEL_TOP_K,
         tables=_BAYESIAN, style=(_GREY, "--", "p", 1.6)),
     "parbals-map-epig": Strategy(
-        _at("parbals:select_parbals_map_epig"), "ParBaLS-MAP EPIG", _TOGETHER,
+        _lazy("parbals:select_parbals_map_epig"), "ParBaLS-MAP EPIG", _TOGETHER,
         needs_target=True, batch_aware=True, conditions_model=True,
         closed_form=True, cost="B·N·K·(M·C² or K·C)", reference="Hu and Mussmann 2026",
         tables=_BOTH, style=(_SKY, "--", "D", 2.0)),
     "parbals-epig": Strategy(
-        _at("parbals:select_parbals_epig"), "ParBaLS EPIG", _TOGETHER,
+        _lazy("parbals:select_parbals_epig"), "ParBaLS EPIG", _TOGETHER,
         needs_target=True, batch_aware=True, conditions_model=True,
         closed_form=True, cost="U·B·N·K·(M·C² or K·C)", reference="Hu and Mussmann 2026",
         tables=_BOTH, style=(_BLUE, "-", "o", 2.6)),
 }
 # fmt: on
 
-_THEIRS = (Strategy, "strategy", "parbals.strategies.Strategy")
+_ENTRY_POINT_GROUP = "parbals.strategies"
+_TYPE_NAME = "parbals.strategies.Strategy"
 
 
 def strategy_named(name: str) -> Strategy:
-    """Look a strategy up, ours or an installed package's, or say which there are."""
+    """The strategy with this name, built in or from an installed package.
+
+    >>> strategy_named("bald").title
+    'BALD'
+    """
     if isinstance(name, str) and name in STRATEGIES:
         return STRATEGIES[name]
-    others = _other_entries()
-    if isinstance(name, str) and name in others:
-        return load_entry(others[name], *_THEIRS)
-    names = ", ".join([*STRATEGIES, *others])
+    entries = _other_entries()
+    if isinstance(name, str) and name in entries:
+        return load_entry(entries[name], Strategy, "strategy", _TYPE_NAME)
+    names = ", ".join([*STRATEGIES, *entries])
     raise InputError(f"There is no strategy {name!r}; choose one of: {names}.")
 
 
 def strategy_title(name: str) -> str:
-    """What a strategy is called in tables; one that is not installed here by its own name."""
+    """The title of a strategy in tables; the name itself if the strategy is not installed."""
     try:
         return strategy_named(name).title or name
     except InputError:
@@ -228,12 +255,10 @@ def strategy_title(name: str) -> str:
 
 
 def all_strategies() -> dict[str, Strategy]:
-    """Ours, then those of installed packages.
-
-    One of theirs that cannot be loaded stops nothing but itself.
-    """
-    return STRATEGIES | loadable_entries(_other_entries(), *_THEIRS)
+    """The built-in strategies, then those of installed packages that can be loaded."""
+    return STRATEGIES | loadable_entries(_other_entries(), Strategy, "strategy", _TYPE_NAME)
 
 
 def _other_entries() -> dict[str, EntryPoint]:
-    return other_entries(_GROUP, STRATEGIES)
+    """Entry points of other packages, by name."""
+    return other_entries(_ENTRY_POINT_GROUP, STRATEGIES)

@@ -1,4 +1,4 @@
-"""An audit: random items that are asked for, teach the model nothing, and measure its error."""
+"""An audit: random items that are requested, train no model, and measure its error."""
 
 import json
 from dataclasses import replace
@@ -18,16 +18,16 @@ X = GENERATOR.standard_normal((300, 4))
 Y = np.where(X[:, 0] + 0.7 * GENERATOR.standard_normal(300) > 0, "yes", "no")
 
 
-def learner(audit=20, **more):
-    options = {"strategy": "confidence", "random_state": 2, "n_samples": 64} | more
-    return parbals.ActiveLearner(X, ["no", "yes"], audit=audit, **options)
+def make_learner(audit=20, **options):
+    defaults = {"strategy": "confidence", "random_state": 2, "n_samples": 64}
+    return parbals.ActiveLearner(X, ["no", "yes"], audit=audit, **(defaults | options))
 
 
-def labelled(n, audit=20, batch=10, **more):
-    active = learner(audit, **more)
+def make_labelled(n, audit=20, batch_size=10, **options):
+    active = make_learner(audit, **options)
     while len(active.labelled) < n:
-        out = active.ask(min(batch, n - len(active.labelled)))
-        active.tell(out, Y[out])
+        batch = active.ask(min(batch_size, n - len(active.labelled)))
+        active.tell(batch, Y[batch])
     return active
 
 
@@ -43,10 +43,12 @@ def test_the_audit_is_a_uniform_draw_fixed_by_the_seed():
 
 @pytest.mark.parametrize("batch", [1, 4, 20])
 def test_every_third_label_is_the_audits_until_it_is_done(batch):
-    n_audit = n_other = 0
+    n_audit = 0
+    n_other = 0
     for _ in range(200 // batch):
-        share = n_audit_items_due(batch, n_audit, n_other, 30 - n_audit, 500 - n_other)
-        n_audit, n_other = n_audit + share, n_other + batch - share
+        n_due = n_audit_items_due(batch, n_audit, n_other, 30 - n_audit, 500 - n_other)
+        n_audit += n_due
+        n_other += batch - n_due
         assert n_audit == min(30, (n_audit + n_other + 1) // 3)
 
 
@@ -63,7 +65,7 @@ def test_the_audit_is_spread_over_a_batch():
 
 
 def test_asking_mixes_the_audit_in_and_says_so():
-    active = learner()
+    active = make_learner()
     batch = active.choose(9)
     drawn = np.isin(batch.indices, active.audit)
     assert batch.indices[drawn].tolist() == active.audit[:3].tolist()
@@ -75,16 +77,18 @@ def test_asking_mixes_the_audit_in_and_says_so():
 
 def test_the_audit_has_no_part_in_choosing_or_in_the_model():
     """Its labels could be all wrong, or missing: the same model, the same choice."""
-    right, wrong, missing = (learner() for _ in range(3))
-    others = np.setdiff1d(np.arange(300), right.audit)[:40]
+    right = make_learner()
+    wrong = make_learner()
+    missing = make_learner()
+    training = np.setdiff1d(np.arange(300), right.audit)[:40]
     for active in (right, wrong, missing):
-        active.tell(others, Y[others])
+        active.tell(training, Y[training])
     right.tell(right.audit, Y[right.audit])
     wrong.tell(wrong.audit, np.where(Y[wrong.audit] == "yes", "no", "yes"))
     missing.mark_pending(missing.audit[:7])
     for active in (wrong, missing):
-        same = active.choose(5, with_audit=False).indices == right.choose(5).indices
-        assert same.all()
+        batch = active.choose(5, with_audit=False)
+        np.testing.assert_array_equal(batch.indices, right.choose(5).indices)
         np.testing.assert_array_equal(active.predict_proba(X), right.predict_proba(X))
         np.testing.assert_array_equal(active.state.target_rows(), right.state.target_rows())
     rows = {tuple(row) for row in right.state.target_rows()}
@@ -93,26 +97,27 @@ def test_the_audit_has_no_part_in_choosing_or_in_the_model():
 
 
 def test_the_measurement_is_what_the_model_of_the_first_labels_gets_wrong():
-    active = labelled(70)
+    active = make_labelled(70)
     order = list(active.labels)
     look = latest_look(np.isin(order, active.audit), 20)
     first = order[: look.n_labels]
     assert np.isin(first, active.audit).sum() == 19
-    model = learner(audit=active.audit.tolist())
+    model = make_learner(audit=active.audit.tolist())
     training = [p for p in first if p not in set(active.audit)]
     model.tell(training, Y[training])
     audited = np.array([p for p in first if p in set(active.audit)])
-    decided = np.array(model.predict(X[audited]))
+    decisions = np.array(model.predict(X[audited]))
     measured = measure(active.state)
-    wrong = decided != Y[audited]
+    wrong = decisions != Y[audited]
     assert (measured.n, measured.n_wrong) == (19, int(wrong.sum()))
     assert measured.n_labels == look.n_labels
-    others = np.setdiff1d(np.arange(300), active.audit)
-    doubts = (1.0 - model.predict_proba(X[rows]).max(axis=1) for rows in (audited, others))
-    assert measured.error == Estimate(*ppi_limits(wrong, *doubts, look.delta))
-    hits = (decided == "yes") & (Y[audited] == "yes")
+    pool = np.setdiff1d(np.arange(300), active.audit)
+    expected = 1.0 - model.predict_proba(X[audited]).max(axis=1)
+    expected_pool = 1.0 - model.predict_proba(X[pool]).max(axis=1)
+    assert measured.error == Estimate(*ppi_limits(wrong, expected, expected_pool, look.delta))
+    hits = (decisions == "yes") & (Y[audited] == "yes")
     assert measured.recall["yes"].mean == hits.sum() / (Y[audited] == "yes").sum()
-    assert measured.precision["yes"].mean == hits.sum() / (decided == "yes").sum()
+    assert measured.precision["yes"].mean == hits.sum() / (decisions == "yes").sum()
 
 
 def test_copies_of_an_audit_item_train_nothing_and_are_not_asked_for():
@@ -130,7 +135,7 @@ def test_copies_of_an_audit_item_train_nothing_and_are_not_asked_for():
 
 
 def test_the_pool_is_not_looked_through_for_copies_before_a_choice():
-    active = learner(audit=10)
+    active = make_learner(audit=10)
     training = np.setdiff1d(np.arange(40), active.audit)
     active.tell(training, Y[training])
     active.predict_proba(X[:5])
@@ -145,10 +150,10 @@ def test_rows_that_are_alike_by_coarse_features_are_no_copies():
 
 
 def test_between_two_looks_the_measurement_stands():
-    active = labelled(70)
+    active = make_labelled(70)
     before = measure(active.state)
-    out = active.ask(5)
-    active.tell(out, Y[out])
+    batch = active.ask(5)
+    active.tell(batch, Y[batch])
     assert measure(active.state) == before
 
 
@@ -165,32 +170,32 @@ def test_the_interval_holds_the_error_of_a_model_that_chose_its_labels(n_runs):
             features[:300], [0, 1], strategy="confidence", random_state=seed, audit=30
         )
         while len(active.labelled) < 87:
-            out = active.ask(29)
-            active.tell(out, y[out])
-        decided = np.array(active.predict(features[300:]))
+            batch = active.ask(29)
+            active.tell(batch, y[batch])
+        decisions = np.array(active.predict(features[300:]))
         estimate = measure(active.state).error
-        covered += estimate.low <= np.mean(decided != y[300:]) <= estimate.high
+        covered += estimate.low <= np.mean(decisions != y[300:]) <= estimate.high
     assert covered / n_runs >= 0.9 - 3 * np.sqrt(0.09 / n_runs)
 
 
 def test_the_report_gives_it_in_words_and_in_json():
-    report = labelled(60).report(1)
+    report = make_labelled(60).report(1)
     assert "With 95 % confidence the error is below" in str(report)
     assert "recall" in str(report)
-    written = json.loads(json.dumps(report.to_dict()))
-    assert written["certified"] == report.certified == written["measured"]["error"]["high"]
-    assert set(written["measured"]["recall"]) == {"no", "yes"}
-    without = replace(report, measured=None)
-    assert "the expected error is the model's own expectation" in str(without)
-    assert without.to_dict()["certified"] is None
+    values = json.loads(json.dumps(report.to_dict()))
+    assert values["certified"] == report.certified == values["measured"]["error"]["high"]
+    assert set(values["measured"]["recall"]) == {"no", "yes"}
+    without_audit = replace(report, measured=None)
+    assert "The error is estimated by the model and has not been measured" in str(without_audit)
+    assert without_audit.to_dict()["certified"] is None
 
 
 def test_an_audit_without_labels_promises_a_measurement():
-    active = learner()
+    active = make_learner()
     assert measure(active.state).error is None
     active.tell(np.setdiff1d(np.arange(300), active.audit)[:1], ["no"])
     sentence = measured_error_sentence(measure(active.state))
-    assert sentence.startswith("How large the error is will be measured as the 20 random items")
+    assert sentence.startswith("The error will be measured as the 20 random items")
 
 
 def test_classes_that_the_audit_hardly_saw_have_no_interval():
@@ -204,14 +209,14 @@ def test_classes_that_the_audit_hardly_saw_have_no_interval():
     assert class_lines(measured)[-1] == "  too few random items to tell: never"
 
 
-def test_a_model_of_your_own_is_measured_too():
+def test_a_custom_model_is_measured_too():
     forest = RandomForestClassifier(20, random_state=0)
-    active = labelled(60, strategy="margin", model=forest)
+    active = make_labelled(60, strategy="margin", model=forest)
     assert measure(active.state).n == 19
 
 
 def test_the_last_items_of_all_may_be_the_audits():
-    active = learner(audit=20)
+    active = make_learner(audit=20)
     active.tell(
         np.setdiff1d(np.arange(300), active.audit), Y[np.setdiff1d(np.arange(300), active.audit)]
     )
@@ -231,11 +236,11 @@ def test_an_audit_drawn_elsewhere_and_names_of_items():
 @pytest.mark.parametrize("bad", [-1, 151, True, 2.5])
 def test_an_impossible_audit_is_refused(bad):
     with pytest.raises(InputError, match="audit"):
-        learner(audit=bad)
+        make_learner(audit=bad)
 
 
 def test_the_audit_survives_saving(tmp_path):
-    active = labelled(50)
+    active = make_labelled(50)
     active.save(tmp_path / "file")
     loaded = parbals.ActiveLearner.load(tmp_path / "file")
     assert loaded.audit.tolist() == active.audit.tolist()

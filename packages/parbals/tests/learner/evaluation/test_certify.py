@@ -1,4 +1,4 @@
-"""One look at a fresh sample: exact limits for a finite pile, whatever chose the other labels."""
+"""One look at a fresh sample: exact limits for a finite population, whatever the model is."""
 
 import math
 
@@ -17,41 +17,45 @@ Y = np.where(X[:, 0] + 0.5 * GENERATOR.standard_normal(300) > 0, "yes", "no")
 def test_no_mistake_among_a_hundred_is_below_three_percent():
     assert hypergeometric_limits(0, 100, 10**6)[1] == pytest.approx(1 - 0.05**0.01, abs=1e-5)
     assert hypergeometric_limits(0, 100, 10**6)[1] < 0.03
-    assert hypergeometric_limits(0, 100, 200)[1] <= 0.02, "half of the pile was seen"
+    assert hypergeometric_limits(0, 100, 200)[1] <= 0.02, "half of the population was seen"
     assert hypergeometric_limits(3, 40, 40) == (3 / 40, 3 / 40)
     assert hypergeometric_limits(40, 40, 100)[1] == 1.0
 
 
-@pytest.mark.parametrize("n_pile", [12, 30])
-def test_the_limits_are_those_of_the_definition(n_pile):
-    n, every = 8, np.arange(n_pile + 1)
+@pytest.mark.parametrize("n_population", [12, 30])
+def test_the_limits_are_those_of_the_definition(n_population):
+    n = 8
+    candidates = np.arange(n_population + 1)
     for k in range(n + 1):
-        high = max(m for m in every if hypergeom.cdf(k, n_pile, m, n) > 0.05)
-        low = min(m for m in every if hypergeom.sf(k - 1, n_pile, m, n) > 0.05)
-        assert hypergeometric_limits(k, n, n_pile) == (low / n_pile, high / n_pile)
+        high = max(m for m in candidates if hypergeom.cdf(k, n_population, m, n) > 0.05)
+        low = min(m for m in candidates if hypergeom.sf(k - 1, n_population, m, n) > 0.05)
+        assert hypergeometric_limits(k, n, n_population) == (
+            low / n_population,
+            high / n_population,
+        )
 
 
 @pytest.mark.parametrize("n_wrong", [0, 3, 40, 120])
 def test_each_end_holds_in_95_percent_of_all_draws(n_wrong):
-    """Exactly: summed over what a sample of 60 of 400 can find."""
-    found = np.arange(61)
-    chance = hypergeom.pmf(found, 400, n_wrong, 60)
+    """Exactly: summed over all results of a sample of 60 of 400."""
+    counts = np.arange(61)
+    probability = hypergeom.pmf(counts, 400, n_wrong, 60)
     ends = np.array([hypergeometric_limits(k, 60, 400) for k in range(61)])
-    assert chance[ends[:, 1] < n_wrong / 400 - 1e-12].sum() <= 0.05
-    assert chance[ends[:, 0] > n_wrong / 400 + 1e-12].sum() <= 0.05
+    assert probability[ends[:, 1] < n_wrong / 400 - 1e-12].sum() <= 0.05
+    assert probability[ends[:, 0] > n_wrong / 400 + 1e-12].sum() <= 0.05
 
 
-def chosen():
+def make_labelled():
     active = parbals.ActiveLearner(
         X, ["no", "yes"], strategy="confidence", random_state=0, n_samples=64
     )
-    out = active.ask(30)
-    active.tell(out, Y[out])
+    batch = active.ask(30)
+    active.tell(batch, Y[batch])
     return active
 
 
 def test_a_learner_certifies_what_it_decides_now():
-    active = chosen()
+    active = make_labelled()
     before = active.predict(X)
     sample = active.certify(50)
     assert (sample.n_pile, sample.n_labels, len(set(sample.items))) == (270, 30, 50)
@@ -65,7 +69,7 @@ def test_a_learner_certifies_what_it_decides_now():
     wrong = int((before[sample.positions] != Y[sample.positions]).sum())
     assert (certificate.n, certificate.n_wrong) == (50, wrong)
     assert "With 95 % confidence the error is below" in str(certificate)
-    assert "among the 270 without a label the model of 30 labels got" in str(certificate)
+    assert "among the 270 without a label the model trained on 30 labels got" in str(certificate)
     assert active.certify(50).positions != sample.positions
     with pytest.raises(InputError, match="A sample of 200 items was requested, but only 170"):
         active.certify(200)
@@ -73,7 +77,7 @@ def test_a_learner_certifies_what_it_decides_now():
 
 @pytest.mark.parametrize("n_runs", [30, pytest.param(500, marks=pytest.mark.full)])
 def test_it_holds_where_a_strategy_left_the_easy_items(n_runs):
-    held = 0
+    n_covered = 0
     for seed in range(n_runs):
         active = parbals.ActiveLearner(X, ["no", "yes"], strategy="random", random_state=seed)
         active.tell(np.arange(20), Y[:20])
@@ -81,5 +85,5 @@ def test_it_holds_where_a_strategy_left_the_easy_items(n_runs):
             wrong = active.predict(X[20:]) != Y[20:]
         sample = active.certify(40)
         active.tell(sample.items, Y[sample.positions])
-        held += active.certified(sample).error.high >= wrong.mean()
-    assert held / n_runs >= 0.95 - 3 * math.sqrt(0.05 * 0.95 / n_runs)
+        n_covered += active.certified(sample).error.high >= wrong.mean()
+    assert n_covered / n_runs >= 0.95 - 3 * math.sqrt(0.05 * 0.95 / n_runs)

@@ -13,38 +13,38 @@ IS_RARE = X[:, 0] > np.sort(X[:, 0])[-13]  # 12 of 300
 Y = np.where(IS_RARE, "rare", "other")
 
 
-def learner(**more):
-    options = {"random_state": 3, "n_samples": 64, "find": "rare"} | more
-    return parbals.ActiveLearner(X, ["other", "rare"], **options)
+def make_learner(**options):
+    defaults = {"random_state": 3, "n_samples": 64, "find": "rare"}
+    return parbals.ActiveLearner(X, ["other", "rare"], **(defaults | options))
 
 
-def labelled(n, batch=10, **more):
-    active = learner(**more)
+def make_labelled(n, batch_size=10, **options):
+    active = make_learner(**options)
     while len(active.labelled) < n:
-        out = active.ask(batch)
-        active.tell(out, Y[out])
+        batch = active.ask(batch_size)
+        active.tell(batch, Y[batch])
     return active
 
 
 @pytest.fixture(scope="module")
 def searched():
-    return labelled(80, batch=20)
+    return make_labelled(80, batch_size=20)
 
 
 def test_likely_items_are_asked_for_and_the_class_is_found_soon(searched):
-    found = IS_RARE[searched.labelled].sum()
+    n_found = IS_RARE[searched.labelled].sum()
     at_random = 80 * IS_RARE.mean()
-    assert found >= 10 > 3 * at_random
+    assert n_found >= 10 > 3 * at_random
 
 
 def test_the_first_items_are_random_then_every_second_and_every_tenth():
-    active = learner()
+    active = make_learner()
     free = np.arange(300)
     assert (
         "10 of the 10 items are random" in choose_likely_positives(active.state, free, 10).notes[0]
     )
-    others = np.flatnonzero(~IS_RARE)[:10]
-    active.tell(others, Y[others])
+    negatives = np.flatnonzero(~IS_RARE)[:10]
+    active.tell(negatives, Y[negatives])
     assert "5 of the 10 items are random" in active.choose(10).notes[0]
     active.tell([int(np.flatnonzero(IS_RARE)[0])], ["rare"])
     batch = active.choose(20)
@@ -59,72 +59,73 @@ def test_the_first_items_are_random_then_every_second_and_every_tenth():
 
 
 def test_a_choice_is_a_function_of_seed_labels_and_pending_items():
-    one, other = labelled(20), labelled(20)
-    assert one.choose(8).indices.tolist() == other.choose(8).indices.tolist()
-    asked = one.ask(8)
-    assert not set(one.choose(8).indices) & set(asked)
-    assert one.choose(5, strategy="random").strategy == "random"
-    assert one.choose(5, strategy="power-epig").strategy == FIND  # what stands in is not cheaper
+    first = make_labelled(20)
+    second = make_labelled(20)
+    assert first.choose(8).indices.tolist() == second.choose(8).indices.tolist()
+    pending = first.ask(8)
+    assert not set(first.choose(8).indices) & set(pending)
+    assert first.choose(5, strategy="random").strategy == "random"
+    assert first.choose(5, strategy="power-epig").strategy == FIND  # the fallback is not cheaper
 
 
 def test_the_recall_is_found_of_all_that_are_expected(searched):
     report = searched.report()
-    seen = report.recall
-    assert seen is not None
-    assert seen.found == IS_RARE[searched.labelled].sum()
-    assert 0 <= seen.recall.low <= seen.recall.mean <= seen.recall.high <= 1
-    assert seen.recall.low <= seen.found / 12  # not promised more than there is
-    assert seen.left.low <= seen.left.mean <= seen.left.high
-    assert seen.measured is None
-    assert f"{seen.found} of rare found" in report.advice
+    recall = report.recall
+    assert recall is not None
+    assert recall.found == IS_RARE[searched.labelled].sum()
+    assert 0 <= recall.recall.low <= recall.recall.mean <= recall.recall.high <= 1
+    assert recall.recall.low <= recall.found / 12  # not promised more than there is
+    assert recall.left.low <= recall.left.mean <= recall.left.high
+    assert recall.measured is None
+    assert f"{recall.found} items of rare found" in report.advice
     assert json.loads(json.dumps(report.to_dict()))["recall"]["label"] == "rare"
 
 
 def test_nothing_is_left_when_everything_is_labelled():
-    active = learner()
+    active = make_learner()
     active.tell(np.arange(300), Y)
-    seen = estimate_recall(active.state)
-    assert seen is not None
-    assert (seen.left.high, seen.recall.low, seen.stop) == (0.0, 1.0, True)
-    assert "You can stop" in seen.advice
+    recall = estimate_recall(active.state)
+    assert recall is not None
+    assert (recall.left.high, recall.recall.low, recall.stop) == (0.0, 1.0, True)
+    assert "You can stop" in recall.advice
 
 
 def test_an_audit_counts_the_class_without_the_model():
-    active = labelled(60, batch=30, audit=40)
-    seen = active.report().recall
-    assert seen is not None
-    assert seen.measured is not None
-    assert seen.measured.low <= seen.found / 12 <= seen.measured.high
-    assert "By the audit's random items alone" in seen.advice
+    active = make_labelled(60, batch_size=30, audit=40)
+    recall = active.report().recall
+    assert recall is not None
+    assert recall.measured is not None
+    assert recall.measured.low <= recall.found / 12 <= recall.measured.high
+    assert "By the audit's random items alone" in recall.advice
 
 
 def test_before_the_first_one_the_report_says_so():
-    active = learner()
-    others = np.flatnonzero(~IS_RARE)[:25]
-    active.tell(others, Y[others])
-    seen = active.report().recall
-    assert seen is not None
-    assert (seen.found, seen.stop) == (0, False)
-    assert "no rare has been found yet" in seen.advice
+    active = make_learner()
+    negatives = np.flatnonzero(~IS_RARE)[:25]
+    active.tell(negatives, Y[negatives])
+    recall = active.report().recall
+    assert recall is not None
+    assert (recall.found, recall.stop) == (0, False)
+    assert "no rare has been found yet" in recall.advice
 
 
 def test_it_is_saved_with_the_learner_and_must_be_a_class(tmp_path):
-    active = labelled(20)
+    active = make_labelled(20)
     active.save(tmp_path / "l.parbals")
     loaded = parbals.ActiveLearner.load(tmp_path / "l.parbals")
     assert loaded.classes[loaded.setup.find] == "rare"
     assert loaded.choose(6).indices.tolist() == active.choose(6).indices.tolist()
     with pytest.raises(parbals.errors.LabelError, match="'seldom', which is not one of the class"):
-        learner(find="seldom")
+        make_learner(find="seldom")
 
 
-def test_a_model_of_ones_own_finds_too():
+def test_a_custom_model_finds_them_too():
     from sklearn.ensemble import RandomForestClassifier
 
-    active = learner(model=RandomForestClassifier(8, random_state=0))
+    active = make_learner(model=RandomForestClassifier(8, random_state=0))
     start = np.concatenate([np.flatnonzero(IS_RARE)[:2], np.flatnonzero(~IS_RARE)[:20]])
     active.tell(start, Y[start])
-    out = active.ask(20)
-    assert IS_RARE[out].sum() >= 4
-    active.tell(out, Y[out])
+    batch = active.ask(20)
+    assert IS_RARE[batch].sum() >= 4
+    active.tell(batch, Y[batch])
     assert active.report().recall is not None

@@ -1,4 +1,4 @@
-"""The interval of an audit holds at every look of a session, whenever one chooses to stop."""
+"""An audit's interval holds at every look of a session, whenever one chooses to stop."""
 
 import math
 
@@ -8,40 +8,38 @@ from parbals.learner.evaluation.looks import DELTA, clopper_pearson_limits, late
 from scipy.stats import binom, norm
 
 
-def came(n, size):
-    """Whether each of the first n labels is the audit's, where every third one is until it ends."""
+def audit_labels(n, size):
+    """Whether each of the first n labels is an audit label: every third one until it is full."""
     is_audit = np.arange(n) % 3 == 1
     return is_audit & (is_audit.cumsum() <= size)
 
 
 def test_there_is_no_look_before_twenty_labels_of_the_audit():
-    assert latest_look(came(0, 60), 60) is None
-    assert latest_look(came(500, 0), 0) is None
-    assert latest_look(came(86, 60), 60) is None, "29 of them: a half is 30, a quarter below 20"
-    assert latest_look(came(60, 100), 100) is None
+    assert latest_look(audit_labels(0, 60), 60) is None
+    assert latest_look(audit_labels(500, 0), 0) is None
+    assert latest_look(audit_labels(86, 60), 60) is None, "29: half is 30, a quarter below 20"
+    assert latest_look(audit_labels(60, 100), 100) is None
 
 
 def test_a_small_audit_is_looked_at_when_it_is_full():
-    assert latest_look(came(26, 10), 10) is None
-    assert latest_look(came(30, 10), 10).n_labels == 29
+    assert latest_look(audit_labels(26, 10), 10) is None
+    assert latest_look(audit_labels(30, 10), 10).n_labels == 29
 
 
 @pytest.mark.parametrize(
     ("size", "counts"), [(50, [25, 48]), (60, [30, 57]), (100, [25, 50, 95]), (200, [25, 50, 100])]
 )
 def test_halves_of_the_audit_then_doublings_of_the_labels(size, counts):
-    seen = [latest_look(came(n, size), size) for n in range(1_201)]
-    looks = sorted({look for look in seen if look is not None})
+    all_looks = [latest_look(audit_labels(n, size), size) for n in range(1_201)]
+    looks = sorted({look for look in all_looks if look is not None})
     labels = [look.n_labels for look in looks]
-    assert [int(came(n, size).sum()) for n in labels[: len(counts)]] == counts
-    full = next(look.n_labels for look in looks if look.delta == max(looks, key=_risk).delta)
+    assert [int(audit_labels(n, size).sum()) for n in labels[: len(counts)]] == counts
+    full = next(look.n_labels for look in looks if look.delta == max(look.delta for look in looks))
     after = [n for n in labels if n >= full]
     assert after == [full * 2**k for k in range(len(after))]
-    assert all(latest_look(came(n, size), size).n_labels == n for n in labels), "its own latest"
-
-
-def _risk(look):
-    return look.delta
+    assert all(latest_look(audit_labels(n, size), size).n_labels == n for n in labels), (
+        "its own latest"
+    )
 
 
 def test_labels_from_before_the_audit_do_not_delay_it():
@@ -53,7 +51,7 @@ def test_labels_from_before_the_audit_do_not_delay_it():
 @pytest.mark.parametrize("size", [5, 40, 100, 1_000])
 def test_the_risks_of_all_looks_add_up_to_five_percent(size):
     counts = np.unique(np.geomspace(1, 1e6, 400).astype(np.int64))
-    is_audit = came(10**6, size)
+    is_audit = audit_labels(10**6, size)
     looks = {latest_look(is_audit[:n], size) for n in counts} - {None}
     assert 0.03 < sum(look.delta for look in looks) < DELTA
 
@@ -73,46 +71,54 @@ def test_the_limits_solve_the_tails_of_the_binomial(n, delta):
 
 
 def models(generator, n_items, errors):
-    """Mistakes (K, n) and expected mistakes of models that get better, with these error rates.
+    """Yield errors (n,) and expected errors (n,) of models that improve, with these error rates.
 
-    An item is hard by z. Each model knows z up to noise of its own, is too sure of itself or too
-    unsure, and half of what makes it wrong is another thing than for the model before.
+    Each model knows the difficulty of an item up to noise of its own, and is overconfident or
+    underconfident. About half of the variance of its errors is shared with the model before.
     """
-    hard, luck = generator.standard_normal((2, n_items))
+    difficulty, shared_noise = generator.standard_normal((2, n_items))
     for error in errors:
-        own = generator.standard_normal(n_items)
-        score = 0.7 * hard + 0.5 * luck + math.sqrt(0.26) * own
-        doubt = norm.sf(generator.uniform(0.5, 2.0) * (norm.isf(error) - 0.7 * hard))
-        yield (score > norm.isf(error)).astype(float), doubt
+        model_noise = generator.standard_normal(n_items)
+        score = 0.7 * difficulty + 0.5 * shared_noise + math.sqrt(0.26) * model_noise
+        sharpness = generator.uniform(0.5, 2.0)
+        expected = norm.sf(sharpness * (norm.isf(error) - 0.7 * difficulty))
+        yield (score > norm.isf(error)).astype(float), expected
 
 
 @pytest.mark.parametrize("n_runs", [150, pytest.param(2_000, marks=pytest.mark.full)])
 @pytest.mark.parametrize(("first", "last"), [(0.3, 0.1), (0.08, 0.02)])
 def test_all_looks_hold_together_while_the_models_change(first, last, n_runs):
-    """Half of the audit, all of it, twice and four times as many labels; and narrower than before,
-    which had 0.4 % for each end of every look."""
+    """Half of the audit, all of it, twice and four times as many labels.
+
+    The intervals are narrower than with a fixed risk of 0.4 % for each limit of every look.
+    """
     generator = np.random.default_rng(3)
-    size, n_pool = 60, 2_000
+    size = 60
+    n_pool = 2_000
     errors = np.geomspace(first, last, 4)
-    lengths = [latest_look(came(n, size), size) for n in (90, 180, 400, 800)]
-    held, early, widths, former = np.ones(n_runs, bool), 0, [], []
+    looks = [latest_look(audit_labels(n, size), size) for n in (90, 180, 400, 800)]
+    covered = np.ones(n_runs, bool)
+    n_failures_at_stop = 0
+    widths = []
+    fixed_risk_widths = []
     for run in range(n_runs):
         stopped = False
-        for look, error, (wrong, doubt) in zip(
-            lengths, errors, models(generator, n_pool, errors), strict=True
+        for look, error, (wrong, expected) in zip(
+            looks, errors, models(generator, n_pool, errors), strict=True
         ):
-            n = int(came(look.n_labels, size).sum())
-            _, low, high = ppi_limits(wrong[:n], doubt[:n], doubt[n:], look.delta)
-            held[run] &= low <= error <= high
+            n = int(audit_labels(look.n_labels, size).sum())
+            _, low, high = ppi_limits(wrong[:n], expected[:n], expected[n:], look.delta)
+            covered[run] &= low <= error <= high
             widths.append(high - low)
             limits = clopper_pearson_limits(wrong[:n].sum(), n, 0.004)
-            former.append(limits[1] - limits[0])
+            fixed_risk_widths.append(limits[1] - limits[0])
             if not stopped and high < 1.5 * last:  # false at the first looks
-                stopped, early = True, early + (error > high)
-    assert held.mean() > 0.9 - 3 * math.sqrt(0.09 / n_runs)
-    assert early / n_runs < 0.05 + 3 * math.sqrt(0.05 * 0.95 / n_runs)
+                stopped = True
+                n_failures_at_stop += error > high
+    assert covered.mean() > 0.9 - 3 * math.sqrt(0.09 / n_runs)
+    assert n_failures_at_stop / n_runs < 0.05 + 3 * math.sqrt(0.05 * 0.95 / n_runs)
     assert np.mean(np.reshape(widths, (-1, 4))[:, 1]) < 0.66 * np.mean(
-        np.reshape(former, (-1, 4))[:, 1]
+        np.reshape(fixed_risk_widths, (-1, 4))[:, 1]
     )
 
 
@@ -120,7 +126,8 @@ def test_predictions_that_know_nothing_do_no_harm():
     generator = np.random.default_rng(1)
     widths = []
     for _ in range(100):
-        wrong, noise = generator.random(60) < 0.15, generator.random(2_060)
+        wrong = generator.random(60) < 0.15
+        noise = generator.random(2_060)
         _, low, high = ppi_limits(wrong.astype(float), noise[:60], noise[60:], 0.02)
         plain = clopper_pearson_limits(wrong.sum(), 60, 0.02)
         widths.append((high - low) / (plain[1] - plain[0]))
@@ -128,7 +135,7 @@ def test_predictions_that_know_nothing_do_no_harm():
 
 
 @pytest.mark.parametrize("n_wrong", [0, 40])
-def test_without_a_mistake_or_with_nothing_else_the_limits_are_exact(n_wrong):
+def test_without_an_error_or_with_errors_alone_the_limits_are_exact(n_wrong):
     wrong = np.arange(40) < n_wrong
     share, *limits = ppi_limits(wrong, np.linspace(0, 1, 40), np.linspace(0, 1, 500), 0.03)
     assert (share, tuple(limits)) == (n_wrong / 40, clopper_pearson_limits(n_wrong, 40, 0.03))

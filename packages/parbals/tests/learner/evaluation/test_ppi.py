@@ -1,4 +1,4 @@
-"""Means from few labels and the predictions of all: those of ppi-python, and they hold."""
+"""PPI++ means agree with ppi-python, and their intervals hold."""
 
 import math
 
@@ -13,22 +13,22 @@ PPI_PYTHON = {
     (60, 90, 1.0): (0.6028658363532944, 0.5060102140500108, 0.699721458656578),
     (50, 400, -0.5): (0.06, 0.004756421040815743, 0.11524357895918425),
 }
-"""Of ``design(*key)``: ppi_mean_pointestimate and ppi_mean_ci(alpha=0.1) of ppi-python 0.2.3."""
+"""For ``design(*key)``: ppi_mean_pointestimate and ppi_mean_ci(alpha=0.1) of ppi-python 0.2.3."""
 
 
-def design(n, n_rest, slope):
-    """Values and predictions that no generator has a part in."""
-    i = np.arange(n + n_rest)
+def design(n, n_unlabelled, slope):
+    """Deterministic values and predictions."""
+    i = np.arange(n + n_unlabelled)
     predicted = 0.5 + 0.45 * np.sin(1.7 * i)
     values = (0.5 * np.sin(3.1 * i) + 0.5 < slope * predicted + 0.1).astype(float)
     return values[:n], predicted[:n], predicted[n:]
 
 
-@pytest.mark.parametrize("given", PPI_PYTHON)
-def test_it_is_what_ppi_python_says(given):
-    mean, deviation, _ = ppi_mean(*design(*given))
-    found = mean, *norm.interval(0.9, mean, deviation)
-    assert found == pytest.approx(PPI_PYTHON[given], abs=1e-9)
+@pytest.mark.parametrize("arguments", PPI_PYTHON)
+def test_it_agrees_with_ppi_python(arguments):
+    mean, deviation, _ = ppi_mean(*design(*arguments))
+    result = mean, *norm.interval(0.9, mean, deviation)
+    assert result == pytest.approx(PPI_PYTHON[arguments], abs=1e-9)
 
 
 def test_without_predictions_it_is_the_plain_mean():
@@ -40,17 +40,21 @@ def test_without_predictions_it_is_the_plain_mean():
 
 @pytest.mark.parametrize("share", [0.5, 0.2])
 def test_the_interval_holds_nine_times_in_ten_and_is_narrower(share):
-    generator, n_draws, n = np.random.default_rng(4), 500, 100
-    held, widths = 0, []
+    generator = np.random.default_rng(4)
+    n_draws = 500
+    n = 100
+    n_covered = 0
+    widths = []
     score = generator.logistic(size=20_000) + math.log(share / (1 - share))
     values = generator.random(20_000) < 1 / (1 + np.exp(-2 * score))
     predicted = 1 / (1 + np.exp(-score))
     for _ in range(n_draws):
         order = generator.permutation(20_000)[:2_000]
-        seen, rest = order[:n], order[n:]
-        mean, deviation, _ = ppi_mean(values[seen], predicted[seen], predicted[rest])
+        labelled = order[:n]
+        unlabelled = order[n:]
+        mean, deviation, _ = ppi_mean(values[labelled], predicted[labelled], predicted[unlabelled])
         low, high = norm.interval(0.9, mean, deviation)
-        held += low <= values.mean() <= high
+        n_covered += low <= values.mean() <= high
         widths.append(deviation / math.sqrt(values.var() / n))
-    assert abs(held / n_draws - 0.9) < 3 * math.sqrt(0.09 / n_draws)
+    assert abs(n_covered / n_draws - 0.9) < 3 * math.sqrt(0.09 / n_draws)
     assert np.mean(widths) < 0.85

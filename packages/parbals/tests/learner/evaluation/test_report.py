@@ -1,11 +1,10 @@
-"""A report is typed both ways, and what people are told of it is one thing: never to stop without
-reason."""
+"""A report survives JSON, refuses malformed values, and gives one advice."""
 
 import json
 from dataclasses import replace
 
 import pytest
-from made_reports import RECALL, report
+from example_reports import RECALL, report
 from parbals.errors import InputError
 from parbals.learner.evaluation.report import Estimate, Report
 
@@ -21,45 +20,45 @@ REPORTS = [
 ]
 
 
-@pytest.mark.parametrize("made", REPORTS)
-def test_a_report_comes_back_from_json_as_it_was(made):
-    assert Report.from_dict(json.loads(json.dumps(made.to_dict(), allow_nan=False))) == made
+@pytest.mark.parametrize("original", REPORTS)
+def test_a_report_comes_back_from_json_as_it_was(original):
+    assert Report.from_dict(json.loads(json.dumps(original.to_dict(), allow_nan=False))) == original
 
 
 def test_what_is_not_known_comes_back_unknown():
-    made = report(0.1, 0.2, gain=None, expected_error=UNKNOWN, expected_log_loss=UNKNOWN)
-    read = Report.from_dict(made.to_dict())
+    original = report(0.1, 0.2, gain=None, expected_error=UNKNOWN, expected_log_loss=UNKNOWN)
+    read = Report.from_dict(original.to_dict())
     assert not read.expected_error.known
-    assert read.to_dict() == made.to_dict()
+    assert read.to_dict() == original.to_dict()
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda plain: plain.pop("n_items"), "The report has no n_items"),
-        (lambda plain: plain.update(n_items="many"), "n_items is 'many'"),
-        (lambda plain: plain.update(n_items=True), "n_items is True"),
-        (lambda plain: plain.update(next_gain=float("nan")), "next_gain is nan"),
-        (lambda plain: plain.update(expected_error=[0.1]), r"expected_error is \[0.1\]"),
-        (lambda plain: plain["expected_error"].pop("low"), "The expected_error has no low"),
-        (lambda plain: plain.update(measured={"error": None}), "The measured has no n"),
-        (lambda plain: plain["class_balance"].update(a=None), "class_balance is None"),
-        (lambda plain: plain.update(warnings="none"), "warnings is 'none'"),
+        (lambda values: values.pop("n_items"), "The report has no n_items"),
+        (lambda values: values.update(n_items="many"), "n_items is 'many'"),
+        (lambda values: values.update(n_items=True), "n_items is True"),
+        (lambda values: values.update(next_gain=float("nan")), "next_gain is nan"),
+        (lambda values: values.update(expected_error=[0.1]), r"expected_error is \[0.1\]"),
+        (lambda values: values["expected_error"].pop("low"), "The expected_error has no low"),
+        (lambda values: values.update(measured={"error": None}), "The measured has no n"),
+        (lambda values: values["class_balance"].update(a=None), "class_balance is None"),
+        (lambda values: values.update(warnings="none"), "warnings is 'none'"),
     ],
 )
 def test_anything_else_is_refused_in_one_sentence(change, message):
-    plain = report(0.1, 0.2, measured=(0.1, 0.3)).to_dict()
-    change(plain)
+    values = report(0.1, 0.2, measured=(0.1, 0.3)).to_dict()
+    change(values)
     with pytest.raises(InputError, match=message) as caught:
-        Report.from_dict(plain)
+        Report.from_dict(values)
     assert "\n" not in str(caught.value)
-    for other in (None, [], "report"):
+    for value in (None, [], "report"):
         with pytest.raises(InputError, match="is not what a report holds"):
-            Report.from_dict(other)
+            Report.from_dict(value)
 
 
 @pytest.mark.parametrize(
-    ("made", "stop"),
+    ("original", "stop"),
     [
         (report(0.1, 0.2), False),
         (report(0.1, 0.2, gain=1e-4), True),
@@ -69,8 +68,8 @@ def test_anything_else_is_refused_in_one_sentence(change, message):
         (report(0.1, 0.2, recall=replace(RECALL, stop=True)), True),
     ],
 )
-def test_one_state_has_one_advice(made, stop):
+def test_one_state_has_one_advice(original, stop):
     """A report and what was stored of it never disagree."""
-    read = Report.from_dict(made.to_dict())
-    assert made.stop == read.stop == made.to_dict()["stop"] == stop
-    assert made.advice == read.advice == made.to_dict()["advice"]
+    read = Report.from_dict(original.to_dict())
+    assert original.stop == read.stop == original.to_dict()["stop"] == stop
+    assert original.advice == read.advice == original.to_dict()["advice"]

@@ -1,4 +1,4 @@
-"""The walk over the pool on several devices, simulated by JAX in a process of their own."""
+"""Scoring the pool on several devices, which JAX simulates in a separate process."""
 
 import json
 import os
@@ -42,18 +42,18 @@ def test_several_devices_choose_what_one_chooses(on_one_device, n_devices):
     assert on_several["told"] == on_one_device["told"]
 
 
-def test_after_the_walk_the_size_of_the_pool_does_not_matter(monkeypatch):
-    """All steps of a batch run on one device, which is given what has been learnt in one piece."""
-    sizes, step = [], backend._screen_and_scores
+def test_steps_do_not_depend_on_the_size_of_the_pool(monkeypatch):
+    """All steps of a batch run on one device, which receives the universes as one array."""
+    sizes, step = [], backend._screen_and_score
 
-    def recorded(softmax, surface, design, sheet, *fixed):
-        for kept in (surface, design):
-            assert isinstance(kept.sharding, SingleDeviceSharding)
-        assert isinstance(sheet, np.ndarray)
-        sizes.append((surface.shape, design.shape, sheet.shape, fixed))
-        return step(softmax, surface, design, sheet, *fixed)
+    def recorded(softmax, context, design, inputs, *static):
+        for on_device in (context, design):
+            assert isinstance(on_device.sharding, SingleDeviceSharding)
+        assert isinstance(inputs, np.ndarray)
+        sizes.append((context.shape, design.shape, inputs.shape, static))
+        return step(softmax, context, design, inputs, *static)
 
-    monkeypatch.setattr(backend, "_screen_and_scores", recorded)
+    monkeypatch.setattr(backend, "_screen_and_score", recorded)
     monkeypatch.setattr(backend, "platform", lambda: "gpu")  # sizes of an accelerator
     for n_pool in (1_001, 6_001):
         device_program.batch_of(2, n_pool)

@@ -10,12 +10,12 @@ from parbals.mixture import label_evidence, sigmoid_means
 from parbals.posterior.closed.latents import Latents
 from parbals.posterior.closed.whitening import Whitening
 from parbals.race import balanced, class_evidence, class_slopes
-from parbals.strategies import backends, learnt
+from parbals.strategies import backends, conditioning
 from parbals.strategies.backends import jax as jax_backend
-from parbals.strategies.backends import start_scores
+from parbals.strategies.backends import score_pool
 from parbals.strategies.greedy import grow
-from parbals.strategies.surface import surface_of
-from parbals.strategies.universes.gaussian import gaussian_universes, highest
+from parbals.strategies.scoring import build_context
+from parbals.strategies.universes.gaussian import gaussian_universes, top_positions
 from parbals.strategies.universes.labels import DrawnLabels
 from scipy.stats import norm
 
@@ -80,7 +80,7 @@ def by_definition(latents, X, X_target):
 
     def condition(index):
         free[index], x = False, rows[index]
-        for u, label in enumerate(labels.of(x.astype(np.float32)).tolist()):
+        for u, label in enumerate(labels.label(x.astype(np.float32)).tolist()):
             mean, covariance = states[u]
             column = covariance @ x
             here = mean @ x, column @ x
@@ -105,23 +105,23 @@ def by_definition(latents, X, X_target):
 
 @pytest.fixture(params=["NumPy", pytest.param("JAX", marks=pytest.mark.full)])
 def backend(request, monkeypatch):
-    monkeypatch.setattr(backends, "by_numpy", lambda operations: request.param == "NumPy")
+    monkeypatch.setattr(backends, "uses_numpy", lambda operations: request.param == "NumPy")
 
 
 def grown(latents, X, X_target, pending, score):
     """The steps, and in how many of them points were left out."""
-    surface, labels = surface_of(latents, X_target), DrawnLabels(latents, N_UNIVERSES, 0)
+    context, labels = build_context(latents, X_target), DrawnLabels(latents, N_UNIVERSES, 0)
     free = np.ones(len(X), bool)
     free[pending] = False
-    given = [(surface, labels)], X, start_scores(surface, X), free, pending, SIZE, score
-    given = *given, backends.chosen_backend(0)
+    given = [(context, labels)], X, score_pool(context, X), free, pending, SIZE, score
+    given = *given, backends.choose_backend(0)
     with gaussian_universes(*given) as universes:
         steps = grow(universes, free, pending, SIZE)
     return steps, universes.n_cut
 
 
 def test_decisions_are_what_their_definition_gives(parts, backend, monkeypatch):
-    monkeypatch.setattr(learnt, "_MOVED", 0.0)  # else targets may move a little unseen
+    monkeypatch.setattr(conditioning, "_STALE_AFTER", 0.0)  # else targets may move a little unseen
     steps, n_cut = grown(*parts, PENDING, "decision")
     chosen, scores = by_definition(*parts)
     assert [step.index for step in steps] == chosen
@@ -136,7 +136,7 @@ def test_decisions_are_what_their_definition_gives(parts, backend, monkeypatch):
         (1, "epig"),
         *(
             pytest.param(*more, marks=pytest.mark.full)
-            for more in ((1, "decision"), (4, "form"), (4, "decision"))
+            for more in ((1, "decision"), (4, "quadratic"), (4, "decision"))
         ),
     ],
     indirect=["parts"],
@@ -147,7 +147,7 @@ def test_both_backends_take_the_same_steps(parts, score, monkeypatch):
     monkeypatch.setattr(jax_backend, "platform", lambda: "gpu")  # sizes of an accelerator
     found = []
     for is_host in (True, False):
-        monkeypatch.setattr(backends, "by_numpy", lambda operations, is_host=is_host: is_host)
+        monkeypatch.setattr(backends, "uses_numpy", lambda operations, is_host=is_host: is_host)
         found.append(grown(latents, X, X_target, PENDING[:0], score)[0])
     ours, theirs = found
     for one, other in zip(ours, theirs, strict=True):
@@ -159,5 +159,5 @@ def test_both_backends_take_the_same_steps(parts, score, monkeypatch):
 def test_the_highest_come_in_their_order_and_equals_in_that_of_the_pool():
     values, free = np.array([1.0, 5.0, 3.0, 5.0, 9.0, 3.0]), np.ones(6, bool)
     free[4] = False
-    assert highest(values, free, 3).tolist() == [1, 3, 2]
-    assert highest(values, free, 9).tolist() == [1, 3, 2, 5, 0]
+    assert top_positions(values, free, 3).tolist() == [1, 3, 2]
+    assert top_positions(values, free, 9).tolist() == [1, 3, 2, 5, 0]

@@ -82,7 +82,7 @@ class Certificate:
     def __str__(self) -> str:
         return (
             f"With 95 % confidence the error is below {percent(self.error.high)}: of {self.n} "
-            f"random items among the {self.n_pile:,} without a label the model of "
+            f"random items among the {self.n_pile:,} without a label the model trained on "
             f"{self.n_labels:,} labels got {self.n_wrong} wrong, {with_interval(self.error)}."
         )
 

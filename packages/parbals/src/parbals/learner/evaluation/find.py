@@ -263,13 +263,13 @@ def _advice(
             f"Go on: no {label} has been found yet; up to {left.high:.0f} are expected among the "
             f"{n_unlabelled:,} items without a label."
         )
-    advice = f"Go on: the next {_LOOKAHEAD} items are expected to hold {next_finds:.1f}."
+    advice = f"Go on: {next_finds:.1f} are expected among the next {_LOOKAHEAD} items."
     if stop:
         advice = "You can stop: eighty more labels are expected to find fewer than one."
         if recall.low >= _TARGET_RECALL:
             advice = "You can stop: at least 90 % has probably been found."
     return (
-        f"{n_found} of {label} found, {percent(recall.mean)} of all there are "
-        f"({percent(recall.low)} to {percent(recall.high)}); {left.low:.0f} to {left.high:.0f} are "
-        f"expected among the {n_unlabelled:,} items without a label. {advice}"
+        f"{n_found} items of {label} found, an estimated {percent(recall.mean)} of all "
+        f"({percent(recall.low)} to {percent(recall.high)}); {left.low:.0f} to {left.high:.0f} "
+        f"more are expected among the {n_unlabelled:,} items without a label. {advice}"
     )

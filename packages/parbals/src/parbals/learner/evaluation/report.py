@@ -1,47 +1,63 @@
-"""The report: where the labelling stands, as a record, as plain values, and in words for people.
+"""The report: the state of the labelling as a record, as plain values, and in words.
 
-*Expected* is what the model says without a new label
-(:mod:`parbals.learner.evaluation.expectation`). It is as honest as the model. *Measured* is what an
-audit has found: an interval that assumes nothing of the model
+*Expected* values are the model's own estimates, without new labels
+(:mod:`parbals.learner.evaluation.expectation`). They are only as good as the model. *Measured*
+values come from an audit: their intervals assume nothing about the model
 (:mod:`parbals.learner.evaluation.audit`). docs/explanation/coverage.md compares both with the
-truth. Nothing here needs a model: a stored report is read back and put into words at once.
+truth. This module needs no model: it reads a stored report back and puts it into words.
 """
 
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from types import NoneType
-from typing import Any, Self, get_args, get_origin, get_type_hints
+from typing import Any, NamedTuple, Self, get_args, get_origin, get_type_hints
 
 from parbals.errors import InputError
 from parbals.types import Estimate
 from parbals.wording import percent
 
-__all__ = ["NEGLIGIBLE", "Estimate", "Measurement", "Recall", "Report"]
-__all__ += ["class_lines", "error_line", "expected_error", "label_lines"]
-__all__ += ["measured_error_sentence", "metric_line", "metric_words", "with_interval"]
+__all__ = [
+    "NEGLIGIBLE_GAIN",
+    "Estimate",
+    "Measurement",
+    "Recall",
+    "Report",
+    "class_lines",
+    "error_line",
+    "expected_error",
+    "label_lines",
+    "measured_error_sentence",
+    "metric_line",
+    "metric_words",
+    "with_interval",
+]
 
-NEGLIGIBLE = 0.01
-"""A batch that would lower the expected log loss by a smaller share hardly changes the model."""
+NEGLIGIBLE_GAIN = 0.01
+"""A batch that is expected to lower the log loss by a smaller share hardly changes the model."""
 _UNKNOWN = Estimate(math.nan, math.nan, math.nan)
-_ESTIMATES = ("expected_error", "expected_log_loss")
-_WORDS = {"error": "error", "hamming": "Hamming loss", "rmse": "RMSE"}
+_NULLABLE_ESTIMATES = ("expected_error", "expected_log_loss")
+"""Estimates of a report that are NaN before there is a model, and None among its plain values."""
+_LOSS_WORDS = {"error": "error", "hamming": "Hamming loss", "rmse": "RMSE"}
+_MAX_FLOAT = 1e300
+"""Bound that neither NaN nor infinity passes."""
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """What the audit says at the latest look (:mod:`parbals.learner.evaluation.looks`).
+    """The audit's result at the latest look (:mod:`parbals.learner.evaluation.looks`).
 
     Attributes:
-        error: share of wrong decisions on random items; None until the look holds audit labels.
-        n: audit labels that it rests on; n_wrong of them the model got wrong.
-        n_audit: how many items the audit has.
-        n_labels: the look: the first so many labels, those of the audit included.
-        recall, precision: of each class, over the audit's items that have this label, and that
-            get this decision; None where they are fewer than five. Each interval is by itself a
-            90 % one.
-        loss: what ``error`` is: "error", the share of wrong decisions; "hamming", that of wrong
-            labels where items have several; "rmse", of numbers.
+        error: share of wrong decisions on random items; None until the look has audit labels.
+        n: number of audit labels that it is based on.
+        n_wrong: number of these that the model got wrong.
+        n_audit: number of items in the audit.
+        n_labels: the look uses the first so many labels, audit labels included.
+        recall, precision: of each class, over the audit items with this label or this decision;
+            None where there are fewer than five. Each interval alone is a 90 % one.
+        loss: the loss that ``error`` is: "error", the share of wrong decisions; "hamming", the
+        share
+            of wrong labels in multi-label tasks; "rmse" in regression.
     """
 
     error: Estimate | None
@@ -56,17 +72,19 @@ class Measurement:
 
 @dataclass(frozen=True)
 class Recall:
-    """How much of one class has been found.
+    """How much of one class has been found (:mod:`parbals.learner.evaluation.find`).
 
     Attributes:
-        label: the class; found: how many items have this label.
-        left: how many are expected among the items without a label, with a 90 % interval.
-        recall: found of all there are, likewise.
-        measured: the same from the audit's random items; None without labels of an audit.
-        next_finds: how many of the next twenty items are expected to be of the class.
-        stop: five or more are found, and the recall is at least 90 % by the lower end of its
-            interval, or eighty more labels are expected to find fewer than one.
-        advice: all that in words.
+        label: the class.
+        found: number of items with this label.
+        left: expected number among the items without a label, with a 90 % interval.
+        recall: share of the class that has been found, with a 90 % interval.
+        measured: the recall estimated from the audit's random items alone; None without audit
+            labels.
+        next_finds: expected number of items of the class among the next twenty.
+        stop: whether five or more are found, and either the lower limit of the recall is at least
+            90 % or eighty more labels are expected to find fewer than one.
+        advice: the above in words.
     """
 
     label: Any
@@ -81,27 +99,47 @@ class Recall:
 
 @dataclass(frozen=True)
 class Report:
-    """Where the labelling stands.
+    """The state of the labelling: how good the model is, and whether more labels would help.
+
+    >>> report = Report(
+    ...     n_items=100,
+    ...     n_labelled=20,
+    ...     n_pending=0,
+    ...     n_targets=100,
+    ...     class_balance={"ham": 15, "spam": 5},
+    ...     expected_error=Estimate(0.08, 0.02, 0.15),
+    ...     expected_log_loss=Estimate(0.2, 0.1, 0.3),
+    ...     batch_size=10,
+    ...     next_gain=0.03,
+    ... )
+    >>> report.stop, report.advice
+    (False, 'Go on: more labels still make the model better.')
 
     Attributes:
+        n_items: number of items in the pool.
+        n_labelled: number of items with a label.
+        n_pending: number of items that were requested and have no label yet.
+        n_targets: number of target points that the expected values are about.
+        class_balance: number of labels of each class.
         expected_error: share of wrong decisions on the target set, as the model expects it.
-        expected_log_loss: nats a point on the target set. Both are NaN until a model of your own
-            has seen two classes.
-        class_balance: how many labels each class has.
-        batch_size: how many labels ``next_gain`` is about; 0 when nothing is left to label.
-        next_gain: how far these are expected to lower the log loss, nats a point; None when nothing
-            is left to label, where there is no model yet, or where it has too few samples to tell.
-        measured: what the audit says; None without one.
-        recall: how much of the class that the learner is to find has been found; None where it is
-            to find none. ``stop`` and ``advice`` are then about that.
-        metric: what the model is judged by.
-        expected_metric: balanced accuracy, F1 or what else the metric is, on the target set, as
-            the model expects it; None where that is the error or the log loss, which are there.
-        decide_from: then the probability from which a class is decided, where one number says it.
-        task: what a label is. With several labels an item ``expected_error`` is the Hamming loss
-            and ``expected_log_loss`` is of one label; with numbers there is neither, and
-            ``expected_metric`` is the root mean squared error.
-        label_errors: where items have several labels, the expected error of each.
+        expected_log_loss: nats per target point. Both are NaN until a custom model has labels of
+            two classes.
+        batch_size: number of labels that ``next_gain`` is about; 0 when nothing is left to label.
+        next_gain: expected decrease of the log loss by these labels, in nats per target point; None
+            when nothing is left to label, when there is no model yet, or when the model has too few
+            samples to tell.
+        warnings: of the model's diagnostics.
+        measured: the audit's result; None without an audit.
+        recall: how much of the class to find has been found; None without such a class. ``stop``
+            and ``advice`` are then about it.
+        metric: the metric that the learner optimises.
+        expected_metric: the metric on the target set, as the model expects it; None where it is the
+            error or the log loss, which the report has anyway.
+        decide_from: {class: probability from which it is decided}, where one threshold says it.
+        task: the kind of labels. In multi-label tasks ``expected_error`` is the Hamming loss and
+            ``expected_log_loss`` is per label. In regression both are NaN, and ``expected_metric``
+            is the RMSE.
+        label_errors: expected error of each label in multi-label tasks.
     """
 
     n_items: int
@@ -126,112 +164,163 @@ class Report:
     def stop(self) -> bool:
         """Whether nothing is left to choose, or more labels hardly change the model.
 
-        That is no praise: a model may be bad and hard to improve.
+        This does not mean that the model is good: it may be bad and hard to improve.
         """
-        return _advice(self)[1]
+        return _advice(self).stop
 
     @property
     def advice(self) -> str:
         """What to do next, in words."""
-        return _advice(self)[0]
+        return _advice(self).text
 
     @property
     def measured_error(self) -> Estimate | None:
-        """The error on random items of the pool with a 90 % interval, however often one looks."""
+        """The error on random items of the pool, with a 90 % interval valid at every look."""
         return None if self.measured is None else self.measured.error
 
     @property
     def certified(self) -> float | None:
-        """The error is below this with 95 % confidence, however often one looks."""
+        """Upper bound of the error with 95 % confidence, valid at every look."""
         return None if self.measured_error is None else self.measured_error.high
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON: classes by their names, None for what is not known."""
-        plain = _plain(asdict(self))
-        plain |= {name: None for name in _ESTIMATES if not getattr(self, name).known}
-        return plain | {name: getattr(self, name) for name in ("stop", "advice", "certified")}
+        """Convert to plain values for JSON: class names as texts, None for unknown values."""
+        values = _with_text_keys(asdict(self))
+        for name in _NULLABLE_ESTIMATES:
+            if not getattr(self, name).known:
+                values[name] = None
+        values["stop"] = self.stop
+        values["advice"] = self.advice
+        values["certified"] = self.certified
+        return values
 
     @classmethod
     def from_dict(cls, record: Any) -> Self:
-        """The report behind the plain values of ``to_dict``; its classes are texts.
+        """Read a report back from the plain values of ``to_dict``; its classes are then texts.
 
-        An ``InputError`` says what is missing or is not what it should be.
+        Raises:
+            InputError: where a value is missing or has the wrong type.
         """
-        return _read(cls, record, "report")
+        return _parse(cls, record, "report")
 
     def __str__(self) -> str:
         balance = ", ".join(f"{label}: {count}" for label, count in self.class_balance.items())
-        of_each = f" ({balance})" if balance else ""
+        balance_words = f" ({balance})" if balance else ""
         lines = [
-            f"{self.n_labelled} of {self.n_items} items labelled{of_each}, {self.n_pending} pending"
+            f"{self.n_labelled} of {self.n_items} items labelled{balance_words}, "
+            f"{self.n_pending} pending"
         ]
         if self.task == "regression":
             lines.append(error_line(self))
         if self.expected_error.known:
-            gain = ""
-            if self.next_gain is not None:
-                share = percent(self.next_gain / (self.expected_log_loss.mean or math.inf))
-                gain = f"; the next {self.batch_size} labels are expected to lower it by {share}"
-            loss = f"expected log loss: {self.expected_log_loss}{gain}"
-            lines += [error_line(self), loss, *metric_line(self), *label_lines(self)]
-        known = self.expected_error.known or self.expected_metric is not None
-        if known or self.measured is not None:
-            lines += [measured_error_sentence(self.measured), *class_lines(self.measured)]
-        return "\n".join([*lines, self.advice, *self.warnings])
+            lines.append(error_line(self))
+            lines.append(f"expected log loss: {self.expected_log_loss}{_gain_words(self)}")
+            lines += metric_line(self)
+            lines += label_lines(self)
+        has_expectation = self.expected_error.known or self.expected_metric is not None
+        if has_expectation or self.measured is not None:
+            lines.append(measured_error_sentence(self.measured))
+            lines += class_lines(self.measured)
+        lines.append(self.advice)
+        lines += self.warnings
+        return "\n".join(lines)
 
 
-def _plain(value: Any) -> Any:
-    return {str(k): _plain(v) for k, v in value.items()} if isinstance(value, dict) else value
+def _gain_words(report: Report) -> str:
+    """Say by which share the next labels are expected to lower the log loss."""
+    if report.next_gain is None:
+        return ""
+    share = report.next_gain / (report.expected_log_loss.mean or math.inf)
+    return f"; the next {report.batch_size} labels are expected to lower it by {percent(share)}"
 
 
-def _read(kind: Any, value: Any, name: str) -> Any:
-    """``value`` as a ``kind``: a record, a mapping of texts, a tuple, a number, a text."""
-    origin, parts = get_origin(kind), get_args(kind)
-    if NoneType in parts:
-        return None if value is None else _read(parts[0], value, name)
-    if isinstance(kind, type) and is_dataclass(kind) and isinstance(value, Mapping):
-        hints = get_type_hints(kind)
-        unknown = _ESTIMATES if kind is Report else ()
-        read: dict[str, Any] = {}
-        for part in (one.name for one in fields(kind)):
-            if part not in value:
-                raise InputError(f"The {name} has no {part}, so it is not one of ours.")
-            is_unknown = value[part] is None and part in unknown
-            read[part] = _UNKNOWN if is_unknown else _read(hints[part], value[part], part)
-        return kind(**read)
+def _with_text_keys(value: Any) -> Any:
+    """Convert the keys of nested dictionaries to texts."""
+    if not isinstance(value, dict):
+        return value
+    return {str(key): _with_text_keys(child) for key, child in value.items()}
+
+
+def _parse(annotation: Any, value: Any, name: str) -> Any:
+    """Convert plain values to an annotated type, recursively, and check every one of them.
+
+    It handles the annotations that a report has: dataclasses, ``X | None``, ``dict[Any, X]`` with
+    texts as keys, ``tuple[X, ...]``, ``float``, ``int``, ``bool``, ``str``, and ``Any`` for a
+    class.
+
+    Args:
+        name: of the value, for messages.
+    """
+    origin = get_origin(annotation)
+    arguments = get_args(annotation)
+    if NoneType in arguments:
+        return None if value is None else _parse(arguments[0], value, name)
+    is_record = isinstance(annotation, type) and is_dataclass(annotation)
+    if is_record and isinstance(value, Mapping):
+        return _parse_record(annotation, value, name)
     if origin is dict and isinstance(value, Mapping):
-        return {str(key): _read(parts[1], part, name) for key, part in value.items()}
+        return {str(key): _parse(arguments[1], child, name) for key, child in value.items()}
     if origin is tuple and isinstance(value, list | tuple):
-        return tuple(_read(parts[0], part, name) for part in value)
-    if kind is Any and isinstance(value, str | int):
+        return tuple(_parse(arguments[0], child, name) for child in value)
+    if annotation is Any and isinstance(value, str | int):
         return value
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if kind is float and is_number and abs(value) < 1e300:  # neither NaN nor infinite
+    if annotation is float and is_number and abs(value) < _MAX_FLOAT:
         return float(value)
-    if kind in (int, bool, str) and type(value) is kind:
+    if annotation in (int, bool, str) and type(value) is annotation:
         return value
     raise InputError(f"The report's {name} is {value!r:.60}, which is not what a report holds.")
 
 
-def _advice(report: Report) -> tuple[str, bool]:
-    """What to do next, in words, and whether that is to stop."""
-    if report.recall is not None:  # a rare class is looked for
-        return report.recall.advice, report.recall.stop
+def _parse_record(record_type: Any, value: Mapping[str, Any], name: str) -> Any:
+    """Convert a mapping to a dataclass; every field must be there."""
+    annotations = get_type_hints(record_type)
+    nullable = _NULLABLE_ESTIMATES if record_type is Report else ()
+    arguments: dict[str, Any] = {}
+    for field_name in [field.name for field in fields(record_type)]:
+        if field_name not in value:
+            raise InputError(f"The {name} has no {field_name}, so parbals did not write it.")
+        field_value = value[field_name]
+        if field_value is None and field_name in nullable:
+            arguments[field_name] = _UNKNOWN
+        else:
+            arguments[field_name] = _parse(annotations[field_name], field_value, field_name)
+    return record_type(**arguments)
+
+
+class _Advice(NamedTuple):
+    """What to do next in words, and whether it is to stop."""
+
+    text: str
+    stop: bool
+
+
+def _advice(report: Report) -> _Advice:
+    """Advise whether to go on labelling."""
+    if report.recall is not None:
+        return _Advice(report.recall.advice, report.recall.stop)
     if report.batch_size == 0:
-        return "Nothing is left to choose: every item is labelled, out or for measuring.", True
+        return _Advice(
+            "Nothing is left to choose: every item is labelled, pending or in the audit.", stop=True
+        )
     if report.next_gain is None and report.expected_error.known:
-        return "Go on: the model gives too few samples to tell what more labels would gain.", False
+        return _Advice(
+            "Go on: the model gives too few samples to tell what more labels would gain.",
+            stop=False,
+        )
     if report.next_gain is None:
-        return "Go on: the model has not seen two classes yet.", False
-    # A nat a point divides the error of numbers by e, whatever its unit.
-    whole = 1.0 if report.task == "regression" else report.expected_log_loss.mean
-    if report.next_gain <= NEGLIGIBLE * whole:
-        return "More labels hardly change the model; better features may help more.", True
-    return "Go on: more labels still make the model better.", False
+        return _Advice("Go on: the model has not seen two classes yet.", stop=False)
+    # In regression a gain of one nat per point divides the error by e, whatever its unit is.
+    log_loss = 1.0 if report.task == "regression" else report.expected_log_loss.mean
+    if report.next_gain <= NEGLIGIBLE_GAIN * log_loss:
+        return _Advice(
+            "More labels hardly change the model; better features may help more.", stop=True
+        )
+    return _Advice("Go on: more labels still make the model better.", stop=False)
 
 
 def expected_error(report: Report) -> Estimate | None:
-    """The error that the model expects, of numbers the RMSE; None where there is no model yet."""
+    """Return the expected error, in regression the RMSE; None where there is no model yet."""
     if report.task == "regression":
         return report.expected_metric
     return report.expected_error if report.expected_error.known else None
@@ -241,86 +330,100 @@ def expected_error(report: Report) -> Estimate | None:
 
 
 def error_line(report: Report) -> str:
-    """What the model expects, in one sentence."""
+    """Describe the expected error in one sentence."""
     if report.task == "regression":
-        known = report.expected_metric
-        on = f"on {report.n_targets:,} target points"
-        return f"expected RMSE {known} {on}" if known else "The model has not seen two labels yet."
+        if report.expected_metric is None:
+            return "The model has not seen two labels yet."
+        return f"expected RMSE {report.expected_metric} on {report.n_targets:,} target points"
     error = report.expected_error
     if not error.known:
         return "The model has not seen two classes yet."
-    what = _WORDS["hamming" if report.task == "many-labels" else "error"]
-    return f"expected {what} on {report.n_targets:,} target points: {with_interval(error)}"
+    loss = _LOSS_WORDS["hamming" if report.task == "many-labels" else "error"]
+    return f"expected {loss} on {report.n_targets:,} target points: {with_interval(error)}"
 
 
 def label_lines(report: Report) -> list[str]:
-    """The expected error of each label, where items have several."""
+    """Describe the expected error of each label in multi-label tasks."""
     errors = (report.label_errors or {}).items()
     return [f"  {label}: expected error {with_interval(error)}" for label, error in errors]
 
 
 def metric_line(report: Report | None) -> list[str]:
-    """What the model is judged by, where that is neither the error nor the log loss."""
+    """Describe the expected metric; empty where it is the error or the log loss."""
     if report is None or report.expected_metric is None or report.task == "regression":
         return []
-    shares = (report.decide_from or {}).items()
-    decided = "".join(f"; {c} is decided from a probability of {p:.2f} on" for c, p in shares)
     is_share = report.metric != "rank-error"
     value = with_interval(report.expected_metric) if is_share else report.expected_metric
-    return [f"expected {metric_words(report.metric)}: {value}{decided}"]
+    line = f"expected {metric_words(report.metric)}: {value}"
+    for label, threshold in (report.decide_from or {}).items():
+        line += f"; {label} is predicted from a probability of {threshold:.2f}"
+    return [line]
 
 
 def metric_words(metric: str) -> str:
-    """The name of a metric as people read it."""
+    """Write a metric's name for people.
+
+    >>> metric_words("f1:spam")
+    'F1 of spam'
+    """
     name, _, label = metric.partition(":")
     return f"F1 of {label}" if label else name.replace("-", " ")
 
 
 def measured_error_sentence(measured: Measurement | None) -> str:
-    """How large the error is: one sentence; ``measured`` is None where there is no audit."""
+    """State the measured error, or why there is none; ``measured`` is None without an audit."""
     if measured is None:
         return (
-            "How large the error is has not been measured: the expected error is the model's own "
-            "expectation, and an audit would measure it."
+            "The error is estimated by the model and has not been measured; label a random sample "
+            "(an audit) to measure it."
         )
-    if measured.error is not None and measured.loss != "error":
-        shown = "{:.3g}".format if measured.loss == "rmse" else percent
-        mean, low, high = map(shown, (measured.error.mean, measured.error.low, measured.error.high))
+    error = measured.error
+    if error is None:
         return (
-            f"With 95 % confidence the {_WORDS[measured.loss]} is below {high}: on {measured.n} "
-            f"random items that of the model of the first {measured.n_labels:,} labels is {mean} "
-            f"(90 % interval {low} to {high})."
+            f"The error will be measured as the {measured.n_audit} random items of the audit are "
+            "labelled."
         )
-    if measured.error is None:
+    model = f"the model trained on the first {measured.n_labels:,} labels"
+    if measured.loss == "error":
         return (
-            f"How large the error is will be measured as the {measured.n_audit} random items of "
-            "the audit are labelled."
+            f"With 95 % confidence the error is below {percent(error.high)}: of {measured.n} "
+            f"random items {model} got {measured.n_wrong} wrong, {with_interval(error)}."
         )
+    write = "{:.3g}".format if measured.loss == "rmse" else percent
+    loss = _LOSS_WORDS[measured.loss]
     return (
-        f"With 95 % confidence the error is below {percent(measured.error.high)}: of {measured.n} "
-        f"random items the model of the first {measured.n_labels:,} labels got "
-        f"{measured.n_wrong} wrong, {with_interval(measured.error)}."
+        f"With 95 % confidence the {loss} is below {write(error.high)}: on {measured.n} random "
+        f"items that of {model} is {write(error.mean)} "
+        f"(90 % interval {write(error.low)} to {write(error.high)})."
     )
 
 
 def class_lines(measured: Measurement | None) -> list[str]:
-    """Recall and precision of each class as far as the audit can tell, a line each."""
+    """Describe the measured recall and precision of each class, one line per class."""
     if measured is None or measured.error is None:
         return []
-    lines, silent = [], []
+    lines = []
+    unmeasured_classes = []
     for label, recall in measured.recall.items():
-        told = [
+        shares = {"recall": recall, "precision": measured.precision[label]}
+        parts = [
             f"{name} {percent(share.mean)} ({percent(share.low)} to {percent(share.high)})"
-            for name, share in (("recall", recall), ("precision", measured.precision[label]))
+            for name, share in shares.items()
             if share is not None
         ]
-        lines += [f"  {label}: {', '.join(told)}"] if told else []
-        silent += [] if told else [str(label)]
-    if silent:
-        lines.append(f"  too few random items to tell: {', '.join(silent)}")
+        if parts:
+            lines.append(f"  {label}: {', '.join(parts)}")
+        else:
+            unmeasured_classes.append(str(label))
+    if unmeasured_classes:
+        lines.append(f"  too few random items to tell: {', '.join(unmeasured_classes)}")
     return lines
 
 
 def with_interval(share: Estimate) -> str:
-    """A share and its interval in words."""
+    """Write a share with its interval.
+
+    >>> with_interval(Estimate(0.05, 0.02, 0.09))
+    '5 % (90 % interval 2 % to 9 %)'
+    """
     return f"{percent(share.mean)} (90 % interval {percent(share.low)} to {percent(share.high)})"

@@ -1,26 +1,27 @@
-"""What the scores in closed form are computed by: NumPy on this CPU, or JAX on accelerators.
+"""Backends that compute closed-form scores: NumPy on this CPU, or JAX on accelerators.
 
-Both modules have the same two functions: ``walk`` scores every row of a pool before the batch, and
-``opened`` gives the :class:`~parbals.strategies.backends.base.Backend` that a growing batch asks
-for scores.
+Both modules have the same two functions: ``score_pool`` scores every row of a pool before the
+batch, and ``open_backend`` opens the :class:`~parbals.strategies.backends.base.Backend` that scores
+rows while the batch grows.
 """
 
 from functools import partial
 
 from parbals.machine import on_host, sooner_on_host
 from parbals.shapes import Array, Float
-from parbals.strategies.backends.base import Module
-from parbals.strategies.distributed import DistributedRows, PoolFeatures, each_row
-from parbals.strategies.surface import Score, Surface, walk_operations
+from parbals.strategies.backends.base import BackendModule
+from parbals.strategies.distributed import DistributedRows, PoolFeatures, map_rows
+from parbals.strategies.scoring import ScoreName, ScoringContext, screening_operations
 
-__all__ = ["by_numpy", "chosen_backend", "start_scores"]
+__all__ = ["choose_backend", "score_pool", "uses_numpy"]
 
 
-def chosen_backend(operations: int) -> Module:
-    """The module for a piece of work: NumPy's where there is no accelerator, or starting it would
-    take longer.
+def choose_backend(operations: int) -> BackendModule:
+    """The backend for this many CPU operations.
+
+    NumPy where there is no accelerator, or where starting one would take longer than the work.
     """
-    if by_numpy(operations):
+    if uses_numpy(operations):
         from parbals.strategies.backends import numpy
 
         return numpy
@@ -29,21 +30,29 @@ def chosen_backend(operations: int) -> Module:
     return jax
 
 
-def by_numpy(operations: int) -> bool:
+def uses_numpy(operations: int) -> bool:
+    """Whether NumPy is the backend for this many CPU operations."""
     return sooner_on_host(operations) or on_host()
 
 
-def start_scores(
-    surface: Surface, X: PoolFeatures, score: Score = "screen", module: Module | None = None
+def score_pool(
+    context: ScoringContext,
+    X: PoolFeatures,
+    score: ScoreName = "screen",
+    backend: BackendModule | None = None,
 ) -> Float[Array, " N"]:
-    """A score of every row of X (N, D), by a backend or by the one for so many rows.
+    """Scores of all rows of X (N, D) before the batch.
 
-    Rows in a cluster are scored by their workers, each of which has its own.
+    The backend is chosen by the number of rows if None. Rows in a Dask cluster are scored by its
+    workers, each of which chooses its own backend.
     """
-    if module is not None and not isinstance(X, DistributedRows):
-        return module.walk(surface, X, score=score)
-    return each_row(X, partial(_walk, surface, score=score))
+    if backend is not None and not isinstance(X, DistributedRows):
+        return backend.score_pool(context, X, score=score)
+    return map_rows(X, partial(_score_rows, context, score=score))
 
 
-def _walk(surface: Surface, X: PoolFeatures, *, score: Score) -> Float[Array, " n"]:
-    return chosen_backend(walk_operations(surface, len(X))).walk(surface, X, score=score)
+def _score_rows(
+    context: ScoringContext, X: PoolFeatures, *, score: ScoreName
+) -> Float[Array, " n"]:
+    backend = choose_backend(screening_operations(context, len(X)))
+    return backend.score_pool(context, X, score=score)

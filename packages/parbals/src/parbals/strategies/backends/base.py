@@ -1,32 +1,41 @@
-"""What both backends are: scores of rows of a pool, by position, that a growing batch asks for."""
+"""The interface of the backends: scores of pool rows, by position, while a batch grows."""
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
 from parbals.posterior.predictive import add_bias
 from parbals.shapes import Array, Bool, Float, Int
+from parbals.strategies.conditioning import UniverseState
 from parbals.strategies.distributed import DistributedRows, PoolFeatures
-from parbals.strategies.learnt import Learnt
-from parbals.strategies.surface import Score, Surface
+from parbals.strategies.scoring import ScoreName, ScoringContext
 
-__all__ = ["Backend", "Module", "Places", "PoolRows"]
+__all__ = ["Backend", "BackendModule", "CacheSlots", "PoolRows", "SlotTable"]
 
 
 class PoolRows:
-    """Design rows of a pool, by position; those in a cluster are fetched ``ahead``, all at once."""
+    """Design rows of a pool, by position.
 
-    def __init__(self, X: PoolFeatures, ahead: Int[Array, " n"]) -> None:
-        self._X, self.ahead, self._fetched = X, ahead, dict[int, np.ndarray]()
+    Args:
+        X: features (N, D) of the pool.
+        prefetch: positions that are likely to be needed; rows in a cluster are fetched at once.
+    """
+
+    def __init__(self, X: PoolFeatures, prefetch: Int[Array, " n"]) -> None:
+        self._X = X
+        self.prefetch = prefetch
+        self._fetched: dict[int, np.ndarray] = {}
         if isinstance(X, DistributedRows):
-            self._fetch(ahead)
+            self._fetch(prefetch)
 
     def design(self, indices: Int[Array, " n"]) -> Float[Array, "n d"]:
+        """Design rows at some positions, the constant column last, in single precision."""
         if not isinstance(self._X, DistributedRows):
             return add_bias(self._X[indices], np.float32)
-        self._fetch(np.array([i for i in indices.tolist() if i not in self._fetched], int))
+        missing = [index for index in indices.tolist() if index not in self._fetched]
+        self._fetch(np.array(missing, int))
         return add_bias(np.stack([self._fetched[i] for i in indices.tolist()]), np.float32)
 
     def _fetch(self, indices: Int[Array, " n"]) -> None:
@@ -34,53 +43,77 @@ class PoolRows:
             self._fetched.update(zip(indices.tolist(), self._X[indices], strict=True))
 
 
-class Places:
-    """Which row of a pool is kept at which of ``size`` places; all are freed when they are full."""
+class CacheSlots(NamedTuple):
+    """Cache slots of some pool rows; new rows take consecutive slots from ``first_new``."""
 
-    def __init__(self, size: int) -> None:
-        self.size, self._place_of = size, dict[int, int]()
+    slots: Int[Array, " n"]
+    new_rows: Int[Array, " new"]  # pool positions that were not in the cache
+    first_new: int
 
-    def of(self, indices: Int[Array, " n"]) -> tuple[Int[Array, " n"], Int[Array, " new"], int]:
-        """Places of rows, those rows that are new, and the first place, of consecutive ones, of
-        the new.
-        """
-        places, asked = self._place_of, indices.tolist()
-        found = np.fromiter((places.get(index, -1) for index in asked), int, len(asked))
-        new = indices[found < 0]
-        if len(places) + len(new) > self.size:
-            places.clear()
-            new, found = indices, np.full(len(asked), -1)
-        first = len(places)
-        found[found < 0] = range(first, first + len(new))
-        places.update(zip(new.tolist(), range(first, first + len(new)), strict=True))
-        return found, new, first
+
+class SlotTable:
+    """Assigns pool rows to the slots of a cache; a full cache is cleared.
+
+    >>> table = SlotTable(n_slots=3)
+    >>> table.assign(np.array([40, 7])).slots.tolist()
+    [0, 1]
+    >>> slots, new_rows, first_new = table.assign(np.array([7, 25]))
+    >>> slots.tolist(), new_rows.tolist(), first_new
+    ([1, 2], [25], 2)
+    """
+
+    def __init__(self, n_slots: int) -> None:
+        self.n_slots = n_slots
+        self._slot_of_row: dict[int, int] = {}
+
+    def assign(self, indices: Int[Array, " n"]) -> CacheSlots:
+        """Slots of the rows at ``indices``; rows without one get the next free slots."""
+        slot_of_row = self._slot_of_row
+        rows = indices.tolist()
+        slots = np.fromiter((slot_of_row.get(row, -1) for row in rows), int, len(rows))
+        new_rows = indices[slots < 0]
+        if len(slot_of_row) + len(new_rows) > self.n_slots:
+            slot_of_row.clear()
+            new_rows = indices
+            slots = np.full(len(rows), -1)
+        first_new = len(slot_of_row)
+        new_slots = range(first_new, first_new + len(new_rows))
+        slots[slots < 0] = new_slots
+        slot_of_row.update(zip(new_rows.tolist(), new_slots, strict=True))
+        return CacheSlots(slots, new_rows, first_new)
 
 
 @runtime_checkable
 class Backend(Protocol):
-    """Scores of rows of the pool, means over all universes; it remembers rows it has seen."""
+    """Scores of pool rows, averaged over all universes; projected rows are cached."""
 
     def branch(self, parents: Int[Array, " U"]) -> None:
-        """The distinct universes are from now on copies of these."""
+        """Replace the distinct universes by copies of these."""
 
-    def renew(self, learnt: Learnt, members: Int[Array, " U"], moved: Bool[Array, "V M"]) -> None:
-        """Score from now on by what V distinct universes have learnt, ``members`` says which of
-        them each is; the softmax is computed anew at targets that have moved.
+    def update(
+        self, state: UniverseState, members: Int[Array, " U"], stale: Bool[Array, "V M"]
+    ) -> None:
+        """Score by the new state of V distinct universes from now on.
+
+        Universe u is the distinct universe ``members[u]``. The softmax is recomputed at the
+        ``stale`` targets.
         """
 
     def screen(self, indices: Int[Array, " n"], chunk: int) -> Iterator[Float[Array, " m"]]:
-        """What says which rows are worth a closer look, of a chunk of them after the other."""
+        """Screening scores of rows, ``chunk`` rows at a time."""
 
     def score(self, indices: Int[Array, " n"]) -> Float[Array, " n"]:
-        """What rows are compared by."""
+        """Final scores of shortlisted rows."""
 
 
 @runtime_checkable
-class Module(Protocol):
-    """What both modules have."""
+class BackendModule(Protocol):
+    """The functions that each backend module provides."""
 
-    def walk(self, surface: Surface, X: PoolFeatures, *, score: Score) -> Float[Array, " N"]: ...
+    def score_pool(
+        self, context: ScoringContext, X: PoolFeatures, *, score: ScoreName
+    ) -> Float[Array, " N"]: ...
 
-    def opened(
-        self, surface: Surface, rows: PoolRows, score: Score, n_labels: int
+    def open_backend(
+        self, context: ScoringContext, rows: PoolRows, score: ScoreName, n_labels: int
     ) -> AbstractContextManager[Backend]: ...

@@ -1,7 +1,7 @@
-"""Scores in closed form by NumPy, on threads whose tables fit a core's cache.
+"""Closed-form scores by NumPy, on threads whose tables fit a core's cache.
 
-Nothing needs a size that is known before: universes that have seen the same labels are one, and
-what a row has in common with the targets is computed when the row is first looked at.
+Array sizes need not be known in advance: universes with identical labels are stored once, and a
+row's covariances with the targets are computed when the row is first screened.
 
 The screen of :mod:`parbals.scores.gaussian` needs no table of pairs. Before the batch the
 covariances of a row with the targets are linear in its whitened coordinates z, c = z H_a, and with
@@ -9,18 +9,20 @@ weights w of the targets
 
     Σ w c² = z (H_a diag(w) H_aᵀ) zᵀ,
 
-a quadratic form of as many coordinates as there are features, often fewer than targets. In a
-universe c = c⁰ + κ B, c⁰ (M,) those before the batch, B (R, M) those of the labelled points and κ
-the row's pull (:class:`~parbals.strategies.learnt.Seen`), and
+a quadratic form in as many coordinates as there are features, often fewer than targets. In a
+universe c = c⁰ + κ B, where c⁰ (M,) are the covariances before the batch, B (R, M) those of the
+labelled points and κ the row's covariance update
+(:class:`~parbals.strategies.conditioning.ConditionedRows`), and
 
     Σ w c² = w·(c⁰)² + 2 κ·((w B) c⁰) + κ (B diag(w) Bᵀ) κᵀ,
 
-in which c⁰ and its square are the same in all universes.
+where c⁰ and its square are shared by all universes.
 """
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 
@@ -29,212 +31,270 @@ from parbals.machine import Workers, several_threads
 from parbals.posterior.predictive import add_bias
 from parbals.scores.gaussian import Covariances, probs_and_gains, rough_gains, screening_gains
 from parbals.shapes import Array, Bool, Float, Int
-from parbals.strategies.backends.base import Places, PoolRows
+from parbals.strategies.backends.base import PoolRows, SlotTable
+from parbals.strategies.conditioning import ConditionedRows, UniverseState, condition_rows
 from parbals.strategies.distributed import PoolFeatures
-from parbals.strategies.learnt import Learnt, Seen, seen_by
-from parbals.strategies.surface import (
+from parbals.strategies.scoring import (
     Rows,
-    Score,
-    Surface,
+    ScoreName,
+    ScoringContext,
     Targets,
+    compute_scores,
     covariance,
-    rows_of,
-    scores_before,
-    scores_by,
-    screening_operations,
-    within,
+    initial_scores,
+    project_design,
+    project_rows,
+    row_operations,
 )
 
-__all__ = ["NumpyBackend", "ScreenBefore", "opened", "walk"]
+__all__ = ["NumpyBackend", "QuadraticScreen", "open_backend", "score_pool"]
 
-_TABLE_ENTRIES = 2**17  # pairs, or coordinates, at a time: half a megabyte
-_GAINS_ENTRIES = 2**14  # latents times targets: threads take turns after every operation
-_KEPT_ENTRIES = 2**25  # covariances with the targets: 128 MB
-_FEWEST_KEPT = 128  # rows
-_SHARED_ENTRIES = 2**8  # latents times targets: of fewer, threads wait longer than they compute
+_TABLE_ENTRIES = 2**17  # pairs, or coordinates, per block: half a megabyte
+_SOFTMAX_ENTRIES = 2**14  # latents times targets per block: threads take turns between operations
+_CACHE_ENTRIES = 2**25  # cached covariances with the targets: 128 MB
+_MIN_CACHED_ROWS = 128
+_MIN_THREADED_ENTRIES = 2**8  # latents times targets: with fewer, threads mostly wait
 
 
-def walk(surface: Surface, X: PoolFeatures, *, score: Score) -> Float[Array, " N"]:
-    """A score of every row before the batch, in memory or in a mapped file."""
-    screen = ScreenBefore(surface) if score == "screen" and ScreenBefore.pays(surface) else None
-    block = max(16, _TABLE_ENTRIES // len(surface.basis if screen else surface.share))
+def score_pool(context: ScoringContext, X: PoolFeatures, *, score: ScoreName) -> Float[Array, " N"]:
+    """Scores before the batch of all rows of X (N, D), which may be a memory-mapped file."""
+    quadratic_screen = None
+    n_entries_per_row = len(context.share)
+    if score == "screen" and QuadraticScreen.is_cheaper(context):
+        quadratic_screen = QuadraticScreen(context)
+        n_entries_per_row = len(context.basis)
 
-    def scores(rows: slice) -> np.ndarray:
+    def score_block(rows: slice) -> np.ndarray:
         features = X[rows].astype(np.float32)
-        return screen.of(features) if screen else scores_before(surface, features, score)
+        if quadratic_screen is not None:
+            return quadratic_screen.scores(features)
+        return initial_scores(context, features, score)
 
     with several_threads() as workers:
-        parts = workers.map(scores, block_rows(len(X), block))
+        block_size = max(16, _TABLE_ENTRIES // n_entries_per_row)
+        scores = workers.map(score_block, block_rows(len(X), block_size))
     release_pages(X)
-    return np.concatenate(parts).astype(np.float64)
+    return np.concatenate(scores).astype(np.float64)
 
 
-class ScreenBefore:
-    """The screen before the batch, by quadratic forms."""
+class QuadraticScreen:
+    """The screen before the batch, as one quadratic form per latent."""
 
-    def __init__(self, surface: Surface) -> None:
-        self._surface, there = surface, surface.target_rows
-        weights = 0.5 * surface.share * screening_gains(surface.targets.gains)
-        seen = surface.basis @ (surface.roots @ there.factor.swapaxes(1, 2))  # H (A, d, M)
-        if there.across.shape[1]:
-            seen = there.across.T + seen
-        self._forms: Float[Array, "A d d"] = (seen * weights[:, None]) @ seen.swapaxes(1, 2)
+    def __init__(self, context: ScoringContext) -> None:
+        self._context = context
+        target_rows = context.target_rows
+        weights = 0.5 * context.share * screening_gains(context.targets.gains)
+        # H (A, d, M)
+        target_map = context.basis @ (context.roots @ target_rows.factor.swapaxes(1, 2))
+        if target_rows.orthogonal.shape[1]:
+            target_map = target_rows.orthogonal.T + target_map
+        self._forms: Float[Array, "A d d"] = (target_map * weights[:, None]) @ target_map.swapaxes(
+            1, 2
+        )
 
     @staticmethod
-    def pays(surface: Surface) -> bool:
-        """Whether it is faster than by pairs."""
-        sizes = *surface.basis.shape, len(surface.roots), len(surface.share)
-        by_pairs, by_form = screening_operations(*sizes)
-        return by_form < by_pairs
+    def is_cheaper(context: ScoringContext) -> bool:
+        """Whether the quadratic form takes fewer operations than the table of pairs."""
+        n_columns, n_inside = context.basis.shape
+        operations = row_operations(
+            n_columns, n_inside, n_latents=len(context.roots), n_targets=len(context.share)
+        )
+        return operations.by_form < operations.by_pairs
 
-    def of(self, features: Float[Array, "n D"]) -> Float[Array, " n"]:
-        """The screen of rows of features."""
-        surface = self._surface
-        whitened = surface.whitening.rows(add_bias(features, np.float32))
-        rows = within(surface.basis, surface.location, surface.roots, whitened)
-        own = screening_gains(rough_gains(rows.mean, rows.variance))
+    def scores(self, features: Float[Array, "n D"]) -> Float[Array, " n"]:
+        """Screening scores of rows of features."""
+        context = self._context
+        whitened = context.whitening.rows(add_bias(features, np.float32))
+        rows = project_rows(context.basis, context.location, context.roots, whitened)
+        row_gains = screening_gains(rough_gains(rows.mean, rows.variance))
         sums = [((whitened @ form) * whitened).sum(axis=1) for form in self._forms]
-        return (own * np.maximum(sums, 0.0)).sum(axis=0)
+        return (row_gains * np.maximum(sums, 0.0)).sum(axis=0)
 
 
 @contextmanager
-def opened(
-    surface: Surface, rows: PoolRows, score: Score, n_labels: int
+def open_backend(
+    context: ScoringContext, rows: PoolRows, score: ScoreName, n_labels: int
 ) -> "Iterator[NumpyBackend]":
-    """A backend with threads of its own, for as many labels as will come."""
-    with several_threads(1 if surface.targets.gains.size < _SHARED_ENTRIES else None) as workers:
-        yield NumpyBackend(surface, rows, score, workers)
+    """A backend with its own threads; ``n_labels`` is for backends of fixed size."""
+    is_small = context.targets.gains.size < _MIN_THREADED_ENTRIES
+    with several_threads(1 if is_small else None) as workers:
+        yield NumpyBackend(context, rows, score, workers)
+
+
+class _CachedRows(NamedTuple):
+    """Projected rows and their covariances with the targets, before the batch."""
+
+    rows: Rows
+    target_cov: Float[Array, "A n M"]  # c⁰
+
+    def at(self, slots: Int[Array, " n"]) -> "_CachedRows":
+        rows = Rows(
+            orthogonal=self.rows.orthogonal[slots],
+            factor=self.rows.factor[:, slots],
+            mean=self.rows.mean[:, slots],
+            variance=self.rows.variance[:, slots],
+        )
+        return _CachedRows(rows, self.target_cov[:, slots])
 
 
 class NumpyBackend:
     """A :class:`~parbals.strategies.backends.base.Backend` whose threads share the rows."""
 
-    def __init__(self, surface: Surface, rows: PoolRows, score: Score, workers: Workers) -> None:
-        self._surface, self._rows, self._score, self._workers = surface, rows, score, workers
-        n_latents, n_targets, n_inside = surface.target_rows.factor.shape
-        most = max(_FEWEST_KEPT, _KEPT_ENTRIES // surface.targets.gains.size)
-        self._places = Places(most)
-        self._probs, self._gains = surface.targets.probs[:, None], surface.targets.gains[:, None]
-        # Pages that are not written to take no memory.
-        self._kept = Rows(
-            across=np.empty((most, surface.target_rows.across.shape[1]), np.float32),
-            factor=np.empty((n_latents, most, n_inside), np.float32),
-            mean=np.empty((n_latents, most), np.float32),
-            variance=np.empty((n_latents, most), np.float32),
-        )
-        self._kept_before = np.empty((n_latents, most, n_targets), np.float32)
+    def __init__(
+        self, context: ScoringContext, rows: PoolRows, score: ScoreName, workers: Workers
+    ) -> None:
+        self._context = context
+        self._rows = rows
+        self._score = score
+        self._workers = workers
+        self._probs = context.targets.probs[:, None]
+        self._gains = context.targets.gains[:, None]
+        n_cached = max(_MIN_CACHED_ROWS, _CACHE_ENTRIES // context.targets.gains.size)
+        self._slots = SlotTable(n_cached)
+        self._cache = _empty_cache(context, n_cached)
 
     def branch(self, parents: Int[Array, " U"]) -> None:
-        self._probs, self._gains = self._probs[:, parents], self._gains[:, parents]
+        self._probs = self._probs[:, parents]
+        self._gains = self._gains[:, parents]
 
-    def renew(self, learnt: Learnt, members: Int[Array, " U"], moved: Bool[Array, "V M"]) -> None:
-        self._learnt, self._share_of = learnt, np.bincount(members) / len(members)
-        if learnt.shift.shape[2]:  # before the first label nothing has moved
-            self._look_at(moved)
-        weights = 0.5 * self._surface.share * screening_gains(self._gains)
-        labelled = learnt.at_targets[:, None]  # B (A, 1, R, M)
-        self._weights = weights  # w (A, V, M)
-        self._weighted = weights[:, :, None] * labelled  # w B (A, V, R, M)
-        self._form = self._weighted @ labelled.swapaxes(2, 3)  # (A, V, R, R)
+    def update(
+        self, state: UniverseState, members: Int[Array, " U"], stale: Bool[Array, "V M"]
+    ) -> None:
+        self._state = state
+        self._universe_share = np.bincount(members) / len(members)
+        has_labels = state.mean_coef.shape[2] > 0
+        if has_labels:  # before the first label the softmax is up to date
+            self._refresh_softmax(stale)
+        labelled = state.target_cov[:, None]  # B (A, 1, R, M)
+        self._weights = 0.5 * self._context.share * screening_gains(self._gains)  # w (A, V, M)
+        self._weighted_cov = self._weights[:, :, None] * labelled  # w B (A, V, R, M)
+        self._label_form = self._weighted_cov @ labelled.swapaxes(2, 3)  # (A, V, R, R)
 
-    def _look_at(self, moved: Bool[Array, "V M"]) -> None:
-        """Compute the softmax at targets that have moved, a share of them in each thread."""
-        mean, variance = (
-            part[:, moved] for part in (self._learnt.target_mean, self._learnt.target_variance)
-        )
-        n_latents, n_points = mean.shape
-        if n_points == 0:
+    def _refresh_softmax(self, stale: Bool[Array, "V M"]) -> None:
+        """Recompute probabilities and gains at stale targets, divided among the threads."""
+        mean = self._state.target_mean[:, stale]
+        variance = self._state.target_variance[:, stale]
+        n_latents, n_stale = mean.shape
+        if n_stale == 0:
             return
-        size = max(16, min(_GAINS_ENTRIES // n_latents, -(-n_points // self._workers.n_threads)))
-        parts = self._workers.map(
-            lambda some: probs_and_gains(mean[:, some], variance[:, some]),
-            block_rows(n_points, size),
+        per_thread = -(-n_stale // self._workers.n_threads)
+        block_size = max(16, min(_SOFTMAX_ENTRIES // n_latents, per_thread))
+        blocks = self._workers.map(
+            lambda block: probs_and_gains(mean[:, block], variance[:, block]),
+            block_rows(n_stale, block_size),
         )
-        self._probs, self._gains = self._probs.copy(), self._gains.copy()
-        self._probs[:, moved], self._gains[:, moved] = (
-            np.concatenate(part, axis=1) for part in zip(*parts, strict=True)
-        )
+        self._probs = self._probs.copy()
+        self._gains = self._gains.copy()
+        self._probs[:, stale] = np.concatenate([probs for probs, _ in blocks], axis=1)
+        self._gains[:, stale] = np.concatenate([gains for _, gains in blocks], axis=1)
 
     def screen(self, indices: Int[Array, " n"], chunk: int) -> Iterator[Float[Array, " m"]]:
-        return (self._screen(indices[some]) for some in block_rows(len(indices), chunk))
+        return (self._screen(indices[block]) for block in block_rows(len(indices), chunk))
 
     def _screen(self, indices: Int[Array, " n"]) -> Float[Array, " n"]:
-        rows, before = self._at(indices)
-        seen = self._seen(rows)
-        gains = screening_gains(rough_gains(seen.mean, seen.variance))
-        tasks = list(product(range(len(gains)), self._shared_out(len(indices), len(gains))))
-        given = seen, before, gains
-        parts = self._workers.map(lambda task: self._screened(task[0], task[1], *given), tasks)
+        cached = self._cached(indices)
+        conditioned = self._conditioned(cached.rows)
+        gains = screening_gains(rough_gains(conditioned.mean, conditioned.variance))
+        n_latents = len(gains)
+        tasks = list(product(range(n_latents), self._divide(len(indices), n_latents)))
+        terms = self._workers.map(
+            lambda task: self._screen_term(task[0], task[1], conditioned, cached.target_cov, gains),
+            tasks,
+        )
         values = np.zeros(gains.shape[1:], np.float32)
-        for (_, some), part in zip(tasks, parts, strict=True):
-            values[:, some] += part
-        return self._share_of @ values
+        for (_, block), term in zip(tasks, terms, strict=True):
+            values[:, block] += term
+        return self._universe_share @ values
 
-    def _screened(
+    def _screen_term(
         self,
         latent: int,
-        some: slice,
-        seen: Seen,
-        before: Float[Array, "A n M"],
+        block: slice,
+        conditioned: ConditionedRows,
+        target_cov: Float[Array, "A n M"],
         gains: Float[Array, "A U n"],
     ) -> Float[Array, "U s"]:
-        """What a latent adds to the values of some rows."""
-        here, pull = before[latent, some], seen.pull[latent, :, some]
-        sums = self._weights[latent] @ np.square(here).T
-        n_universes, n_labels, n_targets = self._weighted[latent].shape
+        """The term of one latent in the screening scores of a block of rows."""
+        cov = target_cov[latent, block]
+        cov_update = conditioned.cov_update[latent, :, block]
+        sums = self._weights[latent] @ np.square(cov).T
+        n_universes, n_labels, n_targets = self._weighted_cov[latent].shape
         if n_labels:
-            weighted = self._weighted[latent].reshape(n_universes * n_labels, n_targets)
-            crossed = (weighted @ here.T).reshape(n_universes, n_labels, -1).swapaxes(1, 2)
-            sums += (pull * (2.0 * crossed + pull @ self._form[latent])).sum(axis=2)
-        return gains[latent, :, some] * np.maximum(sums, 0.0)
+            weighted_cov = self._weighted_cov[latent].reshape(n_universes * n_labels, n_targets)
+            cross = (weighted_cov @ cov.T).reshape(n_universes, n_labels, -1).swapaxes(1, 2)
+            form = cov_update @ self._label_form[latent]
+            sums += (cov_update * (2.0 * cross + form)).sum(axis=2)
+        return gains[latent, :, block] * np.maximum(sums, 0.0)
 
     def score(self, indices: Int[Array, " n"]) -> Float[Array, " n"]:
-        rows, before = self._at(indices)
-        learnt, seen = self._learnt, self._seen(rows)
-        targets = Targets(learnt.target_mean, learnt.target_variance, self._probs, self._gains)
-        base, labelled = (
-            np.ascontiguousarray(part.swapaxes(1, 2)) for part in (before, learnt.at_targets)
-        )
+        cached = self._cached(indices)
+        state = self._state
+        conditioned = self._conditioned(cached.rows)
+        base = np.ascontiguousarray(cached.target_cov.swapaxes(1, 2))
+        labelled = np.ascontiguousarray(state.target_cov.swapaxes(1, 2))
 
-        def scores(task: tuple[int, slice]) -> np.ndarray:
-            number, some = task
-            mean, variance, pull = (part[:, number, some] for part in seen)
-            return scores_by(
+        def score_block(task: tuple[int, slice]) -> np.ndarray:
+            universe, block = task
+            cov_update = conditioned.cov_update[:, universe, block]
+            return compute_scores(
                 self._score,
-                mean,
-                variance,
-                Covariances(base[:, :, some], pull, labelled),
-                Targets(*(part[:, number] for part in targets)),
-                self._surface,
+                conditioned.mean[:, universe, block],
+                conditioned.variance[:, universe, block],
+                Covariances(base[:, :, block], cov_update, labelled),
+                Targets(
+                    mean=state.target_mean[:, universe],
+                    variance=state.target_variance[:, universe],
+                    probs=self._probs[:, universe],
+                    gains=self._gains[:, universe],
+                ),
+                self._context,
             )
 
-        n_universes = len(self._share_of)
-        shares = self._shared_out(len(indices), n_universes)
-        values = np.concatenate(self._workers.map(scores, product(range(n_universes), shares)))
-        return self._share_of @ values.reshape(n_universes, -1)
+        n_universes = len(self._universe_share)
+        tasks = product(range(n_universes), self._divide(len(indices), n_universes))
+        values = np.concatenate(self._workers.map(score_block, tasks))
+        return self._universe_share @ values.reshape(n_universes, -1)
 
-    def _seen(self, rows: Rows) -> Seen:
-        return seen_by(rows, self._learnt.points, self._learnt.shift, self._learnt.weights)
+    def _conditioned(self, rows: Rows) -> ConditionedRows:
+        state = self._state
+        return condition_rows(rows, state.labelled, state.mean_coef, state.cov_coef)
 
-    def _shared_out(self, n_rows: int, n_tasks: int) -> list[slice]:
-        """Rows in as many parts as give all threads work, where there are ``n_tasks`` for each."""
-        n_parts = -(-self._workers.n_threads // n_tasks)
-        return list(block_rows(n_rows, -(-n_rows // n_parts)))
+    def _divide(self, n_rows: int, n_tasks: int) -> list[slice]:
+        """Blocks of rows, enough to occupy all threads if there are ``n_tasks`` for each block."""
+        n_blocks = -(-self._workers.n_threads // n_tasks)
+        return list(block_rows(n_rows, -(-n_rows // n_blocks)))
 
-    def _at(self, indices: Int[Array, " n"]) -> tuple[Rows, Float[Array, "A n M"]]:
-        """Rows, and their covariances with the targets, before the batch."""
-        at, new, first = self._places.of(indices)
-        if len(new):
-            design = self._rows.design(new)
+    def _cached(self, indices: Int[Array, " n"]) -> _CachedRows:
+        """Rows before the batch; those that are not cached yet are projected first."""
+        slots, new_rows, first_new = self._slots.assign(indices)
+        if len(new_rows):
+            self._fill_cache(self._rows.design(new_rows), first_new)
+        return self._cache.at(slots)
 
-            def compute(block: slice) -> None:
-                rows = rows_of(self._surface, design[block])
-                places = slice(first + block.start, first + block.stop)
-                self._kept.across[places] = rows.across
-                for kept, part in zip(self._kept[1:], rows[1:], strict=True):
-                    kept[:, places] = part
-                self._kept_before[:, places] = covariance(rows, self._surface.target_rows)
+    def _fill_cache(self, design: Float[Array, "n d"], first_slot: int) -> None:
+        """Project design rows into consecutive cache slots."""
+        cache = self._cache
 
-            self._workers.map(compute, self._shared_out(len(new), 1))
-        across, *others = self._kept
-        return Rows(across[at], *(part[:, at] for part in others)), self._kept_before[:, at]
+        def project_block(block: slice) -> None:
+            rows = project_design(self._context, design[block])
+            slots = slice(first_slot + block.start, first_slot + block.stop)
+            cache.rows.orthogonal[slots] = rows.orthogonal
+            cache.rows.factor[:, slots] = rows.factor
+            cache.rows.mean[:, slots] = rows.mean
+            cache.rows.variance[:, slots] = rows.variance
+            cache.target_cov[:, slots] = covariance(rows, self._context.target_rows)
+
+        self._workers.map(project_block, self._divide(len(design), 1))
+
+
+def _empty_cache(context: ScoringContext, n_cached: int) -> _CachedRows:
+    """Uninitialised memory for ``n_cached`` rows; pages that are never written cost nothing."""
+    n_latents, n_targets, n_inside = context.target_rows.factor.shape
+    n_orthogonal = context.target_rows.orthogonal.shape[1]
+    rows = Rows(
+        orthogonal=np.empty((n_cached, n_orthogonal), np.float32),
+        factor=np.empty((n_latents, n_cached, n_inside), np.float32),
+        mean=np.empty((n_latents, n_cached), np.float32),
+        variance=np.empty((n_latents, n_cached), np.float32),
+    )
+    return _CachedRows(rows, np.empty((n_latents, n_cached, n_targets), np.float32))

@@ -1,1 +1,1 @@
-"""States of a partial batch, one for each labelling that its points might get."""
+"""Universes: hypothetical labellings of the pool, each with a posterior given its labels."""

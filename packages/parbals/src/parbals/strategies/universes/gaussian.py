@@ -1,18 +1,18 @@
-"""Universes of a Gaussian posterior, and the rule by which a step finds their best point.
+"""Universes of a Gaussian posterior, and the lazy search for their best point.
 
-*Scored lazily.* Before the batch every point is screened once. A further label seldom makes a point
-more telling, so a step screens the points anew in the order of their last values, ``CHUNK`` at a
-time, and stops where the rest lie below ``MARGIN`` of the best new value: the choice is that of
-screening every point whenever no value has risen by more than 1/``MARGIN`` since it was last
-computed. Where values are flat a step screens at most ``MOST_SCORED`` points.
+*Lazy screening.* Every point is screened once before the batch. Further labels seldom make a point
+more informative, so a step screens points again in the order of their last values, ``CHUNK`` at a
+time, and stops where all remaining values lie below ``MARGIN`` of the best new value. The result is
+that of screening every point whenever no value has risen by more than 1/``MARGIN`` since it was
+last computed. A step screens at most ``MAX_SCREENED`` points, however flat the values are.
 
-The best ``SHORT`` by the screen, a form of EPIG, are then compared by the score itself: under log
-loss by their EPIG with two classes and by its quadratic form with more. Under the 0-1 loss the best
-``FOR_DECISIONS`` are compared by the accuracy they gain: of what tells most, what changes decisions
-is taken.
+*Shortlist.* The best ``SHORTLIST`` points by the screen, which approximates EPIG, are then compared
+by the final score: under log loss by EPIG with two classes, and by its quadratic form with more.
+Under the 0-1 loss the best ``DECISION_SHORTLIST`` points are compared by the expected gain in
+accuracy: among the most informative points, the one that changes decisions most is chosen.
 
-What universes learn from a label is in :mod:`parbals.strategies.learnt`. Universes that have given
-all labels alike are one and the same: they are told apart when a label first differs.
+The rank-one updates are in :mod:`parbals.strategies.conditioning`. Universes with identical labels
+are stored once, until their labels first differ.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,140 +22,194 @@ from functools import reduce
 import numpy as np
 
 from parbals.shapes import Array, Bool, Float, Int
-from parbals.strategies.backends.base import Backend, Module, PoolRows
+from parbals.strategies.backends.base import Backend, BackendModule, PoolRows
+from parbals.strategies.conditioning import (
+    branch_state,
+    condition_state,
+    initial_state,
+    is_softmax_stale,
+    mark_softmax_fresh,
+)
 from parbals.strategies.distributed import PoolFeatures
 from parbals.strategies.greedy import Step
-from parbals.strategies.learnt import begin, branched, is_moved, learn, looked_at
-from parbals.strategies.surface import Score, Surface, rows_of
+from parbals.strategies.scoring import ScoreName, ScoringContext, project_design
 from parbals.strategies.universes.labels import Labels
 
-__all__ = ["GaussianUniverses", "Lane", "gaussian_universes", "highest"]
+__all__ = ["GaussianUniverses", "PosteriorUniverses", "gaussian_universes", "top_positions"]
 
+# These constants do not depend on the machine, so that all machines choose alike.
 MARGIN = 0.9
 """Values that rise between two steps rise by less than a tenth (``studies/screening`` compares
 whole batches with those of a search that screens everything).
 """
 CHUNK = 128
-"""Points after which a step looks whether to go on: enough for every thread, and for a device."""
-MOST_SCORED = 1_024
-"""Points that a step screens at most. With 512 the batches of 50,000 to 100,000 rows lost 0.03
-of the scores of a search that screens all (``studies/screening``).
+"""Points screened before a step checks whether to stop: enough for all threads, and for a device.
 """
-SHORT = 64
-"""Points that are compared by the score itself: the form's best stands among the first few by the
-screen (``studies/screening``), and a score costs some ten times as much.
+MAX_SCREENED = 1_024
+"""Most points that a step screens. With 512, batches from 50,000 to 100,000 rows lost 0.03 of the
+scores of a search that screens all (``studies/screening``).
 """
-FOR_DECISIONS = 256
-"""The same under the 0-1 loss: on tables the best of 64 gained 0.76 to 0.85 of what the best of all
-would, that of 256 at least 0.93. A batch then costs 1.4 to 1.7 times as much.
+SHORTLIST = 64
+"""Points compared by the final score. The best point by the quadratic form ranks among the first
+few by the screen (``studies/screening``), and a final score costs some ten times as much.
 """
-FEW_LANES = 8
-"""With more labels an item fewer points are compared: sums over labels differ less."""
-ROUNDING = 1e-4
-"""Values that differ by less are the same: single precision, summed in another order."""
-# All are the same on every machine, so that choices are.
+DECISION_SHORTLIST = 256
+"""Points compared under the 0-1 loss. On tables the best of 64 gained 0.76 to 0.85 of the best of
+all points, the best of 256 at least 0.93. A batch then costs 1.4 to 1.7 times as much.
+"""
+MAX_LABELS_FOR_DECISION_SHORTLIST = 8
+"""With more labels per item the shorter list is used: sums over labels differ less."""
+RELATIVE_TOLERANCE = 1e-4
+"""Values that differ by less are equal: single precision, summed in another order."""
 
 
-def highest(values: Float[Array, " N"], free: Bool[Array, " N"], n: int) -> Int[Array, " n"]:
-    """Positions of the ``n`` free points of the highest values, equals in the pool's order."""
-    places = np.flatnonzero(free)
-    values = values[places]
-    if len(places) > n:  # a few are sorted faster than all
-        is_high = values >= np.partition(values, len(places) - n)[len(places) - n]
-        places, values = places[is_high], values[is_high]
-    return places[np.argsort(-values, kind="stable")[:n]]
+def top_positions(values: Float[Array, " N"], free: Bool[Array, " N"], n: int) -> Int[Array, " n"]:
+    """Positions of the ``n`` free points with the highest values; ties in the order of the pool.
+
+    >>> top_positions(np.array([0.1, 0.7, 0.7, 0.9]), np.array([True, True, True, False]), 2)
+    array([1, 2])
+    """
+    positions = np.flatnonzero(free)
+    values = values[positions]
+    if len(positions) > n:  # sorting a few is faster than sorting all
+        threshold = np.partition(values, len(positions) - n)[len(positions) - n]
+        is_high = values >= threshold
+        positions = positions[is_high]
+        values = values[is_high]
+    return positions[np.argsort(-values, kind="stable")[:n]]
 
 
-class Lane:
-    """The universes of one posterior, seen through targets."""
+class PosteriorUniverses:
+    """The universes of one posterior: their state, pseudo-labels and backend."""
 
-    def __init__(self, surface: Surface, labels: Labels, backend: Backend) -> None:
-        self._surface, self._labels, self.backend = surface, labels, backend
-        self._learnt, self._members = begin(surface), np.zeros(labels.n_universes, int)
-        self._is_new = True
+    def __init__(self, context: ScoringContext, labels: Labels, backend: Backend) -> None:
+        self._context = context
+        self._labels = labels
+        self.backend = backend
+        self._state = initial_state(context)
+        self._members = np.zeros(labels.n_universes, int)  # the distinct universe of each
+        self._has_new_labels = True
 
     def observe(self, design: Float[Array, "1 d"]) -> None:
-        """Let every universe see its own label of a design row."""
-        pairs = np.stack([self._members, self._labels.of(design[0])])
+        """Condition every universe on its pseudo-label of a design row."""
+        pairs = np.stack([self._members, self._labels.label(design[0])])
         (parents, labels), members = np.unique(pairs, axis=1, return_inverse=True)
-        self._members, self._is_new = members.reshape(-1), True
-        row = rows_of(self._surface, design)
+        self._members = members.reshape(-1)
+        self._has_new_labels = True
+        row = project_design(self._context, design)
         self.backend.branch(parents)
-        self._learnt = learn(self._surface, branched(self._learnt, parents), row, labels)
+        state = branch_state(self._state, parents)
+        self._state = condition_state(self._context, state, row, labels)
 
-    def renew(self) -> None:
-        """Score from now on by what has been learnt."""
-        if self._is_new:
-            moved = is_moved(self._learnt)
-            self.backend.renew(self._learnt, self._members, moved)
-            self._learnt, self._is_new = looked_at(self._learnt, moved), False
+    def update_backend(self) -> None:
+        """Send the backend the state of the universes, if it has changed."""
+        if not self._has_new_labels:
+            return
+        stale = is_softmax_stale(self._state)
+        self.backend.update(self._state, self._members, stale)
+        self._state = mark_softmax_fresh(self._state, stale)
+        self._has_new_labels = False
 
 
 class GaussianUniverses:
-    """The :class:`~parbals.strategies.greedy.Universes` of a lane, or of several labels an item: a
-    lane for each, whose values and scores are added.
+    """The :class:`~parbals.strategies.greedy.Universes` of one posterior, or of one per label.
+
+    In multi-label tasks the values and scores of all labels are added.
 
     Attributes:
-        values: (N,) of all points by the screen, when each was last looked at.
-        n_cut: steps that left out points whose last value was above the best new one.
+        values: (N,) screening value of every point when it was last screened.
+        n_cut: number of steps that reached the limit of ``MAX_SCREENED`` points while a further
+            point had a last value above the best new one.
     """
 
     def __init__(
-        self, lanes: list[Lane], rows: PoolRows, values: Float[Array, " N"], n_short: int
+        self,
+        posteriors: list[PosteriorUniverses],
+        rows: PoolRows,
+        values: Float[Array, " N"],
+        shortlist_size: int,
     ) -> None:
-        self._lanes, self._rows, self._n_short = lanes, rows, n_short
-        self.values, self.n_cut = values.astype(np.float64), 0
+        self._posteriors = posteriors
+        self._rows = rows
+        self._shortlist_size = shortlist_size
+        self.values = values.astype(np.float64)
+        self.n_cut = 0
 
     def observe(self, index: int) -> None:
-        """Let every universe see its own label of a point."""
+        """Condition every universe on its pseudo-label of a point."""
         design = self._rows.design(np.array([index]))
-        for lane in self._lanes:
-            lane.observe(design)
+        for posterior in self._posteriors:
+            posterior.observe(design)
 
     def best(self, free: Bool[Array, " N"]) -> Step:
         """The free point with the highest mean score over the universes."""
-        for lane in self._lanes:
-            lane.renew()
-        n_scored = self._screen_again(free)
-        short = highest(self.values, free, self._n_short)
-        scores = reduce(np.add, [lane.backend.score(short) for lane in self._lanes])
+        for posterior in self._posteriors:
+            posterior.update_backend()
+        n_screened = self._screen_again(free)
+        shortlist = top_positions(self.values, free, self._shortlist_size)
+        scores = reduce(
+            np.add, [posterior.backend.score(shortlist) for posterior in self._posteriors]
+        )
         best = int(scores.argmax())
-        return Step(int(short[best]), float(scores[best]), n_scored)
+        return Step(int(shortlist[best]), float(scores[best]), n_screened)
 
     def _screen_again(self, free: Bool[Array, " N"]) -> int:
-        """Screen every free point that might be the best; how many those were."""
-        order = highest(self.values, free, MOST_SCORED + 1)
-        before, best, done = self.values[order], -np.inf, 0
-        screens = [lane.backend.screen(order[:MOST_SCORED], CHUNK) for lane in self._lanes]
-        for each in zip(*screens, strict=True):
-            values = reduce(np.add, each)
-            some = order[done : done + len(values)]
-            self.values[some] = values
-            best, done = max(best, values.max()), done + len(some)
-            if done < len(order) and before[done] <= MARGIN * best:
+        """Screen every free point that might be the best; return the number screened."""
+        order = top_positions(self.values, free, MAX_SCREENED + 1)
+        last_values = self.values[order]
+        chunks_by_posterior = [
+            posterior.backend.screen(order[:MAX_SCREENED], CHUNK) for posterior in self._posteriors
+        ]
+        best = -np.inf
+        n_screened = 0
+        for chunks in zip(*chunks_by_posterior, strict=True):
+            values = reduce(np.add, chunks)
+            self.values[order[n_screened : n_screened + len(values)]] = values
+            best = max(best, values.max())
+            n_screened += len(values)
+            if n_screened < len(order) and last_values[n_screened] <= MARGIN * best:
                 break
-        self.n_cut += done < len(order) and before[done] > (1.0 + ROUNDING) * best
-        return done
+        if n_screened < len(order):
+            self.n_cut += last_values[n_screened] > (1.0 + RELATIVE_TOLERANCE) * best
+        return n_screened
 
 
 @contextmanager
 def gaussian_universes(
-    lanes: Sequence[tuple[Surface, Labels]],
+    posteriors: Sequence[tuple[ScoringContext, Labels]],
     X: PoolFeatures,
     start: Float[Array, " N"],
     free: Bool[Array, " N"],
     pending: Int[Array, " P"],
     batch_size: int,
-    score: Score,
-    module: Module,
+    score: ScoreName,
+    backend: BackendModule,
 ) -> Iterator[GaussianUniverses]:
-    """Universes over a pool (N, D) whose points were screened before the batch."""
-    ahead = np.concatenate([pending, highest(start, free, 4 * MOST_SCORED)])
-    rows, n_labels = PoolRows(X, ahead), len(pending) + batch_size
-    n_short = FOR_DECISIONS if score == "decision" and len(lanes) <= FEW_LANES else SHORT
+    """Universes over a pool (N, D).
+
+    Args:
+        posteriors: scoring context and pseudo-labels of the posterior, or of each label's.
+        X: features (N, D) of the pool.
+        start: screening values (N,) before the batch.
+        free: (N,) True where a point may be chosen.
+        pending: positions of points that are being labelled.
+        batch_size: B.
+        score: the score that compares the shortlist.
+        backend: the backend module.
+    """
+    prefetch = np.concatenate([pending, top_positions(start, free, 4 * MAX_SCREENED)])
+    rows = PoolRows(X, prefetch)
+    n_labels = len(pending) + batch_size
+    has_few_labels = len(posteriors) <= MAX_LABELS_FOR_DECISION_SHORTLIST
+    uses_long_list = score == "decision" and has_few_labels
     with ExitStack() as stack:
         opened = [
-            Lane(*lane, stack.enter_context(module.opened(lane[0], rows, score, n_labels)))
-            for lane in lanes
+            PosteriorUniverses(
+                context,
+                labels,
+                stack.enter_context(backend.open_backend(context, rows, score, n_labels)),
+            )
+            for context, labels in posteriors
         ]
-        yield GaussianUniverses(opened, rows, start, n_short)
+        shortlist_size = DECISION_SHORTLIST if uses_long_list else SHORTLIST
+        yield GaussianUniverses(opened, rows, start, shortlist_size)

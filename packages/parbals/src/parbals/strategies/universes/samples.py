@@ -1,13 +1,12 @@
-"""Universes: copies of the posterior, each of which has seen its own labels for the partial batch.
+"""Universes of posterior samples, each conditioned on its own labels of the partial batch.
 
-Universe u owns one complete labelling of the pool, drawn jointly: one parameter vector θ_u from the
-posterior, then every label from p(·|x, θ_u). Labels are read off lazily, when a point enters the
-batch, from noise keyed by the point itself, so the labelling is fixed from the start and costs
-nothing.
+Universe u has one joint labelling of the pool: one parameter vector θ_u is drawn from the
+posterior, and every label from p(·|x, θ_u). A label is computed when its point enters the batch,
+from noise keyed by the point itself, so the labelling is fixed from the start and costs nothing.
 
-Two kinds share one interface. ``ReweightedUniverses`` know predictive samples alone: conditioning
+Two classes share one interface. ``ReweightedUniverses`` have predictive samples only: conditioning
 on a label multiplies the weights of the K samples. ``ParticleUniverses`` condition the population
-of a particle model, which is resampled and moved when reweighting alone would wear thin.
+of a particle model, which is resampled and moved when its effective sample size falls.
 """
 
 from collections.abc import Callable
@@ -34,9 +33,9 @@ __all__ = ["ParticleUniverses", "PseudoLabels", "ReweightedUniverses", "Universe
 
 
 class Cloud(NamedTuple):
-    """K posterior samples seen through the pool and the target set."""
+    """Predictions of K posterior samples for the pool and the target set."""
 
-    pool: Any  # rows (N, A, K), or what computes those of ``pool[rows]``
+    pool: Any  # (N, A, K), or an object that computes them for ``pool[rows]``
     target: Float[Array, "M A K"]
     class_weights: ClassWeights | None = None
 
@@ -47,7 +46,7 @@ class Universe:
 
     cloud: Cloud
     log_weights: np.ndarray
-    population: Population | None = None  # whose samples they are, of a particle model
+    population: Population | None = None  # the particles, for a particle model
 
     @cached_property
     def weights(self) -> np.ndarray:
@@ -56,11 +55,12 @@ class Universe:
 
     @property
     def statistics(self) -> TargetStats:
-        """As large as the target rows, and cheap: they are not kept."""
+        """Statistics of the targets: as large as their rows and cheap, so they are not cached."""
         return target_stats(self.cloud.target, self.weights, self.cloud.class_weights)
 
     @cached_property
     def effective_sample_size(self) -> float:
+        """Number of equally weighted samples that the weights are worth."""
         return float(effective_sample_size(self.weights.astype(np.float64)))
 
     def score_pool(self, loss: Loss) -> np.ndarray:
@@ -76,7 +76,7 @@ class Universe:
     def score_points(self, indices: np.ndarray, loss: Loss) -> np.ndarray:
         """Exact EPIG (or error reduction) of chosen pool points."""
         n_points = len(indices)
-        if not on_host():  # a compiled program is for one number of points
+        if not on_host():  # a compiled program accepts one number of points only
             indices = np.resize(indices, bucket(n_points))
         rows = self.cloud.pool[indices]
         scores = epig_of_points(rows, self.weights, self.statistics, loss)
@@ -84,23 +84,30 @@ class Universe:
 
 
 class PseudoLabels:
-    """Labels of the partial batch, (U,) a point: drawn from θ_u, or the most probable one (MAP)."""
+    """Labels of the partial batch in every universe: drawn given θ_u, or the most probable (MAP).
 
-    def __init__(self, seed: int, most_probable: np.ndarray | None = None) -> None:
-        self._noise, self._most_probable = KeyedNoise(seed), most_probable
+    Args:
+        seed: of the noise.
+        map_probs: (N, C) mean predictions; if given, every label is their most probable class.
+    """
 
-    def of(self, index: int, universes: "ReweightedUniverses | ParticleUniverses") -> np.ndarray:
-        if self._most_probable is not None:
-            return np.array([self._most_probable[index].argmax()])
+    def __init__(self, seed: int, map_probs: np.ndarray | None = None) -> None:
+        self._noise = KeyedNoise(seed)
+        self._map_probs = map_probs
+
+    def label(self, index: int, universes: "ReweightedUniverses | ParticleUniverses") -> np.ndarray:
+        """Labels (U,) of a pool point; one label (1,) with ``map_probs``."""
+        if self._map_probs is not None:
+            return np.array([self._map_probs[index].argmax()])
         with np.errstate(divide="ignore"):
             logits = np.log(universes.label_probs(index))
         return self._noise.label(logits, universes.content(index))
 
 
 class ReweightedUniverses:
-    """Universes over predictive samples alone: (N, K, C), (M, K, C), weights (K,).
+    """Universes over predictive samples (N, K, C) and (M, K, C) with weights (K,).
 
-    What their weights wear off shows in the effective sample size, so there are no ``notes``.
+    There are no ``notes``: the effective sample size shows when the weights collapse.
     """
 
     notes: tuple[str, ...] = ()
@@ -116,23 +123,22 @@ class ReweightedUniverses:
     ) -> None:
         self._probs = pool_probs
         dtype = np.result_type(pool_probs, target_probs)
-        pool, target = (
-            placed(class_rows(probs).astype(dtype, copy=False))
-            for probs in (pool_probs, target_probs)
-        )
+        pool = placed(class_rows(pool_probs).astype(dtype, copy=False))
+        target = placed(class_rows(target_probs).astype(dtype, copy=False))
         with np.errstate(divide="ignore"):
             start = Universe(Cloud(pool, target, class_weights), np.log(weights))
         self.members: tuple[Universe, ...] = (start,) * n_universes
-        self._drawn = derive_generator(seed, "universes").choice(
+        # The sample θ_u of each universe.
+        self._samples = derive_generator(seed, "universes").choice(
             len(weights), n_universes, p=weights
         )
 
     def label_probs(self, index: int) -> np.ndarray:
         """(U, C): p(· | x, θ_u) of a pool point in every universe."""
-        return self._probs[index, self._drawn].astype(np.float64)
+        return self._probs[index, self._samples].astype(np.float64)
 
     def content(self, index: int) -> list[bytes]:
-        """What identifies a pool point, for each class: the key of its noise."""
+        """Keys of a pool point's noise, one for each class: the predictions themselves."""
         return [np.ascontiguousarray(column).tobytes() for column in self._probs[index].T]
 
     def observe(self, index: int, labels: np.ndarray) -> None:
@@ -147,9 +153,9 @@ class ReweightedUniverses:
 
 
 class ParticleUniverses:
-    """Universes of a particle model: each has a population that knows its labels.
+    """Universes of a particle model: each has a population conditioned on its labels.
 
-    The ``notes`` are what populations said of moves that did not settle.
+    The ``notes`` are the problems that the populations reported while they moved.
     """
 
     def __init__(
@@ -159,29 +165,35 @@ class ParticleUniverses:
         seed: int,
         class_weights: ClassWeights | None = None,
     ) -> None:
-        self._model, self._class_weights = model, class_weights
+        self._model = model
+        self._class_weights = class_weights
         self._generator = derive_generator(seed, "universes")
         population = model.population
         weights = population.weights
-        drawn = self._generator.choice(len(weights), n_universes, p=weights)
-        self._drawn = replace(population, coefficients=population.coefficients[:, :, drawn])
+        samples = self._generator.choice(len(weights), n_universes, p=weights)
+        # The sample θ_u of each universe.
+        self._samples = replace(population, coefficients=population.coefficients[:, :, samples])
         start = Universe(self._cloud(population), population.log_weights, population)
         self.members: tuple[Universe, ...] = (start,) * n_universes
         self.notes: tuple[str, ...] = ()
 
     def label_probs(self, index: int) -> np.ndarray:
-        contrasts = self._drawn.contrasts(self._model.pool[index][None])[0]
-        return softmax(contrasts.T @ contrast_basis(self._drawn.n_classes).T)
+        """(U, C): p(· | x, θ_u) of a pool point in every universe."""
+        contrasts = self._samples.contrasts(self._model.pool[index][None])[0]
+        return softmax(contrasts.T @ contrast_basis(self._samples.n_classes).T)
 
     def content(self, index: int) -> list[bytes]:
-        return class_keys(self._model.pool[index], self._drawn.n_classes)
+        """Keys of a pool point's noise, one for each class: its features."""
+        return class_keys(self._model.pool[index], self._samples.n_classes)
 
     def observe(self, index: int, labels: np.ndarray) -> None:
+        """Condition universe u on label ``labels[u]`` of the pool point."""
         x = self._model.pool[index][None]
 
         def conditioned(member: Universe, label: int) -> Universe:
             assert member.population is not None
-            old, seed = member.population, int(self._generator.integers(2**32))
+            old = member.population
+            seed = int(self._generator.integers(2**32))
             new = condition_population(old, x, np.array([label], np.int32), seed)
             self.notes = tuple(dict.fromkeys((*self.notes, *new.diagnostics.problems)))
             cloud = member.cloud if new.coefficients is old.coefficients else self._cloud(new)
@@ -206,14 +218,16 @@ class ParticleUniverses:
 def branch(
     members: tuple[Any, ...], labels: np.ndarray, conditioned: Callable[[Any, int], Any]
 ) -> tuple[Any, ...]:
-    """Condition every universe on its label; those that have seen the same labels stay one object.
+    """Condition every universe on its label; universes with identical labels stay one object.
 
-    Before the first label all universes are the same posterior, after one two-class label they are
-    two, after two four: what is the same is conditioned, moved and scored once.
+    Before the first label all universes are one posterior, after one binary label there are two,
+    after two labels four: each distinct universe is conditioned, moved and scored once.
     """
-    made: dict[tuple[int, int], Any] = {}
-    pairs = list(zip(members, labels.tolist(), strict=True))
-    for member, label in pairs:
-        if (id(member), label) not in made:
-            made[id(member), label] = conditioned(member, label)
-    return tuple(made[id(member), label] for member, label in pairs)
+    by_parent_and_label: dict[tuple[int, int], Any] = {}
+    children = []
+    for member, label in zip(members, labels.tolist(), strict=True):
+        key = (id(member), label)
+        if key not in by_parent_and_label:
+            by_parent_and_label[key] = conditioned(member, label)
+        children.append(by_parent_and_label[key])
+    return tuple(children)

@@ -1,4 +1,4 @@
-"""What universes learn, against dense Gaussians that are conditioned label by label."""
+"""Universe updates against dense Gaussians that are conditioned label by label."""
 
 from functools import partial
 
@@ -11,8 +11,15 @@ from parbals.mixture import label_evidence
 from parbals.posterior.closed.latents import Latents
 from parbals.posterior.closed.whitening import Whitening
 from parbals.race import class_evidence
-from parbals.strategies.learnt import begin, branched, is_moved, learn, looked_at, seen_by
-from parbals.strategies.surface import covariance, rows_of, surface_of
+from parbals.strategies.conditioning import (
+    branch_state,
+    condition_rows,
+    condition_state,
+    initial_state,
+    is_softmax_stale,
+    mark_softmax_fresh,
+)
+from parbals.strategies.scoring import build_context, covariance, project_design
 
 N_ROWS, N_TARGETS, N_UNIVERSES = 7, 6, 3
 LABELLED = (4, 1, 4)  # a row may come twice
@@ -56,71 +63,78 @@ def dense(latents, X, labels):
 
 
 def conditioned(parts):
-    """The surface, the rows, and universes after all labels."""
+    """The scoring context, the rows, and the universes after all labels."""
     latents, X, X_target, labels = parts
-    surface = surface_of(latents, X_target)
+    context = build_context(latents, X_target)
     design_rows = design(X).astype(np.float32)
-    learnt = branched(begin(surface), np.zeros(N_UNIVERSES, int))
+    state = branch_state(initial_state(context), np.zeros(N_UNIVERSES, int))
     for index, given in zip(LABELLED, labels, strict=True):
-        learnt = learn(surface, learnt, rows_of(surface, design_rows[[index]]), given)
-    return surface, rows_of(surface, design_rows), learnt
+        state = condition_state(
+            context, state, project_design(context, design_rows[[index]]), given
+        )
+    return context, project_design(context, design_rows), state
 
 
-def known(learnt):
-    return learnt.points, learnt.shift, learnt.weights
+def coefficients(state):
+    return state.labelled, state.mean_coef, state.cov_coef
 
 
 def test_rows_and_targets_are_those_of_dense_gaussians(parts):
     latents, X, X_target, labels = parts
-    surface, rows, learnt = conditioned(parts)
-    seen, before = seen_by(rows, *known(learnt)), covariance(rows, surface.target_rows)
-    tables = before[:, None] + seen.pull @ learnt.at_targets[:, None]
+    context, rows, state = conditioned(parts)
+    after = condition_rows(rows, *coefficients(state))
+    before = covariance(rows, context.target_rows)
+    tables = before[:, None] + after.cov_update @ state.target_cov[:, None]
     for u in range(N_UNIVERSES):
         mean, cov = dense(latents, X, labels[:, u])
         for a in range(len(mean)):
             between = design(X) @ cov[a] @ design(X_target).T
             np.testing.assert_allclose(tables[a, u][:, :N_TARGETS], between, atol=1e-4)
             for R, found in (
-                (design(X), (seen.mean[a, u], seen.variance[a, u])),
-                (design(X_target), (learnt.target_mean[a, u], learnt.target_variance[a, u])),
+                (design(X), (after.mean[a, u], after.variance[a, u])),
+                (design(X_target), (state.target_mean[a, u], state.target_variance[a, u])),
             ):
                 variance = np.einsum("nd,de,ne->n", R, cov[a], R)
                 np.testing.assert_allclose(found[0][: len(R)], R @ mean[a], atol=1e-4)
                 np.testing.assert_allclose(found[1][: len(R)], variance, atol=1e-4)
 
 
-def test_jax_sees_rows_as_numpy_does(parts):
-    _, rows, learnt = conditioned(parts)
-    in_jax = jax.jit(partial(seen_by, xp=jnp))(rows, *known(learnt))
-    for ours, theirs in zip(seen_by(rows, *known(learnt)), in_jax, strict=True):
+def test_jax_conditions_rows_as_numpy_does(parts):
+    _, rows, state = conditioned(parts)
+    in_jax = jax.jit(partial(condition_rows, xp=jnp))(rows, *coefficients(state))
+    for ours, theirs in zip(condition_rows(rows, *coefficients(state)), in_jax, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
 
 
 def test_universes_with_the_same_labels_are_copies_of_one(parts):
     """Conditioning one and branching afterwards is branching and conditioning each."""
     latents, X, X_target, _ = parts
-    surface, both = surface_of(latents, X_target), np.array([0, 0])
-    row = rows_of(surface, design(X)[:1].astype(np.float32))
-    after = branched(learn(surface, begin(surface), row, np.array([1])), both)
-    before = learn(surface, branched(begin(surface), both), row, np.array([1, 1]))
-    for ours, theirs in zip(jax.tree.leaves(after), jax.tree.leaves(before), strict=True):
-        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-7)
+    context = build_context(latents, X_target)
+    parents = np.array([0, 0])
+    row = project_design(context, design(X)[:1].astype(np.float32))
+    start = initial_state(context)
+    conditioned_first = branch_state(condition_state(context, start, row, np.array([1])), parents)
+    branched_first = condition_state(context, branch_state(start, parents), row, np.array([1, 1]))
+    leaves = map(jax.tree.leaves, (conditioned_first, branched_first))
+    for left, right in zip(*leaves, strict=True):
+        np.testing.assert_allclose(left, right, rtol=1e-5, atol=1e-7)
 
 
-def test_targets_whose_logits_moved_are_to_be_looked_at_again(parts):
+def test_the_softmax_is_stale_where_target_logits_have_moved(parts):
     latents, _, X_target, _ = parts
-    learnt = branched(begin(surface_of(latents, X_target)), np.zeros(N_UNIVERSES, int))
+    start = initial_state(build_context(latents, X_target))
+    state = branch_state(start, np.zeros(N_UNIVERSES, int))
     if len(latents.roots) == 1:  # it costs nothing with two classes
-        assert is_moved(learnt).all()
+        assert is_softmax_stale(state).all()
         return
-    assert not is_moved(learnt).any()
-    mean, variance = learnt.target_mean.copy(), learnt.target_variance
+    assert not is_softmax_stale(state).any()
+    mean, variance = state.target_mean.copy(), state.target_variance
     deviation = np.sqrt(variance + np.pi**2 / 6.0)
     mean[1, 0, 2] += 0.11 * deviation[1, 0, 2]
     mean[0, 1, 4] -= 0.09 * deviation[0, 1, 4]
-    learnt = learnt._replace(target_mean=mean)
-    moved = is_moved(learnt)
-    assert np.argwhere(moved).tolist() == [[0, 2]]
+    state = state._replace(target_mean=mean)
+    stale = is_softmax_stale(state)
+    assert np.argwhere(stale).tolist() == [[0, 2]]
     wider = (variance + 0.3 * deviation**2).astype(np.float32)
-    assert is_moved(learnt._replace(looked_variance=wider)).all()
-    assert not is_moved(looked_at(learnt, moved)).any()
+    assert is_softmax_stale(state._replace(softmax_variance=wider)).all()
+    assert not is_softmax_stale(mark_softmax_fresh(state, stale)).any()

@@ -24,15 +24,17 @@ class TestFiles:
         file.write_bytes(content)
         damage = run("status", project, fails=True).exception
         assert isinstance(damage, ProjectDamagedError)
-        assert f"`parbals salvage {project} --out answers.csv`" in str(damage)
-        assert "6 answers in answers.csv" in run("salvage", project, "--out", "answers.csv")
+        assert f"`parbals backup salvage {project} --out answers.csv`" in str(damage)
+        assert "6 answers in answers.csv" in run(
+            "backup", "salvage", project, "--out", "answers.csv"
+        )
         with open(tmp_path / "answers.csv", newline="", encoding="utf-8") as table:
             rows = list(csv.DictReader(table))
         assert [(row["id"], row["label"]) for row in rows] == [
             (f"{i:03d}", truth(i)) for i in range(6)
         ]
         assert "the project itself" in str(
-            run("salvage", project, "--out", file, fails=True).exception
+            run("backup", "salvage", project, "--out", file, fails=True).exception
         )
 
     def test_a_nul_that_an_earlier_parbals_let_in_stops_neither_salvage_nor_history(
@@ -40,9 +42,9 @@ class TestFiles:
     ):
         with Store.open(project) as store, store._db.transaction() as connection:
             Writer(store._db, connection, "ann").append(9, 1, "ham", None, "so\0so")
-        assert "7 answers" in run("salvage", project, "--out", "answers.csv")
+        assert "7 answers" in run("backup", "salvage", project, "--out", "answers.csv")
         assert "so\ufffdso" in (tmp_path / "answers.csv").read_text("utf-8")
-        assert "so\ufffdso" in run("history", project)
+        assert "so\ufffdso" in run("labels", "history", project)
 
     def test_an_export_says_that_its_probabilities_are_older_than_its_labels(
         self, run, project, tmp_path

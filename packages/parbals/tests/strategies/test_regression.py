@@ -8,8 +8,8 @@ from parbals.posterior.closed.prior import PoolMoments, fixed_prior
 from parbals.posterior.closed.regression import fit_regression
 from parbals.posterior.predictive import add_bias
 from parbals.strategies.greedy import grow
-from parbals.strategies.numbers import _Told, number_gains, number_information
 from parbals.strategies.problem import GaussianView
+from parbals.strategies.regression import _NumericUniverse, regression_bald, regression_epig
 
 GENERATOR = np.random.default_rng(1)
 POOL, TARGET = GENERATOR.standard_normal((25, 4)), GENERATOR.standard_normal((9, 4))
@@ -39,13 +39,13 @@ def information(view, chosen):
 
 def test_epig_is_half_the_logarithm_of_a_ratio_of_determinants():
     exact = [information(view(), [i]) for i in range(len(POOL))]
-    assert number_gains(view()) == pytest.approx(exact, rel=1e-4, abs=1e-7)
+    assert regression_epig(view()) == pytest.approx(exact, rel=1e-4, abs=1e-7)
 
 
 def test_a_batch_is_greedy_and_its_scores_add_up_to_what_it_tells():
     free = np.ones(len(POOL), bool)
     free[[3, 7]] = False
-    steps = grow(_Told(view()), free, [3, 7], 5)
+    steps = grow(_NumericUniverse(view()), free, [3, 7], 5)
     known = [3, 7]
     for step in steps:
         gains = [
@@ -60,7 +60,7 @@ def test_a_batch_is_greedy_and_its_scores_add_up_to_what_it_tells():
 def test_bald_is_what_a_label_says_of_f():
     variance = np.diag(covariance(view(), POOL))
     exact = 0.5 * np.log1p(variance / view().posterior.noise_variance)
-    assert number_information(view()) == pytest.approx(exact, rel=1e-6)
+    assert regression_bald(view()) == pytest.approx(exact, rel=1e-6)
 
 
 def test_a_rank_tells_to_first_order_what_draws_say():
@@ -85,4 +85,4 @@ def test_a_rank_tells_to_first_order_what_draws_say():
             joint = np.einsum("q,qa,qb->ab", weights, here, there)
             apart = joint.sum(axis=1)[:, None] * joint.sum(axis=0)
             exact[i] += (joint * np.log(joint / apart)).sum() / 4
-    assert number_gains(seen) == pytest.approx(exact, rel=0.1, abs=1e-6)
+    assert regression_epig(seen) == pytest.approx(exact, rel=0.1, abs=1e-6)

@@ -1,4 +1,4 @@
-"""The surface against dense matrices: covariances, and the score of every row by its formula."""
+"""Scores and covariances against dense matrices."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from parbals.posterior.closed.ep import fit_gaussian
 from parbals.posterior.closed.whitening import Whitening
 from parbals.race import balanced, class_slopes
 from parbals.strategies.backends import jax, numpy
-from parbals.strategies.surface import covariance, rows_of, surface_of
+from parbals.strategies.scoring import build_context, covariance, project_design
 
 
 def with_ones(X):
@@ -62,64 +62,68 @@ def brute_force(latents, X, X_target):
     return 0.5 * form.mean(axis=1)
 
 
-def test_rows_are_seen_as_the_dense_posterior_sees_them(parts):
+def test_projected_rows_have_the_moments_of_the_dense_posterior(parts):
     latents, X, X_target = parts
-    surface = surface_of(latents, X_target)
-    rows = rows_of(surface, with_ones(X).astype(np.float32))
+    context = build_context(latents, X_target)
+    rows = project_design(context, with_ones(X).astype(np.float32))
     mean, variance = latents.marginals(with_ones(X))
     np.testing.assert_allclose(rows.mean, mean.T, atol=1e-4)
     np.testing.assert_allclose(rows.variance, variance.T, rtol=1e-4)
-    found = covariance(rows, surface.target_rows)[:, :, : len(X_target)]
+    cov = covariance(rows, context.target_rows)[:, :, : len(X_target)]
     expected = with_ones(X) @ covariance_with(latents, with_ones(X_target))
-    np.testing.assert_allclose(found, expected, atol=1e-4)
+    np.testing.assert_allclose(cov, expected, atol=1e-4)
 
 
-WALKS = [numpy.walk, jax.walk]
-FEWER_WALKS = [
-    pytest.param(numpy.walk, id="NumPy"),
-    pytest.param(jax.walk, marks=pytest.mark.full, id="JAX"),
+SCORERS = [numpy.score_pool, jax.score_pool]
+FEWER_SCORERS = [
+    pytest.param(numpy.score_pool, id="NumPy"),
+    pytest.param(jax.score_pool, marks=pytest.mark.full, id="JAX"),
 ]
 
 
-@pytest.mark.parametrize("walk", FEWER_WALKS)
-def test_scores_are_those_of_brute_force(parts, walk):
-    scores = walk(surface_of(parts[0], parts[2]), parts[1], score="form")
+@pytest.mark.parametrize("score_pool", FEWER_SCORERS)
+def test_scores_are_those_of_brute_force(parts, score_pool):
+    scores = score_pool(build_context(parts[0], parts[2]), parts[1], score="quadratic")
     np.testing.assert_allclose(scores, brute_force(*parts), rtol=2e-3)
 
 
 @pytest.mark.parametrize(
     "score",
-    ["screen", "decision", *(pytest.param(s, marks=pytest.mark.full) for s in ("form", "epig"))],
+    [
+        "screen",
+        "decision",
+        *(pytest.param(s, marks=pytest.mark.full) for s in ("quadratic", "epig")),
+    ],
 )
-def test_a_cpu_and_a_device_say_the_same(parts, score, monkeypatch):
+def test_both_backends_give_the_same_scores(parts, score, monkeypatch):
     """The screen on a CPU by quadratic forms, on a device by pairs."""
-    monkeypatch.setattr(numpy.ScreenBefore, "pays", lambda surface: True)
+    monkeypatch.setattr(numpy.QuadraticScreen, "is_cheaper", lambda context: True)
     latents, X, X_target = parts
     if score == "epig" and len(latents.roots) > 1:
-        score = "form"  # the EPIG itself is of two classes
-    surface = surface_of(latents, X_target)
-    one, other = (walk(surface, X, score=score) for walk in WALKS)
+        score = "quadratic"  # closed-form EPIG needs two classes
+    context = build_context(latents, X_target)
+    one, other = (score_pool(context, X, score=score) for score_pool in SCORERS)
     np.testing.assert_allclose(one, other, rtol=1e-4)
 
 
-@pytest.mark.parametrize("walk", FEWER_WALKS)
-def test_neither_blocks_nor_padding_matter(parts, walk, monkeypatch):
+@pytest.mark.parametrize("score_pool", FEWER_SCORERS)
+def test_neither_blocks_nor_padding_matter(parts, score_pool, monkeypatch):
     latents, X, X_target = parts
     X = np.tile(X, (12, 1))  # several blocks of 128
-    surface = surface_of(latents, X_target)
-    whole = walk(surface, X, score="form")
+    context = build_context(latents, X_target)
+    whole = score_pool(context, X, score="quadratic")
     monkeypatch.setattr(jax, "_TABLE_BYTES", {"cpu": 1, "gpu": 1})
     monkeypatch.setattr(numpy, "_TABLE_ENTRIES", 1)
-    np.testing.assert_allclose(walk(surface, X, score="form"), whole, rtol=1e-5)
-    twice = surface_of(latents, np.tile(X_target, (2, 1)))  # the same mean over other padding
-    np.testing.assert_allclose(walk(twice, X, score="form"), whole, rtol=1e-4)
+    np.testing.assert_allclose(score_pool(context, X, score="quadratic"), whole, rtol=1e-5)
+    twice = build_context(latents, np.tile(X_target, (2, 1)))  # the same mean over other padding
+    np.testing.assert_allclose(score_pool(twice, X, score="quadratic"), whole, rtol=1e-4)
 
 
-@pytest.mark.parametrize("walk", FEWER_WALKS)
-def test_a_mapped_file_is_scored_as_an_array_is(parts, walk, tmp_path):
+@pytest.mark.parametrize("score_pool", FEWER_SCORERS)
+def test_a_mapped_file_is_scored_as_an_array_is(parts, score_pool, tmp_path):
     latents, X, X_target = parts
     np.save(tmp_path / "rows.npy", X.astype(np.float32))
     mapped = np.load(tmp_path / "rows.npy", mmap_mode="r")
-    surface = surface_of(latents, X_target)
-    one, other = (walk(surface, rows, score="form") for rows in (mapped, X))
+    context = build_context(latents, X_target)
+    one, other = (score_pool(context, rows, score="quadratic") for rows in (mapped, X))
     np.testing.assert_array_equal(one, other)
