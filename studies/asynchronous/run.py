@@ -151,14 +151,13 @@ def page(records: list[Record]) -> Iterator[str]:
             again = np.mean([r["again"] for r in rows[way]])
             yield f"| {way} | {' | '.join(cells)} | {again:.1f} of {N_LABELS} |"
         aware = values["pending-aware"].mean(axis=1)
+        yield ""
+        yield "| pending-aware less | points, mean over the run | p |"
+        yield "| --- | ---: | ---: |"
         for way in ("whole batches", "pending ignored"):
             less = aware - values[way].mean(axis=1)
             p = stats.ttest_1samp(less, 0.0).pvalue
-            yield ""
-            yield (
-                f"Pending-aware less {way}, mean over the run: {less.mean():+.2f} ± "
-                f"{half * less.std(ddof=1):.2f} points (p = {p:.2g})."
-            )
+            yield f"| {way} | {less.mean():+.2f} ± {half * less.std(ddof=1):.2f} | {p:.2g} |"
     yield from _good_for(found)
     _picture(curves)
 
