@@ -25,7 +25,7 @@ extensions = [
 root_doc = "docs/index"
 include_patterns = [
     "docs/**.md",
-    "packages/parbals-bench/studies/**.md",
+    "studies/**.md",
     "examples/*/README.md",
     "ARCHITECTURE.md",
     "CHANGELOG.md",

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from repository import ROOT, SOURCES
 
-STUDIES = ROOT / "packages" / "parbals-bench" / "studies"
+STUDIES = ROOT / "studies"
 
 
 def run_study(
@@ -19,7 +19,7 @@ def run_study(
 ) -> subprocess.CompletedProcess[str]:
     places = [str(path)] if path else []
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([*places, *map(str, SOURCES)])}
-    command = [sys.executable, "packages/parbals-bench/studies", *([name] if name else [])]
+    command = [sys.executable, "studies", *([name] if name else [])]
     return subprocess.run(
         [*command, *arguments],
         env=environment,
@@ -44,9 +44,7 @@ def test_a_study_is_a_folder_with_a_script_and_a_page_in_the_index():
 
 @pytest.mark.parametrize("path", sorted(STUDIES.rglob("*.md")), ids=lambda path: path.parent.name)
 def test_a_page_names_commands_that_there_are(path):
-    for name in re.findall(
-        r"python packages/parbals-bench/studies ([\w.]+)", path.read_text("utf-8")
-    ):
+    for name in re.findall(r"python studies ([\w.]+)", path.read_text("utf-8")):
         file = STUDIES.joinpath(*(name if "." in name else f"{name}.run").split("."))
         assert file.with_suffix(".py").is_file(), f"{path}: {name}"
 

@@ -9,7 +9,7 @@ import pytest
 from oracles.race import class_means
 from parbals import race
 from parbals.mixture import label_evidence, sigmoid_means
-from parbals.race import balanced, class_evidence, class_probs, class_slopes
+from parbals.race import class_evidence, class_probs, class_slopes, curvatures_from_diagonal
 from scipy.special import log_softmax, softmax
 
 # A program, as the library compiles it: step by step every operation is one of its own.
@@ -260,20 +260,22 @@ def test_balanced_has_the_diagonal_asked_for():
     generator = np.random.default_rng(0)
     beta = generator.uniform(0.2, 1.0, size=(50, 5))
     diagonal = beta - np.square(beta) / beta.sum(axis=1, keepdims=True)
-    found = balanced(diagonal, np)
+    found = curvatures_from_diagonal(diagonal, np)
     np.testing.assert_allclose(found, beta, rtol=1e-3)
-    np.testing.assert_allclose(balanced(diagonal[:, ::-1], np), found[:, ::-1])
-    np.testing.assert_allclose(balanced(10.0 * diagonal, np), 10.0 * found)
+    np.testing.assert_allclose(curvatures_from_diagonal(diagonal[:, ::-1], np), found[:, ::-1])
+    np.testing.assert_allclose(curvatures_from_diagonal(10.0 * diagonal, np), 10.0 * found)
 
 
 def test_balanced_comes_closer_round_by_round():
     beta = np.random.default_rng(1).exponential(size=(20, 4))
     diagonal = beta - np.square(beta) / beta.sum(axis=1, keepdims=True)
-    errors = [np.abs(balanced(diagonal, np, rounds) - beta).max() for rounds in range(8)]
-    np.testing.assert_array_equal(balanced(diagonal, np, 0), diagonal)
+    errors = [
+        np.abs(curvatures_from_diagonal(diagonal, np, rounds) - beta).max() for rounds in range(8)
+    ]
+    np.testing.assert_array_equal(curvatures_from_diagonal(diagonal, np, 0), diagonal)
     assert (np.diff(errors) < 0.0).all()
 
 
 def test_balanced_of_equal_entries_is_their_share():
     """With C equal β the diagonal is β (1 - 1/C)."""
-    np.testing.assert_allclose(balanced(np.full((1, 4), 3.0), np), 4.0, rtol=1e-3)
+    np.testing.assert_allclose(curvatures_from_diagonal(np.full((1, 4), 3.0), np), 4.0, rtol=1e-3)

@@ -20,7 +20,7 @@ def wait_in_front(*arguments):
     done = subprocess.run(
         [
             sys.executable,
-            str(ROOT / "packages" / "parbals-bench" / "studies"),
+            str(ROOT / "studies"),
             "waiting",
             "--fair",
             *arguments,

@@ -10,8 +10,8 @@ a normal f ~ N(m, v) every expectation then has a closed form, whatever the vari
     E[σ⁽ᵏ⁾(f)]   = Σ_i ω_i r_iᵏ (-1)ᵏ⁻¹ He_{k-1}(z_i) φ(z_i),      k ≥ 1,
 
 because derivatives in f are derivatives in m. He are Hermite's polynomials, φ and Φ the standard
-normal density and distribution function. Means are of NumPy arrays and, given JAX's module, of
-JAX's; labels are learnt by NumPy.
+normal density and distribution function. Means take NumPy arrays or, given JAX's module as ``xp``,
+JAX arrays; the moments for expectation propagation (:func:`label_evidence`) are in NumPy.
 """
 
 from types import ModuleType
@@ -21,48 +21,63 @@ from scipy.special import log_ndtr
 
 from parbals.shapes import Array, Float
 
-__all__ = ["SCALES", "WEIGHTS", "label_evidence", "normal", "polynomial", "sigmoid_means"]
+__all__ = [
+    "SCALES",
+    "WEIGHTS",
+    "horner",
+    "label_evidence",
+    "normal_cdf_and_kernel",
+    "sigmoid_means",
+]
 
 _Values = Float[Array, "*n"]
 
-SCALES = (
+SCALES = (  # s_i
     0.26947619101829173, 0.3667142856768048, 0.4955648901262393, 0.668349880496926,
     0.8973398447400494, 1.2112243174567434,
 )  # fmt: skip
-WEIGHTS = (
+WEIGHTS = (  # ω_i
     0.009080868440880368, 0.10893937873181292, 0.31697873001479976, 0.37387632569068413,
     0.17267283473894882, 0.018451862382873857,
 )  # fmt: skip
-_LOG_ROOT = 0.5 * float(np.log(2.0 * np.pi))
-_ROOT = float(np.sqrt(2.0 * np.pi))
-_FARTHEST = 40.0  # deviations: nothing is left beyond, and powers stay finite
+_LOG_ROOT_TWO_PI = 0.5 * float(np.log(2.0 * np.pi))
+_ROOT_TWO_PI = float(np.sqrt(2.0 * np.pi))
+_MAX_DISTANCE = 40.0  # standard deviations: the tail beyond is zero, and powers stay finite
 # Φ(-x) = exp(-x²/2) A(x) / B(x) for x ≥ 0, relative error 7.1e-9: a minimax fit, falling powers.
-_ABOVE = (
+_TAIL_NUMERATOR = (
     0.004222143751952842, 0.041341858599364255, 0.18532972996615596, 0.44110949832892415,
     0.5000000035264482,
 )  # fmt: skip
-_BELOW = (
+_TAIL_DENOMINATOR = (
     0.010583247085724334, 0.10363420935604915, 0.47500200966986567, 1.2111829614896312,
     1.6801040541533507, 1.0,
 )  # fmt: skip
 
 
-def normal(z: _Values, xp: ModuleType = np) -> tuple[_Values, _Values]:
-    """Φ(z) and exp(-z²/2), from one exponential: a quarter of the time of SciPy's two."""
-    x = xp.minimum(xp.abs(z), _FARTHEST)
-    bell = x * x
-    bell *= -0.5
-    bell = xp.exp(bell)
-    tail = polynomial(_ABOVE, x)
-    tail /= polynomial(_BELOW, x)
-    tail *= bell
-    return xp.where(z > 0, 1.0 - tail, tail), bell
+def normal_cdf_and_kernel(z: _Values, xp: ModuleType = np) -> tuple[_Values, _Values]:
+    """Φ(z) and exp(-z²/2), from one exponential: a quarter of the time of SciPy's two.
+
+    >>> normal_cdf_and_kernel(np.array([0.0]))
+    (array([0.5]), array([1.]))
+    """
+    distance = xp.minimum(xp.abs(z), _MAX_DISTANCE)
+    kernel = distance * distance
+    kernel *= -0.5
+    kernel = xp.exp(kernel)
+    tail = horner(_TAIL_NUMERATOR, distance)
+    tail /= horner(_TAIL_DENOMINATOR, distance)
+    tail *= kernel
+    return xp.where(z > 0, 1.0 - tail, tail), kernel
 
 
-def polynomial(coefficients: tuple[float, ...], x: _Values) -> _Values:
-    """The polynomial at x, of falling powers, by Horner's rule."""
+def horner(coefficients: tuple[float, ...], x: _Values) -> _Values:
+    """Evaluate a polynomial with coefficients of falling powers, by Horner's rule.
+
+    >>> horner((2.0, 0.0, 1.0), np.array([3.0]))
+    array([19.])
+    """
     value = coefficients[0] * x
-    for coefficient in coefficients[1:-1]:  # in place where there is a place: half the time
+    for coefficient in coefficients[1:-1]:  # in place for NumPy: half the time
         value += coefficient
         value *= x
     value += coefficients[-1]
@@ -72,19 +87,27 @@ def polynomial(coefficients: tuple[float, ...], x: _Values) -> _Values:
 def sigmoid_means(
     mean: _Values, variance: _Values, order: int, xp: ModuleType = np, unit: _Values | float = 1.0
 ) -> list[_Values]:
-    """E[σ⁽ᵏ⁾(f)] unitᵏ for k = 0..order, f ~ N(mean, variance).
+    """Means of the logistic function and its derivatives under f ~ N(mean, variance).
 
-    In units of f's own deviation they stay finite, whatever the variance.
+    E[σ⁽ᵏ⁾(f)] unitᵏ for k = 0..order. With f's own deviation as ``unit`` they stay finite, whatever
+    the variance.
+
+    >>> mean, slope = sigmoid_means(np.array([0.0]), np.array([0.0]), order=1)
+    >>> mean.round(3), slope.round(3)
+    (array([0.5]), array([0.25]))
     """
     ratio, z, weights = _standardised(mean, variance, xp)
-    below, bell = normal(z, xp)
-    means = [(weights * below).sum(axis=0)]
+    cdf, kernel = normal_cdf_and_kernel(z, xp)
+    means = [(weights * cdf).sum(axis=0)]
     ratio = ratio * unit
-    term = (weights / _ROOT) * bell * ratio
-    before, hermite = xp.zeros_like(z), xp.ones_like(z)
+    term = (weights / _ROOT_TWO_PI) * kernel * ratio
+    previous_hermite = xp.zeros_like(z)
+    hermite = xp.ones_like(z)
     for k in range(1, order + 1):
         means.append((term * hermite).sum(axis=0))
-        before, hermite = hermite, z * hermite - (k - 1) * before
+        next_hermite = z * hermite - (k - 1) * previous_hermite
+        previous_hermite = hermite
+        hermite = next_hermite
         term = -term * ratio
     return means
 
@@ -95,14 +118,18 @@ def label_evidence(
     """ln Z, d ln Z / dm and -d² ln Z / dm² of Z = E[σ(sign · f)], f ~ N(mean, variance); sign ±1.
 
     The posterior of f given the label has mean m + v α and variance v - v² β, α and β the last two.
+
+    >>> log_evidence, slope, curvature = label_evidence(np.array([0.0]), np.array([1.0]), 1.0)
+    >>> np.exp(log_evidence).round(3), slope.round(3), curvature.round(3)
+    (array([0.5]), array([0.413]), array([0.171]))
     """
     ratio, z, weights = _standardised(sign * mean, variance, np)
-    tails = log_ndtr(z)
-    parts = np.log(weights) + tails
-    top = parts.max(axis=0)
-    log_evidence = top + np.log(np.exp(parts - top).sum(axis=0))
-    share = np.exp(parts - log_evidence)
-    hazard = share * np.exp(-0.5 * z * z - _LOG_ROOT - tails) * ratio
+    log_cdf = log_ndtr(z)
+    log_terms = np.log(weights) + log_cdf
+    largest = log_terms.max(axis=0)
+    log_evidence = largest + np.log(np.exp(log_terms - largest).sum(axis=0))
+    share = np.exp(log_terms - log_evidence)
+    hazard = share * np.exp(-0.5 * z * z - _LOG_ROOT_TWO_PI - log_cdf) * ratio
     slope = hazard.sum(axis=0)
     return log_evidence, sign * slope, slope * slope + (hazard * z * ratio).sum(axis=0)
 
@@ -112,6 +139,7 @@ def _standardised(
 ) -> tuple[Float[Array, "T *n"], Float[Array, "T *n"], Float[Array, "T ..."]]:
     """r_i, z_i and ω_i along a new first axis."""
     shape = (-1, *[1] * mean.ndim)
-    scales, weights = (xp.asarray(x, mean.dtype).reshape(shape) for x in (SCALES, WEIGHTS))
+    scales = xp.asarray(SCALES, mean.dtype).reshape(shape)
+    weights = xp.asarray(WEIGHTS, mean.dtype).reshape(shape)
     ratio = scales / xp.sqrt(1.0 + scales**2 * variance)
     return ratio, ratio * mean, weights

@@ -11,22 +11,23 @@ X = GENERATOR.standard_normal((60, 3))
 Y = np.where(X @ [2.0, -1.0, 0.5] > 0, "spam", "ham")
 
 
-def learner(strategy="entropy", **more):
+def learner(strategy="entropy", **arguments):
     return parbals.ActiveLearner(
-        X, ["ham", "spam"], strategy=strategy, random_state=0, n_samples=128, **more
+        X, ["ham", "spam"], strategy=strategy, random_state=0, n_samples=128, **arguments
     )
 
 
-def taught(n=12, strategy="entropy", **more):
-    made = learner(strategy, **more)
-    made.tell(np.arange(n), Y[:n])
-    return made
+def trained_learner(n=12, strategy="entropy", **arguments):
+    active = learner(strategy, **arguments)
+    active.tell(np.arange(n), Y[:n])
+    return active
 
 
 class TestLoop:
     def test_asked_items_are_pending_and_not_asked_for_again(self):
-        active = taught()
-        first, second = active.ask(5), active.ask(5)
+        active = trained_learner()
+        first = active.ask(5)
+        second = active.ask(5)
         assert not set(first) & set(second)
         assert active.pending == [*first, *second]
         active.tell(first[:2], Y[first[:2]])
@@ -34,26 +35,28 @@ class TestLoop:
 
     def test_answers_come_in_any_order_and_for_items_never_asked_for(self):
         active = learner("random")
-        out = active.ask(4)
-        assert active.tell([59, out[3], out[0]], Y[[59, out[3], out[0]]]) == 3
-        assert sorted(active.labels) == sorted([59, out[0], out[3]])
+        items = active.ask(4)
+        told_items = [59, items[3], items[0]]
+        assert active.tell(told_items, Y[told_items]) == 3
+        assert sorted(active.labels) == sorted(told_items)
         assert active.labels[59] == Y[59]
 
     def test_the_order_of_arrival_does_not_change_what_is_asked_next(self):
-        one, two = learner("parbals-epig"), learner("parbals-epig")
-        one.tell(np.arange(8), Y[:8])
+        in_order = learner("parbals-epig")
+        in_order.tell(np.arange(8), Y[:8])
+        shuffled = learner("parbals-epig")
         for i in (5, 0, 7, 3, 1, 2, 6, 4):
-            two.tell(i, Y[i])
-        assert one.ask(3).tolist() == two.ask(3).tolist()
+            shuffled.tell(i, Y[i])
+        assert in_order.ask(3).tolist() == shuffled.ask(3).tolist()
 
-    def test_a_batch_asked_for_at_once_or_with_pauses_avoids_what_is_out(self):
-        active = taught(strategy="parbals-epig")
-        out = [int(active.ask(1)[0]) for _ in range(4)]
-        assert len(set(out)) == 4
-        assert active.choose(1).indices[0] not in out
+    def test_later_batches_avoid_pending_items(self):
+        active = trained_learner(strategy="parbals-epig")
+        pending = [int(active.ask(1)[0]) for _ in range(4)]
+        assert len(set(pending)) == 4
+        assert active.choose(1).indices[0] not in pending
 
     def test_forgotten_items_can_be_asked_for_again(self):
-        active = taught()
+        active = trained_learner()
         before = active.ask(3).tolist()
         active.forget(before)
         assert active.pending == []
@@ -61,20 +64,20 @@ class TestLoop:
         active.forget(0)
         assert 0 not in active.labels
 
-    def test_the_same_label_again_is_no_news_and_another_one_is_refused(self):
-        active = taught(2)
+    def test_repeating_a_label_changes_nothing_and_another_label_is_refused(self):
+        active = trained_learner(2)
         assert active.tell([0, 1], Y[:2]) == 0
-        other = "ham" if Y[0] == "spam" else "spam"
+        other_label = "ham" if Y[0] == "spam" else "spam"
         with pytest.raises(LabelError, match=r"Item 0 already has the label .* call correct"):
-            active.tell([5, 0], [Y[5], other])
+            active.tell([5, 0], [Y[5], other_label])
         assert 5 not in active.labels
 
     def test_a_correction_is_explicit_and_keeps_history(self):
-        active = taught(1)
-        other = "ham" if Y[0] == "spam" else "spam"
-        assert active.correct(0, other) == 1
-        assert active.labels[0] == other
-        assert active.history(0) == [("tell", Y[0]), ("correct", other)]
+        active = trained_learner(1)
+        other_label = "ham" if Y[0] == "spam" else "spam"
+        assert active.correct(0, other_label) == 1
+        assert active.labels[0] == other_label
+        assert active.history(0) == [("tell", Y[0]), ("correct", other_label)]
         with pytest.raises(LabelError, match="no label to correct"):
             active.correct(7, "ham")
 
@@ -108,9 +111,9 @@ class TestNames:
     def test_ids_stand_for_positions(self):
         ids = [f"doc-{i}" for i in range(60)]
         active = learner(ids=ids)
-        out = active.ask(3)
-        assert all(name in ids for name in out)
-        active.tell(out, ["ham", "spam", "ham"])
+        names = active.ask(3)
+        assert all(name in ids for name in names)
+        active.tell(names, ["ham", "spam", "ham"])
         active.tell("doc-59", "ham")
         assert active.labels["doc-59"] == "ham"
         with pytest.raises(InputError, match="no item with the id 'doc-60'"):
@@ -237,7 +240,7 @@ class TestRefused:
         ],
     )
     def test_bad_calls_change_nothing(self, call, error, message):
-        active = taught(3)
+        active = trained_learner(3)
         before = active.events
         with pytest.raises(error, match=message) as caught:
             call(active)
@@ -271,15 +274,15 @@ class TestRefused:
 
 def test_large_pools_are_considered_in_part_and_the_part_changes_with_the_labels():
     active = learner("random", n_candidates=10)
-    seen = set()
+    items = set()
     for _ in range(6):
-        seen |= set(active.ask(5).tolist())
-    assert len(seen) == 30
+        items |= set(active.ask(5).tolist())
+    assert len(items) == 30
 
 
 def test_targets_are_drawn_again_when_labels_change_and_only_then(tmp_path):
     """A report and a choice of one state see the same ones, so does a learner that was saved."""
-    active = taught(6, n_targets=10)
+    active = trained_learner(6, n_targets=10)
     first = active.state.target_rows()
     assert first.shape == (10, 3)
     active.ask(2)
@@ -313,7 +316,7 @@ def test_the_model_says_where_its_posterior_came_from(classes, inference, expect
 
 def test_scores_are_in_closed_form_whatever_the_loss():
     assert learner().setup.inference == "auto"
-    assert taught().fitted().diagnostics_.inference == "ep"
+    assert trained_learner().fitted().diagnostics_.inference == "ep"
     by_log_loss = parbals.ActiveLearner(X, sorted(set(Y)), metric="log-loss", n_samples=128)
     by_log_loss.tell(range(4), Y[:4])
     assert by_log_loss.fitted().diagnostics_.inference == "ep"
@@ -323,8 +326,8 @@ def test_scores_are_in_closed_form_whatever_the_loss():
 def test_the_model_learns():
     active = learner("margin")
     for _ in range(4):
-        out = active.ask(5)
-        active.tell(out, Y[out])
+        items = active.ask(5)
+        active.tell(items, Y[items])
     assert np.mean(np.array(active.predict(X)) == Y) > 0.85
 
 
@@ -338,30 +341,31 @@ def test_the_whole_pool_is_considered_where_scores_are_in_closed_form(monkeypatc
     whole = active.choose(2, strategy="epig")
     monkeypatch.setattr("parbals.learner.choosing.affordable_rows", lambda *_: 1)
     monkeypatch.setattr("parbals.learner.choosing._N_CANDIDATES", 500)
-    part = active.choose(2, strategy="epig")
-    assert part.notes == ("500 of 11,990 free items were considered.",)
-    assert part.scores[0] <= whole.scores[0]
+    sampled = active.choose(2, strategy="epig")
+    assert sampled.notes == ("500 of 11,990 free items were considered.",)
+    assert sampled.scores[0] <= whole.scores[0]
 
 
 class TestPrior:
     def test_the_default_learns_it_from_labels_and_pool(self):
-        model = taught().fitted()
+        model = trained_learner().fitted()
         assert model.prior_shape_ in ("directions", "columns")
         assert "learnt from 12 labels" in model.diagnostics_.prior
 
     def test_a_model_of_your_own_that_is_ours_sees_the_pool_as_well(self):
-        own = parbals.BayesianLogisticRegression(128, inference="ep")
-        assert taught(model=own).fitted().model.prior_shape_ == taught().fitted().prior_shape_
-        assert own.prior_scale == "auto"
+        model = parbals.BayesianLogisticRegression(128, inference="ep")
+        fitted = trained_learner(model=model).fitted().model
+        assert fitted.prior_shape_ == trained_learner().fitted().prior_shape_
+        assert model.prior_scale == "auto"
 
     def test_features_of_any_units_and_offset_give_the_same_predictions(self):
         moved = parbals.ActiveLearner(
             1e4 * X + 1e6, ["ham", "spam"], strategy="entropy", random_state=0, n_samples=128
         )
         moved.tell(np.arange(12), Y[:12])
-        expected = taught().predict_proba(X)
+        expected = trained_learner().predict_proba(X)
         np.testing.assert_allclose(moved.predict_proba(1e4 * X + 1e6), expected, atol=1e-3)
-        assert moved.choose(3).indices.tolist() == taught().choose(3).indices.tolist()
+        assert moved.choose(3).indices.tolist() == trained_learner().choose(3).indices.tolist()
 
     def test_anything_but_auto_or_a_number_is_refused(self):
         with pytest.raises(InputError, match="prior_scale is 'wide'"):

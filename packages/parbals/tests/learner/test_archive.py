@@ -1,4 +1,4 @@
-"""One file, no pickle: what is loaded goes on as if it had never been saved."""
+"""One file, no pickle: a loaded learner continues as if it had never been saved."""
 
 import io
 import json
@@ -15,11 +15,11 @@ X = np.random.default_rng(0).standard_normal((40, 3))
 Y = np.where(X[:, 0] > 0, "yes", "no")
 
 
-def learner(**more):
-    made = parbals.ActiveLearner(X, ["no", "yes"], random_state=3, n_samples=128, **more)
-    made.tell(range(10) if made.ids is None else made.ids[:10], Y[:10])
-    made.ask(2)
-    return made
+def learner(**arguments):
+    active = parbals.ActiveLearner(X, ["no", "yes"], random_state=3, n_samples=128, **arguments)
+    active.tell(range(10) if active.ids is None else active.ids[:10], Y[:10])
+    active.ask(2)
+    return active
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""A learner whose pool lives in a Dask cluster (here the threads of this process)."""
+"""A learner whose pool is in a Dask cluster (here the threads of this process)."""
 
 import subprocess
 import sys
@@ -19,7 +19,7 @@ def pool():
 
 
 def learner_of(X, **options):
-    """Ten labels, and two items that are out."""
+    """A learner with ten labels and two pending items."""
     learner = parbals.ActiveLearner(X, ["no", "yes"], random_state=4, **options)
     learner.tell(range(10), ["no", "yes"] * 5)
     learner.mark_pending([300, 301])
@@ -31,40 +31,43 @@ def learner_of(X, **options):
 )
 def test_it_asks_what_a_learner_in_memory_asks(pool, preparation):
     array = da.from_array(pool, chunks=(128, 4))
-    here = learner_of(pool, n_candidates=600, **preparation)
-    there = learner_of(array, n_candidates=20, **preparation)  # scored as a whole all the same
-    assert there.ask(5).tolist() == here.ask(5).tolist()
-    assert there.ask(3).tolist() == here.ask(3).tolist()
+    in_memory = learner_of(pool, n_candidates=600, **preparation)
+    # A distributed pool is scored as a whole, whatever n_candidates is.
+    distributed = learner_of(array, n_candidates=20, **preparation)
+    assert distributed.ask(5).tolist() == in_memory.ask(5).tolist()
+    assert distributed.ask(3).tolist() == in_memory.ask(3).tolist()
 
 
 def test_it_reports_what_a_learner_in_memory_reports(pool):
-    here, there = (learner_of(X).report(5) for X in (pool, da.from_array(pool, chunks=(128, 4))))
-    assert there.next_gain == pytest.approx(here.next_gain, rel=1e-4)
+    in_memory = learner_of(pool).report(5)
+    distributed = learner_of(da.from_array(pool, chunks=(128, 4))).report(5)
+    assert distributed.next_gain == pytest.approx(in_memory.next_gain, rel=1e-4)
 
 
 def test_a_strategy_that_needs_features_is_given_some_candidates(pool, monkeypatch):
-    fetched, rows = [], FeatureTable.rows
+    fetched = []
+    rows = FeatureTable.rows
 
-    def recorded(self, positions):
+    def recording_rows(self, positions):
         if not isinstance(positions, slice):  # the prior looks at all of so few rows
             fetched.append(len(positions))
         return rows(self, positions)
 
-    monkeypatch.setattr(FeatureTable, "rows", recorded)
+    monkeypatch.setattr(FeatureTable, "rows", recording_rows)
     array = da.from_array(pool, chunks=(128, 6))
-    chosen = learner_of(array, strategy="coreset", n_candidates=40).ask(5)
-    assert len(set(chosen.tolist()) - {*range(10), 300, 301}) == 5
-    assert max(fetched) == 40 + 2  # candidates, and what is out
+    items = learner_of(array, strategy="coreset", n_candidates=40).ask(5)
+    assert len(set(items.tolist()) - {*range(10), 300, 301}) == 5
+    assert max(fetched) == 40 + 2  # candidates and pending items
 
 
 def test_targets_may_be_distributed_too(pool):
     array = da.from_array(pool, chunks=(128, 6))
-    here = learner_of(pool, X_target=pool[:90], strategy="epig")
-    there = learner_of(array, X_target=array[:90], strategy="epig")
-    assert there.ask(5).tolist() == here.ask(5).tolist()
+    in_memory = learner_of(pool, X_target=pool[:90], strategy="epig")
+    distributed = learner_of(array, X_target=array[:90], strategy="epig")
+    assert distributed.ask(5).tolist() == in_memory.ask(5).tolist()
 
 
-def test_bad_entries_are_found_where_they_lie(pool):
+def test_bad_entries_are_named_by_row_and_column(pool):
     bad = pool.copy()
     bad[401, 5] = np.inf
     array = da.from_array(bad, chunks=(128, 6))
@@ -76,8 +79,8 @@ def test_it_is_saved_and_loaded_without_its_features(pool, tmp_path):
     array = da.from_array(pool, chunks=(128, 6))
     learner = learner_of(array)
     learner.save(tmp_path / "learner.zip", include_features=False)
-    again = parbals.ActiveLearner.load(tmp_path / "learner.zip", X_pool=array)
-    assert again.ask(4).tolist() == learner.ask(4).tolist()
+    loaded = parbals.ActiveLearner.load(tmp_path / "learner.zip", X_pool=array)
+    assert loaded.ask(4).tolist() == learner.ask(4).tolist()
 
 
 def test_it_needs_no_client_and_leaves_the_settings_of_dask_as_they_were():

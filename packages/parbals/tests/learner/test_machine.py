@@ -30,22 +30,23 @@ class LearnerMachine(RuleBasedStateMachine):
         self.folder = tempfile.TemporaryDirectory()
         self.path = Path(self.folder.name) / "run.parbals"
         self.active = parbals.ActiveLearner(X, CLASSES, strategy="random", random_state=5)
-        self.labels, self.out = {}, []
+        self.labels = {}
+        self.pending = []
         self.history = {i: [] for i in range(N)}
         self.saved = None
 
     def teardown(self):
         self.folder.cleanup()
 
-    @precondition(lambda self: len(self.labels) + len(self.out) < N)
+    @precondition(lambda self: len(self.labels) + len(self.pending) < N)
     @rule(data=st.data())
     def ask(self, data):
-        n = data.draw(st.integers(1, N - len(self.labels) - len(self.out)))
-        out = self.active.ask(n).tolist()
-        assert len(set(out)) == n
-        assert not set(out) & (set(self.labels) | set(self.out))
-        self.out += out
-        for i in out:
+        n = data.draw(st.integers(1, N - len(self.labels) - len(self.pending)))
+        new_items = self.active.ask(n).tolist()
+        assert len(set(new_items)) == n
+        assert not set(new_items) & (set(self.labels) | set(self.pending))
+        self.pending += new_items
+        for i in new_items:
             self.history[i].append(("ask", None))
 
     @rule(item=items, label=st.sampled_from(CLASSES))
@@ -54,12 +55,12 @@ class LearnerMachine(RuleBasedStateMachine):
             with pytest.raises(LabelError):
                 self.active.tell(item, label)
             return
-        new = self.active.tell([item], [label])
-        assert new == (item not in self.labels)
-        if new:
+        n_new = self.active.tell([item], [label])
+        assert n_new == (item not in self.labels)
+        if n_new:
             self.history[item].append(("tell", label))
             self.labels[item] = label
-            self.out = [i for i in self.out if i != item]
+            self.pending = [i for i in self.pending if i != item]
 
     @precondition(lambda self: self.labels)
     @rule(data=st.data(), label=st.sampled_from(CLASSES))
@@ -69,13 +70,13 @@ class LearnerMachine(RuleBasedStateMachine):
             self.history[item].append(("correct", label))
         self.labels[item] = label
 
-    @precondition(lambda self: self.labels or self.out)
+    @precondition(lambda self: self.labels or self.pending)
     @rule(data=st.data())
     def forget(self, data):
-        item = data.draw(st.sampled_from(sorted({*self.labels, *self.out})))
+        item = data.draw(st.sampled_from(sorted({*self.labels, *self.pending})))
         self.active.forget(item)
         self.labels.pop(item, None)
-        self.out = [i for i in self.out if i != item]
+        self.pending = [i for i in self.pending if i != item]
         self.history[item].append(("forget", None))
 
     @rule()
@@ -83,39 +84,37 @@ class LearnerMachine(RuleBasedStateMachine):
         self.active.save(self.path)
         self.saved = (
             dict(self.labels),
-            list(self.out),
+            list(self.pending),
             {i: list(h) for i, h in self.history.items()},
         )
 
     @precondition(lambda self: self.saved is not None)
     @rule()
     def crash(self):
-        """The process is gone; what was saved last comes back."""
+        """Restart from the file that was saved last."""
         self.active = parbals.ActiveLearner.load(self.path)
-        labels, out, history = self.saved
-        self.labels, self.out, self.history = (
-            dict(labels),
-            list(out),
-            {i: list(h) for i, h in history.items()},
-        )
+        labels, pending, history = self.saved
+        self.labels = dict(labels)
+        self.pending = list(pending)
+        self.history = {i: list(h) for i, h in history.items()}
 
     @invariant()
     def everything_agrees(self):
         assert self.active.labels == self.labels
-        assert self.active.pending == self.out
+        assert self.active.pending == self.pending
         assert all(self.active.history(i) == self.history[i] for i in range(N))
 
 
 def run(examples, steps):
-    quiet = [HealthCheck.too_slow, HealthCheck.data_too_large]
-    chosen = settings(
+    suppressed = [HealthCheck.too_slow, HealthCheck.data_too_large]
+    run_settings = settings(
         max_examples=examples,
         stateful_step_count=steps,
         deadline=None,
-        suppress_health_check=quiet,
+        suppress_health_check=suppressed,
         derandomize=True,
     )
-    run_state_machine_as_test(LearnerMachine, settings=chosen)
+    run_state_machine_as_test(LearnerMachine, settings=run_settings)
 
 
 def test_a_small_dose():

@@ -1,4 +1,4 @@
-"""Models of one's own: scikit-learn ensembles, anything with samples, and what is refused."""
+"""Users' models: scikit-learn ensembles, any model with samples, and models that are refused."""
 
 import threading
 
@@ -63,19 +63,20 @@ def test_a_leaf_gives_the_posterior_mean_of_its_labels(bootstrap):
         return
     for k, leaves in enumerate(forest.apply(X).T):
         for row, leaf in enumerate(leaves):
-            here = np.where(Y == 1, 3, 0)[leaves == leaf]
-            counts = np.bincount(here, minlength=4)
-            np.testing.assert_allclose(probs[row, k], (counts + 0.25) / (len(here) + 1.0))
+            leaf_labels = np.where(Y == 1, 3, 0)[leaves == leaf]
+            counts = np.bincount(leaf_labels, minlength=4)
+            posterior_mean = (counts + 0.25) / (len(leaf_labels) + 1.0)
+            np.testing.assert_allclose(probs[row, k], posterior_mean)
 
 
-def test_members_without_leaves_give_zero_to_what_they_have_not_seen():
+def test_members_without_leaves_give_zero_to_classes_without_labels():
     voting = VotingClassifier([("a", GaussianNB()), ("b", LogisticRegression())], voting="soft")
     probs = EnsembleModel(voting, 4).fit(X, np.where(Y == 1, 3, 0)).sample_proba(X)
     assert (probs[:, :, [1, 2]] == 0).all()
 
 
-def test_a_batch_does_not_wear_the_trees_out():
-    """With the shares of pure leaves as samples 1 of 50 trees carries all weight at the end."""
+def test_a_batch_leaves_several_trees_with_weight():
+    """With the class frequencies of pure leaves, 1 of 50 trees has all weight in the end."""
     learner = parbals.ActiveLearner(
         X, [0, 1, 2], model=RandomForestClassifier(50, random_state=0), random_state=0
     )
@@ -83,18 +84,19 @@ def test_a_batch_does_not_wear_the_trees_out():
     learner.ask(5)
     assert learner.last_batch.effective_sample_size[-1] > 5
     forest = RandomForestClassifier(50, random_state=0).fit(X[:20], Y[:20])
-    shares = np.stack([tree.predict_proba(X) for tree in forest.estimators_], axis=1)
+    frequencies = np.stack([tree.predict_proba(X) for tree in forest.estimators_], axis=1)
     with pytest.warns(SampleCollapseWarning):
-        pure = parbals.select_batch(shares, shares, batch_size=5, random_state=0)
+        pure = parbals.select_batch(frequencies, frequencies, batch_size=5, random_state=0)
     assert pure.effective_sample_size[-1] < 3
 
 
 def test_trees_that_tell_nothing_apart_do_not_say_stop():
-    """Labels are noise and half of the predictions wrong: what the trees seem to show is no sign
-    that more labels would change nothing.
+    """Labels are noise, and half of the predictions are wrong: that trees agree does not mean that
+    more labels would change nothing.
     """
     draw = np.random.default_rng(0)
-    rows, labels = draw.standard_normal((300, 30)), draw.integers(0, 3, 20)
+    rows = draw.standard_normal((300, 30))
+    labels = draw.integers(0, 3, 20)
     trees = ExtraTreesClassifier(40, max_features=1, random_state=0)
     learner = parbals.ActiveLearner(rows, [0, 1, 2], model=trees, random_state=0, n_candidates=100)
     learner.tell(range(20), labels)
@@ -103,17 +105,16 @@ def test_trees_that_tell_nothing_apart_do_not_say_stop():
     assert not report.stop
 
 
-def test_a_choice_by_samples_looks_at_fewer_pairs_unless_told_otherwise():
+def test_users_models_have_fewer_candidates_and_targets_by_default():
     rows = np.random.default_rng(0).standard_normal((1_300, 3))
     forest = RandomForestClassifier(5, random_state=0)
     learner = parbals.ActiveLearner(rows, [0, 1], model=forest, random_state=0)
     learner.tell(range(20), (rows[:20, 0] > 0).astype(int))
     assert "1,000 of 1,280 free items were considered." in learner.choose(1).notes
     assert learner.report(1).n_targets == 200
-    told = parbals.ActiveLearner(rows, [0, 1], model=forest, n_targets=300, n_candidates=50)
-    assert (told.setup.n_targets, told.setup.n_candidates) == (300, 50)
-    ours = parbals.BayesianLogisticRegression()
-    for model in (None, ours):
+    configured = parbals.ActiveLearner(rows, [0, 1], model=forest, n_targets=300, n_candidates=50)
+    assert (configured.setup.n_targets, configured.setup.n_candidates) == (300, 50)
+    for model in (None, parbals.BayesianLogisticRegression()):
         assert parbals.ActiveLearner(rows, [0, 1], model=model).setup.n_targets == 1_000
 
 
@@ -134,9 +135,7 @@ def test_a_pipeline_may_end_in_a_forest(steps):
         as_sample_model(make_pipeline(StandardScaler(), GradientBoostingClassifier()), 3)
 
 
-@pytest.mark.filterwarnings(
-    "ignore::parbals.errors.SampleCollapseWarning"
-)  # few trees wear thin, and say so
+@pytest.mark.filterwarnings("ignore::parbals.errors.SampleCollapseWarning")
 @pytest.mark.parametrize(
     "strategy",
     [
@@ -148,8 +147,8 @@ def test_a_forest_goes_round_the_loop(strategy):
     forest = RandomForestClassifier(64, max_depth=4, random_state=0)
     active = parbals.ActiveLearner(X, [0, 1, 2], strategy=strategy, model=forest, random_state=0)
     for _ in range(3):
-        out = active.ask(6)
-        active.tell(out, Y[out])
+        items = active.ask(6)
+        active.tell(items, Y[items])
     assert active.predict_proba(X).shape == (80, 3)
     assert 0.0 <= active.report(2).expected_error.mean <= 1.0
 
@@ -163,7 +162,7 @@ def test_before_two_classes_are_known_it_covers_the_pool():
         active.predict_proba(X)
 
 
-def test_what_gives_no_samples_is_refused():
+def test_a_model_without_samples_is_refused():
     with pytest.raises(InputError, match="LogisticRegression has no sample_proba"):
         parbals.ActiveLearner(X, [0, 1], model=LogisticRegression())
 
@@ -202,7 +201,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_has_no_samples_is_refused_by_name_at_construction(name):
+def test_models_without_samples_are_refused_by_name_at_construction(name):
     model, message = REFUSED[name]
     with pytest.raises(InputError, match=message) as caught:
         parbals.ActiveLearner(X, [0, 1, 2], model=model)
@@ -210,29 +209,30 @@ def test_what_has_no_samples_is_refused_by_name_at_construction(name):
 
 
 class TestOwnObject:
-    """The model that is passed is a template: it and the learner do not touch each other."""
+    """The model that is passed is a template: neither it nor the learner changes the other."""
 
     def test_two_learners_may_share_one_forest(self):
         forest = RandomForestClassifier(10, random_state=0)
-        one = parbals.ActiveLearner(X, [0, 1, 2], model=forest, random_state=0)
-        two = parbals.ActiveLearner(X, [0, 1, 2], model=forest, random_state=0)
-        one.tell(np.arange(30), Y[:30])
-        expected = one.predict_proba(X)
-        two.tell(np.arange(30), (Y[:30] + 1) % 3)
-        assert (two.predict_proba(X) != expected).any()
-        np.testing.assert_array_equal(one.predict_proba(X), expected)
+        first = parbals.ActiveLearner(X, [0, 1, 2], model=forest, random_state=0)
+        second = parbals.ActiveLearner(X, [0, 1, 2], model=forest, random_state=0)
+        first.tell(np.arange(30), Y[:30])
+        expected = first.predict_proba(X)
+        second.tell(np.arange(30), (Y[:30] + 1) % 3)
+        assert (second.predict_proba(X) != expected).any()
+        np.testing.assert_array_equal(first.predict_proba(X), expected)
         forest.set_params(n_estimators=1).fit(X, (Y + 1) % 3)
-        one.tell(30, Y[30])
-        assert one.fitted().sample_proba(X).shape[1] == 10
+        first.tell(30, Y[30])
+        assert first.fitted().sample_proba(X).shape[1] == 10
 
     def test_the_object_is_left_as_it_was(self):
-        forest, own = RandomForestClassifier(10), Own()
-        for model in (forest, own):
+        forest = RandomForestClassifier(10)
+        own_model = UsersModel()
+        for model in (forest, own_model):
             active = parbals.ActiveLearner(X, [0, 1, 2], model=model)
             active.tell(np.arange(30), Y[:30])
             active.predict(X)
         assert not hasattr(forest, "estimators_")
-        assert own.fits == 0
+        assert own_model.n_fits == 0
 
     def test_a_forest_that_starts_warm_starts_afresh(self):
         forest = RandomForestClassifier(10, warm_start=True, random_state=0).fit(X, (Y + 1) % 3)
@@ -240,28 +240,29 @@ class TestOwnObject:
         active.tell(np.arange(80), Y)
         assert np.mean(active.predict(X) == Y) > 0.9
 
-    def test_what_cannot_be_copied_is_fitted_itself_with_one_warning(self):
-        own = Own()
-        own.lock = threading.Lock()
+    def test_a_model_that_cannot_be_copied_is_fitted_itself_with_one_warning(self):
+        own_model = UsersModel()
+        own_model.lock = threading.Lock()
         with pytest.warns(
-            ParbalsWarning, match=r"Own cannot be copied .* do not fit it elsewhere .* __deepcopy__"
+            ParbalsWarning,
+            match=r"UsersModel cannot be copied .* do not fit it elsewhere .* __deepcopy__",
         ):
-            active = parbals.ActiveLearner(X, [0, 1, 2], model=own)
+            active = parbals.ActiveLearner(X, [0, 1, 2], model=own_model)
         active.tell(np.arange(80), Y)  # warnings are errors here: there is no second one
         assert len(active.predict(X)) == len(X)
-        assert own.fits == 1
+        assert own_model.n_fits == 1
 
 
-class Own:
-    """Twenty members, and whatever a test does to what they return."""
+class UsersModel:
+    """A model of twenty samples, whose output a test may change."""
 
-    fits = 0
+    n_fits = 0
 
     def __init__(self, change=lambda probs: probs):
         self.change = change
 
-    def fit(self, features, numbers):
-        self.fits += 1
+    def fit(self, features, labels):
+        self.n_fits += 1
 
     def sample_proba(self, features):
         logits = features[:, :3, None] * np.linspace(0.1, 2.0, 20)
@@ -269,9 +270,9 @@ class Own:
         return self.change(np.swapaxes(probs, 1, 2))
 
 
-def own_learner(change, classes=("a", "b", "c"), **more):
-    model = Own(change)
-    for name, value in more.items():
+def users_learner(change, classes=("a", "b", "c"), **attributes):
+    model = UsersModel(change)
+    for name, value in attributes.items():
         setattr(model, name, value)
     active = parbals.ActiveLearner(X, classes, model=model, strategy="bald", random_state=0)
     active.tell(np.arange(20), [classes[y] for y in Y[:20]])
@@ -286,12 +287,12 @@ CALLS = {
 }
 
 
-def spoilt(probs):
+def with_nan(probs):
     probs[3, 1, 2] = np.nan
     return probs
 
 
-def in_torch(probs):
+def as_tensor(probs):
     torch = pytest.importorskip("torch")
     return torch.from_numpy(probs.copy()).requires_grad_()
 
@@ -311,7 +312,7 @@ def in_torch(probs):
             r"sample_proba returned (59 points for 60|79 points for 80) rows",
         ),
         (lambda p: p.mean(axis=1), ShapeError, r"sample_proba\(X\) has shape \([68]0, 3\)"),
-        (spoilt, InputError, r"sample_proba\(X\)\[3, 1, 2\] is nan"),
+        (with_nan, InputError, r"sample_proba\(X\)\[3, 1, 2\] is nan"),
         (
             lambda p: 3 * p - 1,
             InputError,
@@ -320,8 +321,8 @@ def in_torch(probs):
         (lambda p: None, InputError, r"sample_proba\(X\)"),
     ],
 )
-def test_what_a_model_returns_is_checked_in_every_call(call, change, error, message):
-    active = own_learner(change)
+def test_the_output_of_a_model_is_checked_in_every_call(call, change, error, message):
+    active = users_learner(change)
     with pytest.raises(error, match=message) as caught:
         CALLS[call](active)
     assert "\n" not in str(caught.value)
@@ -330,15 +331,16 @@ def test_what_a_model_returns_is_checked_in_every_call(call, change, error, mess
 @pytest.mark.parametrize("call", CALLS)
 def test_weights_of_a_model_are_checked_in_every_call(call):
     with pytest.raises(InputError, match=r"sample_weights has shape \(3,\)"):
-        CALLS[call](own_learner(lambda p: p, sample_weights=np.ones(3)))
+        CALLS[call](users_learner(lambda p: p, sample_weights=np.ones(3)))
 
 
 @pytest.mark.filterwarnings("ignore::parbals.errors.SampleCollapseWarning")
-@pytest.mark.parametrize("change", [lambda p: p.tolist(), in_torch], ids=["list", "torch"])
+@pytest.mark.parametrize("change", [lambda p: p.tolist(), as_tensor], ids=["list", "torch"])
 @pytest.mark.parametrize("call", CALLS)
 def test_lists_and_tensors_are_as_good_as_arrays(call, change):
-    given, expected = CALLS[call](own_learner(change)), CALLS[call](own_learner(lambda p: p))
-    assert str(given) == str(expected)
+    result = CALLS[call](users_learner(change))
+    expected = CALLS[call](users_learner(lambda p: p))
+    assert str(result) == str(expected)
 
 
 @pytest.mark.filterwarnings("ignore::parbals.errors.SampleCollapseWarning")

@@ -20,7 +20,7 @@ Y = np.array(CLASSES, object)[(X[:, 0] > 0).astype(int)]
 
 @pytest.fixture(scope="module")
 def active():
-    made = parbals.ActiveLearner(
+    active = parbals.ActiveLearner(
         X,
         CLASSES,
         ids=[f"<i>{n}" for n in range(300)],
@@ -30,17 +30,17 @@ def active():
         audit=40,
     )
     for _ in range(3):
-        out = made.ask(30)
-        made.tell(out, Y[[int(name[3:]) for name in out]])
-        made.report()
-    made.ask(12)
-    return made
+        out = active.ask(30)
+        active.tell(out, Y[[int(name[3:]) for name in out]])
+        active.report()
+    active.ask(12)
+    return active
 
 
 def test_a_new_learner_has_a_picture_before_any_label():
-    made = parbals.ActiveLearner(X[:, :1], ["a", "b"], random_state=0, strategy="random")
-    made.ask(3)
-    left, right = made.plot().axes
+    active = parbals.ActiveLearner(X[:, :1], ["a", "b"], random_state=0, strategy="random")
+    active.ask(3)
+    left, right = active.plot().axes
     assert len(left.lines) == 0
     assert len(right.collections[-1].get_offsets()) == 3
 
@@ -121,19 +121,19 @@ def test_nothing_in_the_notebook_runs_or_is_fetched(active):
 
 
 def test_a_notebook_shows_a_learner_without_fitting_a_model(monkeypatch):
-    made = parbals.ActiveLearner(X, CLASSES, random_state=0)
-    made.tell([0, 0, 1], [CLASSES[0], CLASSES[0], CLASSES[1]], annotator="ada")
-    made.tell([0, 1], [CLASSES[0], CLASSES[0]], annotator="bob")
+    active = parbals.ActiveLearner(X, CLASSES, random_state=0)
+    active.tell([0, 0, 1], [CLASSES[0], CLASSES[0], CLASSES[1]], annotator="ada")
+    active.tell([0, 1], [CLASSES[0], CLASSES[0]], annotator="bob")
     monkeypatch.setattr("parbals.learner.state.Setup.fit", None)
-    assert "Call report() to estimate it." in Table(made._repr_html_()).text
-    assert "2 of 300 labelled" in repr(made)
+    assert "Call report() to estimate it." in Table(active._repr_html_()).text
+    assert "2 of 300 labelled" in repr(active)
 
 
 def test_a_notebook_shows_the_rmse_of_numbers():
-    made = parbals.ActiveLearner(X, task="regression", random_state=0)
-    made.tell(np.arange(20), X[:20, 0])
-    made.report()
-    assert "Expected RMSE after 20 labels" in Table(made._repr_html_()).text
+    active = parbals.ActiveLearner(X, task="regression", random_state=0)
+    active.tell(np.arange(20), X[:20, 0])
+    active.report()
+    assert "Expected RMSE after 20 labels" in Table(active._repr_html_()).text
 
 
 def test_without_matplotlib_the_message_says_what_to_install(active, monkeypatch):
@@ -145,9 +145,9 @@ def test_without_matplotlib_the_message_says_what_to_install(active, monkeypatch
 
 
 def test_dollars_in_a_class_are_no_formula():
-    made = parbals.ActiveLearner(X, ["$\\frac$", "a"], random_state=0, strategy="random")
-    made.tell(made.ask(3), ["$\\frac$", "a", "a"])
-    made.plot().savefig(io.BytesIO())
+    active = parbals.ActiveLearner(X, ["$\\frac$", "a"], random_state=0, strategy="random")
+    active.tell(active.ask(3), ["$\\frac$", "a", "a"])
+    active.plot().savefig(io.BytesIO())
 
 
 @pytest.mark.parametrize(
@@ -173,9 +173,9 @@ def test_the_map_keeps_still_while_labels_come(active):
 
 @pytest.mark.parametrize("classes", [["a", "b"], [0, 1], [False, True], ["a", 1]])
 def test_predict_returns_an_array_of_labels(classes):
-    made = parbals.ActiveLearner(X, classes, random_state=0, n_samples=64)
-    made.tell([0, 1], classes)
-    predicted = made.predict(X[:7])
+    active = parbals.ActiveLearner(X, classes, random_state=0, n_samples=64)
+    active.tell([0, 1], classes)
+    predicted = active.predict(X[:7])
     assert isinstance(predicted, np.ndarray)
     assert predicted.shape == (7,)
     assert set(predicted.tolist()) <= set(classes)

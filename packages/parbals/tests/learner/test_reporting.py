@@ -1,4 +1,4 @@
-"""The report: what it says is what somebody who labelled the target set would find."""
+"""The report estimates the error that labels of the whole target set would show."""
 
 import json
 
@@ -15,13 +15,13 @@ def simulated(seed, n_labels, n_pool=200, d=3):
     generator = np.random.default_rng(seed)
     weights = np.sqrt(2.0) * generator.standard_normal(d + 1)
 
-    def drawn(n):
+    def draw(n):
         X = generator.standard_normal((n, d))
-        return X, (generator.random(n) < 1 / (1 + np.exp(-X @ weights[:-1] - weights[-1]))).astype(
-            int
-        )
+        probs = 1 / (1 + np.exp(-X @ weights[:-1] - weights[-1]))
+        return X, (generator.random(n) < probs).astype(int)
 
-    (X, y), (X_target, y_target) = drawn(n_pool), drawn(300)
+    X, y = draw(n_pool)
+    X_target, y_target = draw(300)
     active = parbals.ActiveLearner(
         X, [0, 1], X_target, strategy="random", random_state=seed, n_samples=128
     )
@@ -30,18 +30,18 @@ def simulated(seed, n_labels, n_pool=200, d=3):
 
 
 @pytest.mark.parametrize("n_runs", [20, pytest.param(80, marks=pytest.mark.full)])
-def test_intervals_cover_what_is_found_on_the_target_set(n_runs):
-    """Where the model is right, nine of ten intervals hold the error that is then measured."""
+def test_intervals_cover_the_error_on_the_target_set(n_runs):
+    """If the model is right, nine of ten intervals contain the error on the target set."""
     covered = {"error": 0, "log loss": 0}
     for seed in range(n_runs):
         active, X_target, y_target = simulated(seed, 25)
         report = active.report(1)
         probs = active.predict_proba(X_target)
-        found = {
+        estimates = {
             "error": (report.expected_error, np.mean(probs.argmax(axis=1) != y_target)),
             "log loss": (report.expected_log_loss, -np.log(probs[np.arange(300), y_target]).mean()),
         }
-        for name, (estimate, value) in found.items():
+        for name, (estimate, value) in estimates.items():
             covered[name] += estimate.low <= value <= estimate.high
     error = np.sqrt(0.9 * 0.1 / n_runs)
     for name, count in covered.items():
@@ -57,20 +57,22 @@ def independent_samples(generator, n_points, n_classes, n_samples=300):
 
 @pytest.mark.parametrize("n_classes", [2, 4, 10])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_the_noise_floor_is_what_independent_labels_seem_to_tell(n_classes, weighted):
-    """Items and targets from samples that know nothing of each other: all information is noise."""
+def test_the_noise_floor_is_the_score_of_independent_labels(n_classes, weighted):
+    """Samples of items and targets are independent: all information is noise."""
     generator = np.random.default_rng(n_classes)
     weights = generator.exponential(size=300) ** weighted
     weights /= weights.sum()
-    seen, floors = [], []
+    scores = []
+    floors = []
     for _ in range(30):
         items = independent_samples(generator, 10, n_classes)
         targets = independent_samples(generator, 40, n_classes)
-        seen.append(parbals.epig(items, targets, weights).mean())
+        scores.append(parbals.epig(items, targets, weights).mean())
         size = np.full(10, effective_sample_size(weights))
         floors.append(_noise_floor(items, targets, weights, size).mean())
-    error = np.std(np.subtract(floors, seen)) / np.sqrt(30)
-    assert np.mean(floors) == pytest.approx(np.mean(seen), abs=3 * error + 0.1 * np.mean(seen))
+    error = np.std(np.subtract(floors, scores)) / np.sqrt(30)
+    expected = np.mean(scores)
+    assert np.mean(floors) == pytest.approx(expected, abs=3 * error + 0.1 * expected)
 
 
 def test_scores_in_closed_form_have_no_noise_floor():
@@ -80,7 +82,8 @@ def test_scores_in_closed_form_have_no_noise_floor():
 
 
 def test_more_labels_lower_the_expected_error_and_the_gain_until_it_says_stop():
-    few, many = (simulated(1, n)[0].report(5) for n in (8, 190))
+    few = simulated(1, 8)[0].report(5)
+    many = simulated(1, 190)[0].report(5)
     assert many.expected_log_loss.mean < few.expected_log_loss.mean
     assert many.next_gain < few.next_gain
     assert not few.stop
@@ -90,25 +93,25 @@ def test_more_labels_lower_the_expected_error_and_the_gain_until_it_says_stop():
 
 
 @pytest.mark.parametrize("n_classes", [2, pytest.param(4, marks=pytest.mark.full)])
-def test_the_gain_is_that_of_the_next_batch_and_less_where_labels_are_out(n_classes):
-    """By two universes within a tenth of what twenty say."""
+def test_the_gain_is_that_of_the_next_batch_and_less_with_pending_items(n_classes):
+    """Two universes estimate it within a tenth of twenty."""
     generator = np.random.default_rng(0)
     X = generator.standard_normal((130, 5)) * [2.0, 1.0, 1.0, 0.5, 0.2]
     logits = X @ generator.standard_normal((5, n_classes))
     labels = np.argmax(logits + generator.gumbel(size=logits.shape), axis=1)
 
-    def learner(**terms):
-        made = parbals.ActiveLearner(X, range(n_classes), random_state=0, **terms)
-        made.tell(range(30), labels[:30])
-        return made
+    def learner(**arguments):
+        active = parbals.ActiveLearner(X, range(n_classes), random_state=0, **arguments)
+        active.tell(range(30), labels[:30])
+        return active
 
-    whole = learner(n_universes=20, metric="log-loss").choose(10).scores.sum()
+    total = learner(n_universes=20, metric="log-loss").choose(10).scores.sum()
     gains = []
-    for n_out in (0, 5, 20):
+    for n_pending in (0, 5, 20):
         active = learner()
-        active.mark_pending(range(30, 30 + n_out))
+        active.mark_pending(range(30, 30 + n_pending))
         gains.append(active.report(10).next_gain)
-    assert gains[0] == pytest.approx(whole, rel=0.1)
+    assert gains[0] == pytest.approx(total, rel=0.1)
     assert gains[0] > gains[1] > gains[2] > 0.0
 
 
@@ -151,10 +154,11 @@ def test_a_model_of_ones_own_before_two_classes_gets_its_advice():
 
 
 class Members:
-    """``n`` models that differ a little from one that knows little."""
+    """An ensemble of ``n`` similar models."""
 
     def __init__(self, n, spread):
-        self.n, self.spread = n, spread
+        self.n = n
+        self.spread = spread
 
     def fit(self, X, y):
         draw = np.random.default_rng(0)
@@ -168,11 +172,11 @@ class Members:
 
 
 @pytest.mark.parametrize(
-    ("n", "spread", "known"),
+    ("n", "spread", "can_tell"),
     [(8, 0.1, False), (8, 0.3, False), (200, 0.1, True)],
 )
-def test_a_few_members_cannot_tell_that_more_labels_are_not_worth_it(n, spread, known):
-    """Eight networks with an expected error of 40 % said stop: they agreed, and that was all."""
+def test_a_few_members_cannot_tell_that_more_labels_are_not_worth_it(n, spread, can_tell):
+    """Eight networks that agree, with an expected error of 40 %, must not advise to stop."""
     X = np.random.default_rng(1).normal(size=(300, 8))
     learner = parbals.ActiveLearner(
         X, range(4), model=Members(n, spread), random_state=0, n_targets=100, n_candidates=100
@@ -180,68 +184,71 @@ def test_a_few_members_cannot_tell_that_more_labels_are_not_worth_it(n, spread, 
     learner.tell(range(20), np.arange(20) % 4)
     report = learner.report()
     assert report.expected_error.mean > 0.4
-    assert (report.next_gain is not None) == report.stop == known
-    assert ("too few samples" in report.advice) == (not known)
+    assert (report.next_gain is not None) == report.stop == can_tell
+    assert ("too few samples" in report.advice) == (not can_tell)
     assert Report.from_dict(report.to_dict()).next_gain == report.next_gain
 
 
-class TestFeaturesThatSawTheLabels:
-    """Features taught by labels that say nothing: half of what is predicted is wrong."""
+class TestFeaturesOfAFineTunedEncoder:
+    """Features that were fine-tuned on random labels: half of the predictions are wrong."""
 
-    N, LABELS = 300, 60
+    N = 300
+    LABELS = 60
 
-    def learners(self, **more):
+    def learners(self, **arguments):
         generator = np.random.default_rng(0)
         y = generator.integers(0, 2, self.N)
         X = generator.standard_normal((self.N, 3))
-        X[: self.LABELS, 0] = 6.0 * y[: self.LABELS] - 3.0  # known by heart
-        honest = generator.dirichlet([1.0, 1.0], self.LABELS)
-        options = {"strategy": "random", "random_state": 0} | more
-        held_out = (np.arange(self.LABELS), honest)
-        made = [parbals.ActiveLearner(X, [0, 1], held_out=x, **options) for x in (None, held_out)]
-        for learner in made:
+        X[: self.LABELS, 0] = 6.0 * y[: self.LABELS] - 3.0  # memorised
+        held_out_probs = generator.dirichlet([1.0, 1.0], self.LABELS)
+        options = {"strategy": "random", "random_state": 0} | arguments
+        held_out = (np.arange(self.LABELS), held_out_probs)
+        naive = parbals.ActiveLearner(X, [0, 1], **options)
+        calibrated = parbals.ActiveLearner(X, [0, 1], held_out=held_out, **options)
+        for learner in (naive, calibrated):
             learner.tell(np.arange(self.LABELS), y[: self.LABELS])
-        return *made, y, honest
+        return naive, calibrated, y, held_out_probs
 
-    def test_the_report_believes_what_was_held_out(self):
-        naive, honest, _, _ = self.learners()
-        low, high = (learner.report().expected_error.mean for learner in (naive, honest))
-        assert high > 0.25
-        assert high > low + 0.1
+    def test_the_report_uses_held_out_predictions(self):
+        naive, calibrated, _, _ = self.learners()
+        naive_error = naive.report().expected_error.mean
+        calibrated_error = calibrated.report().expected_error.mean
+        assert calibrated_error > 0.25
+        assert calibrated_error > naive_error + 0.1
 
-    def test_predictions_are_as_sure_as_what_was_held_out_allows(self):
-        naive, honest, y, _ = self.learners()
-        others = np.arange(self.LABELS, self.N)
-        rows = naive.pool.rows(others)
+    def test_predictions_are_calibrated_by_held_out_predictions(self):
+        naive, calibrated, y, _ = self.learners()
+        unlabelled = np.arange(self.LABELS, self.N)
+        rows = naive.pool.rows(unlabelled)
         losses = []
-        for learner in (naive, honest):
+        for learner in (naive, calibrated):
             probs = learner.predict_proba(rows)
-            losses.append(-np.log(probs[np.arange(len(others)), y[others]]).mean())
+            losses.append(-np.log(probs[np.arange(len(unlabelled)), y[unlabelled]]).mean())
         assert losses[1] < losses[0]
-        np.testing.assert_array_equal(honest.predict(rows), naive.predict(rows))
-        degree = calibration_temperature(honest.state, honest.fitted()).value
-        powers = naive.predict_proba(rows) ** (1.0 / degree)
+        np.testing.assert_array_equal(calibrated.predict(rows), naive.predict(rows))
+        temperature = calibration_temperature(calibrated.state, calibrated.fitted()).value
+        powers = naive.predict_proba(rows) ** (1.0 / temperature)
         np.testing.assert_allclose(
-            honest.predict_proba(rows), powers / powers.sum(axis=1, keepdims=True), atol=1e-9
+            calibrated.predict_proba(rows), powers / powers.sum(axis=1, keepdims=True), atol=1e-9
         )
 
-    def test_labels_that_came_later_are_left_out_as_ever(self):
-        naive, honest, y, given = self.learners()
-        for learner in (naive, honest):
+    def test_later_labels_have_leave_one_out_predictions(self):
+        naive, calibrated, y, held_out_probs = self.learners()
+        for learner in (naive, calibrated):
             learner.tell([100, 101], y[[100, 101]])
             learner.forget([3])
-        probs, numbers = honest.state.cross_validated_predictions(honest.fitted())
-        later = naive.state.cross_validated_predictions(naive.fitted())[0][-2:]
+        probs, labels = calibrated.state.cross_validated_predictions(calibrated.fitted())
+        leave_one_out = naive.state.cross_validated_predictions(naive.fitted())[0][-2:]
         assert len(probs) == self.LABELS + 1
-        np.testing.assert_allclose(probs[:2], later)
-        np.testing.assert_allclose(probs[2:], np.delete(given, 3, axis=0))
-        assert numbers.tolist() == [*y[[100, 101]], *np.delete(y[: self.LABELS], 3)]
+        np.testing.assert_allclose(probs[:2], leave_one_out)
+        np.testing.assert_allclose(probs[2:], np.delete(held_out_probs, 3, axis=0))
+        assert labels.tolist() == [*y[[100, 101]], *np.delete(y[: self.LABELS], 3)]
 
     def test_it_is_saved(self, tmp_path):
-        _, honest, _, _ = self.learners()
-        honest.save(tmp_path / "a")
+        _, calibrated, _, _ = self.learners()
+        calibrated.save(tmp_path / "a")
         loaded = parbals.ActiveLearner.load(tmp_path / "a")
-        assert loaded.report().expected_error == honest.report().expected_error
+        assert loaded.report().expected_error == calibrated.report().expected_error
 
     def test_predictions_of_another_shape_are_refused(self):
         with pytest.raises(parbals.errors.InputError, match=r"held_out has predictions of shape"):

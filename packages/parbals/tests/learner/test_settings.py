@@ -71,7 +71,7 @@ def test_values_are_checked_wherever_they_come_from():
 
 
 def test_settings_survive_saving(tmp_path):
-    made = learner(search=parbals.SearchSettings(n_universes=3, n_targets=30))
-    made.save(tmp_path / "a.parbals")
+    active = learner(search=parbals.SearchSettings(n_universes=3, n_targets=30))
+    active.save(tmp_path / "a.parbals")
     setup = parbals.ActiveLearner.load(tmp_path / "a.parbals").setup
     assert (setup.n_universes, setup.n_targets) == (3, 30)

@@ -69,7 +69,7 @@ def test_among_equals_the_lowest_index_wins():
     scores = np.zeros((2, 30))
     scores[:, [7, 19, 28]] = 1.0
     found = argmax_certified(
-        scores + 0.1, np.ones(2), np.ones(30, bool), lambda g, i: scores[g, i], first=2
+        scores + 0.1, np.ones(2), np.ones(30, bool), lambda g, i: scores[g, i], n_leaders=2
     )
     assert found.winner == 7
 
@@ -77,7 +77,7 @@ def test_among_equals_the_lowest_index_wins():
 def test_candidates_that_cannot_win_are_not_scored():
     scores = np.linspace(0, 1, 1000)[None]
     found = argmax_certified(
-        1.1 * scores, np.ones(1), np.ones(1000, bool), lambda g, i: scores[g, i], first=10
+        1.1 * scores, np.ones(1), np.ones(1000, bool), lambda g, i: scores[g, i], n_leaders=10
     )
     assert found.winner == 999
     assert found.n_scored < 150

@@ -7,7 +7,7 @@ import pytest
 from parbals.mixture import sigmoid_means
 from parbals.race import class_slopes
 from parbals.scores.decisions import _expected_excess, decision_gain, decisions_at
-from parbals.scores.gaussian import Covariances, probs_and_gains, target_gains
+from parbals.scores.gaussian import Covariances, label_gains, probs_and_gains
 from parbals.scores.losses import ClassWeights
 from scipy.optimize import brentq
 from scipy.stats import norm, spearmanr
@@ -33,7 +33,7 @@ def test_the_gain_in_accuracy_ranks_as_the_worth_that_a_label_adds(pairs, class_
     ours = np.asarray(
         decision_gain(
             of_tables(covariance),
-            target_gains(mean, variance),
+            label_gains(mean, variance),
             decisions_at(target_mean, target_mean, target_variance, class_weights=class_weights),
             share,
         )

@@ -10,13 +10,13 @@ from oracles.race import class_means
 from parbals.mixture import sigmoid_means
 from parbals.scores.gaussian import (
     Covariances,
+    approximate_gains,
     closed_bald,
     closed_epig,
+    label_gains,
     label_information,
     quadratic_gain,
-    rough_gains,
-    screen,
-    target_gains,
+    screening_scores,
 )
 from scipy.special import expit, softmax, xlogy
 from scipy.stats import norm, spearmanr
@@ -76,8 +76,8 @@ def test_the_quadratic_form_ranks_as_epig_does(pairs):
     truth = true_epig(pairs[0])
     mean, variance, target_mean, target_variance, covariance = pairs[1]
     here, there = (
-        target_gains(mean[None], variance[None]),
-        target_gains(target_mean[None], target_variance[None]),
+        label_gains(mean[None], variance[None]),
+        label_gains(target_mean[None], target_variance[None]),
     )
     share = np.full(len(target_mean), 1.0 / len(target_mean))
     form = quadratic_gain(of_tables(covariance[None]), here, there, share)
@@ -130,7 +130,7 @@ def test_the_form_of_many_classes_ranks_as_the_information_does(n_classes, sprea
     """First order in the covariances of the logits, with the race to rank by."""
     truth, moments, covariance = information_of_many_classes(n_classes, spread)
     here, there = (
-        target_gains(*(np.asarray(x, np.float32) for x in pair))
+        label_gains(*(np.asarray(x, np.float32) for x in pair))
         for pair in (moments[:2], moments[2:])
     )
     share = np.full(there.shape[1], 1.0 / there.shape[1])
@@ -145,7 +145,7 @@ def test_gains_have_the_diagonal_of_their_matrix():
     """diag(g) - g gᵀ / Σ g has the diagonal of M = Jᵀ diag(1/p) J, from below."""
     generator = np.random.default_rng(0)
     mean, variance = generator.standard_normal((5, 30)), generator.exponential(size=(5, 30))
-    gains = np.asarray(target_gains(np.asarray(mean), np.asarray(variance)))
+    gains = np.asarray(label_gains(np.asarray(mean), np.asarray(variance)))
     probs, slopes = class_means(mean.T, variance.T)
     matrix = np.einsum("nab,na,nac->nbc", slopes, 1.0 / probs, slopes)
     np.testing.assert_allclose(matrix.sum(axis=2), 0.0, atol=1e-12)
@@ -181,20 +181,22 @@ def test_a_screen_is_the_form_where_points_waver_evenly_between_the_same_classes
         alike = (np.arange(4) < n_alike)[:, None]
         here, there = (alike * generator.exponential(size=n) for n in (6, 5))
         form = quadratic_gain(covariance, here, there, share)
-        np.testing.assert_allclose(screen(covariance, here, there, share), form, rtol=1e-6)
+        np.testing.assert_allclose(
+            screening_scores(covariance, here, there, share), form, rtol=1e-6
+        )
     one = of_tables(tables[:1]), here[:1], there[:1], share  # two classes
-    np.testing.assert_allclose(screen(*one), quadratic_gain(*one), rtol=1e-6)
+    np.testing.assert_allclose(screening_scores(*one), quadratic_gain(*one), rtol=1e-6)
 
 
 @pytest.mark.parametrize("n_classes", [3, 10])
 def test_a_screen_ranks_as_the_form_does(n_classes):
     _, moments, tables = information_of_many_classes(n_classes, 0.4)
     covariance = of_tables(tables)
-    here, there = target_gains(*moments[:2]), target_gains(*moments[2:])
+    here, there = label_gains(*moments[:2]), label_gains(*moments[2:])
     share = np.full(there.shape[1], 1.0 / there.shape[1])
-    form, rough = quadratic_gain(covariance, here, there, share), rough_gains(*moments[:2])
+    form, rough = quadratic_gain(covariance, here, there, share), approximate_gains(*moments[:2])
     for own, rank in ((here, 0.95), (rough, 0.85)):
-        screened = screen(covariance, own, there, share)
+        screened = screening_scores(covariance, own, there, share)
         assert spearmanr(screened, form).statistic > rank
         assert form[np.argsort(screened)[-3:]].max() > 0.99 * form.max()
 
@@ -202,12 +204,12 @@ def test_a_screen_ranks_as_the_form_does(n_classes):
 def test_rough_gains_are_gains_where_logits_are_certain_or_classes_are_two():
     generator = np.random.default_rng(5)
     mean = generator.standard_normal((3, 6))
-    rough, exact = (f(mean, np.full((3, 6), 1e-4)) for f in (rough_gains, target_gains))
+    rough, exact = (f(mean, np.full((3, 6), 1e-4)) for f in (approximate_gains, label_gains))
     p = np.exp(mean) / np.exp(mean).sum(axis=0)
     np.testing.assert_allclose(rough, p * (1.0 - p), rtol=1e-3)
     np.testing.assert_array_less(rough, 1.01 * exact)  # whose diagonal p (1-p) is, not itself
     two = mean[:1], np.exp(mean[1:2])
-    np.testing.assert_array_equal(rough_gains(*two), target_gains(*two))
+    np.testing.assert_array_equal(approximate_gains(*two), label_gains(*two))
 
 
 @pytest.mark.parametrize("sizes", [(), (2,)], ids=["alone", "universes"])

@@ -9,7 +9,7 @@ import parbals
 import pytest
 from brute_force import covariance_with
 from parbals.mixture import label_evidence
-from parbals.race import balanced, class_evidence, class_slopes
+from parbals.race import class_evidence, class_slopes, curvatures_from_diagonal
 from parbals.scores.gaussian import closed_epig
 from parbals.strategies import backends, conditioning
 from parbals.strategies import parbals as strategy_module
@@ -219,7 +219,7 @@ def many_classes_by_definition(model, pool, target, size, pending, seed, n_unive
 
     def matrices(R, mean, cov):
         p, slope = class_slopes((R @ mean).T, np.einsum("nd,ade,ne->an", R, cov, R))
-        gains = balanced((np.square(slope) / (p * (1.0 - p))).T, np)
+        gains = curvatures_from_diagonal((np.square(slope) / (p * (1.0 - p))).T, np)
         outer = gains[:, :, None] * gains[:, None] / gains.sum(axis=1)[:, None, None]
         return gains[:, :, None] * np.eye(gains.shape[1]) - outer
 

@@ -7,7 +7,7 @@ from parbals.mixture import sigmoid_means
 from parbals.posterior.closed.classes import fit_classes
 from parbals.posterior.closed.ep import fit_gaussian
 from parbals.posterior.closed.whitening import Whitening
-from parbals.race import balanced, class_slopes
+from parbals.race import class_slopes, curvatures_from_diagonal
 from parbals.strategies.backends import jax, numpy
 from parbals.strategies.scoring import build_context, covariance, project_design
 
@@ -48,7 +48,7 @@ def structured(mean, variance):
         p, slope = sigmoid_means(mean, variance, 1)
         return (slope**2 / (p * (1.0 - p)))[:, :, None]
     p, slope = (part.T for part in class_slopes(mean.T, variance.T))
-    gains = balanced(slope**2 / (p * (1.0 - p)), np)
+    gains = curvatures_from_diagonal(slope**2 / (p * (1.0 - p)), np)
     total = gains.sum(axis=1)[:, None, None]
     return gains[:, :, None] * np.eye(gains.shape[1]) - gains[:, :, None] * gains[:, None] / total
 

@@ -266,15 +266,16 @@ class _Annotators:
     Attributes:
         costs: annotator → cost of one answer.
         confusions: annotator → confusion matrix (C, C).
-        asked: position → annotators who were asked and have not answered yet.
+        asked_annotators: position → annotators who were asked for this item.
     """
 
     costs: Mapping[str, float]
     confusions: Mapping[str, np.ndarray]
-    asked: Mapping[int, set[str]]
+    asked_annotators: Mapping[int, set[str]]
 
     @property
     def programs(self) -> set[str]:
+        """The annotators that are programs."""
         return {name for name in self.costs if name.startswith(PROGRAM)}
 
     @property
@@ -286,7 +287,7 @@ class _Annotators:
 
     def answered_or_asked(self, state: State, position: int) -> set[str | None]:
         """Return who has answered an item or was asked to; None stands for a gold label."""
-        return {*state.answers.get(position, ()), *self.asked.get(position, ())}
+        return {*state.answers.get(position, ()), *self.asked_annotators.get(position, ())}
 
     def candidates(
         self, state: State, positions: np.ndarray, scores: np.ndarray, probs: np.ndarray
@@ -321,7 +322,7 @@ def choose_questions(
     state: State,
     n: int,
     costs: Mapping[str, float],
-    asked: Mapping[int, set[str]],
+    asked_annotators: Mapping[int, set[str]],
     leave_out: Collection[int] = (),
 ) -> list[tuple[int, str]]:
     """Choose at most ``n`` pairs (position, annotator), the highest value per cost first.
@@ -330,11 +331,11 @@ def choose_questions(
         state: of the learner.
         n: number of questions.
         costs: annotator → cost of one answer.
-        asked: position → annotators who were asked already.
+        asked_annotators: position → annotators who were asked already.
         leave_out: positions that nobody is to be asked for.
     """
     excluded = sorted(leave_out)
-    annotators = _Annotators(costs, _confusions(state, costs), asked)
+    annotators = _Annotators(costs, _confusions(state, costs), asked_annotators)
     candidates = [
         *_new_items(state, n, annotators, excluded),
         *_second_opinions(state, n, annotators, excluded),
@@ -349,7 +350,8 @@ def choose_questions(
 def _confusions(state: State, names: Collection[str]) -> dict[str, np.ndarray]:
     """Return annotator → confusion matrix, the prior mean for annotators without answers."""
     fit = state.annotator_fit
-    fitted = {} if fit is None else {one.name: one.confusion for one in fit.annotators}
+    annotators = () if fit is None else fit.annotators
+    fitted = {annotator.name: annotator.confusion for annotator in annotators}
     prior_mean = _prior_confusion(state)
     return {name: fitted.get(name, prior_mean) for name in names}
 

@@ -131,10 +131,11 @@ class Ledger:
         new_labels = self._encoded_by_position(items, labels)
         known_labels = self._labels_by(annotator, new_labels)
         for position, label in new_labels.items():
-            known = known_labels.get(position, label)
-            if known != label:
+            earlier_label = known_labels.get(position, label)
+            if earlier_label != label:
                 raise LabelError(
-                    f"{self._item(position)} already has the label {self.task.decode(known)!r}, "
+                    f"{self._item(position)} already has the label "
+                    f"{self.task.decode(earlier_label)!r}, "
                     f"not {self.task.decode(label)!r}; to change it call correct(...)."
                 )
         n_new = 0

@@ -44,16 +44,16 @@ def as_figure(state: State, batch: Batch | None, reports: Sequence[Report]) -> A
     """
     figures = need("matplotlib.figure", "Plotting", "parbals[plot]")
     figure = figures.Figure(figsize=(9, 3.6), layout="constrained")
-    left, right = figure.subplots(1, 2)
-    _draw_errors(left, reports)
-    left.set(
+    error_axes, map_axes = figure.subplots(1, 2)
+    _draw_errors(error_axes, reports)
+    error_axes.set(
         xlabel="labels",
         ylabel="error",
         title=progress_sentence(state),
         xlim=(0, None),
         ylim=(0, None),
     )
-    _draw_map(right, state, batch)
+    _draw_map(map_axes, state, batch)
     return figure
 
 
@@ -70,15 +70,16 @@ def _draw_errors(axes: Any, reports: Sequence[Report]) -> None:
 def _draw_curve(
     axes: Any, points: Sequence[tuple[int, Estimate | None]], colour: str, name: str
 ) -> None:
-    known = [(n_labels, estimate) for n_labels, estimate in points if estimate is not None]
-    if not known:
+    estimates = [(n_labels, estimate) for n_labels, estimate in points if estimate is not None]
+    if not estimates:
         return
-    n_labels = [n for n, _ in known]
-    lows = [estimate.low for _, estimate in known]
-    highs = [estimate.high for _, estimate in known]
-    axes.plot(n_labels, [estimate.mean for _, estimate in known], "o-", color=colour, label=name)
+    n_labels = [n for n, _ in estimates]
+    means = [estimate.mean for _, estimate in estimates]
+    lows = [estimate.low for _, estimate in estimates]
+    highs = [estimate.high for _, estimate in estimates]
+    axes.plot(n_labels, means, "o-", color=colour, label=name)
     axes.fill_between(n_labels, lows, highs, color=colour, alpha=0.15, linewidth=0)
-    if len(known) == 1:  # a band of one point has no width
+    if len(estimates) == 1:  # a band of one point has no width
         axes.vlines(n_labels, lows, highs, color=colour, alpha=0.4)
 
 

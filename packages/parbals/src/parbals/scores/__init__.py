@@ -1,1 +1,1 @@
-"""Predictive samples in, one number a point out."""
+"""Acquisition scores: one number per candidate, from predictive samples or in closed form."""

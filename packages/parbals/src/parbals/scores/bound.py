@@ -8,8 +8,8 @@ since the logarithm is concave
 The mean is a quadratic form zᵀ G z of the candidate's centred row, with one K×K matrix G for the
 whole pool: it costs O(N K²), whatever the size of the target set.
 
-``argmax_certified`` scores exactly only those that the bound cannot rule out: the answer is the one
-exhaustive scoring gives.
+``argmax_certified`` scores exactly only the candidates that the bound cannot rule out. The result
+is that of exhaustive scoring.
 """
 
 from collections.abc import Callable
@@ -23,23 +23,30 @@ from parbals.scores.epig import TargetStats, row_means
 from parbals.scores.rows import map_points
 from parbals.shapes import Array, Float
 
-__all__ = ["Certified", "argmax_certified", "bound_of_points"]
+__all__ = ["CertifiedArgmax", "argmax_certified", "bound_of_points"]
 
 _SLACK = 1e-3
-"""Relative allowance for rounding in the quadratic form, far above what float32 loses there."""
+"""Relative allowance for rounding in the quadratic form, far above float32's error there."""
+_TIE_TOLERANCE = 1e-9  # relative: equal sums differ in their last digits by the order of addition
 
 
 def bound_of_points(points: Any, weights: np.ndarray, stats: TargetStats) -> np.ndarray:
-    """(N,) upper bounds on the EPIG of points, which are rows (N, A, K) or give them."""
+    """Upper bounds (N,) on the EPIG of points.
+
+    Args:
+        points: rows (N, A, K), or an object that gives them by ``points[rows]``.
+        weights: of the samples (K,).
+        stats: of the targets.
+    """
     entries = stats.weighted.shape[0] * stats.weighted.shape[2]
     return map_points(_bound, points, weights, _gram(stats), entries=entries)
 
 
 def _gram(stats: TargetStats) -> Float[Array, "K K"]:
-    """G of targets whose centred rows are ``stats.weighted`` = w_k (q_k - q̄)."""
+    """G (K, K), from the targets' centred rows ``stats.weighted`` = w_k (q_k - q̄)."""
     xp = stats.mean.__array_namespace__()
     rows = stats.weighted.reshape(-1, stats.weighted.shape[2])
-    factor = safe_reciprocal(_scale(stats.mean.T), xp).T.reshape(-1) / stats.mean.shape[1]
+    factor = safe_reciprocal(_chi2_scale(stats.mean.T), xp).T.reshape(-1) / stats.mean.shape[1]
     with exact_products(xp):
         return (rows * factor[:, None]).T @ rows
 
@@ -55,21 +62,21 @@ def _bound(
     flat = (rows - mean[:, :, None]).reshape(-1, rows.shape[2])
     with exact_products(xp):
         form = xp.einsum("nk,nk->n", flat @ gram, flat)  # zᵀ G z of every row
-    chi2 = xp.maximum(form.reshape(mean.shape), 0.0) * safe_reciprocal(_scale(mean), xp)
+    chi2 = xp.maximum(form.reshape(mean.shape), 0.0) * safe_reciprocal(_chi2_scale(mean), xp)
     return (1.0 + _SLACK) * xp.log1p(chi2.sum(axis=1))
 
 
-def _scale(mean: Float[Array, "N A"]) -> Float[Array, "N A"]:
-    """The normaliser of χ² of each row: of two classes one stands for all four cells."""
+def _chi2_scale(mean: Float[Array, "N A"]) -> Float[Array, "N A"]:
+    """Normaliser of χ² for each row: with two classes, one row represents all four cells."""
     return mean * (1.0 - mean) if mean.shape[1] == 1 else mean
 
 
-class Certified(NamedTuple):
-    """The best candidate, and how much was scored to be sure of it."""
+class CertifiedArgmax(NamedTuple):
+    """The best candidate, and the number of candidates scored to certify it."""
 
     winner: int
     score: float
-    n_scored: int  # candidates scored exactly in at least one posterior
+    n_scored: int  # candidates scored exactly under at least one posterior
 
 
 def argmax_certified(
@@ -77,40 +84,55 @@ def argmax_certified(
     shares: np.ndarray,
     free: np.ndarray,
     score: Callable[[int, np.ndarray], np.ndarray],
-    first: int = 256,
-) -> Certified:
-    """The free candidate with the largest Σ_g shares[g] · score_g; among equals the lowest index.
+    n_leaders: int = 256,
+) -> CertifiedArgmax:
+    """The free candidate with the largest Σ_g shares[g] · score_g; ties go to the lowest index.
 
-    The ``first`` candidates in the order of the bound are scored under every posterior g and give a
-    value to beat. The others are scored under one posterior after another: each exact value takes
-    the place of its bound, and candidates that can no longer win are dropped.
+    The ``n_leaders`` candidates with the highest bounds are scored under every posterior g and give
+    a value to beat. The others are scored under one posterior after another: each exact value
+    replaces its bound, and candidates that can no longer win are dropped.
 
     Args:
         bounds: (G, N) upper bounds on each posterior's scores.
         shares: (G,) positive weights of the posteriors.
         free: (N,) True where a candidate may be chosen.
         score: exact scores under posterior g of the given candidate indices.
-    """
-    total = np.where(free, shares @ bounds, -np.inf)
-    leaders = np.argsort(-total, kind="stable")[: min(first, int(free.sum()))]
-    exact = sum(shares[g] * score(g, leaders) for g in range(len(bounds)))
-    best = exact.max()
-    winner = int(leaders[exact == best].min())
+        n_leaders: candidates that are scored first.
 
-    challengers = free & (total >= best)
-    challengers[leaders] = False
-    left = np.flatnonzero(challengers)
-    n_scored = len(leaders) + len(left)
-    known, open_bound = np.zeros(len(left)), total[left]
+    >>> exact = np.array([[0.1, 0.5, 0.3]])
+    >>> argmax_certified(
+    ...     bounds=exact + 0.1,
+    ...     shares=np.ones(1),
+    ...     free=np.array([True, True, True]),
+    ...     score=lambda g, candidates: exact[g, candidates],
+    ...     n_leaders=1,
+    ... )
+    CertifiedArgmax(winner=1, score=0.5, n_scored=1)
+    """
+    total_bound = np.where(free, shares @ bounds, -np.inf)
+    leaders = np.argsort(-total_bound, kind="stable")[: min(n_leaders, int(free.sum()))]
+    leader_scores = sum(shares[g] * score(g, leaders) for g in range(len(bounds)))
+    best = leader_scores.max()
+    winner = int(leaders[leader_scores == best].min())
+
+    is_challenger = free & (total_bound >= best)
+    is_challenger[leaders] = False
+    challengers = np.flatnonzero(is_challenger)
+    n_scored = len(leaders) + len(challengers)
+    exact_part = np.zeros(len(challengers))
+    bound_part = total_bound[challengers]
     for g in range(len(bounds)):
-        if len(left) == 0:
+        if len(challengers) == 0:
             break
-        known = known + shares[g] * score(g, left)
-        open_bound = open_bound - shares[g] * bounds[g, left]
-        # Equal sums may differ in their last digits by the order of addition: none is dropped then.
-        alive = known + open_bound >= best - 1e-9 * abs(best)
-        left, known, open_bound = left[alive], known[alive], open_bound[alive]
-    if len(left) and known.max() >= best:
-        tied = int(left[known == known.max()].min())
-        winner, best = (min(winner, tied) if known.max() == best else tied), known.max()
-    return Certified(winner, float(best), n_scored)
+        exact_part = exact_part + shares[g] * score(g, challengers)
+        bound_part = bound_part - shares[g] * bounds[g, challengers]
+        can_win = exact_part + bound_part >= best - _TIE_TOLERANCE * abs(best)
+        challengers = challengers[can_win]
+        exact_part = exact_part[can_win]
+        bound_part = bound_part[can_win]
+    if len(challengers) and exact_part.max() >= best:
+        challenger = int(challengers[exact_part == exact_part.max()].min())
+        is_tie = exact_part.max() == best
+        winner = min(winner, challenger) if is_tie else challenger
+        best = exact_part.max()
+    return CertifiedArgmax(winner, float(best), n_scored)

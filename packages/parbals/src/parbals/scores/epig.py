@@ -1,4 +1,4 @@
-"""EPIG: the expected information a point's label carries about the labels of the target set.
+"""EPIG: expected predictive information gain of a point's label about the target set's labels.
 
 With weighted posterior samples p_k (weights w_k), for a candidate x̂ and a target x,
 
@@ -9,9 +9,9 @@ and EPIG(x̂) is the mean of I over the target set. Everything is computed from 
     c_ab = P_ab - P_a P_b = Σ_k w_k (p_k(a|x̂) - P_a)(p_k(b|x) - P_b),      t_ab = c_ab / (P_a P_b),
     I = Σ_ab P_a P_b g(t_ab),        g(t) = (1+t) ln(1+t) - t  ≥ 0,
 
-(the terms linear in t sum to zero). This form cannot be negative, loses no digits when I is small,
-and keeps low-precision matrix units accurate, because what is multiplied is centred. Two classes
-need only c_11: the other three cells are ±c_11, so scoring is one matrix product.
+(the terms linear in t sum to zero). This form cannot be negative, is accurate when I is small, and
+suits low-precision matrix units, because the factors are centred. Two classes need only c_11: the
+other three cells are ±c_11, so scoring is one matrix product.
 """
 
 from types import ModuleType
@@ -27,15 +27,14 @@ from parbals.validate import check_choice, check_same_samples, check_samples
 
 __all__ = ["TargetStats", "epig", "epig_of_points", "epig_scores", "row_means", "target_stats"]
 
-_COLUMNS = 512
-"""(target, class) pairs that a block of candidates is multiplied with at once by NumPy."""
-_STRIP = 1 << 16
-"""Entries of the table of pairs whose logarithms are taken at once: all that is held of them stays
-in a core's cache."""
+_CHUNK_COLUMNS = 512
+"""(target, class) pairs that NumPy multiplies a block of candidates with at once."""
+_STRIP_ENTRIES = 1 << 16
+"""Entries of the covariance table whose logarithms are taken at once: they fit a core's cache."""
 
 
 class TargetStats(NamedTuple):
-    """What scoring needs of the target set under one set of weights."""
+    """Centred samples and means of the target set, under one set of weights."""
 
     weighted: Float[Array, "A M K"]  # w_k (q_k - q̄)
     mean: Float[Array, "A M"]  # q̄
@@ -54,6 +53,12 @@ def epig(
         sample_weights: (K,) weights of the draws; ``None`` means equal.
         loss: ``"log"`` for log loss (nats), ``"error"`` for the share of wrong predictions; both
             follow from one cost, see :mod:`parbals.scores.losses`.
+
+    >>> from parbals import epig
+    >>> uncertain = [[0.9, 0.1], [0.1, 0.9]]  # two draws that disagree
+    >>> certain = [[0.5, 0.5], [0.5, 0.5]]
+    >>> epig([uncertain, certain], [uncertain]).round(3)
+    array([0.222, 0.   ])
     """
     check_choice(loss, LOSSES, "loss")
     pool, weights = check_samples(pool_probs, sample_weights)
@@ -67,7 +72,7 @@ def epig_scores(
     loss: Loss = "log",
     class_weights: ClassWeights | None = None,
 ) -> np.ndarray:
-    """:func:`epig` of samples and weights that have been checked."""
+    """:func:`epig` for checked samples and weights."""
     dtype = np.result_type(pool, target)
     weights = weights.astype(dtype)
     stats = target_stats(class_rows(target).astype(dtype, copy=False), weights, class_weights)
@@ -79,13 +84,15 @@ def target_stats(
     weights: Float[Array, " K"],
     class_weights: ClassWeights | None = None,
 ) -> TargetStats:
-    """Centre the target rows under the weights, once for all candidates."""
+    """Centre the target rows (M, A, K) under the weights, once for all candidates."""
     xp = rows.__array_namespace__()
     by_class = rows.swapaxes(0, 1)
     mean = row_means(by_class, weights, xp)
     if class_weights is not None:
+        positive = class_weights.positive
         class_weights = ClassWeights(
-            *(x if x is None else np.asarray(x, rows.dtype) for x in class_weights)
+            values=np.asarray(class_weights.values, rows.dtype),
+            positive=None if positive is None else np.asarray(positive, rows.dtype),
         )
     return TargetStats(weights * (by_class - mean[:, :, None]), mean, class_weights)
 
@@ -93,16 +100,16 @@ def target_stats(
 def row_means(
     rows: Float[Array, "n m K"], weights: Float[Array, " K"], xp: ModuleType
 ) -> Float[Array, "n m"]:
-    """Σ_k w_k p_k of every row."""
+    """Weighted means Σ_k w_k p_k over the samples: (n, m)."""
     with exact_products(xp):
         return rows @ weights
 
 
 def epig_of_points(points: Any, weights: np.ndarray, stats: TargetStats, loss: Loss) -> np.ndarray:
-    """(N,) EPIG of points, which are rows (N, A, K) or give them by ``points[rows]``."""
+    """EPIG (N,) of points: rows (N, A, K), or an object that gives them by ``points[rows]``."""
     n_rows, n_targets = stats.mean.shape
-    # A quarter: products of larger matrices are quicker, and what follows them is done in strips.
-    entries = max(1, n_rows * min(n_rows * n_targets, _COLUMNS) // 4)
+    # A quarter, because larger matrix products are faster and the steps after them work in strips.
+    entries = max(1, n_rows * min(n_rows * n_targets, _CHUNK_COLUMNS) // 4)
     return map_points(_epig, points, weights, stats, entries=entries, loss=loss)
 
 
@@ -119,24 +126,25 @@ def _epig(
     n_targets = stats.mean.shape[1]
     mean = row_means(rows, weights, xp)
     centred = (rows - mean[:, :, None]).reshape(-1, n_samples)
-    chunk = max(1, _COLUMNS // n_rows) if xp is np else n_targets
+    chunk = max(1, _CHUNK_COLUMNS // n_rows) if xp is np else n_targets
     total = xp.zeros(n_points, rows.dtype)
     for targets in block_rows(n_targets, chunk):
         with exact_products(xp):
             table = centred @ stats.weighted[:, targets].reshape(-1, n_samples).T
-        at = stats.mean[:, targets]
-        strip = max(1, _STRIP // (n_rows * table.shape[1])) if xp is np else n_points
-        total += xp.concatenate(
-            [
-                gain_on_targets(
-                    table[n_rows * part.start : n_rows * part.stop],
-                    mean[part],
-                    at,
-                    loss,
-                    stats.class_weights,
-                    xp,
-                )
-                for part in block_rows(n_points, strip)
-            ]
-        )
+        target_mean = stats.mean[:, targets]
+        strip_size = n_points
+        if xp is np:
+            strip_size = max(1, _STRIP_ENTRIES // (n_rows * table.shape[1]))
+        gains = [
+            gain_on_targets(
+                table[n_rows * strip.start : n_rows * strip.stop],
+                mean[strip],
+                target_mean,
+                loss,
+                stats.class_weights,
+                xp,
+            )
+            for strip in block_rows(n_points, strip_size)
+        ]
+        total += xp.concatenate(gains)
     return xp.maximum(total, 0.0) / n_targets

@@ -7,7 +7,7 @@ q = E[σ(f')] the joint probability of two second-class labels is p q + cov, and
 
     cov = Σ_{k ≥ 1} cᵏ/k! E[σ⁽ᵏ⁾(f)] E[σ⁽ᵏ⁾(f')],
 
-of which five terms are kept. The mutual information of the two labels follows from the four cells.
+truncated after five terms. The mutual information of the two labels follows from the four cells.
 To first order in c the information is ½ cov² / (p(1-p) q(1-q)), hence
 
     EPIG(x) ≈ ½ a(x) mean_{x'} a(x') c(x, x')²,      a = E[σ'(f)]² / (p (1-p)),
@@ -22,22 +22,24 @@ J diag(c) J'ᵀ, J = E[∂ softmax / ∂f] (:mod:`parbals.race`), and the mutual
 
     ½ Σ_ab cov_ab² / (p_a q_b) = ½ Σ_kl c_k c_l M_kl M'_kl,      M = Jᵀ diag(1/p) J.
 
-M has the vector of ones in its null space, and so has diag(g) - g gᵀ / Σg: with a g whose diagonal
+M has the vector of ones in its null space, and so has diag(g) - g gᵀ / Σg. With a g whose diagonal
 agrees, a point needs C numbers instead of C², and a pair C operations instead of C². The diagonal
-is taken from the labels "a or not", M_aa ≈ J_aa² / (p_a (1-p_a)): the two-class formula, and by
-Cauchy and Schwarz a lower bound.
+is that of the binary labels "a or not a", M_aa ≈ J_aa² / (p_a (1-p_a)): the two-class formula, and
+by the Cauchy-Schwarz inequality a lower bound. These g (a with two classes) are called *gains*.
 
-Without the products of two classes' covariances the form needs nothing but matrix products.
+Screening
+---------
+Without the products of two classes' covariances the form needs matrix products only:
 
     ½ Σ_k h_k(x) mean_{x'} h_k(x') c_k(x, x')²,      h = g √(1 - g / Σg),
 
-is the form where both points waver evenly between the same classes, however many, and all their
-logits covary alike. It says which points are worth a closer look, and for those that are many, the
-pool's, the softmax is not integrated either: p of the logits m_a / √(1 + π v_a / 8), each on the
-scale of the logistic function that it looks like, and g = p (1-p) / (1 + π v / 8). It ranks nearly
-as the form does (``studies/screening.py``). With two classes it is the form itself, h = a.
+equals the form where both points are evenly undecided between the same classes, however many, and
+all their logits covary alike. It selects the points to score exactly. For the many points of a pool
+the softmax is not integrated either: p is the softmax of m_a / √(1 + π v_a / 8), each logit on the
+scale of the logistic function that it resembles, and g = p (1-p) / (1 + π v / 8). The ranking is
+nearly that of the form (``studies/screening``). With two classes it is the form itself, h = a.
 
-Functions take NumPy arrays and, given JAX's module, JAX's.
+Functions take NumPy arrays or, given JAX's module as ``xp``, JAX arrays.
 """
 
 from collections.abc import Callable, Iterator
@@ -47,36 +49,52 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from parbals.mixture import sigmoid_means
-from parbals.race import balanced, class_slopes
+from parbals.race import class_slopes, curvatures_from_diagonal
 from parbals.shapes import Array, Float
 
-__all__ = ["Covariances", "closed_bald", "closed_epig", "probs_and_gains", "quadratic_gain"]
-__all__ += ["rough_gains", "screen", "screening_gains", "sum_over_latents", "target_gains"]
+__all__ = [
+    "Covariances",
+    "approximate_gains",
+    "closed_bald",
+    "closed_epig",
+    "label_gains",
+    "probs_and_gains",
+    "quadratic_gain",
+    "screening_gains",
+    "screening_scores",
+    "sum_over_latents",
+]
 
-# Of points and targets, in every universe; of logits, in every latent.
+# U universes, n points, M targets, A latents.
 _Points = Float[Array, "*U n"]
 _Targets = Float[Array, "*U M"]
 _Table = Float[Array, "*U n M"]
 _Pairs = Float[Array, "*#pairs"]
 _Logits = Float[Array, "A *n"]
 _Gains = Float[Array, "A *U n"]
-_OtherGains = Float[Array, "A *U M"]
+_TargetGains = Float[Array, "A *U M"]
 _Share = Float[Array, " M"]
 
-_ORDER = 5
-_LEAST = 1e-30
-_MOST_PAIRS = 2**29  # of points and targets, in all latents and universes: 2 GB a table
+_N_TERMS = 5  # of the series
+_EPS = 1e-30  # guards log and division
+_MAX_PAIRS = 2**29  # points times targets, latents and universes at once: 2 GB per table
 # H(σ(f)) = Σ_i a_i exp(-f² / (2 t_i²)), largest error 4.3e-7: a minimax fit.
-_WIDTHS = (0.87391920, 1.18762279, 1.59751311, 2.14570090, 2.87234328, 3.86305225)
-_HEIGHTS = (0.01204564, 0.10817146, 0.24530049, 0.23062558, 0.08880657, 0.00819701)
+_ENTROPY_WIDTHS = (0.87391920, 1.18762279, 1.59751311, 2.14570090, 2.87234328, 3.86305225)
+_ENTROPY_HEIGHTS = (0.01204564, 0.10817146, 0.24530049, 0.23062558, 0.08880657, 0.00819701)
 
 
 class Covariances(NamedTuple):
-    """cov(f_a(x), f_a(x')) of n points and M targets, made of less: base_aᵀ + left_a right_aᵀ.
+    """cov(f_a(x), f_a(x')) of n points and M targets, factorised: base_aᵀ + left_a right_aᵀ.
 
-    The table of a latent is made when it is asked for: those of all latents at once would leave
-    the cache. Targets lie along the first axis in memory, because some of them may be wanted alone,
-    and rows of memory are copied faster than columns.
+    The table of a latent is computed on demand: the tables of all latents at once would exceed the
+    cache. Targets are the first axis in memory, because some of them may be selected, and rows are
+    copied faster than columns.
+
+    >>> covariances = Covariances(
+    ...     base=np.ones((1, 2, 3)), left=np.zeros((1, 3, 1)), right=np.zeros((1, 2, 1))
+    ... )
+    >>> [latent.table().shape for latent in covariances.latents()]
+    [(3, 2)]
     """
 
     base: Float[Array, "A M n"]
@@ -84,11 +102,11 @@ class Covariances(NamedTuple):
     right: Float[Array, "A M R"]
 
     def latents(self) -> "Iterator[Covariances]":
-        """Those of each latent alone, without the axis A."""
+        """Iterate over the latents, each without the axis A."""
         return map(Covariances, *self)
 
     def table(self, targets: Any = slice(None)) -> Float[Array, "*U n m"]:
-        """Of one latent alone, with all targets or with those at some positions (m,)."""
+        """Covariances of a single latent with all targets, or with those at positions (m,)."""
         table = self.right[targets] @ self.left.swapaxes(-1, -2)
         table += self.base[targets]
         return table.swapaxes(-1, -2)
@@ -97,24 +115,25 @@ class Covariances(NamedTuple):
 def sum_over_latents(
     term: Callable[..., tuple[Any, ...]], covariances: Covariances, *others: Any, xp: ModuleType
 ) -> tuple[Any, ...]:
-    """Σ_a of what ``term`` makes of a latent's covariances and of its part of ``others`` (A, ...).
+    """Sum ``term(covariances_a, *others_a)`` over the latents a; ``others`` are (A, ...).
 
-    NumPy goes through the latents one by one, an accelerator takes them all at once where their
-    tables have room.
+    NumPy handles one latent at a time, an accelerator all at once if their tables fit in memory.
     """
     if xp is not np:
         import jax
 
-        pairs = covariances.left[..., :1].size * covariances.base.shape[1]
-        size = len(covariances.left) if pairs <= _MOST_PAIRS else 1
-        parts = jax.lax.map(lambda each: term(*each), (covariances, *others), batch_size=size)
-        return tuple(part.sum(axis=0) for part in parts)
-    first, *latents = zip(covariances.latents(), *others, strict=True)
-    sums = term(*first)
-    for latent in latents:
-        for total, part in zip(sums, term(*latent), strict=True):
-            total += part
-    return sums
+        n_pairs = covariances.left[..., :1].size * covariances.base.shape[1]
+        batch_size = len(covariances.left) if n_pairs <= _MAX_PAIRS else 1
+        terms = jax.lax.map(
+            lambda latent: term(*latent), (covariances, *others), batch_size=batch_size
+        )
+        return tuple(values.sum(axis=0) for values in terms)
+    first, *other_latents = zip(covariances.latents(), *others, strict=True)
+    totals = term(*first)
+    for latent in other_latents:
+        for total, values in zip(totals, term(*latent), strict=True):
+            total += values
+    return totals
 
 
 def closed_epig(
@@ -126,37 +145,55 @@ def closed_epig(
     share: _Share | None = None,
     xp: ModuleType = np,
 ) -> _Points:
-    """The mean over the targets of I(Y_x ; Y_x'); their shares are equal by default.
+    """EPIG of two classes by the series: the mean over the targets of I(Y_x ; Y_x').
 
-    The covariance of both labels is by the series.
+    Args:
+        mean: of f at the points (n,).
+        variance: of f at the points (n,).
+        target_mean: of f at the targets (M,).
+        target_variance: of f at the targets (M,).
+        covariance: of points and targets (n, M).
+        share: weights (M,) of the targets; equal by default.
+        xp: array module.
+
+    >>> closed_epig(np.zeros(1), np.ones(1), np.zeros(1), np.ones(1), np.ones((1, 1))).round(4)
+    array([0.0151])
     """
-    deviation, other = (xp.sqrt(xp.maximum(v, _LEAST)) for v in (variance, target_variance))
-    here = sigmoid_means(mean, variance, _ORDER, xp, deviation)
-    there = sigmoid_means(target_mean, target_variance, _ORDER, xp, other)
+    deviation = xp.sqrt(xp.maximum(variance, _EPS))
+    target_deviation = xp.sqrt(xp.maximum(target_variance, _EPS))
+    point_means = sigmoid_means(mean, variance, _N_TERMS, xp, deviation)
+    target_means = sigmoid_means(target_mean, target_variance, _N_TERMS, xp, target_deviation)
     # Powers of the correlation, not of the covariance, which overflow where features are large.
-    correlation = covariance / deviation[..., :, None] / other[..., None, :]
+    correlation = covariance / deviation[..., :, None] / target_deviation[..., None, :]
     correlation = xp.clip(correlation, -1.0, 1.0)
-    joint, power = xp.zeros_like(covariance), xp.ones_like(covariance)
-    for k in range(1, _ORDER + 1):
+    label_covariance = xp.zeros_like(covariance)
+    power = xp.ones_like(covariance)
+    for k in range(1, _N_TERMS + 1):
         power = power * correlation / k
-        joint = joint + power * here[k][..., :, None] * there[k][..., None, :]
-    gains = label_information(here[0][..., :, None], there[0][..., None, :], joint, xp)
-    return gains.mean(axis=-1) if share is None else gains @ share
+        label_covariance = (
+            label_covariance + power * point_means[k][..., :, None] * target_means[k][..., None, :]
+        )
+    information = label_information(
+        point_means[0][..., :, None], target_means[0][..., None, :], label_covariance, xp
+    )
+    return information.mean(axis=-1) if share is None else information @ share
 
 
 def label_information(p: _Pairs, q: _Pairs, cov: _Pairs, xp: ModuleType = np) -> _Pairs:
-    """Σ_ab P_ab ln(P_ab / (P_a P_b)) of two binary labels with means p, q and covariance cov.
+    """Mutual information of two binary labels with means p, q and covariance cov.
 
-    With P_ab = Q (1 + x) it is Σ Q ((1+x) ln(1+x) - x), which keeps its digits where x is small.
+    Σ_ab P_ab ln(P_ab / (P_a P_b)): with P_ab = Q (1 + x) it is Σ Q ((1+x) ln(1+x) - x), which is
+    accurate where x is small.
     """
     total = xp.zeros_like(cov)
-    for independent, sign in (
+    cells = (
         (p * q, 1.0),
         (p * (1.0 - q), -1.0),
         ((1.0 - p) * q, -1.0),
         ((1.0 - p) * (1.0 - q), 1.0),
-    ):
-        x = xp.maximum(sign * cov / xp.maximum(independent, _LEAST), -1.0 + 1e-6)
+    )
+    for independent, sign in cells:
+        x = xp.maximum(sign * cov / xp.maximum(independent, _EPS), -1.0 + 1e-6)
         total = total + independent * ((1.0 + x) * xp.log1p(x) - x)
     return total
 
@@ -164,100 +201,138 @@ def label_information(p: _Pairs, q: _Pairs, cov: _Pairs, xp: ModuleType = np) ->
 def closed_bald(
     mean: Float[Array, " N"], variance: Float[Array, " N"], xp: ModuleType = np
 ) -> Float[Array, " N"]:
-    """H(E[σ(f)]) - E[H(σ(f))], f ~ N(mean, variance)."""
+    """BALD of two classes: H(E[σ(f)]) - E[H(σ(f))], f ~ N(mean, variance), in nats.
+
+    >>> closed_bald(np.zeros(1), np.array([4.0])).round(3)
+    array([0.231])
+    """
     (p,) = sigmoid_means(mean, variance, 0, xp)
-    cells = xp.maximum(xp.stack([p, 1.0 - p]), _LEAST)
-    expected = xp.zeros_like(mean)
-    for width, height in zip(_WIDTHS, _HEIGHTS, strict=True):
+    probs = xp.maximum(xp.stack([p, 1.0 - p]), _EPS)
+    entropy = -(probs * xp.log(probs)).sum(axis=0)
+    expected_entropy = xp.zeros_like(mean)
+    for width, height in zip(_ENTROPY_WIDTHS, _ENTROPY_HEIGHTS, strict=True):
         spread = width**2 + variance
-        expected = expected + height * width / xp.sqrt(spread) * xp.exp(-0.5 * mean**2 / spread)
-    return xp.maximum(-(cells * xp.log(cells)).sum(axis=0) - expected, 0.0)
+        bell = xp.exp(-0.5 * mean**2 / spread)
+        expected_entropy = expected_entropy + height * width / xp.sqrt(spread) * bell
+    return xp.maximum(entropy - expected_entropy, 0.0)
 
 
-def target_gains(mean: _Logits, variance: _Logits, xp: ModuleType = np) -> _Logits:
-    """What points contribute to the quadratic form: a with two classes (A = 1), g with more."""
+def label_gains(mean: _Logits, variance: _Logits, xp: ModuleType = np) -> _Logits:
+    """Gains of points in the quadratic form: a with two classes (A = 1), g with more.
+
+    >>> label_gains(np.zeros((1, 1)), np.zeros((1, 1))).round(3)
+    array([[0.25]])
+    """
     return probs_and_gains(mean, variance, xp)[1]
 
 
 def probs_and_gains(
     mean: _Logits, variance: _Logits, xp: ModuleType = np
 ) -> tuple[_Logits, _Logits]:
-    """Class probabilities, with two classes the second's alone, and what points contribute."""
+    """Class probabilities (with two classes, of the second alone) and gains of points.
+
+    >>> probs, gains = probs_and_gains(np.zeros((3, 1)), np.ones((3, 1)))
+    >>> probs[:, 0].round(3)
+    array([0.333, 0.333, 0.333])
+    """
     if len(mean) == 1:
         p, slope = sigmoid_means(mean, variance, 1, xp)
-        return p, _gain(p, slope, xp)
+        return p, _binary_gain(p, slope, xp)
     p, slope = class_slopes(mean.reshape(len(mean), -1), variance.reshape(len(mean), -1), xp)
-    gains = balanced(xp.maximum(_gain(p, slope, xp), _LEAST), xp, axis=0)
+    diagonal = xp.maximum(_binary_gain(p, slope, xp), _EPS)
+    gains = curvatures_from_diagonal(diagonal, xp, axis=0)
     return p.reshape(mean.shape), gains.reshape(mean.shape)
 
 
-def rough_gains(mean: _Logits, variance: _Logits, xp: ModuleType = np) -> _Logits:
-    """Gains to screen by, a fiftieth of the work; with two classes the gains."""
+def approximate_gains(mean: _Logits, variance: _Logits, xp: ModuleType = np) -> _Logits:
+    """Gains for screening, at a fiftieth of the work; exact with two classes.
+
+    >>> approximate_gains(np.zeros((2, 1)), np.zeros((2, 1)))
+    array([[0.25],
+           [0.25]])
+    """
     if len(mean) == 1:
-        return target_gains(mean, variance, xp)
+        return label_gains(mean, variance, xp)
     narrowing = 1.0 / (1.0 + 0.125 * np.pi * variance)
     logits = mean * xp.sqrt(narrowing)
     probs = xp.exp(logits - logits.max(axis=0))
     probs /= probs.sum(axis=0)
-    return xp.maximum(probs * (1.0 - probs) * narrowing, _LEAST)
+    return xp.maximum(probs * (1.0 - probs) * narrowing, _EPS)
 
 
-def _gain(p: _Logits, slope: _Logits, xp: ModuleType) -> _Logits:
-    """slope² / (p (1-p)); as E[σ(1-σ)] ≤ p (1-p), no more than the slope where both round to 0."""
-    return slope * xp.minimum(slope / xp.maximum(p * (1.0 - p), _LEAST), 1.0)
+def _binary_gain(p: _Logits, slope: _Logits, xp: ModuleType) -> _Logits:
+    """slope² / (p (1-p)).
+
+    Since E[σ(1-σ)] ≤ p (1-p), it is at most the slope, also where both round to 0.
+    """
+    return slope * xp.minimum(slope / xp.maximum(p * (1.0 - p), _EPS), 1.0)
 
 
 def quadratic_gain(
     covariances: Covariances,
     gains: _Gains,
-    other_gains: _OtherGains,
+    target_gains: _TargetGains,
     share: _Share,
     xp: ModuleType = np,
 ) -> _Points:
-    """EPIG to first order of every point, from its gains and those of targets with these shares."""
-    weights = share * other_gains
+    """EPIG of every point to first order.
+
+    Args:
+        covariances: of points and targets.
+        gains: of the points.
+        target_gains: of the targets.
+        share: weights (M,) of the targets.
+        xp: array module.
+    """
+    weights = share * target_gains
     if len(gains) == 1:
-        return 0.5 * _squares(covariances, gains, weights, xp)
-    total, other_total = gains.sum(axis=0), other_gains.sum(axis=0)
-    weights = xp.stack([weights * (1.0 - other_gains / other_total), weights], axis=-1)
+        return 0.5 * _weighted_squares(covariances, gains, weights, xp)
+    total = gains.sum(axis=0)
+    target_total = target_gains.sum(axis=0)
+    weights = xp.stack([weights * (1.0 - target_gains / target_total), weights], axis=-1)
 
-    def term(latent: Covariances, gain: Any, other: Any, weight: Any) -> tuple[Any, Any]:
-        here = latent.table()
-        form = xp.square(here) @ weight  # (*U, n, 2)
-        pulled = here * other[..., None, :]
-        pulled *= gain[..., None]
-        return gain * form[..., 0] - xp.square(gain) / total * form[..., 1], pulled
+    def term(latent: Covariances, gain: Any, target_gain: Any, weight: Any) -> tuple[Any, Any]:
+        table = latent.table()
+        form = xp.square(table) @ weight  # (*U, n, 2)
+        product = table * target_gain[..., None, :]
+        product *= gain[..., None]
+        return gain * form[..., 0] - xp.square(gain) / total * form[..., 1], product
 
-    alone, together = sum_over_latents(term, covariances, gains, other_gains, weights, xp=xp)
-    form = (xp.square(together) @ (share / other_total)[..., None])[..., 0]
-    return 0.5 * (alone + form / total)
+    squares, products = sum_over_latents(term, covariances, gains, target_gains, weights, xp=xp)
+    form = (xp.square(products) @ (share / target_total)[..., None])[..., 0]
+    return 0.5 * (squares + form / total)
 
 
 def screening_gains(gains: _Logits, xp: ModuleType = np) -> _Logits:
-    """h of every point, from a or g."""
+    """h of every point, from its gains.
+
+    >>> screening_gains(np.array([[0.5], [0.5]])).round(3)
+    array([[0.354],
+           [0.354]])
+    """
     if len(gains) == 1:
         return gains
     return gains * xp.sqrt(xp.maximum(1.0 - gains / gains.sum(axis=0), 0.0))
 
 
-def screen(
+def screening_scores(
     covariances: Covariances,
     gains: _Gains,
-    other_gains: _OtherGains,
+    target_gains: _TargetGains,
     share: _Share,
     xp: ModuleType = np,
 ) -> _Points:
-    """By which points are chosen for a closer look; arguments as of the form."""
-    here, weights = screening_gains(gains, xp), share * screening_gains(other_gains, xp)
-    return 0.5 * _squares(covariances, here, weights, xp)
+    """Scores that select the points to score exactly; arguments as of :func:`quadratic_gain`."""
+    weights = share * screening_gains(target_gains, xp)
+    return 0.5 * _weighted_squares(covariances, screening_gains(gains, xp), weights, xp)
 
 
-def _squares(
-    covariances: Covariances, own: _Gains, weights: _OtherGains, xp: ModuleType
+def _weighted_squares(
+    covariances: Covariances, gains: _Gains, weights: _TargetGains, xp: ModuleType
 ) -> _Points:
-    """Σ_a own_a Σ_x' weights_a c_a²."""
+    """Σ_a gains_a Σ_x' weights_a c_a²."""
 
-    def term(latent: Covariances, own: Any, weight: Any) -> tuple[Any]:
-        return (own * (xp.square(latent.table()) @ weight[..., None])[..., 0],)
+    def term(latent: Covariances, gain: Any, weight: Any) -> tuple[Any]:
+        return (gain * (xp.square(latent.table()) @ weight[..., None])[..., 0],)
 
-    return sum_over_latents(term, covariances, own, weights, xp=xp)[0]
+    return sum_over_latents(term, covariances, gains, weights, xp=xp)[0]

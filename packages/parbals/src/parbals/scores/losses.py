@@ -1,4 +1,4 @@
-"""What a label is worth on the target set, for each loss a user may be judged by.
+"""The value of a label for the target set, for each loss.
 
 One decision-theoretic cost gives every score. Let L(P) = min_d Σ_b P_b ℓ(b, d) be the smallest
 expected loss of a decision d when the target's label has distribution P. Before the label of x̂ is
@@ -15,16 +15,14 @@ and the score of x̂ is its mean over the target set.
 
       gain = Σ_a max_b P_ab - P_b* = Σ_a max_b (P_ab - P_ab*),
 
-  expected error reduction. A label is worth something only if one of its outcomes changes the
-  decision.
+  the expected error reduction. A label has value only if one of its outcomes changes the decision.
 * 0-1 error with *class weights* w_b, the worth of a correct decision for class b:
-  L(P) = -max_b w_b P_b up to what no decision changes, and the same formula holds with w_b P_b
-  and w_b P_ab in place of P_b and P_ab. Where one class counts, decisions are for or
-  against it: all others are one class. Balanced accuracy and F1 become such a loss near the best
-  decisions:
+  L(P) = -max_b w_b P_b up to a constant, and the same formula holds with w_b P_b and w_b P_ab in
+  place of P_b and P_ab. With a positive class, decisions are for or against it: all others are one
+  class. Balanced accuracy and F1 become such a loss near the best decisions:
   :mod:`parbals.learner.evaluation.metric`.
 
-Everything is written in the covariance c_ab = P_ab - P_a P_b, so that nothing large is subtracted.
+Everything is written in terms of the covariance c_ab = P_ab - P_a P_b, to avoid cancellation.
 """
 
 from types import ModuleType
@@ -49,7 +47,16 @@ def gain_on_targets(
     class_weights: ClassWeights | None,
     xp: ModuleType,
 ) -> _Gains:
-    """Gains of candidates on all targets together; of two classes one is enough (A = 1)."""
+    """Gains (N,) of candidates, summed over the targets; two classes need one row (A = 1).
+
+    Args:
+        covariance: c_ab, a row for each class of a candidate, a column for each class of a target.
+        mean: P_a of the candidates (N, A).
+        target_mean: P_b of the targets (A, M).
+        loss: "log" or "error".
+        class_weights: of the error; by default all 1.
+        xp: array module.
+    """
     n_points, n_rows = mean.shape
     if loss == "log":
         information = _two_class_information if n_rows == 1 else _class_information
@@ -63,8 +70,8 @@ def gain_on_targets(
 def _gain(t: Float[Array, "n m"], xp: ModuleType) -> Float[Array, "n m"]:
     """g(t) = (1+t) ln(1+t) - t, evaluated throughout at the rounded 1+t so that its errors cancel.
 
-    A floor far below rounding stands in for 0 ln 0 = 0; a branch there would triple the cost. NumPy
-    is quicker to compare rows with a row than with a number. Where t is NumPy's, it is written to.
+    A floor far below rounding replaces the case 0 ln 0 = 0; a branch there would triple the cost.
+    NumPy compares rows with a row faster than with a number. A NumPy t is overwritten.
     """
     t += 1.0
     u = xp.maximum(t, xp.full(t.shape[1], 1e-30, t.dtype))
@@ -78,19 +85,26 @@ def _gain(t: Float[Array, "n m"], xp: ModuleType) -> Float[Array, "n m"]:
 def _two_class_information(
     covariance: _Table, mean: _Points, target_mean: _Targets, xp: ModuleType
 ) -> _Gains:
-    p, q = mean, target_mean[0]
-    p0, q0 = 1.0 - p, 1.0 - q
-    by_p, by_p0 = safe_reciprocal(p, xp), safe_reciprocal(p0, xp)
-    by_1, by_0 = covariance * safe_reciprocal(q, xp), covariance * safe_reciprocal(q0, xp)
-    given_1 = _gain(by_1 * by_p, xp) @ q + _gain(by_0 * -by_p, xp) @ q0
-    given_0 = _gain(by_1 * -by_p0, xp) @ q + _gain(by_0 * by_p0, xp) @ q0
+    """Mutual information of two-class labels, summed over the targets."""
+    p = mean
+    p0 = 1.0 - p
+    q = target_mean[0]
+    q0 = 1.0 - q
+    inverse_p = safe_reciprocal(p, xp)
+    inverse_p0 = safe_reciprocal(p0, xp)
+    over_q = covariance * safe_reciprocal(q, xp)
+    over_q0 = covariance * safe_reciprocal(q0, xp)
+    given_1 = _gain(over_q * inverse_p, xp) @ q + _gain(over_q0 * -inverse_p, xp) @ q0
+    given_0 = _gain(over_q * -inverse_p0, xp) @ q + _gain(over_q0 * inverse_p0, xp) @ q0
     return p[:, 0] * given_1 + p0[:, 0] * given_0
 
 
 def _class_information(
     covariance: _Table, mean: _Points, target_mean: _Targets, xp: ModuleType
 ) -> _Gains:
-    p, q = mean.reshape(-1, 1), target_mean.reshape(-1)
+    """Mutual information of labels with several classes, summed over the targets."""
+    p = mean.reshape(-1, 1)
+    q = target_mean.reshape(-1)
     ratio = covariance * safe_reciprocal(q, xp)
     ratio *= safe_reciprocal(p, xp)
     return (p[:, 0] * (_gain(ratio, xp) @ q)).reshape(mean.shape).sum(axis=1)
@@ -103,21 +117,20 @@ def _two_class_error(
     class_weights: ClassWeights | None,
     xp: ModuleType,
 ) -> Float[Array, "N M"]:
-    """Gain of each pair of two-class labels with means p (candidate) and q (target).
+    """Gain (N, M) of each pair of two-class labels with means p (candidate) and q (target).
 
     Margins, with W = w_0 + w_1: s = W q - w_0 now, u = p s + W c and v = (1-p) s - W c after each
-    label. They add up to s, so at most one of them has changed sides, and the gain is how far it
-    went.
+    label. They add up to s, so at most one of them has changed sign, and the gain is its size.
     """
-    against, total = (
-        (1.0, 2.0)
-        if class_weights is None
-        else (class_weights.values[0], class_weights.values.sum())
-    )
+    against = 1.0
+    total = 2.0
+    if class_weights is not None:
+        against = class_weights.values[0]
+        total = class_weights.values.sum()
     s = total * q - against
-    crossed = covariance * (total * xp.where(s < 0, -1.0, 1.0))
+    shift = covariance * (total * xp.where(s < 0, -1.0, 1.0))
     margin = xp.abs(s)
-    gain = xp.maximum(-(p * margin + crossed), crossed - (1.0 - p) * margin)
+    gain = xp.maximum(-(p * margin + shift), shift - (1.0 - p) * margin)
     return xp.maximum(gain, 0.0)
 
 
@@ -128,33 +141,36 @@ def _class_error(
     class_weights: ClassWeights | None,
     xp: ModuleType,
 ) -> _Gains:
+    """Gain in accuracy of labels with several classes, summed over the targets."""
     if class_weights is not None and class_weights.positive is not None:
-        of_one = xp.einsum("nabm,b->nam", table, class_weights.positive)
-        return _error_of_one(of_one, mean, class_weights.positive @ target_mean, class_weights, xp)
+        positive = class_weights.positive
+        positive_covariance = xp.einsum("nabm,b->nam", table, positive)
+        positive_mean = positive @ target_mean
+        return _positive_class_error(positive_covariance, mean, positive_mean, class_weights, xp)
     if class_weights is not None:
-        table, target_mean = (
-            class_weights.values[:, None] * table,
-            class_weights.values[:, None] * target_mean,
-        )
+        table = class_weights.values[:, None] * table
+        target_mean = class_weights.values[:, None] * target_mean
     best = target_mean.argmax(axis=0)[None]
     behind = target_mean - xp.take_along_axis(target_mean, best, axis=0)  # P_b - P_b* ≤ 0
-    moved = table - xp.take_along_axis(table, best[None, None], axis=2)
-    moved += mean[:, :, None, None] * behind
-    return moved.max(axis=2).sum(axis=(1, 2))  # each ≥ 0, reached at b*
+    advantage = table - xp.take_along_axis(table, best[None, None], axis=2)
+    advantage += mean[:, :, None, None] * behind
+    return advantage.max(axis=2).sum(axis=(1, 2))  # each ≥ 0, reached at b*
 
 
-def _error_of_one(
+def _positive_class_error(
     covariance: Float[Array, "N A M"],
     mean: Float[Array, "N A"],
     q: Float[Array, " M"],
     class_weights: ClassWeights,
     xp: ModuleType,
 ) -> Float[Array, " N"]:
-    """Decisions for or against a class of probability q: s = W q - w and u_a = p_a s + W c_a add
-    up as with two classes, and those that changed sides are the gain.
+    """Gain of decisions for or against the positive class, of probability q.
+
+    As with two classes, s = W q - w, and u_a = p_a s + W c_a add up to s; those that changed sign
+    are the gain.
     """
-    own = class_weights.values @ class_weights.positive
-    total = own + (class_weights.values * (1.0 - class_weights.positive)).max()
-    s = total * q - (total - own)
-    after = mean[:, :, None] * s + total * covariance
-    return xp.maximum(xp.where(s < 0, after, -after), 0.0).sum(axis=(1, 2))
+    positive_weight = class_weights.values @ class_weights.positive
+    total = positive_weight + (class_weights.values * (1.0 - class_weights.positive)).max()
+    s = total * q - (total - positive_weight)
+    margin_after = mean[:, :, None] * s + total * covariance
+    return xp.maximum(xp.where(s < 0, margin_after, -margin_after), 0.0).sum(axis=(1, 2))

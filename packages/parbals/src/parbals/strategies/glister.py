@@ -24,7 +24,7 @@ from types import ModuleType
 import numpy as np
 
 from parbals.randomness import derive_generator
-from parbals.scores.rows import map_points, placed
+from parbals.scores.rows import map_points, to_device
 from parbals.shapes import Array, Float, Int
 from parbals.strategies.greedy import Step, columns, grow
 from parbals.strategies.problem import Problem, batch_of
@@ -89,7 +89,7 @@ class _Search:
         self._gradient = -problem.mean_probs  # onehot(ŷ) - p̄
         self._gradient[np.arange(len(features)), self._gradient.argmin(axis=1)] += 1.0
         factors = np.concatenate([self._similarity, self._gradient], axis=1, dtype=np.float32)
-        self._factors = placed(factors)
+        self._factors = to_device(factors)
         with np.errstate(divide="ignore"):
             self._logits = np.maximum(np.log(validation_probs), -1e3)
         self.start = np.empty(0)  # gains before the first choice

@@ -15,9 +15,9 @@ from functools import reduce
 import numpy as np
 
 from parbals.errors import SampleCollapseWarning
-from parbals.scores.bound import Certified, argmax_certified
+from parbals.scores.bound import CertifiedArgmax, argmax_certified
 from parbals.scores.losses import Loss
-from parbals.scores.rows import computing
+from parbals.scores.rows import compute_context
 from parbals.strategies.backends import choose_backend, score_pool
 from parbals.strategies.backends import numpy as numpy_backend
 from parbals.strategies.greedy import Step, columns, grow
@@ -138,7 +138,7 @@ def _cut_notes(n_cut: int, batch_size: int) -> tuple[str, ...]:
 def _sampled_batch(problem: Problem, n_universes: int, most_probable: bool) -> Batch:
     """A batch from predictive samples, which universes reweight, resample and move."""
     dtype = np.float32 if problem.model is not None else np.result_type(*problem.samples())
-    with computing(dtype):
+    with compute_context(dtype):
         universes = _sampled_universes(problem, n_universes)
         labels = PseudoLabels(problem.seed, problem.mean_probs if most_probable else None)
         search = _Search(problem, universes, labels)
@@ -195,7 +195,7 @@ class _Search:
         return Step(best.winner, best.score, best.n_scored, size)
 
 
-def _best(members: Members, free: np.ndarray, loss: Loss) -> Certified:
+def _best(members: Members, free: np.ndarray, loss: Loss) -> CertifiedArgmax:
     """The free point with the highest mean gain.
 
     Where no single label can lower the 0-1 loss, log loss decides.
@@ -217,7 +217,7 @@ def _best(members: Members, free: np.ndarray, loss: Loss) -> Certified:
     index = int(scores.argmax())
     if loss != "log" and scores[index] <= 0:
         return _best(members, free, "log")._replace(score=0.0)
-    return Certified(index, float(scores[index]), int(free.sum()))
+    return CertifiedArgmax(index, float(scores[index]), int(free.sum()))
 
 
 def _pool_scores(groups: list[Universe], shares: np.ndarray, loss: Loss) -> np.ndarray:

@@ -42,7 +42,7 @@ class GaussianView:
         The labels share one whitening: rows are whitened once, and only the intercept is left to
         be scaled.
         """
-        posteriors = getattr(self.posterior, "parts", None)
+        posteriors = getattr(self.posterior, "posteriors", None)
         if posteriors is None:
             return (self,)
         if len(posteriors) == 1:  # exactly the binary task

@@ -20,12 +20,12 @@ from parbals.posterior.predictive import add_bias
 from parbals.scores.decisions import decision_gain, decisions_at
 from parbals.scores.gaussian import (
     Covariances,
+    approximate_gains,
     closed_epig,
+    label_gains,
     probs_and_gains,
     quadratic_gain,
-    rough_gains,
-    screen,
-    target_gains,
+    screening_scores,
 )
 from parbals.shapes import Array, Float
 from parbals.types import ClassWeights
@@ -266,7 +266,9 @@ def compute_scores(
     """Scores of points with these moments at targets (A, *U, M); NumPy takes one universe."""
     share = context.share
     if score == "screen":
-        return screen(covariances, rough_gains(mean, variance, xp), targets.gains, share, xp)
+        return screening_scores(
+            covariances, approximate_gains(mean, variance, xp), targets.gains, share, xp
+        )
     if score == "epig":
         (latent,) = covariances.latents()
         return closed_epig(
@@ -278,7 +280,7 @@ def compute_scores(
             share,
             xp,
         )
-    gains = target_gains(mean, variance, xp)
+    gains = label_gains(mean, variance, xp)
     if score == "quadratic":
         return quadratic_gain(covariances, gains, targets.gains, share, xp)
     decisions = decisions_at(

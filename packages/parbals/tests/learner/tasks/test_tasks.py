@@ -1,6 +1,7 @@
-"""What a label is: each task by each strategy, labels in and out, saving, reports, audits."""
+"""Every task with every strategy: labels in and out, saving, reports, audits."""
 
 import json
+from typing import NamedTuple
 
 import numpy as np
 import parbals
@@ -18,38 +19,45 @@ BITS = np.column_stack([F > 0, X[:, 1] > 0.5, X[:, 2] + X[:, 3] > 1.0])
 RANKS = np.digitize(F + 0.3 * GENERATOR.standard_normal(120), [-2.0, 0.0, 2.0]) + 1
 NUMBERS = 10.0 + 3.0 * F + 0.5 * GENERATOR.standard_normal(120)
 SETS = [[name for name, bit in zip(NAMES, row, strict=True) if bit] for row in BITS]
-GIVEN = {
-    "classes": (["low", "high"], np.where(F > 0, "high", "low").tolist()),
-    "many-labels": (NAMES, SETS),
-    "ordinal": ([1, 2, 3, 4], RANKS.tolist()),
-    "regression": (None, NUMBERS.tolist()),
+
+
+class TaskData(NamedTuple):
+    classes: list | None
+    labels: list
+
+
+DATA = {
+    "classes": TaskData(["low", "high"], np.where(F > 0, "high", "low").tolist()),
+    "many-labels": TaskData(NAMES, SETS),
+    "ordinal": TaskData([1, 2, 3, 4], RANKS.tolist()),
+    "regression": TaskData(None, NUMBERS.tolist()),
 }
-CANNOT = {
+UNSUPPORTED = {
     "many-labels": {"badge", "galaxy", "glister", "batchbald"},
     "regression": {"badge", "galaxy", "glister", "batchbald", "margin", "entropy"},
 }
 
 
-def learner(task, **more):
-    return parbals.ActiveLearner(X, GIVEN[task][0], task=task, random_state=0, **more)
+def learner(task, **arguments):
+    return parbals.ActiveLearner(X, DATA[task].classes, task=task, random_state=0, **arguments)
 
 
-def taught(task, n=24, **more):
-    made = learner(task, **more)
-    made.tell(np.arange(n), GIVEN[task][1][:n])
-    return made
+def trained_learner(task, n=24, **arguments):
+    active = learner(task, **arguments)
+    active.tell(np.arange(n), DATA[task].labels[:n])
+    return active
 
 
 def test_all_tasks_are_here():
-    assert set(GIVEN) == set(TASKS)
+    assert set(DATA) == set(TASKS)
 
 
-@pytest.mark.parametrize("task", [*CANNOT, "ordinal"])
+@pytest.mark.parametrize("task", [*UNSUPPORTED, "ordinal"])
 def test_every_strategy_chooses_or_says_in_one_sentence_that_it_cannot(task):
-    active = taught(task, n_samples=64)
+    active = trained_learner(task, n_samples=64)
     active.mark_pending([30, 31])
     for name in STRATEGIES:
-        if name in CANNOT.get(task, ()):
+        if name in UNSUPPORTED.get(task, ()):
             with pytest.raises(InputError, match=f'^{name} needs classes; with task="{task}" take'):
                 active.choose(3, strategy=name)
             with pytest.raises(InputError, match="needs classes"):
@@ -63,31 +71,33 @@ def test_every_strategy_chooses_or_says_in_one_sentence_that_it_cannot(task):
         assert np.isfinite(batch.scores).all()
 
 
-@pytest.mark.parametrize("task", list(GIVEN))
+@pytest.mark.parametrize("task", list(DATA))
 class TestEachTask:
-    def test_labels_come_back_as_they_were_given(self, task):
-        active, given = taught(task), GIVEN[task][1]
-        shown = [tuple(x) if isinstance(x, list) else x for x in given]
-        assert active.labels == dict(enumerate(shown[:24]))
+    def test_labels_are_returned_as_told(self, task):
+        active = trained_learner(task)
+        labels = DATA[task].labels
+        decoded = [tuple(label) if isinstance(label, list) else label for label in labels]
+        assert active.labels == dict(enumerate(decoded[:24]))
         assert active.task == task
-        other = next(i for i in range(24, 120) if given[i] != given[0])
-        assert active.tell(0, [given[0]]) == 0
+        differing = next(i for i in range(24, 120) if labels[i] != labels[0])
+        assert active.tell(0, [labels[0]]) == 0
         with pytest.raises(LabelError, match="already has the label"):
-            active.tell(0, [given[other]])
-        assert active.correct(0, [given[other]]) == 1
-        assert active.history(0) == [("tell", shown[0]), ("correct", shown[other])]
+            active.tell(0, [labels[differing]])
+        assert active.correct(0, [labels[differing]]) == 1
+        assert active.history(0) == [("tell", decoded[0]), ("correct", decoded[differing])]
         active.forget(0)
         assert 0 not in active.labels
 
     def test_the_order_of_labels_does_not_matter(self, task):
-        one, two, given = taught(task), learner(task), GIVEN[task][1]
+        in_order = trained_learner(task)
+        shuffled = learner(task)
         for i in np.random.default_rng(1).permutation(24).tolist():
-            two.tell(i, [given[i]])
-        assert one.choose(4).indices.tolist() == two.choose(4).indices.tolist()
-        assert np.array_equal(one.predict(X), two.predict(X))
+            shuffled.tell(i, [DATA[task].labels[i]])
+        assert in_order.choose(4).indices.tolist() == shuffled.choose(4).indices.tolist()
+        assert np.array_equal(in_order.predict(X), shuffled.predict(X))
 
     def test_saving_keeps_everything(self, task, tmp_path):
-        active = taught(task, audit=10)
+        active = trained_learner(task, audit=10)
         active.ask(3)
         active.save(tmp_path / "saved")
         loaded = parbals.ActiveLearner.load(tmp_path / "saved")
@@ -97,8 +107,8 @@ class TestEachTask:
         assert loaded.events == active.events
         assert loaded.ask(4).tolist() == active.ask(4).tolist()
 
-    def test_the_report_is_made_stored_and_said(self, task):
-        for active in (learner(task), taught(task, 40, audit=20)):
+    def test_the_report_is_made_stored_and_written(self, task):
+        for active in (learner(task), trained_learner(task, 40, audit=20)):
             report = active.report(5)
             assert report.task == task
             assert report.next_gain > 0
@@ -107,31 +117,33 @@ class TestEachTask:
             assert report.advice in str(report)
 
     def test_the_model_learns(self, task):
-        active, truth = taught(task, 60), GIVEN[task][1]
-        said = active.predict(X)
+        active = trained_learner(task, 60)
+        predicted = active.predict(X)
         if task == "regression":
-            assert np.sqrt(np.mean((said - NUMBERS) ** 2)) < 1.0
+            assert np.sqrt(np.mean((predicted - NUMBERS) ** 2)) < 1.0
         elif task == "many-labels":
-            assert said.shape == BITS.shape
-            assert (said == BITS).mean() > 0.85
+            assert predicted.shape == BITS.shape
+            assert (predicted == BITS).mean() > 0.85
         else:
-            assert np.mean(said == np.array(truth)) > (0.9 if task == "classes" else 0.7)
+            min_accuracy = 0.9 if task == "classes" else 0.7
+            assert np.mean(predicted == np.array(DATA[task].labels)) > min_accuracy
 
 
-class TestNumbers:
+class TestRegression:
     def test_means_and_deviations(self):
-        active = taught("regression", 60)
+        active = trained_learner("regression", 60)
         mean, deviation = active.predict(X, return_std=True)
         assert np.array_equal(mean, active.predict(X))
         assert 0.7 < np.mean(np.abs(NUMBERS - mean) < 1.645 * deviation) <= 1.0
         with pytest.raises(InputError, match="return_std=True"):
             active.predict_proba(X)
         with pytest.raises(InputError, match='needs task="regression"'):
-            taught("classes").predict(X, return_std=True)
+            trained_learner("classes").predict(X, return_std=True)
 
     def test_the_report_says_rmse(self):
-        active = taught("regression", 60)
-        report, error = active.report(), np.sqrt(np.mean((active.predict(X) - NUMBERS) ** 2))
+        active = trained_learner("regression", 60)
+        report = active.report()
+        error = np.sqrt(np.mean((active.predict(X) - NUMBERS) ** 2))
         assert report.metric == "rmse"
         assert not report.expected_error.known
         assert report.expected_metric.low < error < report.expected_metric.high
@@ -149,39 +161,42 @@ class TestNumbers:
         assert "the RMSE is below" in str(active.report())
 
     @pytest.mark.parametrize("label", [np.nan, np.inf, "3", None, True, 1e200, 10**400, [1.0]])
-    def test_what_is_no_finite_number_is_refused(self, label):
+    def test_labels_that_are_no_finite_numbers_are_refused(self, label):
         active = learner("regression")
         with pytest.raises((LabelError, ShapeError)):
             active.tell([0, 1], [1.0, label])
         assert active.labels == {}
 
-    def test_equal_labels_leave_an_error_that_is_small_and_not_nothing(self):
+    def test_equal_labels_leave_a_small_positive_error(self):
         active = learner("regression")
         active.tell(range(10), [5.0] * 10)
         error = active.report().expected_metric
         assert 0.0 < error.low < error.mean < 2.0
         np.testing.assert_allclose(active.predict(X[:5]), 5.0)
 
-    def test_what_is_about_classes_is_refused(self):
+    def test_settings_for_classes_are_refused(self):
         with pytest.raises(InputError, match="has no classes"):
             parbals.ActiveLearner(X, ["a", "b"], task="regression")
-        for more in ({"find": "a"}, {"inference": "smc"}, {"prior_scale": 1.0}, {"model": 1}):
+        settings = ({"find": "a"}, {"inference": "smc"}, {"prior_scale": 1.0}, {"model": 1})
+        for setting in settings:
             with pytest.raises(InputError, match=r"leave (it|prior_scale) out"):
-                learner("regression", **more)
+                learner("regression", **setting)
         with pytest.raises(InputError, match="metric is 'accuracy'; choose one of: rmse"):
             learner("regression", metric="accuracy")
         with pytest.raises(InputError, match="use an audit"):
-            taught("regression").certify(5)
+            trained_learner("regression").certify(5)
         with pytest.raises(InputError, match='need task="classes"'):
-            taught("regression").ask(2, annotators=["ada"])
+            trained_learner("regression").ask(2, annotators=["ada"])
 
 
-class TestManyLabels:
+class TestMultiLabel:
     def test_an_array_of_zeros_and_ones_is_the_same_as_names(self):
-        one, two = taught("many-labels"), learner("many-labels")
-        assert two.tell(np.arange(24), BITS[:24].astype(int)) == 24
-        assert one.labels == two.labels
-        assert one.report().class_balance == dict(zip(NAMES, BITS[:24].sum(axis=0), strict=True))
+        by_name = trained_learner("many-labels")
+        by_bits = learner("many-labels")
+        assert by_bits.tell(np.arange(24), BITS[:24].astype(int)) == 24
+        assert by_name.labels == by_bits.labels
+        counts = BITS[:24].sum(axis=0)
+        assert by_name.report().class_balance == dict(zip(NAMES, counts, strict=True))
 
     @pytest.mark.parametrize(
         "labels",
@@ -195,39 +210,40 @@ class TestManyLabels:
             [{"red": 1}],
         ],
     )
-    def test_what_is_no_list_of_labels_is_refused(self, labels):
+    def test_labels_that_are_no_lists_are_refused(self, labels):
         active = learner("many-labels")
         with pytest.raises((LabelError, ShapeError)):
             active.tell([0], labels)
         assert active.labels == {}
 
-    def test_more_labels_than_can_be_kept_are_refused(self):
+    def test_too_many_labels_are_refused(self):
         with pytest.raises(LabelError, match="at most 62"):
             parbals.ActiveLearner(X, list(range(63)), task="many-labels")
-        most = parbals.ActiveLearner(X, list(range(62)), task="many-labels")
-        most.tell([0], [[0, 61]])
-        assert most.labels == {0: (0, 61)}
+        active = parbals.ActiveLearner(X, list(range(62)), task="many-labels")
+        active.tell([0], [[0, 61]])
+        assert active.labels == {0: (0, 61)}
 
     def test_one_label_is_two_classes(self):
-        two = parbals.ActiveLearner(X, [False, True], random_state=3)
-        one = parbals.ActiveLearner(X, ["red"], task="many-labels", random_state=3)
+        binary = parbals.ActiveLearner(X, [False, True], random_state=3)
+        one_label = parbals.ActiveLearner(X, ["red"], task="many-labels", random_state=3)
         for _ in range(4):
-            items = two.ask(6)
-            assert one.ask(6).tolist() == items.tolist()
-            two.tell(items, BITS[items, 0])
-            one.tell(items, BITS[items, :1])
-        assert one.predict_proba(X)[:, 0] == pytest.approx(two.predict_proba(X)[:, 1], abs=1e-6)
+            items = binary.ask(6)
+            assert one_label.ask(6).tolist() == items.tolist()
+            binary.tell(items, BITS[items, 0])
+            one_label.tell(items, BITS[items, :1])
+        expected = binary.predict_proba(X)[:, 1]
+        assert one_label.predict_proba(X)[:, 0] == pytest.approx(expected, abs=1e-6)
 
     @pytest.mark.parametrize("metric", ["micro-f1", "macro-f1", "subset"])
     def test_other_metrics_are_expected_and_decided_for(self, metric):
-        active = taught("many-labels", 60, metric=metric)
+        active = trained_learner("many-labels", 60, metric=metric)
         expected = active.report().expected_metric
-        said = active.predict(X)
-        assert expected.low - 0.1 < _metric(metric, said, BITS) < expected.high + 0.1
+        value = _metric(metric, active.predict(X), BITS)
+        assert expected.low - 0.1 < value < expected.high + 0.1
         assert len(active.choose(4).indices) == 4
 
-    def test_hamming_loss_is_expected_measured_and_told_by_label(self):
-        active = taught("many-labels", 60, audit=30)
+    def test_hamming_loss_is_expected_measured_and_given_by_label(self):
+        active = trained_learner("many-labels", 60, audit=30)
         report = active.report()
         assert set(report.label_errors) == set(NAMES)
         mean = np.mean([error.mean for error in report.label_errors.values()])
@@ -241,40 +257,42 @@ class TestManyLabels:
         assert "Hamming loss is below" in str(active.report())
 
     def test_scores_are_the_sum_over_labels(self):
-        whole = taught("many-labels").choose(120 - 24, strategy="bald")
-        each = np.zeros(120)
-        posterior = taught("many-labels").fitted().gaussian
+        batch = trained_learner("many-labels").choose(120 - 24, strategy="bald")
+        sums = np.zeros(120)
+        posterior = trained_learner("many-labels").fitted().gaussian
         from parbals.posterior.predictive import add_bias
         from parbals.scores.gaussian import closed_bald
 
-        for part in posterior.parts:
-            each += closed_bald(*part.marginals(add_bias(X)))
-        assert whole.scores == pytest.approx(each[whole.indices], rel=1e-4)
+        for label_posterior in posterior.posteriors:
+            sums += closed_bald(*label_posterior.marginals(add_bias(X)))
+        assert batch.scores == pytest.approx(sums[batch.indices], rel=1e-4)
 
 
-def _metric(metric, said, given):
+def _metric(metric, predicted, labels):
     if metric == "subset":
-        return (said == given).all(axis=1).mean()
+        return (predicted == labels).all(axis=1).mean()
     axis = None if metric == "micro-f1" else 0
-    return np.mean(2 * (said & given).sum(axis=axis) / (said.sum(axis=axis) + given.sum(axis=axis)))
+    hits = (predicted & labels).sum(axis=axis)
+    return np.mean(2 * hits / (predicted.sum(axis=axis) + labels.sum(axis=axis)))
 
 
 class TestOrdinal:
     def test_rank_error_decides_the_median(self):
-        active = taught("ordinal", 60, metric="rank-error")
-        said = active.predict(X)
-        below = active.predict_proba(X).cumsum(axis=1)
-        assert (below[np.arange(120), said - 1] >= 0.5).all()
+        active = trained_learner("ordinal", 60, metric="rank-error")
+        predicted = active.predict(X)
+        cumulative = active.predict_proba(X).cumsum(axis=1)
+        assert (cumulative[np.arange(120), predicted - 1] >= 0.5).all()
         expected = active.report().expected_metric
-        assert expected.low < np.abs(said - RANKS).mean() < expected.high
+        assert expected.low < np.abs(predicted - RANKS).mean() < expected.high
         assert "expected rank error" in str(active.report())
 
     def test_order_is_used(self):
-        """Classes in order are told apart better than classes that might be anything."""
-        ranks, classes = taught("ordinal", 40), parbals.ActiveLearner(X, [1, 2, 3, 4])
-        classes.tell(np.arange(40), RANKS[:40])
-        far = np.abs(ranks.predict(X) - RANKS).mean()
-        assert far < np.abs(classes.predict(X) - RANKS).mean() + 0.05
+        """The ordinal model predicts ranks better than one of unordered classes."""
+        ordinal = trained_learner("ordinal", 40)
+        unordered = parbals.ActiveLearner(X, [1, 2, 3, 4])
+        unordered.tell(np.arange(40), RANKS[:40])
+        rank_error = np.abs(ordinal.predict(X) - RANKS).mean()
+        assert rank_error < np.abs(unordered.predict(X) - RANKS).mean() + 0.05
 
 
 def test_unknown_tasks_and_metrics_are_refused():

@@ -9,7 +9,7 @@ from brute_force import covariance_with
 from parbals.mixture import label_evidence, sigmoid_means
 from parbals.posterior.closed.latents import Latents
 from parbals.posterior.closed.whitening import Whitening
-from parbals.race import balanced, class_evidence, class_slopes
+from parbals.race import class_evidence, class_slopes, curvatures_from_diagonal
 from parbals.strategies import backends, conditioning
 from parbals.strategies.backends import jax as jax_backend
 from parbals.strategies.backends import score_pool
@@ -54,7 +54,7 @@ def decision_gains(rows, targets, mean, covariance):
         margin, spread, weight = np.abs(m_there[:, 0]), v_there[:, 0], 1.0
     else:
         p, slope = (part.T for part in class_slopes(m.T, v.T))
-        gains = balanced(slope**2 / (p * (1.0 - p)), np)
+        gains = curvatures_from_diagonal(slope**2 / (p * (1.0 - p)), np)
         outer = gains[:, :, None] * gains[:, None] / gains.sum(axis=1)[:, None, None]
         M = gains[:, :, None] * np.eye(gains.shape[1]) - outer
         q, at = class_slopes(m_there.T, v_there.T)[0].T, np.arange(len(targets))

@@ -110,7 +110,7 @@ class Task:
     def check_strategy(self, name: str) -> None:
         """Refuse an unknown strategy, or one that cannot choose for this task."""
         if not self._supports(name):
-            supported = [other for other in STRATEGIES if self._supports(other)]
+            supported = [strategy for strategy in STRATEGIES if self._supports(strategy)]
             raise InputError(
                 f'{name} needs classes; with task="{self.name}" take '
                 f"{', '.join(supported[:-1])} or {supported[-1]}."

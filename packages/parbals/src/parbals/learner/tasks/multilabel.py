@@ -27,18 +27,20 @@ _MAX_LABELS = 62  # bits of a positive 64-bit integer
 class MultiLabelPosterior:
     """Independent posteriors of L labels with a shared prior; methods take design rows (N, d)."""
 
-    parts: tuple[GaussianPosterior, ...]
+    posteriors: tuple[GaussianPosterior, ...]
 
     n_classes = 2
     has_samples = False
 
     def predict_proba(self, X: np.ndarray) -> np.ndarray:
         """Return the probability (N, L) of each label."""
-        return np.stack([part.predict_proba(X)[:, 1] for part in self.parts], axis=1)
+        return np.stack([posterior.predict_proba(X)[:, 1] for posterior in self.posteriors], axis=1)
 
     def leave_one_out(self) -> tuple[np.ndarray, np.ndarray]:
         """Return row indices (n,) and leave-one-out probabilities (n, L) of the labels."""
-        probs = np.stack([part.leave_one_out()[1][:, 1] for part in self.parts], axis=1)
+        probs = np.stack(
+            [posterior.leave_one_out()[1][:, 1] for posterior in self.posteriors], axis=1
+        )
         return np.arange(len(probs)), probs
 
 
@@ -52,7 +54,9 @@ class MultiLabelModel:
         self.sample_weights = np.full(n_samples, 1.0 / n_samples)
         self._n_samples = n_samples
         self._seed = seed
-        problems = [sentence for part in gaussian.parts for sentence in part.problems()]
+        problems = [
+            sentence for posterior in gaussian.posteriors for sentence in posterior.problems()
+        ]
         self.diagnostics_ = Diagnostics(
             "ep",
             n_samples,
@@ -68,7 +72,7 @@ class MultiLabelModel:
     def sample_proba(self, rows: np.ndarray) -> np.ndarray:
         """Return probabilities (N·L, K, 2) of every pair of a row and a label, row by row."""
         design = add_bias(rows)
-        posteriors = self.gaussian.parts
+        posteriors = self.gaussian.posteriors
         probs = np.empty((len(rows), len(posteriors), self._n_samples, 2), np.float32)
         for index, posterior in enumerate(posteriors):
             generator = derive_generator(self._seed, "labels", index)

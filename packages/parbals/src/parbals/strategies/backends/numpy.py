@@ -29,7 +29,7 @@ import numpy as np
 from parbals.arrays import block_rows, release_pages
 from parbals.machine import Workers, several_threads
 from parbals.posterior.predictive import add_bias
-from parbals.scores.gaussian import Covariances, probs_and_gains, rough_gains, screening_gains
+from parbals.scores.gaussian import Covariances, approximate_gains, probs_and_gains, screening_gains
 from parbals.shapes import Array, Bool, Float, Int
 from parbals.strategies.backends.base import PoolRows, SlotTable
 from parbals.strategies.conditioning import ConditionedRows, UniverseState, condition_rows
@@ -106,7 +106,7 @@ class QuadraticScreen:
         context = self._context
         whitened = context.whitening.rows(add_bias(features, np.float32))
         rows = project_rows(context.basis, context.location, context.roots, whitened)
-        row_gains = screening_gains(rough_gains(rows.mean, rows.variance))
+        row_gains = screening_gains(approximate_gains(rows.mean, rows.variance))
         sums = [((whitened @ form) * whitened).sum(axis=1) for form in self._forms]
         return (row_gains * np.maximum(sums, 0.0)).sum(axis=0)
 
@@ -194,7 +194,7 @@ class NumpyBackend:
     def _screen(self, indices: Int[Array, " n"]) -> Float[Array, " n"]:
         cached = self._cached(indices)
         conditioned = self._conditioned(cached.rows)
-        gains = screening_gains(rough_gains(conditioned.mean, conditioned.variance))
+        gains = screening_gains(approximate_gains(conditioned.mean, conditioned.variance))
         n_latents = len(gains)
         tasks = list(product(range(n_latents), self._divide(len(indices), n_latents)))
         terms = self._workers.map(

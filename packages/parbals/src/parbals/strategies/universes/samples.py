@@ -24,7 +24,7 @@ from parbals.randomness import derive_generator
 from parbals.scores.bound import bound_of_points
 from parbals.scores.epig import TargetStats, epig_of_points, target_stats
 from parbals.scores.losses import ClassWeights, Loss
-from parbals.scores.rows import LazyPoints, class_rows, placed
+from parbals.scores.rows import LazyPoints, class_rows, to_device
 from parbals.shapes import Array, Float
 from parbals.strategies.problem import ModelView
 from parbals.strategies.universes.labels import KeyedNoise, class_keys
@@ -123,8 +123,8 @@ class ReweightedUniverses:
     ) -> None:
         self._probs = pool_probs
         dtype = np.result_type(pool_probs, target_probs)
-        pool = placed(class_rows(pool_probs).astype(dtype, copy=False))
-        target = placed(class_rows(target_probs).astype(dtype, copy=False))
+        pool = to_device(class_rows(pool_probs).astype(dtype, copy=False))
+        target = to_device(class_rows(target_probs).astype(dtype, copy=False))
         with np.errstate(divide="ignore"):
             start = Universe(Cloud(pool, target, class_weights), np.log(weights))
         self.members: tuple[Universe, ...] = (start,) * n_universes
@@ -212,7 +212,7 @@ class ParticleUniverses:
             return probs[:, 1:] if n_contrasts == 1 else probs
 
         pool = LazyPoints(self._model.pool, predicted)
-        return Cloud(pool, placed(predicted(self._model.target)), self._class_weights)
+        return Cloud(pool, to_device(predicted(self._model.target)), self._class_weights)
 
 
 def branch(
