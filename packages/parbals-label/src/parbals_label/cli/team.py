@@ -63,7 +63,7 @@ def invite(
       parbals team invite spam "Grace Hopper" --role owner
       parbals team invite spam bob --days 14
     """
-    from parbals_label.web.place import Place, known_address, public_origin
+    from parbals_label.web.place import PageAddress, known_address, public_origin
 
     origin = public_origin(public_url) if public_url else None
     with open_store(folder) as store:
@@ -76,7 +76,7 @@ def invite(
         token = store.invite(name, role, days)
         person = store.person_of(token)
     assert person is not None
-    link = f"{origin or Place(port=_DEFAULT_PORT).origin}/?token={token}"
+    link = f"{origin or PageAddress(port=_DEFAULT_PORT).origin}/?token={token}"
     lines = [f"{person.name}, {role}: {link}"]
     if origin is None:
         lines.append(
