@@ -150,7 +150,7 @@ class TestOtherSystems:
         monkeypatch.setattr(os, "sched_setscheduler", lambda *some: called.append("idle"))
         for name in missing:
             monkeypatch.delattr(os, name)
-        worker._give_way()
+        worker._lower_priority()
         kept = {"nice": "nice" not in missing, "idle": missing == ("nice",)}
         assert called == [name for name, there in kept.items() if there]
 

@@ -170,3 +170,15 @@ def test_embed_again_keeps_labels(run, project):
         assert store.settings.encoded_columns == ("length",)
         store.update_settings(strategy="random")
     run("next", project, "-n", "2")
+
+
+def test_a_settings_file_holds_rare_options(run, messages, tmp_path):
+    (tmp_path / "settings.toml").write_text('goal-labels = 40\nseed = 7\nhide = ["length"]\n')
+    run("init", "p", messages, *ROLES, "--settings", "settings.toml", "--seed", "8")
+    with Store.open(tmp_path / "p", read_only=True) as store:
+        assert store.settings.goal_labels == 40
+        assert store.settings.seed == 8
+        assert "length" in store.settings.hidden
+    (tmp_path / "settings.toml").write_text("goal_label = 40\n")
+    refused = run("init", "q", messages, *ROLES, "--settings", "settings.toml", fails=True)
+    assert "Did you mean 'goal-labels'?" in str(refused.exception)

@@ -9,7 +9,7 @@ from parbals.errors import ProjectError
 from parbals_label.files import locked
 from parbals_label.store.records import Submission
 from parbals_label.store.store import Store
-from parbals_label.web.place import Place, remember_address
+from parbals_label.web.place import PageAddress, remember_address
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def test_invite_prints_a_link_for_the_page_as_it_was_shown_last(folder, run):
     assert first.startswith("Ada, annotator: http://127.0.0.1:8573/?token=")
     assert "Start the page (parbals serve) before opening the link" in first
     assert "is now for owners" in first
-    remember_address(folder, Place(public="https://label.example"))
+    remember_address(folder, PageAddress(public="https://label.example"))
     second = run("team", "invite", folder, "Olga", "--role", "owner")
     assert second.startswith("Olga, owner: https://label.example/?token=")
     assert len(second.splitlines()) == 1
@@ -57,14 +57,14 @@ def test_invite_prints_a_link_for_the_page_as_it_was_shown_last(folder, run):
 
 @pytest.mark.parametrize("address", ["javascript:alert(1)", "\x1b[31mhttp://x", "http://x/y", ""])
 def test_an_address_that_somebody_put_into_the_folder_is_checked(folder, run, address):
-    remember_address(folder, Place(public="https://label.example"))
+    remember_address(folder, PageAddress(public="https://label.example"))
     (folder / "page-address").write_text(address)
     assert "http://127.0.0.1:8573/?token=" in run("team", "invite", folder, "Ada")
 
 
 def test_the_address_of_a_folder_that_was_sent_is_not_believed(folder, run, tmp_path):
     """A link printed for it would go to whoever sent the folder."""
-    remember_address(folder, Place(public="https://evil.example"))
+    remember_address(folder, PageAddress(public="https://evil.example"))
     shutil.copytree(folder, tmp_path / "sent")
     assert "https://evil.example" in run("team", "invite", folder, "Ada")
     assert "http://127.0.0.1:8573/?token=" in run("team", "invite", tmp_path / "sent", "Ada")

@@ -14,7 +14,7 @@ import yaml
 from page_server import Client, make_project
 from parbals_label.cli.serve import serve
 from parbals_label.store.store import Store
-from parbals_label.web.place import Place
+from parbals_label.web.place import PageAddress
 from repository import ROOT
 
 DEPLOY = ROOT / "deploy"
@@ -181,5 +181,5 @@ def test_the_login_by_openid_connect_passes_on_a_name_that_nobody_can_say_themse
         "X-Forwarded-Email",
         "https://label.example",
     )
-    place = Place(port=8573, public=taken["public"], user_header=taken["user_header"])
-    assert settings["redirect_url"].startswith(place.origin)
+    address = PageAddress(port=8573, public=taken["public"], user_header=taken["user_header"])
+    assert settings["redirect_url"].startswith(address.origin)

@@ -20,7 +20,7 @@ import numpy as np
 from parbals_label.project.features import store_features
 from parbals_label.server.connections import listen
 from parbals_label.store.store import Store
-from parbals_label.web.place import Place, page_token
+from parbals_label.web.place import PageAddress, page_token
 from parbals_label.web.serve import make_server
 from parbals_label.web.session import Session
 
@@ -246,15 +246,15 @@ def workers_of(server):
 class _Local(Client):
     """The same server in a thread of the tests, without the process that chooses items."""
 
-    def __init__(self, folder, host="127.0.0.1", new_token=False, port=0, **place):
+    def __init__(self, folder, host="127.0.0.1", new_token=False, port=0, **options):
         self.folder, self.token = Path(folder), page_token(Path(folder), new=new_token)
         self.session = Session(self.folder)
         self.session.open()
         self.listener = listen(host, port)
         self.port = self.listener.getsockname()[1]
-        place = Place(host=host, port=self.port, **place)
-        self.link = place.link(self.token)
-        self._server = make_server(self.session, place=place, token=self.token)
+        address = PageAddress(host=host, port=self.port, **options)
+        self.link = address.link(self.token)
+        self._server = make_server(self.session, address=address, token=self.token)
         self._server.config.lifespan = "off"
         self.watch = self._server.config.app
         self.guard = self.watch.app

@@ -3,7 +3,7 @@
 import heapq
 
 import pytest
-from parbals_label.web.ahead import EFFORTS, Ahead
+from parbals_label.web.ahead import EFFORTS, QueuePlanner
 
 # CPU seconds on two busy cores, 3,000 items of ten classes and 50 features: what every batch costs,
 # what every item costs that is chosen or out, and every label: a fit, or three where people are
@@ -16,7 +16,9 @@ HELD, QUICK = 4, 20
 
 def share(n_people, seconds, policy, minutes=5.0):
     """Which share of the labels the strategy chose, after the first minute."""
-    ahead, queue, events = policy, ["start"] * QUICK, []
+    planner = policy
+    queue = ["start"] * QUICK
+    events = []
     hands = [[] for _ in range(n_people)]
     for person in range(n_people):
         heapq.heappush(events, (seconds * (1 + person / n_people), person))
@@ -41,25 +43,25 @@ def share(n_people, seconds, policy, minutes=5.0):
         heapq.heappush(events, (now + seconds, person))
         rate = sum(now - moment < 30 for moment in done[-1000:]) / 30
         if not batch:
-            ahead.learn(n_batches, *latest, rate)
-            wanted = ahead.wanted(n_people, *latest, rate)
+            planner.update(n_batches, *latest, rate)
+            wanted = planner.queue_length(n_people, *latest, rate)
             ours = queue.count("ours")
             if 2 * ours < wanted:
                 batch = wanted - ours
                 out = n_people * HELD + ours
-                fixed, each = COSTS[ahead.effort["n_universes"]]
-                fixed += A_FIT * len(done) * (3 if ahead.effort["models_annotators"] else 1)
+                fixed, each = COSTS[planner.effort["n_universes"]]
+                fixed += A_FIT * len(done) * (3 if planner.effort["models_annotators"] else 1)
                 cost = (fixed + each * (batch + out)) * REPORTS
                 busy_until, latest = now + cost, (cost, batch)
     return chosen.count("ours") / len(chosen)
 
 
-class Before(Ahead):
+class Before(QueuePlanner):
     """At most 28 items ahead, with every universe."""
 
     effort = EFFORTS[0]
 
-    def wanted(self, n_people, seconds, n_chosen, rate):
+    def queue_length(self, n_people, seconds, n_chosen, rate):
         each = max(seconds / max(n_chosen, 1), 1e-3)
         wanted = max(10, 3 * n_people, min(round(4.0 * seconds * rate), 28))
         return max(10, min(wanted, int(20 / each)))
@@ -67,7 +69,7 @@ class Before(Ahead):
 
 @pytest.mark.parametrize("seconds", [2.0, 3.0, 5.0])
 def test_ten_quick_people_and_ten_classes_get_four_fifths_from_the_strategy(seconds):
-    assert share(10, seconds, Ahead()) >= 0.8
+    assert share(10, seconds, QueuePlanner()) >= 0.8
 
 
 def test_it_is_the_size_and_the_universes_that_do_it():
@@ -75,19 +77,21 @@ def test_it_is_the_size_and_the_universes_that_do_it():
 
 
 def test_a_batch_of_which_people_took_most_meanwhile_does_not_make_the_next_one_small():
-    ahead = Ahead()
-    assert ahead.wanted(10, seconds=25.0, n_chosen=60, rate=5.0) == 120
-    assert ahead.wanted(10, seconds=120.0, n_chosen=30, rate=5.0) == 30, "three for each, always"
+    planner = QueuePlanner()
+    assert planner.queue_length(10, seconds=25.0, n_chosen=60, rate=5.0) == 120
+    assert planner.queue_length(10, seconds=120.0, n_chosen=30, rate=5.0) == 30, (
+        "three for each, always"
+    )
 
 
 def test_haste_ends_with_the_pace():
-    ahead = Ahead()
-    assert ahead.effort == EFFORTS[-1], "the first batch comes soon"
+    planner = QueuePlanner()
+    assert planner.effort == EFFORTS[-1], "the first batch comes soon"
     for number in range(1, 4):
-        ahead.learn(number, 10.0, 20, rate=5.0)
-    assert ahead.effort == EFFORTS[-1]
-    ahead.learn(3, 1.0, 20, rate=0.1)  # no new batch, nothing new to learn
-    assert ahead.effort == EFFORTS[-1]
+        planner.update(number, 10.0, 20, rate=5.0)
+    assert planner.effort == EFFORTS[-1]
+    planner.update(3, 1.0, 20, rate=0.1)  # no new batch, nothing new to learn
+    assert planner.effort == EFFORTS[-1]
     for number in range(4, 7):
-        ahead.learn(number, 1.0, 20, rate=0.1)
-    assert ahead.effort == EFFORTS[0]
+        planner.update(number, 1.0, 20, rate=0.1)
+    assert planner.effort == EFFORTS[0]

@@ -171,14 +171,14 @@ def test_a_worker_that_is_killed_is_logged_with_its_reason_and_counted(tmp_path)
         os.kill(worker, signal.SIGKILL)
         wait_for(lambda: metrics(server)["parbals_worker_restarts_total",] == 1)
         line = server.process.stderr.readline()
-    assert line.startswith("WARNING: The process that chooses items has ended")
+    assert line.startswith("WARNING: The worker process has stopped")
     assert "code=-9, reason='SIGKILL" in line
     assert "times=1" in line
 
 
 def ready(server):
     """The word and status of ``/readyz``, tried anew."""
-    server.watch._tried_until = 0.0
+    server.watch._checked_until = 0.0
     answer = server.get("/readyz", token=False)
     return answer.status, answer.body.decode().strip()
 
@@ -187,7 +187,7 @@ def test_readiness_is_whether_a_label_could_be_stored_now(project, monkeypatch):
     with page(project) as server:
         assert ready(server) == (200, "ready")
         with closing(sqlite3.connect(project / "project.sqlite3")) as other:
-            monkeypatch.setattr(health, "_PATIENCE", 0.2)
+            monkeypatch.setattr(health, "_TIMEOUT_SECONDS", 0.2)
             other.execute("BEGIN IMMEDIATE")
             assert ready(server) == (503, "unavailable")
             assert server.get("/healthz", token=False).status == 200  # it can be read

@@ -121,7 +121,7 @@ def test_people_are_told_what_the_model_is_judged_by(store):
 
 def test_a_worker_that_has_failed_is_shown_and_labelling_goes_on(project):
     with page(project) as server:
-        server.session.supervisor._note("failed", "It has ended.")
+        server.session.supervisor._set_state("failed", "It has ended.")
         assert server.label("ann", 0).status == 200
         queue = server.get("/api/live").json["queue"]
     assert (queue["state"], queue["message"]) == ("failed", "It has ended.")

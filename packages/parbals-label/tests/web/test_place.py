@@ -6,7 +6,7 @@ import pytest
 from page_server import make_project, page
 from parbals.errors import InputError
 from parbals_label.store.store import Store
-from parbals_label.web.place import Place, is_copied, page_token
+from parbals_label.web.place import PageAddress, is_copied, page_token
 
 PUBLIC = "https://label.example"
 HOST = {"Host": "label.example"}
@@ -25,29 +25,31 @@ def folder(tmp_path):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"public": "label.example"}, "say it as https://label.example"),
-        ({"public": "ftp://label.example"}, "say it as"),
+        ({"public": "label.example"}, "write it as https://label.example"),
+        ({"public": "ftp://label.example"}, "write it as"),
         ({"public": "https://label.example/path"}, "without a path"),
         ({"public": "https://label.example?x=1"}, "without a path"),
-        ({"public": "https://me:secret@label.example"}, "say it as"),
-        ({"public": "https://label.example:x"}, "say it as"),
+        ({"public": "https://me:secret@label.example"}, "write it as"),
+        ({"public": "https://label.example:x"}, "write it as"),
         ({"user_header": "X-User"}, "--public-url"),
-        ({"public": PUBLIC, "user_header": "X User"}, "not the name of a header"),
-        ({"public": PUBLIC, "user_header": ""}, "not the name of a header"),
+        ({"public": PUBLIC, "user_header": "X User"}, "not the name of an HTTP header"),
+        ({"public": PUBLIC, "user_header": ""}, "not the name of an HTTP header"),
         ({"proxies": ("proxy.example",)}, "10.0.0.5"),
         ({"proxies": ("10.0.0.1/8",)}, "10.0.0.5"),
     ],
 )
 def test_options_that_do_not_fit_are_refused(options, words):
     with pytest.raises(InputError, match=words):
-        Place(**options)
+        PageAddress(**options)
 
 
 def test_addresses_for_people():
-    assert Place(port=1).link("t") == "http://127.0.0.1:1/?token=t"
-    assert Place(host="::1", port=1).link("t") == "http://[::1]:1/?token=t"
-    assert Place(port=1, public="HTTPS://Label.Example:443/").link("t") == f"{PUBLIC}/?token=t"
-    assert Place(public="http://label.example:8443").origin == "http://label.example:8443"
+    assert PageAddress(port=1).link("t") == "http://127.0.0.1:1/?token=t"
+    assert PageAddress(host="::1", port=1).link("t") == "http://[::1]:1/?token=t"
+    assert (
+        PageAddress(port=1, public="HTTPS://Label.Example:443/").link("t") == f"{PUBLIC}/?token=t"
+    )
+    assert PageAddress(public="http://label.example:8443").origin == "http://label.example:8443"
 
 
 def test_behind_a_proxy_the_page_is_called_by_its_public_name(tmp_path, folder):

@@ -8,7 +8,7 @@ from parbals.errors import InputError
 from parbals_label.server import connections
 from parbals_label.store.store import Store
 from parbals_label.web import projects
-from parbals_label.web.place import Place, known_address, page_token
+from parbals_label.web.place import PageAddress, known_address, page_token
 from parbals_label.web.supervisor import Supervisor
 from test_guard import ROUTES
 
@@ -16,12 +16,12 @@ from test_guard import ROUTES
 class Host(Client):
     """A folder of projects, served from a thread of the tests without workers."""
 
-    def __init__(self, folder, **place):
+    def __init__(self, folder, **options):
         self.token = page_token(folder)
         listener = connections.listen("127.0.0.1", 0)
         self.port = listener.getsockname()[1]
-        place = Place(port=self.port, **place)
-        self.app = projects.Projects(projects.projects_in(folder), place, self.token)
+        address = PageAddress(port=self.port, **options)
+        self.app = projects.Projects(projects.projects_in(folder), address, self.token)
         self._server = connections.make_server(self.app)
         self._thread = threading.Thread(target=self._server.run, args=([listener],))
         self._thread.start()
@@ -71,7 +71,7 @@ def test_who_is_invited_to_one_project_reaches_nothing_of_the_other(host, folder
     cats = host.enter("cats", invite(folder / "cats", "ada", role))
     invite(folder / "dogs", "ada", "owner")  # the same name, but perhaps another person
     cookie, port = cats["Cookie"], host.port
-    dogs_cookie = Place(port=port, path="/p/dogs").cookie("127.0.0.1")
+    dogs_cookie = PageAddress(port=port, path="/p/dogs").cookie("127.0.0.1")
     tries = [
         cats,
         {**cats, "Cookie": f"{dogs_cookie}={cookie.partition('=')[2]}"},
@@ -147,12 +147,12 @@ def test_a_damaged_project_does_not_stop_the_others(host, folder):
 
 
 def test_a_worker_begins_when_somebody_is_let_in(host):
-    rooms = host.app.rooms
+    hosted = host.app.projects
     host.get("/p/cats/api/project", token=False)
-    assert not rooms["cats"]._is_started
+    assert not hosted["cats"]._is_started
     host.get("/p/cats/api/project")
-    assert rooms["cats"]._is_started
-    assert rooms["dogs"].watch is None
+    assert hosted["cats"]._is_started
+    assert hosted["dogs"].watch is None
 
 
 def test_a_folder_must_hold_projects_with_names_that_differ(tmp_path):

@@ -16,16 +16,16 @@ from parbals_label.files import locked
 from parbals_label.store.records import Submission
 from parbals_label.store.store import Store
 from parbals_label.web import serve as server_module
-from parbals_label.web.place import Place
+from parbals_label.web.place import PageAddress
 from parbals_label.web.serve import run_server
 
-OPTIONS = {"place": Place(), "browser": False, "new_token": False}
+OPTIONS = {"address": PageAddress(), "browser": False, "new_token": False}
 
 
 def test_a_second_server_on_the_same_project_is_refused(project):
     with (
         locked(project / "page.lock", ProjectError("held")),
-        pytest.raises(ProjectError, match="Another server already shows the project"),
+        pytest.raises(ProjectError, match="Another server already serves the project"),
     ):
         run_server(project, **OPTIONS)
 
@@ -35,13 +35,13 @@ def test_a_port_in_use_is_told_and_leaves_no_token(project):
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         with pytest.raises(InputError, match="choose another with --port"):
-            run_server(project, **OPTIONS | {"place": Place(port=taken.getsockname()[1])})
+            run_server(project, **OPTIONS | {"address": PageAddress(port=taken.getsockname()[1])})
     assert not (project / "page-token").exists()
 
 
 def test_an_address_of_another_machine_is_refused(project):
     with pytest.raises(InputError, match="not an address of this machine"):
-        run_server(project, **OPTIONS | {"place": Place(host="no such name")})
+        run_server(project, **OPTIONS | {"address": PageAddress(host="no such name")})
 
 
 def test_a_project_without_items_is_refused(tmp_path):

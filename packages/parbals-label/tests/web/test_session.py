@@ -32,8 +32,8 @@ def missing():
 
     def look(session, *people, ready=None):
         session.supervisor.state = "idle"
-        session._seen = dict.fromkeys(people, time.monotonic())
-        session._ready = {} if ready is None else {people[0]: ready}
+        session._active_at = dict.fromkeys(people, time.monotonic())
+        session._available = {} if ready is None else {people[0]: ready}
         return asyncio.run(session._missing())[0]
 
     return look
@@ -59,7 +59,7 @@ def test_a_slow_model_chooses_ahead_as_far_as_it_can(opened, missing):
     session = opened(n_items=100, queued=6)
     assert missing(session) == 0
     began = time.monotonic()
-    session._done.extend(began - n - 0.5 for n in reversed(range(30)))  # one a second
+    session._answer_times.extend(began - n - 0.5 for n in reversed(range(30)))  # one a second
     session.supervisor.seconds_to_choose, session.supervisor.n_chosen = 5.0, 10
     answer(session, 0)
     assert missing(session, "ann") == 15, "twenty for the five seconds that a batch takes"
@@ -118,4 +118,7 @@ def test_when_everything_is_labelled_or_passed_the_queue_says_so(opened):
         session.supervisor.state = "idle"
         assert asyncio.run(session._missing()) == (0, [])
         queue = session.queue(store.queue_counts("ann"))
-    assert (queue.state, queue.message) == ("finished", "Every item is labelled or passed.")
+    assert (queue.state, queue.message) == (
+        "finished",
+        "All items are labelled, skipped or marked unsure.",
+    )

@@ -56,11 +56,11 @@ def test_a_worker_that_chooses_and_then_dies_every_time_has_failed(supervised):
     assert failed.wait(300)
     assert supervisor.n_batches >= 3, "each life had chosen something"
     assert len(lives - {None}) >= 3
-    assert "has ended 3 times, last with code 1 (out of memory)" in supervisor.message
+    assert "has stopped 3 times, last with code 1 (out of memory)" in supervisor.message
 
 
 def test_a_worker_that_does_not_end_is_ended(supervised, monkeypatch):
-    monkeypatch.setattr(module, "_SECONDS_TO_END", 0.1)
+    monkeypatch.setattr(module, "_STOP_SECONDS", 0.1)
     idle = threading.Event()
     supervisor = supervised(NEVER_ENDS, lambda supervisor: idle.set())
     assert idle.wait(300)

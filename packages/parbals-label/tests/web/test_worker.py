@@ -76,11 +76,13 @@ def test_a_better_batch_takes_the_place_of_what_nobody_has_seen(store):
 
 def test_after_ten_answers_a_report_waits_half_as_long(store):
     reporter = Reporter(store, silent)
-    reporter.reported, reporter.began, reporter.rest = 5, time.monotonic() - 600.0, 1000.0
+    reporter.n_reported = 5
+    reporter.started_at = time.monotonic() - 600.0
+    reporter.min_interval = 1000.0
     assert not reporter.is_due(5), "nothing is new"
     assert not reporter.is_due(14), "the last one took long"
     assert reporter.is_due(15)
-    reporter.began = time.monotonic()
+    reporter.started_at = time.monotonic()
     assert not reporter.is_due(15), "the others want their items chosen"
 
 
@@ -107,7 +109,9 @@ def test_a_report_does_not_wait_where_nobody_answers(store, monkeypatch):
     now = 1000.0
     monkeypatch.setattr("parbals_label.web.worker.time.monotonic", lambda: now)
     reporter = Reporter(store, silent)
-    reporter.reported, reporter.began, reporter.rest = 5, now, 30.0
+    reporter.n_reported = 5
+    reporter.started_at = now
+    reporter.min_interval = 30.0
     for now in (1001.0, 1003.0, 1005.0, 1009.0):
         assert not reporter.is_due(round(now) - 995), "somebody labels: items come first"
     now = 1018.0
@@ -155,10 +159,10 @@ def test_a_worker_that_is_overtaken_again_and_again_says_so_and_can_be_asked_aga
     assert "already has the label 'ham' from 'zoe'" in said[-1]["message"]
     supervisor = Supervisor(store.folder, lambda: None)
     for words in said:
-        supervisor._hear(json.dumps(words))
+        supervisor._receive(json.dumps(words))
     assert supervisor.state == "idle", "what is missing is asked for again"
     monkeypatch.undo()
-    worker.quiet_until = 0.0
+    worker.paused_until = 0.0
     assert worker.step(2)
     assert store.queue_counts().waiting == 2
 
@@ -181,11 +185,11 @@ def test_what_was_labelled_while_it_was_chosen_is_not_said_to_be_in_the_batch(st
 
 def test_a_corrected_label_renews_the_predictions_after_a_restart(store):
     store.submit([Submission(0, "ham"), Submission(1, "spam")], annotator="ann")
-    assert Reporter(store, silent)._report()
-    assert not Reporter(store, silent)._report(), "nothing has changed"
+    assert Reporter(store, silent)._update_report()
+    assert not Reporter(store, silent)._update_report(), "nothing has changed"
     store.submit([Submission(1, "ham")], annotator="ann", revise=True)
     before = store.settings.predictions.digest
-    assert Reporter(store, silent)._report(), "as many labels, but others"
+    assert Reporter(store, silent)._update_report(), "as many labels, but others"
     assert store.settings.predictions.digest != before
 
 
@@ -303,7 +307,7 @@ class TestAdapting:
         store.update_settings(adapt=True)
         self.label(store, 0, 3)
         assert not adapter.step()
-        assert "from 4 labels on; there are 3" in self.said[-1]["adapting"]
+        assert "starts at 4 labels; there are 3" in self.said[-1]["adapting"]
         self.label(store, 3, 4)
         assert adapter.step()
         assert any("training on all labels: 25 %" in (s["adapting"] or "") for s in self.said)
@@ -336,9 +340,9 @@ class TestAdapting:
         assert not adapter.step()
         assert self.said == [{"adapting": "Adapting an encoder needs packages."}]
         supervisor = Supervisor(store.folder, lambda: None)
-        supervisor._hear(json.dumps(self.said[0]))
+        supervisor._receive(json.dumps(self.said[0]))
         assert supervisor.adapting == "Adapting an encoder needs packages."
-        supervisor._hear('{"adapting": null}')
+        supervisor._receive('{"adapting": null}')
         assert supervisor.adapting is None
         assert supervisor.state == "starting", "choosing goes on"
 
@@ -351,7 +355,7 @@ def test_other_features_are_reported_on_without_a_new_label(store):
     written = store_features(store.folder, 1.0 + np.array(features_of(store)))
     store.update_settings(features=written, predictions=None)
     assert written != old
-    reporter.rest = 0.0
+    reporter.min_interval = 0.0
     assert reporter.step()
     assert store.settings.predictions is not None
 

@@ -47,8 +47,8 @@ def _sources(requirement: str) -> list[str] | None:
     missing = [name for name in _STANDS_ON.get(package, ()) if _installed(name) is None]
     sources = [_beside_library(origin, name, None) for name in missing]
     sources.append(_beside_library(origin, package, extra))
-    found = [source for source in sources if source is not None]
-    return found if len(found) == len(sources) else None
+    existing = [source for source in sources if source is not None]
+    return existing if len(existing) == len(sources) else None
 
 
 def _package_of_extra(library: Distribution, extra: str | None) -> tuple[str, str | None]:

@@ -50,10 +50,10 @@ def test_columns_are_as_wide_as_their_widest_cell():
 
 def test_what_others_wrote_cannot_steer_a_terminal(capsys):
     hostile = "red \x1b[31m\x9b2J back\r\u202eevil\x07"
-    output.say(False, None, f"first\tline\n{hostile}")
+    output.print_result(False, None, f"first\tline\n{hostile}")
     text = capsys.readouterr().out
     assert text.startswith("first\tline\nred \\u001b[31m\\u009b2J back\\u000d\\u202eevil")
-    output.say(True, {"comment": hostile}, "")
+    output.print_result(True, {"comment": hostile}, "")
     told = capsys.readouterr().out
     assert not any(letter in told for letter in "\x1b\x9b\r\u202e\x07")
     assert json.loads(told) == {"comment": hostile}

@@ -48,7 +48,7 @@ def test_scripts_with_earlier_spellings_still_run(run, project):
     run("backup", project, "b.zip")
     run("restore", "b.zip", "again")
     assert "is sound" in run("check", "again")
-    assert "nothing to withdraw" in str(run("untell", "again", "001", fails=True).exception)
+    assert "nothing to undo" in str(run("untell", "again", "001", fails=True).exception)
     assert "001" in run("history", "again")
     run("invite", "again", "ada")
     assert "invited ada as annotator." in run("log", "again")

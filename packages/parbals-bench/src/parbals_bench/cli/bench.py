@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 from parbals.cli.base import Group
-from parbals.cli.output import JSON, progress, say, table
+from parbals.cli.output import JSON, print_result, progress, table
 from parbals.errors import InputError
 from parbals_label.shared_options import comma_list
 
@@ -159,7 +159,7 @@ def run_(
     text = f"{n_done:,} of {len(runs):,} runs are done, {n_computed:,} of them computed now."
     if n_done:
         text += f"\nNext: parbals bench report {out}"
-    say(as_json, record, text)
+    print_result(as_json, record, text)
     for reason in () if as_json else reasons:
         click.echo(f"Not done: {reason}", err=True)
     if failures:
@@ -215,7 +215,7 @@ def status(results: Path, as_json: bool) -> None:
     lines: list[tuple[str, ...]] = [("dataset", "budget", "done", "runs")]
     lines += [(*names, *(f"{count:,}" for count in counts)) for names, counts in rows.items()]
     text = f"{table(lines)}\n\n{suite.title}: {n_done:,} of {len(suite.runs):,} runs are done."
-    say(as_json, record, text)
+    print_result(as_json, record, text)
     for damage in () if as_json else damages:
         click.echo(f"Damaged, will be computed again: {damage}", err=True)
 
@@ -259,4 +259,4 @@ def report(results: Path, out: Path | None, metric: str, as_json: bool) -> None:
     paths = write_report(read_results(stored, metric), folder)
     page = folder / "report.html"
     record = {"report": str(page), "files": [str(path) for path in paths]}
-    say(as_json, record, f"{len(paths)} files.\nThe report: {page}")
+    print_result(as_json, record, f"{len(paths)} files.\nThe report: {page}")

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 from parbals.cli.base import SETTINGS, Group
-from parbals.cli.output import JSON, progress, say, table
+from parbals.cli.output import JSON, print_result, progress, table
 from parbals.errors import InputError
 from parbals_label.shared_options import ENCODE_WITH
 
@@ -45,7 +45,9 @@ def list_(as_json: bool) -> None:
     from parbals_bench.datasets.table import DATASETS
 
     rows = [(name, entry.summary) for name, entry in DATASETS.items()]
-    say(as_json, [{"name": name, "summary": summary} for name, summary in rows], table(rows))
+    print_result(
+        as_json, [{"name": name, "summary": summary} for name, summary in rows], table(rows)
+    )
 
 
 @data.command()
@@ -72,7 +74,7 @@ def fetch(name: str, folder: Path | None, as_json: bool) -> None:
         raise InputError(f"{name} needs no download.")
     with progress(quiet=as_json) as show:
         paths = fetch_files(origin, data_folder(folder, name), show)
-    say(as_json, [str(path) for path in paths], "\n".join(map(str, paths)))
+    print_result(as_json, [str(path) for path in paths], "\n".join(map(str, paths)))
 
 
 @data.command()
@@ -117,4 +119,4 @@ def embed(name: str, encoder: str, folder: Path | None, encode_with: Any, as_jso
         if file.skipped:
             line += f"; {len(file.skipped)} could not be read, first {file.skipped[0].name}"
         lines.append(line)
-    say(as_json, records, "\n".join(lines))
+    print_result(as_json, records, "\n".join(lines))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 from parbals.cli.base import Command, Group
-from parbals.cli.output import JSON, progress, say
+from parbals.cli.output import JSON, print_result, progress
 
 from parbals_label.cli.options import FOLDER, FORCE, PATH, command_in, flag, open_store, option
 
@@ -63,7 +63,7 @@ def create(folder: Path, file: Path, force: bool, as_json: bool) -> None:
         )
     if is_stdout:
         return
-    say(
+    print_result(
         as_json,
         {"file": str(file), **asdict(contents)},
         f"{contents.items:,} items and {contents.answers:,} answers in {file}: "
@@ -110,7 +110,7 @@ def restore(file: Path, folder: Path, keep_links: bool, as_json: bool) -> None:
             f"Images are looked for in {folder} alone, not in {restored.images_left} any more; "
             "--keep-links keeps the folder of a backup of your own."
         )
-    say(as_json, {"folder": str(folder), **asdict(restored)}, "\n".join(lines))
+    print_result(as_json, {"folder": str(folder), **asdict(restored)}, "\n".join(lines))
 
 
 @command_in(backup, "test")
@@ -129,7 +129,7 @@ def test_backup(folder: Path, file: Path | None, as_json: bool) -> None:
 
     with progress("restoring"):
         file, contents, n_newer = trial_restore(folder, file)
-    say(
+    print_result(
         as_json,
         {"file": str(file), "newer_answers": n_newer, **asdict(contents)},
         f"{file} opens: {contents.items:,} items, {contents.answers:,} answers; {n_newer:,} are "
@@ -165,7 +165,7 @@ def salvage(folder: Path, out: Path, force: bool, as_json: bool) -> None:
     )
     count = write_export(out, rows, "csv", ["id", *_ANSWER_COLUMNS])
     if str(out) != "-":
-        say(as_json, {"file": str(out), "answers": count}, f"{count:,} answers in {out}.")
+        print_result(as_json, {"file": str(out), "answers": count}, f"{count:,} answers in {out}.")
 
 
 @click.command(cls=Command, hidden=True)
@@ -198,5 +198,5 @@ def check(context: click.Context, /, path: Path, as_json: bool) -> None:
             contents = check_backup(path)
             text = f"{path} is complete: {contents.files:,} files, {contents.n_bytes:,} bytes."
     record = {"path": str(path), "problems": problems, **asdict(contents)}
-    say(as_json, record, "\n".join(problems) or text)
+    print_result(as_json, record, "\n".join(problems) or text)
     context.exit(_DAMAGED if problems else 0)

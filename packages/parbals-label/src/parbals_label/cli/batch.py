@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 from parbals.cli.base import Command
-from parbals.cli.output import JSON, progress, say, shown
+from parbals.cli.output import JSON, print_result, printable, progress
 from parbals.errors import InputError
 from parbals.wording import PROGRAM, counted
 
@@ -108,7 +108,7 @@ def next_(
     if n_audit:
         lines.append(f"{n_audit} of them are random ones, to measure the error.")
     record = {"batch": batch.number, "file": str(path), "ids": ids, "notes": batch.notes}
-    say(as_json, record, "\n".join(lines))
+    print_result(as_json, record, "\n".join(lines))
 
 
 def _choose(store: "Store", n_items: int, costs: dict[str, float] | None) -> _Batch:
@@ -200,9 +200,9 @@ def tell(
         goal = goal_of(store)
     if as_json:
         record = {name: counts[name] for name in _COUNTS}
-        say(True, {**record, "report": report and report.to_dict()}, "")
+        print_result(True, {**record, "report": report and report.to_dict()}, "")
     elif report is not None:
-        click.echo(shown("\n".join(report_lines(report, goal, report.n_labelled))))
+        click.echo(printable("\n".join(report_lines(report, goal, report.n_labelled))))
 
 
 def _store_answers(

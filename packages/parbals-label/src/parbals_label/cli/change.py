@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from parbals.cli.output import progress, say
+from parbals.cli.output import print_result, progress
 from parbals.errors import InputError
 from parbals.wording import counted
 
@@ -246,7 +246,7 @@ def _print_settings(store: "Store", has_new_class: bool, as_json: bool) -> None:
     lines = [f"{name.replace('_', ' '):<15} {_one_line(value)}" for name, value in record.items()]
     if has_new_class:
         lines.append("Earlier items may belong to the new class; their annotators may revise them.")
-    say(as_json, record, "\n".join(lines))
+    print_result(as_json, record, "\n".join(lines))
 
 
 def _hidden_columns(
@@ -342,6 +342,6 @@ def add(
         if added.n_known:
             text += f"; {added.n_known:,} were there already"
         text += f". The project has {total:,} items."
-        say(as_json, record, "\n".join([text, *added.notes]))
+        print_result(as_json, record, "\n".join([text, *added.notes]))
         if added.n_items and store.n_labelled and not no_report:
             update_report(store)

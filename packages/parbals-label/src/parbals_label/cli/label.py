@@ -11,7 +11,7 @@ from types import FrameType
 from typing import Any
 
 import click
-from parbals.cli.output import progress, say, shown
+from parbals.cli.output import print_result, printable, progress
 from parbals.errors import InputError
 from parbals.wording import PROGRAM
 
@@ -107,13 +107,13 @@ def label(
                 program,
                 rules,
                 stop,
-                say=lambda sentence: click.echo(shown(sentence), err=True),
+                say=lambda sentence: click.echo(printable(sentence), err=True),
                 progress=lambda stage, stored: show("labels", stored, total, stage),
             )
         reason = ENDINGS[result.ended]
         if result.fault:
             reason += f" ({result.fault})"
-        say(
+        print_result(
             as_json,
             {"annotator": annotator, **asdict(result)},
             f"{result.stored:,} labels stored as {annotator}, {result.abstained:,} abstained, "
@@ -126,7 +126,7 @@ def label(
             report = refresh(store)
             if not as_json:
                 lines = report_lines(report, goal_of(store), report.n_labelled)
-                click.echo(shown("\n".join(lines)))
+                click.echo(printable("\n".join(lines)))
     context.exit({"interrupted": _INTERRUPTED, "failed": 1}.get(result.ended, 0))
 
 

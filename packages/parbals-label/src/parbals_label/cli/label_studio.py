@@ -7,7 +7,7 @@ from threading import Event
 
 import click
 from parbals.cli.base import Group
-from parbals.cli.output import JSON, say, shown
+from parbals.cli.output import JSON, print_result, printable
 from parbals.errors import InputError
 
 from parbals_label.cli.options import FOLDER, SECONDS, flag, open_store, option
@@ -100,9 +100,9 @@ def connect(
                 project,
                 Rules(batch_size, every, once),
                 stop,
-                say=lambda sentence: click.echo(shown(sentence), err=True),
+                say=lambda sentence: click.echo(printable(sentence), err=True),
             )
-    say(
+    print_result(
         as_json,
         asdict(result),
         f"{result.created:,} tasks created, {result.labels:,} labels stored, {result.revised:,} "

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 from parbals.cli.base import Group
-from parbals.cli.output import say
+from parbals.cli.output import print_result
 from parbals.errors import InputError
 
 from parbals_label.cli.options import NO_REPORT, command_in, open_store, option, update_report
@@ -72,7 +72,7 @@ def review(folder: Path, n_labels: int, ask_again: str | None, as_json: bool) ->
         records.append({"id": item_id, **suspect._asdict()})
         lines.append(f"{item_id}  {suspect.label}: {suspect.sentence}")
     record = {"doubts": records, "same_text_other_label": duplicates}
-    say(as_json, record, "\n".join(lines) or "There are no likely label errors.")
+    print_result(as_json, record, "\n".join(lines) or "There are no likely label errors.")
 
 
 @command_in(labels)
@@ -97,7 +97,9 @@ def undo(
         if missing:
             raise InputError(f"There is no item {missing[0]!r} in this project.")
         count = store.undo_labels([positions[item_id] for item_id in ids], annotator=annotator)
-        say(as_json, {"taken_back": count}, f"{count:,} labels by {annotator} were undone.")
+        print_result(
+            as_json, {"taken_back": count}, f"{count:,} labels by {annotator} were undone."
+        )
         if count and store.n_labelled and not no_report:
             update_report(store)
 
@@ -130,7 +132,9 @@ def remove(folder: Path, annotator: str, since: str | None, no_report: bool, as_
             store.update_settings(predictions=None)
             store.save_report({}, 0)
     record = {"annotator": name, "labels": n_labels, "passes": n_skips}
-    say(as_json, record, f"{n_labels:,} labels and {n_skips:,} skips by {name} were removed.")
+    print_result(
+        as_json, record, f"{n_labels:,} labels and {n_skips:,} skips by {name} were removed."
+    )
 
 
 def _annotator_named(store: "Store", annotator: str) -> str:
@@ -171,4 +175,4 @@ def history(folder: Path, item: str | None, as_json: bool) -> None:
 
     with open_store(folder, read_only=True) as store:
         rows = history_rows(store, item)
-    say(as_json, rows, "\n".join(map(history_text, rows)) or "Nothing has happened yet.")
+    print_result(as_json, rows, "\n".join(map(history_text, rows)) or "Nothing has happened yet.")

@@ -4,7 +4,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import click
-from parbals.cli.output import progress, say
+from parbals.cli.output import print_result, progress
 from parbals.errors import InputError
 
 from parbals_label.cli.options import command, flag, open_store, option
@@ -58,7 +58,7 @@ def certify(folder: Path, n_items: int | None, page: bool, as_json: bool) -> Non
     record = {**asdict(sample), "certificate": sample.result and asdict(sample.result)}
     del record["result"]
     text = f"{sample.n} random items {instruction}" if instruction else sample.sentence
-    say(as_json, record, text)
+    print_result(as_json, record, text)
 
 
 @command
@@ -92,4 +92,4 @@ def estimate(folder: Path, label: str, column: str | None, as_json: bool) -> Non
             line += f"; {with_interval(group.difference)} more than {groups[0].name}"
         lines.append(line)
     record = {"class": label, "by": column, "groups": [asdict(group) for group in groups]}
-    say(as_json, record, "\n".join(lines))
+    print_result(as_json, record, "\n".join(lines))

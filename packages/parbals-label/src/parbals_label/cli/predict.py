@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import click
-from parbals.cli.output import progress, say
+from parbals.cli.output import print_result, progress
 from parbals.errors import InputError
 
 from parbals_label.cli.options import FORCE, PATH, READING, SETTINGS, command, open_store, option
@@ -68,7 +68,9 @@ def predict(
     if str(out) != "-":
         n_labels = len(learner.labelled)
         record = {"file": str(out), "items": count, "labels": n_labels}
-        say(as_json, record, f"{count:,} items predicted from {n_labels:,} labels, in {out}.")
+        print_result(
+            as_json, record, f"{count:,} items predicted from {n_labels:,} labels, in {out}."
+        )
 
 
 def export_model(folder: Path, path: Path, *, force: bool, as_json: bool) -> None:
@@ -121,7 +123,7 @@ def export_model(folder: Path, path: Path, *, force: bool, as_json: bool) -> Non
         usage = "Read it with parbals.load_model, or by the formula in docs/howto/predict.md."
     else:
         usage = "transformers alone predicts with it: docs/howto/predict.md."
-    say(
+    print_result(
         as_json,
         {"file": str(path), "encoder": features.name},
         f"The model of {len(learner.labelled):,} labels is in {path}; it takes {takes}. {usage}",
@@ -135,7 +137,7 @@ def export_training_data(folder: Path, path: Path, *, as_json: bool) -> None:
     with open_store(folder, read_only=True) as store, progress("predicting"):
         counts = write_training_data(store, path)
     sizes = ", ".join(f"{count:,} items to {name}" for name, count in counts.items())
-    say(
+    print_result(
         as_json,
         {"folder": str(path), **counts},
         f"{sizes}, in {path}; recipes: docs/howto/predict.md.",

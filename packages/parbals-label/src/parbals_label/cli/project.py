@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from parbals.cli.output import progress, say
+from parbals.cli.output import print_result, progress
 from parbals.errors import InputError
 
 from parbals_label.answer_form import MANY, TASKS, AnswerForm
@@ -167,7 +167,7 @@ def init(
         *_encoder_lines(created, encoder, folder),
         f"Next: parbals serve {folder}, or parbals next {folder} -n 20 --out batch.csv",
     ]
-    say(as_json, record, "\n".join(lines))
+    print_result(as_json, record, "\n".join(lines))
 
 
 def _task(task: str | None, labels_per_item: str | None) -> str:
@@ -276,7 +276,9 @@ def embed(
         encoder = store.settings.encoder or encoder  # the encoder that auto chose
     notes = list(embedded.notes)
     record = {"features": embedded.n_features, "encoder": encoder, "notes": notes}
-    say(as_json, record, "\n".join([f"{embedded.n_features} features by {encoder}.", *notes]))
+    print_result(
+        as_json, record, "\n".join([f"{embedded.n_features} features by {encoder}.", *notes])
+    )
 
 
 @command
@@ -322,4 +324,4 @@ def adapt(
         )
     else:
         outcome = "So the features stay as they were; more labels may change that."
-    say(as_json, asdict(result), f"{comparison} {outcome}")
+    print_result(as_json, asdict(result), f"{comparison} {outcome}")

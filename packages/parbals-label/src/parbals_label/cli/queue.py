@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 from parbals.cli.base import Group
-from parbals.cli.output import say
+from parbals.cli.output import print_result
 from parbals.wording import counted
 
 from parbals_label.cli.options import command_in, open_store, option
@@ -42,4 +42,6 @@ def release(folder: Path, annotator: str | None, as_json: bool) -> None:
         store.log(RELEASED, name=annotator, count=count)
     owner = f" of {annotator}" if annotator else ""
     verb = "is" if count == 1 else "are"
-    say(as_json, {"released": count}, f"{counted(count, 'item')}{owner} {verb} free again.")
+    print_result(
+        as_json, {"released": count}, f"{counted(count, 'item')}{owner} {verb} free again."
+    )

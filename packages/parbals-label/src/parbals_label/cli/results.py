@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from parbals.cli.output import say
+from parbals.cli.output import print_result
 from parbals.errors import InputError
 from parbals.wording import counted
 
@@ -63,7 +63,7 @@ def status(
         record |= {"until_error": target_error, "may_stop": is_certified}
         lines.append(sentence)
         exit_code = 0 if is_certified else _NOT_YET
-    say(as_json, record, "\n".join(lines))
+    print_result(as_json, record, "\n".join(lines))
     context.exit(exit_code)
 
 
@@ -192,7 +192,7 @@ def export(
         click.echo(f"parbals: {note}", err=True)
     if str(path) != "-":
         record = {"file": str(path), "items": count, "newer_answers": n_newer, "note": note}
-        say(as_json, record, f"{counted(count, 'item')} in {path}.")
+        print_result(as_json, record, f"{counted(count, 'item')} in {path}.")
 
 
 def _outdated_note(store: "Store", n_newer: int, folder: Path) -> str | None:

@@ -58,7 +58,7 @@ def serve(
     new_token: bool,
     proxies: tuple[str, ...],
     log_level: str,
-    **place: Any,
+    **options: Any,
 ) -> None:
     """Open the labelling page in the browser.
 
@@ -72,12 +72,12 @@ def serve(
       parbals serve --projects our-projects
     """
     from parbals_label.server.logs import set_up_logs
-    from parbals_label.web.place import LOOPBACK, Place
+    from parbals_label.web.place import LOOPBACK, PageAddress
     from parbals_label.web.serve import run_server
 
     set_up_logs(log_level)
     server_options: dict[str, Any] = {
-        "place": Place(proxies=proxies or LOOPBACK, **place),
+        "address": PageAddress(proxies=proxies or LOOPBACK, **options),
         "browser": not no_browser,
         "new_token": new_token,
     }

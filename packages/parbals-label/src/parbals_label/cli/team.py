@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 from parbals.cli.base import Group
-from parbals.cli.output import say
+from parbals.cli.output import print_result
 from parbals.errors import InputError, ProjectError
 
 from parbals_label.cli.options import command_in, flag, open_store, option
@@ -63,7 +63,7 @@ def invite(
       parbals team invite spam "Grace Hopper" --role owner
       parbals team invite spam bob --days 14
     """
-    from parbals_label.web.place import Place, known_address, public_origin
+    from parbals_label.web.place import PageAddress, known_address, public_origin
 
     origin = public_origin(public_url) if public_url else None
     with open_store(folder) as store:
@@ -76,7 +76,7 @@ def invite(
         token = store.invite(name, role, days)
         person = store.person_of(token)
     assert person is not None
-    link = f"{origin or Place(port=_DEFAULT_PORT).origin}/?token={token}"
+    link = f"{origin or PageAddress(port=_DEFAULT_PORT).origin}/?token={token}"
     lines = [f"{person.name}, {role}: {link}"]
     if origin is None:
         lines.append(
@@ -88,7 +88,7 @@ def invite(
             "The link that `parbals serve` prints is now for owners; if others have it, run "
             "`parbals serve` once with --new-token."
         )
-    say(as_json, {"name": person.name, "role": role, "link": link}, "\n".join(lines))
+    print_result(as_json, {"name": person.name, "role": role, "link": link}, "\n".join(lines))
 
 
 @command_in(team, "list")
@@ -115,7 +115,7 @@ def list_(folder: Path, as_json: bool) -> None:
             line += f" until {_local_time(person.expires)}"
         lines.append(line)
     nobody = "Nobody has a link of their own; `parbals team invite DIR NAME` gives one."
-    say(as_json, rows, "\n".join(lines) or nobody)
+    print_result(as_json, rows, "\n".join(lines) or nobody)
 
 
 @command_in(team)
@@ -132,7 +132,7 @@ def revoke(folder: Path, name: str, as_json: bool) -> None:
     with open_store(folder) as store:
         stored_name = store.revoke(name)
     record = {"name": stored_name, "invited": False}
-    say(as_json, record, f"The link of {stored_name} no longer works.")
+    print_result(as_json, record, f"The link of {stored_name} no longer works.")
 
 
 @command_in(team)
@@ -157,7 +157,7 @@ def remove(folder: Path, name: str, yes: bool, as_json: bool) -> None:
     with open_store(folder) as store, locked(folder / "page.lock", page_is_open):
         numbers = list(forget_person(store, name).values())
     text = f"The name is gone; their labels are those of {', '.join(numbers)}."
-    say(as_json, {"now": numbers}, text)
+    print_result(as_json, {"now": numbers}, text)
 
 
 @command_in(team)
@@ -181,7 +181,7 @@ def sessions(folder: Path, end: str | None, as_json: bool) -> None:
         f"{_local_time(row.created)} until {_local_time(row.expires)}"
         for row in rows
     ]
-    say(as_json, [asdict(row) for row in rows], "\n".join(lines) or "Nobody is signed in.")
+    print_result(as_json, [asdict(row) for row in rows], "\n".join(lines) or "Nobody is signed in.")
 
 
 def _local_time(seconds: float) -> str:
@@ -205,4 +205,4 @@ def log(folder: Path, as_json: bool) -> None:
 
     with open_store(folder, read_only=True) as store:
         rows = log_rows(store)
-    say(as_json, rows, "\n".join(map(log_line, rows)) or "Nothing was changed yet.")
+    print_result(as_json, rows, "\n".join(map(log_line, rows)) or "Nothing was changed yet.")

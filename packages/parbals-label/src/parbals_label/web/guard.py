@@ -1,10 +1,10 @@
-"""The guard: every request passes here before anything else sees it.
+"""The guard: middleware that checks every request before the application sees it.
 
-The server listens on this machine, but so do web pages from everywhere that are open in its
-browsers. A request must name the server by one of its own names (DNS rebinding), must not come from
-another site's page (request forgery), and must show who makes it (other users and programs of the
-machine): by a link's token, by a session, or, behind a proxy that logs people in, by that proxy's
-word. What each of them may do is decided by the routes.
+Web pages from anywhere, open in a browser on this machine, can send requests to the server. So a
+request must use one of the server's host names (against DNS rebinding), must not come from the page
+of another site (against cross-site request forgery), and must be authenticated (against other users
+and programs of the machine): by a link's token, by a session, or by a proxy that logs people in.
+The routes decide what each visitor may do.
 """
 
 import asyncio
@@ -23,53 +23,57 @@ from starlette.types import Message, Receive, Scope, Send
 
 from parbals_label.server.desk import BusyError
 from parbals_label.web.door import Door, Visitor
-from parbals_label.web.place import Place, address_of
+from parbals_label.web.place import PageAddress, parse_ip
 from parbals_label.web.refusals import RefusedError, refusal
 
-__all__ = ["KEY", "MOST_BYTES", "Guard"]
+__all__ = ["KEY", "MAX_BODY_BYTES", "Guard"]
 
 _log = logging.getLogger("parbals.web")
 
-MOST_BYTES = 1_000_000
-"""Longest body of a request."""
-_DROPPED_BYTES, _LINGER_SECONDS = 8 * MOST_BYTES, 1.0
-"""As much of a refused body is read, and as long, before the connection is closed."""
+MAX_BODY_BYTES = 1_000_000
+"""Largest body of a request."""
+_MAX_DISCARDED_BYTES = 8 * MAX_BODY_BYTES
+_DISCARD_SECONDS = 1.0
+"""How much of a refused body is read, and how long, before the connection is closed."""
 _BODY_SECONDS = 10.0
-_MOST_COOKIES = 20
+_MAX_COOKIES = 20
 KEY = "x-parbals-key"
-"""The header with the half of a session that the page keeps."""
-_ENTER = "/static/js/enter.js"
-_CHANGING = ("POST", "PATCH")
-_ONCE = (
+"""The header with the session's key."""
+_ENTER_SCRIPT = "/static/js/enter.js"
+_WRITING_METHODS = ("POST", "PATCH")
+_SINGLE_HEADERS = (
     "host", "origin", "sec-fetch-site", "sec-fetch-mode", "authorization", "content-type", KEY,
 )  # fmt: skip
-_SITES = ("same-origin", "none", "same-site", "cross-site")
+_FETCH_SITES = ("same-origin", "none", "same-site", "cross-site")
 
-_POLICY = (
+_CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; "
     "connect-src 'self'; form-action 'none'; frame-ancestors 'none'; base-uri 'none'"
 )
-_HEADERS = [
-    (b"content-security-policy", _POLICY.encode()),
+_SECURITY_HEADERS = [
+    (b"content-security-policy", _CONTENT_SECURITY_POLICY.encode()),
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"x-frame-options", b"DENY"),
 ]
-# A page of our own that goes on: where the link was clicked on another site, a redirect would still
-# count as that site's, and come without the cookie. Its script keeps the key first.
-_GO_ON = Path(__file__).with_name("pages").joinpath("enter.html").read_text("utf-8")
+# A page that redirects by script: if the link was clicked on another site, an HTTP redirect would
+# still count as that site's request and come without the cookie. The script first stores the key.
+_ENTER_PAGE = Path(__file__).with_name("pages").joinpath("enter.html").read_text("utf-8")
 
 
 class Guard:
-    """Pure ASGI middleware in front of an application at a place, with its door."""
+    """ASGI middleware in front of an application; ``door`` authenticates visitors."""
 
     def __init__(
-        self, app: Any, *, door: Door, place: Place, body_seconds: float = _BODY_SECONDS
+        self, app: Any, *, door: Door, address: PageAddress, body_seconds: float = _BODY_SECONDS
     ) -> None:
-        self.app, self.door, self.place, self.body_seconds = app, door, place, body_seconds
-        self._once = {*_ONCE, place.user_header}
+        self.app = app
+        self.door = door
+        self.address = address
+        self.body_seconds = body_seconds
+        self._single_headers = {*_SINGLE_HEADERS, address.user_header}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -78,163 +82,177 @@ class Guard:
             await receive()
             await send({"type": "websocket.close", "code": 1008})
         elif scope["type"] == "http":
-            await self._http(scope, receive, _hardened(scope, send))
+            await self._http(scope, receive, _with_security_headers(scope, send))
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            headers = self._single(scope["headers"])
-            self._check_place(scope, headers)
-            if scope["method"] not in ("GET", *_CHANGING):
+            headers = self._parse_headers(scope["headers"])
+            self._check_origin(scope, headers)
+            if scope["method"] not in ("GET", *_WRITING_METHODS):
                 allowed = "GET, POST, PATCH"
-                raise RefusedError(405, "method", "This method is not known here.", allow=allowed)
-            if _is_arriving(scope):
+                raise RefusedError(405, "method", "This method is not allowed.", allow=allowed)
+            if _is_page_request(scope):
                 token = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[-1]
-                guest = await self.door.by_link(token) if token else None
-                if guest is not None:
-                    guest = replace(guest, origin=self._origin(scope, headers))
-                    page = await self._arrived(guest, token, headers)
+                newcomer = await self.door.by_link(token) if token else None
+                if newcomer is not None:
+                    newcomer = replace(newcomer, origin=self._client_address(scope, headers))
+                    page = await self._sign_in(newcomer, token, headers)
                     await page(scope, receive, send)
                     return
-            is_door = scope["path"] == _ENTER  # which asks before anybody is signed in
-            visitor = None if is_door else await self._visitor(scope, headers)
+            is_public = scope["path"] == _ENTER_SCRIPT  # it runs before anybody is signed in
+            visitor = None if is_public else await self._visitor(scope, headers)
             body = await _read_body(scope["method"], headers, receive, self.body_seconds)
         except (RefusedError, ParbalsError) as error:
-            answer = refusal(scope["path"], _for_strangers(error))
+            response = refusal(scope["path"], _without_details(error))
             if scope["method"] == "GET":
-                await answer(scope, receive, send)
+                await response(scope, receive, send)
             else:
-                answer.headers["connection"] = "close"  # the rest of a body that nobody reads
-                await answer(scope, receive, _lingering(receive, send))
+                response.headers["connection"] = "close"  # the rest of the body is not read
+                await response(scope, receive, _after_discarding_body(receive, send))
             return
         if body is not None:
             scope["state"] = {**scope.get("state", {}), "visitor": visitor}
             await self.app(scope, body, send)
 
-    def _check_place(self, scope: Scope, headers: dict[str, str]) -> None:
-        """Refuse requests to another server's name, and those from other sites' pages."""
+    def _check_origin(self, scope: Scope, headers: dict[str, str]) -> None:
+        """Refuse requests with another host name, and those from pages of other sites."""
         local = str((scope.get("server") or ("",))[0])
-        if not self.place.is_host(headers.get("host", ""), local):
+        if not self.address.is_host(headers.get("host", ""), local):
             raise RefusedError(
-                421, "host", "This server is not called by that name; use the link it printed."
+                421, "host", "This server has another host name; use the link that it printed."
             )
         origin = headers.get("origin")
-        if origin is not None and not self.place.is_origin(origin, local):
+        if origin is not None and not self.address.is_origin(origin, local):
             raise RefusedError(403, "origin", "Requests from other sites' pages are refused.")
         site = headers.get("sec-fetch-site")
-        foreign = site is not None and site not in ("same-origin", "none")
-        opening = _is_arriving(scope) and headers.get("sec-fetch-mode", "navigate") == "navigate"
-        # A link in another page may lead here, to the door: without the token there is nothing to
-        # see.
-        if site is not None and (site not in _SITES or (foreign and not opening)):
+        if site is None or site in ("same-origin", "none"):
+            return
+        # Other sites may link to the page: without the token there is nothing to see.
+        is_navigation = headers.get("sec-fetch-mode", "navigate") == "navigate"
+        is_link = _is_page_request(scope) and is_navigation
+        if site not in _FETCH_SITES or not is_link:
             raise RefusedError(403, "origin", "Requests from other sites' pages are refused.")
 
     async def _visitor(self, scope: Scope, headers: dict[str, str]) -> Visitor:
-        """The visitor; a change by what a browser sends by itself must come from the page."""
+        """Authenticate the visitor.
+
+        A change that browsers authenticate automatically must come from the page itself.
+        """
         peer = str((scope.get("client") or ("",))[0])
-        is_proxy = self.place.is_proxy(peer)
-        named = headers.get(self.place.user_header or "", "").strip()
-        if named:
+        is_proxy = self.address.is_proxy(peer)
+        user = headers.get(self.address.user_header or "", "").strip()
+        if user:
             if not is_proxy:
                 raise RefusedError(
                     403,
                     "header",
-                    f"{self.place.user_header} is believed from the proxy alone, and {peer} is not "
+                    f"{self.address.user_header} is trusted from the proxy only, and {peer} is not "
                     "its address (--proxy).",
                 )
-            visitor = await self.door.by_name(named.encode("latin-1").decode("utf-8", "replace"))
+            visitor = await self.door.by_name(user.encode("latin-1").decode("utf-8", "replace"))
             if visitor is None:
-                raise RefusedError(403, "person", "Nobody has invited you; ask an owner to.")
+                raise RefusedError(
+                    403, "person", "You have not been invited; ask an owner for an invitation."
+                )
         elif headers.get("authorization", "").lower().startswith("bearer "):
             visitor = await self.door.by_link(headers["authorization"][7:].strip())
-        else:  # a password that a proxy asked for is nothing to us
+        else:  # other kinds of authorization are meant for a proxy
             visitor = await self._by_cookie(scope, headers)
         if visitor is None:
             raise RefusedError(
                 401,
                 "token",
-                "The link is missing or no longer good; open the one that `parbals serve` printed, "
-                "or your own.",
+                "The link is missing or no longer valid; open the link that `parbals serve` "
+                "printed, or your personal link.",
                 www_authenticate="Bearer",
             )
-        is_ambient = named or visitor.session is not None
-        is_ours = "origin" in headers or headers.get("sec-fetch-site") == "same-origin"
-        if is_ambient and scope["method"] in _CHANGING and not is_ours:
+        is_ambient = user or visitor.session is not None
+        is_from_page = "origin" in headers or headers.get("sec-fetch-site") == "same-origin"
+        if is_ambient and scope["method"] in _WRITING_METHODS and not is_from_page:
             raise RefusedError(403, "origin", "A change must come from the page itself.")
-        return replace(visitor, origin=self._origin(scope, headers))
+        return replace(visitor, origin=self._client_address(scope, headers))
 
-    def _origin(self, scope: Scope, headers: dict[str, str]) -> str:
-        """The address that a request came from, as far as the proxy tells."""
+    def _client_address(self, scope: Scope, headers: dict[str, str]) -> str:
+        """Return the IP address of the client, which the proxy forwards in a header."""
         peer = str((scope.get("client") or ("",))[0])
         forwarded = headers.get("x-forwarded-for", "").replace(";", ",").rpartition(",")[2].strip()
-        return forwarded if self.place.is_proxy(peer) and address_of(forwarded) else peer
+        if self.address.is_proxy(peer) and parse_ip(forwarded):
+            return forwarded
+        return peer
 
     async def _by_cookie(self, scope: Scope, headers: dict[str, str]) -> Visitor | None:
-        if _is_arriving(scope) and headers.get("sec-fetch-site") in ("same-site", "cross-site"):
-            return None  # another site's link opens the door only with the token in it
+        if _is_page_request(scope) and headers.get("sec-fetch-site") in ("same-site", "cross-site"):
+            return None  # a link on another site must contain the token
         host = headers["host"].lower()
-        name = self.place.cookie(host)
-        # By hand: cookies of other servers on this machine come along, and a parser may stumble
-        # over them.
-        parts = (part.strip().partition("=") for part in headers.get("cookie", "").split(";"))
+        name = self.address.cookie(host)
+        # Parsed by hand: a parser may fail on cookies of other servers on this machine.
+        pairs = (pair.strip().partition("=") for pair in headers.get("cookie", "").split(";"))
         key = headers.get(KEY, "") if scope["path"].startswith("/api") else None
-        # Another port may have set cookies of this name, for paths that come first.
-        values = [value for found, _, value in parts if found == name and value]
-        for cookie in values[:_MOST_COOKIES]:
+        # Servers on other ports may have set cookies with this name, for paths that come first.
+        values = [value for cookie_name, _, value in pairs if cookie_name == name and value]
+        for cookie in values[:_MAX_COOKIES]:
             if (visitor := await self.door.by_session(cookie, key, host)) is not None:
                 return visitor
         return None
 
-    async def _arrived(self, guest: Visitor, token: str, headers: dict[str, str]) -> Response:
-        """Begin a session, and go on to the page: the token is in no address after this one.
+    async def _sign_in(self, visitor: Visitor, token: str, headers: dict[str, str]) -> Response:
+        """Start a session and redirect to the page, whose address does not contain the token.
 
-        Where another site has opened the link, the page's script asks first if somebody is signed
-        in: otherwise a page from anywhere could sign a browser in as whom it likes.
+        If another site has opened the link, the page's script first asks a signed-in person:
+        otherwise any site could sign a browser in as anybody.
         """
         if headers.get("sec-fetch-site") in ("same-site", "cross-site"):
-            return HTMLResponse(_GO_ON.format(data=f'data-who="{escape(guest.name or "")}"'))
-        key, cookie = await self.begin(guest, token, headers["host"].lower())
-        return HTMLResponse(_GO_ON.format(data=f"data-key={key}"), headers={"Set-Cookie": cookie})
+            return HTMLResponse(_ENTER_PAGE.format(data=f'data-who="{escape(visitor.name or "")}"'))
+        key, cookie = await self.begin(visitor, token, headers["host"].lower())
+        return HTMLResponse(
+            _ENTER_PAGE.format(data=f"data-key={key}"), headers={"Set-Cookie": cookie}
+        )
 
-    async def begin(self, guest: Visitor, token: str, host: str) -> tuple[str, str]:
-        """Begin a session: its key, and what a browser is told to keep as its cookie."""
-        session, key = await self.door.start_session(guest, token, host)
+    async def begin(self, visitor: Visitor, token: str, host: str) -> tuple[str, str]:
+        """Start a session; returns its key and the Set-Cookie header."""
+        session, key = await self.door.start_session(visitor, token, host)
         rules = f"Path=/; HttpOnly; SameSite=Strict; Max-Age={self.door.session_seconds:.0f}"
-        secure = "; Secure" if self.place.is_private(host) else ""
-        return key, f"{self.place.cookie(host)}={session}; {rules}{secure}"
+        secure = "; Secure" if self.address.is_https(host) else ""
+        return key, f"{self.address.cookie(host)}={session}; {rules}{secure}"
 
-    def _single(self, headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
-        """Headers by name; those that decide anything may come once only."""
+    def _parse_headers(self, headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
+        """Return headers by name; those that matter for security may occur only once."""
         values: dict[str, str] = {}
         for raw_name, raw_value in headers:
-            name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")
-            if name in values and name in self._once:
+            name = raw_name.decode("latin-1").lower()
+            value = raw_value.decode("latin-1")
+            if name in values and name in self._single_headers:
                 raise RefusedError(400, "header", f"The header {name} came twice.")
             values[name] = f"{values[name]}; {value}" if name in values else value
         return values
 
 
-def _for_strangers(error: RefusedError | ParbalsError) -> RefusedError | ParbalsError:
-    """Who asks is not known yet: where the project lies, and what is in it, is not for them."""
+def _without_details(error: RefusedError | ParbalsError) -> RefusedError | ParbalsError:
+    """Hide where the project is and what it contains: the visitor is not authenticated yet."""
     if not isinstance(error, ProjectError | ProjectDamagedError) or isinstance(error, BusyError):
         return error
-    _log.warning("Nobody can be let in", extra={"facts": {"reason": str(error)}})
-    words = "The project cannot be used just now; the server's log says why."
-    is_damaged = isinstance(error, ProjectDamagedError)
-    return ProjectDamagedError(words) if is_damaged else ProjectError(words)
+    _log.warning("No visitor can be authenticated", extra={"facts": {"reason": str(error)}})
+    message = "The project cannot be used just now; see the server's log."
+    if isinstance(error, ProjectDamagedError):
+        return ProjectDamagedError(message)
+    return ProjectError(message)
 
 
-def _is_arriving(scope: Scope) -> bool:
+def _is_page_request(scope: Scope) -> bool:
     return bool(scope["method"] == "GET" and scope["path"] == "/")
 
 
-def _hardened(scope: Scope, send: Send) -> Send:
-    """Every answer tells browsers to trust it as little as possible."""
-    lasting = scope["path"].startswith("/static/")
+def _with_security_headers(scope: Scope, send: Send) -> Send:
+    """Add security headers to every response."""
+    is_static = scope["path"].startswith("/static/")
 
     async def wrapped(message: Message) -> None:
         if message["type"] == "http.response.start":
             names = {name.lower() for name, _ in message["headers"]}
-            extra = [*_HEADERS, (b"cache-control", b"no-cache" if lasting else b"no-store")]
+            extra = [
+                *_SECURITY_HEADERS,
+                (b"cache-control", b"no-cache" if is_static else b"no-store"),
+            ]
             message["headers"] = [
                 *message["headers"],
                 *(header for header in extra if header[0] not in names),
@@ -244,22 +262,22 @@ def _hardened(scope: Scope, send: Send) -> Send:
     return wrapped
 
 
-def _lingering(receive: Receive, send: Send) -> Send:
-    """The answer when the rest of the body has been read and dropped, or after a second.
+def _after_discarding_body(receive: Receive, send: Send) -> Send:
+    """Send the response after the rest of the body was read and discarded, or after a second.
 
-    A proxy that still sends while an answer comes would lose the answer.
+    A proxy that is still sending the body would lose the response.
     """
 
     async def wrapped(message: Message) -> None:
         if message["type"] == "http.response.start":
-            left = _DROPPED_BYTES
+            left = _MAX_DISCARDED_BYTES
             with suppress(TimeoutError):
-                async with asyncio.timeout(_LINGER_SECONDS):
-                    more = True
-                    while more and left > 0:
-                        part = await receive()
-                        left -= len(part.get("body", b""))
-                        more = part.get("more_body", False)
+                async with asyncio.timeout(_DISCARD_SECONDS):
+                    has_more = True
+                    while has_more and left > 0:
+                        chunk = await receive()
+                        left -= len(chunk.get("body", b""))
+                        has_more = chunk.get("more_body", False)
         await send(message)
 
     return wrapped
@@ -268,12 +286,12 @@ def _lingering(receive: Receive, send: Send) -> Send:
 async def _read_body(
     method: str, headers: dict[str, str], receive: Receive, seconds: float
 ) -> Receive | None:
-    """The whole body, within limits of size and time; None if the client left too early."""
+    """Read the body, within limits of size and time; None if the client disconnected."""
     length = headers.get("content-length", "0")
     if not length.isascii() or not length.isdigit():
         raise RefusedError(400, "length", "Content-Length is not a number.")
-    too_large = RefusedError(413, "size", f"A request may have at most {MOST_BYTES:,} bytes.")
-    if int(length) > MOST_BYTES:
+    too_large = RefusedError(413, "size", f"A request may have at most {MAX_BODY_BYTES:,} bytes.")
+    if int(length) > MAX_BODY_BYTES:
         raise too_large
     if method == "GET":
         if int(length) or "transfer-encoding" in headers:
@@ -287,33 +305,35 @@ async def _read_body(
             or "content-encoding" in headers
         ):
             raise RefusedError(415, "type", "The body must be application/json in UTF-8.")
-    parts, size, more = [], 0, True
+    chunks = []
+    size = 0
+    has_more = True
     try:
         async with asyncio.timeout(seconds):
-            while more:
+            while has_more:
                 message = await receive()
                 if message["type"] == "http.disconnect":
                     return None
-                parts.append(message.get("body", b""))
-                size += len(parts[-1])
-                more = message.get("more_body", False)
-                if size > MOST_BYTES:
+                chunks.append(message.get("body", b""))
+                size += len(chunks[-1])
+                has_more = message.get("more_body", False)
+                if size > MAX_BODY_BYTES:
                     raise too_large
     except TimeoutError:
         raise RefusedError(408, "slow", "The body took too long to arrive; try again.") from None
-    body = b"".join(parts)
-    if not _is_text(body):
+    body = b"".join(chunks)
+    if not _is_utf8(body):
         raise RefusedError(400, "json", "The body is not JSON that can be read.")
-    whole: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+    messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def replay() -> Message:
-        return whole.pop() if whole else await receive()
+        return messages.pop() if messages else await receive()
 
     return replay
 
 
-def _is_text(body: bytes) -> bool:
-    """Whether it is UTF-8; JSON with a zero byte would be read as UTF-16."""
+def _is_utf8(body: bytes) -> bool:
+    """Whether the body is UTF-8; JSON with a zero byte would be parsed as UTF-16."""
     try:
         return "\x00" not in body.decode("utf-8")
     except UnicodeDecodeError:

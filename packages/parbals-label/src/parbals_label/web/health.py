@@ -1,10 +1,9 @@
-"""Around the guarded application: requests' ids and times, ``/healthz``, ``/readyz``, ``/metrics``.
+"""Health checks and metrics: ``/healthz``, ``/readyz``, ``/metrics``, and the log of requests.
 
-``/healthz`` (the project can be read) and ``/readyz`` (a label could be stored now, which is tried)
-need no token and say one word. ``/metrics`` is for Prometheus and needs a token of
-its own, which opens nothing else: that of the file ``page-metrics-token`` in the project's folder.
-None looks at the name that the server is called by: probes call it by addresses, and other
-sites' pages, which that check is against, have no token.
+``/healthz`` checks that the project can be read, ``/readyz`` that a label could be stored. They
+need no token and answer in one word. ``/metrics`` is for Prometheus and needs a token that gives
+access to nothing else, from the file ``page-metrics-token`` of the project's folder. None of them
+checks the Host header, because probes use IP addresses, and pages of other sites have no token.
 """
 
 import asyncio
@@ -30,25 +29,31 @@ from parbals_label.web.session import Session
 __all__ = ["ALWAYS", "Watch"]
 
 _log = logging.getLogger("parbals.web")
-_PATIENCE = 5.0
-_FRESH, _TRIED = 1.0, 2.0
+_TIMEOUT_SECONDS = 5.0
+_HEALTHY_SECONDS = 1.0
+"""How long a successful health check is valid."""
+_READY_SECONDS = 2.0
+"""How long a readiness check is valid."""
 ALWAYS = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
-_TEXT = "text/plain; version=0.0.4; charset=utf-8"
-_BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.015, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+_METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.015, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
 class Watch:
-    """Pure ASGI middleware around ``app``; ``metrics_token`` opens ``/metrics``.
+    """ASGI middleware around ``app``; ``metrics_token`` gives access to ``/metrics``.
 
-    Without a session there is no project behind it, and nobody is let in.
+    ``session`` is None for a project that does not exist.
     """
 
     def __init__(self, app: Any, session: Session | None, metrics_token: str) -> None:
-        self.app, self._session = app, session
+        self.app = app
+        self._session = session
         self._token = f"Bearer {metrics_token}".encode()
-        self._healthy_until = self._tried_until = 0.0
-        self._is_ready, self._trying = False, asyncio.Lock()
-        disable_created_metrics()  # each counter would have a second series with its beginning
+        self._healthy_until = 0.0
+        self._checked_until = 0.0
+        self._is_ready = False
+        self._check_lock = asyncio.Lock()
+        disable_created_metrics()  # otherwise each counter has a second series
         self._registry = CollectorRegistry()
         self._requests = Counter(
             "parbals_requests", "Requests answered.", ("route", "code"), registry=self._registry
@@ -57,7 +62,7 @@ class Watch:
             "parbals_request_seconds",
             "Seconds from a request's arrival to its answer's end.",
             ("route",),
-            buckets=_BOUNDS,
+            buckets=_BUCKETS,
             registry=self._registry,
         )
 
@@ -70,9 +75,10 @@ class Watch:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        began, status = time.perf_counter(), 0
+        started_at = time.perf_counter()
+        status = 0
 
-        async def marked(message: Message) -> None:
+        async def send_and_record(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
@@ -80,117 +86,137 @@ class Watch:
 
         try:
             if scope["path"] == "/healthz":
-                await (await self._health(scope))(scope, receive, marked)
+                await (await self._health(scope))(scope, receive, send_and_record)
             elif scope["path"] == "/readyz":
-                await (await self.readiness())(scope, receive, marked)
+                await (await self.readiness())(scope, receive, send_and_record)
             elif scope["path"] == "/metrics":
-                await (await self._metrics(scope))(scope, receive, marked)
+                await (await self._metrics(scope))(scope, receive, send_and_record)
             else:
-                await self.app(scope, receive, marked)
+                await self.app(scope, receive, send_and_record)
         finally:
-            seconds, route = time.perf_counter() - began, _route(scope)
+            seconds = time.perf_counter() - started_at
+            route = _route(scope)
             self._requests.labels(route, status).inc()
             self._seconds.labels(route).observe(seconds)
             if REQUESTS.isEnabledFor(logging.INFO):
                 _log_request(scope, status, seconds)
 
     async def _health(self, scope: Scope) -> Response:
-        """200 while the project can be read; how it goes with the worker is for ``/metrics``."""
-        is_well = scope["method"] in ("GET", "HEAD")
-        if is_well and time.monotonic() > self._healthy_until:
-            asked = self.session.desk.read(lambda store: store.settings_mark())
-            is_well = await _comes_off(asked, "The project cannot be read")
-            self._healthy_until = time.monotonic() + _FRESH if is_well else 0.0
-        word, status = ("ok", 200) if is_well else ("unavailable", 503)
-        return PlainTextResponse(f"{word}\n", status, ALWAYS)
+        """Return 200 while the project can be read; the worker's state is in ``/metrics``."""
+        is_healthy = scope["method"] in ("GET", "HEAD")
+        if is_healthy and time.monotonic() > self._healthy_until:
+            check = self.session.desk.read(lambda store: store.settings_mark())
+            is_healthy = await _succeeds(check, "The project cannot be read")
+            self._healthy_until = time.monotonic() + _HEALTHY_SECONDS if is_healthy else 0.0
+        if not is_healthy:
+            return PlainTextResponse("unavailable\n", 503, ALWAYS)
+        return PlainTextResponse("ok\n", 200, ALWAYS)
+
+    async def is_ready(self) -> bool:
+        """Whether a label could be stored; checked at most once in two seconds."""
+        async with self._check_lock:
+            if time.monotonic() > self._checked_until:
+                check = self.session.desk.write(lambda store: store.probe())
+                self._is_ready = await _succeeds(check, "No label can be stored now")
+                self._checked_until = time.monotonic() + _READY_SECONDS
+        return self._is_ready
 
     async def readiness(self) -> Response:
-        """200 while a label could be stored; tried at most once in two seconds, whoever asks."""
-        async with self._trying:
-            if time.monotonic() > self._tried_until:
-                tried = self.session.desk.write(lambda store: store.probe())
-                self._is_ready = await _comes_off(tried, "No label can be stored now")
-                self._tried_until = time.monotonic() + _TRIED
+        """Return 200 while a label could be stored."""
+        if not await self.is_ready():
+            return PlainTextResponse("unavailable\n", 503, ALWAYS)
         behind = ", journal behind" if self.session.desk.journal_behind else ""
-        word, status = (f"ready{behind}", 200) if self._is_ready else ("unavailable", 503)
-        return PlainTextResponse(f"{word}\n", status, ALWAYS)
+        return PlainTextResponse(f"ready{behind}\n", 200, ALWAYS)
+
+    def _add_server_metrics(self, registry: CollectorRegistry) -> None:
+        """Add metrics of the disk, the writing thread and the worker."""
+        desk = self.session.desk
+        worker = self.session.supervisor
+        n_free_bytes = shutil.disk_usage(self.session.folder).free
+        is_up = worker.process_id is not None
+        seconds = round(worker.seconds_to_choose, 3)
+        _counter(registry, "writes_failed", "Writes that failed.", desk.failed)
+        help_text = "Stored rows that the journal lacks."
+        _gauge(registry, "journal_rows_behind", help_text, desk.journal_behind)
+        _gauge(registry, "disk_free_bytes", "Free bytes on the project's disk.", n_free_bytes)
+        _counter(registry, "worker_restarts", "Crashes of the worker process.", worker.ends)
+        _gauge(registry, "worker_up", "1 while the worker process runs.", is_up)
+        _gauge(registry, "choosing_seconds", "Seconds that the latest batch took.", seconds)
 
     async def _metrics(self, scope: Scope) -> Response:
-        given = [value for name, value in scope["headers"] if name == b"authorization"]
-        if len(given) != 1 or not secrets.compare_digest(given[0], self._token):
-            words = "Send the token of the project's file page-metrics-token as a bearer token.\n"
-            return PlainTextResponse(words, 401, {**ALWAYS, "www-authenticate": "Bearer"})
+        """Return the metrics for Prometheus."""
+        tokens = [value for name, value in scope["headers"] if name == b"authorization"]
+        if len(tokens) != 1 or not secrets.compare_digest(tokens[0], self._token):
+            message = "Send the token of the project's file page-metrics-token as a bearer token.\n"
+            return PlainTextResponse(message, 401, {**ALWAYS, "www-authenticate": "Bearer"})
         registry = CollectorRegistry()
         try:
-            await self.session.desk.read_slowly(lambda s: _add_project_metrics(s, registry))
+            await self.session.desk.read_slowly(lambda store: _add_project_metrics(store, registry))
         except ParbalsError as error:
             return PlainTextResponse(f"{error}\n", 503, ALWAYS)
-        worker = self.session.supervisor
-        up, seconds = worker.process_id is not None, round(worker.seconds_to_choose, 3)
-        desk, free = self.session.desk, shutil.disk_usage(self.session.folder).free
-        _counter(registry, "writes_failed", "Writes that the project did not take.", desk.failed)
-        waiting = "Confirmed rows that the journal lacks."
-        _gauge(registry, "journal_rows_behind", waiting, desk.journal_behind)
-        _gauge(registry, "disk_free_bytes", "Free bytes on the project's disk.", free)
-        ended = "Ends of the process that chooses items."
-        _counter(registry, "worker_restarts", ended, worker.ends)
-        _gauge(registry, "worker_up", "1 while the process that chooses items runs.", up)
-        _gauge(registry, "choosing_seconds", "Seconds that the latest batch took.", seconds)
+        self._add_server_metrics(registry)
         body = generate_latest(registry) + generate_latest(self._registry)
-        return Response(body, headers={**ALWAYS, "content-type": _TEXT})
+        return Response(body, headers={**ALWAYS, "content-type": _METRICS_TYPE})
 
 
-async def _comes_off(action: Awaitable[object], complaint: str) -> bool:
-    """Whether something is done in time; else the log says why not."""
+async def _succeeds(action: Awaitable[object], warning: str) -> bool:
+    """Whether an action succeeds in time; otherwise a warning is logged with the reason."""
     try:
-        await asyncio.wait_for(action, _PATIENCE)
+        await asyncio.wait_for(action, _TIMEOUT_SECONDS)
     except (ParbalsError, TimeoutError) as error:
         facts = {"reason": str(error) or "it takes too long"}
-        _log.warning(complaint, extra={"facts": facts})
+        _log.warning(warning, extra={"facts": facts})
         return False
     return True
 
 
 def _add_project_metrics(store: Store, registry: CollectorRegistry) -> None:
-    """What is counted in the project: other processes change it as well."""
-    n_done, n_labelled, queue = store.n_completed(), store.n_labelled, store.queue_counts()
-    items = {"labelled": n_labelled, "passed": n_done - n_labelled}
-    items["unlabelled"] = store.n_items - n_done
+    """Add metrics that are read from the project, because other processes change it as well."""
+    n_completed = store.n_completed()
+    n_labelled = store.n_labelled
+    queue = store.queue_counts()
+    items = {
+        "labelled": n_labelled,
+        "passed": n_completed - n_labelled,
+        "unlabelled": store.n_items - n_completed,
+    }
     _gauge(registry, "items", "Items by state.", items)
-    chosen = {"waiting": queue.waiting, "out": queue.assigned}
-    _gauge(registry, "queue_items", "Chosen items, by state.", chosen)
+    queued = {"waiting": queue.waiting, "out": queue.assigned}
+    _gauge(registry, "queue_items", "Items in the queue, by state.", queued)
     answers, passes, batches, *_ = store.revision()
     _counter(registry, "answers", "Answers stored, corrections included.", answers)
     _counter(registry, "passes", "Passes stored.", passes)
     _counter(registry, "batches", "Batches chosen.", batches)
-    report, backups = store.latest_report(), store.events(BACKED_UP)
+    backups = store.events(BACKED_UP)
     if backups:
-        since = "Seconds since the latest backup."
-        _gauge(registry, "backup_age_seconds", since, _age(backups[-1].created))
+        help_text = "Seconds since the latest backup."
+        _gauge(registry, "backup_age_seconds", help_text, _age(backups[-1].created))
+    report = store.latest_report()
     if report is not None:
-        since = "Seconds since the latest report."
-        _gauge(registry, "report_age_seconds", since, _age(report.created))
-        _gauge(registry, "report_labels", "Labels that the latest report knows.", report.n_labels)
+        help_text = "Seconds since the latest report."
+        _gauge(registry, "report_age_seconds", help_text, _age(report.created))
+        _gauge(registry, "report_labels", "Labels in the latest report.", report.n_labels)
 
 
 def _age(created: str) -> float:
+    """Return the seconds since an ISO time."""
     return round(max(0.0, time.time() - datetime.fromisoformat(created).timestamp()), 1)
 
 
-def _counter(registry: CollectorRegistry, name: str, about: str, count: int) -> None:
-    Counter(f"parbals_{name}", about, registry=registry).inc(count)
+def _counter(registry: CollectorRegistry, name: str, help_text: str, count: int) -> None:
+    Counter(f"parbals_{name}", help_text, registry=registry).inc(count)
 
 
 def _gauge(
-    registry: CollectorRegistry, name: str, about: str, value: float | Mapping[str, float]
+    registry: CollectorRegistry, name: str, help_text: str, value: float | Mapping[str, float]
 ) -> None:
-    """A number, or one for each state."""
+    """Add a gauge with one value, or with one for each state."""
     if not isinstance(value, Mapping):
-        Gauge(f"parbals_{name}", about, registry=registry).set(value)
+        Gauge(f"parbals_{name}", help_text, registry=registry).set(value)
         return
-    gauge = Gauge(f"parbals_{name}", about, ("state",), registry=registry)
-    for state, number in value.items():
-        gauge.labels(state).set(number)
+    gauge = Gauge(f"parbals_{name}", help_text, ("state",), registry=registry)
+    for state, count in value.items():
+        gauge.labels(state).set(count)
 
 
 def _log_request(scope: Scope, status: int, seconds: float) -> None:
@@ -205,7 +231,7 @@ def _log_request(scope: Scope, status: int, seconds: float) -> None:
 
 
 def _route(scope: Scope) -> str:
-    """What answered, from a short list: an address that nobody knows must not make a metric."""
+    """Return the name of the route; unknown paths share one name, so that metrics stay few."""
     if scope["path"] in ("/healthz", "/readyz", "/metrics"):
         return str(scope["path"][1:])
     return getattr(scope.get("endpoint"), "__name__", "refused")

@@ -1,10 +1,10 @@
-"""Several projects behind one address: a list at /, and the page of each below /p/NAME/.
+"""Several projects on one server: a list at /, and the page of each project at /p/NAME/.
 
-Each project keeps its own store, guard, sessions and worker, and is opened when somebody first asks
-for it. An invitation is to one project: a session of one opens nothing of another, whatever its
-people are called, because the owner of one project may invite anybody under any name. The server's
-own link is every project's owner; the list shows others what this browser has sessions for, and,
-where a proxy logs people in, what they are invited to by that name.
+Each project has its own store, guard, sessions and worker, and is opened on its first request. An
+invitation is for one project: a session of one project gives no access to another, even for the
+same name, because the owner of a project may invite anybody under any name. The server's own link
+gives access to all projects as owner. Others see the projects for which their browser has sessions
+and, where a proxy logs people in, those to which that name was invited.
 """
 
 import asyncio
@@ -32,70 +32,70 @@ from parbals_label.store.people import OWNER, name_key
 from parbals_label.web.door import SESSION_SECONDS, Door, Visitor, require_owner, visitor_of
 from parbals_label.web.guard import Guard
 from parbals_label.web.health import ALWAYS, Watch
-from parbals_label.web.place import Place, remember_address
+from parbals_label.web.place import PageAddress, remember_address
 from parbals_label.web.refusals import RefusedError, handle_errors, refusal
-from parbals_label.web.rooms import Room
+from parbals_label.web.rooms import HostedProject
 from parbals_label.web.schemas import InModel
-from parbals_label.web.serve import add_static, open_browser, run_listening, showing, warn_of_reach
+from parbals_label.web.serve import add_static, open_browser, run_listening, serving, warn_of_reach
 
 __all__ = ["Projects", "projects_in", "run_projects"]
 
 _GUEST = "guest"
-"""The role, at the list, of who has not the server's own link."""
+"""The role in the list of a visitor without the server's own link."""
 
 
 def projects_in(folder: Path) -> dict[str, Path]:
-    """Name → folder of the projects that lie in a folder."""
+    """Return name → folder of the projects in a folder."""
     try:
-        found = {
+        folders = {
             path.name: path for path in sorted(folder.iterdir()) if (path / FILE_NAME).exists()
         }
     except OSError as error:
         raise InputError(f"{folder} cannot be read as a folder ({error.strerror}).") from None
-    if not found:
+    if not folders:
         raise InputError(
-            f"There is no project in {folder}: it must hold folders made by `parbals init`."
+            f"There is no project in {folder}: it must contain folders created by `parbals init`."
         )
     by_key: dict[str, str] = {}
-    for name in found:
+    for name in folders:
         other = by_key.setdefault(name_key(name), name)
         if other != name:
             raise InputError(
-                f"{folder} holds {other!r} and {name!r}, which people would take for one; rename "
-                "one of the folders."
+                f"{folder} contains {other!r} and {name!r}, which look the same; rename one of "
+                "the folders."
             )
-    return found
+    return folders
 
 
-def run_projects(folder: Path, *, place: Place, browser: bool, new_token: bool) -> None:
-    """Show every project in a folder until Ctrl-C."""
+def run_projects(folder: Path, *, address: PageAddress, browser: bool, new_token: bool) -> None:
+    """Serve every project in a folder until Ctrl-C."""
     folders = projects_in(folder)
-    busy = f"Another server already shows the projects in {folder}; stop it first."
-    with showing(folder, place, busy, new_token) as (listener, place, token):
-        app = Projects(folders, place, token)
-        for room in app.rooms.values():
-            with suppress(OSError):  # a folder that cannot be written is told when it is opened
-                remember_address(room.folder, room.place)
+    busy = f"Another server already serves the projects in {folder}; stop it first."
+    with serving(folder, address, busy, new_token) as (listener, address, token):
+        app = Projects(folders, address, token)
+        for hosted in app.projects.values():
+            with suppress(OSError):  # reported when the project is opened
+                remember_address(hosted.folder, hosted.address)
 
         def announce() -> None:
-            shown = place.origin if place.public else place.link(token)
-            click.echo(f"The list of {len(folders)} projects: {shown}\nEnd with Ctrl-C.")
-            click.echo(f"People are invited to each: `parbals team invite {folder}/NAME PERSON`.")
-            if place.public:
+            url = address.origin if address.public else address.link(token)
+            click.echo(f"The list of {len(folders)} projects: {url}\nEnd with Ctrl-C.")
+            click.echo(f"Invite people to a project: `parbals team invite {folder}/NAME PERSON`.")
+            if address.public:
                 click.echo(
-                    f"The link for yourself ends in ?token= and what {folder}/page-token says."
+                    f"Your own link ends in ?token= and the contents of {folder}/page-token."
                 )
-            warn_of_reach(place)
+            warn_of_reach(address)
             if browser:
-                open_browser(folder, place.link(token))
+                open_browser(folder, address.link(token))
 
         run_listening(connections.make_server(app), listener, announce)
 
 
 class _FrontDoor(Door):
-    """Knows the server's own link. Its sessions are proved by the token itself, and kept nowhere.
+    """Authenticates the server's own link. Its sessions are signed with the token, not stored.
 
-    They show the list and begin a project's own session; a new token ends them.
+    They give access to the list and start a session of a project; a new token ends them.
     """
 
     def __init__(self, token: str) -> None:
@@ -104,16 +104,15 @@ class _FrontDoor(Door):
         self.session_seconds = SESSION_SECONDS
 
     async def by_link(self, token: str) -> Visitor | None:
-        given = token.encode("utf-8", "surrogatepass")
-        return Visitor(None, OWNER) if hmac.compare_digest(given, self._token.encode()) else None
+        return Visitor(None, OWNER) if _is_equal(token, self._token) else None
 
     async def by_session(self, cookie: str, key: str | None, host: str) -> Visitor | None:
-        body, _, proof = cookie.rpartition(".")
-        if not _same(proof, self._sign("cookie", body, host)):
+        body, _, signature = cookie.rpartition(".")
+        if not _is_equal(signature, self._sign("cookie", body, host)):
             return None
         if int(body.partition(".")[0]) <= time.time():
             return None
-        if key is not None and not _same(key, self._sign("key", cookie)):
+        if key is not None and not _is_equal(key, self._sign("key", cookie)):
             return None
         return Visitor(None, OWNER, session=cookie)
 
@@ -126,24 +125,25 @@ class _FrontDoor(Door):
         cookie = f"{body}.{self._sign('cookie', body, host)}"
         return cookie, self._sign("key", cookie)
 
-    def _sign(self, *parts: str) -> str:
-        words = "\n".join(parts).encode("utf-8", "surrogatepass")
-        return blake2b(words, key=self._token.encode(), digest_size=32).hexdigest()
+    def _sign(self, *fields: str) -> str:
+        message = "\n".join(fields).encode("utf-8", "surrogatepass")
+        return blake2b(message, key=self._token.encode(), digest_size=32).hexdigest()
 
 
-def _same(given: str, right: str) -> bool:
-    return hmac.compare_digest(given.encode("utf-8", "surrogatepass"), right.encode())
+def _is_equal(value: str, expected: str) -> bool:
+    """Compare two secrets in constant time."""
+    return hmac.compare_digest(value.encode("utf-8", "surrogatepass"), expected.encode())
 
 
 class _NoDoor(_FrontDoor):
-    """Of a project that is not there, with a token nobody knows: it refuses as others would."""
+    """For a project that does not exist, with a random token: it refuses like other projects."""
 
     async def by_name(self, name: str) -> Visitor | None:
         return None
 
 
 class _FrontGuard(Guard):
-    """The list itself says nothing: strangers see an empty one, and no secret opens more."""
+    """Lets unauthenticated visitors in as guests: their list is empty."""
 
     async def _visitor(self, scope: Scope, headers: dict[str, str]) -> Visitor:
         try:
@@ -151,11 +151,11 @@ class _FrontGuard(Guard):
         except RefusedError as error:
             if error.code != "token":
                 raise
-            return Visitor(None, _GUEST, self._origin(scope, headers))
+            return Visitor(None, _GUEST, self._client_address(scope, headers))
 
 
 class ListIn(InModel):
-    """The keys that this browser keeps, by the names of their projects."""
+    """The session keys that the browser has stored, by project name."""
 
     keys: Annotated[dict[str, str], Field(max_length=1000)]
 
@@ -169,40 +169,43 @@ class OpenIn(InModel):
 class Projects:
     """The ASGI application of a folder of projects."""
 
-    def __init__(self, folders: dict[str, Path], place: Place, token: str) -> None:
-        self.rooms = {name: Room(name, path, place, token) for name, path in folders.items()}
+    def __init__(self, folders: dict[str, Path], address: PageAddress, token: str) -> None:
+        self.projects = {
+            name: HostedProject(name, path, address, token) for name, path in folders.items()
+        }
         self._token = token
-        nobody = Guard(None, door=_NoDoor(secrets.token_urlsafe(32)), place=place)
-        self._nowhere = Watch(nobody, None, secrets.token_urlsafe())
-        self._front = _FrontGuard(self._list_app(), door=_FrontDoor(token), place=place)
+        no_guard = Guard(None, door=_NoDoor(secrets.token_urlsafe(32)), address=address)
+        self._missing_project = Watch(no_guard, None, secrets.token_urlsafe())
+        self._list_guard = _FrontGuard(self._list_app(), door=_FrontDoor(token), address=address)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
-            await self._live(receive, send)
+            await self._lifespan(receive, send)
         elif scope["path"].startswith("/p/"):
             await self._project(scope, receive, send)
         elif scope["path"] in ("/healthz", "/readyz"):
             await (await self._health(scope["path"]))(scope, receive, send)
         else:
-            await self._front(scope, receive, send)
+            await self._list_guard(scope, receive, send)
 
-    async def _live(self, receive: Receive, send: Send) -> None:
+    async def _lifespan(self, receive: Receive, send: Send) -> None:
         await receive()
         await send({"type": "lifespan.startup.complete"})
         await receive()
-        await asyncio.gather(*(room.close() for room in self.rooms.values()))
+        await asyncio.gather(*(hosted.close() for hosted in self.projects.values()))
         await send({"type": "lifespan.shutdown.complete"})
 
     async def _project(self, scope: Scope, receive: Receive, send: Send) -> None:
-        name, slash, rest = scope["path"].removeprefix("/p/").partition("/")
-        room, path = self.rooms.get(name), f"/{rest}"
+        name, slash, subpath = scope["path"].removeprefix("/p/").partition("/")
+        hosted = self.projects.get(name)
+        path = f"/{subpath}"
         if not slash:
             to_page = RedirectResponse(f"/p/{quote(name, safe='')}/", 303)
             return await to_page(scope, receive, send)
-        watch = self._nowhere  # a stranger learns no names
-        if room is not None and path not in ("/healthz", "/readyz"):
+        watch = self._missing_project  # the same response as for a project without access
+        if hosted is not None and path not in ("/healthz", "/readyz"):
             try:
-                watch = await room.open()
+                watch = await hosted.open()
             except ProjectError as error:
                 return await refusal(path, error)(scope, receive, send)
         elif path in ("/healthz", "/readyz"):
@@ -211,10 +214,10 @@ class Projects:
         return None
 
     async def _health(self, path: str) -> Response:
-        """Well while it answers; ready while every open project can store a label."""
+        """Healthy while it answers; ready while every open project can store a label."""
         if path == "/readyz":
-            for room in self.rooms.values():
-                if room.watch is not None and (await room.watch.readiness()).status_code != 200:
+            for hosted in self.projects.values():
+                if hosted.watch is not None and not await hosted.watch.is_ready():
                     return PlainTextResponse("unavailable\n", 503, ALWAYS)
         return PlainTextResponse("ok\n", 200, ALWAYS)
 
@@ -226,48 +229,58 @@ class Projects:
         @app.get("/api/me")
         async def me(request: Request) -> dict[str, Any]:
             if not visitor_of(request).is_owner:
-                raise HTTPException(401, "The link is missing or no longer good")
+                raise HTTPException(401, "The link is missing or no longer valid")
             return {"name": None}
 
         @app.post("/api/projects")
         async def projects(body: ListIn, request: Request) -> dict[str, Any]:
-            """The projects that this visitor may open."""
+            """Return the projects that this visitor may open."""
             visitor = visitor_of(request)
-            rooms = list(self.rooms.values())
-            may = await asyncio.gather(*(self._may(room, visitor, body, request) for room in rooms))
-            shown = [await room.row() for room, open_to in zip(rooms, may, strict=True) if open_to]
+            hosted = list(self.projects.values())
+            has_access = await asyncio.gather(
+                *(self._has_access(project, visitor, body, request) for project in hosted)
+            )
+            rows = [
+                await project.row()
+                for project, is_open in zip(hosted, has_access, strict=True)
+                if is_open
+            ]
             if not visitor.is_owner:
-                shown = [{**row, "trouble": None} for row in shown]
-            return {"owner": visitor.is_owner, "projects": shown}
+                rows = [{**row, "trouble": None} for row in rows]
+            return {"owner": visitor.is_owner, "projects": rows}
 
         @app.post("/api/open")
         async def open_one(body: OpenIn, request: Request) -> Response:
-            """Begin a session in a project for who has the server's own link."""
-            visitor, room = require_owner(request), self.rooms.get(body.name)
-            if room is None:
+            """Start a session in a project for a visitor with the server's own link."""
+            visitor = require_owner(request)
+            hosted = self.projects.get(body.name)
+            if hosted is None:
                 raise HTTPException(404, "There is no such project")
             try:
-                await room.open()
+                await hosted.open()
             except ProjectError as error:
-                raise ProjectError(room.trouble or str(error)) from None
+                raise ProjectError(hosted.trouble or str(error)) from None
             host = request.headers["host"].lower()
-            key, cookie = await room.guard.begin(visitor, self._token, host)
+            key, cookie = await hosted.guard.begin(visitor, self._token, host)
             return JSONResponse({"key": key}, headers={"Set-Cookie": cookie})
 
         return app
 
-    async def _may(self, room: Room, visitor: Visitor, body: ListIn, request: Request) -> bool:
+    async def _has_access(
+        self, hosted: HostedProject, visitor: Visitor, body: ListIn, request: Request
+    ) -> bool:
+        """Whether a visitor may open a project: by a session or, behind a proxy, by name."""
         if visitor.is_owner:
             return True
-        if visitor.name is None and room.name not in body.keys:
+        if visitor.name is None and hosted.name not in body.keys:
             return False
         try:
-            await room.open()
-            door = room.guard.door
+            await hosted.open()
+            door = hosted.guard.door
             if visitor.name is not None:
                 return await door.by_name(visitor.name) is not None
             host = request.headers["host"].lower()
-            cookie = request.cookies.get(room.place.cookie(host), "")
-            return await door.by_session(cookie, body.keys[room.name], host) is not None
+            cookie = request.cookies.get(hosted.address.cookie(host), "")
+            return await door.by_session(cookie, body.keys[hosted.name], host) is not None
         except ParbalsError:
             return False

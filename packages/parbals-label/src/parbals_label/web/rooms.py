@@ -1,4 +1,4 @@
-"""One project among several: its page, which is opened when somebody first asks for it."""
+"""One project of several on a server; its page is opened on the first request."""
 
 import asyncio
 import logging
@@ -16,67 +16,72 @@ from parbals_label.files import locked
 from parbals_label.store.store import Store
 from parbals_label.web.guard import Guard
 from parbals_label.web.health import Watch
-from parbals_label.web.place import Place, page_token
+from parbals_label.web.place import PageAddress, page_token
 from parbals_label.web.serve import make_app
 from parbals_label.web.session import Session
 
-__all__ = ["Room"]
+__all__ = ["HostedProject"]
 
 _log = logging.getLogger("parbals.web")
-_TRY_AGAIN = 5.0
-_CLOSED = ProjectError("The project cannot be used just now; the server's log says why.")
+_RETRY_SECONDS = 5.0
+_CLOSED = ProjectError("The project cannot be used just now; see the server's log.")
 
 
-class Room:
-    """One project: closed until somebody asks for it, then open as long as the server runs."""
+class HostedProject:
+    """One project: opened on the first request, then open as long as the server runs."""
 
     guard: Guard
-    """In front of it, once it is open."""
+    """The guard of the page, once it is open."""
 
-    def __init__(self, name: str, folder: Path, place: Place, token: str) -> None:
-        self.name, self.folder, self._token = name, folder, token
-        self.place = replace(place, path=f"/p/{quote(name, safe='')}")
+    def __init__(self, name: str, folder: Path, address: PageAddress, token: str) -> None:
+        self.name = name
+        self.folder = folder
+        self._token = token
+        self.address = replace(address, path=f"/p/{quote(name, safe='')}")
         self.trouble: str | None = None
         self.watch: Watch | None = None
-        self._held = ExitStack()
-        self._opening, self._retry = asyncio.Lock(), 0.0
+        self._resources = ExitStack()
+        self._opening = asyncio.Lock()
+        self._retry_at = 0.0
         self._is_started = False
 
     async def open(self) -> Watch:
-        """Its application; one that cannot be opened is tried again after a while."""
+        """Return the application; a project that cannot be opened is retried after five seconds."""
         async with self._opening:
             if self.watch is None:
-                if time.monotonic() < self._retry:
+                if time.monotonic() < self._retry_at:
                     raise _CLOSED
                 try:
                     session = await asyncio.to_thread(self._open)
                 except (ParbalsError, OSError) as error:
-                    self.trouble, self._retry = str(error), time.monotonic() + _TRY_AGAIN
+                    self.trouble = str(error)
+                    self._retry_at = time.monotonic() + _RETRY_SECONDS
                     facts = {"project": self.name, "reason": self.trouble}
                     _log.warning("A project cannot be opened", extra={"facts": facts})
                     raise _CLOSED from None
-                # Not in the thread: FastAPI silences warnings for all of them meanwhile.
-                self.guard = make_app(session, token=self._token, place=self.place)
-                self.guard.app = self._starting(self.guard.app)
+                # Not in the thread: FastAPI suppresses warnings of all threads meanwhile.
+                self.guard = make_app(session, token=self._token, address=self.address)
+                self.guard.app = self._starting_worker(self.guard.app)
                 secret = page_token(self.folder, name="page-metrics-token")
-                self.watch, self.trouble = Watch(self.guard, session, secret), None
+                self.watch = Watch(self.guard, session, secret)
+                self.trouble = None
             return self.watch
 
     def _open(self) -> Session:
-        with ExitStack() as held:
-            busy = ProjectError("Another server already shows this project.")
-            held.enter_context(locked(self.folder / "page.lock", busy))
+        with ExitStack() as resources:
+            busy = ProjectError("Another server already serves this project.")
+            resources.enter_context(locked(self.folder / "page.lock", busy))
             with Store.open(self.folder, read_only=True) as store:
                 if not store.n_items:
                     raise ProjectError("It has no items yet.")
             session = Session(self.folder)
-            held.callback(session.close)
+            resources.callback(session.close)
             session.open()
-            self._held = held.pop_all()
+            self._resources = resources.pop_all()
         return session
 
-    def _starting(self, app: Any) -> Any:
-        """The application behind the guard: who is let in first starts the worker."""
+    def _starting_worker(self, app: Any) -> Any:
+        """Return the application behind the guard; the first admitted request starts the worker."""
 
         async def started(scope: Scope, receive: Receive, send: Send) -> None:
             if not self._is_started and self.watch is not None:
@@ -87,15 +92,22 @@ class Room:
         return started
 
     async def close(self) -> None:
+        """Stop the worker and close the project."""
         if self._is_started and self.watch is not None:
             await self.watch.session.stop()
-        self._held.close()
+        self._resources.close()
 
     async def row(self) -> dict[str, Any]:
-        """What the list shows of it; a project that is closed is not opened for this."""
-        counts: tuple[int, int] | None = None
+        """Return the row of the list of projects; a closed project is not opened for it."""
+        n_labelled: int | None = None
+        n_items: int | None = None
         if self.watch is not None:
             desk = self.watch.session.desk
-            counts = await desk.read(lambda store: (store.n_labelled, store.n_items))
-        row = {"name": self.name, "path": f"{self.place.path}/", "trouble": self.trouble}
-        return row | dict(zip(("labelled", "n_items"), counts or (None, None), strict=True))
+            n_labelled, n_items = await desk.read(lambda store: (store.n_labelled, store.n_items))
+        return {
+            "name": self.name,
+            "path": f"{self.address.path}/",
+            "trouble": self.trouble,
+            "labelled": n_labelled,
+            "n_items": n_items,
+        }

@@ -1,4 +1,4 @@
-"""The page's server: its routes, its files, the guard in front of both, and how it runs."""
+"""The server of the page: its application, static files, and how it is started."""
 
 import asyncio
 import re
@@ -28,11 +28,11 @@ from parbals_label.web.guard import Guard
 from parbals_label.web.health import Watch
 from parbals_label.web.labelling import labelling_routes
 from parbals_label.web.place import (
-    Place,
-    address_of,
+    PageAddress,
     is_copied,
     opening_file,
     page_token,
+    parse_ip,
     remember_address,
 )
 from parbals_label.web.refusals import handle_errors
@@ -40,69 +40,78 @@ from parbals_label.web.session import Session
 from parbals_label.web.team import team_routes
 from parbals_label.web.viewing import viewing_routes
 
-__all__ = ["add_static", "make_app", "make_server", "open_browser", "run_listening", "run_server"]
-__all__ += ["showing", "warn_of_reach"]
+__all__ = [
+    "add_static",
+    "make_app",
+    "make_server",
+    "open_browser",
+    "run_listening",
+    "run_server",
+    "serving",
+    "warn_of_reach",
+]
 
 _STATIC = Path(__file__).with_name("static")
-_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*")
-_TYPES = {
+_STATIC_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*")
+_MEDIA_TYPES = {
     ".html": "text/html",
     ".css": "text/css",
     ".js": "text/javascript",
     ".svg": "image/svg+xml",
 }
-_FEW = 5
-_TURN_SECONDS = 0.001
-"""A label waits no longer for a thread that reads everything, such as an export."""
+_MAX_NAMES = 5
+_SWITCH_SECONDS = 0.001
+"""The interpreter's switch interval: a label waits no longer for an export in another thread."""
 
 
-def run_server(folder: Path, *, place: Place, browser: bool, new_token: bool) -> None:
-    """Show the project until Ctrl-C."""
-    with Store.open(folder) as store:  # first of all: is there a sound project that can be written?
-        _ = store.settings  # harmful settings are refused
+def run_server(folder: Path, *, address: PageAddress, browser: bool, new_token: bool) -> None:
+    """Serve the project until Ctrl-C."""
+    with Store.open(folder) as store:  # first check that the project is sound and writable
+        _ = store.settings  # raises an error for invalid settings
         if not store.n_items:
             raise InputError(f"The project in {folder} has no items yet.")
-    busy = f"Another server already shows the project in {folder}; use its page, or stop it first."
-    with showing(folder, place, busy, new_token) as (listener, place, token):
+    busy = f"Another server already serves the project in {folder}; use its page, or stop it first."
+    with serving(folder, address, busy, new_token) as (listener, address, token):
         with writing(folder):
-            remember_address(folder, place)
-        before, session = sys.getswitchinterval(), Session(folder)
-        sys.setswitchinterval(_TURN_SECONDS)
+            remember_address(folder, address)
+        switch_interval = sys.getswitchinterval()
+        session = Session(folder)
+        sys.setswitchinterval(_SWITCH_SECONDS)
         try:
             session.open()
-            server = make_server(session, place=place, token=token)
-            run_listening(server, listener, lambda: _announce(folder, place, token, browser))
+            server = make_server(session, address=address, token=token)
+            run_listening(server, listener, lambda: _announce(folder, address, token, browser))
         finally:
             session.close()
-            sys.setswitchinterval(before)
+            sys.setswitchinterval(switch_interval)
 
 
 @contextmanager
-def showing(
-    folder: Path, place: Place, busy: str, new_token: bool
-) -> Iterator[tuple[socket.socket, Place, str]]:
-    """Hold a folder until Ctrl-C: the socket, the place with its port, and the token."""
-    with ExitStack() as held, suppress(KeyboardInterrupt):
+def serving(
+    folder: Path, address: PageAddress, busy: str, new_token: bool
+) -> Iterator[tuple[socket.socket, PageAddress, str]]:
+    """Lock a folder until Ctrl-C; yields the socket, the address with its port, and the token."""
+    with ExitStack() as resources, suppress(KeyboardInterrupt):
         with writing(folder):
-            held.enter_context(locked(folder / "page.lock", ProjectError(busy)))
-        listener = held.enter_context(connections.listen(place.host, place.port))
+            resources.enter_context(locked(folder / "page.lock", ProjectError(busy)))
+        listener = resources.enter_context(connections.listen(address.host, address.port))
         with writing(folder):
             if is_copied(folder):
                 click.echo(
-                    f"{folder} is a copy, or came from somebody else: the page gets a new link. "
+                    f"{folder} is a copy, or came from somebody else, so the page gets a new link. "
                     "People who were invited before keep theirs (parbals team list, parbals team "
                     "revoke).",
                     err=True,
                 )
             token = page_token(folder, new=new_token)
-        held.callback((folder / "page-open.html").unlink, missing_ok=True)
-        yield listener, replace(place, port=listener.getsockname()[1]), token
+        resources.callback((folder / "page-open.html").unlink, missing_ok=True)
+        yield listener, replace(address, port=listener.getsockname()[1]), token
     click.echo("Stopped; every confirmed label is stored.")
 
 
 @contextmanager
 def writing(folder: Path) -> Iterator[None]:
-    """Errors of the folder's files as one sentence."""
+    """Turn errors of writing the folder's files into a ProjectError."""
     try:
         yield
     except OSError as error:
@@ -116,29 +125,29 @@ def run_listening(
     server: uvicorn.Server, listener: socket.socket, announce: Callable[[], None]
 ) -> None:
     """Serve until Ctrl-C; ``announce`` is called once the link works."""
-    begin = server.startup
+    startup = server.startup
 
-    async def begin_and_announce(sockets: list[socket.socket] | None = None) -> None:
-        await begin(sockets=sockets)
+    async def startup_and_announce(sockets: list[socket.socket] | None = None) -> None:
+        await startup(sockets=sockets)
         announce()
 
-    server.startup = begin_and_announce  # type: ignore[method-assign]
+    server.startup = startup_and_announce  # type: ignore[method-assign]
     asyncio.run(server.serve(sockets=[listener]))
 
 
-def make_server(session: Session, *, place: Place, token: str) -> uvicorn.Server:
-    """The server of an open project, which does not listen yet."""
+def make_server(session: Session, *, address: PageAddress, token: str) -> uvicorn.Server:
+    """Return the server of an open project, which does not listen yet."""
     metrics_token = page_token(session.folder, name="page-metrics-token")
-    app = Watch(make_app(session, token=token, place=place), session, metrics_token)
+    app = Watch(make_app(session, token=token, address=address), session, metrics_token)
     return connections.make_server(app)
 
 
-def make_app(session: Session, *, token: str, place: Place) -> Guard:
-    """The guarded application of an open project, found at a place; ``token`` opens it."""
+def make_app(session: Session, *, token: str, address: PageAddress) -> Guard:
+    """Return the guarded application of an open project; ``token`` is that of the page's link."""
     door = Door(session.desk, token)
 
     @asynccontextmanager
-    async def alive(app: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         await session.start()
         try:
             yield
@@ -153,29 +162,29 @@ def make_app(session: Session, *, token: str, place: Place) -> Guard:
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
-        lifespan=alive,
+        lifespan=lifespan,
     )
     handle_errors(app)
-    # Not include_router, which looks through every part again for every request.
-    for part in (
+    # Not include_router, which would search every router again for every request.
+    for router in (
         labelling_routes(session, door),
         viewing_routes(session),
-        team_routes(session, door, place),
+        team_routes(session, door, address),
     ):
-        app.router.routes.extend(part.routes)
+        app.router.routes.extend(router.routes)
     add_static(app)
-    return Guard(app, door=door, place=place)
+    return Guard(app, door=door, address=address)
 
 
 def add_static(app: Any, folder: Path = _STATIC, index: str = "index.html") -> None:
-    """The page's own files: names are plain words, so that no path leads anywhere else."""
+    """Serve the page's static files; only plain names are allowed, to prevent path traversal."""
 
     def read(name: str) -> Response:
         path = folder / name
-        kind = _TYPES.get(path.suffix)
-        if _NAME.fullmatch(name) is None or kind is None or not path.is_file():
+        media_type = _MEDIA_TYPES.get(path.suffix)
+        if _STATIC_NAME.fullmatch(name) is None or media_type is None or not path.is_file():
             raise HTTPException(404, "There is no such page")
-        return Response(path.read_bytes(), media_type=kind)
+        return Response(path.read_bytes(), media_type=media_type)
 
     @app.get("/", include_in_schema=False)
     async def first() -> Response:
@@ -186,35 +195,36 @@ def add_static(app: Any, folder: Path = _STATIC, index: str = "index.html") -> N
         return read(name)
 
 
-def _announce(folder: Path, place: Place, token: str, browser: bool) -> None:
-    link = place.link(token)
+def _announce(folder: Path, address: PageAddress, token: str, browser: bool) -> None:
+    """Print the link of the page and who was invited, and open a browser."""
+    link = address.link(token)
     with Store.open(folder, read_only=True) as store:
         invited = [person for person in store.people() if person.invited]
-    if place.public is None:
+    if address.public is None:
         click.echo(f"The labelling page: {link}\nEnd with Ctrl-C.")
-    else:  # what a service says is kept in logs, where no key belongs
-        click.echo(f"The labelling page: {place.origin}\nEnd with Ctrl-C.")
+    else:  # a service's output is kept in logs, which must not contain the token
+        click.echo(f"The labelling page: {address.origin}\nEnd with Ctrl-C.")
         if not any(person.role == OWNER for person in invited):
             click.echo(f"A link for yourself: `parbals team invite {folder} YOU --role owner`.")
     if invited:
-        names = ", ".join(f"{p.name} ({p.role})" for p in invited[:_FEW])
-        more = f" and {len(invited) - _FEW} more" if len(invited) > _FEW else ""
+        names = ", ".join(f"{p.name} ({p.role})" for p in invited[:_MAX_NAMES])
+        more = f" and {len(invited) - _MAX_NAMES} more" if len(invited) > _MAX_NAMES else ""
         click.echo(f"Invited: {names}{more}.")
-    warn_of_reach(place)
+    warn_of_reach(address)
     if browser:
         open_browser(folder, link)
 
 
-def warn_of_reach(place: Place) -> None:
-    """Say who can reach the page, where that is not this machine alone."""
-    address = address_of(place.host)
-    is_near = place.host == "localhost" if address is None else address.is_loopback
-    if not is_near and place.public is None:
+def warn_of_reach(address: PageAddress) -> None:
+    """Print a warning if other machines can reach the page without encryption."""
+    ip = parse_ip(address.host)
+    is_local = address.host == "localhost" if ip is None else ip.is_loopback
+    if not is_local and address.public is None:
         click.echo("Anyone who can reach this machine and has the link can label.")
-        click.echo("The connection is not encrypted; a proxy would do that (--public-url).")
+        click.echo("The connection is not encrypted; use a proxy with HTTPS (--public-url).")
 
 
 def open_browser(folder: Path, link: str) -> None:
-    """Open the link, which would stand in the list of processes, for every user of the machine."""
+    """Open the link in a browser without showing its token in the list of processes."""
     page = opening_file(folder, link).absolute().as_uri()
     threading.Thread(target=webbrowser.open, args=(page,), daemon=True).start()

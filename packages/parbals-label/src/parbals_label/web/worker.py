@@ -1,11 +1,12 @@
-"""The page's second process: it chooses items, renews report, predictions and map, and adapts.
+"""The worker process of the page: chooses items, updates the report, and fine-tunes the encoder.
 
-Orders come as JSON lines on standard input, {"choose": n, "renew": strategies whose choice is to
-make way, "effort": arguments of the learner}; what it is doing goes to standard output in the same
-way. Three threads work, each with a store of its own: one chooses, one reports, one teaches the
-encoder where an owner wants that, so that none waits for another. All keep to one core and out of
-the way of labelling. The process ends when its input does, and may be cut off at any time: nobody
-waits for it, since the server hands out quick items (:mod:`parbals_label.project.quick`).
+Commands arrive as JSON lines on standard input: {"choose": n, "renew": strategies whose unopened
+items are replaced, "effort": arguments of the learner}. Its state goes to standard output, also as
+JSON lines. Three threads, each with its own store, run independently: one chooses items, one
+updates report, predictions and map, and one fine-tunes the encoder if an owner has switched that
+on. All run on one core at low priority. The process ends with its input and may be killed at any
+time: nobody waits for it, because the server has a fallback queue
+(:mod:`parbals_label.project.quick`).
 """
 
 import json
@@ -35,36 +36,41 @@ from parbals_label.web.map import make_map
 __all__ = ["Adapter", "Chooser", "Reporter", "main"]
 
 _NICENESS = 10
-_LOOK_AGAIN = 0.5
-_AFTER_ERROR = 10.0
-_AFTER_REFUSAL = 2.0
-_TOLD_EVERY = 1.0
-_ADAPT_AGAIN = 1.5
-"""Times the labels of last time: fewer new ones hardly change what an encoder has learnt."""
-_BETWEEN_REPORTS, _REPORTS_SHARE = 3.0, 0.2
-_MOST_NEWER = 10
-"""After so many answers the pause before a new report is half as long."""
-_QUIET = 8.0  # seconds without an answer: nobody waits for items, so there is no pause
+_POLL_SECONDS = 0.5
+_ERROR_PAUSE_SECONDS = 10.0
+_CONFLICT_PAUSE_SECONDS = 2.0
+_PROGRESS_SECONDS = 1.0
+_ADAPT_GROWTH = 1.5
+"""Fine-tune again at this multiple of the last number of labels: fewer change an encoder little."""
+_MIN_REPORT_SECONDS = 3.0
+_MAX_REPORT_SHARE = 0.2
+"""Largest share of the time that reports may take."""
+_MAX_NEWER_ANSWERS = 10
+"""With so many newer answers, the pause before the next report is halved."""
+_QUIET_SECONDS = 8.0
+"""After this time without an answer there is no pause: nobody is waiting for items."""
 _CANDIDATES = 2_000
 _REPORT_CANDIDATES = 1_000
-"""Fewer than when a command chooses: on the page somebody waits."""
+"""Fewer candidates than a command uses: annotators are waiting on the page."""
+_EXIT_SECONDS = 2.0
 
 
-class _Part:
+class _Step:
     """A step that the worker repeats, with a pause after an error."""
 
     def __init__(self, store: Store, say: Callable[..., None]) -> None:
-        self.store, self.say = store, say
-        self.quiet_until = 0.0
+        self.store = store
+        self.say = say
+        self.paused_until = 0.0
 
     def attempt(self, work: Callable[[], bool]) -> bool:
-        """Whether the step did something; an error is told in one sentence, and tried again."""
-        if time.monotonic() < self.quiet_until:
+        """Run the step; returns whether it did something. After an error it is retried later."""
+        if time.monotonic() < self.paused_until:
             return False
         try:
             return work()
         except (ParbalsError, OSError) as error:
-            self.quiet_until = time.monotonic() + _AFTER_ERROR
+            self.paused_until = time.monotonic() + _ERROR_PAUSE_SECONDS
             message = str(error)
             if isinstance(error, OSError):
                 message = f"A file of the project cannot be read or written ({error.strerror})."
@@ -72,31 +78,34 @@ class _Part:
             return False
 
     def failed(self, message: str) -> None:
-        """Tell people why a step was not done."""
+        """Report why a step failed."""
         self.say(state="failed", message=message)
 
 
-class Chooser(_Part):
-    """Chooses by the project's strategy."""
+class Chooser(_Step):
+    """Chooses items by the project's strategy."""
 
     def step(
-        self, n_wanted: int, *, renew: Sequence[str] = (), effort: Mapping[str, int] | None = None
+        self, n_items: int, *, renew: Sequence[str] = (), effort: Mapping[str, int] | None = None
     ) -> bool:
-        """Choose so many items, instead of those to ``renew`` that wait; False if none was."""
-        return n_wanted > 0 and self.attempt(lambda: self._choose(n_wanted, renew, effort or {}))
+        """Choose ``n_items``, replacing unopened items of the strategies to ``renew``.
 
-    def _choose(self, n_wanted: int, renew: Sequence[str], effort: Mapping[str, int]) -> bool:
+        Returns whether a batch was stored.
+        """
+        return n_items > 0 and self.attempt(lambda: self._choose(n_items, renew, effort or {}))
+
+    def _choose(self, n_items: int, renew: Sequence[str], effort: Mapping[str, int]) -> bool:
         self.say(state="choosing")
         engine = load_engine()
         changes = dict(effort)
         models_annotators = bool(changes.pop("models_annotators", True))
-        began = time.monotonic()
+        started_at = time.monotonic()
         try:
-            with warnings.catch_warnings(record=True) as raised:
+            with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always", ParbalsWarning)
-                number, _ = engine.choose_batch(
+                batch, _ = engine.choose_batch(
                     self.store,
-                    n_wanted,
+                    n_items,
                     fewer=True,
                     queued=True,
                     renew=renew,
@@ -105,78 +114,95 @@ class Chooser(_Part):
                     changes=changes,
                 )
         except engine.NothingAvailableError:
-            message = "Every item is labelled, passed or with somebody."
+            message = "All items are labelled, skipped or assigned."
             self.say(state="idle", chose=0, message=message)
             return False
         except ItemsUnavailableError as error:
-            self.quiet_until = time.monotonic() + _AFTER_REFUSAL
-            message = f"No items could be chosen just now; it is tried again. {error}"
+            self.paused_until = time.monotonic() + _CONFLICT_PAUSE_SECONDS
+            message = f"No items could be chosen just now; retrying. {error}"
             self.say(state="idle", message=message)
             return False
-        notes = [str(w.message) for w in raised if issubclass(w.category, ParbalsWarning)]
+        notes = [str(w.message) for w in caught if issubclass(w.category, ParbalsWarning)]
         self.say(
             state="idle",
-            chose=n_wanted,
-            seconds=time.monotonic() - began,
-            batch=number,
+            chose=n_items,
+            seconds=time.monotonic() - started_at,
+            batch=batch,
             message=" ".join(notes) or None,
         )
         return True
 
 
-class Reporter(_Part):
-    """Renews report and predictions as labels come, and then the map."""
+class Reporter(_Step):
+    """Updates the report and the predictions as answers arrive, and then the map."""
 
-    reported = seen = -1
-    made_of: Any = None
-    began = rest = since = 0.0
-    map_of: str | None = None
+    n_reported = -1
+    """Answers that the latest report includes; -1 before the first one."""
+    n_seen = -1
+    """Answers at the latest check."""
+    inputs: Any = None
+    """Features and classes of the latest report."""
+    started_at = 0.0
+    min_interval = 0.0
+    """Seconds between the starts of two reports."""
+    last_answer_at = 0.0
+    map_features: str | None = None
+    """The digest of the features that the map shows."""
 
     def step(self) -> bool:
-        """Renew the report or the map where it is due; False where neither is."""
-        return self.attempt(lambda: self._report() or self._map())
+        """Update the report or the map if it is due; returns whether one was."""
+        return self.attempt(lambda: self._update_report() or self._update_map())
 
-    def is_due(self, answers: int) -> bool:
-        """Whether these answers want a new report.
+    def is_due(self, n_answers: int) -> bool:
+        """Whether a new report is due at this number of answers.
 
-        Where reports take long, most of the time is left for choosing: they take a fifth of it,
-        two where there are ten new answers, and where nobody answers there is no pause.
+        Reports use at most 20 % of the time, 40 % once ten answers are new; no limit while nobody
+        answers.
         """
         now = time.monotonic()
-        if answers != self.seen:
-            self.seen, self.since = answers, now
-        waited, is_quiet = now - self.began, now - self.since >= _QUIET
-        is_behind = answers - self.reported >= _MOST_NEWER and waited >= 0.5 * self.rest
-        return answers != self.reported and (waited >= self.rest or is_behind or is_quiet)
+        if n_answers != self.n_seen:
+            self.n_seen = n_answers
+            self.last_answer_at = now
+        if n_answers == self.n_reported:
+            return False
+        elapsed = now - self.started_at
+        is_quiet = now - self.last_answer_at >= _QUIET_SECONDS
+        is_behind = n_answers - self.n_reported >= _MAX_NEWER_ANSWERS
+        min_interval = 0.5 * self.min_interval if is_behind else self.min_interval
+        return is_quiet or elapsed >= min_interval
 
-    def _report(self) -> bool:
-        answers, store = self.store.revision()[0], self.store
-        made_of = store.settings.features, store.classes
-        if made_of != self.made_of:  # features or classes are others than the latest report's
-            self.reported, self.made_of = -1, made_of
-        if not self.is_due(answers) or not self.store.n_labelled:
+    def _update_report(self) -> bool:
+        store = self.store
+        n_answers = store.revision()[0]
+        inputs = (store.settings.features, store.classes)
+        if inputs != self.inputs:  # features or classes have changed since the latest report
+            self.n_reported = -1
+            self.inputs = inputs
+        if not self.is_due(n_answers) or not store.n_labelled:
             return False
-        if self.reported < 0 and self._is_fresh():
-            self.reported = answers
+        if self.n_reported < 0 and self._is_up_to_date():
+            self.n_reported = n_answers
             return False
-        self.began = time.monotonic()
-        load_engine().refresh(self.store, with_pending=False, n_candidates=_REPORT_CANDIDATES)
-        self.rest = max(_BETWEEN_REPORTS, (time.monotonic() - self.began) / _REPORTS_SHARE)
-        self.reported = answers
-        self.say(reported=answers)
+        self.started_at = time.monotonic()
+        load_engine().refresh(store, with_pending=False, n_candidates=_REPORT_CANDIDATES)
+        seconds = time.monotonic() - self.started_at
+        self.min_interval = max(_MIN_REPORT_SECONDS, seconds / _MAX_REPORT_SHARE)
+        self.n_reported = n_answers
+        self.say(reported=n_answers)
         return True
 
-    def _is_fresh(self) -> bool:
-        """The report and the predictions of last time are those of today's answers."""
+    def _is_up_to_date(self) -> bool:
+        """Whether the stored predictions include all answers."""
         stored = self.store.settings.predictions
         if stored is None or not (self.store.folder / stored.file).exists():
             return False
         return stored.answers == self.store.revision()[0]
 
-    def _map(self) -> bool:
+    def _update_map(self) -> bool:
         settings = self.store.settings
-        features, stored = settings.features, settings.map
-        if features is None or self.map_of == features.digest:
+        features = settings.features
+        stored = settings.map
+        if features is None or self.map_features == features.digest:
             return False
         if (
             stored is None
@@ -184,23 +210,25 @@ class Reporter(_Part):
             or not (self.store.folder / stored.file).exists()
         ):
             make_map(self.store)
-        self.map_of = features.digest
+        self.map_features = features.digest
         return True
 
 
-class Adapter(_Part):
-    """Teaches the encoder what people have labelled, where an owner has switched that on.
+class Adapter(_Step):
+    """Fine-tunes the encoder on the labels, if an owner has switched that on.
 
-    From 100 labels on, and again with half as many more; choosing and reports go on meanwhile, and
-    see the new features when all of them are stored. A worker that is cut off goes on with the part
-    it was at, unless labels came meanwhile.
+    It starts at 100 labels and runs again at 1.5 times as many. Choosing and reports continue
+    meanwhile, and use the new features once all of them are stored. A worker that was killed
+    resumes at the same stage, unless new labels have arrived.
     """
 
-    looked_at = -1
-    told = 0.0
+    n_checked = -1
+    """Labels at the latest check."""
+    progress_at = 0.0
+    """When progress was reported last."""
 
     def step(self) -> bool:
-        """Adapt where it is due; False where it is not."""
+        """Fine-tune if it is due; returns whether it was."""
         return self.attempt(self._adapt)
 
     def failed(self, message: str) -> None:
@@ -209,78 +237,82 @@ class Adapter(_Part):
     def _adapt(self) -> bool:
         settings = self.store.settings
         n_labels = len(set(self.store.labelled()).difference(settings.audit))
-        if not settings.adapt or n_labels == self.looked_at:
+        if not settings.adapt or n_labels == self.n_checked:
             return False
         from parbals_label.project.adapting import adapt_project, starting_point
 
-        starting_point(self.store)  # one that cannot adapt says so before there are labels
-        done = [event.detail["n_labels"] for event in self.store.events(ADAPTED)]
-        is_due = n_labels >= max(ADAPT_FROM, _ADAPT_AGAIN * (done[-1] if done else 0))
+        starting_point(self.store)  # raises early if the encoder cannot be fine-tuned
+        earlier = [event.detail["n_labels"] for event in self.store.events(ADAPTED)]
+        last_n_labels = earlier[-1] if earlier else 0
+        is_due = n_labels >= max(ADAPT_FROM, _ADAPT_GROWTH * last_n_labels)
         if is_due:
             adapt_project(self.store, self._progress)
-        early = f"The features learn from {ADAPT_FROM} labels on; there are {n_labels}."
-        self.say(adapting=early if n_labels < ADAPT_FROM else None)
-        self.looked_at = n_labels
+        message = None
+        if n_labels < ADAPT_FROM:
+            message = f"Fine-tuning starts at {ADAPT_FROM} labels; there are {n_labels}."
+        self.say(adapting=message)
+        self.n_checked = n_labels
         return is_due
 
     def _progress(self, stage: str, done: int, total: int | None) -> None:
-        if time.monotonic() < self.told + _TOLD_EVERY:
+        if time.monotonic() < self.progress_at + _PROGRESS_SECONDS:
             return
-        self.told = time.monotonic()
+        self.progress_at = time.monotonic()
         if not self.store.settings.adapt:
-            raise ProjectError("Adapting was switched off; the features are as they were.")
+            raise ProjectError("Fine-tuning was switched off; the features are unchanged.")
         share = f": {100 * done // total} %" if total else ""
-        self.say(adapting=f"The features learn from the labels, {stage}{share}.")
+        self.say(adapting=f"Fine-tuning the encoder on the labels, {stage}{share}.")
 
 
 def load_engine() -> Any:
-    """The model's side of a project, loaded when it is first needed: that takes seconds."""
+    """Import the engine when it is first needed, because that takes seconds."""
     from parbals_label.project import engine
 
     return engine
 
 
 def main(folder: Path) -> None:
-    """Serve until standard input ends."""
-    _give_way()
-    out, speaking = sys.stdout, threading.Lock()
-    sys.stdout = sys.stderr  # a library that prints must not be taken for us
-    inbox: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
-    threading.Thread(target=_listen, args=(inbox,), daemon=True).start()
-    signal.signal(signal.SIGTERM, lambda number, frame: _end(inbox))
+    """Run the worker until standard input ends."""
+    _lower_priority()
+    out = sys.stdout
+    lock = threading.Lock()
+    sys.stdout = sys.stderr  # output of libraries must not mix with the messages
+    commands: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
+    threading.Thread(target=_read_commands, args=(commands,), daemon=True).start()
+    signal.signal(signal.SIGTERM, lambda number, frame: _stop(commands))
 
-    def say(**words: Any) -> None:
-        with speaking:
-            out.write(json.dumps(words) + "\n")
+    def say(**message: Any) -> None:
+        with lock:
+            out.write(json.dumps(message) + "\n")
             out.flush()
 
     say(state="starting")
-    sweep(folder, f".*{TEMPORARY_SUFFIX}", DAY)  # others may be written now
+    sweep(folder, f".*{TEMPORARY_SUFFIX}", DAY)  # younger files may still be written
     with Store.open(folder) as store:
         chooser = Chooser(store, say)
         say(state="idle")
-        load_engine()  # before two threads ask for it at once
-        for part in (Reporter, Adapter):
-            threading.Thread(target=_repeat, args=(part, folder, say), daemon=True).start()
-        while (order := inbox.get()) is not None:
+        load_engine()  # before two threads import it at once
+        for step in (Reporter, Adapter):
+            threading.Thread(target=_repeat, args=(step, folder, say), daemon=True).start()
+        while (command := commands.get()) is not None:
             with suppress(queue.Empty):
                 while True:
-                    later = inbox.get_nowait()
+                    later = commands.get_nowait()
                     if later is None:
                         return
-                    order = later  # the last order counts
+                    command = later  # only the latest command counts
             chooser.step(
-                int(order.get("choose", 0)),
-                renew=order.get("renew", ()),
-                effort=order.get("effort"),
+                int(command.get("choose", 0)),
+                renew=command.get("renew", ()),
+                effort=command.get("effort"),
             )
 
 
-def _give_way() -> None:
-    """Whoever labels comes first: the model computes when the server has nothing to do.
+def _lower_priority() -> None:
+    """Compute only while the server is idle, so that storing a label is never delayed.
 
-    Linux lets a process that is merely nice end its turn of a few milliseconds first, of which a
-    label meets several; one that is idle it interrupts at once.
+    Niceness alone is not enough: Linux lets a nice process finish its time slice of a few
+    milliseconds, but preempts a process of the idle class at once.
     """
     with suppress(AttributeError, OSError):
         os.nice(_NICENESS)
@@ -288,34 +320,35 @@ def _give_way() -> None:
         os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
 
 
-def _repeat(part: type[Reporter | Adapter], folder: Path, say: Callable[..., None]) -> None:
+def _repeat(kind: type[Reporter | Adapter], folder: Path, say: Callable[..., None]) -> None:
+    """Repeat a step for ever, in a thread with its own store."""
     try:
         with Store.open(folder) as store:
-            repeated = part(store, say)
+            step = kind(store, say)
             while True:
-                if not repeated.step():
-                    time.sleep(_LOOK_AGAIN)
-    except BaseException:  # a mistake of ours ends the process, which is then started again
+                if not step.step():
+                    time.sleep(_POLL_SECONDS)
+    except BaseException:  # a bug ends the process, which the supervisor restarts
         traceback.print_exc()
         os._exit(1)
 
 
-def _listen(inbox: "queue.SimpleQueue[dict[str, Any] | None]") -> None:
+def _read_commands(commands: "queue.SimpleQueue[dict[str, Any] | None]") -> None:
     for line in sys.stdin:
         with suppress(ValueError):
-            inbox.put(json.loads(line))
-    _end(inbox)
+            commands.put(json.loads(line))
+    _stop(commands)
 
 
-def _end(inbox: "queue.SimpleQueue[dict[str, Any] | None]") -> None:
-    """End soon: at the next order, or in the middle of a long computation.
+def _stop(commands: "queue.SimpleQueue[dict[str, Any] | None]") -> None:
+    """Stop at the next command, or after two seconds in the middle of a long computation.
 
-    Nothing that was stored is half-written.
+    Stored data is never half-written.
     """
-    inbox.put(None)
-    late = threading.Timer(2.0, os._exit, (0,))
-    late.daemon = True
-    late.start()
+    commands.put(None)
+    timer = threading.Timer(_EXIT_SECONDS, os._exit, (0,))
+    timer.daemon = True
+    timer.start()
 
 
 def run(folder: Path) -> None:

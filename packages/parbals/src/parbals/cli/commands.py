@@ -12,7 +12,7 @@ import click
 
 from parbals import __version__
 from parbals.cli.base import Command
-from parbals.cli.output import JSON, progress, say, table
+from parbals.cli.output import JSON, print_result, progress, table
 from parbals.installing import install_command
 
 __all__ = ["doctor", "strategies"]
@@ -74,7 +74,7 @@ def doctor(context: click.Context, path: str | None, as_json: bool, no_speed: bo
         return
     with progress("measuring"):
         checkup = examine(with_speed=not no_speed)
-    say(as_json, checkup, as_text(checkup))
+    print_result(as_json, checkup, as_text(checkup))
 
 
 def examine(*, with_speed: bool = True) -> dict[str, Any]:
@@ -206,4 +206,4 @@ def strategies(as_json: bool) -> None:
     for record in records:
         marks = ["yes" if record[property_name] else "" for property_name in _PROPERTIES]
         rows.append((record["name"], *marks, record["cost"], record["reference"]))
-    say(as_json, records, f"{table(rows)}\n\n{_LETTERS}")
+    print_result(as_json, records, f"{table(rows)}\n\n{_LETTERS}")

@@ -13,7 +13,7 @@ import click
 from parbals import __version__
 from parbals.cli.base import Group
 from parbals.cli.commands import doctor, strategies
-from parbals.cli.output import shown
+from parbals.cli.output import printable
 from parbals.cli.spelling import new_spelling
 from parbals.errors import MissingDependencyError, ParbalsError, ProjectDamagedError, ProjectError
 from parbals.installing import install_command
@@ -168,7 +168,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         error.show()
         code = error.exit_code
     except ParbalsError as error:
-        click.echo(f"parbals: {shown(str(error))}", err=True)
+        click.echo(f"parbals: {printable(str(error))}", err=True)
         code = _NO_PROJECT if isinstance(error, ProjectError | ProjectDamagedError) else _REFUSED
     except (KeyboardInterrupt, click.Abort) as end:
         click.echo(_INTERRUPTION, err=True)

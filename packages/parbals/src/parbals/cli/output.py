@@ -13,7 +13,7 @@ import click
 
 from parbals.cli.base import RareOption
 
-__all__ = ["JSON", "Progress", "progress", "say", "shown", "table"]
+__all__ = ["JSON", "Progress", "print_result", "printable", "progress", "table"]
 
 JSON = click.option(
     "--json",
@@ -37,7 +37,7 @@ class Progress(Protocol):
     ) -> None: ...
 
 
-def shown(text: str) -> str:
+def printable(text: str) -> str:
     """Text by other people, made safe for a terminal.
 
     Characters that would move the cursor, colour the screen or reverse the writing direction are
@@ -46,9 +46,9 @@ def shown(text: str) -> str:
     return _UNPRINTABLE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
-def say(as_json: bool, record: Any, text: str) -> None:
+def print_result(as_json: bool, record: Any, text: str) -> None:
     """Print the result of a command: a record for programs or a text for people."""
-    click.echo(shown(json.dumps(record, ensure_ascii=False, default=str) if as_json else text))
+    click.echo(printable(json.dumps(record, ensure_ascii=False, default=str) if as_json else text))
 
 
 @contextmanager

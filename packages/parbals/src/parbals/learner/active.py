@@ -165,29 +165,19 @@ class ActiveLearner:
         if search.n_candidates is not None:
             check_positive_int(search.n_candidates, "n_candidates")
         seed = seed_from(random_state)
-        encoding = inputs.features
-        if isinstance(encoding, str):
-            encoding = learn_encoding(X_pool, "X_pool", encoding, seed)
-        pool = FeatureTable(X_pool, checked=inputs.checked, encoding=encoding)
+        pool = _encode_pool(X_pool, inputs, seed)
         if pool.is_distributed and not isinstance(label_task, Classification):
             raise InputError('A pool that stays in its cluster needs task="classes".')
-        target = None
-        if X_target is not None:
-            target = FeatureTable(X_target, "X_target", like=pool)
         ledger = Ledger(pool.n_rows, label_task, ids)
         users_model = None
         if model is not None:
             users_model = fresh_copy(as_sample_model(model, len(label_task.classes)))
         n_targets = search.n_targets
         if n_targets is None:
-            is_default_model = isinstance(users_model, LogisticModel | None)
-            n_targets = TARGETS if is_default_model else SAMPLED_TARGETS
-        held_out = None
-        if inputs.held_out is not None:
-            held_out = check_held_out(inputs.held_out, ledger)
+            n_targets = _default_n_targets(users_model)
         self.setup = Setup(
             pool=pool,
-            target=target,
+            target=None if X_target is None else FeatureTable(X_target, "X_target", like=pool),
             standardise=standardise,
             preparation=Preparation.fit(pool, standardise, seed),
             task=label_task,
@@ -204,7 +194,7 @@ class ActiveLearner:
             n_universes=check_positive_int(search.n_universes, "n_universes"),
             n_candidates=search.n_candidates,
             n_targets=check_positive_int(n_targets, "n_targets"),
-            held_out=held_out,
+            held_out=None if inputs.held_out is None else check_held_out(inputs.held_out, ledger),
             class_descriptions=encode_descriptions(
                 pool, label_task.classes, class_descriptions, inputs.encoder, inputs.class_scores
             ),
@@ -255,6 +245,14 @@ class ActiveLearner:
         Returns an array of positions, or a list of ids. With ``annotators``, or ``costs`` of their
         answers, a list of (item, annotator): the questions of the highest information per cost,
         which may be second opinions (:mod:`parbals.learner.choosing`).
+
+        >>> import parbals
+        >>> X = np.random.default_rng(0).standard_normal((50, 2))
+        >>> learner = parbals.ActiveLearner(X, ["ham", "spam"], random_state=0)
+        >>> len(learner.ask(3)), len(learner.pending)
+        (3, 3)
+        >>> [question.annotator for question in learner.ask(2, costs={"ada": 1.0, "llm": 0.1})]
+        ['llm', 'llm']
         """
         if annotators is not None or costs is not None:
             cost_of = check_costs(self.task, annotators, costs)
@@ -309,6 +307,13 @@ class ActiveLearner:
         ``annotator``, several may answer for an item, and each answer is weighted by the
         annotator's estimated error rate (:mod:`parbals.learner.annotators`). Labels without an
         annotator are treated as gold, and so are all labels of a single annotator.
+
+        >>> import parbals
+        >>> learner = parbals.ActiveLearner(np.eye(4), ["ham", "spam"], ids=["a", "b", "c", "d"])
+        >>> learner.tell(["d", "a"], ["spam", "ham"])
+        2
+        >>> learner.labels
+        {'d': 'spam', 'a': 'ham'}
         """
         return self._change().tell(items, labels, annotator)
 
@@ -433,6 +438,16 @@ class ActiveLearner:
 
         Their labels measure the error of the model's current predictions: ``tell`` them, then call
         :meth:`certified`.
+
+        >>> import parbals
+        >>> X = np.random.default_rng(0).standard_normal((200, 2))
+        >>> y = (X[:, 0] > 0).astype(int)
+        >>> learner = parbals.ActiveLearner(X, [0, 1], random_state=0)
+        >>> n_new = learner.tell(range(30), y[:30])
+        >>> sample = learner.certify(20)
+        >>> n_new = learner.tell(sample.items, y[sample.positions])
+        >>> learner.certified(sample).n
+        20
         """
         sample = draw_certificate_sample(self.state, check_positive_int(n, "n"), self._ledger.name)
         self._change().ask(sample.positions)
@@ -487,3 +502,17 @@ class ActiveLearner:
             # Values of types that no learner writes; the file may have been made to harm.
             raise InputError(f"{path} is not a saved learner as we write them ({error}).") from None
         return learner
+
+
+def _encode_pool(X_pool: Any, inputs: InputSettings, seed: int) -> FeatureTable:
+    """Check the features of the pool, after learning their encoding if they need one."""
+    encoding = inputs.features
+    if isinstance(encoding, str):
+        encoding = learn_encoding(X_pool, "X_pool", encoding, seed)
+    return FeatureTable(X_pool, checked=inputs.checked, encoding=encoding)
+
+
+def _default_n_targets(users_model: Any) -> int:
+    """Return how many target points are used by default: fewer where samples are compared."""
+    is_logistic_model = users_model is None or isinstance(users_model, LogisticModel)
+    return TARGETS if is_logistic_model else SAMPLED_TARGETS
