@@ -72,7 +72,7 @@ def measured(n_labels: int, seed: int) -> Record:
 def _numbers(learner: Any, labels: np.ndarray, n_labels: int) -> Record:
     """The real error of the items without a label, and the expected one with its interval."""
     others = np.arange(n_labels, len(labels))
-    probs = learner.setup.predicted(learner.fitted(), others)
+    probs = learner.setup.predictions(learner.fitted(), others)
     expected = learner.report().expected_error
     wrong = probs.argmax(axis=1) != labels[others]
     interval = [expected.low, expected.high]

@@ -106,7 +106,7 @@ def _row(
     left_out = state.cross_validated_predictions(model)
     free = np.setdiff1d(np.arange(len(y_pool)), learner.labelled)
     beside = np.random.default_rng(seed).permutation(free)[:BESIDE]
-    random = learner.setup.predicted(model, beside), y_pool[beside]
+    random = learner.setup.predictions(model, beside), y_pool[beside]
     none = random[0][:0], random[1][:0]
     temperatures = {
         "before": _before(model) or Temperature(),

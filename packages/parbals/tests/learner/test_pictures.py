@@ -136,6 +136,11 @@ def test_a_notebook_shows_the_rmse_of_numbers():
     assert "Expected RMSE after 20 labels" in Table(active._repr_html_()).text
 
 
+def test_a_notebook_shows_the_first_of_many_classes():
+    active = parbals.ActiveLearner(X, range(12), random_state=0)
+    assert "9 0, … (2 more classes)" in Table(active._repr_html_()).text
+
+
 def test_without_matplotlib_the_message_says_what_to_install(active, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(

@@ -220,7 +220,7 @@ class ActiveLearner:
         if self._state is None:
             ledger = self._ledger
             answers = {}
-            if ledger.names:
+            if ledger.annotators:
                 answers = {p: dict(by_annotator) for p, by_annotator in ledger.answers.items()}
             self._state = State(
                 setup=self.setup,

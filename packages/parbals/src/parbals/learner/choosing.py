@@ -374,7 +374,7 @@ def _new_items(
         return []
     batch = choose_items(state, n_new, setup.strategy, excluded, with_audit=True)
     if state.can_fit and len(state.training_positions):
-        probs = setup.predicted(state.fitted(), batch.indices)
+        probs = setup.predictions(state.fitted(), batch.indices)
     else:
         n_classes = len(setup.classes)
         probs = np.full((len(batch), n_classes), 1.0 / n_classes)
@@ -407,7 +407,7 @@ def _second_opinions(
     if not np.isfinite(batch.scores).all():
         return []
     probs_with_answers = label_probs[np.searchsorted(state.labelled, batch.indices)]
-    probs_without = setup.predicted(state.fitted(), batch.indices)
+    probs_without = setup.predictions(state.fitted(), batch.indices)
     share_left = _impurity(probs_with_answers) / np.maximum(_impurity(probs_without), _EPS)
     return annotators.candidates(
         state, batch.indices, batch.scores * share_left, probs_with_answers
@@ -422,7 +422,7 @@ def _label_probs(state: State) -> np.ndarray:
     # The model takes the answers of a single annotator for gold; a second opinion must not.
     labels = state.encoded_labels(state.labelled)
     likelihoods = _prior_confusion(state)[:, labels].T
-    probs = likelihoods * state.setup.predicted(state.fitted(), state.labelled)
+    probs = likelihoods * state.setup.predictions(state.fitted(), state.labelled)
     return np.asarray(probs / probs.sum(axis=1, keepdims=True))
 
 

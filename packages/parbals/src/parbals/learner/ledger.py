@@ -50,7 +50,7 @@ class Ledger:
         ids: names of the items, or None.
         labels: position → encoded label; where only annotators answered, their majority vote.
         answers: position → {annotator: encoded label}; the key None is a gold label.
-        names: everybody who has answered.
+        annotators: names of everybody who has answered.
         asked_annotators: position → annotators who were asked for this item.
         pending: positions without a label that were asked for, in the order of asking.
         events: the history, oldest first.
@@ -64,7 +64,7 @@ class Ledger:
             self.name_items(ids)
         self.labels: dict[int, Any] = {}
         self.answers: dict[int, dict[str | None, Any]] = {}
-        self.names: set[str] = set()
+        self.annotators: set[str] = set()
         self.asked_annotators: dict[int, set[str]] = {}
         self.pending: dict[int, None] = {}  # an ordered set
         self.events: list[Event] = []
@@ -190,7 +190,7 @@ class Ledger:
             majority = Counter(by_annotator.values()).most_common(1)[0][0]
             self.labels[position] = by_annotator.get(None, majority)  # a gold label wins
             if event.annotator is not None:
-                self.names.add(event.annotator)
+                self.annotators.add(event.annotator)
         self.events.append(event)
 
     def _labels_by(self, annotator: str | None, positions: Iterable[int]) -> dict[int, Any]:

@@ -3,7 +3,7 @@
 Neither fits a model. The HTML has no scripts and loads nothing; names and labels are escaped.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any, NamedTuple
 
@@ -21,6 +21,7 @@ __all__ = ["PoolMap", "as_figure", "as_html", "map_of", "progress_sentence"]
 _COLOURS = ("#0072b2", "#e69f00", "#009e73", "#d55e00", "#cc79a7", "#56b4e9", "#767676")
 """Okabe and Ito's palette for colour-blind readers; further classes start again."""
 _N_BACKGROUND_ITEMS = 600
+_MAX_CLASSES_IN_TABLE = 10
 
 
 class PoolMap(NamedTuple):
@@ -139,7 +140,7 @@ def as_html(state: State, reports: Sequence[Report]) -> str:
     rows = {"Progress": progress_sentence(state)}
     counts = _majority_class_counts(state)
     if counts:
-        rows["Labels"] = ", ".join(f"{label} {count:,}" for label, count in counts.items())
+        rows["Labels"] = _counts_text(counts)
     n_audit = len(state.setup.audit)
     if n_audit:
         rows["Audit"] = f"{len(state.audited):,} of {n_audit:,} labelled"
@@ -155,6 +156,15 @@ def _majority_class_counts(state: State) -> dict[Any, int]:
     """Count the labels of each class by majority vote, which needs no annotator model."""
     task = state.setup.task
     return task.class_counts(np.array([*state.majority_labels.values()], task.dtype))
+
+
+def _counts_text(counts: Mapping[Any, int]) -> str:
+    """Write the labels of each class, or of the first ten."""
+    texts = [f"{label} {count:,}" for label, count in counts.items()]
+    if len(texts) > _MAX_CLASSES_IN_TABLE:
+        n_more = len(texts) - _MAX_CLASSES_IN_TABLE
+        texts = [*texts[:_MAX_CLASSES_IN_TABLE], f"… ({n_more} more classes)"]
+    return ", ".join(texts)
 
 
 def _report_rows(report: Report) -> dict[str, str]:

@@ -146,7 +146,7 @@ class Setup:
 
     # -- predictions and decisions
 
-    def predicted(self, model: Any, positions: np.ndarray) -> np.ndarray:
+    def predictions(self, model: Any, positions: np.ndarray) -> np.ndarray:
         """Return a model's predictions (n, C) for pool items."""
         return mean_proba(model, self.pool_rows(positions))
 
@@ -392,7 +392,7 @@ class State:
         if model.gaussian is None:
             return np.tile(class_frequencies, (len(positions), 1))
         fitted_rows, leave_one_out = model.gaussian.leave_one_out(all_labels=True)
-        probs = setup.predicted(model, positions)
+        probs = setup.predictions(model, positions)
         is_item = fitted_rows < len(rows)  # class descriptions come after the items
         probs[rows[fitted_rows[is_item]]] = leave_one_out[is_item]
         return probs
@@ -535,7 +535,7 @@ class State:
             train = ~test
             if test.any() and self._are_enough(labels[train]):
                 model = quick_setup.fit(positions[train], labels[train], setup.seed)
-                probs[test] = setup.predicted(model, positions[test])
+                probs[test] = setup.predictions(model, positions[test])
                 is_predicted[test] = True
         return np.flatnonzero(is_predicted), probs[is_predicted]
 

@@ -157,7 +157,7 @@ def audit_predictions(state: "State", model: Any) -> tuple[np.ndarray, np.ndarra
     """Predict the labelled audit items: probabilities (n, C), and their class numbers (n,)."""
     if not len(state.audited):
         return np.zeros((0, len(state.setup.classes))), np.zeros(0, np.int64)
-    probs = state.setup.predicted(model, state.audited)
+    probs = state.setup.predictions(model, state.audited)
     return state.setup.task.flatten(probs, state.encoded_labels(state.audited))
 
 
@@ -209,13 +209,13 @@ def measure(state: "State") -> Measurement | None:
             loss=task.audit_loss,
         )
     labels = state.encoded_labels(audited)
-    probs = setup.predicted(model, audited)
+    probs = setup.predictions(model, audited)
     decisions = setup.decide(model, probs)
     losses = task.losses(decisions, labels)
     # The expected error is averaged over pool items other than the audit's.
     generator = derive_generator(setup.seed, "audit", "pool")
     pool_positions = drawn_positions(generator, setup.pool.n_rows, _MAX_POOL_ITEMS, setup.audit)
-    pool_probs = setup.predicted(model, pool_positions)
+    pool_probs = setup.predictions(model, pool_positions)
     pool_decisions = setup.decide(model, pool_probs)
     expected = task.expected_losses(probs, decisions)
     expected_pool = task.expected_losses(pool_probs, pool_decisions)

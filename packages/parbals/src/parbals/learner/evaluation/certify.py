@@ -112,7 +112,7 @@ def draw_certificate_sample(state: "State", n: int, name: Callable[[int], Any]) 
     generator = derive_generator(setup.seed, CERTIFY, len(state.pending), key)
     drawn = draw_sample(population, n, generator)
     model = state.fitted()
-    decisions = setup.decide(model, setup.predicted(model, drawn))
+    decisions = setup.decide(model, setup.predictions(model, drawn))
     positions = drawn.tolist()
     return Sample(
         items=[name(position) for position in positions],
