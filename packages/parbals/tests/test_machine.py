@@ -20,7 +20,7 @@ def n_threads():
 @pytest.fixture
 def unlimited(monkeypatch):
     """As it is for users: nothing around the call limits the library."""
-    monkeypatch.setattr(machine, "_inside", [])
+    monkeypatch.setattr(machine, "_open_blocks", [])
     with threadpool_limits(2, user_api="blas"):
         yield
 

@@ -1,6 +1,6 @@
-"""Arrays, NumPy's and any other's: blocks of rows, padding to size buckets, weights, files.
+"""Small array functions: blocks of rows, padding, sample weights, memory maps.
 
-Formulas that serve NumPy and JAX alike take the array module, ``xp``.
+Functions for both NumPy and JAX take the array module, ``xp``.
 """
 
 import mmap
@@ -11,15 +11,30 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["block_rows", "bucket", "drawn_positions", "effective_sample_size", "exact_products"]
-__all__ += ["mean_prediction", "pad_rows", "release_pages", "safe_reciprocal", "times_log"]
+__all__ = [
+    "block_rows",
+    "bucket",
+    "drawn_positions",
+    "effective_sample_size",
+    "exact_products",
+    "mean_prediction",
+    "pad_rows",
+    "release_pages",
+    "safe_reciprocal",
+    "times_log",
+]
+
+_MIN_DENOMINATOR = 1e-18  # products of two reciprocals stay finite in float32
 
 
 def bucket(size: int, smallest: int = 16) -> int:
     """The next power of two, at least ``smallest``.
 
-    Arrays that grow by one row at a time are padded to this length, so that growing from 1 to 256
-    rows compiles five programs and not 256.
+    Arrays that grow row by row are padded to this length, so that growing from 1 to 256 rows
+    compiles five programs and not 256.
+
+    >>> bucket(5), bucket(16), bucket(17)
+    (16, 16, 32)
     """
     return max(smallest, 1 << (max(size, 1) - 1).bit_length())
 
@@ -36,35 +51,49 @@ def pad_rows(array: Any, rows: int) -> Any:
 def drawn_positions(
     generator: np.random.Generator, n_rows: int, size: int, leave_out: np.ndarray | None = None
 ) -> np.ndarray:
-    """At most ``size`` different rows of ``n_rows``, ascending; none at ``leave_out``."""
-    kept = np.arange(n_rows)
+    """At most ``size`` random positions below ``n_rows``, ascending, none in ``leave_out``.
+
+    >>> drawn_positions(np.random.default_rng(0), 5, size=9, leave_out=np.array([2]))
+    array([0, 1, 3, 4])
+    """
+    positions = np.arange(n_rows)
     if leave_out is not None:
-        kept = np.delete(kept, leave_out)
-    return kept if size >= len(kept) else np.sort(generator.choice(kept, size, replace=False))
+        positions = np.delete(positions, leave_out)
+    if size >= len(positions):
+        return positions
+    return np.sort(generator.choice(positions, size, replace=False))
 
 
 def block_rows(n_rows: int, block: int) -> Iterator[slice]:
-    """Consecutive slices of at most ``block`` rows that cover ``range(n_rows)``."""
+    """Consecutive slices of at most ``block`` rows that cover ``range(n_rows)``.
+
+    >>> list(block_rows(5, 2))
+    [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
+    """
     for start in range(0, n_rows, block):
         yield slice(start, min(start + block, n_rows))
 
 
 def effective_sample_size(weights: np.ndarray) -> np.ndarray:
-    """(Σ w)² / Σ w² over the last axis: how many equally weighted samples the weights are worth."""
+    """(Σ w)² / Σ w² over the last axis: the number of equally weighted samples worth as much.
+
+    >>> float(effective_sample_size(np.array([0.5, 0.5, 0.0])))
+    2.0
+    """
     return weights.sum(axis=-1) ** 2 / np.square(weights).sum(axis=-1)
 
 
 def mean_prediction(probs: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """p̄ = Σ_k w_k p_k of samples (N, K, C), float64, every row summing to one: (N, C)."""
+    """The mean prediction p̄ = Σ_k w_k p_k (N, C) of samples (N, K, C), float64, normalised."""
     mean = (weights.astype(probs.dtype) @ probs).astype(np.float64)
     return mean / mean.sum(axis=1, keepdims=True)
 
 
 def release_pages(array: Any) -> None:
-    """Forget the pages of a memory-mapped array that were read so far; anything else is left alone.
+    """Release the pages of a memory-mapped array from memory; do nothing for other arrays.
 
-    The system would do so itself when memory runs short, but until then a walk over a large file
-    looks, to every tool that watches the process, as if the whole file were held in memory.
+    The operating system would do so when memory runs short, but until then monitoring tools count
+    the whole file as memory of this process.
     """
     mapped = getattr(array, "_mmap", None)
     if isinstance(mapped, mmap.mmap) and hasattr(mapped, "madvise"):
@@ -72,7 +101,7 @@ def release_pages(array: Any) -> None:
 
 
 def exact_products(xp: ModuleType) -> AbstractContextManager[Any]:
-    """Matrix products in full precision, which accelerators must be told; NumPy's always are."""
+    """Full precision of matrix products, which JAX must be asked for on accelerators."""
     if xp is np:
         return nullcontext()
     import jax
@@ -81,13 +110,11 @@ def exact_products(xp: ModuleType) -> AbstractContextManager[Any]:
 
 
 def safe_reciprocal(x: Any, xp: ModuleType) -> Any:
-    """1/x where x > 0 and 0 elsewhere: an event of probability zero contributes nothing.
-
-    Below 1e-18 nothing is told apart any more: products of two reciprocals stay finite in float32.
-    """
-    return xp.where(x > 0, 1.0 / xp.maximum(x, 1e-18), 0.0)
+    """1/x where x > 0 and 0 elsewhere: an event of probability zero contributes nothing."""
+    return xp.where(x > 0, 1.0 / xp.maximum(x, _MIN_DENOMINATOR), 0.0)
 
 
 def times_log(x: Any, xp: ModuleType) -> Any:
-    """x ln x for x ≥ 0: the smallest of numbers, added, is lost in any but 0, where it gives 0."""
+    """x ln x for x ≥ 0, with value 0 at x = 0."""
+    # Adding the smallest normal number changes no x but 0.
     return x * xp.log(x + np.finfo(x.dtype).tiny)

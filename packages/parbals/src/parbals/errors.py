@@ -1,8 +1,18 @@
-"""One tree of errors and warnings: every message says what is wrong, where, and how to fix it."""
+"""Errors and warnings: every message says what is wrong, where, and how to fix it."""
 
-__all__ = ["InputError", "LabelError", "MissingDependencyError", "ParbalsError", "ParbalsWarning"]
-__all__ += ["PosteriorWarning", "ProjectDamagedError", "ProjectError", "SampleCollapseWarning"]
-__all__ += ["ShapeError", "first_line"]
+__all__ = [
+    "InputError",
+    "LabelError",
+    "MissingDependencyError",
+    "ParbalsError",
+    "ParbalsWarning",
+    "PosteriorWarning",
+    "ProjectDamagedError",
+    "ProjectError",
+    "SampleCollapseWarning",
+    "ShapeError",
+    "first_line",
+]
 
 
 class ParbalsError(Exception):
@@ -22,7 +32,7 @@ class LabelError(InputError):
 
 
 class MissingDependencyError(ParbalsError, ImportError):
-    """An optional package is needed for this call; the message names the extra that brings it."""
+    """An optional package is missing; the message names the command that installs it."""
 
 
 class ProjectError(ParbalsError):
@@ -46,6 +56,10 @@ class SampleCollapseWarning(ParbalsWarning):
 
 
 def first_line(error: BaseException, longest: int = 120) -> str:
-    """Another package's error in a few words, to stand inside a sentence of ours."""
+    """The first line of another package's error, to quote inside a sentence.
+
+    >>> first_line(ValueError("No such column.\\nDetails follow."))
+    'No such column'
+    """
     lines = str(error).strip().splitlines()
     return lines[0][:longest].rstrip(". ") if lines else type(error).__name__

@@ -1,4 +1,4 @@
-"""A file written whole or not at all, and packages that may not be installed."""
+"""Atomic file replacement, and imports of optional packages."""
 
 import importlib
 import os
@@ -19,12 +19,19 @@ TEMPORARY_SUFFIX = ".parbals-tmp"
 
 @contextmanager
 def replacing(path: Path, *, mode: int = 0o666) -> Iterator[IO[bytes]]:
-    """A binary file that takes its name only when the block ends well.
+    """A binary file that replaces ``path`` atomically when the block succeeds.
 
-    It is written beside ``path``, forced to disk, and moved over it in one step: readers see the
-    old file or the new one. A process that is killed leaves at most a file ending in
-    :data:`TEMPORARY_SUFFIX`, safe to delete. A new file may be read and written by those whom
-    ``mode`` names and the umask leaves, one that is replaced by those who could before.
+    The data is written to a temporary file in the same folder, synced to disk and renamed: readers
+    see the old file or the new one. A killed process leaves at most a file ending in
+    :data:`TEMPORARY_SUFFIX`, which is safe to delete. A new file gets the permissions ``mode``
+    minus the umask, a replaced file keeps its permissions.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "labels.csv"
+    >>> with replacing(path) as file:
+    ...     _ = file.write(b"id,label\\n")
+    >>> path.read_bytes()
+    b'id,label\\n'
     """
     temporary = path.parent / f".{secrets.token_hex(8)}{TEMPORARY_SUFFIX}"
     try:
@@ -43,7 +50,7 @@ def replacing(path: Path, *, mode: int = 0o666) -> Iterator[IO[bytes]]:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make a new name reach the disk. Windows cannot open a folder, and does not need it."""
+    """Sync a folder, so that a renamed file survives a crash; not needed on Windows."""
     if os.name == "posix":
         handle = os.open(folder, os.O_RDONLY)
         try:
@@ -53,16 +60,25 @@ def sync_folder(folder: Path) -> None:
 
 
 def need(modules: str, purpose: str, install: str) -> Any:
-    """Import optional packages, names separated by spaces, or say which command brings them.
+    """Import optional packages, or raise an error with the command that installs them.
 
-    One name gives the module, several a list of modules.
+    Args:
+        modules: names of modules, separated by spaces.
+        purpose: the subject of the error message, for example "Exporting to Excel".
+        install: what pip is to install, for example "parbals[label]".
+
+    Returns:
+        The module, or a list of modules if there are several names.
+
+    >>> need("json", "Reading", "parbals").dumps([1])
+    '[1]'
     """
     names = modules.split()
     try:
         loaded = [importlib.import_module(name) for name in names]
     except ImportError as error:
-        other = getattr(error, "name", None) not in (None, *names)
-        missing = f" ({error})" if other else ""
+        is_dependency = getattr(error, "name", None) not in (None, *names)
+        missing = f" ({error})" if is_dependency else ""
         raise MissingDependencyError(
             f"{purpose} needs packages that are not installed{missing}: {install_command(install)}"
         ) from None

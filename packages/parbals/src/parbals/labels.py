@@ -1,4 +1,4 @@
-"""Class labels at the door: each check says what is wrong, where, and how to fix it."""
+"""Validation of class labels: each error says what is wrong, where, and how to fix it."""
 
 from numbers import Number
 from typing import Any
@@ -9,9 +9,15 @@ from parbals.errors import LabelError, ShapeError
 
 __all__ = ["check_classes", "check_label_vector", "check_labels", "classes_shown"]
 
+_MAX_LISTED_CLASSES = 10  # in an error message
+
 
 def check_classes(classes: Any) -> np.ndarray:
-    """At least two distinct class labels of one kind, sorted as NumPy sorts them."""
+    """At least two distinct class labels of one type, sorted as NumPy sorts them.
+
+    >>> check_classes(["spam", "ham"]).tolist()
+    ['ham', 'spam']
+    """
     array = _label_array(classes, "classes")
     if array.ndim != 1 or len(array) < 2:
         raise LabelError(f"classes is {classes!r}; pass a list of at least two class labels.")
@@ -22,40 +28,49 @@ def check_classes(classes: Any) -> np.ndarray:
 
 
 def _label_array(y: Any, name: str = "y") -> np.ndarray:
-    """Labels as an array, none of them missing and all of one kind.
+    """Labels as an array, none of them missing and all of one type.
 
-    Lists are looked at as they are: NumPy would make text of a NaN or a number among strings.
+    Items of lists are checked as they are: NumPy would convert a NaN or a number among strings to
+    text.
     """
     try:
         array = np.asarray(y)
-        given = np.array(y, dtype=object) if isinstance(y, list | tuple) else array
+        original = np.array(y, dtype=object) if isinstance(y, list | tuple) else array
     except ValueError:
         raise LabelError(
             f"{name} is not a list of single labels; pass one label for each row."
         ) from None
-    if given.ndim and given.size == len(given):  # also a column (n, 1)
-        kinds: dict[Any, Any] = {}
-        for row, label in enumerate(given.ravel().tolist()):
+    is_vector_or_column = original.ndim > 0 and original.size == len(original)
+    if is_vector_or_column:
+        example_by_type: dict[Any, Any] = {}
+        for row, label in enumerate(original.ravel().tolist()):
             if _is_missing(label):
                 raise LabelError(
-                    f"{name}[{row}] is {given.flat[row]}; a label cannot be None, NaN or inf, "
+                    f"{name}[{row}] is {original.flat[row]}; a label cannot be None, NaN or inf, "
                     "leave unlabelled rows out."
                 )
-            kind = next((k for k in (str, bytes, Number | np.bool_) if isinstance(label, k)), None)
-            kinds.setdefault(kind, label)
-        if len(kinds) > 1:  # NumPy would silently make strings of all of them
-            one, other, *_ = kinds.values()
+            example_by_type.setdefault(_label_type(label), label)
+        if len(example_by_type) > 1:  # NumPy would silently convert all of them to strings
+            first, second, *_ = example_by_type.values()
             raise LabelError(
-                f"{name} mixes labels of different types, such as {one!r} and {other!r}; use all "
-                "numbers or all strings."
+                f"{name} mixes labels of different types, such as {first!r} and {second!r}; use "
+                "all numbers or all strings."
             )
     return array
+
+
+def _label_type(label: Any) -> Any:
+    """str, bytes or the union of numbers; None for any other type."""
+    for label_type in (str, bytes, Number | np.bool_):
+        if isinstance(label, label_type):
+            return label_type
+    return None
 
 
 def check_label_vector(y: Any, n_rows: int, name: str = "y") -> np.ndarray:
     """One label (n,) for each row, none of them missing.
 
-    A column (n, 1) of them is taken with scikit-learn's warning.
+    A column (n, 1) is accepted with scikit-learn's warning.
     """
     if y is None:
         raise LabelError(
@@ -75,7 +90,11 @@ def check_label_vector(y: Any, n_rows: int, name: str = "y") -> np.ndarray:
 
 
 def check_labels(y: Any, classes: np.ndarray, n_rows: int, name: str = "y") -> np.ndarray:
-    """Class numbers (n,) of labels that must all be declared classes."""
+    """Class numbers (n,) of labels, all of which must be in ``classes``.
+
+    >>> check_labels(["spam", "ham"], np.array(["ham", "spam"]), 2).tolist()
+    [1, 0]
+    """
     labels = check_label_vector(y, n_rows, name).tolist()
     position = {label: c for c, label in enumerate(classes.tolist())}
     try:
@@ -85,17 +104,23 @@ def check_labels(y: Any, classes: np.ndarray, n_rows: int, name: str = "y") -> n
             f"{name} holds objects that cannot be labels; pass numbers or strings."
         ) from None
     if -1 in numbers:
-        row, tail = numbers.index(-1), ", ..." if len(classes) > 10 else ""
+        row = numbers.index(-1)
+        listed = ", ".join(map(repr, classes[:_MAX_LISTED_CLASSES].tolist()))
+        if len(classes) > _MAX_LISTED_CLASSES:
+            listed += ", ..."
         raise LabelError(
-            f"{name}[{row}] is {labels[row]!r}, which is not one of the classes "
-            f"[{', '.join(map(repr, classes[:10].tolist()))}{tail}]; correct the label "
-            "or declare it with classes=[...]."
+            f"{name}[{row}] is {labels[row]!r}, which is not one of the classes [{listed}]; "
+            "correct the label or declare it with classes=[...]."
         )
     return np.asarray(numbers, np.int32)
 
 
 def classes_shown(labels: np.ndarray, name: str = "y") -> np.ndarray:
-    """The classes of a label vector that shows at least two; booleans always have both."""
+    """The classes in a label vector, at least two; booleans always have both.
+
+    >>> classes_shown(np.array([2, 0, 2])).tolist()
+    [0, 2]
+    """
     if labels.dtype.kind == "b":
         return np.array([False, True])
     if labels.dtype.kind == "f" and (labels != np.rint(labels)).any():
@@ -104,16 +129,17 @@ def classes_shown(labels: np.ndarray, name: str = "y") -> np.ndarray:
             f"Unknown label type: {name}[{row}] is {labels[row]}, a continuous value; pass class "
             "labels, or declare such classes with classes=[...]."
         )
-    seen = _sorted_unique(labels, name)
-    if len(seen) < 2:
+    classes = _sorted_unique(labels, name)
+    if len(classes) < 2:
         raise LabelError(
-            f"{name} holds only one class, {seen.tolist()[0]!r}, so the others are unknown; "
+            f"{name} holds only one class, {classes.tolist()[0]!r}, so the others are unknown; "
             "declare all of them with classes=[...]."
         )
-    return seen
+    return classes
 
 
 def _sorted_unique(labels: np.ndarray, name: str) -> np.ndarray:
+    """Distinct labels in ascending order."""
     try:
         return np.unique(labels)
     except TypeError:

@@ -1,14 +1,13 @@
-"""What there is to compute with: NumPy on the threads of this CPU, or JAX where that has more.
+"""Devices and threads: NumPy on the threads of this CPU, or JAX on accelerators.
 
-Where JAX would compute on one CPU, formulas in closed form are computed by NumPy: to load JAX and
-its programs takes longer than a whole batch. An accelerator takes some four seconds to start,
-before it has computed anything. So the first batch of a process is NumPy's as well where that takes
-no longer, and a command that asks for one batch never pays the start; from the second batch on the
-accelerator is worth it. Both choose the same points.
+If JAX has one CPU and no accelerator, NumPy computes closed-form scores: loading JAX and its
+programs takes longer than a whole batch. An accelerator takes some four seconds to start. NumPy
+therefore also computes the first batch of a process if it takes no longer than that, so a command
+that chooses one batch never waits for the start; from the second batch on the accelerator is
+faster. Both choose the same points.
 
-JAX is loaded by what is called here, and nothing is set for the whole process. Programs are
-compiled anew in every process unless the user gives JAX a folder to keep them in
-(``JAX_COMPILATION_CACHE_DIR``).
+JAX is loaded on first use, and no setting of the process is changed. Programs are compiled again in
+every process unless the user gives JAX a cache folder (``JAX_COMPILATION_CACHE_DIR``).
 """
 
 import os
@@ -28,67 +27,77 @@ from threadpoolctl import ThreadpoolController
 if TYPE_CHECKING:
     import jax
 
-__all__ = ["Workers", "compiled", "devices", "on_host", "several_threads", "sooner_on_host"]
-__all__ += ["working_precision"]
+__all__ = [
+    "Workers",
+    "compiled",
+    "devices",
+    "on_host",
+    "several_threads",
+    "sooner_on_host",
+    "working_precision",
+]
 
-_PLUGINS = ("jax_plugins", "libtpu")
-"""Packages that bring accelerators to JAX."""
-_START = 2.5e11
-"""Operations that two cores do in the four or five seconds that JAX takes to load, to start an
+_ACCELERATOR_PACKAGES = ("jax_plugins", "libtpu")
+_STARTUP_OPERATIONS = 2.5e11
+"""Operations of two cores in the four or five seconds that JAX takes to load, to start an
 accelerator and to compile.
 """
-_asked = deque[bool](maxlen=1)  # whether there has been work
+_work_seen = deque[bool](maxlen=1)  # not empty once there has been work in this process
 
 
 def on_host() -> bool:
-    """Whether JAX has one CPU and nothing else, or is not installed.
+    """Whether JAX has one CPU and no other device, or is not installed.
 
-    It is loaded only where that is not obvious.
+    JAX is only loaded if the environment does not tell.
     """
-    if "jax" not in sys.modules and (find_spec("jax") is None or _is_obvious()):
+    if "jax" not in sys.modules and (find_spec("jax") is None or _has_one_cpu_only()):
         return True
-    found = devices()
-    return len(found) == 1 and found[0].platform == "cpu"
+    all_devices = devices()
+    return len(all_devices) == 1 and all_devices[0].platform == "cpu"
 
 
 def sooner_on_host(operations: int) -> bool:
-    """Whether NumPy is done with the first work of this process before an accelerator has started.
+    """Whether NumPy finishes this work before an accelerator has started.
 
-    It is asked once for each piece of work; the first answer alone may be yes.
+    Call it once for each piece of work: only the first of a process can return True.
     """
-    is_first = not _asked
-    _asked.append(True)
-    return is_first and operations < _START and not _is_started()
+    is_first = not _work_seen
+    _work_seen.append(True)
+    return is_first and operations < _STARTUP_OPERATIONS and not _has_jax_started()
 
 
-def _is_started() -> bool:
-    """Whether the user has let JAX start its devices already; if that cannot be told, not."""
+def _has_jax_started() -> bool:
+    """Whether JAX has already started its devices; False if that is unknown."""
     bridge = sys.modules.get("jax._src.xla_bridge")
     return bool(getattr(bridge, "backends_are_initialized", bool)())
 
 
-def _is_obvious() -> bool:
+def _has_one_cpu_only() -> bool:
+    """Whether the environment shows, without loading JAX, that it has a single CPU device."""
     platforms = os.environ.get("JAX_PLATFORMS", "")
-    is_cpu = platforms == "cpu" or not (platforms or any(map(find_spec, _PLUGINS)))
-    many = "JAX_NUM_CPU_DEVICES" in os.environ
-    return is_cpu and not many and "device_count" not in os.environ.get("XLA_FLAGS", "")
+    has_accelerator_package = any(map(find_spec, _ACCELERATOR_PACKAGES))
+    is_cpu = platforms == "cpu" or not (platforms or has_accelerator_package)
+    has_more_devices = "JAX_NUM_CPU_DEVICES" in os.environ or (
+        "device_count" in os.environ.get("XLA_FLAGS", "")
+    )
+    return is_cpu and not has_more_devices
 
 
 def devices() -> list["jax.Device"]:
-    """All devices of this process, or the one that the user told JAX to use."""
+    """All devices of this process, or JAX's default device if the user has set one."""
     import jax
 
-    told = getattr(jax.config, "jax_default_device", None)
-    if isinstance(told, jax.Device):
-        return [told]
-    return jax.local_devices(backend=told)[:1] if told else jax.local_devices()
+    default = getattr(jax.config, "jax_default_device", None)
+    if isinstance(default, jax.Device):
+        return [default]
+    return jax.local_devices(backend=default)[:1] if default else jax.local_devices()
 
 
 def working_precision(dtype: np.dtype) -> AbstractContextManager[None]:
-    """Compute in the precision of the caller's data: float64 in, float64 throughout.
+    """Let JAX compute in the precision of the data: float64 for float64 input.
 
-    JAX truncates to float32 unless told otherwise; the setting is scoped to the ``with`` block and
-    to this thread, so the caller's own JAX configuration is left as it was.
+    By default JAX truncates to float32. The setting is scoped to the ``with`` block and to this
+    thread, so the caller's configuration of JAX stays as it was.
     """
     import jax
 
@@ -97,7 +106,7 @@ def working_precision(dtype: np.dtype) -> AbstractContextManager[None]:
 
 @cache
 def compiled(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
-    """A function of arrays, options and the array module ``xp``, compiled for JAX's arrays."""
+    """A function of arrays, options and the array module ``xp``, compiled by JAX."""
     import jax
 
     return jax.jit(partial(function, xp=jax.numpy, **options))
@@ -107,46 +116,57 @@ class Workers:
     """Threads that share a list of tasks."""
 
     def __init__(self, n_threads: int, pool: ThreadPoolExecutor) -> None:
-        self.n_threads, self._pool = n_threads, pool
+        self.n_threads = n_threads
+        self._pool = pool
 
     def map(self, function: Callable[[Any], Any], tasks: Iterable[Any]) -> list[Any]:
-        """What the function makes of each task, in their order."""
-        todo = list(tasks)
-        if self.n_threads == 1 or len(todo) == 1:
-            return [function(task) for task in todo]
-        return list(self._pool.map(function, todo))
+        """Results of the function for all tasks, in order."""
+        task_list = list(tasks)
+        if self.n_threads == 1 or len(task_list) == 1:
+            return [function(task) for task in task_list]
+        return list(self._pool.map(function, task_list))
 
 
 @contextmanager
-def several_threads(most: int | None = None) -> Iterator[Workers]:
-    """As many threads as the linear algebra library would take, which meanwhile takes one in each.
+def several_threads(max_threads: int | None = None) -> Iterator[Workers]:
+    """As many threads as BLAS would use, each of which calls BLAS with one thread.
 
-    At most ``most`` of them share the work. Its own threads are for large matrices: they wait for
-    each other by spinning, which on small ones, or on a machine that is busy, takes ten times as
-    long as the products themselves. Its limit holds for a thread or for the process, as it was
-    built: what another one that is inside has limited is not the number to use.
+    At most ``max_threads`` of them share the work. The threads of BLAS are meant for large
+    matrices: they wait for each other by spinning, which takes ten times as long as the products
+    themselves on small matrices or on a busy machine.
+
+    The limit of BLAS applies to the thread or to the process, depending on how it was built, so a
+    nested or concurrent block may read a number that is already limited. The largest number among
+    all open blocks is therefore the one to use and to restore.
+
+    >>> with several_threads() as workers:
+    ...     workers.map(abs, [-1, 2])
+    [1, 2]
     """
-    library = _libraries(len(sys.modules))
+    blas = _blas_libraries(len(sys.modules))
     with _lock:
-        before = max([1, *(part["num_threads"] for part in library.info())])
-        n_threads = max([before, *_inside])
-        _inside.append(n_threads)
-    limited = partial(library.limit, limits=1)
-    limited()
+        current_limit = max([1, *(library["num_threads"] for library in blas.info())])
+        n_threads = max([current_limit, *_open_blocks])
+        _open_blocks.append(n_threads)
+    limit_to_one = partial(blas.limit, limits=1)
+    limit_to_one()
     try:
-        with ThreadPoolExecutor(n_threads, initializer=limited) as pool:
-            yield Workers(min(n_threads, most or n_threads), pool)
+        with ThreadPoolExecutor(n_threads, initializer=limit_to_one) as pool:
+            yield Workers(min(n_threads, max_threads or n_threads), pool)
     finally:
         with _lock:
-            _inside.remove(n_threads)
-            # Inside the lock: who enters next must not take the limit for the number to use.
-            library.limit(limits=before if _inside else n_threads)  # one around this stays limited
+            _open_blocks.remove(n_threads)
+            # A block around this one stays limited.
+            restored_limit = current_limit if _open_blocks else n_threads
+            # Inside the lock: the next block must not read the limit of this one.
+            blas.limit(limits=restored_limit)
 
 
-_lock, _inside = threading.Lock(), list[int]()
+_lock = threading.Lock()
+_open_blocks: list[int] = []  # number of threads of every open block
 
 
 @lru_cache(maxsize=1)
-def _libraries(n_modules: int) -> ThreadpoolController:
-    """Those that are loaded; to look for them takes milliseconds, and only an import loads more."""
+def _blas_libraries(n_modules: int) -> ThreadpoolController:
+    """The loaded BLAS libraries; searched again, in milliseconds, only after further imports."""
     return ThreadpoolController().select(user_api="blas")

@@ -1,4 +1,4 @@
-"""What other packages add to our tables by entry points: found by name, loaded when asked for."""
+"""Entry points of other packages: found by name, loaded on first use."""
 
 from collections.abc import Container
 from contextlib import suppress
@@ -13,40 +13,43 @@ __all__ = ["extension", "load_entry", "loadable_entries", "other_entries"]
 T = TypeVar("T")
 
 
-def other_entries(group: str, ours: Container[str]) -> dict[str, EntryPoint]:
-    """Entry points of a group by name, without those that would shadow one of ours."""
-    return {entry.name: entry for entry in entry_points(group=group) if entry.name not in ours}
+def other_entries(group: str, built_in: Container[str]) -> dict[str, EntryPoint]:
+    """Entry points of a group by name, except those that would shadow a built-in name."""
+    return {entry.name: entry for entry in entry_points(group=group) if entry.name not in built_in}
 
 
-def load_entry(entry: EntryPoint, kind: type[T], what: str, shown: str) -> T:
-    """What an entry point names; messages call it a ``what``, and its class ``shown``."""
+def load_entry(entry: EntryPoint, expected: type[T], noun: str, type_name: str) -> T:
+    """Load an entry point, which must be an instance of the ``expected`` type.
+
+    Error messages call it a ``noun``, and its type ``type_name``.
+    """
     try:
         loaded = entry.load()
     except Exception as error:
         raise InputError(
-            f"The {what} {entry.name!r} ({entry.value}) cannot be loaded: {error}."
+            f"The {noun} {entry.name!r} ({entry.value}) cannot be loaded: {error}."
         ) from error
-    if not isinstance(loaded, kind):
+    if not isinstance(loaded, expected):
         raise InputError(
-            f"The {what} {entry.name!r} ({entry.value}) is a {type(loaded).__name__}; its entry "
-            f"point must name a {shown}."
+            f"The {noun} {entry.name!r} ({entry.value}) is a {type(loaded).__name__}; its entry "
+            f"point must name a {type_name}."
         )
     return loaded
 
 
 def loadable_entries(
-    entries: dict[str, EntryPoint], kind: type[T], what: str, shown: str
+    entries: dict[str, EntryPoint], expected: type[T], noun: str, type_name: str
 ) -> dict[str, T]:
-    """All that can be loaded: one that cannot stops nothing but itself."""
+    """The entry points that can be loaded; the others are skipped."""
     loaded: dict[str, T] = {}
     for name, entry in entries.items():
         with suppress(InputError):
-            loaded[name] = load_entry(entry, kind, what, shown)
+            loaded[name] = load_entry(entry, expected, noun, type_name)
     return loaded
 
 
 def extension(name: str) -> Any:
-    """What a package that stands on this one adds to it (group ``parbals.extensions``)."""
+    """An attribute of ``parbals`` from another package (group ``parbals.extensions``)."""
     for entry in entry_points(group="parbals.extensions", name=name):
         return entry.load()
     raise MissingDependencyError(

@@ -1,8 +1,8 @@
-"""Shape types: ``Float[Array, "N K"]`` is an array of floats with these axes, NumPy's or JAX's.
+"""Shape types: ``Float[Array, "N K"]`` is a NumPy or JAX array of floats with these axes.
 
-They are checked while the tests run, by jaxtyping. Where that is not installed they say nothing.
+jaxtyping checks them while the tests run. Without jaxtyping they have no effect.
 Axis letters: N pool points, M target points, K posterior samples, C classes, D features, B batch, U
-universes, A latents of a Gaussian.
+universes, A latents of a Gaussian (one for two classes, otherwise C).
 """
 
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int
     from numpy import ndarray as Array
 else:
-    Array = Any  # whatever has a shape and a type of its entries
+    Array = Any  # anything with a shape and a dtype
     try:
         from jaxtyping import Bool, Float, Int
     except ImportError:

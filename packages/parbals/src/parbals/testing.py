@@ -1,12 +1,12 @@
-"""The contract every strategy keeps, as tests you can inherit.
+"""The contract of all strategies, as a test class to inherit from.
 
     from parbals.testing import StrategyContract
 
     class TestMine(StrategyContract):
         strategy = "mine"                    # the name of its entry point
-        options = {"power": 2.0}             # optional: settings to try it with
+        options = {"power": 2.0}             # optional: options to test it with
 
-pytest then runs every ``test_`` method below against it, on small made-up problems.
+pytest then runs every ``test_`` method below on small synthetic problems.
 """
 
 import warnings
@@ -22,31 +22,37 @@ from parbals.types import Batch
 
 __all__ = ["StrategyContract", "make_inputs"]
 
-_DRAWS = 120
+_N_DRAWS = 120
+_N_SAMPLES = 64
+_N_FEATURES = 4
 
 
 def make_inputs(n_pool: int = 40, n_classes: int = 3, n_labelled: int = 12) -> dict[str, Any]:
-    """Arguments of :func:`parbals.select_batch`: a softmax model with K random weight vectors.
+    """Arguments of :func:`parbals.select_batch`, from a softmax model with K random weight vectors.
 
-    Predictions, features and labels belong together, every class has labels, and no two points are
-    alike.
+    Predictions follow from the features, every class has labels, and all points are distinct.
+
+    >>> make_inputs(n_pool=10, n_classes=2)["pool_probs"].shape
+    (10, 64, 2)
     """
     generator = np.random.default_rng(0)
-    weights = 0.7 * generator.standard_normal((64, 4, n_classes))
-    weights += generator.standard_normal((4, n_classes))
+    weights = 0.7 * generator.standard_normal((_N_SAMPLES, _N_FEATURES, n_classes))
+    weights += generator.standard_normal((_N_FEATURES, n_classes))
 
-    def described(n: int) -> tuple[np.ndarray, np.ndarray]:
-        features = generator.standard_normal((n, 4))
+    def draw_points(n_points: int) -> tuple[np.ndarray, np.ndarray]:
+        """Features (n, D) and predictive samples (n, K, C)."""
+        features = generator.standard_normal((n_points, _N_FEATURES))
         logits = np.einsum("nd,kdc->nkc", features, weights)
         probs = np.exp(logits - logits.max(axis=2, keepdims=True))
         return features, probs / probs.sum(axis=2, keepdims=True)
 
-    pool_features, pool_probs = described(n_pool)
-    labelled_features, labelled_probs = described(n_labelled)
+    pool_features, pool_probs = draw_points(n_pool)
+    labelled_features, labelled_probs = draw_points(n_labelled)
     labels = generator.permutation(np.arange(n_labelled) % n_classes)
+    _, target_probs = draw_points(20)
     return {
         "pool_probs": pool_probs,
-        "target_probs": described(20)[1],
+        "target_probs": target_probs,
         "pool_features": pool_features,
         "labelled_features": labelled_features,
         "labelled_probs": labelled_probs,
@@ -56,13 +62,23 @@ def make_inputs(n_pool: int = 40, n_classes: int = 3, n_labelled: int = 12) -> d
 
 
 class StrategyContract:
-    """Inherit, set ``strategy``, and let pytest collect the subclass."""
+    """Tests of the contract: inherit, set ``strategy``, and let pytest collect the subclass.
+
+    >>> class TestMargin(StrategyContract):
+    ...     strategy = "margin"
+    >>> TestMargin().test_indices_are_distinct_and_in_range()
+
+    Attributes:
+        strategy: the name of the strategy, as in :func:`parbals.select_batch`.
+        options: its options, if it has any.
+    """
 
     strategy: ClassVar[str]
     options: ClassVar[Mapping[str, Any]] = {}
 
     @property
     def entry(self) -> Strategy:
+        """The table entry of the strategy."""
         return strategy_named(self.strategy)
 
     def choose(self, inputs: Mapping[str, Any], batch_size: int, **overrides: Any) -> Batch:
@@ -95,7 +111,7 @@ class StrategyContract:
 
     def test_duplicates_and_constant_features_give_distinct_indices(self) -> None:
         inputs = make_inputs()
-        for rows in (np.zeros(40, int), np.arange(40) % 2):  # all alike; two points twenty times
+        for rows in (np.zeros(40, int), np.arange(40) % 2):  # one point; two points
             copies = {name: inputs[name][rows] for name in ("pool_probs", "pool_features")}
             chosen = self.choose({**inputs, **copies}, 12).indices
             assert len(set(chosen.tolist())) == 12, "a duplicate was chosen twice"
@@ -114,14 +130,15 @@ class StrategyContract:
 
     def test_the_seed_decides(self) -> None:
         inputs = make_inputs()
-        first, second = (self.choose(inputs, 6, random_state=11).indices.tolist() for _ in range(2))
+        first = self.choose(inputs, 6, random_state=11).indices.tolist()
+        second = self.choose(inputs, 6, random_state=11).indices.tolist()
         assert first == second, "the same seed gave two batches"
         if self.entry.stochastic:
-            others = {
+            batches = {
                 tuple(self.choose(inputs, 6, random_state=seed).indices.tolist())
                 for seed in range(8)
             }
-            assert len(others) > 1, "declared stochastic, but eight seeds gave one batch"
+            assert len(batches) > 1, "declared stochastic, but eight seeds gave one batch"
 
     def test_no_global_random_state_is_read_or_written(self) -> None:
         inputs = make_inputs()
@@ -144,16 +161,16 @@ class StrategyContract:
         if not self.entry.stochastic:
             expected = self.choose(inputs, 4).indices.tolist()
             assert order[self.choose(shuffled, 4).indices].tolist() == expected, (
-                "the order of rows decided"
+                "the batch depends on the order of the rows"
             )
             return
         counts = np.zeros((2, 12))
-        for seed in range(_DRAWS):
+        for seed in range(_N_DRAWS):
             counts[0, self.choose(inputs, 2, random_state=seed).indices] += 1
-            counts[1, order[self.choose(shuffled, 2, random_state=_DRAWS + seed).indices]] += 1
+            counts[1, order[self.choose(shuffled, 2, random_state=_N_DRAWS + seed).indices]] += 1
         # Each count is binomial; the difference of two has variance 2 n p (1-p) ≤ n/2.
-        share = counts.sum(axis=0) / (2 * _DRAWS)
-        error = np.sqrt(2 * _DRAWS * share * (1 - share)) + 1.0
+        share = counts.sum(axis=0) / (2 * _N_DRAWS)
+        error = np.sqrt(2 * _N_DRAWS * share * (1 - share)) + 1.0
         worst = np.abs(counts[0] - counts[1]) / error
         assert worst.max() < 4.5, (
             f"frequencies differ by {worst.max():.1f} standard errors after shuffling the pool"
@@ -170,29 +187,29 @@ class StrategyContract:
 
     def test_float32_and_lists_are_accepted(self) -> None:
         inputs = make_inputs(n_pool=12)
-        names = [name for name, array in inputs.items() if array.dtype.kind == "f"]
-        single = {**inputs, **{name: inputs[name].astype(np.float32) for name in names}}
+        float_names = [name for name, array in inputs.items() if array.dtype.kind == "f"]
+        single = {**inputs, **{name: inputs[name].astype(np.float32) for name in float_names}}
         assert len(self.choose(single, 3)) == 3
         assert len(self.choose({name: array.tolist() for name, array in inputs.items()}, 3)) == 3
 
-    def test_what_it_needs_and_does_not_get_is_named(self) -> None:
+    def test_missing_inputs_are_named_in_one_sentence(self) -> None:
         inputs = make_inputs()
         needs = {
             "target_probs": False,  # the pool is the target
             "pool_features": self.entry.needs_features,
             "labels": self.entry.needs_labels,
         }
-        for name, needed in needs.items():
-            less = {key: value for key, value in inputs.items() if key != name}
+        for name, is_needed in needs.items():
+            incomplete = {key: value for key, value in inputs.items() if key != name}
             if name == "labels":
-                less.pop("validation")
-            sentence = ""
+                incomplete.pop("validation")
+            message = ""
             try:
-                self.choose(less, 3)
+                self.choose(incomplete, 3)
             except InputError as error:
-                sentence = str(error)
-            assert bool(sentence) == needed, f"without {name} it says {sentence!r}"
-            assert not needed or name in sentence, f"{name} is not named in: {sentence}"
+                message = str(error)
+            assert bool(message) == is_needed, f"without {name} the error is {message!r}"
+            assert not is_needed or name in message, f"{name} is not named in: {message}"
 
     def test_every_task_is_chosen_for_or_refused_in_one_sentence(self) -> None:
         from parbals.learner.active import ActiveLearner
@@ -210,8 +227,8 @@ class StrategyContract:
             try:
                 chosen = learner.choose(4, strategy=self.strategy).indices.tolist()
             except InputError as error:
-                sentence = str(error)
-                assert f'task="{task}"' in sentence, f"{task} is not named in: {sentence}"
+                message = str(error)
+                assert f'task="{task}"' in message, f"{task} is not named in: {message}"
             else:
                 assert len(set(chosen)) == 4, f"{task}: 4 items were asked for, not {chosen}"
                 assert min(chosen) >= 12, f"{task}: a labelled item was chosen"

@@ -1,4 +1,4 @@
-"""Small frozen records that travel between the layers.
+"""Small frozen records that the layers exchange.
 
 Axis letters everywhere: N pool points, M target points, K posterior samples, C classes, D features,
 B batch, U universes.
@@ -27,8 +27,9 @@ __all__ = [
 Loss = Literal["log", "error"]
 LOSSES: tuple[Loss, ...] = ("log", "error")
 TARGETS = 1_000
-"""Target points that a choice looks at, unless told otherwise: a mean over a thousand random ones
-is within a few hundredths of that over all."""
+"""Default number of target points: a mean over a thousand random points is within a few hundredths
+of the mean over all.
+"""
 
 
 class ClassWeights(NamedTuple):
@@ -41,13 +42,17 @@ class ClassWeights(NamedTuple):
     positive: Any = None  # one-hot (C,): the positive class of F1; all others share one weight
 
 
-_TOO_FEW = 50
-"""A share of two scores that rest on fewer effective samples than this is noise."""
+_MIN_SAMPLES_FOR_REDUNDANCY = 50
+"""With fewer effective samples a ratio of two scores is noise."""
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A value with the ends of its 90 % interval."""
+    """An estimate with its 90 % interval.
+
+    >>> print(Estimate(0.12, low=0.08, high=0.171))
+    0.12 (0.08 to 0.171)
+    """
 
     mean: float
     low: float
@@ -64,23 +69,30 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Batch:
-    """A chosen batch that explains itself.
+    """A chosen batch with its scores.
+
+    >>> import numpy as np, parbals
+    >>> logits = np.random.default_rng(0).normal(size=(50, 200, 2))
+    >>> probs = np.exp(logits) / np.exp(logits).sum(axis=2, keepdims=True)
+    >>> batch = parbals.select_batch(probs, batch_size=3, strategy="bald")
+    >>> len(batch), batch.redundancy.tolist()
+    (3, [0.0, 0.0, 0.0])
 
     Attributes:
         indices: (B,) distinct positions in the pool, in the order of choice.
-        scores: (B,) the strategy's score of each item at the moment it was chosen (nats for
-            information scores), given the items chosen before it.
-        initial_scores: (B,) the score the same item had before the batch was begun.
-        effective_sample_size: (B,) how many equally weighted posterior samples the scores rested on
-            when the item was chosen (for ParBaLS the mean over universes).
-        strategy: the name it was chosen by.
-        n_exact: (B,) how many candidates were scored when the item was chosen; the others were
-            ruled out, with samples by a certified upper bound (:mod:`parbals.scores.bound`), in
-            closed form by what they had before (:mod:`parbals.strategies.universes.gaussian`).
-        n_samples: K, the number of posterior samples; 0 for scores in closed form, which rest on
-            none (``effective_sample_size`` is then infinite).
-        notes: sentences about anything the user should know, such as a collapsed sample size.
-        n_candidates: how many free items were considered.
+        scores: (B,) score of each item when it was chosen, given the items chosen before it (in
+            nats for information scores).
+        initial_scores: (B,) score of each item before the batch.
+        effective_sample_size: (B,) effective number of posterior samples behind the scores when the
+            item was chosen (for ParBaLS the mean over universes).
+        strategy: name of the strategy.
+        n_exact: (B,) number of candidates that were scored when the item was chosen. The others
+            were ruled out: with samples by a certified upper bound (:mod:`parbals.scores.bound`),
+            in closed form by their last value (:mod:`parbals.strategies.universes.gaussian`).
+        n_samples: K, the number of posterior samples; 0 for closed-form scores, whose
+            ``effective_sample_size`` is infinite.
+        notes: sentences for the user, for example about a collapsed sample size.
+        n_candidates: number of items that could be chosen.
     """
 
     indices: np.ndarray
@@ -98,47 +110,51 @@ class Batch:
 
     @property
     def redundancy(self) -> np.ndarray:
-        """(B,) share of each item's initial score that the items before it had already explained.
+        """(B,) share of each item's initial score that the items before it already explain.
 
-        0: the item is as informative as it looked at the start. 0.8: a top-B rule would have
+        0: the item is as informative as it was before the batch. 0.8: a top-B strategy would have
         overrated it five-fold.
         """
         start = np.where(self.initial_scores > 0, self.initial_scores, 1.0)
         return np.where(self.initial_scores > 0, 1.0 - self.scores / start, 0.0)
 
     def explain(self, names: Sequence[Any] | None = None) -> str:
-        """A table for people: one line an item, by its position or by the pool's ``names`` (N,).
+        """A table with one line per item, named by its position or by the pool's ``names`` (N,).
 
-        A redundancy stands as – where the weights have left fewer than 50 effective samples (or
-        half of fewer than 100): the number, in ``redundancy``, is then noise.
+        The redundancy is shown as – if there are fewer than 50 effective samples (or fewer than
+        half of them, with fewer than 100): the number in ``redundancy`` is then noise.
         """
-        enough = self.effective_sample_size >= min(_TOO_FEW, self.n_samples / 2)
+        min_samples = min(_MIN_SAMPLES_FOR_REDUNDANCY, self.n_samples / 2)
+        has_enough_samples = self.effective_sample_size >= min_samples
         title = f"{self.strategy}: {len(self)} items"
-        if not enough.all():
+        if not has_enough_samples.all():
             title += " (–: too few effective samples to tell)"
-        samples = "  eff. samples" if self.n_samples else ""
-        items = self.indices if names is None else [names[i] for i in self.indices]
-        lines = [title, "   item      score   at start  redundancy" + samples]
-        lines += [
-            f"{item!s:>7}  {s:9.3g}  {s0:9.3g}  {percent(r) if t else '–':>9}"
-            + (f"  {e:8.0f}/{self.n_samples}" if self.n_samples else "")
-            for item, s, s0, r, e, t in zip(
-                *(items, self.scores, self.initial_scores, self.redundancy),
-                *(self.effective_sample_size, enough),
-                strict=True,
+        header = "   item      score   at start  redundancy"
+        if self.n_samples:
+            header += "  eff. samples"
+        lines = [title, header]
+        shares = self.redundancy
+        for step, index in enumerate(self.indices):
+            item = index if names is None else names[index]
+            redundancy = percent(shares[step]) if has_enough_samples[step] else "–"
+            line = (
+                f"{item!s:>7}  {self.scores[step]:9.3g}  {self.initial_scores[step]:9.3g}"
+                f"  {redundancy:>9}"
             )
-        ]
+            if self.n_samples:
+                line += f"  {self.effective_sample_size[step]:8.0f}/{self.n_samples}"
+            lines.append(line)
         return "\n".join([*lines, *self.notes])
 
 
 @dataclass(frozen=True)
 class BatchRecord:
-    """What ``on_batch`` is told when a batch has been chosen.
+    """The argument of ``on_batch``, which a learner calls after each batch.
 
     Attributes:
-        batch: what was chosen, by which strategy, and its scores.
-        n_labels: labels known when it was chosen.
-        n_pending: items that were out for labelling then.
+        batch: the batch.
+        n_labels: number of labels when it was chosen.
+        n_pending: number of items that were being labelled.
     """
 
     batch: Batch
@@ -146,21 +162,20 @@ class BatchRecord:
     n_pending: int = 0
 
     def numbers(self) -> dict[str, float]:
-        """What a tracker draws over ``n_labels``: finite numbers by name."""
-        scores = self.batch.scores[np.isfinite(self.batch.scores)]  # audit items have none
-        of_scores = (
-            {"score_highest": scores.max(), "score_mean": scores.mean()} if len(scores) else {}
-        )
-        found = {
+        """Finite numbers by name, for an experiment tracker to plot over ``n_labels``."""
+        numbers: dict[str, float] = {
             "n_labels": self.n_labels,
             "n_pending": self.n_pending,
             "batch_size": len(self.batch),
-            **of_scores,
         }
-        return {name: float(value) for name, value in found.items() if math.isfinite(value)}
+        scores = self.batch.scores[np.isfinite(self.batch.scores)]  # audit items have none
+        if len(scores):
+            numbers["score_highest"] = scores.max()
+            numbers["score_mean"] = scores.mean()
+        return {name: float(value) for name, value in numbers.items() if math.isfinite(value)}
 
     def as_json(self) -> dict[str, Any]:
-        """What a file keeps: the numbers, and which items by which strategy."""
+        """The record as JSON: the numbers, the items and the strategy."""
         batch = self.batch
         return {
             "strategy": batch.strategy,
@@ -172,26 +187,26 @@ class BatchRecord:
 
 @dataclass(frozen=True)
 class Diagnostics:
-    """What a posterior says about its own quality; travels with every fitted model.
+    """Diagnostics of a posterior, part of every fitted model.
 
     Attributes:
         inference: "smc", "ep", "nuts" or "laplace".
         n_samples: K, the number of draws.
-        effective_sample_size: what the draws are worth: (Σw)²/Σw² for weighted particles (those
-            at one place count as one), the smallest effective number of draws of any training
-            logit for NUTS.
-        acceptance: mean Metropolis acceptance of the last move.
-        correlation: what is left of each particle's start after the moves, 0 = forgotten (of
-            the training logits, root mean square, or of |V|², whichever is more).
+        effective_sample_size: (Σw)²/Σw² for weighted particles (identical ones count as one); for
+            NUTS the smallest effective number of draws of any training logit.
+        acceptance: mean Metropolis acceptance rate of the last move.
+        correlation: correlation of the particles with their starting points after the moves, 0 =
+            independent (root mean square over the training logits, or that of |V|² if larger).
         drift: largest change of a training logit's mean during the last moves, in posterior
-            standard deviations; large means the population was still travelling.
-        n_moves, n_gradients: how much work the moves were.
-        step_size: the angle of one integrator step after adaptation.
-        n_reweighted: labels taken in by reweighting since the particles last moved.
-        divergences: divergent NUTS transitions.
+            standard deviations; a large drift means that the population had not converged.
+        n_moves: number of moves.
+        n_gradients: number of gradient evaluations.
+        step_size: angle of one integrator step after adaptation.
+        n_reweighted: labels incorporated by reweighting since the particles last moved.
+        divergences: number of divergent NUTS transitions.
         r_hat: largest split-R̂ of any training logit (NUTS).
         prior: one sentence about the prior that was chosen.
-        problems: one sentence for each failed check, with a remedy; empty when all is well.
+        problems: one sentence for each failed check, with a remedy; empty if all passed.
     """
 
     inference: str

@@ -1,7 +1,7 @@
-"""Where arrays and numbers are refused: each check says what is wrong, where, and how to fix it.
+"""Validation of arrays and numbers: each error says what is wrong, where, and how to fix it.
 
 Checks run before anything is computed or changed, and return the input in the form the core uses.
-Class labels have theirs in :mod:`parbals.labels`.
+Checks of class labels are in :mod:`parbals.labels`.
 """
 
 from collections.abc import Sequence
@@ -13,34 +13,48 @@ import numpy as np
 
 from parbals.errors import InputError, ShapeError
 
-__all__ = ["check_batch_size", "check_choice", "check_column_names", "check_features"]
-__all__ += ["check_positions", "check_positive", "check_positive_int"]
-__all__ += ["check_prior_scale", "check_probs", "check_same_samples", "check_samples"]
-__all__ += ["check_weights"]
+__all__ = [
+    "check_batch_size",
+    "check_choice",
+    "check_column_names",
+    "check_features",
+    "check_positions",
+    "check_positive",
+    "check_positive_int",
+    "check_prior_scale",
+    "check_probs",
+    "check_same_samples",
+    "check_samples",
+    "check_weights",
+]
 
-# Squares and float32 products of anything larger could overflow.
-_LARGEST = 1e15
+_MAX_MAGNITUDE = 1e15  # squares and float32 products of larger numbers could overflow
+_SUM_TOLERANCE = 1e-3
+_FLOAT16_SUM_TOLERANCE = 1e-2  # softmax outputs in float16 are off by a few 1e-3
 
 
 class _NotANumberError(InputError, TypeError):
-    """An entry of another type where numbers belong: scikit-learn expects a TypeError for it."""
+    """An entry is not a number: scikit-learn expects a TypeError for it."""
 
 
 def check_probs(probs: Any, name: str = "probs") -> np.ndarray:
-    """Predictive samples: a real array (N, K, C), C ≥ 2, every [n, k, :] a probability vector."""
+    """Predictive samples: a real array (N, K, C), C ≥ 2, every [n, k, :] a probability vector.
+
+    >>> check_probs([[[0.25, 0.75]]]).shape
+    (1, 1, 2)
+    """
     array = _real_array(probs, name)
     if array.ndim != 3:
         raise ShapeError(
             f"{name} has shape {array.shape}; pass predictive samples of shape (points, posterior "
             "samples, classes)."
         )
-    for axis, what, least in ((0, "points", 1), (1, "posterior samples", 1), (2, "classes", 2)):
-        if array.shape[axis] < least:
+    for axis, noun, minimum in ((0, "points", 1), (1, "posterior samples", 1), (2, "classes", 2)):
+        if array.shape[axis] < minimum:
             raise ShapeError(
-                f"{name} has {array.shape[axis]} {what} (axis {axis}); at least {least} needed."
+                f"{name} has {array.shape[axis]} {noun} (axis {axis}); at least {minimum} needed."
             )
-    # They come from other people's models: float16 softmax outputs are off by a few 1e-3.
-    tolerance = 1e-2 if array.dtype == np.float16 else 1e-3
+    tolerance = _FLOAT16_SUM_TOLERANCE if array.dtype == np.float16 else _SUM_TOLERANCE
     if array.dtype not in (np.float32, np.float64):
         array = array.astype(np.float32 if array.dtype == np.float16 else np.float64)
     sums = _class_sums(array)
@@ -66,10 +80,10 @@ def check_probs(probs: Any, name: str = "probs") -> np.ndarray:
 
 
 def _class_sums(array: np.ndarray) -> np.ndarray:
-    """(N, K) sums over the classes of (N, K, C); NaN or ±inf make one non-finite.
+    """(N, K) sums over the classes of (N, K, C); not finite where there is a NaN or ±inf.
 
-    Class by class: ten times faster than summing a short axis, and a BLAS product would leave its
-    threads spinning in the way of the scoring.
+    Added class by class: ten times faster than summing a short axis. After a BLAS product its
+    threads would keep spinning and slow down the scoring.
     """
     return reduce(np.add, np.moveaxis(array, 2, 0))
 
@@ -81,7 +95,7 @@ def check_samples(probs: Any, weights: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def check_choice(value: Any, choices: Sequence[str], name: str) -> None:
-    """One of a few names."""
+    """Raise an error unless the value is one of a few names."""
     if value not in choices:
         raise InputError(f"{name} is {value!r}; choose one of: {', '.join(choices)}.")
 
@@ -89,10 +103,10 @@ def check_choice(value: Any, choices: Sequence[str], name: str) -> None:
 def check_same_samples(probs: Any, pool: np.ndarray, name: str = "target_probs") -> np.ndarray:
     """Predictive samples (M, K, C) of the same K posterior samples and C classes as the pool's."""
     array = check_probs(probs, name)
-    for axis, what in ((1, "posterior samples"), (2, "classes")):
+    for axis, noun in ((1, "posterior samples"), (2, "classes")):
         if pool.shape[axis] != array.shape[axis]:
             raise ShapeError(
-                f"pool_probs has {pool.shape[axis]} {what} and {name} has {array.shape[axis]}; "
+                f"pool_probs has {pool.shape[axis]} {noun} and {name} has {array.shape[axis]}; "
                 "both must come from the same samples, in the same order."
             )
     return array
@@ -118,7 +132,7 @@ def check_weights(weights: Any, n_samples: int) -> np.ndarray:
 
 
 def check_batch_size(batch_size: Any, available: int) -> int:
-    """1 ≤ B ≤ number of points that can still be chosen."""
+    """1 ≤ B ≤ number of points that can be chosen."""
     size = check_positive_int(batch_size, "batch_size")
     if size > available:
         raise InputError(
@@ -129,28 +143,29 @@ def check_batch_size(batch_size: Any, available: int) -> int:
 
 
 def check_positions(
-    positions: Any, n_rows: int, name: str, what: str = "the labelled points"
+    positions: Any, n_rows: int, name: str, collection: str = "the labelled points"
 ) -> np.ndarray:
-    """Distinct integers 0..n_rows-1."""
+    """Distinct integers 0..n_rows-1: positions in a ``collection``, as error messages call it."""
     array = np.asarray(positions)
     if array.size == 0:
         return np.empty(0, np.int64)
     if array.ndim != 1 or array.dtype.kind not in "iu":
-        raise InputError(f"{name} must be a 1-D array of integer positions in {what}.")
-    outside = (array < 0) | (array >= n_rows)
-    if outside.any():
+        raise InputError(f"{name} must be a 1-D array of integer positions in {collection}.")
+    is_outside = (array < 0) | (array >= n_rows)
+    if is_outside.any():
         raise InputError(
-            f"{name} contains {array[outside][0]}, but positions in {what} are 0 to {n_rows - 1}."
+            f"{name} contains {array[is_outside][0]}, but positions in {collection} are 0 to "
+            f"{n_rows - 1}."
         )
     if len(np.unique(array)) != len(array):
-        raise InputError(f"{name} names the same position in {what} twice.")
+        raise InputError(f"{name} names the same position in {collection} twice.")
     return array.astype(np.int64)
 
 
 def check_features(
     X: Any, name: str = "X", n_features: int | None = None, first_row: int = 0
 ) -> np.ndarray:
-    """A finite real matrix (N, D), or part of one that begins at ``first_row``."""
+    """A finite real matrix (N, D), or a block of its rows that begins at ``first_row``."""
     if hasattr(X, "toarray") and hasattr(X, "nnz"):
         raise InputError(
             f"{name} is sparse; pass a dense array, for example {name}.toarray() or its truncated "
@@ -173,8 +188,8 @@ def check_features(
             f"{n_features} features as input."
         )
     # NaN spreads to both extremes and fails both comparisons.
-    if not (float(array.min()) >= -_LARGEST and float(array.max()) <= _LARGEST):
-        row, column = np.argwhere(~(np.abs(array.astype(np.float64)) <= _LARGEST))[0]
+    if not (float(array.min()) >= -_MAX_MAGNITUDE and float(array.max()) <= _MAX_MAGNITUDE):
+        row, column = np.argwhere(~(np.abs(array.astype(np.float64)) <= _MAX_MAGNITUDE))[0]
         value = float(array[row, column])
         row += first_row
         if not np.isfinite(value):
@@ -183,45 +198,54 @@ def check_features(
                 "or inf (impute or drop the row)."
             )
         raise InputError(
-            f"{name}[{row}, {column}] is {value:.3g}; standardise features beyond {_LARGEST:g}."
+            f"{name}[{row}, {column}] is {value:.3g}; standardise features beyond "
+            f"{_MAX_MAGNITUDE:g}."
         )
     return array
 
 
 def check_column_names(
-    names: Sequence[str] | None, expected: Sequence[str] | None, name: str, whose: str
+    names: Sequence[str] | None, expected: Sequence[str] | None, name: str, owner: str
 ) -> None:
-    """The same columns in the same order, where both sides have names."""
+    """Raise an error if both sides have column names and they differ.
+
+    Args:
+        names: column names of the table ``name``; None if it has none.
+        expected: column names of the ``owner``; None if it has none.
+        name: what error messages call the table.
+        owner: what error messages call the other side.
+    """
     if names is None or expected is None:
         return
-    for place, (here, there) in enumerate(zip(names, expected, strict=False)):
-        if here != there:
+    for position, (column, expected_column) in enumerate(zip(names, expected, strict=False)):
+        if column != expected_column:
             raise InputError(
-                f"{name} has the column {here!r} at position {place}, where {whose} has {there!r}; "
-                "pass the same columns in the same order."
+                f"{name} has the column {column!r} at position {position}, where {owner} has "
+                f"{expected_column!r}; pass the same columns in the same order."
             )
 
 
 def check_positive(value: Any, name: str) -> float:
     """A finite number greater than zero, and not so large or small that its square overflows."""
     is_number = isinstance(value, Real) and not isinstance(value, bool)
-    if not is_number or not 1.0 / _LARGEST <= float(value) <= _LARGEST:
+    smallest = 1.0 / _MAX_MAGNITUDE
+    if not is_number or not smallest <= float(value) <= _MAX_MAGNITUDE:
         raise InputError(
-            f"{name} is {value!r}; it must be a number greater than 0, between {1.0 / _LARGEST:g} "
-            f"and {_LARGEST:g}."
+            f"{name} is {value!r}; it must be a number greater than 0, between {smallest:g} and "
+            f"{_MAX_MAGNITUDE:g}."
         )
     return float(value)
 
 
-def check_positive_int(value: Any, name: str, least: int = 1) -> int:
-    """An integer of at least ``least``."""
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-        raise InputError(f"{name} is {value!r}; it must be an integer of at least {least}.")
+def check_positive_int(value: Any, name: str, minimum: int = 1) -> int:
+    """An integer of at least ``minimum``."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < minimum:
+        raise InputError(f"{name} is {value!r}; it must be an integer of at least {minimum}.")
     return int(value)
 
 
 def check_prior_scale(value: Any) -> float | str:
-    """A deviation, "auto" or "even"."""
+    """A standard deviation, "auto" or "even"."""
     if isinstance(value, str):
         if value not in ("auto", "even"):
             raise InputError(f'prior_scale is {value!r}; pass "auto", "even" or a number above 0.')
@@ -230,6 +254,7 @@ def check_prior_scale(value: Any) -> float | str:
 
 
 def _real_array(value: Any, name: str) -> np.ndarray:
+    """An array of real numbers."""
     try:
         array = np.asarray(value)
         if array.dtype.kind in "OSU":

@@ -1,19 +1,27 @@
-"""Numbers and names as people read them: one form on the page, in reports and in a shell."""
+"""How numbers and names are written: alike on the page, in reports and in a shell."""
 
 __all__ = ["PROGRAM", "counted", "percent"]
 
-PROGRAM = "machine:"  # before the name of an annotator who is none of the people
+PROGRAM = "machine:"  # prefix of the names of annotators that are programs
 
 
-def counted(number: int, one: str, many: str = "") -> str:
-    """``1 item``, ``1,200 items``; ``many`` where more than an s at the end differs."""
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
+def counted(number: int, singular: str, plural: str = "") -> str:
+    """A number with its noun; ``plural`` is only needed if it is not formed by adding an s.
+
+    >>> counted(1, "item"), counted(1200, "item"), counted(2, "class", "classes")
+    ('1 item', '1,200 items', '2 classes')
+    """
+    noun = singular if number == 1 else plural or f"{singular}s"
+    return f"{number:,} {noun}"
 
 
 def percent(share: float) -> str:
-    """A share as ``41.3 %``, or ``5 %`` where the decimal is 0; ``0 %`` and ``100 %`` are exact.
+    """A share in per cent with at most one decimal; ``0 %`` and ``100 %`` are exact.
 
-    The page writes the same (``percent`` in ``web/static/js/dom.js``).
+    The page uses the same format (``percent`` in ``web/static/js/dom.js``).
+
+    >>> percent(0.4132), percent(0.05), percent(0.0001)
+    ('41.3 %', '5 %', '<0.1 %')
     """
     if 0 < share < 0.0005:
         return "<0.1 %"

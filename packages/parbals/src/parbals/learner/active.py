@@ -188,7 +188,7 @@ class ActiveLearner:
             metric=label_task.check_metric(metric),
             find=None if find is None else label_task.class_number(find, "find"),
             model=users_model,
-            n_samples=check_positive_int(posterior.n_samples, "n_samples", least=2),
+            n_samples=check_positive_int(posterior.n_samples, "n_samples", minimum=2),
             prior_scale=posterior.prior_scale,
             inference=posterior.inference,
             n_universes=check_positive_int(search.n_universes, "n_universes"),

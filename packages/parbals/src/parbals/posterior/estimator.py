@@ -227,7 +227,7 @@ class LogisticModel:
             warnings.warn(problem, PosteriorWarning, stacklevel=3)
 
     def _check_settings(self) -> None:
-        check_positive_int(self.n_samples, "n_samples", least=2)
+        check_positive_int(self.n_samples, "n_samples", minimum=2)
         check_prior_scale(self.prior_scale)
         check_choice(self.inference, INFERENCES, "inference")
 

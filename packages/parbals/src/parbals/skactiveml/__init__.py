@@ -1,4 +1,4 @@
-"""scikit-activeml: every strategy as one of its query strategies.
+"""All strategies as query strategies of scikit-activeml.
 
     from parbals.skactiveml import ParbalsQuery
     from skactiveml.classifier import SklearnClassifier
@@ -7,12 +7,13 @@
     clf = SklearnClassifier(parbals.BayesianLogisticRegression(), classes=[0, 1])
     indices = query.query(X, y, clf, batch_size=10)
 
-``y`` holds a label for every row of ``X``, missing ones included, as everywhere in that library.
+As in all of scikit-activeml, ``y`` has an entry for every row of ``X``: a label or the missing
+label.
 """
 
 from parbals.files import need
 
 need("skactiveml", "The query strategies for scikit-activeml", "parbals[skactiveml]")
-from parbals.skactiveml.query import ParbalsQuery  # noqa: E402 - what may be missing comes first
+from parbals.skactiveml.query import ParbalsQuery  # noqa: E402 - checked above
 
 __all__ = ["ParbalsQuery"]

@@ -1,4 +1,4 @@
-"""Samples of what the classifiers of scikit-activeml predict."""
+"""Predictive samples from classifiers of scikit-activeml."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -14,74 +14,99 @@ from parbals.posterior.estimator import LogisticModel
 from parbals.randomness import derive_generator
 from parbals.strategies.table import Strategy
 
-__all__ = ["Nothing", "classes_of", "fitted_copy", "samples_of"]
+__all__ = ["NoModel", "classes_of", "fitted_copy", "sample_model"]
 
 
 def fitted_copy(clf: Any, X: Any, y: Any, weights: Any) -> Any:
-    """A fitted copy of the classifier, of every one of a list."""
+    """A fitted copy of the classifier, or of every classifier in a list."""
     if isinstance(clf, list | tuple):
         return [fitted_copy(member, X, y, weights) for member in clf]
-    more = {} if weights is None else {"sample_weight": np.asarray(weights)}
-    return clone(clf).fit(X, y, **more)
+    options = {} if weights is None else {"sample_weight": np.asarray(weights)}
+    return clone(clf).fit(X, y, **options)
 
 
-def samples_of(
+def sample_model(
     strategy: Strategy,
     clf: Any,
     fitted: Any,
-    data: Any,
-    known: np.ndarray,
+    data: tuple[Any, Any, Any],
+    is_labelled: np.ndarray,
     n_members: int,
     seed: int,
 ) -> Any:
-    """Something with ``sample_proba`` and ``classes_``; None where there is one class only.
+    """A model with ``sample_proba`` and ``classes_``; None if there is only one class.
 
-    ``fitted`` is ``clf`` after fitting on ``data``: X, y and weights, labels ``known`` or missing.
+    Args:
+        strategy: the strategy, which may need averages only.
+        clf: the classifier.
+        fitted: the classifier after fitting on ``data``.
+        data: X, y and sample weights (or None).
+        is_labelled: (n,) whether a row has a label.
+        n_members: size of a bootstrap committee.
+        seed: of the bootstrap.
     """
     classes = classes_of(fitted)
     if len(classes) < 2:
         return None
     if isinstance(fitted, list | tuple):
         return _Committee(fitted)
-    inner = getattr(fitted, "estimator_", None)
-    if isinstance(inner, LogisticModel) and len(inner.classes_) == len(classes):
-        return inner
-    if hasattr(inner, "estimators_"):
-        with suppress(InputError):  # boosting and its like: its members are no samples of the whole
-            model: Any = as_sample_model(inner, len(classes))
-            model.labels, model.classes_ = classes, np.arange(len(classes))
+    estimator = getattr(fitted, "estimator_", None)
+    if isinstance(estimator, LogisticModel) and len(estimator.classes_) == len(classes):
+        return estimator
+    if hasattr(estimator, "estimators_"):
+        with suppress(InputError):  # the members of a boosting ensemble are no posterior samples
+            model: Any = as_sample_model(estimator, len(classes))
+            model.labels = classes
+            model.classes_ = np.arange(len(classes))
             return model
     if strategy.averages:
         return _Committee([fitted])
-    member = clone(clf)
-    member.classes = classes  # whichever of them a draw shows
-    draw, places = derive_generator(seed, "committee"), np.flatnonzero(known)
-    drawn = [draw.choice(places, len(places)) for _ in range(n_members)]
-    parts = [[None if x is None else np.asarray(x)[rows] for x in data] for rows in drawn]
-    return _Committee([fitted_copy(member, *part) for part in parts])
+    return _bootstrap_committee(clf, classes, data, is_labelled, n_members, seed)
+
+
+def _bootstrap_committee(
+    clf: Any,
+    classes: list[Any],
+    data: tuple[Any, Any, Any],
+    is_labelled: np.ndarray,
+    n_members: int,
+    seed: int,
+) -> "_Committee":
+    """Copies of a classifier, each fitted on labels drawn with replacement."""
+    unfitted = clone(clf)
+    unfitted.classes = classes  # a draw may not contain all of them
+    generator = derive_generator(seed, "committee")
+    labelled_rows = np.flatnonzero(is_labelled)
+    members = []
+    for _ in range(n_members):
+        rows = generator.choice(labelled_rows, len(labelled_rows))
+        X, y, weights = (None if array is None else np.asarray(array)[rows] for array in data)
+        members.append(fitted_copy(unfitted, X, y, weights))
+    return _Committee(members)
 
 
 def classes_of(fitted: Any) -> list[Any]:
-    """The classes of a fitted classifier, or of the first of a list."""
+    """The classes of a fitted classifier, or of the first classifier in a list."""
     first = fitted[0] if isinstance(fitted, list | tuple) else fitted
     check_is_fitted(first)
     return first.classes_.tolist()
 
 
 class _Committee:
-    """Fitted classifiers of theirs that know the same classes, as samples (N, K, C)."""
+    """Fitted classifiers with the same classes, as a model with samples (N, K, C)."""
 
     def __init__(self, members: Sequence[Any]) -> None:
         self.members = members
         self.classes_ = np.arange(len(members[0].classes_))
 
     def sample_proba(self, X: np.ndarray) -> np.ndarray:
+        """(N, K, C) class probabilities by every member."""
         probs = np.stack([member.predict_proba(X) for member in self.members], axis=1)
         return probs / probs.sum(axis=2, keepdims=True)
 
 
-class Nothing:
-    """For strategies that look at no prediction."""
+class NoModel:
+    """Stands in for a model in strategies that use no predictions."""
 
     classes_ = np.arange(2)
     sample_proba = None

@@ -1,4 +1,4 @@
-"""Every strategy as a query strategy of scikit-activeml."""
+"""All strategies as query strategies of scikit-activeml."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
@@ -13,7 +13,7 @@ from parbals.posterior.classifier import BayesianLogisticRegression
 from parbals.randomness import derive_generator
 from parbals.scores.losses import Loss
 from parbals.select import select_batch_from_model
-from parbals.skactiveml.classifier import Nothing, classes_of, fitted_copy, samples_of
+from parbals.skactiveml.classifier import NoModel, classes_of, fitted_copy, sample_model
 from parbals.strategies.table import COLD_START, DEFAULT, Strategy, strategy_named
 from parbals.types import TARGETS, Batch
 
@@ -23,15 +23,29 @@ _Query: Any = _base.SingleAnnotatorPoolQueryStrategy
 
 
 class ParbalsQuery(_Query):
-    """A strategy of parbals, or of a package that adds one, for a pool of scikit-activeml.
+    """A strategy of parbals, or of a package that adds one, for scikit-activeml.
 
-    Until labels of two classes are known a classifier says nothing yet, and ``kmeans`` chooses.
+    Until there are labels of two classes no classifier can be fitted, and ``kmeans`` chooses.
+
+    >>> import numpy as np
+    >>> from parbals.skactiveml import ParbalsQuery
+    >>> X = np.random.default_rng(0).normal(size=(30, 2))
+    >>> y = np.full(30, np.nan)
+    >>> y[:6] = [0, 1, 0, 1, 0, 1]
+    >>> indices = ParbalsQuery("parbals-epig", random_state=0).query(X, y, batch_size=3)
+    >>> len(indices), bool((indices >= 6).all())
+    (3, True)
 
     Args:
         strategy: a name from ``parbals strategies``.
-        n_universes, loss, beta, n_configurations, options: as in :func:`parbals.select_batch`.
-        n_members: how many copies of a classifier that is not an ensemble make a committee.
-        missing_label, random_state: as in ``SingleAnnotatorPoolQueryStrategy``.
+        n_universes: as in :func:`parbals.select_batch`.
+        loss: as in :func:`parbals.select_batch`.
+        beta: as in :func:`parbals.select_batch`.
+        n_configurations: as in :func:`parbals.select_batch`.
+        options: as in :func:`parbals.select_batch`.
+        n_members: size of the bootstrap committee of a classifier that is not an ensemble.
+        missing_label: as in ``SingleAnnotatorPoolQueryStrategy``.
+        random_state: as in ``SingleAnnotatorPoolQueryStrategy``.
     """
 
     def __init__(
@@ -71,28 +85,27 @@ class ParbalsQuery(_Query):
 
         Args:
             X: (n, D) features of all rows, labelled and unlabelled.
-            y: (n,) labels, ``missing_label`` where there is none.
-            clf: what predicts. A ``SklearnClassifier`` of
-                :class:`parbals.BayesianLogisticRegression` (the default, which also looks at the
-                rows without a label to choose its prior) or of an ensemble (forest, bagging, soft
-                voting), or a list of classifiers, gives samples of its predictions. Any other
-                classifier of theirs predicts itself where the strategy looks at averages alone;
-                where samples are compared, ``n_members`` copies of it are fitted, each on labels
-                drawn with replacement, whatever ``fit_clf`` says.
-            fit_clf: fit a copy of ``clf`` on X and y first; else ``clf`` has been fitted.
+            y: (n,) labels, ``missing_label`` for unlabelled rows.
+            clf: the classifier. Predictive samples come from a ``SklearnClassifier`` of
+                :class:`parbals.BayesianLogisticRegression` (the default, which also uses the
+                unlabelled rows to choose its prior) or of an ensemble (forest, bagging, soft
+                voting), or from a list of classifiers. For any other classifier its prediction is
+                used if the strategy needs averages only; otherwise ``n_members`` copies of it are
+                fitted, each on labels drawn with replacement, even if ``fit_clf`` is False.
+            fit_clf: fit a copy of ``clf`` on X and y; if False, ``clf`` is already fitted.
             sample_weight: (n,) weights for fitting ``clf``.
-            X_target: (M, D) rows from the distribution the model will be judged on; by default a
+            X_target: (M, D) rows from the distribution the model will be used on; by default a
                 random 1,000 of X.
-            candidates: positions in X, or rows (n_candidates, D); by default the unlabelled.
+            candidates: positions in X, or rows (n_candidates, D); by default the unlabelled rows.
             batch_size: B.
-            return_utilities: return the scores of the candidates as well.
+            return_utilities: also return the scores of the candidates.
 
         Returns:
-            (B,) positions in X, or in ``candidates`` where these are rows. With utilities a second
-            array (B, n) or (B, n_candidates): row b holds the scores by which item b was chosen,
-            NaN for what could not be. In closed form (our model with expectation propagation,
-            which scores few candidates again) the rows after the first hold the lowest upper
-            bounds that are known.
+            (B,) positions in X, or in ``candidates`` if these are rows. With utilities, a second
+            array (B, n) or (B, n_candidates): row b holds the scores when item b was chosen, NaN
+            for rows that could not be chosen. In closed form (a parbals model with expectation
+            propagation, which scores few candidates again) the rows after the first hold the lowest
+            known upper bounds.
         """
         X, y, candidates, batch_size, return_utilities = self._validate_data(
             X, y, candidates, batch_size, return_utilities, reset=True, check_X_dict={}
@@ -101,54 +114,63 @@ class ParbalsQuery(_Query):
         _utils.check_type(fit_clf, "fit_clf", bool)
         seed = int(self.random_state_.randint(2**31 - 1))
         self._check(clf, sample_weight, y)
-        known = _utils.is_labeled(y, self.missing_label_)
+        is_labelled = _utils.is_labeled(y, self.missing_label_)
         if X_target is None:
             order = derive_generator(seed, "target").permutation(len(X))
             X_target = X[np.sort(order[:TARGETS])]
         strategy = strategy_named(self.strategy)
-        model, labels = None, None
-        if strategy.uses_predictions and len(set(y[known].tolist())) > 1:
-            if clf is None:
-                ours = BayesianLogisticRegression(random_state=np.random.RandomState(0))
-                clf = SklearnClassifier(ours, missing_label=self.missing_label_)
-                clf.fit(X, y, X_pool=X)
-                fit_clf = False
-            fitted = fitted_copy(clf, X, y, sample_weight) if fit_clf else clf
+        model = None
+        class_numbers = None
+        has_two_classes = len(set(y[is_labelled].tolist())) > 1
+        if strategy.uses_predictions and has_two_classes:
+            fitted = self._fitted(clf, X, y, sample_weight, fit_clf)
+            unfitted = fitted if clf is None else clf
             data = (X, y, sample_weight)
-            model = samples_of(strategy, clf, fitted, data, known, self.n_members, seed)
-        if model is not None:
-            numbers = {label: number for number, label in enumerate(classes_of(fitted))}
-            labels = model.classes_[[numbers[label] for label in y[known].tolist()]]
-        name = COLD_START if model is None and strategy.uses_predictions else self.strategy
-        shown: list[np.ndarray] = []
+            model = sample_model(
+                strategy, unfitted, fitted, data, is_labelled, self.n_members, seed
+            )
+            if model is not None:
+                number_of_class = {label: i for i, label in enumerate(classes_of(fitted))}
+                numbers = [number_of_class[label] for label in y[is_labelled].tolist()]
+                class_numbers = model.classes_[numbers]
+        is_cold_start = model is None and strategy.uses_predictions
+        step_scores: list[np.ndarray] = []
         batch = select_batch_from_model(
-            model or Nothing(),
+            model or NoModel(),
             rows,
             X_target,
             batch_size,
-            name,
+            COLD_START if is_cold_start else self.strategy,
             n_universes=self.n_universes,
             random_state=seed,
-            X_labelled=X[known] if known.any() else None,
-            y_labelled=labels,
+            X_labelled=X[is_labelled] if is_labelled.any() else None,
+            y_labelled=class_numbers,
             loss=cast(Loss, self.loss),
             beta=self.beta,
             n_configurations=self.n_configurations,
-            options=self.options if name == self.strategy else None,
-            watch=shown.append if return_utilities else None,
+            options=None if is_cold_start else self.options,
+            watch=step_scores.append if return_utilities else None,
         )
-        places = batch.indices if mapping is None else mapping[batch.indices]
+        positions = batch.indices if mapping is None else mapping[batch.indices]
         if not return_utilities:
-            return places
-        utilities = _utilities(batch, shown, strategy)
+            return positions
+        utilities = _utilities(batch, step_scores, strategy)
         if mapping is None:
-            return places, utilities
-        everywhere = np.full((len(batch), len(X)), np.nan)
-        everywhere[:, mapping] = utilities
-        return places, everywhere
+            return positions, utilities
+        utilities_of_all_rows = np.full((len(batch), len(X)), np.nan)
+        utilities_of_all_rows[:, mapping] = utilities
+        return positions, utilities_of_all_rows
+
+    def _fitted(self, clf: Any, X: Any, y: Any, sample_weight: Any, fit_clf: bool) -> Any:
+        """The fitted classifier, by default a :class:`parbals.BayesianLogisticRegression`."""
+        if clf is None:
+            model = BayesianLogisticRegression(random_state=np.random.RandomState(0))
+            default = SklearnClassifier(model, missing_label=self.missing_label_)
+            return default.fit(X, y, X_pool=X)
+        return fitted_copy(clf, X, y, sample_weight) if fit_clf else clf
 
     def _check(self, clf: Any, sample_weight: Any, y: np.ndarray) -> None:
-        """A classifier of theirs or a list of them, or TypeError; None is ours."""
+        """Raise TypeError unless ``clf`` is None, a scikit-activeml classifier or a list."""
         if sample_weight is not None:
             weights = check_array(sample_weight, ensure_2d=False)
             if weights.shape != y.shape:
@@ -158,20 +180,24 @@ class ParbalsQuery(_Query):
                 )
         if clf is None:
             if sample_weight is not None:
-                raise ValueError("Our model counts labels alike; pass a clf with sample_weight.")
+                raise ValueError(
+                    "The default model takes no sample_weight; pass a clf with sample_weight."
+                )
             return
         for member in clf if isinstance(clf, list | tuple) and len(clf) else [clf]:
             _utils.check_type(member, "clf", _base.SkactivemlClassifier)
             _utils.check_equal_missing_label(member.missing_label, self.missing_label_)
 
 
-def _utilities(batch: Batch, shown: Sequence[np.ndarray], strategy: Strategy) -> np.ndarray:
-    """(B, N) what was shown of the scores, NaN for what had been chosen before."""
-    rows = np.array([shown[min(step, len(shown) - 1)] for step in range(len(batch))])
-    if len(shown) == 1 and strategy.batch_aware and not strategy.stochastic:
-        # Seen before the batch alone: a score seldom rises, and what was chosen was the highest.
-        rows[1:] = np.minimum(rows[1:], batch.scores[1:, None])
-        rows[np.arange(len(batch)), batch.indices] = batch.scores
+def _utilities(batch: Batch, step_scores: Sequence[np.ndarray], strategy: Strategy) -> np.ndarray:
+    """(B, N) scores of every step, NaN for points chosen before."""
+    last = len(step_scores) - 1
+    utilities = np.array([step_scores[min(step, last)] for step in range(len(batch))])
+    if len(step_scores) == 1 and strategy.batch_aware and not strategy.stochastic:
+        # Only scores before the batch are known. Scores seldom rise, and the chosen point had the
+        # highest, so its score bounds all others.
+        utilities[1:] = np.minimum(utilities[1:], batch.scores[1:, None])
+        utilities[np.arange(len(batch)), batch.indices] = batch.scores
     for step, index in enumerate(batch.indices):
-        rows[step + 1 :, index] = np.nan
-    return rows
+        utilities[step + 1 :, index] = np.nan
+    return utilities

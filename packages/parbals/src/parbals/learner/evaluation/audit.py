@@ -81,7 +81,7 @@ def audit_positions(audit: Any, ledger: "Ledger", seed: int) -> np.ndarray:
         audit: size of the audit, which is then drawn, or the items themselves.
     """
     if isinstance(audit, int | float | np.integer):
-        return draw_audit(ledger.n_items, check_positive_int(audit, "audit", least=0), seed)
+        return draw_audit(ledger.n_items, check_positive_int(audit, "audit", minimum=0), seed)
     return np.array(list(dict.fromkeys(ledger.positions(audit))), np.int64)
 
 
