@@ -1,6 +1,6 @@
-"""Notebooks of the tutorials: the same text and code, written when the site is built.
+"""Write each tutorial as a notebook with the same text and code when the site is built.
 
-Each tutorial's page gets a link to its notebook, which lies beside it.
+Each tutorial's page gets a link to its notebook.
 """
 
 import re
@@ -22,10 +22,10 @@ _LINK = '<p><a href="{name}.ipynb" download>Download this page as a notebook</a>
 
 
 def notebook_of(text: str) -> NotebookNode:
-    """A tutorial as a notebook for Python, with ``%%bash`` cells for commands.
+    """Convert a tutorial to a Python notebook, with ``%%bash`` cells for commands.
 
-    What is not run (it would serve a page for ever, or install) is text there; links lead to the
-    site's pages.
+    Blocks that are not run (they serve a page or install) become text; links lead to the site's
+    pages.
     """
     text = re.sub(r"<!-- not run:.*?-->\n```\w+", "```text", text, flags=re.DOTALL)
     text = re.sub(r"(\]\([^):]+)\.md([)#])", r"\1.html\2", text)
@@ -33,7 +33,7 @@ def notebook_of(text: str) -> NotebookNode:
 
 
 def write_notebooks(app: Sphinx, error: Exception | None) -> None:
-    """``docs/tutorials/NAME.md`` as ``docs/tutorials/NAME.ipynb`` beside its page."""
+    """Write ``docs/tutorials/NAME.ipynb`` beside the page of each ``docs/tutorials/NAME.md``."""
     if error is not None or app.builder.format != "html":
         return
     for page in sorted(Path(app.srcdir, _FOLDER).glob("*.md")):
@@ -43,7 +43,7 @@ def write_notebooks(app: Sphinx, error: Exception | None) -> None:
 
 
 def add_link(app: Sphinx, page: str, source: list[str]) -> None:
-    """The link to the notebook, below the title of a tutorial."""
+    """Insert the link to the notebook below the title of a tutorial."""
     if page.startswith(_FOLDER):
         title, _, rest = source[0].partition("\n\n")
         link = _LINK.format(name=page.removeprefix(_FOLDER))

@@ -1,10 +1,10 @@
-"""Directives that write reference pages from the code, so that these cannot fall behind it.
+"""Sphinx directives that generate reference pages from the code, so that they stay up to date.
 
-    ```{parbals-strategies}      the strategy table
+    ```{parbals-strategies}      the table of strategies
     ```{parbals-commands}        every command with its options
     ```{parbals-routes}          every route of the labelling page's API
 
-Each is a list of Markdown lines, which the page's own parser reads.
+Each directive yields Markdown lines, which the page's own parser reads.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,28 +21,25 @@ from sphinx.util.docutils import SphinxDirective
 
 
 def strategy_lines() -> Iterator[str]:
-    """One row for each strategy that parbals brings."""
+    """Yield a table with one row for each built-in strategy."""
     from parbals.strategies.table import STRATEGIES
 
-    yield "| name | an item is | needs | other seeds, other batches | cost | from |"
+    yield "| name | an item is | needs | random | cost | reference |"
     yield "| --- | --- | --- | --- | --- | --- |"
     for name, strategy in STRATEGIES.items():
-        needs = [
-            word
-            for word, needed in (
-                ("target set", strategy.needs_target),
-                ("features", strategy.needs_features),
-                ("labels", strategy.needs_labels),
-            )
-            if needed
-        ]
-        seeds = "yes" if strategy.stochastic else ""
-        cells = [f"`{name}`", strategy.about, ", ".join(needs), seeds, strategy.cost]
+        requirements = {
+            "target set": strategy.needs_target,
+            "features": strategy.needs_features,
+            "labels": strategy.needs_labels,
+        }
+        needs = [word for word, is_needed in requirements.items() if is_needed]
+        is_random = "yes" if strategy.stochastic else ""
+        cells = [f"`{name}`", strategy.about, ", ".join(needs), is_random, strategy.cost]
         yield f"| {' | '.join([*cells, strategy.reference])} |"
 
 
 def command_lines() -> Iterator[str]:
-    """A section for each command: what it does, how it is called, its options."""
+    """Yield a section for each command: description, usage, options."""
     from parbals.cli.main import parbals
 
     yield from _command(parbals, click.Context(parbals, info_name="parbals"))
@@ -74,27 +71,29 @@ def _command(command: click.Command, context: click.Context) -> Iterator[str]:
 
 
 def _help(command: click.Command) -> Iterator[str]:
-    r"""The text of a command; what follows ``\b`` is kept as it is."""
-    for part in cleandoc(command.help or "").split("\n\n"):
-        kept = part.startswith("\b")
-        lines = part.removeprefix("\b").strip("\n").splitlines()
-        yield from (["```text", *lines, "```", ""] if kept else [*lines, ""])
+    r"""Yield the help text of a command; paragraphs after ``\b`` are preformatted."""
+    for paragraph in cleandoc(command.help or "").split("\n\n"):
+        lines = paragraph.removeprefix("\b").strip("\n").splitlines()
+        if paragraph.startswith("\b"):
+            lines = ["```text", *lines, "```"]
+        yield from lines
+        yield ""
 
 
 def route_lines() -> Iterator[str]:
-    """A row for each route: what it is called by, and what it does."""
-    from parbals_label.web.place import Place
+    """Yield a table with one row for each route: address, description, status codes."""
+    from parbals_label.web.place import PageAddress
     from parbals_label.web.serve import make_app
 
-    # Routes look at their session when they are called; nothing calls them here.
-    schema = make_app(MagicMock(), token="none", place=Place()).app.openapi()
-    yield "| route | what it does | answers |"
+    # Routes use their session only when they are called, and nothing calls them here.
+    schema = make_app(MagicMock(), token="none", address=PageAddress()).app.openapi()
+    yield "| route | description | status codes |"
     yield "| --- | --- | --- |"
     for path, methods in schema["paths"].items():
         for method, route in methods.items():
             text = " ".join(route.get("description", "").split())
-            answers = ", ".join(sorted(route["responses"]))
-            yield f"| `{method.upper()} {path}` | {text} | {answers} |"
+            codes = ", ".join(sorted(route["responses"]))
+            yield f"| `{method.upper()} {path}` | {text} | {codes} |"
 
 
 def _directive(make: Callable[[], Iterator[str]]) -> type[SphinxDirective]:
