@@ -44,7 +44,7 @@ def store(made, tmp_path):
 def test_they_are_told_when_a_project_is_made(made, store):
     assert dict(store.settings.copies) == COPIES
     words = " ".join(made.notes)
-    assert "3 texts repeat others word for word: the first is asked for, for all of them." in words
+    assert "3 duplicates: each text is labelled once." in words
     assert "1 text is empty." in words
     assert "1 text has more than 20,000 characters." in words
 
@@ -96,17 +96,17 @@ def test_items_that_nearly_repeat_others_are_told_at_init_and_add(tmp_path):
         csv.writer(file).writerows([["id", "text"], *([f"t{n}", t] for n, t in enumerate(rows))])
     roles = Roles(text=("text",))
     created = create_project(tmp_path / "p", tmp_path / "t.csv", roles, ["a", "b"], {})
-    assert "1 item nearly repeats another: t300 and t4." in created.notes
+    assert "1 near duplicate: t300 and t4." in created.notes
     with open(tmp_path / "more.csv", "w", newline="") as file:
         csv.writer(file).writerows([["id", "text"], ["u1", swapped(texts[9])]])
     with Store.open(tmp_path / "p") as store:
         added = add_items(store, tmp_path / "more.csv")
-    assert "2 items nearly repeat others, such as t300 and t4." in added.notes
+    assert "2 near duplicates, such as t300 and t4." in added.notes
 
 
 @pytest.mark.parametrize("compared", [pytest.param(20_000, marks=pytest.mark.full), 700])
 def test_near_copies_by_definition(tmp_path, monkeypatch, compared):
-    monkeypatch.setattr(copies, "_COMPARED", compared)
+    monkeypatch.setattr(copies, "_MAX_COMPARED", compared)
     generator = np.random.default_rng(0)
     rows = generator.normal(size=(1_100, 6)) + 5.0
     for n in range(0, 1_100, 37):
@@ -119,6 +119,6 @@ def test_near_copies_by_definition(tmp_path, monkeypatch, compared):
     with Store.open(tmp_path / "p") as store:
         (said,) = copies.near_duplicate_notes(store)
         store.update_settings(copies=[(n, 0) for n in wanted[1:]])
-        assert copies.near_duplicate_notes(store)[0].count("1 item nearly repeats") == 1
-    assert f"{len(wanted):,} items nearly repeat others, such as {wanted[0] + 1} and " in said
+        assert copies.near_duplicate_notes(store)[0].count("1 near duplicate:") == 1
+    assert f"{len(wanted):,} near duplicates, such as {wanted[0] + 1} and " in said
     assert said.startswith("Of the first 700, ") == (compared == 700)

@@ -25,7 +25,7 @@ def change_classes(
 ) -> dict[str, Any]:
     """Rename and merge classes, and return the settings to update: {} or the new list of classes.
 
-    Call it in ``Store.together``, so that all changes are made or none.
+    Call it in ``Store.transaction``, so that all changes are made or none.
 
     Args:
         store: the project.

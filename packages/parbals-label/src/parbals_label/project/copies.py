@@ -1,4 +1,4 @@
-"""Texts that repeat, are empty or huge: told when they come, and a copy is not asked for again."""
+"""Duplicate, empty and very long texts: noted when items are added, and labelled once."""
 
 from collections.abc import Sequence
 from hashlib import blake2b
@@ -13,69 +13,80 @@ from parbals_label.store.store import Store
 
 __all__ = ["contradictions", "find_duplicates", "near_duplicate_notes"]
 
-_HUGE = 20_000
-_MOST = 10_000
-"""More copies than these, or a fifth of the items, are the data's nature: all are asked for."""
-_COMPARED = 20_000
-"""Items that are compared with each other, the first ones: some seconds' work."""
-_FEWEST = 100
-"""Of fewer items features that were learnt from them are too coarse to compare by."""
-_ALIKE = 0.97
-"""Cosine from which features about their mean are nearly the same."""
+_MANY_CHARACTERS = 20_000
+_MAX_DUPLICATES = 10_000
+_MIN_ITEMS_PER_DUPLICATE = 5
+"""More duplicates are in the nature of the data: then every item is labelled."""
+_MAX_COMPARED = 20_000
+"""Items that are compared with each other, the first ones: takes some seconds."""
+_MIN_ITEMS = 100
+"""Features that are fitted to fewer items are too coarse to compare by."""
+_MIN_COSINE = 0.97
+"""Cosine of centred features from which two items are nearly duplicates."""
+_BLOCK_ROWS = 512
 
 
 def find_duplicates(store: Store, columns: Sequence[str]) -> list[str]:
-    """Remember copies, each with the first item of the same words in these columns; notes."""
-    first: dict[bytes, int] = {}
-    copies, n_empty, n_huge = [], 0, 0
+    """Store which items repeat the words of an earlier one in these columns; notes for people."""
+    first_position: dict[bytes, int] = {}
+    duplicates: list[tuple[int, int]] = []
+    n_empty = 0
+    n_long = 0
     for item in store.iter_items():
-        words = "\0".join(" ".join(cell_text(item.content.get(name)).split()) for name in columns)
-        n_huge += len(words) > _HUGE
+        cells = (cell_text(item.content.get(name)) for name in columns)
+        words = "\0".join(" ".join(cell.split()) for cell in cells)
+        n_long += len(words) > _MANY_CHARACTERS
         if not words.strip("\0"):
             n_empty += 1
             continue
-        seen = first.setdefault(blake2b(words.encode(), digest_size=16).digest(), item.position)
-        if seen != item.position:
-            copies.append((item.position, seen))
+        digest = blake2b(words.encode(), digest_size=16).digest()
+        first = first_position.setdefault(digest, item.position)
+        if first != item.position:
+            duplicates.append((item.position, first))
     notes = []
     if n_empty:
         notes.append(f"{counted(n_empty, 'text is', 'texts are')} empty.")
-    if n_huge:
-        notes.append(f"{counted(n_huge, 'text has', 'texts have')} more than {_HUGE:,} characters.")
-    is_usual = len(copies) > min(_MOST, store.n_items / 5)
-    if copies:
-        what = "each is asked for" if is_usual else "the first is asked for, for all of them"
-        repeat = counted(len(copies), "text repeats another", "texts repeat others")
-        notes.append(f"{repeat} word for word: {what}.")
-    store.update_settings(copies=[] if is_usual else copies)
+    if n_long:
+        texts = counted(n_long, "text has", "texts have")
+        notes.append(f"{texts} more than {_MANY_CHARACTERS:,} characters.")
+    are_common = len(duplicates) > min(_MAX_DUPLICATES, store.n_items / _MIN_ITEMS_PER_DUPLICATE)
+    if duplicates:
+        consequence = "every item is labelled" if are_common else "each text is labelled once"
+        notes.append(f"{counted(len(duplicates), 'duplicate')}: {consequence}.")
+    store.update_settings(copies=[] if are_common else duplicates)
     return notes
 
 
 def near_duplicate_notes(store: Store) -> list[str]:
-    """A note about items whose features are nearly those of an earlier one, without copies."""
-    if store.n_items < _FEWEST:
+    """A note about items whose features nearly equal those of an earlier one, if there are any."""
+    if store.n_items < _MIN_ITEMS:
         return []
-    rows = np.array(features_of(store)[:_COMPARED], np.float32)
+    rows = np.array(features_of(store)[:_MAX_COMPARED], np.float32)
     rows -= rows.mean(axis=0)
     rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-9)
-    copies, pairs = {copy for copy, _ in store.settings.copies}, list[tuple[int, int]]()
-    for start in range(0, len(rows), 512):
-        block = rows[start : start + 512]
-        alike = np.tril(block @ rows[: start + len(block)].T >= _ALIKE, start - 1)
-        for place in np.flatnonzero(alike.any(axis=1)).tolist():
-            if start + place not in copies:
-                pairs.append((start + place, int(alike[place].argmax())))
+    duplicates = {duplicate for duplicate, _ in store.settings.copies}
+    pairs: list[tuple[int, int]] = []
+    for start in range(0, len(rows), _BLOCK_ROWS):
+        block = rows[start : start + _BLOCK_ROWS]
+        cosines = block @ rows[: start + len(block)].T
+        is_similar = np.tril(cosines >= _MIN_COSINE, start - 1)  # to earlier items only
+        for row in np.flatnonzero(is_similar.any(axis=1)).tolist():
+            if start + row not in duplicates:
+                pairs.append((start + row, int(is_similar[row].argmax())))
     if not pairs:
         return []
-    one, other = (item.id for item in store.items(list(pairs[0])))
-    among = "" if store.n_items <= _COMPARED else f"Of the first {_COMPARED:,}, "
-    are = counted(len(pairs), "item nearly repeats another:", "items nearly repeat others, such as")
-    return [f"{among}{are} {one} and {other}."]
+    later, earlier = (item.id for item in store.items(list(pairs[0])))
+    among = "" if store.n_items <= _MAX_COMPARED else f"Of the first {_MAX_COMPARED:,}, "
+    found = counted(len(pairs), "near duplicate:", "near duplicates, such as")
+    return [f"{among}{found} {later} and {earlier}."]
 
 
 def contradictions(store: Store) -> list[tuple[int, str, int, str]]:
-    """Copies whose label is another than their first item's: both positions and labels."""
-    form, labels = store.form, consensus_labels(store)
-    pairs = [pair for pair in store.settings.copies if labels.keys() >= set(pair)]
-    labels = {p: form.words(label) for p, label in labels.items()}
-    return [(a, labels[a], b, labels[b]) for b, a in pairs if labels[a] != labels[b]]
+    """Duplicates with another label than the first item: both positions and labels, first first."""
+    form = store.form
+    labels = {position: form.words(label) for position, label in consensus_labels(store).items()}
+    return [
+        (first, labels[first], duplicate, labels[duplicate])
+        for duplicate, first in store.settings.copies
+        if duplicate in labels and first in labels and labels[first] != labels[duplicate]
+    ]

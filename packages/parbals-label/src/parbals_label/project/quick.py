@@ -1,13 +1,14 @@
-"""Items at once: what is chosen where somebody waits and no model is at hand.
+"""The fallback queue: choose items at once where somebody waits and no model is at hand.
 
-Before the first labels these are the items nearest to the centres of k-means, which stand for the
-whole pool (in the study of the cold start no other start was as good); after that, those of which
-the stored predictions are least sure. Either way it is a matter of milliseconds to a second,
-whatever the project's own strategy costs; what waits unseen is replaced as soon as that has chosen.
+Before the first labels it chooses the items nearest to the centres of k-means, which represent the
+whole pool (the best cold start in its study); after that, the items whose stored predictions are
+least certain. Either takes milliseconds to a second, whatever the project's strategy costs.
+Unopened items are replaced as soon as the strategy has chosen.
 """
 
 import warnings
 from contextlib import suppress
+from typing import NamedTuple
 
 import numpy as np
 from parbals.errors import ProjectError
@@ -18,97 +19,110 @@ from parbals.strategies.table import UNIFORM
 from parbals_label.answer_form import NUMBERS
 from parbals_label.project.features import features_of, predictions_of
 from parbals_label.project.predicted import uncertainty
-from parbals_label.store.batches import ItemsUnavailableError
 from parbals_label.store.store import Store
 
 __all__ = ["QUICK", "QUICK_BATCH", "START", "quick_batch"]
 
 START = "k-means"
-"""What chose the first items, beside the names of strategies."""
+"""The strategy name of items that are chosen before there is a model."""
 QUICK = "confidence"
-"""Chooses where somebody waits and the default would take too long."""
+"""The strategy name of items that are chosen by stored predictions."""
 QUICK_BATCH = 20
-_CANDIDATES = 2_000
-"""Free items that are looked at: k-means of as many took 0.4 to 0.9 CPU-seconds."""
-_NOTE = "Chosen at once, so that nobody waits."
+_MAX_CANDIDATES = 2_000
+"""Available items that are considered: k-means of as many took 0.4 to 0.9 CPU-seconds."""
+_NOTE = "Chosen by the quick fallback, so that nobody waits."
 
 
 def quick_batch(store: Store, n: int = QUICK_BATCH, *, queued: bool = True) -> int | None:
-    """Choose and record at most ``n`` free items; the batch's number, None where none is free.
+    """Choose and record at most ``n`` available items; the batch's number, None where none is.
 
-    On the page there are never more than can be labelled (``Queue.room``). Items of the audit have
-    their share of them, as in any other batch.
+    The page never queues more than can be labelled (``Queue.queue_capacity``). Audit items have their share,
+    as in any other batch.
     """
-    is_free = np.ones(store.n_items, bool)
+    is_available = np.ones(store.n_items, bool)
     labelled = set(store.labelled()) - store.audit_labelled_by_programs()
-    copies = [copy for copy, _ in store.settings.copies]
-    is_free[[*labelled, *store.pending(), *store.passes(), *copies]] = False
+    duplicates = [duplicate for duplicate, _ in store.settings.copies]
+    is_available[[*labelled, *store.pending(), *store.passes(), *duplicates]] = False
     audit = np.array(store.settings.audit, np.int64)
-    n_out, n_audit_out = int((~is_free).sum()), int((~is_free[audit]).sum())
-    waiting = audit[is_free[audit]]
-    is_free[audit] = False
-    free = np.flatnonzero(is_free)
-    n = min(n, len(free) + len(waiting), store.queue_capacity() if queued else n)
+    n_used = int((~is_available).sum())
+    n_audit_used = int((~is_available[audit]).sum())
+    audit_left = audit[is_available[audit]]
+    is_available[audit] = False
+    available = np.flatnonzero(is_available)
+    n = min(n, len(available) + len(audit_left), store.queue_capacity() if queued else n)
     if n == 0:
         return None
-    n_audit = n_audit_items_due(n, n_audit_out, n_out - n_audit_out, len(waiting), len(free))
-    strategy, chosen, scores = AUDIT, free[:0], np.zeros(0)
+    n_audit = n_audit_items_due(
+        n, n_audit_used, n_used - n_audit_used, len(audit_left), len(available)
+    )
+    choice = _Choice(AUDIT, available[:0], np.zeros(0))
     if n > n_audit:
-        strategy, chosen, scores = _choose(store, free, n - n_audit)
-    drawn = waiting[:n_audit]
-    order = interleave(chosen, drawn)
-    positions = np.concatenate([chosen, drawn])[order]
-    values = np.concatenate([scores, np.full(n_audit, np.nan)])[order]
-    rows = [(p, s, s) for p, s in zip(positions.tolist(), values.tolist(), strict=True)]
-    remembered = {"n_labelled": store.n_labelled, "n_audit": n_audit, "notes": [_NOTE]}
+        choice = _choose(store, available, n - n_audit)
+    drawn = audit_left[:n_audit]
+    order = interleave(choice.positions, drawn)
+    positions = np.concatenate([choice.positions, drawn])[order]
+    scores = np.concatenate([choice.scores, np.full(n_audit, np.nan)])[order]
+    rows = [(p, score, score) for p, score in zip(positions.tolist(), scores.tolist(), strict=True)]
+    record = {"n_labelled": store.n_labelled, "n_audit": n_audit, "notes": [_NOTE]}
     try:
-        return store.record_batch(strategy, store.settings.seed, rows, remembered, queued=queued)
+        return store.record_batch(choice.strategy, store.settings.seed, rows, record, queued=queued)
     except ItemsUnavailableError:  # somebody else has just taken all of them
         return None
 
 
-def _choose(store: Store, free: np.ndarray, n: int) -> tuple[str, np.ndarray, np.ndarray]:
-    """Strategy, positions (n,) best first, and their scores; at most 2,000 free ones are seen."""
-    n_taken = store.n_items - len(free) - len(store.settings.audit)
+class _Choice(NamedTuple):
+    """Positions (n,), best first, their scores (n,), and the strategy that chose them."""
+
+    strategy: str
+    positions: np.ndarray
+    scores: np.ndarray
+
+
+def _choose(store: Store, available: np.ndarray, n: int) -> _Choice:
+    """Choose ``n`` of at most 2,000 available items by predictions, by k-means, or at random."""
+    n_taken = store.n_items - len(available) - len(store.settings.audit)
     generator = derive_generator(store.settings.seed, "quick", n_taken)
-    if len(free) > _CANDIDATES:
-        free = np.sort(generator.choice(free, max(n, _CANDIDATES), replace=False))
-    predictions = _predictions(store)
+    if len(available) > _MAX_CANDIDATES:
+        n_candidates = max(n, _MAX_CANDIDATES)
+        available = np.sort(generator.choice(available, n_candidates, replace=False))
+    predictions = _current_predictions(store)
     if predictions is not None:
-        unsure = uncertainty(store.form, predictions[free])
-        best = np.argsort(-unsure, kind="stable")[:n]
-        return QUICK, free[best], unsure[best].astype(float)
+        scores = uncertainty(store.form, predictions[available])
+        best = np.argsort(-scores, kind="stable")[:n]
+        return _Choice(QUICK, available[best], scores[best].astype(float))
+    no_scores = np.full(n, np.nan)
     if n_taken <= 0:
-        with suppress(ProjectError):  # no features, or damaged ones: the model's side says so
-            medoids = _medoids(features_of(store)[free], n, generator)
-            return START, free[medoids], np.full(n, np.nan)
-    return UNIFORM, generator.permutation(free)[:n], np.full(n, np.nan)
+        with suppress(ProjectError):  # no features, or damaged ones: the model's process reports it
+            medoids = _medoids(features_of(store)[available], n, generator)
+            return _Choice(START, available[medoids], no_scores)
+    return _Choice(UNIFORM, generator.permutation(available)[:n], no_scores)
 
 
-def _predictions(store: Store) -> np.ndarray | None:
-    """The stored ones (N, C); None where there are none of all items and classes."""
+def _current_predictions(store: Store) -> np.ndarray | None:
+    """The stored predictions (N, C); None unless they have all items and classes."""
     with suppress(ProjectError):
-        found = predictions_of(store)
+        predictions = predictions_of(store)
         width = 2 if store.form.task == NUMBERS else len(store.classes)
-        if found is not None and found.shape == (store.n_items, width):
-            return found
+        if predictions is not None and predictions.shape == (store.n_items, width):
+            return predictions
     return None
 
 
 def _medoids(rows: np.ndarray, n: int, generator: np.random.Generator) -> np.ndarray:
-    """Places (n,) of the rows nearest to the centres of k-means, those of large clusters first."""
+    """Indices (n,) of the rows nearest to the centres of k-means, largest clusters first."""
     from scipy.cluster.vq import kmeans2
 
     rows = np.asarray(rows, np.float64)
     if n >= len(rows):
         return np.arange(len(rows))
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of empty clusters and distances of 0, where rows repeat
+        warnings.simplefilter("ignore")  # about empty clusters and zero distances of duplicate rows
         centres, _ = kmeans2(rows, n, minit="++", seed=generator)
-    squares = (rows**2).sum(axis=1)[:, None] - 2.0 * rows @ centres.T + (centres**2).sum(axis=1)
-    sizes = np.bincount(squares.argmin(axis=1), minlength=n)
+    row_squares = (rows**2).sum(axis=1)[:, None]
+    distances = row_squares - 2.0 * rows @ centres.T + (centres**2).sum(axis=1)
+    sizes = np.bincount(distances.argmin(axis=1), minlength=n)
     chosen: list[int] = []
     for cluster in np.argsort(-sizes, kind="stable"):
-        order = np.argsort(squares[:, cluster], kind="stable")
+        order = np.argsort(distances[:, cluster], kind="stable")
         chosen.append(int(order[~np.isin(order, chosen)][0]))
     return np.array(chosen)
