@@ -144,7 +144,9 @@ def _trusted_labels(store: Store) -> dict[int, str]:
     """Position → consensus label, without audit items that only programs have labelled."""
     only_by_programs = store.audit_labelled_by_programs()
     labels = aggregate_labels(store.votes(), store.form)
-    return {position: label for position, label in labels.items() if position not in only_by_programs}
+    return {
+        position: label for position, label in labels.items() if position not in only_by_programs
+    }
 
 
 def _tell_labels(

@@ -1,6 +1,6 @@
-"""Files on their way out, as CSV, JSONL or Parquet: results, and batches to label.
+"""Write results and batches to label as CSV, JSONL or Parquet.
 
-A batch comes back filled in; whose row is whose is found here as well.
+Rows of a batch that comes back filled in are matched to items here as well.
 """
 
 import csv
@@ -26,9 +26,9 @@ __all__ = ["check_destination", "positions_of_answers", "write_batch_csv", "writ
 
 
 def check_destination(folder: Path, path: Path, *, force: bool = False) -> None:
-    """Refuse a file of the project and, without ``force``, one that is there; "-" is the screen.
+    """Refuse a file of the project and, without ``force``, an existing one; "-" is the screen.
 
-    A link in the project's folder is refused too: whoever made the project chose where it leads.
+    A link in the project's folder is refused too: the maker of the project chose where it leads.
     """
     if str(path) == "-":
         return
@@ -41,7 +41,7 @@ def check_destination(folder: Path, path: Path, *, force: bool = False) -> None:
         )
     if real.is_dir() or not real.parent.is_dir():
         fault = "is a folder" if real.is_dir() else f"cannot be written: there is no {real.parent}"
-        raise InputError(f"{path} {fault}; name a file in a folder that is there.")
+        raise InputError(f"{path} {fault}; name a file in an existing folder.")
     if real.exists() and not force:
         raise InputError(f"{path} is there already; name another file, or replace it by --force.")
 
@@ -54,13 +54,13 @@ def write_export(
     *,
     bom: bool = False,
 ) -> int:
-    """Write records as 'csv', 'jsonl' or 'parquet'; how many. What a record lacks is empty.
+    """Write records as 'csv', 'jsonl' or 'parquet'; their number.
 
-    CSV: text that a spreadsheet would run gets an apostrophe in front (:func:`safe_cell`), also
-    inside a cell where a spreadsheet might split it; missing is an empty cell; lists and objects
-    are JSON. ``bom`` adds the mark by which Excel knows UTF-8.
-    JSONL: missing is null. Parquet: a column is boolean, integer, number, text or lists of texts,
-    whichever fits all its values.
+    CSV: text that a spreadsheet would run as a formula gets an apostrophe in front
+    (:func:`safe_cell`), also inside a cell where a spreadsheet might split it; a missing value is
+    an empty cell; lists and objects are JSON. ``bom`` adds the mark by which Excel recognises UTF-8.
+    JSONL: a missing value is null. Parquet: a column is boolean, integer, number, text or lists of
+    texts, whichever fits all its values.
     """
     check_columns(list(columns), "The export")
     pa = need("pyarrow", "Writing Parquet files", "parbals[parquet]") if fmt == "parquet" else None
@@ -73,6 +73,7 @@ def write_export(
 
 
 def _value(convert: Any, record: Mapping[str, Any], column: str, number: int) -> Any:
+    """A converted value; an error names its record and column."""
     try:
         return convert(record.get(column))
     except (ValueError, RecursionError) as error:
@@ -82,7 +83,7 @@ def _value(convert: Any, record: Mapping[str, Any], column: str, number: int) ->
 
 
 def _safe_row(cells: Iterable[str]) -> list[str]:
-    return [safe_cell(cell, is_first=place == 0) for place, cell in enumerate(cells)]
+    return [safe_cell(cell, is_first=index == 0) for index, cell in enumerate(cells)]
 
 
 def _write_csv(
@@ -122,7 +123,7 @@ def _write_jsonl(
 def _write_parquet(
     pa: Any, file: IO[bytes], records: Iterable[Mapping[str, Any]], columns: Sequence[str]
 ) -> int:
-    """All at once: only when every value was seen is the type of a column known."""
+    """Write all rows at once: the type of a column depends on all its values."""
     parquet = need("pyarrow.parquet", "Writing Parquet files", "parbals[parquet]")
     rows = list(_values(records, columns))
     table = {column: _column(pa, [row[column] for row in rows]) for column in columns}
@@ -131,7 +132,7 @@ def _write_parquet(
 
 
 def _column(pa: Any, values: list[Any]) -> Any:
-    """Values as the narrowest of boolean, integer, number, lists and text that holds all."""
+    """Values as the narrowest of boolean, integer, number, lists and text that holds them all."""
     try:
         if any(isinstance(value, list) for value in values):
             return pa.array(values, pa.list_(pa.string()))
@@ -149,47 +150,62 @@ def write_batch_csv(
     columns: Sequence[str],
     whom: Sequence[str] = (),
 ) -> int:
-    """Items (id, content) to label: id, their columns, an empty column ``label``; how many.
+    """Write items (id, content) to label, with an empty column ``label``; their number.
 
-    ``whom`` to ask, of each item, is a column ``annotator``. A column of the items that is itself
-    called so, or id or label, is written as ``item.id`` and so on, for there can be only one of
-    each. The file is UTF-8 with a mark, or Excel would not see that it is.
+    ``whom`` are the annotators to ask, one for each item, as a column ``annotator``. Columns of the
+    items with one of these names, or ``id``, are written as ``item.id`` and so on. The file starts
+    with a mark, by which Excel recognises UTF-8.
     """
-    ours = ("id", "annotator", "label")
-    names = {name: f"item.{name}" if name in ours else name for name in columns}
-    records = (
-        {"id": item, **{name: content.get(column) for column, name in names.items()}}
-        | ({"annotator": whom[place]} if whom else {})
-        for place, (item, content) in enumerate(rows)
-    )
-    last = ours[1:] if whom else ours[2:]
-    return write_export(path, records, "csv", ["id", *names.values(), *last], bom=True)
+    reserved = ("id", "annotator", "label")
+    names = {name: f"item.{name}" if name in reserved else name for name in columns}
+
+    def records() -> Iterator[dict[str, Any]]:
+        for index, (item, content) in enumerate(rows):
+            record = {"id": item}
+            for column, name in names.items():
+                record[name] = content.get(column)
+            if whom:
+                record["annotator"] = whom[index]
+            yield record
+
+    last = ["annotator", "label"] if whom else ["label"]
+    return write_export(path, records(), "csv", ["id", *names.values(), *last], bom=True)
 
 
 def positions_of_answers(store: Store, answers: Sequence[Answer], name: str) -> list[int]:
-    """The item of every row.
+    """The position of the item of every row.
 
-    A spreadsheet turns 007 into 7 and 1 into 1.0: that is understood if it is unambiguous.
+    A spreadsheet turns 007 into 7 and 1 into 1.0: such ids are understood if they are unambiguous.
     """
     ids = [answer.id for answer in answers]
-    places = {name: [position] for name, position in store.known_positions(ids).items()}
-    if len(places) < len(set(ids)):
+    candidates = {id_: [position] for id_, position in store.known_positions(ids).items()}
+    if len(candidates) < len(set(ids)):
         by_number: dict[str, list[int]] = {}
         for item in store.iter_items():
             by_number.setdefault(_as_number(item.id), []).append(item.position)
-        places = {name: by_number.get(_as_number(name), []) for name in ids} | places
+        for id_ in ids:
+            candidates.setdefault(id_, by_number.get(_as_number(id_), []))
     for answer in answers:
-        if len(places[answer.id]) != 1:
-            several = "several items of this project, written differently"
-            what = several if places[answer.id] else "no item of this project"
+        matches = candidates[answer.id]
+        if len(matches) != 1:
+            problem = "no item of this project"
+            if matches:
+                problem = "several items of this project, written differently"
             raise InputError(
-                f"{name}, row {answer.row}: the id {answer.id!r} names {what}; nothing was stored."
+                f"{name}, row {answer.row}: the id {answer.id!r} names {problem}; nothing was "
+                "stored."
             )
-    return [places[answer.id][0] for answer in answers]
+    return [candidates[answer.id][0] for answer in answers]
 
 
 def _as_number(text: str) -> str:
-    """What a spreadsheet would make of it."""
+    """The text as a spreadsheet would write it back: without leading zeros and ``.0``.
+
+    >>> _as_number("007"), _as_number("7.0"), _as_number("a7")
+    ('7', '7', 'a7')
+    """
     stripped = text.strip()
-    whole = stripped.removesuffix(".0")
-    return whole.lstrip("0") or "0" if whole.isdigit() else stripped
+    integer = stripped.removesuffix(".0")
+    if integer.isdigit():
+        return integer.lstrip("0") or "0"
+    return stripped

@@ -1,7 +1,7 @@
-"""More items for a project that is there already: all of them with their features, or none.
+"""Add items to an existing project: all of them with their features, or none.
 
-The features of all items, old and new, are made again by the project's encoder, as if the project
-had been made of all of them: words, bins and directions are learnt from what there is to label.
+The features of all items, old and new, are recomputed by the project's encoder, as if the project
+had been created from all of them: words, bins and directions are fitted to all items.
 """
 
 import os
@@ -36,14 +36,23 @@ from parbals_label.store.records import ADDED, Submission
 from parbals_label.store.settings import ProjectSettings
 from parbals_label.store.store import Store
 
-__all__ = ["Added", "add_items"]
+__all__ = ["AddedItems", "add_items"]
 
-_Planned = Iterator[tuple[str, dict[str, Any], str | None]]
+_PlannedItems = Iterator[tuple[str, dict[str, Any], str | None]]
+"""Id, columns and label of each row."""
 
 
 @dataclass(frozen=True)
-class Added:
-    """What was added, how many rows were left out because they are there already, and notes."""
+class AddedItems:
+    """Summary of what was added.
+
+    Attributes:
+        n_items: new items.
+        n_labels: labels of new items.
+        n_known: rows that were left out because the project has them.
+        n_features: columns of the features.
+        notes: sentences for people.
+    """
 
     n_items: int
     n_labels: int
@@ -62,103 +71,123 @@ def add_items(
     reading: Mapping[str, Any] | None = None,
     encode_with: Options | None = None,
     progress: Progress = lambda stage, done, total: None,
-) -> Added:
-    """Read ``data`` into the project; columns are those that it was made with.
+) -> AddedItems:
+    """Add the rows of ``data`` to a project; the columns are those it was created with.
 
-    Rows whose id the project has are refused, or with ``new_only`` left out. Images of a folder are
-    known by their paths, and those that are there are always left out.
+    Args:
+        store: the project.
+        data: a file or folder.
+        id_column: the column that names the items; by default as when the project was created.
+        label: the label column; by default likewise.
+        new_only: leave out rows whose id the project has; otherwise they are an error. Images of a
+            folder are known by their paths, and those the project has are always left out.
+        reading: arguments of ``open_source``.
+        encode_with: how the encoder is run.
+        progress: called with the stage, and how much of it is done.
     """
-    settings, how = store.settings, encode_with or Options()
-    n_before, old = store.n_items, settings.features
+    settings = store.settings
+    options = encode_with or Options()
+    n_before = store.n_items
     source = open_source(data, **(reading or {}))
     notes = [*source.notes, *_check_columns(source, settings)]
-    encoder = open_encoder(str(settings.encoder), how, settings.encoded_kind, store.folder)
-    planned = _plan(store, source, data, settings, id_column, label)
-    known = _known(store, source, planned, new_only)
+    encoder = open_encoder(str(settings.encoder), options, settings.encoded_kind, store.folder)
+    planned = _plan_rows(store, source, data, settings, id_column, label)
+    known_rows = _known_rows(store, source, planned, new_only)
 
-    def everything() -> Iterator[tuple[str, dict[str, Any]]]:
+    def new_rows() -> _PlannedItems:
+        return (item for row, item in enumerate(planned()) if row not in known_rows)
+
+    def all_items() -> Iterator[tuple[str, dict[str, Any]]]:
         yield from islice(item_pairs(store), n_before)  # others may add some meanwhile
-        yield from ((name, content) for name, content, _ in new())
+        yield from ((name, content) for name, content, _ in new_rows())
 
-    def new() -> _Planned:
-        return (row for place, row in enumerate(planned()) if place not in known)
-
-    n_new = sum(1 for _ in new())
+    n_new = sum(1 for _ in new_rows())
     if not n_new:
-        return Added(0, 0, len(known), 0 if old is None else old.shape[1], tuple(notes))
+        n_features = 0 if settings.features is None else settings.features.shape[1]
+        return AddedItems(0, 0, len(known_rows), n_features, tuple(notes))
     if settings.encoder == GIVEN:
-        kept = [place for place in range(n_new + len(known)) if place not in known]
-        encoded = EncodedItems(_stacked(store, source, kept))
+        rows = [row for row in range(n_new + len(known_rows)) if row not in known_rows]
+        encoded = EncodedItems(_append_rows(store, source, rows))
     else:
-        recipe = Recipe.of(settings, str(settings.encoder), encoder, how)
+        recipe = Recipe.of(settings, str(settings.encoder), encoder, options)
         recipe = replace(recipe, descriptions=settings.descriptions)
-        encoded = encode(recipe, everything, n_before + n_new, progress, store.folder)
+        encoded = encode(recipe, all_items, n_before + n_new, progress, store.folder)
     labels = [
-        Submission(n_before + place, label)
-        for place, (_, _, label) in enumerate(new())
+        Submission(n_before + row, label)
+        for row, (_, _, label) in enumerate(new_rows())
         if label is not None
     ]
 
-    def add() -> None:
+    def store_items() -> None:
         store.log(ADDED, file=data.name, first=n_before, count=n_new, labels=len(labels))
-        store.add_items((name, content) for name, content, _ in new())
+        store.add_items((name, content) for name, content, _ in new_rows())
         if labels:
             store.submit(labels, annotator="import", source="import")
 
-    replace_features(store, encoded, settings, add)
+    replace_features(store, encoded, settings, store_items)
     if settings.encoded_kind == "text":
         notes += find_duplicates(store, settings.encoded_columns)
-    notes += near_duplicate_notes(store) if settings.encoded_kind else []
+    if settings.encoded_kind:
+        notes += near_duplicate_notes(store)
     if settings.audit:
         notes.append(f"The audit still measures the error on the first {n_before:,} items.")
     notes += encoded.notes
-    return Added(n_new, len(labels), len(known), encoded.n_features, tuple(notes))
+    return AddedItems(n_new, len(labels), len(known_rows), encoded.n_features, tuple(notes))
 
 
 def _check_columns(source: Source, settings: ProjectSettings) -> list[str]:
-    """The columns that features are made of must be there; of others a note says so."""
+    """Refuse data without the columns of the features; notes about other missing columns."""
     if settings.encoder == GIVEN:
         return []
-    needed = [*settings.encoded_columns, *settings.table_columns]
-    for column in needed:
+    for column in (*settings.encoded_columns, *settings.table_columns):
         check_column(source, column)
     missing = [name for name in settings.visible_columns if name not in source.columns]
     return [f"{source.name} has no column {short(name)}; it stays empty." for name in missing]
 
 
-def _plan(
+def _plan_rows(
     store: Store,
     source: Source,
     data: Path,
     settings: ProjectSettings,
     id_column: str | None,
     label: str | None,
-) -> Callable[[], _Planned]:
-    """The rows as (id, content, label), to be walked more than once."""
+) -> Callable[[], _PlannedItems]:
+    """A function that iterates over the rows as items, as often as it is called."""
     ids = settings.id_column if id_column is None else id_column
-    ids = id_column_of(source, label) if ids is None else ids
-    label = label or (settings.label_column if settings.label_column in source.columns else None)
-    base, media = media_folder(data), Path(settings.media or ".")
+    if ids is None:
+        ids = id_column_of(source, label)
+    label_column = label or None
+    if label_column is None and settings.label_column in source.columns:
+        label_column = settings.label_column
+    base = media_folder(data)
+    media = Path(settings.media or ".")
     image = settings.encoded_columns[0] if settings.encoded_kind == "image" else None
-    first = store.n_items + 1
+    first_number = store.n_items + 1
 
-    def rows() -> _Planned:
+    def items() -> _PlannedItems:
         planned = plan_items(
-            source, id_column=ids, label_column=label, form=store.form, former=store.former_classes
+            source,
+            id_column=ids,
+            label_column=label_column,
+            form=store.form,
+            former=store.former_classes,
         )
-        for place, (name, content, given) in enumerate(planned):
-            kept = {column: content.get(column) for column in settings.columns}
-            if image is not None and base != media and kept[image]:
-                kept[image] = _inside(media, base / str(kept[image]))
-            if ids == image:
-                name = str(kept[image])
-            yield (str(first + place) if ids == NUMBERED else name), kept, given
+        for row, (name, content, label_text) in enumerate(planned):
+            columns = {column: content.get(column) for column in settings.columns}
+            if image is not None and base != media and columns[image]:
+                columns[image] = _relative_to_media(media, base / str(columns[image]))
+            if ids == NUMBERED:
+                name = str(first_number + row)
+            elif ids == image:
+                name = str(columns[image])
+            yield name, columns, label_text
 
-    return rows
+    return items
 
 
-def _inside(media: Path, path: Path) -> str:
-    """The path from the project's folder of images; annotators see nothing outside of it."""
+def _relative_to_media(media: Path, path: Path) -> str:
+    """The path relative to the project's folder of images; annotators see nothing else."""
     full = Path(os.path.normpath(path))
     if not full.is_relative_to(media):
         raise InputError(
@@ -167,14 +196,14 @@ def _inside(media: Path, path: Path) -> str:
     return full.relative_to(media).as_posix()
 
 
-def _known(
-    store: Store, source: Source, planned: Callable[[], _Planned], new_only: bool
+def _known_rows(
+    store: Store, source: Source, planned: Callable[[], _PlannedItems], new_only: bool
 ) -> frozenset[int]:
-    """Which rows (by place) are items already."""
+    """Indices of rows that the project has already."""
     if source.kind == "images":
-        there = {item.content.get("image") for item in store.iter_items()}
+        existing = {item.content.get("image") for item in store.iter_items()}
         return frozenset(
-            place for place, (_, content, _) in enumerate(planned()) if content["image"] in there
+            row for row, (_, content, _) in enumerate(planned()) if content["image"] in existing
         )
     names = [name for name, _, _ in planned()]
     known = store.known_positions(names)
@@ -184,20 +213,23 @@ def _known(
             f"The id {short(name)} of {source.name} is in the project already, as are "
             f"{len(known):,} of its {len(names):,} rows; add only the others with --new-only."
         )
-    return frozenset(place for place, name in enumerate(names) if name in known)
+    return frozenset(row for row, name in enumerate(names) if name in known)
 
 
-def _stacked(store: Store, source: Source, kept: list[int]) -> np.ndarray:
-    """The project's own matrix with rows of another below it."""
-    above, below = features_of(store), source.features
-    if below is None or below.shape[1] != above.shape[1]:
-        found = "no matrix" if below is None else f"{below.shape[1]} columns"
+def _append_rows(store: Store, source: Source, rows: list[int]) -> np.ndarray:
+    """The project's matrix with some rows of the source's matrix below it."""
+    existing = features_of(store)
+    matrix = source.features
+    if matrix is None or matrix.shape[1] != existing.shape[1]:
+        actual = "no matrix" if matrix is None else f"{matrix.shape[1]} columns"
         raise ShapeError(
-            f"{source.name} has {found}, but the project's features have {above.shape[1]} columns."
+            f"{source.name} has {actual}, but the project's features have {existing.shape[1]} "
+            "columns."
         )
-    rows = scratch((len(above) + len(kept), above.shape[1]), store.folder)
-    for block in block_rows(len(above), ROWS):
-        rows[block] = above[block]
-    for block in block_rows(len(kept), ROWS):
-        rows[len(above) :][block] = below[kept[block]]
-    return rows
+    combined = scratch((len(existing) + len(rows), existing.shape[1]), store.folder)
+    for block in block_rows(len(existing), ROWS):
+        combined[block] = existing[block]
+    appended = combined[len(existing) :]
+    for block in block_rows(len(rows), ROWS):
+        appended[block] = matrix[rows[block]]
+    return combined

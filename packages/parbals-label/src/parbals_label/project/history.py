@@ -1,7 +1,7 @@
-"""What happened in a project, oldest first.
+"""The history and the log of a project, oldest entry first.
 
-The history has answers by the names of their time, and changes; the log has who changed what, when
-and from where.
+The history has answers, under the class names of their time, and changes of the project; the log
+has who changed what, when and from where.
 """
 
 from contextlib import suppress
@@ -24,7 +24,7 @@ _COLUMNS = ("created", "what", "who", "id", "label", "label_now", "revision", "s
 def history_rows(store: Store, item: str | None = None) -> list[dict[str, Any]]:
     """One row for each answer and, unless an ``item`` is named, for each change of the project.
 
-    ``label`` is the name that was given, ``label_now`` what that class is called now.
+    ``label`` is the class as it was named then, ``label_now`` its current name.
     """
     form = store.form
     positions = store.answered() if item is None else store.position_of([item])
@@ -46,15 +46,20 @@ def history_rows(store: Store, item: str | None = None) -> list[dict[str, Any]]:
     ]
     for event in store.events() if item is None else ():
         if event.kind in (CHANGED, RENAMED_CLASS, ADDED):
-            row = {"created": event.created, "what": event.kind}
-            row |= {"comment": _words(event.kind, event.detail)}
-            rows.append({**row, "order": (event.created, 0, event.event)})
+            rows.append(
+                {
+                    "created": event.created,
+                    "what": event.kind,
+                    "comment": _event_sentence(event.kind, event.detail),
+                    "order": (event.created, 0, event.event),
+                }
+            )
     rows.sort(key=lambda row: row["order"])
     return [{name: row.get(name) for name in _COLUMNS} for row in rows]
 
 
-def _words(kind: str, detail: dict[str, Any]) -> str:
-    """What was changed, in words."""
+def _event_sentence(kind: str, detail: dict[str, Any]) -> str:
+    """A change in words."""
     try:
         if kind == RENAMED_CLASS:
             return f"{detail['old']} is now {detail['new']}"
@@ -62,36 +67,41 @@ def _words(kind: str, detail: dict[str, Any]) -> str:
             n_labels = f"{detail['labels']:,} of them labelled"
             return f"{detail['count']:,} from {detail['file']}, {n_labels}"
         if kind == CHANGED:
-            return "; ".join(_changed(name, *values) for name, values in detail.items())
-    except (KeyError, TypeError, ValueError):  # made by somebody else: it stops nothing
+            return "; ".join(_setting_change(name, *values) for name, values in detail.items())
+    except (KeyError, TypeError, ValueError):  # not written by parbals: shown, but no error
         return "cannot be read"
-    told = {name: value for name, value in detail.items() if value not in (None, "")}
-    told |= {name: " → ".join(map(str, v)) for name, v in told.items() if isinstance(v, list)}
-    return ", ".join(f"{name.replace('_', ' ')}: {value}" for name, value in told.items())
+    fields = []
+    for name, value in detail.items():
+        if value not in (None, ""):
+            text = " → ".join(map(str, value)) if isinstance(value, list) else value
+            fields.append(f"{name.replace('_', ' ')}: {text}")
+    return ", ".join(fields)
 
 
-def _changed(name: str, old: Any, new: Any) -> str:
+def _setting_change(name: str, old: Any, new: Any) -> str:
+    """A change of a setting in words."""
     if name == "classes":
         return "new: " + ", ".join(label for label in new if label not in old)
     if name == "loss":
         return f"metric: {metric_of(old)} → {metric_of(new)}"
-    old, new = (", ".join(v) if isinstance(v, list) else v for v in (old, new))
-    return f"{name.replace('_', ' ')}: {old or 'none'} → {new or 'none'}"
+    old_text = ", ".join(old) if isinstance(old, list) else old
+    new_text = ", ".join(new) if isinstance(new, list) else new
+    return f"{name.replace('_', ' ')}: {old_text or 'none'} → {new_text or 'none'}"
 
 
 def history_text(row: dict[str, Any]) -> str:
-    """One row as a line."""
+    """One row as a line of text."""
     moment = str(row["created"])[:19].replace("T", " ")
     if row["who"] is None:
         return f"{moment}  {row['what']}: {' '.join(row['comment'].split())}"
-    label = "takes the label back" if row["label"] is None else in_words(row["label"])
+    label = "undoes the label" if row["label"] is None else in_words(row["label"])
     if row["label"] != row["label_now"]:
         label += f" (now {in_words(row['label_now'])})"
     revised = "" if row["revision"] == 1 else f", answer {row['revision']}"
     comment = f" “{row['comment']}”" if row["comment"] else ""
-    # What people wrote stays on the line: a line break in it would forge another answer.
-    words = f"{row['who']}: {row['id']} → {label}{revised}{comment}"
-    return f"{moment}  {' '.join(words.split())}"
+    # All on one line: a line break that somebody wrote would forge another answer.
+    entry = f"{row['who']}: {row['id']} → {label}{revised}{comment}"
+    return f"{moment}  {' '.join(entry.split())}"
 
 
 def log_rows(store: Store) -> list[dict[str, Any]]:
@@ -103,7 +113,7 @@ def log_rows(store: Store) -> list[dict[str, Any]]:
             "what": event.kind,
             "who": event.who,
             "origin": event.origin,
-            "sentence": _words(event.kind, event.detail),
+            "sentence": _event_sentence(event.kind, event.detail),
             "detail": event.detail,
         }
         for event in store.events()
@@ -112,6 +122,6 @@ def log_rows(store: Store) -> list[dict[str, Any]]:
 
 
 def log_quietly(folder: Path, kind: str, **detail: Any) -> None:
-    """Remember that something was copied; of a project that can only be read no trace is left."""
+    """Log an event, such as an export; a read-only project is left as it is."""
     with suppress(ProjectError), Store.open(folder) as store:
         store.log(kind, **detail)

@@ -1,4 +1,4 @@
-"""The image of an item, and nothing else of the disk.
+"""Serve the images of items, and no other file of the disk.
 
 Image paths in a project are relative to the folder its data came from, remembered by ``parbals
 init``; the images stay there. A file is served only if its path, with all links resolved, lies
@@ -14,14 +14,21 @@ from typing import BinaryIO, NamedTuple
 from parbals_label.readers.images import IMAGE_SUFFIXES
 from parbals_label.store.store import Store
 
-__all__ = ["Image", "MediaError", "image_address", "image_column", "open_image"]
-__all__ += ["missing_images", "read_image"]
+__all__ = [
+    "Image",
+    "MediaError",
+    "image_address",
+    "image_column",
+    "missing_images",
+    "open_image",
+    "read_image",
+]
 
-MOST_BYTES = 64 << 20
+MAX_BYTES = 64 << 20
 
 
 class Image(NamedTuple):
-    """An image file that is open at its beginning, and what it is; whoever gets it closes it."""
+    """An open image file, its media type and size; the caller closes it."""
 
     kind: str
     size: int
@@ -29,7 +36,7 @@ class Image(NamedTuple):
 
 
 class MediaError(Exception):
-    """There is no image to show: the status to answer with, and why."""
+    """There is no image to show; ``status`` is the HTTP status to answer with."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -61,7 +68,7 @@ def open_image(store: Store, position: int) -> Image:
         raise MediaError(404, "This item has no image.")
     file, size = _open(store, value)
     kind = _sniff(file.read(16))
-    if kind is None or size > MOST_BYTES:
+    if kind is None or size > MAX_BYTES:
         file.close()
         if kind is None:
             raise MediaError(415, "The item's file is not a PNG, JPEG, GIF, WebP or BMP image.")
@@ -71,19 +78,24 @@ def open_image(store: Store, position: int) -> Image:
 
 
 def missing_images(store: Store) -> list[str]:
-    """One sentence about images that are not where the items say, if there are some."""
-    column, missing, first = image_column(store), 0, ""
-    for item in store.iter_items() if column else ():
-        if value := item.content.get(str(column)):
+    """One sentence about image files that are missing, if there are some."""
+    column = image_column(store)
+    if column is None:
+        return []
+    missing: list[str] = []
+    for item in store.iter_items():
+        value = item.content.get(column)
+        if value:
             try:
                 _open(store, str(value))[0].close()
             except MediaError:
-                missing, first = missing + 1, first or str(value)
+                missing.append(str(value))
     if not missing:
         return []
     where = f"not in {store.settings.media}, where the data came from, nor in the project"
-    are = f"of {store.n_items:,} images {'is' if missing == 1 else 'are'}"
-    return [f"{missing:,} {are} {where}; the first is {first}."]
+    verb = "is" if len(missing) == 1 else "are"
+    images = f"{len(missing):,} of {store.n_items:,} images"
+    return [f"{images} {verb} {where}; the first is {missing[0]}."]
 
 
 def read_image(store: Store, position: int) -> tuple[str, bytes]:
@@ -94,32 +106,31 @@ def read_image(store: Store, position: int) -> tuple[str, bytes]:
 
 
 def _open(store: Store, value: str) -> tuple[BinaryIO, int]:
-    """The file, and how many bytes it has."""
+    """Open the file of an image; the file and its size."""
     for root in (store.settings.media, store.folder):
         if root is None or "\0" in value:
             continue
-        inside = Path(root).resolve()
+        folder = Path(root).resolve()
+        # The path is resolved, so a link there was created just now; a pipe would block for ever.
+        flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
         try:
-            path = (inside / value).resolve()
-            if not path.is_relative_to(inside):
+            path = (folder / value).resolve()
+            if not path.is_relative_to(folder):
                 continue
-            # The path was resolved: a link here was put in its place just now. A pipe would wait
-            # for ever.
-            number = os.open(
-                path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-            )
+            descriptor = os.open(path, flags)
         except (OSError, RuntimeError, ValueError):
             continue
-        status = os.fstat(number)
+        status = os.fstat(descriptor)
         if stat.S_ISREG(status.st_mode):
-            return open(number, "rb"), status.st_size
-        os.close(number)
+            return open(descriptor, "rb"), status.st_size
+        os.close(descriptor)
     raise MediaError(
         404, "The item's image is not in the folder that the project's data came from."
     )
 
 
 def _sniff(start: bytes) -> str | None:
+    """The media type of an image by its first bytes; None for other files."""
     if start.startswith(b"\x89PNG\r\n\x1a\n"):
         return "image/png"
     if start.startswith(b"\xff\xd8\xff"):

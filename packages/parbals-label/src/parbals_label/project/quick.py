@@ -36,8 +36,8 @@ _NOTE = "Chosen by the quick fallback, so that nobody waits."
 def quick_batch(store: Store, n: int = QUICK_BATCH, *, queued: bool = True) -> int | None:
     """Choose and record at most ``n`` available items; the batch's number, None where none is.
 
-    The page never queues more than can be labelled (``Queue.queue_capacity``). Audit items have their share,
-    as in any other batch.
+    The page never queues more than can be labelled (``Store.queue_capacity``). Audit items have
+    their share, as in any other batch.
     """
     is_available = np.ones(store.n_items, bool)
     labelled = set(store.labelled()) - store.audit_labelled_by_programs()

@@ -1,4 +1,4 @@
-"""What another model says of the items before anybody labels: an LLM's or CLIP's scores, a file."""
+"""Scores of another model, such as an LLM or CLIP, as prior information about the items."""
 
 from pathlib import Path
 
@@ -16,34 +16,39 @@ __all__ = ["store_scores"]
 
 
 def store_scores(store: Store, path: Path) -> MatrixFile:
-    """Keep the scores in a file beside the project; what its settings must remember of it.
+    """Store scores as probabilities in a matrix of the project; the record for its settings.
 
-    The file names every item by its id and has a column for each class, called by its name or, as
-    in our exports, p_NAME. Probabilities or any other scores: more is likelier.
+    The file has a row for every item, with its id and a column for each class, named by the class
+    or, as in exports, p_CLASS. Probabilities or any other scores: a higher score is more likely.
     """
     from parbals.learner.descriptions import as_probabilities
 
     if store.settings.descriptions:
         raise InputError("The classes are described by sentences; give those or scores, not both.")
     source = open_source(path)
-    name = id_column_of(source)
+    id_column = id_column_of(source)
     columns = [c if c in source.columns else f"p_{c}" for c in store.classes]
     for label, column in zip(store.classes, columns, strict=True):
-        if column not in source.columns or not name:
+        if column not in source.columns or not id_column:
+            missing = label if id_column else "id"
             raise InputError(
-                f"{source.name} has no column {label if name else 'id'!r}; scores need an id and "
-                f"a column for each class: id, {', '.join(store.classes)}."
+                f"{source.name} has no column {missing!r}; scores need an id and a column for "
+                f"each class: id, {', '.join(store.classes)}."
             )
     check_numbers(source, columns)
     scores = np.full((store.n_items, len(columns)), np.nan)
     for number, values in source.rows():
-        (position,) = store.position_of([str(values[name])])
+        (position,) = store.position_of([str(values[id_column])])
         if not np.isnan(scores[position, 0]):
-            at = where(source.name, number, name)
-            raise InputError(f"{at} names {values[name]!r} again; keep one row for each item.")
+            cell = where(source.name, number, id_column)
+            raise InputError(
+                f"{cell} names {values[id_column]!r} again; keep one row for each item."
+            )
         scores[position] = [float(values[column]) for column in columns]
-    if n_missing := int(np.isnan(scores[:, 0]).sum()):
-        (first,) = store.items([int(np.isnan(scores[:, 0]).argmax())])
+    is_missing = np.isnan(scores[:, 0])
+    n_missing = int(is_missing.sum())
+    if n_missing:
+        (first,) = store.items([int(is_missing.argmax())])
         raise InputError(
             f"{source.name} has no scores for {n_missing:,} of {store.n_items:,} items, the first "
             f"is {first.id!r}; every item needs a row."
