@@ -58,7 +58,7 @@ def write_export(
 
     CSV: text that a spreadsheet would run as a formula gets an apostrophe in front
     (:func:`safe_cell`), also inside a cell where a spreadsheet might split it; a missing value is
-    an empty cell; lists and objects are JSON. ``bom`` adds the mark by which Excel recognises UTF-8.
+    an empty cell; lists and objects are JSON. ``bom`` adds the mark by which Excel knows UTF-8.
     JSONL: a missing value is null. Parquet: a column is boolean, integer, number, text or lists of
     texts, whichever fits all its values.
     """
@@ -161,7 +161,7 @@ def write_batch_csv(
 
     def records() -> Iterator[dict[str, Any]]:
         for index, (item, content) in enumerate(rows):
-            record = {"id": item}
+            record: dict[str, Any] = {"id": item}
             for column, name in names.items():
                 record[name] = content.get(column)
             if whom:

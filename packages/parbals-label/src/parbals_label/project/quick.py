@@ -19,6 +19,7 @@ from parbals.strategies.table import UNIFORM
 from parbals_label.answer_form import NUMBERS
 from parbals_label.project.features import features_of, predictions_of
 from parbals_label.project.predicted import uncertainty
+from parbals_label.store.batches import ItemsUnavailableError
 from parbals_label.store.store import Store
 
 __all__ = ["QUICK", "QUICK_BATCH", "START", "quick_batch"]
