@@ -132,7 +132,7 @@ def choose_among(
     if uses_class_weights:
         class_weights = setup.class_weights(state.fitted(warm_start=False))
     n_universes = _multilabel_budget(state, setup.n_universes)
-    terms = check_settings(
+    settings = check_settings(
         used_strategy,
         len(pool),
         n,
@@ -144,7 +144,7 @@ def choose_among(
         options=setup.options if used_strategy == setup.strategy else None,
     )
     targets = state.target_rows() if entry.uses_predictions else None
-    batch = choose_batch(terms, model, pool, targets, _labelled_rows(state))
+    batch = choose_batch(settings, model, pool, targets, _labelled_rows(state))
     notes = [*setup.pool.notes, *batch.notes]
     if len(candidates) < len(free):
         notes.append(f"{len(candidates):,} of {len(free):,} free items were considered.")

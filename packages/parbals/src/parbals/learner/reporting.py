@@ -237,7 +237,7 @@ def _gain_in_closed_form(state: State, model: Any, size: int) -> float:
         generator = derive_generator(setup.seed, "look-ahead", len(state.labels))
         free = np.sort(generator.choice(free, n_candidates, replace=False))
     rows = setup.pool_rows(np.concatenate([free, state.pending_positions()]))
-    terms = check_settings(
+    settings = check_settings(
         DEFAULT,
         len(rows),
         size,
@@ -245,7 +245,7 @@ def _gain_in_closed_form(state: State, model: Any, size: int) -> float:
         n_universes=1 if is_multilabel else _N_LOOKAHEAD_UNIVERSES,
         random_state=setup.seed,
     )
-    batch = choose_batch(terms, model, rows, state.target_rows(), Labelled())
+    batch = choose_batch(settings, model, rows, state.target_rows(), Labelled())
     total = float(batch.scores.sum())
     return total / len(setup.classes) if is_multilabel else total
 
