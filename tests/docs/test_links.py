@@ -57,3 +57,9 @@ def test_every_tick_of_ours_is_a_test():
         assert re.fullmatch(
             r"\[✔\]\(\.\./\.\./((packages/[\w-]+/)?tests/\S+/test_\w+\.py|LICENSE)\)", tick
         ), tick
+
+
+def test_the_readme_is_one_screen():
+    lines = (ROOT / "README.md").read_text("utf-8").splitlines()
+    assert len(lines) <= 70
+    assert max(map(len, lines)) <= 100
