@@ -155,7 +155,7 @@ def test_an_export_that_nobody_waits_for_is_given_up(page, tmp_path, monkeypatch
         leaves.set()
         await asyncio.sleep(0.05)  # the server hears of it
         may.set()
-        with pytest.raises(ProjectError, match="Nobody waits"):
+        with pytest.raises(ProjectError, match="export was aborted"):
             await export
 
     asyncio.run(story())

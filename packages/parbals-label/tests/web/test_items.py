@@ -36,7 +36,7 @@ def predict(store, *shares):
     ("strategy", "score", "words"),
     [
         ("random", 0.3, ": drawn at random."),
-        ("coreset", 0.3, " far from everything that was chosen before."),
+        ("coreset", 0.3, " far from all items chosen before."),
         ("margin", 0.25, " nearly equally likely, with a score of 0.25."),
         ("parbals-epig", 0.25, " reduction of the loss: 0.25 (0.5 if labelled alone)."),
         ("parbals-epig", 0.4999, " Expected reduction of the loss: 0.5."),
@@ -87,10 +87,10 @@ def test_the_curve_has_one_point_for_each_number_of_labels_and_keeps_both_ends(s
             store.save_report({"expected_error": error}, n_labels)
     store.save_report({"expected_error": None}, 251)
     curve = Curve()
-    points = curve.renew(store)
+    points = curve.update(store)
     assert (len(points), points[0].n_labels, points[-1].n_labels) == (200, 1, 250)
     assert points[-1].mean == 1 / 250
-    assert curve.renew(store) == points
+    assert curve.update(store) == points
 
 
 def test_people_are_told_what_the_model_is_judged_by(store):

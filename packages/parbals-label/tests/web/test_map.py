@@ -75,7 +75,7 @@ def test_the_map_shows_what_the_metric_decides(store):
 def test_the_page_sees_where_every_item_lies_and_what_state_it_is_in(store):
     waiting = show_map(store)
     assert (waiting.n_total, waiting.points.x, waiting.explained) == (30, [], [])
-    assert "is being made" in waiting.message
+    assert "is being computed" in waiting.message
     make_map(store)
     store.take("ann", 1, 60.0)
     store.submit([Submission(9, "spam")], annotator="ann")

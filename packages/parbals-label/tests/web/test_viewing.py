@@ -73,7 +73,7 @@ def test_an_owner_draws_random_items_that_show_whether_the_goal_is_reached(proje
         assert found["advice"]["is_reached"]
         again = server.post("/api/certify", {"labels": 5})
         assert again.status == 422
-        assert "behind the labels" in again.json["error"]["message"]
+        assert "older than the latest labels" in again.json["error"]["message"]
 
 
 def test_the_worker_fills_the_queue_and_makes_report_predictions_and_map(tmp_path):

@@ -1,9 +1,9 @@
-"""The map: where every item lies among the others, and among the classes.
+"""The map: all items in two dimensions.
 
-Before there are predictions, its place is that along the two directions in which the items differ
-most. After that the classes stand in a circle, in their order, and an item is drawn to each as the
-model believes in it: x = Σ_c p_c a_c + a part of the former place, which keeps apart what looks
-different. What it is sure of lies in clusters at the rim, and what it wavers between in the middle.
+Before there are predictions, the coordinates are the first two principal components. With
+predictions, the classes are placed on a circle at points a_c, in their order, and an item lies at
+0.7 Σ_c p_c a_c + 0.3 times its principal components. Confident predictions form clusters at the
+edge, uncertain ones lie in the middle, and the principal components separate dissimilar items.
 """
 
 from dataclasses import asdict
@@ -21,78 +21,74 @@ from parbals_label.web.schemas import MapOut, Points
 
 __all__ = ["make_map", "show_map"]
 
-_SAMPLE = 20_000
-_BLOCK = 8192
-_MOST_POINTS = 4_000
-_BY_CLASS = 0.7
-"""The predictions' part of a place. Of 15 neighbours' vote in two dimensions 83 % and 72 % were
-right with six and ten kinds of texts (150 labels), by principal directions alone 57 % and 53 %."""
+_PCA_ITEMS = 20_000
+_BLOCK_ROWS = 8192
+_MAX_POINTS = 4_000
+_PREDICTION_WEIGHT = 0.7
+"""Weight of the predictions in the coordinates. A vote of 15 neighbours on the map was right for
+83 % and 72 % of texts of six and ten classes (150 labels); with principal components alone for
+57 % and 53 %."""
 
 
 def make_map(store: Store) -> None:
-    """Store the places (N, 2) of all items, scaled to [-1, 1]."""
+    """Store the principal components (N, 2) of all items, scaled to [-1, 1]."""
     from sklearn.decomposition import PCA
 
     settings = store.settings
     assert settings.features is not None
     features = load_features(store.folder, settings.features, encoder=settings.encoder)
-    some = np.sort(np.random.default_rng(0).permutation(len(features))[:_SAMPLE])
-    sample = np.asarray(features[some], np.float64)
+    sampled = np.sort(np.random.default_rng(0).permutation(len(features))[:_PCA_ITEMS])
+    sample = np.asarray(features[sampled], np.float64)
     n_axes = min(2, *sample.shape)
     pca = PCA(n_axes, random_state=0)
-    with np.errstate(invalid="ignore"):  # shares of no variance, where all items are alike
+    with np.errstate(invalid="ignore"):  # 0/0 explained variance if all items are equal
         pca.fit(sample)
-    places = np.zeros((len(features), 2), np.float32)
-    for start in range(0, len(features), _BLOCK):
-        block = np.asarray(features[start : start + _BLOCK], np.float64)
-        places[start : start + _BLOCK, :n_axes] = pca.transform(block)
-    places /= max(float(np.abs(places).max(initial=0.0)), 1e-12)
-    written = store_features(store.folder, places, name="map")
-    shares = np.nan_to_num([*pca.explained_variance_ratio_, 0.0, 0.0])[:2].tolist()
+    coordinates = np.zeros((len(features), 2), np.float32)
+    for start in range(0, len(features), _BLOCK_ROWS):
+        block = np.asarray(features[start : start + _BLOCK_ROWS], np.float64)
+        coordinates[start : start + _BLOCK_ROWS, :n_axes] = pca.transform(block)
+    coordinates /= max(float(np.abs(coordinates).max(initial=0.0)), 1e-12)
+    written = store_features(store.folder, coordinates, name="map")
+    explained = np.nan_to_num([*pca.explained_variance_ratio_, 0.0, 0.0])[:2].tolist()
     store.update_settings(
-        map=MapFile(**asdict(written), explained=tuple(shares), features=settings.features.digest)
+        map=MapFile(
+            **asdict(written), explained=tuple(explained), features=settings.features.digest
+        )
     )
     remove_matrices(store, settings.map)
 
 
 def show_map(store: Store) -> MapOut:
-    """At most 4,000 items in two dimensions, those in play among them."""
+    """Return at most 4,000 items in two dimensions, labelled and queued ones first."""
     n_items = store.n_items
     stored = store.settings.map
     try:
-        places = None if stored is None else load_features(store.folder, stored)
+        coordinates = None if stored is None else load_features(store.folder, stored)
     except ProjectDamagedError:
-        places = None
-    if stored is None or places is None or len(places) != n_items:
-        message = "The map is being made; it takes a moment after the server has started."
+        coordinates = None
+    if stored is None or coordinates is None or len(coordinates) != n_items:
+        message = "The map is being computed; it appears a moment after the server has started."
         return MapOut(n_total=n_items, message=message)
     labels = consensus_labels(store)
-    waiting, out = store.queued()
-    states = {**dict.fromkeys(waiting, 1), **dict.fromkeys(out, 2), **dict.fromkeys(labels, 3)}
-    positions = sorted(states)
-    if len(positions) > _MOST_POINTS:
-        some = np.linspace(0, len(positions) - 1, _MOST_POINTS).astype(int).tolist()
-        positions = [positions[place] for place in some]
-    # The same part of the others every time, or the picture would flicker.
-    others = np.random.default_rng(0).permutation(n_items)[:_MOST_POINTS].tolist()
-    free = _MOST_POINTS - len(positions)
-    positions += [position for position in others if position not in states][:free]
+    waiting, assigned = store.queued()
+    states = dict.fromkeys(waiting, 1) | dict.fromkeys(assigned, 2) | dict.fromkeys(labels, 3)
+    positions = _shown_positions(states, n_items)
     predictions = Predictions(store)
-    if predictions.rows is not None:  # places tell them, and of the audit's items nobody is told
+    if predictions.rows is not None:  # coordinates would reveal predictions of audit items
         hidden = predictions.audit - labels.keys()
         positions = [position for position in positions if position not in hidden]
-    numbers = {label: number for number, label in enumerate(store.classes)}
-    xy = np.asarray(places[positions], np.float64)
+    class_indices = {label: index for index, label in enumerate(store.classes)}
+    xy = np.asarray(coordinates[positions], np.float64)
     by_model = predictions.rows is not None and predictions.form.task not in (MANY, NUMBERS)
     if predictions.rows is not None and by_model:
-        xy = _among_classes(xy, predictions.rows[positions])
+        xy = _towards_classes(xy, predictions.rows[positions])
     xy = xy.round(5)
     points = Points(
         position=positions,
         x=xy[:, 0].tolist(),
         y=xy[:, 1].tolist(),
         state=[states.get(position, 0) for position in positions],
-        label=[numbers.get(labels.get(p, ""), -1) for p in positions],
+        label=[class_indices.get(labels.get(position, ""), -1) for position in positions],
         predicted=predictions.classes_of(positions),
     )
     return MapOut(
@@ -100,8 +96,20 @@ def show_map(store: Store) -> MapOut:
     )
 
 
-def _among_classes(places: np.ndarray, probs: np.ndarray) -> np.ndarray:
-    """Places (n, 2) by predictions (n, C), the first class on the left and the others clockwise."""
+def _shown_positions(states: dict[int, int], n_items: int) -> list[int]:
+    """Return at most 4,000 positions: those with a state, filled up with random others."""
+    positions = sorted(states)
+    if len(positions) > _MAX_POINTS:
+        indices = np.linspace(0, len(positions) - 1, _MAX_POINTS).astype(int).tolist()
+        positions = [positions[index] for index in indices]
+    # The same random items every time, so that the map does not flicker.
+    others = np.random.default_rng(0).permutation(n_items)[:_MAX_POINTS].tolist()
+    n_left = _MAX_POINTS - len(positions)
+    return positions + [position for position in others if position not in states][:n_left]
+
+
+def _towards_classes(coordinates: np.ndarray, probs: np.ndarray) -> np.ndarray:
+    """Move coordinates (n, 2) by predictions (n, C); the first class is on the left."""
     angles = np.pi - 2.0 * np.pi * np.arange(probs.shape[1]) / probs.shape[1]
     corners = np.stack([np.cos(angles), np.sin(angles)], axis=1)
-    return _BY_CLASS * probs @ corners + (1.0 - _BY_CLASS) * places
+    return _PREDICTION_WEIGHT * probs @ corners + (1.0 - _PREDICTION_WEIGHT) * coordinates

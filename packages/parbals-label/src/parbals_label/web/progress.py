@@ -1,4 +1,4 @@
-"""How the labelling stands, as the page shows it: reads only, and loads no model."""
+"""The progress of labelling for the page; only reads the store, and loads no model."""
 
 from dataclasses import replace
 
@@ -12,24 +12,24 @@ from parbals_label.web.schemas import CurvePoint, LiveOut, QueueOut, ServerOut
 
 __all__ = ["Curve", "live", "own_progress", "revision"]
 
-_MOST_CURVE = 200
-_MOST_PAIRS = 200
-_SEEN = (
+_MAX_CURVE_POINTS = 200
+_MAX_PAIRS = 200
+_OVERVIEW_FIELDS = (
     "labelled", "answers", "queued", "class_balance", "annotators", "audit",
     "audit_labelled", "chosen_by", "confusion",
 )  # fmt: skip
-"""Fields that are shown as the overview has them."""
+"""Fields that are copied from the overview."""
 
 
 class Curve:
-    """The expected error of every stored report, kept up to date at little cost."""
+    """The learning curve: the expected error of every stored report, updated incrementally."""
 
     def __init__(self) -> None:
         self.points: list[CurvePoint] = []
         self.last = 0
 
-    def renew(self, store: Store) -> list[CurvePoint]:
-        """One point for each number of labels, the latest; at most 200 of them, both ends kept."""
+    def update(self, store: Store) -> list[CurvePoint]:
+        """Return the latest point for each number of labels, thinned to at most 200."""
         for report in store.reports(after=self.last):
             self.last = report.report
             error = report.body.get("expected_error") or report.body.get("expected_metric")
@@ -37,62 +37,64 @@ class Curve:
                 continue
             try:
                 point = CurvePoint(n_labels=report.n_labels, created=report.created, **error)
-            except (TypeError, ValueError):  # not as we write them
+            except (TypeError, ValueError):  # not a report of parbals
                 continue
             if self.points and self.points[-1].n_labels == report.n_labels:
                 self.points.pop()
             self.points.append(point)
-        if len(self.points) <= _MOST_CURVE:
+        if len(self.points) <= _MAX_CURVE_POINTS:
             return list(self.points)
-        places = np.linspace(0, len(self.points) - 1, _MOST_CURVE).round().astype(int)
-        return [self.points[place] for place in places.tolist()]
+        indices = np.linspace(0, len(self.points) - 1, _MAX_CURVE_POINTS).round().astype(int)
+        return [self.points[index] for index in indices.tolist()]
 
 
 def revision(store: Store) -> str:
-    """Changes whenever ``live`` would."""
+    """Return a text that changes whenever ``live`` would."""
     counts = store.queue_counts()
     return "-".join(map(str, (*store.revision(), counts.waiting, counts.assigned)))
 
 
 def live(store: Store, curve: Curve, queue: QueueOut, server: ServerOut) -> LiveOut:
-    """Progress, class balance, annotators, the latest report, the curve and agreement."""
-    now = revision(store)  # first: what comes in between is then newer
-    seen = overview(store)
-    agreement = seen.agreement
-    value = [f"{line[0].upper()}{line[1:]}." for line in metric_line(seen.report)]
+    """Return progress, class balance, annotators, the latest report, the curve and agreement."""
+    current_revision = revision(store)  # read first, so that later changes count as newer
+    state = overview(store)
+    agreement = state.agreement
+    value = [f"{line[0].upper()}{line[1:]}." for line in metric_line(state.report)]
     return LiveOut(
-        **{name: getattr(seen, name) for name in _SEEN},
-        out=seen.assigned,
-        passed=seen.skipped,
-        partly=seen.partially_labelled,
-        heard=seen.annotator_errors,
-        numbers=seen.label_range,
-        report=seen.stored_report,
-        revision=now,
+        **{name: getattr(state, name) for name in _OVERVIEW_FIELDS},
+        out=state.assigned,
+        passed=state.skipped,
+        partly=state.partially_labelled,
+        heard=state.annotator_errors,
+        numbers=state.label_range,
+        report=state.stored_report,
+        revision=current_revision,
         unchanged=False,
         queue=queue,
-        n_items=seen.items,
+        n_items=state.items,
         certificate=" ".join(
             [
-                *certificate_lines(seen.report, seen.sample),
-                *([f"{audit_line(seen)}."] if seen.audit else []),
+                *certificate_lines(state.report, state.sample),
+                *([f"{audit_line(state)}."] if state.audit else []),
             ]
         ),
-        judged=[*metric_lines(seen.metric, seen.report), *value],
-        goal=list(goal_parts(seen.goal, seen.labelled, seen.report, seen.sample)),
-        advice=advice(seen.goal, seen.labelled, seen.report, seen.sample),
-        chosen=strategy_line(seen),
-        features=seen.features,
-        history=curve.renew(store),
-        agreement=agreement and replace(agreement, pairs=agreement.pairs[:_MOST_PAIRS]),
+        judged=[*metric_lines(state.metric, state.report), *value],
+        goal=list(goal_parts(state.goal, state.labelled, state.report, state.sample)),
+        advice=advice(state.goal, state.labelled, state.report, state.sample),
+        chosen=strategy_line(state),
+        features=state.features,
+        history=curve.update(store),
+        agreement=agreement and replace(agreement, pairs=agreement.pairs[:_MAX_PAIRS]),
         server=server,
     )
 
 
 def own_progress(progress: LiveOut, name: str | None) -> LiveOut:
-    """What an annotator sees of it: how far everybody is together, and their own part."""
-    shown = {"revision", "queue", "unchanged", "labelled", "n_items", "goal", "server"}
-    parts = {field: getattr(progress, field) for field in shown & progress.model_fields_set}
+    """Reduce the progress to what an annotator may see: the total, and their own labels."""
+    visible = {"revision", "queue", "unchanged", "labelled", "n_items", "goal", "server"}
+    fields = {name: getattr(progress, name) for name in visible & progress.model_fields_set}
     if progress.annotators is not None:
-        parts["annotators"] = [one for one in progress.annotators if one.name == name]
-    return LiveOut(**parts)
+        fields["annotators"] = [
+            annotator for annotator in progress.annotators if annotator.name == name
+        ]
+    return LiveOut(**fields)

@@ -1,4 +1,4 @@
-"""Errors as answers: one sentence for people and one word for programs, whatever went wrong."""
+"""Error responses: a sentence for people and a code for programs."""
 
 import json
 import logging
@@ -23,11 +23,11 @@ __all__ = ["ERRORS", "RefusedError", "handle_errors", "refusal"]
 _log = logging.getLogger("parbals.web")
 
 _PAGES = Path(__file__).with_name("pages")
-"""For people who may not come in: a page called by the word of the refusal."""
+"""HTML pages for refused visitors, named by the code of the error."""
 
 
 class ErrorDetail(BaseModel):
-    """One sentence for people, a word for programs; ``held`` is the label a conflict is about."""
+    """A sentence for people and a code for programs; ``held`` is the stored label of a conflict."""
 
     code: str
     message: str
@@ -40,53 +40,57 @@ _SCHEMA = {
     "properties": {"error": ErrorDetail.model_json_schema()},
 }
 ERRORS: dict[int | str, dict[str, Any]] = {
-    codes: {"content": {"application/json": {"schema": _SCHEMA}}, "description": meaning}
-    for codes, meaning in (("4XX", "Refused"), ("5XX", "It cannot be done just now"))
+    codes: {"content": {"application/json": {"schema": _SCHEMA}}, "description": description}
+    for codes, description in (("4XX", "Refused"), ("5XX", "Temporarily unavailable"))
 }
-"""What every route may answer instead, for the API's description. As a model of each route and
-status, it would take a tenth of a second to start the server."""
+"""Error responses of every route, for OpenAPI. A model for each route and status would delay the
+start of the server by a tenth of a second."""
 
 
 class RefusedError(Exception):
-    """The guard lets a request go no further."""
+    """The guard refuses a request."""
 
     def __init__(self, status: int, code: str, message: str, **headers: str) -> None:
         super().__init__(message)
-        self.status, self.code = status, code
+        self.status = status
+        self.code = code
         self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
 
 
 def refusal(path: str, error: RefusedError | ParbalsError) -> Response:
-    """JSON, or a page for a person who opens the page without a right to.
+    """Return an error response: JSON, or an HTML page for a person without access.
 
-    An error of ours comes where the project cannot be asked who a visitor is.
+    A ParbalsError occurs if the project cannot be read to authenticate the visitor.
     """
     if isinstance(error, ParbalsError):
-        return _answer_to(error)
+        return _parbals_response(error)
     page = _PAGES / f"{error.code}.html"
     if page.is_file() and not path.startswith("/api"):
         return HTMLResponse(page.read_bytes(), error.status, error.headers)
-    return _answer(error.status, error.code, str(error), error.headers)
+    return _error_response(error.status, error.code, str(error), error.headers)
 
 
-def _answer_to(error: ParbalsError) -> Response:
-    """What an error of ours answers."""
+def _parbals_response(error: ParbalsError) -> Response:
+    """Return the response of a ParbalsError."""
     if isinstance(error, LabelConflictError):
-        return _answer(409, "conflict", str(error), held=error.current_label)
+        return _error_response(409, "conflict", str(error), held=error.current_label)
     if isinstance(error, RequestIdReusedError):
-        return _answer(409, "request", str(error))
+        return _error_response(409, "request", str(error))
     if isinstance(error, NotAssignedError):
-        return _answer(403, "role", str(error))
+        return _error_response(403, "role", str(error))
     if isinstance(error, InputError):
-        return _answer(422, "invalid", str(error))
+        return _error_response(422, "invalid", str(error))
     if isinstance(error, BusyError):
-        return _answer(429, "busy", str(error), {"Retry-After": "1"})
-    word = "damaged" if isinstance(error, ProjectDamagedError) else "project"
-    word = "missing" if isinstance(error, MissingDependencyError) else word
-    return _answer(503, word, str(error), {"Retry-After": "5"})
+        return _error_response(429, "busy", str(error), {"Retry-After": "1"})
+    code = "project"
+    if isinstance(error, MissingDependencyError):
+        code = "missing"
+    elif isinstance(error, ProjectDamagedError):
+        code = "damaged"
+    return _error_response(503, code, str(error), {"Retry-After": "5"})
 
 
-def _answer(
+def _error_response(
     status: int,
     code: str,
     message: str,
@@ -100,35 +104,35 @@ def _answer(
 
 
 def handle_errors(app: FastAPI) -> None:
-    """Tell the app what each error answers."""
+    """Register the responses of all errors with the app."""
 
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> Response:
         first = error.errors()[0]
         if first.get("type") == "json_invalid":
-            return _answer(400, "json", "The body is not JSON that can be read.")
-        place = ".".join(str(part) for part in first.get("loc", ())[1:])
+            return _error_response(400, "json", "The body is not JSON that can be read.")
+        field = ".".join(str(name) for name in first.get("loc", ())[1:])
         reason = str(first.get("msg", "cannot be used")).rstrip(".")
-        return _answer(422, "invalid", f"{place or 'The body'}: {reason}.")
+        return _error_response(422, "invalid", f"{field or 'The body'}: {reason}.")
 
     @app.exception_handler(HTTPException)
     async def refused(request: Request, error: HTTPException) -> Response:
-        words = {400: "json", 403: "role", 404: "missing", 405: "method"}
-        code = words.get(error.status_code, "refused")
+        codes = {400: "json", 403: "role", 404: "missing", 405: "method"}
+        code = codes.get(error.status_code, "refused")
         sentence = str(error.detail).rstrip(".")
-        return _answer(error.status_code, code, f"{sentence}.", error.headers)
+        return _error_response(error.status_code, code, f"{sentence}.", error.headers)
 
     @app.exception_handler(MediaError)
     async def no_image(request: Request, error: MediaError) -> Response:
-        return _answer(error.status, "media", str(error))
+        return _error_response(error.status, "media", str(error))
 
     @app.exception_handler(ParbalsError)
     async def ours(request: Request, error: ParbalsError) -> Response:
-        return _answer_to(error)
+        return _parbals_response(error)
 
     @app.exception_handler(Exception)
     async def unexpected(request: Request, error: Exception) -> Response:
         _log.error("A request failed", exc_info=error)
-        return _answer(
-            500, "bug", "The server made a mistake; what was confirmed before is stored."
+        return _error_response(
+            500, "bug", "An internal error occurred on the server; confirmed answers are stored."
         )

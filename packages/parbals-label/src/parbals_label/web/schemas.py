@@ -1,4 +1,4 @@
-"""What the page may send, checked before anything else happens, and what it is told."""
+"""Request and response bodies of the page's API; requests are validated strictly."""
 
 from typing import Annotated, Any, Literal
 
@@ -16,11 +16,11 @@ from parbals_label.project.goal import Advice, GoalPart
 from parbals_label.project.summary import AnnotatorErrorRate
 from parbals_label.store.records import Annotator
 
-MOST_POSITION = 2**53 - 1
+MAX_POSITION = 2**53 - 1
 
 
 def _whole(value: Any) -> Any:
-    """JSON has one kind of number: 3.0 is 3."""
+    """Accept 3.0 as 3, because JSON has only one kind of number."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
@@ -31,7 +31,7 @@ RequestId = Annotated[str, StringConstraints(min_length=1, max_length=200, patte
 Label = Annotated[str, StringConstraints(min_length=1, max_length=10_000)]
 Comment = Annotated[str, StringConstraints(max_length=5000)]
 Whole = Annotated[int, BeforeValidator(_whole)]
-Position = Annotated[Whole, Field(ge=0, le=MOST_POSITION)]
+Position = Annotated[Whole, Field(ge=0, le=MAX_POSITION)]
 Positions = Annotated[list[Position], Field(max_length=100)]
 Kind = Literal["skip", "unsure"]
 Outcome = Annotated[str, Field(json_schema_extra={"enum": ["new", "repeated", "revised"]})]
@@ -39,31 +39,32 @@ State = Literal["idle", "choosing", "starting", "failed", "finished"]
 Probabilities = dict[str, float] | None
 Role = Literal["owner", "annotator"]
 Counts = dict[str, int]
-"""How many items were changed, by what happened to them."""
+"""Numbers of items, by what happened to them."""
 
 
 class InModel(BaseModel):
-    """What a request may hold: nothing but the fields, and of no other type."""
+    """A request body; unknown fields and other types are refused."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
 class AnnotatorIn(InModel):
-    """What is done under a name."""
+    """A request of an annotator."""
 
     annotator: Name
 
 
 class TakeIn(AnnotatorIn):
-    """Items for an annotator."""
+    """Take items to label."""
 
     n: Annotated[Whole, Field(ge=1, le=10)] = 1
 
 
 class AnswerIn(InModel):
-    """A label as the store keeps it: a name, a JSON list of names, or a decimal.
+    """A label as it is stored: a class, a JSON list of classes, or a decimal number.
 
-    ``request_id`` makes a retry free, ``revise`` lets it replace an earlier label."""
+    Repeating a ``request_id`` changes nothing; ``revise`` replaces an earlier label.
+    """
 
     position: Position
     label: Label
@@ -73,13 +74,13 @@ class AnswerIn(InModel):
 
 
 class AnswersIn(AnnotatorIn):
-    """Labels that are stored all or none."""
+    """Labels to store, all or none."""
 
     answers: Annotated[list[AnswerIn], Field(min_length=1, max_length=100)]
 
 
 class PassIn(AnnotatorIn):
-    """An item the annotator does not label."""
+    """Skip an item, or mark it unsure."""
 
     position: Position
     kind: Kind
@@ -88,9 +89,9 @@ class PassIn(AnnotatorIn):
 
 
 class UndoIn(AnnotatorIn):
-    """Take back the annotator's latest label or pass of an item.
+    """Undo the annotator's latest label or skip of an item.
 
-    ``as_owner``: somebody else's, which only an owner may, and which the log keeps.
+    ``as_owner``: an owner undoes somebody else's, which is logged.
     """
 
     position: Position
@@ -99,27 +100,27 @@ class UndoIn(AnnotatorIn):
 
 
 class PositionsIn(AnnotatorIn):
-    """Items an annotator has on a lease."""
+    """Items assigned to an annotator."""
 
     positions: Positions
 
 
 class AgainIn(InModel):
-    """An item that somebody else is to label as well."""
+    """An item that needs one more answer."""
 
     position: Position
 
 
 class CertifyIn(InModel):
-    """How many random items are to measure the error."""
+    """The size of the random sample that measures the error."""
 
     labels: Annotated[int, Field(ge=1, le=10_000)]
 
 
 class BulkIn(AnnotatorIn):
-    """A label for several items, or null: the annotator's labels of them are taken back.
+    """A label for several items; null undoes the annotator's labels of them.
 
-    ``decides``: whatever others said of them, whose answers stay.
+    ``decides``: it is the final label where annotators disagree; their answers are kept.
     """
 
     positions: Annotated[list[Position], Field(min_length=1, max_length=300)]
@@ -129,7 +130,7 @@ class BulkIn(AnnotatorIn):
 
 
 class ReleaseAllIn(InModel):
-    """Whose items are given back; null: everybody's."""
+    """The annotator whose items are released; null releases all."""
 
     of: Name | None = None
 
@@ -145,7 +146,7 @@ class ClassesIn(InModel):
 
 
 class SettingsIn(InModel):
-    """Settings to change, all or none; what is left out stays."""
+    """Settings to change, all or none; omitted ones stay."""
 
     classes: ClassesIn | None = None
     highlight: Annotated[list[Line], Field(max_length=100)] | None = None
@@ -164,19 +165,19 @@ class NameIn(InModel):
 
 
 class InviteIn(NameIn):
-    """A person to give a link of their own, or a new one."""
+    """A person who gets a personal link, or a new one."""
 
     role: Role = "annotator"
 
 
 class RoleIn(NameIn):
-    """What an invited person may do from now on."""
+    """The new role of an invited person."""
 
     role: Role
 
 
 class ProjectOut(BaseModel):
-    """What the page needs to know once."""
+    """What the page loads once."""
 
     name: str
     identity: str
@@ -199,7 +200,7 @@ class ProjectOut(BaseModel):
 
 
 class QueueOut(BaseModel):
-    """``ready`` items wait for this annotator, ``out`` are with somebody."""
+    """The queue: ``ready`` items are available to this annotator, ``out`` ones are assigned."""
 
     ready: int
     out: int
@@ -208,10 +209,10 @@ class QueueOut(BaseModel):
 
 
 class WhyOut(BaseModel):
-    """What chose the item; ``strategy`` is null where nobody did.
+    """Why an item was chosen.
 
-    It is "audit" for a random item that measures the error. ``sentence`` is for people,
-    ``details`` names batch, strategy and score.
+    ``strategy`` is null if no strategy chose it, and "audit" for a test item. ``sentence`` is for
+    people, ``details`` names batch, strategy and score.
     """
 
     strategy: str | None = None
@@ -232,14 +233,14 @@ class TaskOut(BaseModel):
 
 
 class TasksOut(BaseModel):
-    """Items that are the annotator's now."""
+    """Items assigned to the annotator."""
 
     items: list[TaskOut]
     queue: QueueOut
 
 
 class StoredAnswer(BaseModel):
-    """One answer that is on disk."""
+    """A stored answer."""
 
     request_id: str
     position: int
@@ -248,7 +249,7 @@ class StoredAnswer(BaseModel):
 
 
 class UndoneOut(BaseModel):
-    """The item is the annotator's again; ``was`` has the label or kind taken back, and comment."""
+    """The item, assigned again; ``was`` is the undone label or kind, and its comment."""
 
     item: TaskOut
     was: dict[str, str]
@@ -271,15 +272,21 @@ class ServerOut(BaseModel):
 
 
 class LiveOut(BaseModel):
-    """Progress; with ``?since`` of the current revision only the first five.
+    """Progress; if nothing has changed ``since`` a revision, only the first five fields.
 
-    ``trouble`` is what an owner should see to, in a sentence; ``features`` says which are in use
-    and what adapting them gained, or how far that is.
-
-    ``audit`` counts the random items that measure the error; ``certificate`` is a sentence on it;
-    ``judged`` says what the model is judged by, where that is not accuracy; ``chosen`` says who
-    chose what is labelled; ``partly`` are items with fewer answers than are wanted. ``confusion``
-    counts the audit's labels, a row a class, by what the model decides, a column a class.
+    Attributes:
+        trouble: a problem that an owner should fix.
+        features: the features in use, and the gain or progress of fine-tuning.
+        partly: items that need more answers.
+        out: assigned items.
+        passed: items that were skipped or marked unsure.
+        numbers: summary statistics of the labels of a regression project.
+        audit, audit_labelled: test items, and how many of them are labelled.
+        certificate: a sentence on the measured error.
+        judged: sentences on the metric, unless it is accuracy.
+        chosen_by, chosen: labelled items by strategy, also as a sentence.
+        confusion: confusion matrix of the audit: true classes (rows), predicted ones (columns).
+        heard: estimated error rates of the annotators.
     """
 
     revision: str
@@ -314,7 +321,7 @@ class LiveOut(BaseModel):
 
 
 class ItemRow(BaseModel):
-    """An item in a list."""
+    """A row of the list of items."""
 
     position: int
     id: str
@@ -329,7 +336,7 @@ class ItemRow(BaseModel):
 
 
 class ItemsOut(BaseModel):
-    """A part of the list; ask for what comes after ``next`` until it is null."""
+    """A page of the list; request the items after ``next`` until it is null."""
 
     items: list[ItemRow]
     next: int | None
@@ -337,14 +344,17 @@ class ItemsOut(BaseModel):
 
 
 class ItemOut(ItemRow):
-    """Everything about an item; the label of an answer is null where one was withdrawn."""
+    """An item with its history; the label of an answer is null if it undoes an earlier one."""
 
     content: dict[str, Any]
     history: list[dict[str, Any]]
 
 
 class Points(BaseModel):
-    """Equally long columns; state 0 unlabelled, 1 queued, 2 out, 3 labelled; class -1 is none."""
+    """Columns of equal length; class -1 is none.
+
+    ``state`` is 0 unlabelled, 1 queued, 2 assigned, 3 labelled.
+    """
 
     position: list[int] = []
     x: list[float] = []
@@ -355,9 +365,9 @@ class Points(BaseModel):
 
 
 class MapOut(BaseModel):
-    """Items in two dimensions; ``explained`` are the axes' shares of the variance.
+    """Items in two dimensions; ``explained`` is the explained variance of each axis.
 
-    ``by_model``: drawn to the classes that the model believes in.
+    ``by_model``: items are placed near their predicted classes.
     """
 
     n_total: int
@@ -368,9 +378,9 @@ class MapOut(BaseModel):
 
 
 class MeOut(BaseModel):
-    """Who makes the request; ``name`` is null with the page's own link, where one says a name.
+    """The visitor; ``name`` is null with the page's own link.
 
-    ``spelt`` is the name that was asked about, as the project spells it.
+    ``spelt`` is the project's spelling of the requested name.
     """
 
     name: str | None

@@ -81,7 +81,7 @@ def team_routes(session: Session, door: Door, address: PageAddress) -> APIRouter
     @routes.get("/log")
     async def log(
         request: Request,
-        before: Annotated[int, Query(ge=0, le=schemas.MOST_POSITION)] = schemas.MOST_POSITION,
+        before: Annotated[int, Query(ge=0, le=schemas.MAX_POSITION)] = schemas.MAX_POSITION,
     ) -> dict[str, list[dict[str, Any]]]:
         """For owners: return a page of the log, the newest entries first.
 

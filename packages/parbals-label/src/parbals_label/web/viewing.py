@@ -1,4 +1,4 @@
-"""The routes for viewing: progress, the map, items and their images, exports."""
+"""Routes for viewing: progress, the map, items and their images, exports."""
 
 import asyncio
 import re
@@ -29,68 +29,68 @@ from parbals_label.web.map import show_map
 from parbals_label.web.ordering import Order
 from parbals_label.web.progress import own_progress
 from parbals_label.web.refusals import ERRORS
-from parbals_label.web.schemas import MOST_POSITION, ItemOut, ItemsOut, LiveOut, MapOut
+from parbals_label.web.schemas import MAX_POSITION, ItemOut, ItemsOut, LiveOut, MapOut
 from parbals_label.web.session import Session
 
 __all__ = ["viewing_routes"]
 
 T = TypeVar("T")
-_IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp", "image/bmp")
-_EXPORTS = {
+_IMAGE_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp", "image/bmp")
+_EXPORT_TYPES = {
     "csv": "text/csv; charset=utf-8",
     "jsonl": "application/x-ndjson",
     "parquet": "application/octet-stream",
 }
-_BLOCK = 64 << 10
+_BLOCK_BYTES = 64 << 10
 _Format = Literal["csv", "jsonl", "parquet"]
-_Place = Annotated[int, fastapi.Path(ge=0, le=MOST_POSITION)]
-_States = Literal[
+_Position = Annotated[int, fastapi.Path(ge=0, le=MAX_POSITION)]
+_State = Literal[
     "all", "labelled", "unlabelled", "queued", "out", "unsure", "skipped", "disagree", "doubted",
     "tied", "partly",
 ]  # fmt: skip
-_Sorts = Literal["order", "doubt", "predicted", "probability", "meaning"]
+_Sort = Literal["order", "doubt", "predicted", "probability", "meaning"]
 
 
 def viewing_routes(session: Session) -> APIRouter:
-    """Views of the project: annotators see their own work, owners everything."""
+    """Return the routes for viewing: annotators see their own work, owners everything."""
     routes = APIRouter(prefix="/api", responses=ERRORS)
     desk = session.desk
-    one_export = asyncio.Lock()  # a million items take minutes
+    export_lock = asyncio.Lock()  # one export at a time: a million items take minutes
 
     @routes.get("/live", response_model_exclude_unset=True)
     async def live(
         request: Request, since: Annotated[str | None, Query(max_length=200)] = None
     ) -> LiveOut:
-        """How the labelling stands; little is sent if nothing has changed since."""
+        """Return the progress; little is sent if nothing has changed ``since`` a revision."""
         visitor = visitor_of(request)
         progress = await session.live(since)
         return progress if visitor.is_owner else own_progress(progress, visitor.name)
 
     @routes.get("/map")
     async def get_map(request: Request) -> MapOut:
-        """The items in two dimensions."""
+        """For owners: return the items in two dimensions."""
         require_owner(request)
         return await desk.read_slowly(show_map)
 
     @routes.get("/items")
     async def get_items(
         request: Request,
-        state: _States = "all",
+        state: _State = "all",
         label: Annotated[str | None, Query(max_length=1000)] = None,
         annotator: Annotated[str | None, Query(max_length=100)] = None,
         q: Annotated[str | None, Query(max_length=200)] = None,
-        after: Annotated[int, Query(ge=-1, le=MOST_POSITION)] = -1,
+        after: Annotated[int, Query(ge=-1, le=MAX_POSITION)] = -1,
         limit: Annotated[int, Query(ge=1, le=100)] = 50,
-        sort: _Sorts = "order",
+        sort: _Sort = "order",
         of: Annotated[str | None, Query(max_length=1000)] = None,
-        near: Annotated[int | None, Query(ge=0, le=MOST_POSITION)] = None,
+        near: Annotated[int | None, Query(ge=0, le=MAX_POSITION)] = None,
     ) -> ItemsOut:
-        """A part of the list of items; of an annotator's own, unless an owner asks.
+        """Return a page of the list of items; annotators see only their own answers.
 
-        Sorted by probability ``of`` a class, or by how ``near`` in meaning items are to one, or
-        to the words ``q``: that costs more, and is for owners.
+        ``sort=probability`` sorts by the probability ``of`` a class. ``sort=meaning`` sorts by
+        similarity to the item ``near`` or to the words ``q``; it is expensive and for owners only.
         """
-        visitor = visitor_of(request) if sort != "meaning" else require_owner(request)
+        visitor = require_owner(request) if sort == "meaning" else visitor_of(request)
 
         def act(store: Store) -> ItemsOut:
             return list_items(
@@ -108,55 +108,65 @@ def viewing_routes(session: Session) -> APIRouter:
         return await desk.read_slowly(act)
 
     @routes.get("/items/{position}")
-    async def get_item(position: _Place, request: Request) -> ItemOut:
-        """Everything about an item; what others said of it, unless an owner asks, is left out."""
+    async def get_item(position: _Position, request: Request) -> ItemOut:
+        """Return an item with its history; annotators see only their own answers."""
         only = visitor_of(request).only
-        return await desk.read_slowly(_of_item(partial(show_item, only=only), position, only))
+        return await desk.read_slowly(_existing_item(partial(show_item, only=only), position, only))
 
-    @routes.get("/media/{position}", response_class=Response, responses=_files(_IMAGES))
-    async def media(position: _Place, request: Request) -> Response:
-        """The image of an item."""
+    @routes.get(
+        "/media/{position}", response_class=Response, responses=_file_responses(_IMAGE_TYPES)
+    )
+    async def media(position: _Position, request: Request) -> Response:
+        """Return the image of an item."""
         only = visitor_of(request).only
-        image = await desk.read(_of_item(open_image, position, only))
+        image = await desk.read(_existing_item(open_image, position, only))
         size = {"content-length": str(image.size)}
         return StreamingResponse(_blocks(image), media_type=image.kind, headers=size)
 
-    @routes.get("/export", response_class=Response, responses=_files(_EXPORTS.values()))
+    @routes.get(
+        "/export", response_class=Response, responses=_file_responses(_EXPORT_TYPES.values())
+    )
     async def export(
         request: Request, format: _Format = "csv", labelled_only: bool = False
     ) -> Response:
-        """Labels and predictions of all items as a file that is safe to open in a spreadsheet."""
-        facts = {"format": format, "labelled_only": labelled_only}
-        logged = acting_as(require_owner(request), lambda store: store.log(EXPORTED, **facts))
-        with _writing():
+        """For owners: export labels and predictions as a file that is safe for spreadsheets."""
+        visitor = require_owner(request)
+
+        def log_export(store: Store) -> None:
+            store.log(EXPORTED, format=format, labelled_only=labelled_only)
+
+        with _explaining_write_errors():
             folder = Path(tempfile.mkdtemp(prefix="parbals-export-"))
         try:
-            async with one_export:
+            async with export_lock:
                 path = await _export(session.folder, folder, format, labelled_only, request)
-            await desk.write(logged)
+            await desk.write(acting_as(visitor, log_export))
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
-        return _Download(path, media_type=_EXPORTS[format], filename=path.name)
+        return _Download(path, media_type=_EXPORT_TYPES[format], filename=path.name)
 
     return routes
 
 
 def _blocks(image: Image) -> Iterator[bytes]:
-    """An image as it is read: nobody's slow connection keeps it in memory."""
-    left = image.size
+    """Read an image in blocks, so that a slow connection does not keep it in memory.
+
+    The length stays as announced even if the file changes meanwhile.
+    """
+    n_left = image.size
     with image.file as file:
-        while left > 0 and (block := file.read(min(left, _BLOCK))):
-            left -= len(block)  # a file that grows or shrinks meanwhile is cut as it was said
+        while n_left > 0 and (block := file.read(min(n_left, _BLOCK_BYTES))):
+            n_left -= len(block)
             yield block
-    yield b"\0" * left
+    yield b"\0" * n_left
 
 
 class _Download(FileResponse):
-    """A file in a folder of its own, which is deleted in the end, however the answer ends.
+    """A response with a file whose folder is deleted afterwards, however the response ends.
 
-    A background task would not be run where the answer is cut off. Nobody gets a part of it: the
-    next request makes another export, and parts of two do not fit together.
+    A background task would not run if the response is interrupted. Range requests are ignored: the
+    next request creates another export, and parts of two exports do not fit together.
     """
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -168,7 +178,7 @@ class _Download(FileResponse):
 
 
 @contextmanager
-def _writing() -> Iterator[None]:
+def _explaining_write_errors() -> Iterator[None]:
     try:
         yield
     except OSError as error:
@@ -178,44 +188,45 @@ def _writing() -> Iterator[None]:
 async def _export(
     project: Path, folder: Path, fmt: str, labelled_only: bool, request: Request
 ) -> Path:
-    """The finished export; it is given up when the visitor who asked for it has left.
+    """Write an export and return its path; it is aborted when the visitor disconnects.
 
-    A thread with a store of its own makes it: everything else that walks over the items would have
-    to wait behind it.
+    It runs in its own thread with its own store, because other actions that read all items would
+    have to wait for it otherwise.
     """
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", project.resolve().name).strip("-.")
-    path, gone = folder / f"{name or 'project'}-labels.{fmt}", threading.Event()
+    path = folder / f"{name or 'project'}-labels.{fmt}"
+    disconnected = threading.Event()
 
     def records(store: Store) -> Iterator[Mapping[str, Any]]:
         for record in export_records(store, labelled_only):
-            if gone.is_set():
-                raise ProjectError("Nobody waits for this export any more.")
+            if disconnected.is_set():
+                raise ProjectError("The export was aborted: the browser has disconnected.")
             yield record
 
-    def make() -> None:
-        with _writing(), Store.open(project, read_only=True) as store:
+    def write() -> None:
+        with _explaining_write_errors(), Store.open(project, read_only=True) as store:
             write_export(path, records(store), fmt, export_columns(store))
 
-    async def leave() -> None:
+    async def watch_connection() -> None:
         while (await request.receive())["type"] != "http.disconnect":
             pass
-        gone.set()
+        disconnected.set()
 
-    leaving = asyncio.create_task(leave())
+    watcher = asyncio.create_task(watch_connection())
     try:
-        await asyncio.to_thread(make)
+        await asyncio.to_thread(write)
     finally:
-        leaving.cancel()
-        gone.set()
+        watcher.cancel()
+        disconnected.set()
     return path
 
 
-def _of_item(
+def _existing_item(
     read: Callable[[Store, int], T], position: int, only: str | None
 ) -> Callable[[Store], T]:
-    """Read an item that must be there: an address that names none is not found.
+    """Return an action that reads an item; 404 if there is none.
 
-    ``only`` names an annotator, who sees the items that they have had.
+    ``only`` names an annotator, who may see only items that were assigned to them.
     """
 
     def act(store: Store) -> T:
@@ -229,7 +240,7 @@ def _of_item(
     return act
 
 
-def _files(kinds: Iterable[str]) -> dict[int | str, dict[str, Any]]:
-    """An answer that is a file, for the API's description."""
+def _file_responses(kinds: Iterable[str]) -> dict[int | str, dict[str, Any]]:
+    """Describe a response that is a file, for OpenAPI."""
     binary = {"schema": {"type": "string", "format": "binary"}}
     return {200: {"content": dict.fromkeys(kinds, binary)}}
