@@ -5,7 +5,7 @@
     studies doubts --tables               README.md from what there is
 
 Of 200 labels a share is flipped to another class at random. *doubts* ranks them by the surprise
--ln p(label | all other labels), as `parbals doubts` does, *cleanlab* by the label quality of
+-ln p(label | all other labels), as `parbals labels review` does, *cleanlab* by the label quality of
 `CleanLearning` around a logistic regression (its default, five folds) on the same rows. Chosen
 labels are those of `confidence`, twenty at a time, which has seen the flipped ones.
 Needs `pip install cleanlab==2.9.0`.
@@ -89,7 +89,7 @@ def page(records: list[Record]) -> Iterator[str]:
         f"{N_LABELS} labels, a share of them flipped to another class; random ones, or chosen by "
         "`confidence`. AUC: how often a flipped label is ranked before one that is not. First k: "
         "how many of the k first are flipped, where k are. *doubts*: −ln p of a label by all "
-        "others, as `parbals doubts` ranks; *cleanlab* 2.9: label quality of `CleanLearning` "
+        "others, as `parbals labels review` ranks; *cleanlab* 2.9: label quality of `CleanLearning` "
         "around a logistic regression, five folds, the same rows. Means over seeds."
     )
     whole = [r for r in records if "doubts" in r]
@@ -97,7 +97,7 @@ def page(records: list[Record]) -> Iterator[str]:
         yield ""
         yield (
             f"In {len(records) - len(whole)} of {len(records)} runs the closed form was not "
-            "trusted: `parbals doubts` then names nothing, and they are left out."
+            "trusted: `parbals labels review` then names nothing, and they are left out."
         )
     records = whole
     yield ""

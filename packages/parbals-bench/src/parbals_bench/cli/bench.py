@@ -12,7 +12,10 @@ from parbals.errors import InputError
 from parbals_label.shared_options import comma_list
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from parbals_bench.run.executors import Executor
+    from parbals_bench.run.spec import Run
 
 __all__ = ["bench"]
 
@@ -101,8 +104,6 @@ def run_(
       parbals bench run --suite mine.toml --out results --workers 8
       parbals bench run --suite paper --scheduler tcp://10.0.0.1:8786
     """
-    from parbals.strategies.table import strategy_named
-
     from parbals_bench.run.folder import ResultsFolder
     from parbals_bench.run.grid import load_suite, run_grid
     from parbals_bench.run.loading import load_data, resolved_tables
@@ -111,33 +112,18 @@ def run_(
         raise InputError(
             "--workers is for this machine and --scheduler for a Dask cluster; give one of them."
         )
-    whole = load_suite(suite)
-    runs = whole.only(datasets, budgets, strategies, seeds)
-    if not runs:
-        raise InputError(
-            "Nothing in the suite matches; loosen --datasets, --budgets, --strategies or --seeds."
-        )
-    for name in dict.fromkeys(run.strategy for run in runs):
-        strategy_named(name)
-    tables = resolved_tables(whole.data, Path(suite).parent)
+    whole_suite = load_suite(suite)
+    runs = whole_suite.only(datasets, budgets, strategies, seeds)
+    _check_runs(runs)
+    tables = resolved_tables(whole_suite.data, Path(suite).parent)
     folder = ResultsFolder(out)
-    folder.save_suite(whole.text)
+    folder.save_suite(whole_suite.text)
     records, damages = folder.read()
     finished = {record.key for record in records}
     n_missing = sum(run.key not in finished for run in runs)
-    n_others = len(finished - {run.key for run in whole.runs})
-    warnings = []
-    if damages:
-        warnings.append(
-            f"{len(damages)} damaged line(s) will be computed again, first {damages[0]}"
-        )
-    if n_others:
-        warnings.append(
-            f"{n_others:,} results in {out} belong to no run of this suite, and reports leave them "
-            "out; use another --out to keep suites apart."
-        )
-    for warning in () if as_json else warnings:
-        click.echo(warning, err=True)
+    n_others = len(finished - {run.key for run in whole_suite.runs})
+    if not as_json:
+        _warn(damages, n_others, out)
     failures = []
     if n_missing:
         loader = partial(load_data, folder=data and data.absolute(), tables=tables)
@@ -164,6 +150,32 @@ def run_(
         click.echo(f"Not done: {reason}", err=True)
     if failures:
         sys.exit(_INCOMPLETE)
+
+
+def _check_runs(runs: "Sequence[Run]") -> None:
+    """Refuse an empty selection, and strategies that do not exist, before anything is computed."""
+    from parbals.strategies.table import strategy_named
+
+    if not runs:
+        raise InputError(
+            "Nothing in the suite matches; loosen --datasets, --budgets, --strategies or --seeds."
+        )
+    for name in dict.fromkeys(run.strategy for run in runs):
+        strategy_named(name)
+
+
+def _warn(damages: "Sequence[object]", n_others: int, out: Path) -> None:
+    """Warn of damaged results, and of results that belong to another suite."""
+    if damages:
+        click.echo(
+            f"{len(damages)} damaged line(s) will be computed again, first {damages[0]}", err=True
+        )
+    if n_others:
+        click.echo(
+            f"{n_others:,} results in {out} belong to no run of this suite, and reports leave them "
+            "out; use another --out to keep suites apart.",
+            err=True,
+        )
 
 
 def _executor(workers: int | None, scheduler: str | None) -> "Executor":
