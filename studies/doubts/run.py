@@ -89,8 +89,8 @@ def page(records: list[Record]) -> Iterator[str]:
         f"{N_LABELS} labels, a share of them flipped to another class; random ones, or chosen by "
         "`confidence`. AUC: how often a flipped label is ranked before one that is not. First k: "
         "how many of the k first are flipped, where k are. *doubts*: −ln p of a label by all "
-        "others, as `parbals labels review` ranks; *cleanlab* 2.9: label quality of `CleanLearning` "
-        "around a logistic regression, five folds, the same rows. Means over seeds."
+        "others, as `parbals labels review` ranks; *cleanlab* 2.9: label quality of "
+        "`CleanLearning` around a logistic regression, five folds, the same rows. Means over seeds."
     )
     whole = [r for r in records if "doubts" in r]
     if len(whole) < len(records):
