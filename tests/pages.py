@@ -1,10 +1,10 @@
-"""Markdown pages as programs: what they show is run, in order, in a folder of their own.
+"""Run the code blocks of Markdown pages, in order, each page in a folder of its own.
 
 A page's ``python`` blocks share one namespace, its ``bash`` blocks one folder. Two comments, which
-no reader sees, say more:
+readers do not see, control this:
 
-* ``<!-- not run: reason -->`` before a block keeps it from running; the tests count these.
-* ``<!-- python`` … ``-->`` is code that a page needs and a reader does not, such as sample data.
+* ``<!-- not run: reason -->`` before a block skips it; the tests count these.
+* ``<!-- python`` … ``-->`` is code that only the page needs, such as sample data.
 
 Blocks in other languages (``text``, ``toml``, …) are not programs. A block must name its language.
 """
@@ -27,7 +27,7 @@ _HIDDEN = "<!-- python\n"
 
 @dataclass(frozen=True)
 class Block:
-    """A block of code: where it stands, its language, and why it is not run ("" if it is)."""
+    """A block of code: its page, line and language, and why it is not run ("" if it is)."""
 
     page: str
     line: int
@@ -40,13 +40,13 @@ class Block:
 
 
 def all_pages() -> list[str]:
-    """Every page whose code is a promise to readers."""
-    found = [*ROOT.glob("docs/**/*.md"), ROOT / "README.md", ROOT / "SECURITY.md"]
-    return sorted(str(path.relative_to(ROOT)) for path in found if path.exists())
+    """Return all pages whose code readers may copy."""
+    paths = [*ROOT.glob("docs/**/*.md"), ROOT / "README.md", ROOT / "SECURITY.md"]
+    return sorted(str(path.relative_to(ROOT)) for path in paths if path.exists())
 
 
 def blocks_of(page: str) -> Iterator[Block]:
-    """The blocks of a page in reading order, hidden ones included."""
+    """Yield the blocks of a page in reading order, hidden ones included."""
     reason = ""
     for token in MarkdownIt().parse((ROOT / page).read_text("utf-8")):
         line = (token.map or [0])[0] + 1
@@ -61,27 +61,27 @@ def blocks_of(page: str) -> Iterator[Block]:
 
 
 def pictures_of(page: str) -> list[str]:
-    """The files of a page's pictures, as it names them."""
+    """Return the paths of a page's pictures, as written in the page."""
     lines = (ROOT / page).read_text("utf-8").splitlines()
     return [line.split("](")[1].split(")")[0] for line in lines if line.startswith("![")]
 
 
 def run_page(page: str, folder: Path) -> None:
     """Run every block of a page that is meant to be run; ``folder`` is the current one."""
-    names: dict[str, Any] = {"__name__": "__main__"}
+    namespace: dict[str, Any] = {"__name__": "__main__"}
     for block in blocks_of(page):
         if block.reason or block.language not in RUN:
             continue
         if block.language == "python":
             # Blank lines in front make a traceback name the page's own line.
             code = compile("\n" * block.line + block.code, str(ROOT / page), "exec")
-            exec(code, names)
+            exec(code, namespace)
         else:
             run_commands(block, folder)
 
 
 def run_commands(block: Block, folder: Path) -> None:
-    """A block of shell commands, each of which must succeed."""
+    """Run a block of shell commands, each of which must succeed."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", block.code],

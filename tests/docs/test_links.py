@@ -1,4 +1,4 @@
-"""Links of the pages lead somewhere; those of README, which is not part of the site, too."""
+"""Check the links of all pages, README included, which is not part of the site."""
 
 import re
 from collections.abc import Iterator
@@ -14,31 +14,34 @@ ADDRESS = re.compile(r"https?://([\w-]+\.)+[a-z]{2,}(:\d+)?(/[^\s<>]*)?")
 
 
 def links_of(page: Path) -> Iterator[str]:
-    """Where the links of a page lead, code left out."""
+    """Yield the targets of a page's links, except those in code."""
     for block in MarkdownIt().parse(page.read_text("utf-8")):
-        for part in block.children or []:
-            if part.type == "link_open":
-                yield str(part.attrs["href"])
+        for token in block.children or []:
+            if token.type == "link_open":
+                yield str(token.attrs["href"])
 
 
 def anchors_of(page: Path) -> set[str]:
-    """What a heading is called in links: lower case, hyphens for spaces, no other marks."""
+    """Return the anchors of a page's headings: lower case, hyphens for spaces, no punctuation."""
     tokens = MarkdownIt().parse(page.read_text("utf-8"))
-    heads = [b.content for a, b in pairwise(tokens) if a.type == "heading_open"]
-    return {re.sub(r"[^\w -]", "", head.lower()).strip().replace(" ", "-") for head in heads}
+    headings = [
+        content.content for opening, content in pairwise(tokens) if opening.type == "heading_open"
+    ]
+    words = [re.sub(r"[^\w -]", "", heading.lower()).strip() for heading in headings]
+    return {heading.replace(" ", "-") for heading in words}
 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_links_lead_somewhere(page):
-    here = ROOT / page
-    for link in links_of(here):
+    path = ROOT / page
+    for link in links_of(path):
         if "://" in link:
             assert ADDRESS.fullmatch(link), f"{page}: {link}"
             continue
         file, _, anchor = link.partition("#")
-        to = (here.parent / file).resolve() if file else here
-        assert to.exists(), f"{page}: {link}"
-        assert not anchor or anchor in anchors_of(to), f"{page}: {link}"
+        target = (path.parent / file).resolve() if file else path
+        assert target.exists(), f"{page}: {link}"
+        assert not anchor or anchor in anchors_of(target), f"{page}: {link}"
 
 
 def test_the_map_of_the_code_is_one_page():

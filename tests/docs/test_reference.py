@@ -1,4 +1,4 @@
-"""Nothing that people can call is undocumented."""
+"""Check that everything public is documented: names, commands, strategies, routes."""
 
 import subprocess
 import sys
