@@ -119,5 +119,5 @@ class TestWords:
     def test_many_items_are_learnt_from_a_spread_of_them(self, monkeypatch):
         from parbals_label.encoders import plain
 
-        monkeypatch.setattr(plain, "_LEARN_FROM", 30)
+        monkeypatch.setattr(plain, "_MAX_FIT_TEXTS", 30)
         assert self.fitted(TEXTS).model == self.fitted(TEXTS[::3]).model

@@ -1,4 +1,4 @@
-"""What an encoder is, and what the table knows of it before it is loaded."""
+"""The interface of encoders, and their entries in the table."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
@@ -13,12 +13,12 @@ Kind = Literal["text", "image"]
 
 
 Items = Callable[[], Iterator[tuple[str, Any]]]
-"""(name, item) in order, as often as it is called; an encoder's items are texts, or paths or pixels
-of images, a project's the columns of its items."""
+"""A function that iterates over (name, item) from the start whenever it is called. For encoders an
+item is a text, or a path or pixels of an image; for projects, the columns of an item."""
 
 
 class BadItem(Exception):
-    """One item cannot be encoded; the message says why. Raised by ``Encoder.prepare``."""
+    """An item cannot be encoded; the message says why. Raised by ``Encoder.prepare``."""
 
 
 @dataclass(frozen=True)
@@ -26,10 +26,10 @@ class Options:
     """How to run an encoder.
 
     Attributes:
-        device: None is the GPU if there is one, else the CPU.
+        device: by default the GPU if there is one, else the CPU.
         half: compute and store in half precision.
         batch_size: items encoded at once.
-        skip_bad: leave out items that cannot be read instead of stopping at them.
+        skip_bad: leave items that cannot be read blank instead of raising an error.
     """
 
     device: str | None = None
@@ -42,12 +42,12 @@ class Encoder(ABC):
     """A loaded encoder.
 
     Attributes:
-        kind: what it reads, "text" or "image"; None: columns of a table.
-        model: everything its rows depend on besides the items, such as a digest of the weights;
-            rows made under another ``model`` are not reused.
-        dtype: of the rows that are stored.
-        reduced: rows are few numbers of length 1 on the average already, so that a project keeps
-            them as they are.
+        kind: what it reads, "text" or "image"; None for columns of a table.
+        model: identifies everything that rows depend on besides the items, such as a digest of the
+            weights; cached rows of another ``model`` are not reused.
+        dtype: of stored rows.
+        reduced: rows are already low-dimensional and of length 1 on average, so that a project
+            does not apply PCA to them.
     """
 
     kind: ClassVar[Kind | None]
@@ -55,28 +55,30 @@ class Encoder(ABC):
     model: str
     dtype: str = "<f4"
 
-    def fit(self, items: Items, n_items: int) -> None:  # noqa: B027 - most encoders learn nothing
-        """Learn from the pool's items before any is encoded; ``model`` must tell what."""
+    def fit(self, items: Items, n_items: int) -> None:  # noqa: B027 - most encoders are not fitted
+        """Fit the encoder to the pool before any item is encoded; ``model`` must identify it."""
 
     def prepare(self, item: Any) -> Any:
-        """One item, made small; called in several threads. :class:`BadItem`: it cannot be used."""
+        """Prepare an item, in one of several threads; :class:`BadItem` if it cannot be used."""
         return item
 
     def size(self, prepared: Any) -> int:
-        """How much work an item is. Items of similar size are encoded together."""
+        """The relative cost of an item; items of similar size are encoded together."""
         return 0
 
     @abstractmethod
     def encode(self, prepared: Sequence[Any]) -> np.ndarray:
-        """Rows (B, D) of prepared items; a row depends on the others by rounding at most."""
+        """Rows (B, D) of prepared items; up to rounding, a row does not depend on the others."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One line of the table: how to load an encoder by its name, and what it reads.
+    """An entry of the table of encoders.
 
-    ``load`` gets the name as the user wrote it (for a prefix such as "hf:", what follows it) and
-    the options. ``kind`` is None where only the model itself tells.
+    Attributes:
+        load: loads the encoder from its name as the user wrote it, without a prefix such as "hf:",
+            and the options.
+        kind: what it reads; None if only the model tells.
     """
 
     load: Callable[[str, Options], Encoder]

@@ -1,6 +1,6 @@
-"""The table of encoders: one line each, nothing registered by import magic.
+"""The table of encoders: one line each; nothing is registered by an import.
 
-``hf:NAME`` stands for any model of transformers. Encoders of other packages are found through the
+``hf:NAME`` is any model of transformers. Encoders of other packages are found through the
 entry-point group ``parbals.encoders``; each entry names an :class:`Entry`.
 """
 
@@ -14,14 +14,20 @@ from parbals.plugins import load_entry, other_entries
 from parbals_label.encoders import huggingface, plain, sentences
 from parbals_label.encoders.base import Encoder, Entry, Kind, Options
 
-__all__ = ["AUTO", "ENCODERS", "better_encoder", "default_encoder"]
-__all__ += ["encoder_entry", "load_encoder"]
+__all__ = [
+    "AUTO",
+    "ENCODERS",
+    "better_encoder",
+    "default_encoder",
+    "encoder_entry",
+    "load_encoder",
+]
 
 AUTO = "auto"
-"""Asks for :func:`default_encoder`."""
+"""In place of a name: :func:`default_encoder`."""
 
-_GROUP = "parbals.encoders"
-_THEIRS = (Entry, "encoder", "parbals_label.encoders.Entry")
+_ENTRY_POINT_GROUP = "parbals.encoders"
+_ENTRY_POINT_TYPE = (Entry, "encoder", "parbals_label.encoders.Entry")
 
 ENCODERS: dict[str, Entry] = {
     "clip-vit-b32": huggingface.CLIP_B32,
@@ -35,31 +41,31 @@ ENCODERS: dict[str, Entry] = {
 
 
 def default_encoder(kind: Kind) -> str:
-    """The best one that is installed and needs neither PyTorch nor a download."""
+    """The best installed encoder that needs neither PyTorch nor a download."""
     if kind == "image":
         return "shapes"
     return "words" if sentences.sentence_weights() is None else "sentences"
 
 
 def better_encoder(name: str, folder: Path) -> str | None:
-    """What would be better than ``name`` for the project in ``folder``; None if unknown."""
+    """How to get a better encoder than ``name`` for a project; None if none is known."""
     if name == "words":
-        how = f"`{sentences.INSTALL}` (82 MB, no PyTorch)"
+        install = f"`{sentences.INSTALL}` (82 MB, no PyTorch)"
         return (
-            f"Sentences tell more than words: {how}, then `parbals embed {folder} --encoder auto`."
+            f"Sentence embeddings work better than words: {install}, then `parbals embed {folder} "
+            "--encoder auto`."
         )
     if name == "shapes":
-        how = f"`{install_command('parbals[encoders]')}`"
-        model = f"`parbals embed {folder} --encoder dinov2-vits14`"
-        return f"Of photos a trained model tells more: {how}, then {model}."
+        install = f"`{install_command('parbals[encoders]')}`"
+        embed = f"`parbals embed {folder} --encoder dinov2-vits14`"
+        return f"A pretrained model works better for photos: {install}, then {embed}."
     return None
 
 
 def encoder_entry(name: str, others_known: Sequence[str] = ()) -> tuple[Entry, str]:
-    """The line of an encoder, ours or an installed package's, and the name its ``load`` wants.
+    """The entry of an encoder, built in or of an installed package, and the argument of ``load``.
 
-    ``others_known`` are names the caller deals with itself; they are listed where the name is
-    unknown.
+    ``others_known`` are names that the caller handles; an error about an unknown name lists them.
     """
     if name.startswith("hf:"):
         if not (model := name.removeprefix("hf:")):
@@ -67,11 +73,11 @@ def encoder_entry(name: str, others_known: Sequence[str] = ()) -> tuple[Entry, s
         return huggingface.HUGGINGFACE, model
     if name in ENCODERS:
         return ENCODERS[name], name
-    others = other_entries(_GROUP, ENCODERS)
-    if name in others:
-        return load_entry(others[name], *_THEIRS), name
-    known = ", ".join([*ENCODERS, *others, *others_known])
-    raise InputError(f"There is no encoder {name!r}; choose one of: {known}.")
+    plugins = other_entries(_ENTRY_POINT_GROUP, ENCODERS)
+    if name in plugins:
+        return load_entry(plugins[name], *_ENTRY_POINT_TYPE), name
+    names = ", ".join([*ENCODERS, *plugins, *others_known])
+    raise InputError(f"There is no encoder {name!r}; choose one of: {names}.")
 
 
 def load_encoder(
@@ -80,17 +86,19 @@ def load_encoder(
     kind: Kind | None = None,
     others_known: Sequence[str] = (),
 ) -> Encoder:
-    """Load an encoder by name; one that reads something else than ``kind`` is refused."""
-    entry, wanted = encoder_entry(name, others_known)
+    """Load an encoder by name; an error if it does not read ``kind``."""
+    entry, model_name = encoder_entry(name, others_known)
     _check_kind(name, entry.kind, kind)
-    encoder = entry.load(wanted, options or Options())
+    encoder = entry.load(model_name, options or Options())
     _check_kind(name, encoder.kind, kind)
     return encoder
 
 
-def _check_kind(name: str, reads: Kind | None, given: Kind | None) -> None:
-    if reads is not None and given is not None and reads != given:
-        fitting = ", ".join(other for other, entry in ENCODERS.items() if entry.kind == given)
+def _check_kind(name: str, encoder_kind: Kind | None, item_kind: Kind | None) -> None:
+    """Refuse an encoder of texts for images, or of images for texts."""
+    if encoder_kind is not None and item_kind is not None and encoder_kind != item_kind:
+        suitable = ", ".join(n for n, entry in ENCODERS.items() if entry.kind == item_kind)
         raise InputError(
-            f"The encoder {name} reads {reads}s, not {given}s; choose another, such as: {fitting}."
+            f"The encoder {name} reads {encoder_kind}s, not {item_kind}s; choose another, such as: "
+            f"{suitable}."
         )
