@@ -134,8 +134,8 @@ docs: $(VENV)/.installed-dev  ## the site: build/docs/docs/index.html
 	$(BIN)/sphinx-build -q -W --keep-going -c docs . build/docs
 
 bench: $(VENV)/.installed-studies  ## speed, side by side with what people use today
-	$(BIN)/python studies engine
-	$(BIN)/python studies stages
+	$(BIN)/python studies speed.engine
+	$(BIN)/python studies speed.stages
 
 soak: $(VENV)/.installed-dev  ## twenty people, kills, full disks, clock jumps: lost and doubled labels; MINUTES=30
 	$(BIN)/python packages/parbals-label/tests/web/soak.py --minutes $(MINUTES)
@@ -195,7 +195,7 @@ sbom: $(VENV)/tools/.installed  ## the bills of materials alone: dist/*.cdx.json
 	done
 
 bench-ecosystem: $(INTEGRATIONS)/.installed  ## EPIG, BALD and BatchBALD beside baal, batchbald_redux and scikit-activeml
-	$(INTEGRATIONS)/bin/python studies ecosystem
+	$(INTEGRATIONS)/bin/python studies speed.libraries
 
 clean:  ## remove the environment, caches and demo output
 	rm -rf $(VENV) $(LABEL_STUDIO_VENV) $(INTEGRATIONS) build dist parbals-demo .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

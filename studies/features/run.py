@@ -1,7 +1,7 @@
-"""Features of texts and images compared: error with 100 and 250 random labels, CPU-seconds, size.
+"""Which built-in features of texts and images give the lowest error?
 
-    studies features --data FOLDER       all that is missing, then README.md
-    studies features --tables            README.md from what there is
+    python studies features --data FOLDER  # run what is missing, write README.md
+    python studies features --tables       # write README.md from the records
 
 FOLDER has ag_news/test.parquet (columns text, label); Fashion-MNIST is Debian's
 dataset-fashion-mnist, or in ``--fashion``. Sets that are not there are left out, as are encoders

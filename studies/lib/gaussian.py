@@ -1,4 +1,4 @@
-"""What studies ask of a Gaussian posterior, by the rows that the library's own search sees."""
+"""Covariances of a Gaussian posterior between design rows."""
 
 from typing import Any
 

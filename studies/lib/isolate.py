@@ -1,4 +1,4 @@
-"""Two cores, and one fresh process for each engine.
+"""One fresh process for each library, pinned to a number of cores.
 
 Libraries disturb each other inside one process: thread pools spin, allocators keep memory, JAX
 fixes its devices at its first use. So every engine lives in a process of its own, is asked for one

@@ -1,4 +1,4 @@
-"""Differences of pairs: their mean, how well it is known, and how a table shows it."""
+"""Paired differences: mean, standard error and t-test."""
 
 import numpy as np
 from scipy import stats

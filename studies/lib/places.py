@@ -1,4 +1,4 @@
-"""Where things are."""
+"""Folders of the repository."""
 
 from pathlib import Path
 

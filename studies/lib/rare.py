@@ -1,4 +1,4 @@
-"""Pools in which one class is rare, made by leaving most of it out."""
+"""Pools with a rare class, made by leaving most of it out."""
 
 from functools import cache
 

@@ -1,4 +1,4 @@
-"""Studies: runs that are computed once each and kept as lines of JSON, and a page made of them."""
+"""Resumable studies: each run is computed once, stored as a JSON line and shown on a page."""
 
 import argparse
 import json

@@ -1,4 +1,4 @@
-"""What a run found, as records; and the same as Markdown and as JSON."""
+"""Benchmark results as records, as Markdown and as JSON."""
 
 import datetime
 import json

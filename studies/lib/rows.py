@@ -1,6 +1,6 @@
-"""Rows of real sets for studies of many small runs.
+"""Rows of real datasets for studies of many small runs.
 
-    studies lib.rows FOLDER --data DATA     one file a set, for a machine without the sets
+    python studies lib.rows FOLDER --data DATA  # one file a set, for a machine without the sets
 
 At most 16,000 rows of each, drawn once, in half precision: all sets together are 20 MB, and NumPy
 alone reads them. A study gives the same figures from DATA and from FOLDER.

@@ -1,4 +1,4 @@
-"""The problems every engine solves, and the plain NumPy code that people write for them today.
+"""The benchmark problems, and plain NumPy code that solves them.
 
 Axis letters as in the package: N pool points, M target points, K posterior samples, C classes, D
 features, B batch, U universes.

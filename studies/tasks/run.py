@@ -1,8 +1,8 @@
-"""Numbers, several labels an item, ratings: our batches beside random ones and beside others'.
+"""How do batches for regression, multi-label and ordinal tasks compare with other strategies?
 
-    studies tasks --data FOLDER           all runs that are missing, then the page
-    studies tasks --seeds 1               fewer
-    studies tasks --tables                README.md from what there is
+    python studies tasks --data FOLDER  # run what is missing, write README.md
+    python studies tasks --seeds 1      # fewer runs
+    python studies tasks --tables       # write README.md from the records
 
 Everybody begins with the same ten random labels and asks for ten at a time (twenty, of several
 labels). However items were chosen, the same model learns from them: ours.

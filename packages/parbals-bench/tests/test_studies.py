@@ -30,29 +30,51 @@ def run_study(
     )
 
 
-def test_a_study_is_a_folder_with_a_script_and_a_page_in_the_index():
-    folders = {path.name for path in STUDIES.iterdir() if path.is_dir()} - {"lib", "__pycache__"}
-    assert folders == {path.parent.name for path in STUDIES.glob("*/run.py")}
+def study_names():
+    """Every folder with a run.py, as the dotted name that starts it."""
+    folders = [path.parent.relative_to(STUDIES) for path in STUDIES.rglob("run.py")]
+    return sorted(".".join(folder.parts) for folder in folders)
+
+
+def test_a_question_is_a_folder_with_studies_and_a_page_in_the_index():
+    questions = {path.name for path in STUDIES.iterdir() if path.is_dir()} - {"lib", "__pycache__"}
+    assert questions == {name.partition(".")[0] for name in study_names()}
     index = (STUDIES / "README.md").read_text("utf-8")
+    for question in questions:
+        assert f"({question}/README.md)" in index
+        page = (STUDIES / question / "README.md").read_text("utf-8")
+        assert page.startswith("# ")
+
+
+@pytest.mark.parametrize("name", study_names())
+def test_the_page_of_a_question_names_every_study_and_links_its_page(name):
+    question, _, study = name.partition(".")
+    text = (STUDIES / question / "README.md").read_text("utf-8")
+    assert study in text
+    if study and (STUDIES / question / study / "README.md").exists():
+        assert f"({study}/README.md)" in text
+
+
+def test_all_studies_are_listed_with_their_questions():
     listed = run_study("").stdout
-    for name in folders:
-        assert f"({name}/README.md)" in index
-        title = (STUDIES / name / "README.md").read_text("utf-8").splitlines()[0]
-        assert title.startswith("# ")
-        assert f"{name:14} {title[2:]}" in listed
+    for name in study_names():
+        script = STUDIES.joinpath(*name.split("."), "run.py")
+        question = script.read_text("utf-8").partition("\n")[0].removeprefix('"""')
+        assert f"{name:26} {question}\n" in listed
 
 
 @pytest.mark.parametrize("path", sorted(STUDIES.rglob("*.md")), ids=lambda path: path.parent.name)
 def test_a_page_names_commands_that_there_are(path):
     for name in re.findall(r"python studies ([\w.]+)", path.read_text("utf-8")):
-        file = STUDIES.joinpath(*(name if "." in name else f"{name}.run").split("."))
-        assert file.with_suffix(".py").is_file(), f"{path}: {name}"
+        file = STUDIES.joinpath(*name.split("."))
+        scripts = (file / "run.py", file.with_suffix(".py"))
+        assert any(script.is_file() for script in scripts), f"{path}: {name}"
 
 
 def test_a_study_that_there_is_not_is_refused():
-    done = run_study("grwoth")
+    done = run_study("speed.grwoth")
     assert done.returncode == 2
-    assert "growth" in done.stderr
+    assert "speed.growth" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -66,7 +88,7 @@ def test_each_part_runs_and_writes_its_results(part, tmp_path):
         "importlib.util.find_spec = lambda name, *a: None if name == 'pymc' else find(name, *a)\n"
     )
     arguments = ("--smoke", "--only", part, "--rivals", "pymc", "--out", str(tmp_path))
-    done = run_study("engine", *arguments, path=tmp_path)
+    done = run_study("speed.engine", *arguments, path=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "pip install pymc" in done.stderr
     assert f"({part})" in done.stdout
@@ -83,7 +105,7 @@ def test_each_part_runs_and_writes_its_results(part, tmp_path):
 
 @pytest.mark.full
 def test_every_stage_of_a_run_is_measured_and_written(tmp_path):
-    done = run_study("stages", "--smoke", "--out", str(tmp_path))
+    done = run_study("speed.stages", "--smoke", "--out", str(tmp_path))
     assert done.returncode == 0, done.stderr
     text = (tmp_path / "README.md").read_text("utf-8")
     rows = {
@@ -99,7 +121,7 @@ def test_every_stage_of_a_run_is_measured_and_written(tmp_path):
 
 @pytest.mark.full
 def test_what_batches_cost_is_read_from_the_committed_results():
-    done = run_study("results.one_at_a_time")
+    done = run_study("paper.results.one_at_a_time")
     assert done.returncode == 0, done.stderr
     last = [line for line in done.stdout.splitlines() if "all datasets" in line]
     assert last == [
@@ -111,9 +133,9 @@ def test_what_batches_cost_is_read_from_the_committed_results():
 @pytest.mark.full
 def test_growth_is_measured_once_for_each_device(tmp_path):
     arguments = ("--smoke", "--only", "B,projects", "--out", str(tmp_path))
-    done = run_study("growth", *arguments)
+    done = run_study("speed.growth", *arguments)
     assert done.returncode == 0, done.stderr
-    again = run_study("growth", *arguments)
+    again = run_study("speed.growth", *arguments)
     assert (again.stderr, again.stdout) == ("", done.stdout)
     (device,) = json.loads((tmp_path / "record.json").read_text("utf-8")).values()
     small, large, project = device["points"].values()
@@ -127,7 +149,7 @@ def test_growth_is_measured_once_for_each_device(tmp_path):
 @pytest.mark.full
 def test_scores_of_many_classes_are_measured_once(tmp_path):
     def run():
-        return run_study("many_classes", "--quick", "--out", str(tmp_path))
+        return run_study("approximation.many_classes", "--quick", "--out", str(tmp_path))
 
     done = run()
     assert done.returncode == 0, done.stderr
@@ -140,7 +162,7 @@ def test_scores_of_many_classes_are_measured_once(tmp_path):
 
 @pytest.mark.full
 def test_the_screen_is_compared_with_a_full_search(tmp_path):
-    done = run_study("screening", "--quick", "--out", str(tmp_path))
+    done = run_study("approximation.screening", "--quick", "--out", str(tmp_path))
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1].startswith("| digits | 10 | 30 | 0.9")
     assert done.stdout in (tmp_path / "README.md").read_text("utf-8")
@@ -150,7 +172,7 @@ def test_the_screen_is_compared_with_a_full_search(tmp_path):
 def test_a_point_that_takes_too_long_is_stopped_and_tried_again_with_more_time(tmp_path):
     def run(limit):
         arguments = ("--smoke", "--only", "C", "--limit", limit, "--out", str(tmp_path))
-        return run_study("growth", *arguments)
+        return run_study("speed.growth", *arguments)
 
     assert run("0.02").stderr.count("more than 0.02 s") == 2
     assert "| more than 0.02 s |" in (tmp_path / "README.md").read_text("utf-8")
@@ -171,7 +193,7 @@ def test_growth_of_two_devices_in_one_table_and_figure(tmp_path):
 
     results = {"slow": device(1.4), "fast": device(0.9)}
     (tmp_path / "record.json").write_text(json.dumps(results), encoding="utf-8")
-    done = run_study("growth", "--report", "--out", str(tmp_path))
+    done = run_study("speed.growth", "--report", "--out", str(tmp_path))
     assert done.returncode == 0, done.stderr
     assert "| N | 2 | slow | N^1.40 (steep) | N^1.40 (steep) | N^1.00 | N^1.00 |" in done.stdout
     assert "| N | 2 | fast | N^0.90 | N^0.90 | N^1.00 | N^1.00 |" in done.stdout
@@ -182,14 +204,14 @@ def test_growth_of_two_devices_in_one_table_and_figure(tmp_path):
 @pytest.mark.parametrize(
     ("study", "arguments"),
     [
-        ("engine", ("--only", "x")),
-        pytest.param("engine", ("--rivals", "magic"), marks=pytest.mark.full),
-        pytest.param("engine", ("--quick", "--smoke"), marks=pytest.mark.full),
-        ("growth", ("--only", "x")),
-        pytest.param("growth", ("--N", "many"), marks=pytest.mark.full),
-        pytest.param("stages", ("--sizes", "mnist"), marks=pytest.mark.full),
-        pytest.param("audit", ("--only", "mnist"), marks=pytest.mark.full),
-        pytest.param("stages", ("--cores", "0"), marks=pytest.mark.full),
+        ("speed.engine", ("--only", "x")),
+        pytest.param("speed.engine", ("--rivals", "magic"), marks=pytest.mark.full),
+        pytest.param("speed.engine", ("--quick", "--smoke"), marks=pytest.mark.full),
+        ("speed.growth", ("--only", "x")),
+        pytest.param("speed.growth", ("--N", "many"), marks=pytest.mark.full),
+        pytest.param("speed.stages", ("--sizes", "mnist"), marks=pytest.mark.full),
+        pytest.param("error_estimates.audit", ("--only", "mnist"), marks=pytest.mark.full),
+        pytest.param("speed.stages", ("--cores", "0"), marks=pytest.mark.full),
     ],
 )
 def test_bad_options_are_refused_before_anything_runs(study, arguments):
@@ -203,7 +225,7 @@ def test_trust_measures_a_design_once(tmp_path):
     results = tmp_path / "trust.jsonl"
     arguments = ("--only", "suite, separable", "--draws", "400", "--warm-up", "50", "--chains", "4")
     for _ in range(2):
-        done = run_study("trust", *arguments, "--out", str(results))
+        done = run_study("approximation.two_classes", *arguments, "--out", str(results))
         assert done.returncode == 0, done.stdout + done.stderr
     (line,) = results.read_text(encoding="utf-8").splitlines()
     methods = json.loads(line)["methods"]
@@ -225,7 +247,7 @@ def test_the_study_of_audits_goes_on_where_it_stopped(tmp_path):
             "--out",
             str(tmp_path),
         )
-        done = run_study("audit", *arguments, *more)
+        done = run_study("error_estimates.audit", *arguments, *more)
         assert done.returncode == 0, done.stderr
     with lzma.open(tmp_path / "record.jsonl.xz", "rt", encoding="utf-8") as packed:
         lines = [json.loads(line) for line in packed]
@@ -239,7 +261,9 @@ def test_the_study_of_honesty_compares_what_is_expected_with_what_is_real(tmp_pa
     picture = ROOT / "docs" / "explanation" / "coverage.png"
     before = picture.read_bytes()
     arguments = ("--only", "made-product", "--strategies", "random", "--seeds", "1")
-    done = run_study("honest", *arguments, "--platform", "cpu", "--out", str(tmp_path))
+    done = run_study(
+        "error_estimates.expected", *arguments, "--platform", "cpu", "--out", str(tmp_path)
+    )
     assert done.returncode == 0, done.stderr
     with lzma.open(tmp_path / "record.jsonl.xz", "rt", encoding="utf-8") as packed:
         (line,) = map(json.loads, packed)
@@ -251,7 +275,7 @@ def test_the_study_of_honesty_compares_what_is_expected_with_what_is_real(tmp_pa
 @pytest.mark.full
 def test_the_study_of_honesty_learns_the_constants_of_the_report(tmp_path):
     arguments = ("--learn", "--only", "made-product", "--strategies", "random,confidence")
-    done = run_study("honest", *arguments, "--seeds", "1", "--out", str(tmp_path))
+    done = run_study("error_estimates.expected", *arguments, "--seeds", "1", "--out", str(tmp_path))
     assert done.returncode == 0, done.stderr
     assert "| learnt on |" in (tmp_path / "learnt.txt").read_text("utf-8")
 
@@ -264,7 +288,7 @@ def test_the_tables_of_the_results_are_those_of_the_records(tmp_path):
     after = rest.partition("<!-- findings.py: end")[2]
     page.write_text(f"{before}findings.py: begin -->\n<!-- findings.py: end{after}", "utf-8")
     picture = tmp_path / "curves.png"
-    done = run_study("results", "--page", str(page), "--picture", str(picture))
+    done = run_study("paper.results", "--page", str(page), "--picture", str(picture))
     assert done.returncode == 0, done.stderr
     assert page.read_text("utf-8") == committed
     assert picture.read_bytes().startswith(b"\x89PNG")
@@ -273,9 +297,9 @@ def test_the_tables_of_the_results_are_those_of_the_records(tmp_path):
 @pytest.mark.full
 def test_a_cold_start_is_measured_once(tmp_path):
     arguments = ("--seeds", "1", "--first", "breast-cancer", "--rare", "", "--out", str(tmp_path))
-    done = run_study("cold_start", *arguments)
+    done = run_study("cold_start.first_batch", *arguments)
     assert done.returncode == 0, done.stderr
-    again = run_study("cold_start", *arguments)
+    again = run_study("cold_start.first_batch", *arguments)
     assert (again.stderr, again.stdout) == ("", done.stdout)
     lines = (tmp_path / "record.jsonl").read_text("utf-8").splitlines()
     values = {record["run"][2]: record["value"] for record in map(json.loads, lines)}
@@ -285,7 +309,7 @@ def test_a_cold_start_is_measured_once(tmp_path):
 
 @pytest.mark.full
 def test_engines_that_are_installed_are_compared_and_the_others_are_named(tmp_path):
-    done = run_study("ecosystem", "--smoke", "--out", str(tmp_path))
+    done = run_study("speed.libraries", "--smoke", "--out", str(tmp_path))
     assert done.returncode == 0, done.stderr
     page = (tmp_path / "README.md").read_text(encoding="utf-8")
     assert all(f"| {score} | parbals" in page for score in ("EPIG", "BALD", "BatchBALD"))

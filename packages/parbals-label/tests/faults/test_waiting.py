@@ -1,4 +1,4 @@
-"""Nobody waits in front of the page: a scripted person at one label a second, `studies/waiting`.
+"""Nobody waits in front of the page: `studies/serving/waiting`, a person at one label a second.
 
 A second is one of an otherwise idle machine, so that the counts do not depend on what else runs.
 """
@@ -21,7 +21,7 @@ def wait_in_front(*arguments):
         [
             sys.executable,
             str(ROOT / "studies"),
-            "waiting",
+            "serving.waiting",
             "--fair",
             *arguments,
         ],

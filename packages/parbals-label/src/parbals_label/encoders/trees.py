@@ -47,7 +47,7 @@ _BOOSTED_TREE: dict[str, Any] = {"max_leaf_nodes": 16, "min_samples_leaf": 2, "m
 _LEARNING_RATE = 0.1
 _N_FOLDS = 10
 _LABELS_FOR_UNIT_VARIANCE = 40
-"""Labels at which tree features count as much as a number of the table (studies/tables)."""
+"""Labels at which tree features count as much as a number of the table (studies/adaptation)."""
 _BLOCK_ROWS = 256
 _SHARE_FLOOR = 0.01
 """Added to class shares before the logarithm."""

@@ -13,7 +13,7 @@ other two. These held-out predictions are used twice.
 
 The project's predictions use the same temperature. The final encoder is trained on more labels than
 those of the folds, and its model is more confident; rescaling held-out predictions to it first did
-not improve log losses (studies/adapt).
+not improve log losses (studies/adaptation).
 
 Audit items and their duplicates never train an encoder, so an audit measures an adapted one like
 any other.

@@ -64,7 +64,7 @@ __all__ = [
 ]
 
 ADAPT_FROM = 100
-"""Labels from which a fine-tuned encoder is usually better than a frozen one (studies/adapt)."""
+"""Labels from which a fine-tuned encoder usually beats a frozen one (studies/adaptation)."""
 _BAR_WIDTH = 30
 _NO_STRATEGY = ("", AUDIT, CERTIFY, SECOND_OPINION)
 """Reasons for a label that are no strategy's choice."""

@@ -37,7 +37,8 @@ equals the form where both points are evenly undecided between the same classes,
 all their logits covary alike. It selects the points to score exactly. For the many points of a pool
 the softmax is not integrated either: p is the softmax of m_a / √(1 + π v_a / 8), each logit on the
 scale of the logistic function that it resembles, and g = p (1-p) / (1 + π v / 8). The ranking is
-nearly that of the form (``studies/screening``). With two classes it is the form itself, h = a.
+nearly that of the form (``studies/approximation/screening``). With two classes it is the form
+itself, h = a.
 
 Functions take NumPy arrays or, given JAX's module as ``xp``, JAX arrays.
 """

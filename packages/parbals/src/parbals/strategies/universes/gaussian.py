@@ -39,19 +39,20 @@ __all__ = ["GaussianUniverses", "PosteriorUniverses", "gaussian_universes", "top
 
 # These constants do not depend on the machine, so that all machines choose alike.
 MARGIN = 0.9
-"""Values that rise between two steps rise by less than a tenth (``studies/screening`` compares
-whole batches with those of a search that screens everything).
+"""Values that rise between two steps rise by less than a tenth: ``studies/approximation/screening``
+compares whole batches with those of a search that screens everything.
 """
 CHUNK = 128
 """Points screened before a step checks whether to stop: enough for all threads, and for a device.
 """
 MAX_SCREENED = 1_024
 """Most points that a step screens. With 512, batches from 50,000 to 100,000 rows lost 0.03 of the
-scores of a search that screens all (``studies/screening``).
+scores of a search that screens all (``studies/approximation/screening``).
 """
 SHORTLIST = 64
 """Points compared by the final score. The best point by the quadratic form ranks among the first
-few by the screen (``studies/screening``), and a final score costs some ten times as much.
+few by the screen (``studies/approximation/screening``), and a final score costs some ten times as
+much.
 """
 DECISION_SHORTLIST = 256
 """Points compared under the 0-1 loss. On tables the best of 64 gained 0.76 to 0.85 of the best of

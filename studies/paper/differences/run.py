@@ -1,0 +1,287 @@
+"""Why do some of our figures differ from the paper's? One change at a time, at 100 + 10×20.
+
+    python studies paper.differences --data ~/data  # run what is missing, write README.md
+    python studies paper.differences --tables       # write README.md from the records
+
+again      nothing, but with the sampler of today: the published runs are older
+seeds      seeds 10 to 19 instead of 0 to 9: was it the initial sets?
+pool       all pool points are candidates, not 10,000 of them
+values     every rating its own bin, instead of deciles that join some
+edges      deciles, but a value on an edge counts to the bin below it, as in pandas' qcut
+prior      features half as long, which is a prior of scale 0.5 on their weights
+seeding    BADGE without gradients: k-means++ on the features themselves
+sampler    PyMC's short chains in the place of particles; needs PyMC, so only with --only sampler
+
+Each run is a line of record.jsonl; what is not changed is in docs/results/records.tar.xz. The
+authors' departures are departures.tar.xz, which `parbals bench run` made of authors.toml.
+"""
+
+import os
+from argparse import Namespace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from lib.paired import paired, shown
+from lib.places import DOCS
+from lib.records import Record, Todo, study
+from paper.differences import paper_sampler
+from parbals.strategies import badge
+from parbals.strategies.problem import Problem
+from parbals.strategies.table import STRATEGIES
+from parbals_bench.datasets.base import Data
+from parbals_bench.datasets.table import DATASETS, load_dataset
+from parbals_bench.report.paper import paper_figures
+from parbals_bench.report.stats import holm, mean_interval
+from parbals_bench.report.tasks import Line, rank
+from parbals_bench.run.folder import ResultsFiles
+from parbals_bench.run.records import RunRecord
+from parbals_bench.run.single import run_one
+from parbals_bench.run.spec import PAPER, Budget, Settings
+
+HERE = Path(__file__).parent
+BUDGET = "100+10x20"
+N_SEEDS, AUTHORS_SEEDS = 10, 3
+FOUR = ("random", "confidence", "bald", "badge")
+SEEDING = "seeding-on-features"
+Finals = dict[tuple[str, str, str], dict[int, float]]
+"""By what is changed, dataset and strategy: final accuracies in % by seed."""
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """What is changed, and which strategies it is tried on."""
+
+    strategies: tuple[str, ...] = FOUR
+    datasets: tuple[str, ...] = ("airline",)
+    features: str = "auto"
+    scale: float = 1.0
+    first_seed: int = 0
+    settings: Settings = PAPER
+
+
+BOTH = ("airline", "credit-card")
+WHITENED = ("ag-news:World", "cifar10:airplane")
+EXPERIMENTS = {
+    "again": Experiment(datasets=BOTH),
+    "seeds": Experiment(first_seed=10),
+    "pool": Experiment(FOUR[1:], BOTH, settings=Settings(n_candidates=10**9)),
+    "values": Experiment(features="tabular-values"),
+    "edges": Experiment(features="tabular-qcut"),
+    "prior": Experiment(scale=0.5),
+    "seeding": Experiment((SEEDING,), BOTH),
+    "sampler": Experiment(("bald",)),
+}
+
+
+def seeding_on_features(problem: Problem) -> Any:
+    """k-means++ on the features: BADGE when every gradient has the same length and sign."""
+    usual = badge.gradient_factors
+    badge.gradient_factors = lambda probs, features: (
+        np.full_like(probs, 0.5),
+        usual(probs, features)[1],
+    )
+    try:
+        return badge.select_badge(problem)
+    finally:
+        badge.gradient_factors = usual
+
+
+STRATEGIES[SEEDING] = replace(STRATEGIES["badge"], select=seeding_on_features)
+
+
+TITLES = {
+    "again": "the same again, with the sampler of today",
+    "seeds": "ten other initial sets",
+    "pool": "the whole pool as candidates",
+    "sampler": "the paper's sampler, PyMC 4 × (100 + 100)",
+    "prior": "prior scale 0.5",
+    "values": "every rating its own bin",
+    "edges": "a value on a decile counts to the bin below it",
+    "seeding": "BADGE seeded on the features, without gradients",
+}
+
+
+def main() -> int:
+    return study(
+        *(__doc__, HERE / "record.jsonl", HERE / "README.md", runs, page),
+        seeds=N_SEEDS,
+        options={"only": ",".join(name for name in EXPERIMENTS if name != "sampler")},
+    )
+
+
+def runs(given: Namespace) -> Iterator[Todo]:
+    for seed, name in product(range(given.seeds), given.only.split(",")):
+        changed = EXPERIMENTS[name]
+        for dataset, strategy in product(changed.datasets, changed.strategies):
+            yield (name, dataset, strategy, seed), partial(one_run, name, dataset, strategy, seed)
+
+
+@cache
+def data_of(name: str, features: str, scale: float) -> Data:
+    folder = Path(os.environ.get("PARBALS_DATA", ".")) / name.replace("-", "_")
+    data = load_dataset(name, folder, features=features)
+    scaled = {part: scale * getattr(data, part) for part in ("X_pool", "X_target_source", "X_test")}
+    return replace(data, **scaled)
+
+
+def one_run(name: str, dataset: str, strategy: str, seed: int) -> Record:
+    """Test accuracy after every round."""
+    changed = EXPERIMENTS[name]
+    data = data_of(dataset, changed.features, changed.scale)
+    if name == "sampler":
+        return {"accuracies": paper_sampler.one_run(data, Budget.parse(BUDGET), strategy, seed)}
+    record = run_one(
+        data, BUDGET, strategy, seed=changed.first_seed + seed, settings=changed.settings
+    )
+    return {"accuracies": list(record.metrics["accuracy"])}
+
+
+def page(records: list[Record]) -> Iterator[str]:
+    yield HEAD
+    published = ResultsFiles(DOCS / "results" / "records.tar.xz").records()
+    found: Finals = {}
+    for record in records:
+        name, dataset, strategy, seed = record["run"]
+        column = "badge" if strategy == SEEDING else strategy
+        cell = found.setdefault((name, dataset, column), {})
+        cell[seed] = 100.0 * record["accuracies"][-1]
+    told = _told_apart(found)
+    for dataset in BOTH:
+        yield f"\n| {DATASETS[dataset].title} | {' | '.join(Line(s).title for s in FOUR)} |"
+        yield "| --- |" + " ---: |" * len(FOUR)
+        as_run = _finals(published, dataset, BUDGET)
+        yield f"| as run | {' | '.join(_shown(as_run[s]) for s in FOUR)} |"
+        for name, title in TITLES.items():
+            cells = []
+            for of_seed in (found.get((name, dataset, s), {}) for s in FOUR):
+                cells.append(_shown(of_seed[seed] for seed in sorted(of_seed)))
+            for i, strategy in enumerate(FOUR):
+                cells[i] += told.get((name, dataset, strategy), "")
+            if any(cells):
+                yield f"| {title} | {' | '.join(cells)} |"
+        yield f"| the paper | {' | '.join(_paper(s, dataset) for s in FOUR)} |"
+    if (packed := HERE / "departures.tar.xz").exists():
+        yield from _authors(ResultsFiles(packed).records())
+
+
+def _told_apart(found: Finals) -> dict[tuple[str, str, str], str]:
+    """What is changed less the same again, paired by seed; bold with Holm's correction."""
+    gaps = {}
+    for (name, dataset, strategy), of_seed in found.items():
+        again = found.get(("again", dataset, strategy), {})
+        seeds = sorted(of_seed.keys() & again.keys())
+        if name not in ("again", "seeds") and len(seeds) > 1:
+            gap = np.array([of_seed[seed] - again[seed] for seed in seeds])
+            gaps[name, dataset, strategy] = gap
+    texts: dict[tuple[str, str, str], str] = {}
+    for name in TITLES:
+        own = {key: gap for key, gap in gaps.items() if key[0] == name}
+        doubts = holm({key: paired(gap)[2] for key, gap in own.items()})
+        texts |= {key: f"; {shown(gap, doubts[key])}" for key, gap in own.items()}
+    return texts
+
+
+def _authors(records: list[RunRecord]) -> Iterator[str]:
+    """One departure at a time, then all of them as the suite "authors" has them."""
+    yield "\n## The authors' departures, one at a time\n"
+    yield "Theirs less ours: paired by seed ± standard error, bold where p < 0.05 with Holm's"
+    yield "correction for all rows.\n"
+    yield "| | | ours | theirs | theirs less ours | the paper |"
+    yield "| --- | --- |" + " ---: |" * 4
+    found = {(r.run.strategy, r.run.settings.departures) for r in records if _of_one(r)}
+    changes = sorted(pair for pair in found if pair[1] not in ("", "whitened"))
+    sides: dict[tuple[str, str, str], list[list[float]]] = {}
+    for (strategy, departure), dataset in product(changes, BOTH):
+        sides[strategy, departure, dataset] = [
+            _finals(
+                (r for r in records if _of_one(r) and r.run.settings.departures == own),
+                dataset,
+                BUDGET,
+            )[strategy]
+            for own in ("", departure)
+        ]
+    gaps = {name: np.subtract(*pair[::-1]) for name, pair in sides.items()}
+    doubts = holm({name: paired(gap)[2] for name, gap in gaps.items()})
+    for (strategy, departure, dataset), pair in sides.items():
+        name = strategy, departure, dataset
+        less = shown(gaps[name], doubts[name])
+        cells = (*map(_shown, pair), less, _paper(strategy, dataset))
+        title = f"{Line(strategy).title}, `{departure}` | {DATASETS[dataset].title}"
+        yield f"| {title} | {' | '.join(cells)} |"
+    yield "\n| one class against the others | ours | `whitened` | the paper |"
+    yield "| --- | ---: | ---: | ---: |"
+    usual = ResultsFiles(DOCS / "results" / "one-vs-all.tar.xz").records()
+    white = [r for r in records if r.run.settings.departures == "whitened"]
+    for reference, strategy in product(WHITENED, ("random", "confidence")):
+        cells = [_shown(_finals(x, reference, BUDGET).get(strategy, ())) for x in (usual, white)]
+        dataset = reference.partition(":")[0]
+        title = f"{DATASETS[dataset].title}, {Line(strategy).title}"
+        yield f"| {title} | {' | '.join(cells)} | {_paper(strategy, dataset)} |"
+    whole = [r for r in records if not _of_one(r)]
+    if whole:
+        names = sorted({r.run.strategy for r in whole}, key=lambda name: rank(Line(name)))
+        yield f"\n## All of them, NUTS, {whole[0].run.budget.spelt}, {AUTHORS_SEEDS} seeds\n"
+        yield f"| | {' | '.join(Line(s).title for s in names)} |"
+        yield "| --- |" + " ---: |" * len(names)
+        for dataset in BOTH:
+            finals = _finals(whole, dataset, str(whole[0].run.budget))
+            cells = [_shown(finals.get(s, ()), usual=AUTHORS_SEEDS) for s in names]
+            yield f"| {DATASETS[dataset].title} | {' | '.join(cells)} |"
+            yield f"| the paper | {' | '.join(_paper(s, dataset) for s in names)} |"
+        took = {name: [_seconds(r) for r in whole if r.run.strategy == name] for name in names}
+        each = (f"{Line(s).title} {np.mean(x):.0f}" for s, x in took.items())
+        yield f"\nSeconds a run by the clock, several at a time: {', '.join(each)}."
+
+
+def _seconds(record: RunRecord) -> float:
+    return sum(map(sum, record.seconds.values()))
+
+
+def _of_one(record: RunRecord) -> bool:
+    return record.run.settings.inference == "ep"
+
+
+def _finals(records: Iterable[RunRecord], dataset: str, budget: str) -> dict[str, list[float]]:
+    """Final accuracies in % by strategy, seeds ascending."""
+    found: dict[str, list[float]] = {}
+    for record in sorted(records, key=lambda record: record.run.seed):
+        run = record.run
+        if (run.reference, str(run.budget), run.settings.n_universes) == (dataset, budget, 10):
+            found.setdefault(run.strategy, []).append(100.0 * record.metrics["accuracy"][-1])
+    return found
+
+
+def _shown(values: Iterable[float], usual: int = N_SEEDS) -> str:
+    values = list(values)
+    if not values:
+        return ""
+    found = mean_interval(values)
+    if found.n == 1:
+        return f"{found.mean:.2f} (1 seed)"
+    seeds = "" if found.n == usual else f" ({found.n} seeds)"
+    return f"{found.mean:.2f} ± {found.half_width:.2f}{seeds}"
+
+
+def _paper(strategy: str, dataset: str) -> str:
+    found = paper_figures().get((BUDGET, strategy, dataset))
+    return "not stored" if found is None else f"{found[0]:.2f} ± {found[1]:.2f}"
+
+
+HEAD = """# Where our figures differ from the paper's
+
+Written by `python studies paper.differences`; do not edit.
+
+The paper's protocol with one thing changed at a time: the initial sets, the candidates, the
+sampler, the prior, the bins, BADGE's seeding. Final test accuracy in %, 100 + 10×20, mean of ten
+seeds, unless a cell says otherwise, ± half of its 95 % interval; then what is changed less the same
+again, paired by seed ± standard error, bold where p < 0.05 with Holm's correction for the row in
+both tables.
+[docs/explanation/results.md](../../../docs/explanation/results.md#beside-the-paper) says what
+to make of it. The paper's
+sampler needs PyMC: `python studies paper.differences --data ~/data --only sampler
+--seeds 5`."""
