@@ -8,6 +8,12 @@ import pytest
 MODULES = (
     "arrays",
     "errors",
+    "features.frames",
+    "features.pca",
+    "features.reading",
+    "features.table",
+    "features.text",
+    "features.words",
     "files",
     "labels",
     "machine",

@@ -70,8 +70,8 @@ def test_new_rows_need_the_columns_but_not_their_order():
 def test_the_batch_says_what_was_left_out():
     made = learner(pandas_frame().assign(id=range(N), code=[f"x{i}" for i in range(N)]))
     assert made.choose(1).notes[:2] == (
-        "'id' is left out: it only tells the rows apart.",
-        "'code' is left out: it only tells the rows apart.",
+        "'id' is left out: it only identifies rows.",
+        "'code' is left out: it only identifies rows.",
     )
 
 
@@ -177,7 +177,7 @@ def test_a_frame_beside_predictive_samples_is_read_as_a_table():
         labelled_features=frame[:5],
         random_state=0,
     )
-    assert batch.notes[0] == "'id' is left out: it only tells the rows apart."
+    assert batch.notes[0] == "'id' is left out: it only identifies rows."
 
 
 class TestTexts:

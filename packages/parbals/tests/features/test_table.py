@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from parbals.errors import InputError, ShapeError
 from parbals.features.reading import guess_reading, read_cells
-from parbals.features.table import TableEncoding, tells_apart
+from parbals.features.table import TableEncoding, is_identifier
 
 DAY = datetime.date(2024, 2, 29)
 
@@ -46,7 +46,7 @@ def test_names_codes_and_yes_no_are_not_numbers(cells):
 def test_dates_that_could_be_either_are_said():
     assert guess_reading(["3.4.2024", "5.6.2024"]) == ("day/month", 0, None, True)
     assert guess_reading(["3/4/2024", "5/6/2024"]) == ("month/day", 0, None, True)
-    assert not guess_reading(["3.4.2024", "13.6.2024"]).in_doubt
+    assert not guess_reading(["3.4.2024", "13.6.2024"]).is_ambiguous
 
 
 def row(encoding, **cells):
@@ -98,7 +98,9 @@ class TestEncoding:
 
     def test_a_number_is_its_bin_and_half_its_standard_score_cut_off(self):
         x = np.arange(100.0)
-        encoding = TableEncoding.fit({"x": x, "y": np.repeat([0.0, 1.0], 50)}, is_asked_for=True)
+        encoding = TableEncoding.fit(
+            {"x": x, "y": np.repeat([0.0, 1.0], 50)}, keep_identifiers=True
+        )
         rows = encoding.transform({"x": [0.0, 1e12], "y": [0, 1]})
         assert rows[0, 0] == pytest.approx(0.5 * (0 - x.mean()) / x.std(), rel=1e-6)
         assert rows[1, 0] == 1.5
@@ -122,8 +124,8 @@ class TestEncoding:
         encoding = TableEncoding.fit(table)
         assert encoding.names == ("size",)
         assert [note.split(" ")[0] for note in encoding.notes] == ["'n'", "'name'", "'same'"]
-        assert "n" in TableEncoding.fit(table, is_asked_for=True).names
-        with pytest.raises(InputError, match="tells the items apart"):
+        assert "n" in TableEncoding.fit(table, keep_identifiers=True).names
+        with pytest.raises(InputError, match="distinguishes the items"):
             TableEncoding.fit({"same": ["x"] * 30})
 
     def test_many_numbers_are_not_cut_into_bins(self):
@@ -158,7 +160,7 @@ def test_sums_of_money_are_no_names_however_seldom_they_repeat():
     sums = [f"€ {1_000 + 37.25 * i:,.2f}" for i in range(60)]
     made = TableEncoding.fit({"spent": sums, "customer": [f"C{i:03d}" for i in range(60)]})
     assert made.names == ("spent",)
-    assert made.notes == ("'customer' is left out: it only tells the rows apart.",)
+    assert made.notes == ("'customer' is left out: it only identifies rows.",)
     numbered = TableEncoding.fit({"spent": sums, "row": [str(i) for i in range(60)]})
     assert numbered.names == ("spent",)
 
@@ -166,17 +168,17 @@ def test_sums_of_money_are_no_names_however_seldom_they_repeat():
 class TestIds:
     @pytest.mark.parametrize("name", ["id", "ID", "", "Unnamed: 0", "row", "uuid"])
     def test_by_name(self, name):
-        assert tells_apart(name, np.array([1.0, 1.0]))
+        assert is_identifier(name, np.array([1.0, 1.0]))
 
     def test_a_running_number(self):
-        assert tells_apart("no", np.random.default_rng(0).permutation(50) + 1000)
+        assert is_identifier("no", np.random.default_rng(0).permutation(50) + 1000)
 
     def test_text_that_hardly_repeats(self):
-        assert tells_apart("name", np.array([f"person {i}" for i in range(50)], object))
+        assert is_identifier("name", np.array([f"person {i}" for i in range(50)], object))
 
     @pytest.mark.parametrize(
         "cells",
         [np.linspace(0, 1, 50), np.arange(50) * 3, np.array(["a", "b"] * 25, object), np.arange(5)],
     )
     def test_real_columns_are_kept(self, cells):
-        assert not tells_apart("x", cells)
+        assert not is_identifier("x", cells)

@@ -7,7 +7,7 @@ from parbals.features.text import (
     TextMix,
     Tfidf,
     canonical_text,
-    form_of,
+    style_features,
 )
 
 POOL = [f"win a prize of £{i} now!" if i % 2 else f"see you at {i} for dinner" for i in range(40)]
@@ -62,5 +62,5 @@ class TestMix:
 
 
 def test_form_counts_what_messages_are_made_of():
-    counts = np.expm1(form_of("WIN £500 now! www.prize.com 07786200117"))
+    counts = np.expm1(style_features("WIN £500 now! www.prize.com 07786200117"))
     np.testing.assert_allclose(counts, [39, 5, 14, 3, 4, 1, 1, 11])

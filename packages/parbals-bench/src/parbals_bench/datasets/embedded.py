@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 from parbals.errors import InputError
-from parbals.features.pca import float_blocks, principal
+from parbals.features.pca import float_blocks, principal_components
 from parbals.features.text import CANONICAL, Tfidf
 from parbals.files import replacing
 from parbals_label.encoders.base import Options
@@ -84,7 +84,7 @@ def reduced(matrices: Mapping[str, np.ndarray], pool: str) -> dict[str, np.ndarr
     Rows are read in blocks, so that memory-mapped arrays of any size work. Features are as precise
     as the arrays, at least float32.
     """
-    found = principal(matrices[pool], _VARIANCE)
+    found = principal_components(matrices[pool], _VARIANCE)
     if not len(found.directions):
         raise InputError("Every column of the pool is constant, so its rows are all alike.")
     features = {}

@@ -9,7 +9,7 @@ from typing import IO
 import numpy as np
 from parbals.arrays import block_rows, release_pages
 from parbals.errors import InputError
-from parbals.features.pca import principal
+from parbals.features.pca import principal_components
 
 __all__ = ["ROWS", "reduced_rows", "reserve", "scratch", "standardised_rows"]
 
@@ -59,7 +59,7 @@ def reduced_rows(
         return np.asarray(raw, np.float32)
     blocks = list(block_rows(len(raw), ROWS))
     step = -(-len(raw) // _MAX_PCA_ROWS)
-    mean, directions, _ = principal(_every_nth_row(raw, step), _EXPLAINED_VARIANCE)
+    mean, directions, _ = principal_components(_every_nth_row(raw, step), _EXPLAINED_VARIANCE)
     if not len(directions):
         raise InputError("Every column of the pool is constant, so all rows are equal.")
     rows = scratch((len(raw), len(directions)), folder)

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 from parbals.errors import InputError
 from parbals.features.reading import guess_reading
-from parbals.features.table import is_text, tells_apart
+from parbals.features.table import is_identifier, is_text
 from parbals.learner.evaluation.audit import draw_audit
 from parbals.learner.tasks.table import task_named
 from parbals.strategies.table import DEFAULT
@@ -310,7 +310,7 @@ def _group_columns(source: Source, columns: Sequence[str]) -> ColumnGroups:
     cells = columns_of((row.values for row in source.head), columns)
     texts = [name for name in columns if is_text(cells[name])]
     others = [name for name in columns if name not in texts]
-    identifiers = [name for name in others if tells_apart(name, cells[name])]
+    identifiers = [name for name in others if is_identifier(name, cells[name])]
     return ColumnGroups(
         table=[name for name in others if name not in identifiers],
         texts=texts,
@@ -421,9 +421,7 @@ def _named_table_columns(sniffed: Sniffed) -> tuple[list[str], tuple[str, ...]]:
 
 def _left_out(groups: ColumnGroups) -> tuple[str, ...]:
     """A note for each column that is not part of the table."""
-    identifiers = (
-        f"{name!r} is left out: it only tells the rows apart." for name in groups.identifiers
-    )
+    identifiers = (f"{name!r} is left out: it only identifies rows." for name in groups.identifiers)
     texts = (f"{name!r} is left out: it is a text; --text reads it." for name in groups.texts)
     return (*identifiers, *texts)
 

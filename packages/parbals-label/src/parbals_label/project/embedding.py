@@ -429,7 +429,7 @@ def fit_table(items: Items, n_items: int, columns: Sequence[str]) -> TableEncodi
     """Fit bins, categories and means to the items, to 20,000 evenly spaced ones of more."""
     step = max(1, -(-n_items // _MAX_FIT_ROWS))
     sample = columns_of((content for _, content in islice(items(), 0, None, step)), columns)
-    return TableEncoding.fit(sample, is_asked_for=True)
+    return TableEncoding.fit(sample, keep_identifiers=True)
 
 
 def _encode_table(

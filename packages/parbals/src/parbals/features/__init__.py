@@ -1,1 +1,1 @@
-"""From tables, texts and images to a model's features; everything is fitted on the pool alone."""
+"""Features from tables and texts; every statistic is fitted on the pool alone."""

@@ -1,5 +1,7 @@
-"""Principal directions of a pool, fitted on the pool alone: of arrays of any size, and of wide
-sparse matrices, such as raw TF-IDF."""
+"""Principal components of a pool, and truncated SVD of wide sparse matrices such as TF-IDF.
+
+Both are fitted on the pool alone.
+"""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple, Self
@@ -9,78 +11,91 @@ import numpy as np
 from parbals.errors import InputError, ShapeError
 from parbals.wording import percent
 
-__all__ = ["WIDE", "Principal", "SparseReduction", "float_blocks", "is_sparse", "principal"]
-__all__ += ["singular_directions"]
+__all__ = [
+    "MAX_UNREDUCED_COLUMNS",
+    "PrincipalComponents",
+    "SparseReduction",
+    "float_blocks",
+    "is_sparse",
+    "principal_components",
+    "singular_directions",
+]
 
-WIDE = 1_024
-"""With more columns than this a sparse matrix is reduced; with fewer it is taken as it is."""
-_DIRECTIONS = 256
-"""As many as the embedding of a small encoder has: what a few hundred labels can weigh."""
-_LEARN_FROM = 20_000
-_ROWS = 8_192
-_NEGLIGIBLE = 1e-12
-"""Of a column's square: rounding of the mean leaves that much variance in one that is constant."""
+MAX_UNREDUCED_COLUMNS = 1_024
+"""A sparse matrix with more columns is reduced."""
+_N_DIRECTIONS = 256
+"""As many as the embedding of a small encoder: a few hundred labels can fit that many weights."""
+_MAX_FIT_ROWS = 20_000
+_BLOCK_ROWS = 8_192
+_ROUNDING = 1e-12
+"""Variance of a constant column, relative to its squared mean, that rounding can leave."""
 
 
-class Principal(NamedTuple):
-    """The mean (D,), directions (q, D), largest variance first, and their shares of it (q,)."""
+class PrincipalComponents(NamedTuple):
+    """Principal components of rows (N, D)."""
 
-    mean: np.ndarray
-    directions: np.ndarray
-    shares: np.ndarray
+    mean: np.ndarray  # (D,)
+    directions: np.ndarray  # (q, D), largest variance first
+    shares: np.ndarray  # (q,) share of the variance that each explains
 
 
-def principal(rows: Any, keep: float | int = 1.0) -> Principal:
-    """The directions in which the rows (N, D) differ most.
+def principal_components(rows: Any, keep: float | int = 1.0) -> PrincipalComponents:
+    """The directions in which rows (N, D) vary most; none if all rows are equal.
 
-    Rows are read in blocks and widened before anything is added up (float16 overflows at 65,504),
-    so memory-mapped embeddings of any number of rows work. A direction's sign is arbitrary: its
-    largest entry is made positive, so that the same rows give the same directions anywhere. Where
-    all rows are alike there is none.
+    Rows are read in blocks and converted to float64 before they are summed (float16 overflows at
+    65,504), so memory-mapped embeddings of any size work. The sign of a direction is arbitrary: its
+    largest entry is made positive, so that equal rows give equal directions on every machine.
+
+    >>> pca = principal_components(np.array([[0.0, 0.0], [2.0, 0.0], [4.0, 0.0]]))
+    >>> pca.directions.tolist(), pca.shares.tolist()
+    ([[1.0, 0.0]], [1.0])
 
     Args:
+        rows: (N, D).
         keep: a share of the variance, 0 < keep ≤ 1, or a whole number of directions.
     """
     n_rows, n_columns = rows.shape
     mean = np.asarray(sum(block.sum(axis=0) for block in float_blocks(rows)) / n_rows)
     moments = np.asarray(sum(np.square(block - mean).sum(axis=0) for block in float_blocks(rows)))
-    varies = moments > _NEGLIGIBLE * n_rows * np.square(mean)
+    varies = moments > _ROUNDING * n_rows * np.square(mean)
     if not varies.any():
-        return Principal(mean, np.zeros((0, n_columns)), np.zeros(0))
+        return PrincipalComponents(mean, np.zeros((0, n_columns)), np.zeros(0))
     centred = ((block - mean)[:, varies] for block in float_blocks(rows))
-    if n_rows < n_columns:  # the short side decides the cost
-        _, roots, axes = np.linalg.svd(np.concatenate(list(centred)), full_matrices=False)
-        values = np.square(roots)
+    if n_rows < n_columns:  # the smaller dimension determines the cost
+        _, singular_values, axes = np.linalg.svd(np.concatenate(list(centred)), full_matrices=False)
+        variances = np.square(singular_values)
     else:
-        values, columns = np.linalg.eigh(np.asarray(sum(block.T @ block for block in centred)))
-        values, axes = np.maximum(values[::-1], 0.0), columns.T[::-1]
-    shares = values / values.sum()
+        covariance = np.asarray(sum(block.T @ block for block in centred))
+        eigenvalues, eigenvectors = np.linalg.eigh(covariance)
+        variances = np.maximum(eigenvalues[::-1], 0.0)
+        axes = eigenvectors.T[::-1]
+    shares = variances / variances.sum()
     n_kept = int(keep)
     if isinstance(keep, float):
         n_kept = int(np.searchsorted(np.cumsum(shares), keep * (1.0 - 1e-12))) + 1
-    n_kept = min(n_kept, int(np.count_nonzero(values)))
+    n_kept = min(n_kept, int(np.count_nonzero(variances)))
     directions = np.zeros((n_kept, n_columns))
     directions[:, varies] = axes[:n_kept]
     largest = np.abs(directions).argmax(axis=1)
     directions *= np.sign(directions[np.arange(n_kept), largest])[:, None]
-    return Principal(mean, directions, shares[:n_kept])
+    return PrincipalComponents(mean, directions, shares[:n_kept])
 
 
 def singular_directions(rows: Any, n_directions: int, seed: int = 0) -> np.ndarray:
-    """(n_directions, D): the leading right singular vectors of sparse rows, nothing centred."""
+    """Leading right singular vectors (n_directions, D) of sparse rows, without centring."""
     from sklearn.decomposition import TruncatedSVD
 
-    with np.errstate(invalid="ignore"):  # the share of a variance that is zero: equal rows
+    with np.errstate(invalid="ignore"):  # equal rows have variance zero, of which shares are NaN
         svd = TruncatedSVD(n_directions, random_state=seed).fit(rows)
     return np.asarray(svd.components_)
 
 
 def float_blocks(table: Any) -> Iterator[np.ndarray]:
-    """Row blocks as float64, each checked to be finite."""
-    for start in range(0, len(table), _ROWS):
-        block = np.asarray(table[start : start + _ROWS], np.float64)
+    """Blocks of rows as float64, each checked to be finite."""
+    for start in range(0, len(table), _BLOCK_ROWS):
+        block = np.asarray(table[start : start + _BLOCK_ROWS], np.float64)
         if not np.isfinite(block).all():
-            row, column = (int(i) for i in np.argwhere(~np.isfinite(block))[0])
+            row, column = np.argwhere(~np.isfinite(block))[0].tolist()
             raise InputError(
                 f"Row {start + row}, column {column} is {block[row, column]}; features must not "
                 "contain NaN or inf."
@@ -89,43 +104,47 @@ def float_blocks(table: Any) -> Iterator[np.ndarray]:
 
 
 def is_sparse(X: Any) -> bool:
-    """Whether X is one of SciPy's sparse matrices or arrays."""
+    """Whether X is a sparse matrix or array of SciPy."""
     return hasattr(X, "tocsr") and hasattr(X, "nnz")
 
 
 class SparseReduction:
-    """x → xV with the 256 leading right singular vectors V (D, d) of the pool's rows.
+    """Truncated SVD: x → xV with the 256 leading right singular vectors V (D, d) of the pool.
 
-    Of 20,000 rows evenly spread where there are more. Nothing is centred or rescaled, so products
-    of rows stay what they were as far as the directions reach.
+    Fitted on 20,000 evenly spread rows if there are more. Rows are neither centred nor rescaled, so
+    inner products of rows are preserved as far as the directions span them.
     """
 
-    def __init__(self, directions: np.ndarray, kept: float) -> None:
-        self.directions, self.kept = directions, kept
+    def __init__(self, directions: np.ndarray, explained: float) -> None:
+        self.directions = directions
+        self.explained = explained  # share of the sum of squares
         self.notes: tuple[str, ...] = (
             f"The {len(directions):,} sparse columns were reduced to {self.width} directions by "
-            f"truncated SVD, which keep {percent(kept)} of their squares.",
+            f"truncated SVD, which keep {percent(explained)} of their squares.",
         )
 
     @classmethod
     def fit(cls, X: Any, name: str, seed: int = 0) -> Self:
+        """Learn the directions from a sparse matrix, which error messages call ``name``."""
         rows = X.tocsr()
         _check_finite(rows, name)
-        sample = rows[:: -(-rows.shape[0] // _LEARN_FROM)].astype(np.float64)
-        size = min(_DIRECTIONS, min(sample.shape) - 1)
+        step = -(-rows.shape[0] // _MAX_FIT_ROWS)
+        sample = rows[::step].astype(np.float64)
+        n_directions = min(_N_DIRECTIONS, min(sample.shape) - 1)
         total = float(sample.multiply(sample).sum())
-        if size < 1 or total == 0.0:
+        if n_directions < 1 or total == 0.0:
             raise InputError(f"{name} is empty or has one row only; there is nothing to choose by.")
-        directions = singular_directions(sample, size, seed)
-        kept = float(np.square(sample @ directions.T).sum()) / total
-        return cls(directions.T.astype(np.float32), min(kept, 1.0))
+        directions = singular_directions(sample, n_directions, seed)
+        explained = float(np.square(sample @ directions.T).sum()) / total
+        return cls(directions.T.astype(np.float32), min(explained, 1.0))
 
     @property
     def width(self) -> int:
+        """d."""
         return int(self.directions.shape[1])
 
     def transform(self, X: Any, name: str = "X") -> np.ndarray:
-        """(n, d) float32; X is sparse or dense and has the columns of the pool."""
+        """Features (n, d) float32 of a sparse or dense matrix with the pool's columns."""
         if len(np.shape(X)) != 2 or X.shape[1] != len(self.directions):
             raise ShapeError(
                 f"{name} has shape {np.shape(X)}, but the pool has {len(self.directions)} columns."
@@ -137,5 +156,6 @@ class SparseReduction:
 
 
 def _check_finite(rows: Any, name: str) -> None:
+    """Raise an error if a sparse matrix holds NaN or inf."""
     if not np.isfinite(rows.data).all():
         raise InputError(f"{name} holds NaN or inf; features must be finite numbers.")

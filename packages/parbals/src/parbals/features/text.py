@@ -1,7 +1,7 @@
-"""Texts as numbers: TF-IDF of words and pairs of words, what the words mean, and how it is written.
+"""Text features: TF-IDF of words and bigrams, word embeddings, and counts that describe style.
 
-Every statistic (vocabulary, document frequencies, directions, centre, scale) is that of the texts
-given to ``fit``: what is transformed later has no say in how it is represented.
+Every statistic (vocabulary, document frequencies, directions, mean, scale) comes from the texts
+passed to ``fit``; texts that are transformed later do not change it.
 """
 
 import math
@@ -17,21 +17,25 @@ from threadpoolctl import threadpool_limits
 from parbals.features.pca import singular_directions
 from parbals.features.words import word_vectors
 
-__all__ = ["CANONICAL", "VIEW_WEIGHTS", "TextMix", "Tfidf", "canonical_text", "form_of"]
+__all__ = ["CANONICAL", "VIEW_WEIGHTS", "TextMix", "Tfidf", "canonical_text", "style_features"]
 
 _TOKENS = r"[^\W\d_]+|\d+|[£$!?]"
 VIEW_WEIGHTS = (2 / 3, 1 / 3, 2 / 3)
-"""Of words, form and meaning; their squares add up to 1."""
-_RARE_WORDS_COUNT_BELOW = 500
-_MOST_WORDS = 50_000
-_FORM = 1  # the place of that view
-_NOTHING = 1e-6  # what rounding leaves of a deviation that is zero
+"""Weights of words, style and meaning; their squares sum to 1."""
+_MIN_TEXTS_TO_DROP_RARE_WORDS = 500
+_MAX_WORDS = 50_000
+_STYLE_VIEW = 1  # position of this view
+_ROUNDING = 1e-6  # smaller standard deviations and lengths count as zero
 _LINK = re.compile(r"https?:|www\.", re.IGNORECASE)
 _NUMBER = re.compile(r"\d+")
 
 
 def canonical_text(text: str) -> str:
-    """Lower case, single spaces, every digit a 0: all phone numbers of one length are one word."""
+    """Lower case, single spaces, every digit a 0: all phone numbers of one length are one word.
+
+    >>> canonical_text("Call  0800 123")
+    'call 0000 000'
+    """
     return re.sub(r"\d", "0", " ".join(text.lower().split()))
 
 
@@ -39,19 +43,23 @@ CANONICAL: dict[str, Any] = {"preprocessor": canonical_text, "token_pattern": _T
 
 
 class Tfidf:
-    """TF-IDF rows, and their projection to ``n_directions`` by truncated SVD.
+    """TF-IDF of words and bigrams, reduced to ``n_directions`` by truncated SVD.
 
-    ``options`` are those of scikit-learn's TfidfVectorizer. Where there are too few words or texts
-    for so many directions there are fewer (none: the rows are the TF-IDF itself); texts without
-    words are a ValueError.
+    ``options`` are those of scikit-learn's TfidfVectorizer. With too few words or texts there are
+    fewer directions (if none, the features are the TF-IDF itself). Texts without words raise a
+    ValueError.
+
+    >>> Tfidf(2).fit_transform(["a cat sat", "a dog sat", "the cat ran", "the dog ran"]).shape
+    (4, 2)
     """
 
     def __init__(self, n_directions: int, *, seed: int = 0, **options: Any) -> None:
-        self.n_directions, self.seed = n_directions, seed
+        self.n_directions = n_directions
+        self.seed = seed
         self.vectorizer = TfidfVectorizer(sublinear_tf=True, ngram_range=(1, 2), **options)
 
     def fit_transform(self, texts: Iterable[str]) -> np.ndarray:
-        """Learn words and directions; returns the rows of these texts."""
+        """Learn words and directions, and return the features of these texts."""
         weights = self.vectorizer.fit_transform(texts)
         self.n_directions = min(self.n_directions, min(weights.shape) - 1)
         if self.n_directions < 1:
@@ -61,71 +69,84 @@ class Tfidf:
         return np.asarray(weights @ self._directions.T)
 
     def as_arrays(self) -> dict[str, np.ndarray]:
-        """What was learnt: ``vocabulary`` and ``idf`` (V,), ``directions`` (n_directions, V)."""
+        """Fitted parameters: ``vocabulary`` and ``idf`` (V,), ``directions`` (n_directions, V)."""
         words = self.vectorizer.get_feature_names_out().astype("U")
         return {"vocabulary": words, "idf": self.vectorizer.idf_, "directions": self._directions}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, np.ndarray], **options: Any) -> Self:
-        """Learnt before; ``options`` as they were then."""
-        places = {str(word): place for place, word in enumerate(arrays["vocabulary"].tolist())}
-        made = cls(
-            len(arrays["directions"]), vocabulary=places, dtype=arrays["idf"].dtype.type, **options
+        """A fitted instance from :meth:`as_arrays`, with the ``options`` of the original."""
+        vocabulary = {
+            str(word): column for column, word in enumerate(arrays["vocabulary"].tolist())
+        }
+        tfidf = cls(
+            len(arrays["directions"]),
+            vocabulary=vocabulary,
+            dtype=arrays["idf"].dtype.type,
+            **options,
         )
-        made.vectorizer.idf_, made._directions = arrays["idf"], arrays["directions"]
-        return made
+        tfidf.vectorizer.idf_ = arrays["idf"]
+        tfidf._directions = arrays["directions"]
+        return tfidf
 
     def words(self, texts: Sequence[str]) -> csr_matrix:
-        """(N, vocabulary) rows of length 1; their products are cosine similarities of wordings."""
+        """TF-IDF rows (N, V) of length 1; their products are cosine similarities."""
         return csr_matrix(self.vectorizer.transform(texts))
 
     def transform(self, texts: Sequence[str]) -> np.ndarray:
-        """(N, n_directions)."""
+        """Features (N, n_directions)."""
         weights = self.words(texts)
-        some = len(self._directions) > 0
-        return np.asarray(weights @ self._directions.T if some else weights.toarray())
+        if len(self._directions) == 0:
+            return np.asarray(weights.toarray())
+        return np.asarray(weights @ self._directions.T)
 
 
 class TextMix:
-    """Three views of a text side by side: its words, how it is written, and what the words mean.
+    """Text features from three views: words, style and meaning, concatenated.
 
-    Words are TF-IDF in at most ``n_directions`` directions, which learn the pool's own language;
-    form is :func:`form_of`; meaning is that of :mod:`parbals.features.words`, which know
-    that "match" and "goal" are near each other before anything is labelled (left out where
-    ``meaning`` is False, for an encoder that brings its own). Each view is centred, and the root
-    mean square length of its rows of the pool is its weight, so that of all three it is 1.
+    Words are TF-IDF in at most ``n_directions`` directions, fitted to the pool's vocabulary. Style
+    is :func:`style_features`. Meaning is the embedding of :mod:`parbals.features.words`, which
+    places "match" near "goal" before anything is labelled; it is left out if ``meaning`` is False,
+    for encoders with their own embedding. Each view is centred and scaled so that the root mean
+    square length of the pool's rows is its weight, and 1 for all three together.
+
+    >>> texts = ["Win a free prize now!", "See you at lunch", "Free entry, call now"]
+    >>> TextMix().fit(texts).transform(["Are you free for lunch?"]).shape
+    (1, 138)
     """
 
     def __init__(self, n_directions: int = 64, *, meaning: bool = True) -> None:
-        self._n_directions, self._meaning = n_directions, meaning
+        self._n_directions = n_directions
+        self._meaning = meaning
 
     def fit(self, texts: Sequence[str]) -> Self:
-        """Learn words, directions and scales; a ValueError where no text has a word."""
+        """Learn words, directions and scales; a ValueError if no text has a word."""
         self._tfidf = Tfidf(
             self._n_directions,
             **CANONICAL,
-            min_df=1 if len(texts) < _RARE_WORDS_COUNT_BELOW else 2,
-            max_features=_MOST_WORDS,
+            min_df=1 if len(texts) < _MIN_TEXTS_TO_DROP_RARE_WORDS else 2,
+            max_features=_MAX_WORDS,
             dtype=np.float32,
         )
-        # One thread: on matrices this small several mostly wait for each other, ten times as long
-        # on a busy machine.
+        # One thread: on matrices this small, threads mostly wait for each other, which takes ten
+        # times as long on a busy machine.
         with threadpool_limits(1):
             self._tfidf.fit_transform(texts)
-        centres, factors = [], []
-        for place, (view, weight) in enumerate(
-            zip(self._views(texts), VIEW_WEIGHTS, strict=False)  # there may be none of the meaning
-        ):
-            centre, width = view.mean(axis=0), view.shape[1]
-            unit = _or_one(view.std(axis=0)) if place == _FORM else np.ones(width)
+        centres = []
+        factors = []
+        for number, view in enumerate(self._views(texts)):
+            centre = view.mean(axis=0)
+            is_style = number == _STYLE_VIEW
+            unit = _replace_zeros(view.std(axis=0)) if is_style else np.ones(view.shape[1])
             length = np.sqrt(np.square((view - centre) / unit).sum(axis=1).mean())
             centres.append(centre)
-            factors.append(weight / (unit * _or_one(length)))
-        self._centre, self._factor = np.concatenate(centres), np.concatenate(factors)
+            factors.append(VIEW_WEIGHTS[number] / (unit * _replace_zeros(length)))
+        self._centre = np.concatenate(centres)
+        self._factor = np.concatenate(factors)
         return self
 
     def transform(self, texts: Sequence[str]) -> np.ndarray:
-        """(N, D) float32."""
+        """Features (N, D) float32."""
         return ((np.hstack(self._views(texts)) - self._centre) * self._factor).astype(np.float32)
 
     @property
@@ -134,35 +155,41 @@ class TextMix:
         return len(self._centre)
 
     def words(self, texts: Sequence[str]) -> csr_matrix:
-        """(N, vocabulary) rows of length 1; their products are cosine similarities of wordings."""
+        """TF-IDF rows (N, V) of length 1; their products are cosine similarities."""
         return self._tfidf.words(texts)
 
     def as_arrays(self) -> dict[str, np.ndarray]:
-        """What was learnt: as :meth:`Tfidf.as_arrays`, and ``centre`` and ``factor`` (D,)."""
+        """Fitted parameters: those of :meth:`Tfidf.as_arrays`, ``centre`` and ``factor`` (D,)."""
         return {**self._tfidf.as_arrays(), "centre": self._centre, "factor": self._factor}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Self:
-        """Learnt before, with all three views."""
-        made = cls()
-        made._tfidf = Tfidf.from_arrays(arrays, **CANONICAL)
-        made._centre, made._factor = arrays["centre"], arrays["factor"]
-        return made
+        """A fitted instance with all three views, from :meth:`as_arrays`."""
+        mix = cls()
+        mix._tfidf = Tfidf.from_arrays(arrays, **CANONICAL)
+        mix._centre = arrays["centre"]
+        mix._factor = arrays["factor"]
+        return mix
 
     def _views(self, texts: Sequence[str]) -> list[np.ndarray]:
+        """Words, style and, unless left out, meaning of the texts."""
         with threadpool_limits(1):
             words = self._tfidf.transform(texts)
-        form = np.array([form_of(text) for text in texts]).reshape(len(texts), -1)
-        return [words, form, *([word_vectors().encode(texts)] if self._meaning else [])]
+        style = np.array([style_features(text) for text in texts]).reshape(len(texts), -1)
+        if not self._meaning:
+            return [words, style]
+        return [words, style, word_vectors().encode(texts)]
 
 
-def _or_one(values: Any) -> np.ndarray:
-    return np.where(values > _NOTHING, values, 1.0)
+def _replace_zeros(values: Any) -> np.ndarray:
+    """Values with 1 in place of those that are zero up to rounding."""
+    return np.where(values > _ROUNDING, values, 1.0)
 
 
-def form_of(text: str) -> list[float]:
-    """log(1 + count) of letters, words, digits, capitals, marks, signs of money, links, and the
-    length of the longest number."""
+def style_features(text: str) -> list[float]:
+    """log(1 + count) of characters, words, digits, capitals, punctuation, currency signs, links
+    and digits of the longest number.
+    """
     counts = (
         len(text),
         len(text.split()),

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from parbals.errors import InputError
-from parbals.features.frames import restored, stored
+from parbals.features.frames import restore_encoding, store_encoding
 from parbals.files import replacing
 from parbals.learner.evaluation.report import Report
 from parbals.learner.features import FeatureTable
@@ -91,7 +91,7 @@ def write_learner(
     include_features: bool,
 ) -> None:
     """Write a learner; an existing file is replaced only when the new one is complete."""
-    encoding_record, encoding_arrays = stored(setup.pool.encoding)
+    encoding_record, encoding_arrays = store_encoding(setup.pool.encoding)
     document = _learner_document(setup, encoding_record, ids, events, reports)
     try:
         text = json.dumps(document)
@@ -197,7 +197,7 @@ def read_learner(path: Path, X_pool: Any, X_target: Any, model: Any) -> SavedLea
                 "X_pool": X_pool,
                 "X_target": X_target,
                 "model": model,
-                "features": restored(document["encoding"], encoding_arrays),
+                "features": restore_encoding(document["encoding"], encoding_arrays),
                 **_saved_arguments(document),
             },
             events=[Event(*event) for event in document["events"]],

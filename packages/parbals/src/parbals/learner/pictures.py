@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from parbals.features.pca import principal
+from parbals.features.pca import principal_components
 from parbals.files import need
 from parbals.learner.evaluation.report import Estimate, Report, expected_error, with_interval
 from parbals.learner.state import State
@@ -113,7 +113,7 @@ def map_of(state: State, batch: Batch | None) -> PoolMap:
     generator = derive_generator(setup.seed, "map")
     n_background = min(n_items, _N_BACKGROUND_ITEMS)
     background = np.sort(generator.choice(n_items, n_background, replace=False))
-    mean, components, _ = principal(setup.pool_rows(background), 2)
+    mean, components, _ = principal_components(setup.pool_rows(background), 2)
     foreground = np.concatenate([state.labelled, batch_positions]).astype(np.int64)
     positions = np.union1d(background, foreground)
     coordinates = np.zeros((len(positions), 2))
