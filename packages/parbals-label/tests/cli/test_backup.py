@@ -1,4 +1,4 @@
-"""The commands backup, restore and check."""
+"""`parbals backup` and `parbals doctor DIR`."""
 
 import json
 
@@ -9,7 +9,7 @@ from parbals_label.store.records import Submission
 from parbals_label.store.store import Store
 
 
-def test_there_and_back_again(run, project, tmp_path):
+def test_a_backup_restores_items_and_answers(run, project, tmp_path):
     said = run("backup", "create", project, "b.zip")
     assert "60 items and 6 answers in b.zip" in said
     assert "b.zip is complete: 3 files" in run("doctor", "b.zip")
@@ -20,7 +20,7 @@ def test_there_and_back_again(run, project, tmp_path):
     assert "ham" in run("status", "again")
 
 
-def test_restoring_ends_personal_links_and_says_whose(run, project):
+def test_restoring_ends_personal_links_and_names_them(run, project):
     run("team", "invite", project, "Ada")
     run("backup", "create", project, "b.zip")
     said = run("backup", "restore", "b.zip", "again")
@@ -31,7 +31,7 @@ def test_restoring_ends_personal_links_and_says_whose(run, project):
     assert "annotator" in run("team", "list", "kept")
 
 
-def test_standard_output_is_the_backup_alone(run, project, tmp_path):
+def test_a_backup_to_standard_output_prints_nothing_else(run, project, tmp_path):
     result = CliRunner().invoke(parbals, ["backup", "create", str(project), "-"])
     assert result.exit_code == 0
     (tmp_path / "b.zip").write_bytes(result.stdout_bytes)
@@ -46,7 +46,7 @@ def test_a_backup_never_replaces_a_file_of_the_project(run, project):
     assert (project / "project.sqlite3").read_bytes() == before
 
 
-def test_check_says_what_is_wrong_and_ends_with_three(run, project):
+def test_a_damaged_project_is_reported_with_exit_code_3(run, project):
     features = next(project.glob("features-*.npy"))
     features.write_bytes(features.read_bytes()[:-1] + b"x")
     result = run("doctor", project, fails=True)
@@ -61,7 +61,7 @@ def test_check_says_what_is_wrong_and_ends_with_three(run, project):
     assert "item 7 does not pass its checksum" in run("doctor", project, fails=True).output
 
 
-def test_what_is_not_there_is_told(run, tmp_path):
+def test_missing_projects_and_backups_are_refused(run, tmp_path):
     assert isinstance(run("doctor", "nowhere", fails=True).exception, ProjectError)
     assert isinstance(
         run("backup", "create", "nowhere", "b.zip", fails=True).exception, ProjectError
@@ -72,7 +72,7 @@ def test_what_is_not_there_is_told(run, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir() if path.name != "cache") == ["text.zip"]
 
 
-def test_a_drill_says_whether_the_last_backup_would_open(project, run, tmp_path):
+def test_the_latest_backup_is_tested_by_restoring_it(project, run, tmp_path):
     assert "No file is known" in str(run("backup", "test", project, fails=True).exception)
     run("backup", "create", project, tmp_path / "b.zip")
     with Store.open(project) as store:
@@ -90,7 +90,7 @@ def test_a_drill_says_whether_the_last_backup_would_open(project, run, tmp_path)
     assert "There is no backup" in str(run("backup", "test", project, fails=True).exception)
 
 
-def test_check_and_doctor_say_when_images_are_gone(run, tmp_path):
+def test_missing_images_are_reported(run, tmp_path):
     from PIL import Image
 
     (tmp_path / "photos").mkdir()

@@ -50,7 +50,7 @@ class TestRound:
         ]
         assert np.mean(right) > 0.85
 
-    def test_two_batches_at_once_share_nothing(self, run, project, tmp_path):
+    def test_two_open_batches_have_no_item_in_common(self, run, project, tmp_path):
         first = json.loads(run("next", project, "-n", "5", "--json"))["ids"]
         second = json.loads(run("next", project, "-n", "5", "--json"))["ids"]
         assert not set(first) & set(second)
@@ -89,7 +89,7 @@ class TestRound:
         with Store.open(project, read_only=True) as store:
             assert store.n_labelled == 6
 
-    def test_a_changed_mind_must_be_said(self, run, project, tmp_path):
+    def test_another_label_needs_revise(self, run, project, tmp_path):
         (tmp_path / "b.csv").write_text("id,label\n010,ham\n")
         run("tell", project, "b.csv", "--no-report")
         assert "1 known already" in run("tell", project, "b.csv", "--no-report")
@@ -116,9 +116,7 @@ class TestRound:
         run("embed", project, "--encoder", "words")
         run("next", project, "-n", "2")
 
-    def test_telling_known_labels_again_renews_a_report_that_is_behind(
-        self, run, project, tmp_path
-    ):
+    def test_repeated_labels_update_an_outdated_report(self, run, project, tmp_path):
         (tmp_path / "b.csv").write_text("id,label\n010,ham\n")
         run("tell", project, "b.csv")
         (tmp_path / "b.csv").write_text("id,label\n010,ham\n011,ham\n")
@@ -150,7 +148,7 @@ assert not heavy, heavy
         assert done.returncode == 0, done.stderr
 
     @pytest.mark.full
-    def test_four_at_once_all_get_items_of_their_own(self, project, tmp_path):
+    def test_four_processes_at_once_get_different_items(self, project, tmp_path):
         environment = os.environ | {"PARBALS_CACHE_DIR": str(tmp_path / "xla")}
         command = [sys.executable, "-m", "parbals", "next", str(project), "-n", "3", "--json"]
         processes = [

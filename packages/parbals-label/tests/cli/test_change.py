@@ -1,4 +1,4 @@
-"""Projects can change: classes, settings and items, with nothing lost and everything remembered."""
+"""`parbals edit`, `add`, `labels undo` and `queue release`: no label is lost."""
 
 import csv
 import json
@@ -37,11 +37,11 @@ def test_classes_are_merged_removed_and_put_in_order(run, project):
     run("tell", project, _labels(project, {"012": "advert"}))
     with Store.open(project, read_only=True) as store:
         assert store.settings.predictions.shape[1] == 4
-    said = run(
+    output = run(
         *("edit", project, "--merge-class", "advert=spam", "--remove-class", "oops"),
         *("--class-order", "spam", "--goal-labels", "50", "--goal-error", "5%"),
     )
-    assert "classes         spam, ham" in said
+    assert "classes         spam, ham" in output
     with Store.open(project) as store:
         assert store.classes == ("spam", "ham")
         twelve = store.position_of(["012"])[0]
@@ -70,12 +70,12 @@ def test_no_class_that_is_needed_is_removed(run, project, options, words):
         assert store.classes == ("ham", "spam")
 
 
-def test_labels_are_taken_back_by_a_command_and_not_by_empty_cells(run, project):
+def test_labels_are_undone_by_a_command_and_not_by_empty_cells(run, project):
     run("tell", project, _labels(project, {"010": "spam", "011": "ham"}), "--no-report")
     again = _labels(project, {"010": "ham", "011": ""})
     assert "1 empty cell changed nothing" in run("tell", project, again, "--revise")
-    said = run("labels", "undo", project, "010", "011", "--no-report")
-    assert said == "2 labels by me were undone.\n"
+    output = run("labels", "undo", project, "010", "011", "--no-report")
+    assert output == "2 labels by me were undone.\n"
     assert "no item '999'" in str(run("labels", "undo", project, "999", fails=True).exception)
     with Store.open(project, read_only=True) as store:
         assert not {10, 11} & store.votes().keys()
@@ -87,15 +87,15 @@ def _labels(project, labels):
     return file
 
 
-def test_a_project_is_edited_as_a_whole_and_history_tells(run, project, tmp_path):
+def test_edits_are_atomic_and_listed_in_the_history(run, project, tmp_path):
     (tmp_path / "guide.md").write_text("Prizes are spam.\nRead twice.")
-    said = run(
+    output = run(
         *("edit", project, "--rename-class", "spam=junk", "--add-class", "none of these"),
         *("--strategy", "margin", "--guidelines", tmp_path / "guide.md"),
         *("--metric", "log-loss", "--answers-wanted", "2", "--highlight", "prize,win"),
         *("--find", "junk"),
     )
-    assert "ham, junk, none of these" in said
+    assert "ham, junk, none of these" in output
     with Store.open(project, read_only=True) as store:
         settings = store.settings
         assert settings.guidelines == "Prizes are spam.\nRead twice."
@@ -118,7 +118,7 @@ def test_a_project_is_edited_as_a_whole_and_history_tells(run, project, tmp_path
     assert shown["classes"] == ["ham", "junk", "none of these"]
 
 
-def test_a_batch_file_of_yesterday_is_told_by_the_old_name(run, project, tmp_path):
+def test_a_batch_file_may_use_the_old_name_of_a_class(run, project, tmp_path):
     run("edit", project, "--rename-class", "spam=junk")
     (tmp_path / "b.csv").write_text("id,label\n50,Spam\n51,ham\n")
     run("tell", project, tmp_path / "b.csv", "--no-report")
@@ -144,7 +144,7 @@ def test_a_batch_file_of_yesterday_is_told_by_the_old_name(run, project, tmp_pat
         (["--add-class", "x", "--find", "eggs"], InputError, "'eggs' is to be found"),
     ],
 )
-def test_a_mistake_changes_nothing(run, project, arguments, error, complaint):
+def test_a_wrong_option_changes_nothing(run, project, arguments, error, complaint):
     result = run("edit", project, *arguments, fails=True)
     assert isinstance(result.exception, error)
     assert complaint in str(result.exception)
@@ -156,8 +156,8 @@ def test_a_mistake_changes_nothing(run, project, arguments, error, complaint):
 def test_items_are_added_and_predicted(run, project, tmp_path):
     rows = [f"{i},{message(i)},{len(message(i))}," for i in range(60, 70)]
     (tmp_path / "more.csv").write_text("id,message,length,label\n" + "\n".join(rows))
-    said = run("add", project, tmp_path / "more.csv")
-    assert said.startswith("10 items added, 0 of them labelled. The project has 70 items.")
+    output = run("add", project, tmp_path / "more.csv")
+    assert output.startswith("10 items added, 0 of them labelled. The project has 70 items.")
     run("export", project, "--out", tmp_path / "e.csv")
     with open(tmp_path / "e.csv", newline="", encoding="utf-8") as file:
         exported = list(csv.DictReader(file))
@@ -183,7 +183,7 @@ class TestTables:
         (tmp_path / "t.csv").write_text(self.MESSY)
         return json.loads(run("init", "p", "t.csv", "--classes", "a,b", *arguments, "--json"))
 
-    def test_holes_dates_decimal_commas_and_yes_no(self, run, tmp_path):
+    def test_missing_values_dates_decimal_commas_and_yes_no(self, run, tmp_path):
         record = self.made(run, tmp_path, "--features", "all")
         assert record["encoder"] == "table"
         assert "'note' is left out: it is a text; --text reads it." in record["notes"]
@@ -238,7 +238,7 @@ class TestTables:
         assert "2 of 7 items could not be read" in run("add", "p", "photos", "--skip-bad")
 
 
-def test_items_that_are_out_are_given_back(run, project):
+def test_assigned_items_are_released(run, project):
     run("next", project, "-n", "3", "--out", "a.csv")
     with Store.open(project) as store:
         free = sorted(set(range(store.n_items)) - {*store.pending(), *store.votes()})[:2]

@@ -1,4 +1,4 @@
-"""Opening anybody's project touches nothing outside its folder, and runs nothing."""
+"""Opening somebody else's project changes nothing outside its folder, and runs nothing."""
 
 import os
 import socket
@@ -82,7 +82,7 @@ def put(path, shape, mine):
     ("file", "shape"),
     [pair for pair in product(FILES, SHAPES) if pair != ("features", "hard link")],
 )
-def test_what_is_no_file_of_its_own_is_refused_by_every_command(file, shape, run, project, mine):
+def test_links_in_place_of_files_are_refused_by_every_command(file, shape, run, project, mine):
     path = next(project.glob("features-*.npy")) if file == "features" else project / file
     put(path, shape, mine)
     before = seen(mine)
@@ -189,7 +189,7 @@ def write(folder, place, value):
 
 
 @pytest.mark.parametrize(("place", "value"), list(product(PLACES, VALUES)))
-def test_a_value_that_nobody_would_write_is_refused_in_a_sentence(place, value, run, project):
+def test_an_absurd_value_is_refused_in_a_sentence(place, value, run, project):
     write(project, place, VALUES[value])
     for name, *arguments in READING:
         result = CliRunner().invoke(parbals, [name, str(project), *arguments])

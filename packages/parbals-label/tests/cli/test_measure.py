@@ -12,9 +12,9 @@ from parbals_label.store.store import Store
 
 
 def answer(project, positions, wrong=(), **who):
-    said = {p: ("spam", "ham")[(truth(p) != "spam") ^ (p in wrong)] for p in positions}
+    labels = {p: ("spam", "ham")[(truth(p) != "spam") ^ (p in wrong)] for p in positions}
     with Store.open(project) as store:
-        store.submit([Submission(p, said[p]) for p in said], **({"annotator": "kim"} | who))
+        store.submit([Submission(p, labels[p]) for p in labels], **({"annotator": "kim"} | who))
 
 
 def drawn(project):
@@ -24,14 +24,14 @@ def drawn(project):
 
 
 class TestCertify:
-    def test_a_sample_goes_out_comes_back_and_certifies(self, run, project, tmp_path):
+    def test_a_labelled_sample_certifies_the_error(self, run, project, tmp_path):
         result = run("certify", project, fails=True)
         assert "`parbals certify spam --labels 100`" in str(result.exception).replace(
             str(project), "spam"
         )
-        said = run("certify", project, "--labels", "20")
+        output = run("certify", project, "--labels", "20")
         record, positions = drawn(project)
-        assert f"20 random items are in {project / 'batch-1.csv'}. Label all of them" in said
+        assert f"20 random items are in {project / 'batch-1.csv'}. Label all of them" in output
         assert (record.strategy, len(positions), record.settings["pile"]) == ("certify", 20, 54)
         assert not set(positions) & set(range(6)), "they have labels"
         assert "0 of the sample's 20 items are labelled" in run("certify", project)
@@ -50,7 +50,7 @@ class TestCertify:
         )
         assert sentence in run("certify", project)
 
-    def test_what_is_labelled_later_changes_nothing_in_it(self, run, project):
+    def test_later_labels_do_not_change_a_certificate(self, run, project):
         run("certify", project, "--labels", "10", "--json")
         _, positions = drawn(project)
         answer(project, positions, wrong=positions[:3])
@@ -61,7 +61,7 @@ class TestCertify:
             refresh(store)
             assert latest_sample(store) == before
 
-    def test_machines_do_not_count_and_passed_items_are_mistakes(self, run, project):
+    def test_labels_of_programs_do_not_count_and_skipped_items_are_errors(self, run, project):
         run("certify", project, "--labels", "8", "--page")
         record, positions = drawn(project)
         wanted = {p: record.settings["decided"][str(p)] for p in positions}
@@ -74,7 +74,7 @@ class TestCertify:
             store.pass_over(positions[7], "unsure", annotator="kim")
             assert latest_sample(store).result.n_wrong == 1
 
-    def test_on_the_page_better_items_do_not_take_its_place(self, run, project):
+    def test_on_the_page_the_sample_is_not_replaced_by_better_items(self, run, project):
         with Store.open(project) as store:
             waiting = choose_batch(store, 10, queued=True)[0]
         run("certify", project, "--labels", "40", "--page")
@@ -85,7 +85,7 @@ class TestCertify:
             choose_batch(store, 5, queued=True, renew=["certify"])
             assert set(positions) <= set(store.pending())
 
-    def test_more_than_there_are_is_refused_before_anything_changes(self, run, project):
+    def test_a_sample_larger_than_the_pool_is_refused(self, run, project):
         result = run("certify", project, "--labels", "55", fails=True)
         assert "A sample of 55 items was requested, but only 54" in str(result.exception)
         with Store.open(project, read_only=True) as store:
@@ -107,8 +107,8 @@ class TestEstimate:
         assert (group["n_items"], group["n"], group["difference"]) == (60, 30, None)
         assert group["share"]["low"] < 1 / 3 < group["share"]["high"]
         assert 0 < group["share"]["high"] - group["share"]["low"] < 0.25
-        said = run("estimate", project, "--share", "spam")
-        assert said.startswith("spam among all items (60 items, 30 random labels): ")
+        output = run("estimate", project, "--share", "spam")
+        assert output.startswith("spam among all items (60 items, 30 random labels): ")
 
     def test_shares_of_the_values_of_a_column(self, run, project):
         run("certify", project, "--labels", "54", "--json")
@@ -135,5 +135,5 @@ def test_an_audit_is_a_sample_too(run, messages):
     answer(messages.parent / "audited", audit)
     with Store.open(messages.parent / "audited") as store:
         refresh(store)
-    said = run("estimate", "audited", "--share", "spam")
-    assert said.startswith("spam among all items (60 items, 20 random labels): ")
+    output = run("estimate", "audited", "--share", "spam")
+    assert output.startswith("spam among all items (60 items, 20 random labels): ")

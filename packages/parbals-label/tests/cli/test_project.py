@@ -25,7 +25,7 @@ class TestInit:
             assert np.isfinite(features).all()
             assert store.check() == []
 
-    def test_what_counts_is_named_once_and_remembered(self, run, messages, tmp_path):
+    def test_the_metric_is_stored(self, run, messages, tmp_path):
         for place, metric in {"a": "accuracy", "b": "balanced-accuracy", "c": "f1:spam"}.items():
             run("init", place, messages, *ROLES, "--metric", metric)
             assert json.loads(run("status", place, "--json"))["metric"] == metric
@@ -43,7 +43,7 @@ class TestInit:
         assert record["features"] == 1
         assert record["encoder"] == "columns"
 
-    def test_a_matrix_is_taken_as_it_is(self, run, tmp_path):
+    def test_a_matrix_is_used_unchanged(self, run, tmp_path):
         X = np.random.default_rng(0).standard_normal((20, 5)).astype(np.float32)
         np.save(tmp_path / "X.npy", X)
         run("init", "p", "X.npy", "--classes", "no,yes")
@@ -92,7 +92,7 @@ class TestInit:
             ),
         ],
     )
-    def test_what_is_missing_is_asked_for(self, run, messages, tmp_path, arguments, complaint):
+    def test_missing_options_are_named(self, run, messages, tmp_path, arguments, complaint):
         result = run("init", "p", messages, *arguments, fails=True)
         assert complaint in str(result.exception)
         assert not (tmp_path / "p").exists()
@@ -127,7 +127,7 @@ class TestInit:
             assert store.items([1])[0].id == "2"
             assert "id" in store.items([1])[0].content
 
-    def test_it_says_what_names_the_items(self, run, messages, tmp_path):
+    def test_the_source_of_item_names_is_printed(self, run, messages, tmp_path):
         arguments = ("--text", "message", "--classes", "ham,spam")
         assert "named by the column 'id'" in run("init", "p", messages, *arguments)
         (tmp_path / "d.csv").write_text("message\na\nb\n")
@@ -144,7 +144,7 @@ class TestInit:
             "d.csv, row 3, column 'a' is empty; every row needs a number, so fill it in"
         )
 
-    def test_first_labels_are_read_as_told_ones_are(self, run, messages, tmp_path):
+    def test_known_labels_are_parsed_like_those_of_tell(self, run, messages, tmp_path):
         messages.write_text(messages.read_text().replace(",ham", ",HAM ", 1))
         arguments = ("init", "p", messages, "--text", "message", "--label", "label")
         assert "only in capitals" in str(run(*arguments, fails=True).exception)

@@ -1,4 +1,4 @@
-"""`parbals status`, `export` and `salvage`."""
+"""`parbals status`, `export` and `backup salvage`."""
 
 import csv
 import json
@@ -103,7 +103,7 @@ class TestAudit:
             (None, "8%", 4, "has not been measured"),
         ],
     )
-    def test_scripts_learn_whether_they_may_stop(
+    def test_the_exit_code_tells_whether_the_error_is_certified(
         self, project, capsys, measured, wanted, code, words
     ):
         error = {"mean": 0.1, "low": 0.0, "high": 0.2}

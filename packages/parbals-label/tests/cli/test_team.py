@@ -1,4 +1,4 @@
-"""invite, people, revoke and log: what a team's owner does at the command line."""
+"""`parbals team` and `parbals labels remove`."""
 
 import json
 import shutil
@@ -24,9 +24,9 @@ def run(capsys):
     def run(*arguments, code=0):
         with pytest.raises(SystemExit) as end:
             main([str(argument) for argument in arguments])
-        said = capsys.readouterr()
-        assert end.value.code == code, said.err
-        return said.out if code == 0 else said.err
+        output = capsys.readouterr()
+        assert end.value.code == code, output.err
+        return output.out if code == 0 else output.err
 
     return run
 
@@ -62,7 +62,7 @@ def test_an_address_that_somebody_put_into_the_folder_is_checked(folder, run, ad
     assert "http://127.0.0.1:8573/?token=" in run("team", "invite", folder, "Ada")
 
 
-def test_the_address_of_a_folder_that_was_sent_is_not_believed(folder, run, tmp_path):
+def test_the_address_in_a_copied_folder_is_ignored(folder, run, tmp_path):
     """A link printed for it would go to whoever sent the folder."""
     remember_address(folder, PageAddress(public="https://evil.example"))
     shutil.copytree(folder, tmp_path / "sent")
@@ -78,7 +78,7 @@ def test_names_that_look_like_somebody_elses_are_refused(folder, run, name):
     run("team", "invite", folder, "Ad\u00e1")  # an accent is seen
 
 
-def test_people_and_revoke(folder, run):
+def test_people_are_listed_and_their_links_revoked(folder, run):
     assert "Nobody has a link of their own" in run("team", "list", folder)
     link = json.loads(run("team", "invite", folder, "Ada", "--json"))["link"]
     run("team", "invite", folder, "Olga", "--role", "owner")
@@ -100,7 +100,7 @@ def test_people_and_revoke(folder, run):
     assert "programs use" in run("team", "invite", folder, "machine:x", code=2)
 
 
-def test_log_tells_who_changed_what(folder, run):
+def test_the_log_lists_who_changed_what(folder, run):
     assert run("team", "log", folder) == "Nothing was changed yet.\n"
     run("edit", folder, "--guidelines", "read all", "--add-class", "other")
     run("team", "invite", folder, "Ada")
@@ -120,7 +120,7 @@ def test_log_tells_who_changed_what(folder, run):
     assert "token" not in json.dumps(rows)
 
 
-def test_a_project_that_can_only_be_read_is_exported_without_a_row(folder, run, monkeypatch):
+def test_a_read_only_project_is_exported_without_a_log_entry(folder, run, monkeypatch):
     (folder / "project.sqlite3").chmod(0o400)
     opened = Store.open
 
@@ -136,12 +136,12 @@ def test_a_project_that_can_only_be_read_is_exported_without_a_row(folder, run, 
     assert run("team", "log", folder) == "Nothing was changed yet.\n"
 
 
-def test_withdraw_takes_back_one_persons_work(folder, run):
+def test_all_labels_of_one_annotator_are_removed(folder, run):
     with Store.open(folder) as store:
         store.submit([Submission(0, "ham"), Submission(1, "spam")], annotator="Eve")
         store.submit([Submission(0, "spam")], annotator="Ada")
-    said = run("labels", "remove", folder, "--annotator", "eve", "--no-report")
-    assert said == "2 labels and 0 skips by Eve were removed.\n"
+    output = run("labels", "remove", folder, "--annotator", "eve", "--no-report")
+    assert output == "2 labels and 0 skips by Eve were removed.\n"
     with Store.open(folder, read_only=True) as store:
         assert store.current_labels() == {0: {"Ada": "spam"}}
     assert "removed 2 labels and 0 skips by Eve." in run("team", "log", folder)
@@ -158,7 +158,7 @@ def test_withdraw_takes_back_one_persons_work(folder, run):
     )
 
 
-def test_what_rests_on_withdrawn_work_is_computed_again(project, run):
+def test_results_are_recomputed_without_removed_labels(project, run):
     with Store.open(project) as store:
         store.submit([Submission(n, "ham") for n in range(4)], annotator="ada")
         store.submit([Submission(n, "spam") for n in range(4, 12)], annotator="eve")
@@ -199,8 +199,8 @@ def test_a_person_is_removed_and_their_labels_stay_under_a_number(folder, run):
         store.submit([Submission(1, "ham")], annotator="Ada")
         with store.acting_as("Grace Hopper", "10.0.0.1"):
             store.log("label taken back", name="Grace Hopper", item="a", was="ham")
-    said = run("team", "remove", folder, "grace hopper", "--yes")
-    assert said == "The name is gone; their labels are those of person 1.\n"
+    output = run("team", "remove", folder, "grace hopper", "--yes")
+    assert output == "The name is gone; their labels are those of person 1.\n"
     for path in folder.iterdir():
         assert b"Grace" not in path.read_bytes(), path.name
     with Store.open(folder) as store:
@@ -219,7 +219,7 @@ def test_a_person_is_removed_and_their_labels_stay_under_a_number(folder, run):
         assert "is open; stop it first" in run("team", "remove", folder, "Ada", "--yes", code=3)
 
 
-def test_a_link_may_end_by_itself(folder, run):
+def test_a_link_may_expire(folder, run):
     run("team", "invite", folder, "Ada", "--days", "2")
     (line,) = run("team", "list", folder).splitlines()
     assert "until" in line

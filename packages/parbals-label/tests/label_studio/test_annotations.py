@@ -5,7 +5,7 @@ import random
 import pytest
 from parbals.errors import ProjectDamagedError
 from parbals_label.answer_form import AnswerForm
-from parbals_label.label_studio.annotations import Heard, record_annotations
+from parbals_label.label_studio.annotations import AnnotationCounts, record_annotations
 from parbals_label.label_studio.interface import new_interface, read_interface
 from parbals_label.label_studio.tasks import TASKS, known_tasks
 from parbals_label.store.store import Store
@@ -36,7 +36,7 @@ def store(folder):
 
 
 def hear(store, *annotations, position=3):
-    heard = Heard()
+    heard = AnnotationCounts()
     record_annotations(store, INTERFACE, UID, position, annotations, heard)
     return heard
 

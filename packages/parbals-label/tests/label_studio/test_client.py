@@ -64,7 +64,7 @@ def test_answers(status, body, kind, said):
 
 def test_the_key_does_not_follow_a_redirect():
     with server(200, b"{}") as (other, seen), server(302, Location=f"{other}/steal") as (url, _):
-        with pytest.raises(InputError, match="sends requests on to"):
+        with pytest.raises(InputError, match="redirects requests to"):
             Client(url, KEY).project(1)
         assert seen == []
 

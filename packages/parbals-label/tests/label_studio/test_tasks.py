@@ -3,7 +3,7 @@
 import pytest
 from parbals.errors import InputError
 from parbals_label.answer_form import AnswerForm
-from parbals_label.label_studio.annotations import Heard, record_annotations
+from parbals_label.label_studio.annotations import AnnotationCounts, record_annotations
 from parbals_label.label_studio.interface import new_interface, read_interface
 from parbals_label.store.store import Store
 
@@ -29,7 +29,7 @@ def made(folder, form):
 
 
 def hear(store, *annotations):
-    heard = Heard()
+    heard = AnnotationCounts()
     interface = read_interface(new_interface([("text", "text")], store.form), store.form)
     record_annotations(store, interface, UID, 0, annotations, heard)
     return heard
@@ -60,7 +60,7 @@ def test_stars_are_classes_in_order(tmp_path):
     assert interface.choices == {"bad": "1", "fair": "2", "good": "3"}
     region = {"from_name": "l", "to_name": "item", "type": "rating", "value": {"rating": 3}}
     with Store.open(made(tmp_path / "o", form)) as store:
-        heard = Heard()
+        heard = AnnotationCounts()
         record_annotations(store, interface, UID, 0, [{**annotation(1), "result": [region]}], heard)
         assert (heard.labels, heard.notes) == (1, [])
         assert store.current_labels()[0] == {"user7@example.com": "good"}

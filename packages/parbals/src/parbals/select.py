@@ -201,7 +201,7 @@ def select_batch_from_model(
     X_labelled: Any = None,
     y_labelled: Any = None,
     validation: Any = None,
-    **more: Any,
+    **kwargs: Any,
 ) -> Batch:
     """Choose a batch for a fitted model, from features.
 
@@ -232,7 +232,7 @@ def select_batch_from_model(
         y_labelled: (L,) labels of the labelled points.
         validation: positions among the L labelled points that the model was not fitted on, for
             glister.
-        more: ``n_universes``, ``pending``, ``random_state``, ``loss``, ``beta``,
+        kwargs: ``n_universes``, ``pending``, ``random_state``, ``loss``, ``beta``,
             ``n_configurations``, ``options`` and ``watch``, as in :func:`select_batch`.
     """
     if not hasattr(model, "sample_proba"):
@@ -250,7 +250,7 @@ def select_batch_from_model(
         raise ShapeError(
             f"X_pool has {pool.n_columns} features, and the model knows {model.n_features_in_}."
         )
-    settings = check_settings(strategy, pool.n_rows, batch_size, **more)
+    settings = check_settings(strategy, pool.n_rows, batch_size, **kwargs)
     target_rows = _check_target_rows(X_target, pool, settings["seed"])
     labelled = Labelled()
     if X_labelled is not None:

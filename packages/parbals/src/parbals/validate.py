@@ -71,7 +71,7 @@ def check_probs(probs: Any, name: str = "probs") -> np.ndarray:
             "(apply a softmax first)."
         )
     if array.min() < 0.0:
-        n, k, c = (int(i) for i in np.unravel_index(int(array.argmin()), array.shape))
+        n, k, c = np.unravel_index(int(array.argmin()), array.shape)
         raise InputError(
             f"{name}[{n}, {k}, {c}] is {array[n, k, c]:.6g}; probabilities must lie between 0 and "
             "1."

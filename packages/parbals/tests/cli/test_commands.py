@@ -1,4 +1,4 @@
-"""The doctor finds what is there, says how to get what is not, and measures; all strategies."""
+"""`parbals doctor` lists packages and speed; `parbals strategies` lists strategies."""
 
 import json
 import tomllib
@@ -29,7 +29,7 @@ def a_checkup(**changes: object) -> dict[str, object]:
     } | changes
 
 
-def test_it_finds_what_the_package_needs():
+def test_doctor_finds_the_required_packages():
     checkup = commands.examine(with_speed=False)
     assert checkup["parbals"] == __version__
     assert checkup["packages"]["numpy"] == np.__version__

@@ -55,9 +55,9 @@ def test_a_command_of_a_missing_package_says_what_to_install(name, monkeypatch, 
     monkeypatch.setattr(cli, "_installed_commands", lambda extra=None: {})
     assert run_main(name, "x") == 2
     extra = "bench" if name in ("bench", "data") else "label"
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1
-    assert install_command(f"parbals[{extra}]") in said
+    output = capsys.readouterr().err
+    assert output.count("\n") == 1
+    assert install_command(f"parbals[{extra}]") in output
 
 
 def test_help_without_the_other_packages_says_what_to_install(monkeypatch, capsys):
@@ -227,8 +227,8 @@ for arguments in {looks}:
         assert "Example" in text
         assert "--json" in text
 
-    def test_no_project_there_is_exit_code_3(self, tmp_path, capsys):
+    def test_a_missing_project_is_exit_code_3(self, tmp_path, capsys):
         assert run_main("status", str(tmp_path / "none")) == 3
-        said = capsys.readouterr().err
-        assert said.startswith("parbals: ")
-        assert len(said.strip().splitlines()) == 1
+        output = capsys.readouterr().err
+        assert output.startswith("parbals: ")
+        assert len(output.strip().splitlines()) == 1

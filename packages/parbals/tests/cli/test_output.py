@@ -48,7 +48,7 @@ def test_columns_are_as_wide_as_their_widest_cell():
     assert table([("a", "bb"), ("ccc", "")]) == "a    bb\nccc"
 
 
-def test_what_others_wrote_cannot_steer_a_terminal(capsys):
+def test_text_by_others_cannot_control_a_terminal(capsys):
     hostile = "red \x1b[31m\x9b2J back\r\u202eevil\x07"
     output.print_result(False, None, f"first\tline\n{hostile}")
     text = capsys.readouterr().out

@@ -1,7 +1,7 @@
 """The command `parbals predict`, and the files of `export --model` and `--for-training`."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from parbals.cli.output import print_result, progress
@@ -9,9 +9,13 @@ from parbals.errors import InputError
 
 from parbals_label.cli.options import FORCE, PATH, READING, SETTINGS, command, open_store, option
 
+if TYPE_CHECKING:
+    from parbals_label.store.store import Store
+
 __all__ = ["export_model", "export_training_data", "predict"]
 
 _FORMATS = {".jsonl": "jsonl", ".parquet": "parquet"}
+_MODEL_FILE_USAGE = "Read it with parbals.load_model, or by the formula in docs/howto/predict.md."
 
 
 @command
@@ -78,30 +82,12 @@ def export_model(folder: Path, path: Path, *, force: bool, as_json: bool) -> Non
     from parbals.learner.evaluation.expectation import temperature_scaled
     from parbals.learner.reporting import prediction_temperature
 
-    from parbals_label.files import check_new_folder
-    from parbals_label.project.exports import check_destination
-    from parbals_label.project.features import is_adapted, uses_table_features
     from parbals_label.project.model_files import ExportedModel, save_folder
     from parbals_label.project.predict import FittedFeatures, sample_predictions, trained_learner
 
     is_file = path.suffix.lower() == ".npz"
     with open_store(folder, read_only=True) as store, progress() as show:
-        settings = store.settings
-        if settings.task != "classes":
-            raise InputError(
-                f"A file holds models of one class an item, and the labels here are {settings.task}"
-                f"; `parbals predict {folder} DATA --out FILE` predicts new items."
-            )
-        has_cells = settings.table_columns or uses_table_features(settings)
-        if not is_file and (has_cells or not is_adapted(settings.encoder)):
-            raise InputError(
-                f"--model is {path}; give it the ending .npz (a folder is for texts alone, by an "
-                f"encoder that was adapted: parbals adapt {folder})."
-            )
-        if is_file:
-            check_destination(folder, path, force=force)
-        else:
-            check_new_folder(path)
+        _check_model_path(store, folder, path, is_file=is_file, force=force)
         learner = trained_learner(store)
         show("fitting")
         model = learner.fitted()
@@ -115,19 +101,43 @@ def export_model(folder: Path, path: Path, *, force: bool, as_json: bool) -> Non
             probs, rows = sample_predictions(store, model, features)
             scaled = temperature_scaled(probs, temperature)
             save_folder(folder / features.name, exported, scaled, rows, path)
-    if is_file and "vocabulary" not in exported.arrays:
-        takes = f"rows of the encoder {features.name}"
+    if not is_file:
+        usage = "texts. transformers alone predicts with it: docs/howto/predict.md."
+    elif "vocabulary" in exported.arrays:
+        usage = f"texts. {_MODEL_FILE_USAGE}"
     else:
-        takes = "texts"
-    if is_file:
-        usage = "Read it with parbals.load_model, or by the formula in docs/howto/predict.md."
-    else:
-        usage = "transformers alone predicts with it: docs/howto/predict.md."
+        usage = f"rows of the encoder {features.name}. {_MODEL_FILE_USAGE}"
     print_result(
         as_json,
         {"file": str(path), "encoder": features.name},
-        f"The model of {len(learner.labelled):,} labels is in {path}; it takes {takes}. {usage}",
+        f"The model of {len(learner.labelled):,} labels is in {path}; it takes {usage}",
     )
+
+
+def _check_model_path(
+    store: "Store", folder: Path, path: Path, *, is_file: bool, force: bool
+) -> None:
+    """Refuse a task that has no model file, and a path that cannot be written."""
+    from parbals_label.files import check_new_folder
+    from parbals_label.project.exports import check_destination
+    from parbals_label.project.features import is_adapted, uses_table_features
+
+    settings = store.settings
+    if settings.task != "classes":
+        raise InputError(
+            f"A file holds models of one class an item, and the labels here are {settings.task}"
+            f"; `parbals predict {folder} DATA --out FILE` predicts new items."
+        )
+    if is_file:
+        check_destination(folder, path, force=force)
+        return
+    has_cells = settings.table_columns or uses_table_features(settings)
+    if has_cells or not is_adapted(settings.encoder):
+        raise InputError(
+            f"--model is {path}; give it the ending .npz (a folder is for texts alone, by an "
+            f"encoder that was fine-tuned: parbals adapt {folder})."
+        )
+    check_new_folder(path)
 
 
 def export_training_data(folder: Path, path: Path, *, as_json: bool) -> None:

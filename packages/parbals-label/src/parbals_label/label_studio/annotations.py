@@ -1,8 +1,8 @@
-"""Annotations become answers: the same however often, and in whatever order, they are heard of.
+"""Store annotations as answers: idempotent, and independent of the order in which they are read.
 
-Every stored answer carries the annotation's number and the moment of its last change as request id,
-so hearing of it again changes nothing. A changed annotation is a revision, a deleted one is a
-withdrawal, a skipped task is a pass; the labels of a task that was deleted stay.
+Every stored answer has the annotation's number and the time of its last change as request id, so
+reading it again changes nothing. A changed annotation is a revision, a deleted one undoes the
+label, a skipped task skips the item; the labels of a deleted task stay.
 """
 
 import re
@@ -21,18 +21,26 @@ from parbals_label.store.people import check_name
 from parbals_label.store.records import Submission
 from parbals_label.store.store import Store
 
-__all__ = ["Heard", "record_annotations"]
+__all__ = ["AnnotationCounts", "record_annotations"]
 
 _PREFIX = "label-studio"
 _EMAIL = re.compile(r"(\S+@\S+), \d+\s*$")
 _NUMBERED = re.compile(r"label-studio user \d{1,18}")
-"""Somebody whose address the server does not tell."""
+"""A user whose email address the server does not report."""
 _TYPES = ("choices", "number", "rating")
 
 
 @dataclass
-class Heard:
-    """What annotations changed, and sentences about those that cannot be used."""
+class AnnotationCounts:
+    """Changes by annotations.
+
+    Attributes:
+        labels: new labels.
+        revised: labels that changed.
+        withdrawn: labels that were undone.
+        passed: skipped items.
+        notes: sentences about annotations that cannot be used.
+    """
 
     labels: int = 0
     revised: int = 0
@@ -47,54 +55,63 @@ def record_annotations(
     uid: str,
     position: int,
     annotations: Iterable[Any],
-    heard: Heard,
+    counts: AnnotationCounts,
 ) -> None:
-    """Store what all annotations of one task say, the latest of each person.
+    """Store the latest annotation of each person for one task.
 
-    ``uid`` is the Label Studio project's. Labels from there whose annotation is gone are withdrawn.
+    ``uid`` identifies the Label Studio project. Labels from there whose annotation was deleted are
+    undone.
     """
+    deleted = _label_holders(store, uid, position)
+    for annotator, annotation in _latest_by_annotator(annotations).items():
+        request = f"{_PREFIX}:{uid}:{annotation['id']}:{_changed_at(annotation)}:{annotator}"
+        try:
+            if _NUMBERED.fullmatch(annotator) is None:
+                check_name(annotator)
+            if annotation.get("was_cancelled"):
+                if annotator in deleted:
+                    counts.withdrawn += store.undo_labels([position], annotator=annotator)
+                    deleted.remove(annotator)
+                outcome = store.pass_over(position, "skip", annotator=annotator, request_id=request)
+                counts.passed += outcome == "new"
+                continue
+            label = _label(store, interface, position, annotation, counts)
+            if label is not None:
+                deleted.discard(annotator)
+                submission = Submission(position, label, request_id=request, revise=True)
+                stored = store.submit([submission], annotator=annotator)
+                counts.labels += stored.new
+                counts.revised += stored.revised
+        except InputError as error:
+            counts.notes.append(f"Not stored: {error}")
+            deleted.discard(annotator)
+    for annotator in deleted:
+        counts.withdrawn += store.undo_labels([position], annotator=annotator)
+
+
+def _latest_by_annotator(annotations: Iterable[Any]) -> dict[str, Mapping[str, Any]]:
+    """Annotator → their latest annotation; what is no annotation is ignored."""
     latest: dict[str, Mapping[str, Any]] = {}
     for annotation in annotations:
         if isinstance(annotation, Mapping) and isinstance(annotation.get("id"), int):
-            who = _annotator(annotation)
-            before = latest.get(who)
-            if before is None or _moment(annotation) >= _moment(before):
-                latest[who] = annotation
-    gone = _holders(store, uid, position)
-    for who, annotation in latest.items():
-        request = f"{_PREFIX}:{uid}:{annotation['id']}:{_moment(annotation)}:{who}"
-        try:
-            if _NUMBERED.fullmatch(who) is None:
-                check_name(who)
-            if annotation.get("was_cancelled"):
-                if who in gone:
-                    heard.withdrawn += store.undo_labels([position], annotator=who)
-                    gone.remove(who)
-                outcome = store.pass_over(position, "skip", annotator=who, request_id=request)
-                heard.passed += outcome == "new"
-            elif (label := _label(store, interface, position, annotation, heard)) is not None:
-                gone.discard(who)
-                submission = Submission(position, label, request_id=request, revise=True)
-                stored = store.submit([submission], annotator=who)
-                heard.labels += stored.new
-                heard.revised += stored.revised
-        except InputError as error:
-            heard.notes.append(f"Not stored: {error}")
-            gone.discard(who)
-    for who in gone:
-        heard.withdrawn += store.undo_labels([position], annotator=who)
+            annotator = _annotator(annotation)
+            previous = latest.get(annotator)
+            if previous is None or _changed_at(annotation) >= _changed_at(previous):
+                latest[annotator] = annotation
+    return latest
 
 
-def _moment(annotation: Mapping[str, Any]) -> str:
+def _changed_at(annotation: Mapping[str, Any]) -> str:
+    """The time of the last change, as the server writes it."""
     return str(annotation.get("updated_at") or annotation.get("created_at") or "")
 
 
-def _holders(store: Store, uid: str, position: int) -> set[str]:
-    """Who holds a label of the item that came from this Label Studio project."""
-    last = {answer.annotator: answer for answer in store.history(position)}
+def _label_holders(store: Store, uid: str, position: int) -> set[str]:
+    """Annotators whose current label of the item came from this Label Studio project."""
+    latest = {answer.annotator: answer for answer in store.history(position)}
     return {
-        who
-        for who, answer in last.items()
+        annotator
+        for annotator, answer in latest.items()
         if answer.label is not None
         and answer.request is not None
         and answer.request.startswith(f"{_PREFIX}:{uid}:")
@@ -102,57 +119,66 @@ def _holders(store: Store, uid: str, position: int) -> set[str]:
 
 
 def _label(
-    store: Store, interface: Interface, position: int, annotation: Mapping[str, Any], heard: Heard
+    store: Store,
+    interface: Interface,
+    position: int,
+    annotation: Mapping[str, Any],
+    counts: AnnotationCounts,
 ) -> str | None:
-    # An annotation outlives changes of the interface: its control may be called otherwise now, and
-    # its choice may be gone.
-    chosen = _choices(annotation, interface.control) or _choices(annotation)
-    meant = {choice: name for name, choice in interface.choices.items()}
-    chosen = [meant.get(choice, choice) for choice in chosen]
+    """The label of an annotation; None, and a note, if it has none of this project."""
+    # An annotation may be older than the interface: its control may have been renamed, and its
+    # choice removed.
+    choices = _choices(annotation, interface.control) or _choices(annotation)
+    class_of_choice = {choice: name for name, choice in interface.choices.items()}
+    names = [class_of_choice.get(choice, choice) for choice in choices]
     form = store.form
-    if len(chosen) == 1 or form.task == MANY:
+    has_valid_count = len(names) == 1 or form.task == MANY
+    if has_valid_count:
         with suppress(LabelError):
-            given = chosen if form.task == MANY else chosen[0]
-            return Classes(form.classes, store.former_classes).read(form, given, "")
-    name = short(store.items([position])[0].id)
-    words = "nothing" if not chosen else f"{len(chosen)} classes; one is needed"
-    if len(chosen) == 1 or form.task == MANY:
-        words = (
-            f"{short(', '.join(chosen))}, which is not a class of this project; `parbals edit "
+            cell = names if form.task == MANY else names[0]
+            return Classes(form.classes, store.former_classes).read(form, cell, "")
+    item = short(store.items([position])[0].id)
+    problem = f"{len(names)} classes; one is needed" if names else "nothing"
+    if has_valid_count:
+        problem = (
+            f"{short(', '.join(names))}, which is not a class of this project; `parbals edit "
             f"{store.folder} --add-class` adds it, and the label is taken then"
         )
-    heard.notes.append(f"Left aside: annotation {annotation['id']} (item {name}) chooses {words}.")
+    counts.notes.append(f"Ignored: annotation {annotation['id']} (item {item}) chooses {problem}.")
     return None
 
 
 def _choices(annotation: Mapping[str, Any], control: str | None = None) -> list[str]:
-    """What was chosen in an annotation, by the control of that name or by any."""
+    """The choices of an annotation, made with the control of that name or with any."""
     result = annotation.get("result")
-    chosen: dict[str, None] = {}
+    choices: dict[str, None] = {}
     for region in result if isinstance(result, list) else ():
         if not isinstance(region, Mapping) or region.get("type") not in _TYPES:
             continue
         if control is not None and region.get("from_name") != control:
             continue
         value = region.get("value")
-        given = value.get(region["type"]) if isinstance(value, Mapping) else None
-        given = [str(given)] if isinstance(given, int | float) else given
-        chosen |= dict.fromkeys(c for c in given or () if isinstance(c, str))
-    return list(chosen)
+        selected = value.get(region["type"]) if isinstance(value, Mapping) else None
+        if isinstance(selected, int | float):
+            selected = [str(selected)]
+        choices |= dict.fromkeys(choice for choice in selected or () if isinstance(choice, str))
+    return list(choices)
 
 
 def _annotator(annotation: Mapping[str, Any]) -> str:
-    """Who annotated: the address where the record tells it, else a number.
+    """The annotator's email address where the record has it, else a number.
 
     Some answers of the server hold the whole user, some "Kim Lee kim@example.com, 7", and some 7.
     """
-    who = annotation.get("completed_by")
-    if isinstance(who, Mapping):
-        email, who = who.get("email"), who.get("id")
+    user = annotation.get("completed_by")
+    number = user
+    if isinstance(user, Mapping):
+        number = user.get("id")
+        email = user.get("email")
         if isinstance(email, str) and email.strip():
             return email.strip()
-    named = _EMAIL.search(str(annotation.get("created_username") or ""))
-    if named:
-        return named[1]
-    number = who if isinstance(who, int) and not isinstance(who, bool) else 0
-    return f"label-studio user {number}"
+    match = _EMAIL.search(str(annotation.get("created_username") or ""))
+    if match:
+        return match[1]
+    is_number = isinstance(number, int) and not isinstance(number, bool)
+    return f"label-studio user {number if is_number else 0}"

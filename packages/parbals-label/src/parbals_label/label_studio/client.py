@@ -1,8 +1,7 @@
-"""What a Label Studio server can be asked for, over HTTP by the standard library alone.
+"""A small client of Label Studio's REST API, by the standard library alone.
 
-Not by ``label-studio-sdk``: version 2.1.2 means 71 packages, 111 MB to download and 356 MB on disk
-(OpenCV 151, pandas 44; black, faker and nltk among them), some pinned to one release. What is
-needed here is six requests.
+``label-studio-sdk`` is not used: version 2.1.2 has 71 dependencies, 111 MB to download and 356 MB
+on disk, some pinned to one release. Six requests are needed here.
 """
 
 import json
@@ -19,51 +18,63 @@ from parbals.errors import InputError, ParbalsError, first_line
 
 __all__ = ["ITEM", "PROJECT", "Client", "GoneError", "ServerError", "changed_or_open"]
 
-ITEM, PROJECT = "parbals_item", "parbals_project"
-"""Keys of a task's data: which item of which parbals project it is."""
+ITEM = "parbals_item"
+"""Key of a task's data: the id of its item."""
+PROJECT = "parbals_project"
+"""Key of a task's data: the identity of the parbals project."""
 
-_SECONDS = 60.0
-_SECONDS_TO_CREATE = 600.0
-"""A request that creates tasks is not given up early: it might still be carried out afterwards."""
-_PAGE = 100
-_MOST_BYTES = 1 << 28
+_TIMEOUT_SECONDS = 60.0
+_CREATE_TIMEOUT_SECONDS = 600.0
+"""Longer for requests that create tasks: after a timeout they might still be carried out."""
+_PAGE_SIZE = 100
+_MAX_BYTES = 1 << 28
 _OVERLAP = timedelta(seconds=60)
-"""By which the tasks that changed are looked for earlier than the last one that was seen: servers
-with many workers do not finish changes in order."""
+"""Changes are read again from so long before the latest one: servers with several workers do not
+finish changes in order."""
 _KEY_ADVICE = (
     "copy one from Account & Settings in Label Studio (a personal access token or a legacy token)"
 )
 
 
 class ServerError(ParbalsError):
-    """The server cannot be used for now: it does not answer, or something is wrong with it."""
+    """The server cannot be used now: it does not answer, or reports an error of its own."""
 
 
 class GoneError(InputError):
-    """What was asked for is not there (any more)."""
+    """The requested object does not exist (any more)."""
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """A redirect is an error: following one would hand the key to whatever it leads to."""
+    """A redirect is an error: following it would send the key to another server."""
 
     def redirect_request(self, *arguments: Any) -> None:
         return None
 
 
 def changed_or_open(since: str, open_tasks: Collection[int]) -> list[dict[str, Any]]:
-    """Filters: tasks that changed, and those that are open, since one that is missing is deleted.
+    """Filters for tasks that changed, and open ones, to notice those that were deleted.
 
-    ``since`` is when the latest of them changed; none, for all tasks, where that is not known.
+    ``since`` is the time of the latest known change; without it there is no filter.
     """
     try:
         moment = datetime.fromisoformat(since) - _OVERLAP
     except (ValueError, OverflowError):
         return []
-    changed = {"filter": "filter:tasks:updated_at", "operator": "greater", "type": "Datetime"}
-    changed |= {"value": moment.isoformat().replace("+00:00", "Z")}
-    listed: dict[str, Any] = {"filter": "filter:tasks:id", "operator": "in_list", "type": "Number"}
-    listed |= {"value": sorted(open_tasks)}
-    return [changed, listed] if open_tasks else [changed]
+    changed = {
+        "filter": "filter:tasks:updated_at",
+        "operator": "greater",
+        "type": "Datetime",
+        "value": moment.isoformat().replace("+00:00", "Z"),
+    }
+    if not open_tasks:
+        return [changed]
+    still_open = {
+        "filter": "filter:tasks:id",
+        "operator": "in_list",
+        "type": "Number",
+        "value": sorted(open_tasks),
+    }
+    return [changed, still_open]
 
 
 class Client:
@@ -81,13 +92,15 @@ class Client:
             )
         if parts.username or parts.password:
             raise InputError("The address must not hold a user or a password; the key is enough.")
-        self.url, self._key, self._access = url.strip().rstrip("/"), key.strip(), ""
+        self.url = url.strip().rstrip("/")
+        self._key = key.strip()
+        self._access_token = ""
         if not self._key or not self._key.isascii() or not self._key.isprintable():
             raise InputError(f"The key of Label Studio is empty or damaged; {_KEY_ADVICE}.")
         self._opener = urllib.request.build_opener(_NoRedirect)
-        local = parts.hostname in ("localhost", "127.0.0.1", "::1")
-        self.is_readable = parts.scheme == "http" and not local
-        """Whether others on the way can read what is sent, the key among it."""
+        is_local = parts.hostname in ("localhost", "127.0.0.1", "::1")
+        self.is_readable = parts.scheme == "http" and not is_local
+        """Whether others in the network can read requests, and the key in them."""
 
     def project(self, number: int) -> dict[str, Any]:
         """A project's title, labelling interface and settings."""
@@ -102,9 +115,15 @@ class Client:
     ) -> Iterator[dict[str, Any]]:
         """All tasks of a project with annotations, by number; or those that match any filter."""
         query = {"filters": {"conjunction": "or", "items": list(filters)}, "ordering": ["tasks:id"]}
-        options = {"project": project, "fields": "all", "page_size": _PAGE}
-        options["query"] = json.dumps(query)
-        page, n_read, total = 0, 0, 1
+        options = {
+            "project": project,
+            "fields": "all",
+            "page_size": _PAGE_SIZE,
+            "query": json.dumps(query),
+        }
+        page = 0
+        n_read = 0
+        total = 1
         while n_read < total:
             page += 1
             try:
@@ -113,16 +132,17 @@ class Client:
                 if page == 1:
                     raise
                 return  # tasks were deleted while they were read, so there is no such page now
-            found = answer.get("tasks")
-            if not isinstance(found, list) or not found:
+            tasks = answer.get("tasks")
+            if not isinstance(tasks, list) or not tasks:
                 return
-            yield from (task for task in found if isinstance(task, dict))
-            n_read, total = n_read + len(found), int(answer.get("total") or 0)
+            yield from (task for task in tasks if isinstance(task, dict))
+            n_read += len(tasks)
+            total = int(answer.get("total") or 0)
 
     def create_tasks(self, project: int, tasks: Sequence[dict[str, Any]]) -> list[int]:
         """Create tasks in this order; their numbers."""
         path = f"/api/projects/{project}/import?return_task_ids=true"
-        answer = self._request("POST", path, list(tasks), seconds=_SECONDS_TO_CREATE)
+        answer = self._request("POST", path, list(tasks), seconds=_CREATE_TIMEOUT_SECONDS)
         numbers = answer.get("task_ids")
         if not isinstance(numbers, list) or len(numbers) != len(tasks):
             raise InputError(
@@ -140,35 +160,38 @@ class Client:
         return True
 
     def upload(self, project: int, name: str, content: bytes, kind: str) -> str:
-        """Give the server a file, not yet part of any task; the address that it has there."""
-        mark = secrets.token_hex(16)
-        plain = "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "_" for c in name)
-        head = f'--{mark}\r\nContent-Disposition: form-data; name="file"; filename="{plain}"\r\n'
-        body = f"{head}Content-Type: {kind}\r\n\r\n".encode() + content
-        body += f"\r\n--{mark}--\r\n".encode()
-        kind = f"multipart/form-data; boundary={mark}"
+        """Upload a file that is not part of a task yet; its address on the server."""
+        boundary = secrets.token_hex(16)
+        safe_name = "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "_" for c in name)
+        header = (
+            f"--{boundary}\r\n"
+            f'Content-Disposition: form-data; name="file"; filename="{safe_name}"\r\n'
+            f"Content-Type: {kind}\r\n\r\n"
+        )
+        body = header.encode() + content + f"\r\n--{boundary}--\r\n".encode()
+        form_type = f"multipart/form-data; boundary={boundary}"
         path = f"/api/projects/{project}/import?commit_to_project=false"
-        answer = self._request("POST", path, body, kind=kind, seconds=_SECONDS_TO_CREATE)
+        answer = self._request("POST", path, body, kind=form_type, seconds=_CREATE_TIMEOUT_SECONDS)
         (number,) = answer["file_upload_ids"]
         uploaded = self._request("GET", f"/api/import/file-upload/{int(number)}")
         return f"/data/{str(uploaded['file']).lstrip('/')}"
 
     def _request(self, method: str, path: str, body: Any = None, **how: Any) -> dict[str, Any]:
-        """The server's answer to a request, which is always a record."""
+        """The server's answer to a request, always a JSON object."""
         status, answer = self._send(method, path, body, self._authorization(), **how)
-        if status == 401 and self._access:
-            self._access = ""  # it lives for minutes; the key itself may still be good
+        if status == 401 and self._access_token:
+            self._access_token = ""  # it expires after minutes; the key may still be valid
             status, answer = self._send(method, path, body, self._authorization(), **how)
         return self._record(status, answer, path)
 
     def _authorization(self) -> str:
         if self._key.count(".") != 2:  # not a personal access token
             return f"Token {self._key}"
-        if not self._access:
+        if not self._access_token:
             path = "/api/token/refresh/"
             status, answer = self._send("POST", path, {"refresh": self._key})
-            self._access = str(self._record(status, answer, path)["access"])
-        return f"Bearer {self._access}"
+            self._access_token = str(self._record(status, answer, path)["access"])
+        return f"Bearer {self._access_token}"
 
     def _send(
         self,
@@ -178,9 +201,9 @@ class Client:
         authorization: str | None = None,
         *,
         kind: str = "application/json",
-        seconds: float = _SECONDS,
+        seconds: float = _TIMEOUT_SECONDS,
     ) -> tuple[int, Any]:
-        """Status and answer; only a server that answers something gives any."""
+        """Status and answer of one request; :class:`ServerError` if there is no answer."""
         data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
         request = urllib.request.Request(self.url + path, data=data, method=method)
         request.add_header("Accept", "application/json")
@@ -191,20 +214,20 @@ class Client:
         try:
             try:
                 with self._opener.open(request, timeout=seconds) as response:
-                    return response.status, _parsed(response.read(_MOST_BYTES))
+                    return response.status, _parsed(response.read(_MAX_BYTES))
             except urllib.error.HTTPError as error:
                 with error:
                     if 300 <= error.code < 400:
-                        place = error.headers.get("Location", "another place")
+                        location = error.headers.get("Location", "another address")
                         raise InputError(
-                            f"{self.url} sends requests on to {place}; give that server's address "
-                            "as --url."
+                            f"{self.url} redirects requests to {location}; give that server's "
+                            "address as --url."
                         ) from None
-                    return error.code, _parsed(error.read(_MOST_BYTES))
+                    return error.code, _parsed(error.read(_MAX_BYTES))
         except (OSError, HTTPException) as error:
             reason = getattr(error, "reason", error)
-            words = first_line(reason) if isinstance(reason, BaseException) else str(reason)
-            raise ServerError(f"{self.url} does not answer ({words}).") from None
+            detail = first_line(reason) if isinstance(reason, BaseException) else str(reason)
+            raise ServerError(f"{self.url} does not answer ({detail}).") from None
 
     def _record(self, status: int, answer: Any, path: str) -> dict[str, Any]:
         if not 200 <= status < 300:
@@ -216,11 +239,11 @@ class Client:
         return answer
 
     def _refuse(self, status: int, answer: Any, path: str) -> NoReturn:
-        """Raise what a status means."""
-        said = answer.get("detail") if isinstance(answer, dict) else None
+        """Raise the error that a status means."""
+        detail = answer.get("detail") if isinstance(answer, dict) else None
         if isinstance(answer, dict) and answer.get("validation_errors"):
-            said = json.dumps(answer["validation_errors"])[:300]
-        reason = f" ({str(said).rstrip('.')})" if said else ""
+            detail = json.dumps(answer["validation_errors"])[:300]
+        reason = f" ({str(detail).rstrip('.')})" if detail else ""
         if status in (401, 403):
             raise InputError(f"{self.url} does not accept the key{reason}; {_KEY_ADVICE}.")
         if status == 404:

@@ -14,7 +14,7 @@ from parbals_label.readers.answers import Classes
 
 __all__ = ["Interface", "is_empty", "new_interface", "read_interface"]
 
-_MOST = 1 << 20
+_MAX_CHARACTERS = 1 << 20
 _VARIABLE = re.compile(r"\$([A-Za-z_][\w.]*)")
 
 
@@ -41,12 +41,12 @@ def is_empty(config: str) -> bool:
 def read_interface(
     config: str, form: AnswerForm, former: Mapping[str, str] | None = None
 ) -> Interface:
-    """The control by which items are given their labels; else one sentence why not.
+    """Find the control that labels items; an error if there is none.
 
-    Of several it is the one whose choices mean most of the classes. ``former`` names of classes are
-    understood. Small and capital letters do not count.
+    Of several controls it is the one whose choices match most classes. ``former`` names of classes
+    match as well, and case is ignored.
     """
-    if len(config) > _MOST or "<!" in re.sub(r"<!--.*?-->", "", config, flags=re.DOTALL):
+    if len(config) > _MAX_CHARACTERS or "<!" in re.sub(r"<!--.*?-->", "", config, flags=re.DOTALL):
         raise InputError("The labelling interface holds a document type or is too long to be read.")
     try:
         root = ElementTree.fromstring(config)
@@ -66,22 +66,22 @@ def read_interface(
             "Items have several labels here, and the labelling interface takes one; say "
             '<Choices choice="multiple" ...> in the project\'s settings, Labeling Interface.'
         )
-    found = [_choices(e, tuple(sorted(variables)), form.classes, former) for e in elements]
+    candidates = [_choices(e, tuple(sorted(variables)), form.classes, former) for e in elements]
     if form.task == NUMBERS:
-        if not found:
+        if not candidates:
             raise InputError(
                 "Labels are numbers here, and the labelling interface takes none; add <Number "
                 'name="label" toName="..."/> in the project\'s settings, Labeling Interface.'
             )
-        return found[0]
+        return candidates[0]
     if form.task == ORDERED:  # the first star is the lowest class
-        stars = {name: str(place) for place, name in enumerate(form.classes, 1)}
-        found += [
+        stars = {name: str(number) for number, name in enumerate(form.classes, 1)}
+        candidates += [
             replace(_choices(e, tuple(sorted(variables)), (), None), choices=stars)
             for e in root.iter("Rating")
             if e.get("name") and e.get("toName") and e.get("maxRating", "5") == str(len(stars))
         ]
-    best = max(found, key=lambda interface: len(interface.choices), default=None)
+    best = max(candidates, key=lambda interface: len(interface.choices), default=None)
     if best is None or not best.choices:
         names = ", ".join(map(repr, form.classes))
         raise InputError(
@@ -97,21 +97,23 @@ def _choices(
     classes: Sequence[str],
     former: Mapping[str, str] | None,
 ) -> Interface:
-    known, meant = Classes(classes, former), dict[str, str]()
+    """The interface of one ``Choices`` element."""
+    matcher = Classes(classes, former)
+    choices: dict[str, str] = {}
     for choice in element.iter("Choice"):
-        # What an annotation holds: the alias where there is one.
+        # Annotations hold the alias where there is one.
         value = choice.get("alias") or choice.get("value") or ""
-        with suppress(LabelError):  # told when somebody chooses it
-            meant.setdefault(known.match(value, ""), value)
-    return Interface(element.get("name") or "", variables, meant)
+        with suppress(LabelError):  # a note follows when somebody chooses it
+            choices.setdefault(matcher.match(value, ""), value)
+    return Interface(element.get("name") or "", variables, choices)
 
 
-def new_interface(shown: Sequence[tuple[str, str]], form: AnswerForm) -> str:
+def new_interface(fields: Sequence[tuple[str, str]], form: AnswerForm) -> str:
     """An interface that shows these keys, each as ``text`` or ``image``, and takes a label."""
     tags = {"image": "Image", "text": "Text"}
     lines = [
-        f"  <{tags[kind]} name={quoteattr(f'item{place or str()}')} value={quoteattr('$' + key)}/>"
-        for place, (key, kind) in enumerate(shown)
+        f"  <{tags[kind]} name={quoteattr(f'item{index or str()}')} value={quoteattr('$' + key)}/>"
+        for index, (key, kind) in enumerate(fields)
     ]
     if form.task == NUMBERS:
         return "\n".join(["<View>", *lines, '  <Number name="label" toName="item"/>', "</View>"])

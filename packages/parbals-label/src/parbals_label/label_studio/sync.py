@@ -1,11 +1,11 @@
-"""Keeps a Label Studio project supplied with the items worth labelling, and takes its labels.
+"""Synchronise a Label Studio project: create tasks for the next items, and store its labels.
 
-Where everything is kept. An item that is out in Label Studio is leased, in the parbals project, to
-the Label Studio project's name; the number of its task is remembered as an event once it is there;
-and the task's data hold the item's id. So whichever side is stopped in the middle, the next run
-knows: it looks at all tasks first, and creates those of leased items that have none. An item whose
-open task somebody deleted is passed under that name, so that it is not chosen again. Labels are
-described in :mod:`~parbals_label.label_studio.annotations`.
+An item with a task in Label Studio is leased, in the parbals project, to the name of the Label
+Studio project; the number of its task is logged as an event once it exists; and the task's data
+hold the item's id. So whichever side is interrupted, the next run reads all tasks first, and
+creates those of leased items that have none. An item whose open task somebody deleted is skipped
+under that name, so that it is not chosen again. Labels are described in
+:mod:`~parbals_label.label_studio.annotations`.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,7 +19,7 @@ from parbals.errors import InputError
 from parbals.wording import counted
 
 from parbals_label.files import sole_run
-from parbals_label.label_studio.annotations import Heard, record_annotations
+from parbals_label.label_studio.annotations import AnnotationCounts, record_annotations
 from parbals_label.label_studio.client import (
     ITEM,
     PROJECT,
@@ -40,7 +40,8 @@ from parbals_label.store.store import Store
 
 __all__ = ["Result", "Rules", "keep_supplied"]
 
-_LONGEST = 60.0
+_MAX_PAUSE_SECONDS = 60.0
+_MAX_DOUBLINGS = 10
 _BUSY = (
     "Another process already supplies this Label Studio project from this folder; stop it first."
 )
@@ -48,9 +49,12 @@ _BUSY = (
 
 @dataclass(frozen=True)
 class Rules:
-    """How many tasks a batch has, and how often to look.
+    """How to synchronise.
 
-    The next batch is chosen when at most half of ``batch_size`` tasks are open.
+    Attributes:
+        batch_size: tasks of a batch; the next one is chosen when at most half of them are open.
+        every: seconds between two rounds.
+        once: stop after one round.
     """
 
     batch_size: int = 20
@@ -59,8 +63,8 @@ class Rules:
 
 
 @dataclass
-class Result(Heard):
-    """What a run did; ``ended`` is 'once', 'interrupted' or 'done'."""
+class Result(AnnotationCounts):
+    """Summary of a run; ``ended`` is 'once', 'interrupted' or 'done'."""
 
     created: int = 0
     batches: int = 0
@@ -76,36 +80,41 @@ def keep_supplied(
     *,
     say: Callable[[str], None],
 ) -> Result:
-    """Supply project ``number`` until ``stop`` is set, every item is labelled, or once.
+    """Synchronise project ``number`` until ``stop`` is set, every item is labelled, or once.
 
-    A server that does not answer is tried again, for ever; everything else that is wrong ends it.
+    A server that does not answer is tried again for ever; any other error ends the run.
     """
-    connection, waits, result = None, 0, Result()
-    with ExitStack() as held:
+    connection: _Connection | None = None
+    n_failures = 0
+    result = Result()
+    with ExitStack() as locks:
         while True:
             try:
                 if connection is None:
                     connection = _Connection(store, client, number, rules, result, say)
-                    held.enter_context(
+                    locks.enter_context(
                         sole_run(store.folder, "label-studio", connection.uid, _BUSY)
                     )
-                done = connection.round()
-                if waits:
+                is_done = connection.round()
+                if n_failures:
                     say(f"{client.url} answers again.")
-                waits = 0
+                n_failures = 0
             except ServerError as error:
                 if rules.once:
                     raise
-                if not waits:
+                if not n_failures:
                     say(f"{error} Trying again until it does; nothing is lost.")
-                waits += 1
-                done = False
+                n_failures += 1
+                is_done = False
                 if connection is not None:
-                    connection.sweep = True  # what was asked for last may have been done or not
-            if rules.once or done:
+                    connection.sweep = True  # the last request may have been carried out or not
+            if rules.once or is_done:
                 result.ended = "once" if rules.once else "done"
                 return result
-            pause = rules.every if not waits else min(_LONGEST, rules.every * 2.0 ** min(waits, 10))
+            pause = rules.every
+            if n_failures:
+                doublings = min(n_failures, _MAX_DOUBLINGS)
+                pause = min(_MAX_PAUSE_SECONDS, rules.every * 2.0**doublings)
             if stop.wait(pause):
                 result.ended = "interrupted"
                 return result
@@ -115,10 +124,14 @@ def keep_supplied(
 class _Connection:
     """One parbals project and one Label Studio project.
 
-    Making it gives a Label Studio project that has none a labelling interface, and asks for as many
-    annotations a task as are wanted here. ``uid`` tells it from all others, ``owner`` is the name
-    that items in Label Studio are leased to, ``tasks`` are those that are there, by position; with
-    ``sweep`` the next round looks at all of them.
+    Creating it gives a Label Studio project without a labelling interface one, and sets the number
+    of annotations of each task.
+
+    Attributes:
+        uid: identifies the Label Studio project.
+        owner: the name to which items in Label Studio are leased.
+        tasks: position → number of the task.
+        sweep: the next round reads all tasks, not only changed and open ones.
     """
 
     store: Store
@@ -129,29 +142,32 @@ class _Connection:
     say: Callable[[str], None]
 
     def __post_init__(self) -> None:
-        self._said: set[str] = set()
-        self._seen: tuple[object, ...] = ()
-        self.uid = self._make_ready()
+        self._messages: set[str] = set()
+        self._last_interface: tuple[object, ...] = ()
+        self.uid = self._set_up()
         self.owner = f"label-studio project {self.uid}"
         self.tasks = known_tasks(self.store, self.uid)
-        self._since, self.sweep = "", True
+        self._since = ""
+        self.sweep = True
 
     def round(self) -> bool:
-        """Take what was annotated, and hand out the next batch where few tasks are left.
+        """Store new annotations, and create the next batch of tasks where few are open.
 
-        Whether every item is labelled or left out.
+        Returns whether every item is labelled or skipped.
         """
         interface = self._interface()
-        self._pull(interface)
-        open_items = self._open()
-        missing = [p for p in open_items if p not in self.tasks]
-        if missing:
-            self._hand_out(interface, missing)
-        if len(open_items) > self.rules.batch_size // 2 or self._choose(interface) or open_items:
+        self._store_annotations(interface)
+        open_items = self._open_items()
+        without_task = [position for position in open_items if position not in self.tasks]
+        if without_task:
+            self._create_tasks(interface, without_task)
+        has_enough = len(open_items) > self.rules.batch_size // 2
+        if has_enough or self._choose_batch(interface) or open_items:
             return False
         return self.store.n_completed() >= self.store.n_items
 
     def _project(self) -> dict[str, Any]:
+        """The Label Studio project as it is now."""
         try:
             return self.client.project(self.number)
         except GoneError:
@@ -160,23 +176,24 @@ class _Connection:
                 "number is in the address of its page."
             ) from None
 
-    def _make_ready(self) -> str:
-        """Set the project up, once; its ``uid``."""
+    def _set_up(self) -> str:
+        """Set up the Label Studio project where necessary; its ``uid``."""
         project = self._project()
         uid = project_uid(project)
         if is_empty(str(project.get("label_config") or "")):
             self.client.change_project(self.number, label_config=first_interface(self.store))
-            self._once(
+            self._say_once(
                 "The project had no labelling interface; it shows the items and the classes now."
             )
-        wanted = self.store.settings.answers_wanted
-        if wanted > int(project.get("maximum_annotations") or 1):
-            self.client.change_project(self.number, maximum_annotations=wanted)
-            self._once(
-                f"The project asks for {wanted} annotations a task now, as many as are wanted here."
+        n_answers = self.store.settings.answers_wanted
+        if n_answers > int(project.get("maximum_annotations") or 1):
+            self.client.change_project(self.number, maximum_annotations=n_answers)
+            self._say_once(
+                f"The project asks for {n_answers} annotations of each task now, as many as "
+                "parbals requires."
             )
         if project.get("sampling") not in (None, "Sequential sampling"):
-            self._once(
+            self._say_once(
                 f"Its tasks are given out by {str(project['sampling']).lower()}; set Sequential "
                 "sampling in the project's settings to give out the most useful first."
             )
@@ -184,58 +201,82 @@ class _Connection:
 
     def _interface(self) -> Interface:
         """The labelling interface as it is now."""
-        config, classes = str(self._project().get("label_config") or ""), self.store.classes
+        config = str(self._project().get("label_config") or "")
+        classes = self.store.classes
         interface = read_interface(config, self.store.form, self.store.former_classes)
-        if self._seen == (config, classes):
+        if self._last_interface == (config, classes):
             return interface
-        self._seen, self.sweep = (config, classes), True  # labels left aside may count now
-        lacking = [name for name in classes if name not in interface.choices]
-        if lacking:
-            names = ", ".join(map(repr, lacking))
-            self._once(f"Nobody can choose {names}: the labelling interface lacks it; add it.")
+        self._last_interface = (config, classes)
+        self.sweep = True  # labels that were ignored may be valid now
+        missing = [name for name in classes if name not in interface.choices]
+        if missing:
+            names = ", ".join(map(repr, missing))
+            self._say_once(f"Nobody can choose {names}: the labelling interface lacks it; add it.")
         return interface
 
-    def _pull(self, interface: Interface) -> None:
-        """Store what was annotated since the last round; notice tasks that are gone."""
-        heard, latest, met = Heard(), self._since, set()
-        open_tasks = {self.tasks[p]: p for p in self._open() if p in self.tasks}
+    def _store_annotations(self, interface: Interface) -> None:
+        """Store annotations since the last round, and end leases of finished and deleted tasks."""
+        open_tasks = {
+            self.tasks[position]: position
+            for position in self._open_items()
+            if position in self.tasks
+        }
         filters = [] if self.sweep else changed_or_open(self._since, open_tasks)
         tasks = list(self.client.tasks(self.number, filters))
+        counts = AnnotationCounts()
+        latest_change = self._since
+        existing: set[int] = set()
         with self.store.transaction():
-            for position, task in self._ours(tasks):
-                met.add(task["id"])
-                latest = max(latest, str(task.get("updated_at") or ""))
-                said = task.get("annotations")
-                found = said if isinstance(said, list) else []
-                record_annotations(self.store, interface, self.uid, position, found, heard)
-        # Asked again one by one: where tasks are deleted while pages are read, others are missed.
-        gone = [
+            for position, task in self._project_tasks(tasks):
+                existing.add(task["id"])
+                latest_change = max(latest_change, str(task.get("updated_at") or ""))
+                annotations = task.get("annotations")
+                if not isinstance(annotations, list):
+                    annotations = []
+                record_annotations(self.store, interface, self.uid, position, annotations, counts)
+        # Checked one by one: if tasks are deleted while pages are read, others may be missed.
+        deleted = [
             position
-            for task, position in open_tasks.items()
-            if task not in met and not self.client.has_task(task)
+            for task_number, position in open_tasks.items()
+            if task_number not in existing and not self.client.has_task(task_number)
         ]
-        self._since, self.sweep = latest, False
-        self._count(heard)
-        for position in gone:
+        self._since = latest_change
+        self.sweep = False
+        self._report_counts(counts)
+        self._skip_deleted(deleted)
+        self._end_finished(deleted)
+
+    def _skip_deleted(self, positions: list[int]) -> None:
+        """Skip items whose open tasks were deleted."""
+        for position in positions:
             self.store.pass_over(position, "skip", annotator=self.owner)
-        if gone:
+        if positions:
             self.say(
-                f"{counted(len(gone), 'open task was', 'open tasks were')} deleted in Label "
+                f"{counted(len(positions), 'open task was', 'open tasks were')} deleted in Label "
                 "Studio; not created again."
             )
-        wanted = self.store.settings.answers_wanted
-        votes, passes = self.store.current_labels(), self.store.passes()
-        counts = {p: len(votes.get(p, ())) + len(passes.get(p, ())) for p in self._open()}
-        done = [p for p, count in counts.items() if count >= wanted or p in gone]
-        if done:
-            self.store.end_leases(done, annotator=self.owner)
 
-    def _ours(self, tasks: Sequence[dict[str, Any]]) -> list[tuple[int, dict[str, Any]]]:
-        """The tasks that are about an item of the project, each with its position."""
-        found: list[tuple[int, dict[str, Any]]] = []
+    def _end_finished(self, deleted: list[int]) -> None:
+        """End the leases of items that have all answers, or whose tasks were deleted."""
+        n_required = self.store.settings.answers_wanted
+        votes = self.store.current_labels()
+        passes = self.store.passes()
+        finished = [
+            position
+            for position in self._open_items()
+            if len(votes.get(position, ())) + len(passes.get(position, ())) >= n_required
+            or position in deleted
+        ]
+        if finished:
+            self.store.end_leases(finished, annotator=self.owner)
+
+    def _project_tasks(self, tasks: Sequence[dict[str, Any]]) -> list[tuple[int, dict[str, Any]]]:
+        """The tasks of this parbals project, each with the position of its item."""
+        matched: list[tuple[int, dict[str, Any]]] = []
         before = dict(self.tasks)
         for task in tasks:
-            number, data = task.get("id"), task.get("data")
+            number = task.get("id")
+            data = task.get("data")
             if not isinstance(number, int) or not isinstance(data, dict):
                 continue
             name = str(data.get(ITEM))
@@ -243,39 +284,46 @@ class _Connection:
             if position is None or data.get(PROJECT) != self.store.identity:
                 continue
             if self.tasks.setdefault(position, number) == number:
-                found.append((position, task))
+                matched.append((position, task))
             else:
-                self._once(
+                self._say_once(
                     f"Task {number} is about an item that has a task already; its labels are "
                     "taken from the first."
                 )
-        self._note({p: task for p, task in self.tasks.items() if p not in before})
-        return found
+        self._log_tasks({p: task for p, task in self.tasks.items() if p not in before})
+        return matched
 
-    def _note(self, new: dict[int, int]) -> None:
-        """Remember tasks that are there, by position."""
+    def _log_tasks(self, new: dict[int, int]) -> None:
+        """Log new tasks: position → number."""
         self.tasks |= new
         if new:
             self.store.log(TASKS, project=self.uid, what=list(new.items()))
 
-    def _count(self, heard: Heard) -> None:
-        for note in heard.notes:
-            self._once(note)
-        words = {"labels": "new", "revised": "changed", "withdrawn": "taken back"}
-        said = []
-        for name, word in {**words, "passed": "skipped"}.items():
-            if count := getattr(heard, name):
+    def _report_counts(self, counts: AnnotationCounts) -> None:
+        """Add counts to the result, and say them."""
+        for note in counts.notes:
+            self._say_once(note)
+        words = {
+            "labels": "new",
+            "revised": "changed",
+            "withdrawn": "undone",
+            "passed": "skipped",
+        }
+        phrases = []
+        for name, word in words.items():
+            count = getattr(counts, name)
+            if count:
                 setattr(self.result, name, getattr(self.result, name) + count)
-                said.append(f"{count} {word}")
-        if said:
-            self.say(f"Labels: {', '.join(said)}.")
+                phrases.append(f"{count} {word}")
+        if phrases:
+            self.say(f"Labels: {', '.join(phrases)}.")
 
-    def _open(self) -> list[int]:
-        """Items that are out in Label Studio and still wait for labels."""
+    def _open_items(self) -> list[int]:
+        """Positions of items that have a task, or are to get one, and wait for labels."""
         return self.store.pending(annotator=self.owner)
 
-    def _choose(self, interface: Interface) -> bool:
-        """Hand out the next batch; False if no item is left for one."""
+    def _choose_batch(self, interface: Interface) -> bool:
+        """Choose the next batch and create its tasks; False if no item is left."""
         from parbals_label.project.engine import NothingAvailableError, choose_batch, refresh
         from parbals_label.project.summary import newer_answers
 
@@ -283,8 +331,8 @@ class _Connection:
             self.store.settings.predictions is None or newer_answers(self.store)
         ):
             refresh(self.store)
-        taken = {*self.store.votes(), *self.store.pending(), *self.store.passes()}
-        if len(taken) == self.store.n_items:  # seen without a model: this is asked every round
+        unavailable = {*self.store.votes(), *self.store.pending(), *self.store.passes()}
+        if len(unavailable) == self.store.n_items:  # checked every round, so without a model
             return False
         try:
             _, batch = choose_batch(
@@ -293,28 +341,26 @@ class _Connection:
         except NothingAvailableError:
             return False
         self.result.batches += 1
-        self._hand_out(interface, [int(position) for position in batch.indices])
+        self._create_tasks(interface, [int(position) for position in batch.indices])
         return True
 
-    def _hand_out(self, interface: Interface, positions: list[int]) -> None:
+    def _create_tasks(self, interface: Interface, positions: list[int]) -> None:
         """Create the tasks of leased items, best first.
 
-        Without a prediction: Label Studio would fill it in, and a guess that is seen sways.
+        Predictions are not uploaded: Label Studio would pre-fill them and bias annotators.
         """
-        items, upload = (
-            self.store.visible_items(positions),
-            partial(self.client.upload, self.number),
-        )
-        new = [
-            {"data": data_of(self.store, interface, item, why, upload)}
-            for item, why in ((item, self.store.why(item.position)) for item in items)
-        ]
-        numbers = self.client.create_tasks(self.number, new)
-        self._note(dict(zip(positions, numbers, strict=True)))
-        self.result.created += len(items)
-        self.say(f"{counted(len(items), 'task')} created.")
+        upload = partial(self.client.upload, self.number)
+        tasks = []
+        for item in self.store.visible_items(positions):
+            why = self.store.why(item.position)
+            tasks.append({"data": data_of(self.store, interface, item, why, upload)})
+        numbers = self.client.create_tasks(self.number, tasks)
+        self._log_tasks(dict(zip(positions, numbers, strict=True)))
+        self.result.created += len(tasks)
+        self.say(f"{counted(len(tasks), 'task')} created.")
 
-    def _once(self, sentence: str) -> None:
-        if sentence not in self._said:
-            self._said.add(sentence)
+    def _say_once(self, sentence: str) -> None:
+        """Say a sentence unless it was said before."""
+        if sentence not in self._messages:
+            self._messages.add(sentence)
             self.say(sentence)

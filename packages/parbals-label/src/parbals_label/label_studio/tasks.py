@@ -1,4 +1,4 @@
-"""Items as tasks: what a task shows, which item it is about, and which tasks there are."""
+"""Tasks of Label Studio: their data, and which item each is about."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -19,14 +19,14 @@ __all__ = ["TASKS", "data_of", "first_interface", "known_tasks", "project_uid"]
 _ADDRESS = re.compile(r"(https?|s3|gs|azure-blob|data):", re.IGNORECASE)
 _KEY = re.compile(r"[A-Za-z_]\w*")
 TASKS = "label studio tasks"
-"""The kind of event by which a project remembers them: [position, task] of a Label Studio project.
+"""The kind of event that logs created tasks as [position, task] of a Label Studio project.
 
-So one that somebody has deleted is told from one that was never created.
+So a task that somebody deleted is distinguished from one that was never created.
 """
 
 
 def project_uid(project: Mapping[str, Any]) -> str:
-    """What tells a Label Studio project from all others, whatever address the server has."""
+    """Identifies a Label Studio project, whatever address the server has."""
     try:
         created = datetime.fromisoformat(str(project["created_at"]))
         return f"{int(project['id'])}.{int(created.timestamp())}"
@@ -37,17 +37,16 @@ def project_uid(project: Mapping[str, Any]) -> str:
 
 
 def first_interface(store: Store) -> str:
-    """An interface for a project that has none yet: the items' columns and the classes."""
+    """A labelling interface for a project without one: the items' columns and the classes."""
     image = image_column(store)
-    names = (
-        [image] if image else list(store.settings.encoded_columns or store.settings.visible_columns)
-    )
-    shown = [(_key(name), "image" if name == image else "text") for name in names]
-    return new_interface(shown, store.form)
+    settings = store.settings
+    columns = [image] if image else list(settings.encoded_columns or settings.visible_columns)
+    fields = [(_key(name), "image" if name == image else "text") for name in columns]
+    return new_interface(fields, store.form)
 
 
 def _key(column: str) -> str:
-    """A key that an interface can name: most columns as they are."""
+    """The name of a column in an interface: unchanged if it is an identifier."""
     return column if _KEY.fullmatch(column) else re.sub(r"\W", "_", f"item_{column}")
 
 
@@ -58,9 +57,9 @@ def data_of(
     why: Why | None,
     upload: Callable[[str, bytes, str], str],
 ) -> dict[str, Any]:
-    """The data of an item's task: its columns, who it is, and its place in its batch.
+    """The data of an item's task: its columns, its id, and its rank in its batch.
 
-    ``upload`` gives the server an image (name, content, kind) and returns its address.
+    ``upload`` sends an image (name, content, media type) to the server and returns its address.
     """
     image = image_column(store)
     values = {_key(column): value for column, value in item.content.items()}
@@ -78,15 +77,15 @@ def data_of(
         for name, value in values.items()
     }
     if image is not None:
-        given = str(item.content.get(image) or "")
-        if not _ADDRESS.match(given) and not given.startswith("/data/"):
+        path = str(item.content.get(image) or "")
+        if not _ADDRESS.match(path) and not path.startswith("/data/"):
             try:
                 kind, picture = read_image(store, item.position)
             except MediaError as error:
                 raise InputError(f"Item {item.id!r} cannot be shown: {error}") from None
-            address = upload(given.rpartition("/")[2], picture, kind)
-            shown = [name for name, value in data.items() if value == given]
-            data |= dict.fromkeys([*shown, _key(image)], address)
+            address = upload(path.rpartition("/")[2], picture, kind)
+            fields = [name for name, value in data.items() if value == path]
+            data |= dict.fromkeys([*fields, _key(image)], address)
     data |= {ITEM: item.id, PROJECT: store.identity}
     if why is not None:
         data |= {"parbals_batch": why.batch, "parbals_rank": why.rank + 1}
@@ -96,10 +95,14 @@ def data_of(
 
 
 def known_tasks(store: Store, uid: str) -> dict[int, int]:
-    """Position → task of everything that was created in a Label Studio project."""
+    """Position → number, of all tasks that were created in a Label Studio project."""
     try:
-        found = [e.detail["what"] for e in store.events(TASKS) if e.detail["project"] == uid]
-        return {int(position): int(task) for what in found for position, task in what}
+        return {
+            int(position): int(task)
+            for event in store.events(TASKS)
+            if event.detail["project"] == uid
+            for position, task in event.detail["what"]
+        }
     except (KeyError, TypeError, ValueError):
         raise ProjectDamagedError(
             f"The events of the project in {store.folder} are damaged; put back a copy of it."

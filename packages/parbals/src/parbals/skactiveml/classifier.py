@@ -75,13 +75,16 @@ def _bootstrap_committee(
     """Copies of a classifier, each fitted on labels drawn with replacement."""
     unfitted = clone(clf)
     unfitted.classes = classes  # a draw may not contain all of them
+    X, y, weights = data
     generator = derive_generator(seed, "committee")
     labelled_rows = np.flatnonzero(is_labelled)
     members = []
     for _ in range(n_members):
         rows = generator.choice(labelled_rows, len(labelled_rows))
-        X, y, weights = (None if array is None else np.asarray(array)[rows] for array in data)
-        members.append(fitted_copy(unfitted, X, y, weights))
+        member_weights = None if weights is None else np.asarray(weights)[rows]
+        members.append(
+            fitted_copy(unfitted, np.asarray(X)[rows], np.asarray(y)[rows], member_weights)
+        )
     return _Committee(members)
 
 

@@ -15,7 +15,7 @@ g = a ⊗ z,
 import numpy as np
 
 from parbals.randomness import derive_generator
-from parbals.strategies.greedy import Step, columns, grow
+from parbals.strategies.greedy import Step, grow, stack_steps
 from parbals.strategies.problem import Problem, batch_of
 from parbals.types import Batch
 
@@ -27,9 +27,10 @@ _ROUNDING = 1e-6  # relative to the squared norms
 def select_badge(problem: Problem) -> Batch:
     """The score of a point is its squared distance to the chosen points when it was drawn."""
     search = _Search(problem)
-    steps = grow(search, problem.candidates(), problem.pending, problem.batch_size)
-    chosen, scores, *_ = columns(steps)
-    return batch_of(problem, chosen, scores, initial_scores=search.start[chosen])
+    steps = stack_steps(grow(search, problem.candidates(), problem.pending, problem.batch_size))
+    return batch_of(
+        problem, steps.indices, steps.scores, initial_scores=search.start[steps.indices]
+    )
 
 
 class _Search:

@@ -29,7 +29,7 @@ from parbals.scores.bound import argmax_certified
 from parbals.scores.rows import map_points
 from parbals.scores.uncertainty import bald_scores, entropy_scores
 from parbals.shapes import Array, Float
-from parbals.strategies.greedy import Step, columns, grow
+from parbals.strategies.greedy import Step, grow, stack_steps
 from parbals.strategies.problem import Problem, batch_of
 from parbals.types import Batch
 
@@ -104,15 +104,14 @@ class Configurations:
 def select_batchbald(problem: Problem) -> Batch:
     """The score of a point is the gain of its label, in nats, given the points before it."""
     search = _Search(problem)
-    steps = grow(search, problem.candidates(), problem.pending, problem.batch_size)
-    chosen, scores, n_exact, sizes = columns(steps)
+    steps = stack_steps(grow(search, problem.candidates(), problem.pending, problem.batch_size))
     return batch_of(
         problem,
-        chosen,
-        scores,
-        initial_scores=search.initial_gains(chosen),
-        effective_sample_size=sizes,
-        n_exact=n_exact,
+        steps.indices,
+        steps.scores,
+        initial_scores=search.initial_gains(steps.indices),
+        effective_sample_size=steps.sample_sizes,
+        n_exact=steps.n_scored,
     )
 
 

@@ -8,7 +8,7 @@ point is the one nearest to the mean of the pool, so the order of the rows does 
 import numpy as np
 
 from parbals.arrays import block_rows
-from parbals.strategies.greedy import Step, columns, grow
+from parbals.strategies.greedy import Step, grow, stack_steps
 from parbals.strategies.problem import Problem, batch_of
 from parbals.types import Batch
 
@@ -20,9 +20,10 @@ _BLOCK_ROWS = 1024
 def select_coreset(problem: Problem) -> Batch:
     """The score of a point is its Euclidean distance to the nearest centre when it was chosen."""
     search = _Centres(problem)
-    steps = grow(search, problem.candidates(), (), problem.batch_size)
-    chosen, scores, *_ = columns(steps)
-    return batch_of(problem, chosen, scores, initial_scores=search.start[chosen])
+    steps = stack_steps(grow(search, problem.candidates(), (), problem.batch_size))
+    return batch_of(
+        problem, steps.indices, steps.scores, initial_scores=search.start[steps.indices]
+    )
 
 
 class _Centres:

@@ -26,7 +26,7 @@ import numpy as np
 from parbals.randomness import derive_generator
 from parbals.scores.rows import map_points, to_device
 from parbals.shapes import Array, Float, Int
-from parbals.strategies.greedy import Step, columns, grow
+from parbals.strategies.greedy import Step, grow, stack_steps
 from parbals.strategies.problem import Problem, batch_of
 from parbals.types import Batch
 
@@ -54,9 +54,14 @@ def select_glister(problem: Problem) -> Batch:
         labelled_probs[validation],
         labels[validation],
     )
-    steps = grow(search, problem.candidates(), problem.pending, problem.batch_size)
-    chosen, scores, *_ = columns(steps)
-    return batch_of(problem, chosen, scores, initial_scores=search.start[chosen], notes=notes)
+    steps = stack_steps(grow(search, problem.candidates(), problem.pending, problem.batch_size))
+    return batch_of(
+        problem,
+        steps.indices,
+        steps.scores,
+        initial_scores=search.start[steps.indices],
+        notes=notes,
+    )
 
 
 def _draw_validation(labels: np.ndarray, seed: int) -> np.ndarray:

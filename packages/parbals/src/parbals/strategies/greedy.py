@@ -9,12 +9,12 @@ universe is, how it finds its best point and what it learns from one, is its own
 """
 
 from collections.abc import Iterable
-from dataclasses import astuple, dataclass
-from typing import Protocol
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
-__all__ = ["Step", "Universes", "columns", "grow"]
+__all__ = ["Step", "StepArrays", "Universes", "grow", "stack_steps"]
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,15 @@ class Step:
     score: float  # its mean over the universes
     n_scored: int  # points that were scored to find it
     sample_size: float = np.inf  # mean effective one of the universes; infinite without samples
+
+
+class StepArrays(NamedTuple):
+    """The fields of B steps, (B,) each."""
+
+    indices: np.ndarray
+    scores: np.ndarray
+    n_scored: np.ndarray
+    sample_sizes: np.ndarray
 
 
 class Universes(Protocol):
@@ -43,7 +52,8 @@ def grow(
     """Choose ``batch_size`` points where free (N,) is True, given the pending ones."""
     for index in pending:
         universes.observe(int(index))
-    free, steps = free.copy(), list[Step]()
+    free = free.copy()
+    steps: list[Step] = []
     for _ in range(batch_size):
         if steps:
             universes.observe(steps[-1].index)
@@ -52,6 +62,11 @@ def grow(
     return steps
 
 
-def columns(steps: list[Step]) -> list[np.ndarray]:
-    """Positions, scores, numbers of points scored and sample sizes of the steps, (B,) each."""
-    return [np.array(column) for column in zip(*map(astuple, steps), strict=True)]
+def stack_steps(steps: list[Step]) -> StepArrays:
+    """The fields of all steps as arrays."""
+    return StepArrays(
+        indices=np.array([step.index for step in steps]),
+        scores=np.array([step.score for step in steps]),
+        n_scored=np.array([step.n_scored for step in steps]),
+        sample_sizes=np.array([step.sample_size for step in steps]),
+    )

@@ -20,7 +20,7 @@ from parbals.scores.losses import Loss
 from parbals.scores.rows import compute_context
 from parbals.strategies.backends import choose_backend, score_pool
 from parbals.strategies.backends import numpy as numpy_backend
-from parbals.strategies.greedy import Step, columns, grow
+from parbals.strategies.greedy import Step, grow, stack_steps
 from parbals.strategies.problem import GaussianView, Problem, batch_of
 from parbals.strategies.regression import select_regression
 from parbals.strategies.scoring import batch_operations, screening_operations
@@ -108,19 +108,19 @@ def _closed_form_batch(
         score,
         backend,
     ) as universes:
-        steps = grow(universes, free, problem.pending, problem.batch_size)
-    chosen, scores, n_scored, _ = columns(steps)
+        steps = stack_steps(grow(universes, free, problem.pending, problem.batch_size))
+    chosen_rows = pool[steps.indices]
     # NumPy: for so few rows compiling a program is not worth it.
     initial_scores = reduce(
         np.add,
-        [numpy_backend.score_pool(context, pool[chosen], score=score) for context in contexts],
+        [numpy_backend.score_pool(context, chosen_rows, score=score) for context in contexts],
     )
     return batch_of(
         problem,
-        chosen,
-        scores,
+        steps.indices,
+        steps.scores,
         initial_scores=initial_scores,
-        n_exact=n_scored,
+        n_exact=steps.n_scored,
         notes=_cut_notes(universes.n_cut, problem.batch_size),
     )
 
@@ -142,17 +142,16 @@ def _sampled_batch(problem: Problem, n_universes: int, most_probable: bool) -> B
         universes = _sampled_universes(problem, n_universes)
         labels = PseudoLabels(problem.seed, problem.mean_probs if most_probable else None)
         search = _Search(problem, universes, labels)
-        steps = grow(search, problem.candidates(), problem.pending, problem.batch_size)
-        chosen, scores, n_exact, sizes = columns(steps)
-        initial_scores = _mean_scores(search.start, chosen, problem.loss)
+        steps = stack_steps(grow(search, problem.candidates(), problem.pending, problem.batch_size))
+        initial_scores = _mean_scores(search.start, steps.indices, problem.loss)
     return batch_of(
         problem,
-        chosen,
-        scores,
+        steps.indices,
+        steps.scores,
         initial_scores=initial_scores,
-        effective_sample_size=sizes,
-        n_exact=n_exact,
-        notes=_collapse_notes(sizes.min(), len(problem.weights)) + universes.notes,
+        effective_sample_size=steps.sample_sizes,
+        n_exact=steps.n_scored,
+        notes=_collapse_notes(steps.sample_sizes.min(), len(problem.weights)) + universes.notes,
     )
 
 

@@ -20,7 +20,7 @@ from parbals.arrays import block_rows
 from parbals.machine import several_threads
 from parbals.posterior.predictive import add_bias
 from parbals.shapes import Array, Bool, Float
-from parbals.strategies.greedy import Step, columns, grow
+from parbals.strategies.greedy import Step, grow, stack_steps
 from parbals.strategies.problem import GaussianView, Problem, batch_of
 from parbals.strategies.scoring import Rows, build_context, covariance, project_design
 from parbals.types import Batch
@@ -36,9 +36,14 @@ def select_regression(problem: Problem, view: GaussianView) -> Batch:
     universe = _NumericUniverse(view)
     start = universe.scores()
     problem.show(start)
-    steps = grow(universe, problem.candidates(), problem.pending, problem.batch_size)
-    chosen, scores, n_scored, _ = columns(steps)
-    return batch_of(problem, chosen, scores, initial_scores=start[chosen], n_exact=n_scored)
+    steps = stack_steps(grow(universe, problem.candidates(), problem.pending, problem.batch_size))
+    return batch_of(
+        problem,
+        steps.indices,
+        steps.scores,
+        initial_scores=start[steps.indices],
+        n_exact=steps.n_scored,
+    )
 
 
 def regression_epig(view: GaussianView) -> Float[Array, " N"]:

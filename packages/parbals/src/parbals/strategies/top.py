@@ -55,9 +55,9 @@ def select_random(problem: Problem) -> Batch:
     """Every subset of B free points is equally probable: the baseline of all other strategies."""
     free = np.flatnonzero(problem.candidates())
     generator = derive_generator(problem.seed, "random")
-    chosen = generator.choice(free, problem.batch_size, replace=False)
+    indices = generator.choice(free, problem.batch_size, replace=False)
     problem.show(lambda: np.zeros(problem.n_pool))
-    return batch_of(problem, chosen, np.zeros(problem.batch_size))
+    return batch_of(problem, indices, np.zeros(problem.batch_size))
 
 
 def select_confidence(problem: Problem) -> Batch:
@@ -128,9 +128,9 @@ def top_batch(problem: Problem, scores: np.ndarray, ties: np.ndarray | None = No
     free = np.flatnonzero(problem.candidates())
     free_scores = np.where(np.isnan(scores), -np.inf, scores)[free]
     sort_keys = (-free_scores,) if ties is None else (-ties[free], -free_scores)
-    chosen = free[np.lexsort(sort_keys)[: problem.batch_size]]
+    indices = free[np.lexsort(sort_keys)[: problem.batch_size]]
     problem.show(scores)
-    return batch_of(problem, chosen, scores[chosen])
+    return batch_of(problem, indices, scores[indices])
 
 
 def noisy_batch(problem: Problem, scores: np.ndarray, log_odds: LogOdds) -> Batch:
@@ -145,9 +145,9 @@ def noisy_batch(problem: Problem, scores: np.ndarray, log_odds: LogOdds) -> Batc
     finite_values = np.where(is_drawable, values, 0.0)
     perturbed = np.where(is_drawable, finite_values + noise / problem.beta, noise)
     # The last key of a lexsort is the primary one: drawable points first.
-    chosen = free[np.lexsort((-perturbed, ~is_drawable))[: problem.batch_size]]
+    indices = free[np.lexsort((-perturbed, ~is_drawable))[: problem.batch_size]]
     problem.show(scores)
-    return batch_of(problem, chosen, scores[chosen])
+    return batch_of(problem, indices, scores[indices])
 
 
 def log_score(scores: np.ndarray) -> np.ndarray:
