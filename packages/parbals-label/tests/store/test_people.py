@@ -124,7 +124,7 @@ def test_a_session_ends_and_belongs_to_its_place_and_link(store):
 
 
 def test_a_link_has_so_many_sessions_and_the_oldest_ends_first(store, monkeypatch):
-    monkeypatch.setattr("parbals_label.store.people._MOST_SESSIONS", 3)
+    monkeypatch.setattr("parbals_label.store.people._MAX_SESSIONS", 3)
     sessions = [store.start_session("link", "here:1", 60)[0] for _ in range(5)]
     assert [store.session(s, "here:1") is not None for s in sessions] == [False] * 2 + [True] * 3
     other, _ = store.start_session("another", "here:1", 60)

@@ -7,7 +7,7 @@ import pytest
 from message_projects import pass_history
 from parbals.errors import ProjectDamagedError
 from parbals_label.store.answers import RequestIdReusedError
-from parbals_label.store.journal import proved_start
+from parbals_label.store.journal import verified_start
 from parbals_label.store.records import Submission
 from parbals_label.store.store import Store
 
@@ -144,10 +144,10 @@ def test_three_thousand_late_replays_of_every_kind_change_nothing(store):
 
 def test_a_known_request_is_in_the_journal_and_its_loss_is_noticed(store, tmp_path):
     say(store, "ham", "first")
-    store._db.settle()
+    store._db.checkpoint()
     shutil.copytree(store.folder, tmp_path / "earlier")
     say(store, "ham", "again")
-    starts = [proved_start(line) for line in store._db.journal.lines()]
+    starts = [verified_start(line) for line in store._db.journal.lines()]
     assert [start.table for start in starts] == ["answers", "requests"]
     assert [answer.label for answer in Store.salvage(store.folder)] == ["ham"]
     shutil.copy(store.folder / "project.journal", tmp_path / "earlier")

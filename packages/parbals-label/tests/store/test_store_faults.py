@@ -171,7 +171,7 @@ def test_a_project_kept_busy_by_another_program_gives_one_clear_sentence(tmp_pat
         closing(sqlite3.connect(folder / FILE, isolation_level=None)) as other,
     ):
         other.execute("BEGIN IMMEDIATE")
-        with pytest.raises(ProjectError, match="in use by another program"):
+        with pytest.raises(ProjectError, match="locked by another program"):
             store.submit([Submission(0, "cat")], annotator="ann")
         assert store.current_labels() == {}, "reading goes on"
         other.execute("ROLLBACK")
@@ -219,7 +219,7 @@ def _read_but_not_written(folder):
     assert json.loads(read) == {"0": {"ann": "dog"}}
     assert "check" in written
     assert "permissions" in written
-    assert "cannot be made" in created
+    assert "cannot be created" in created
     with Store.open(folder) as store:
         assert store.current_labels() == {0: {"ann": "dog"}}
 

@@ -1,8 +1,8 @@
-"""The files of a project's folder: whose they are, how they are made and opened, what can go wrong.
+"""The files of a project's folder: creation, connections, and errors.
 
-A folder may come from anybody, so its files must be files of its own. A link, a pipe or a device in
-the place of one would make a command that merely opens the project read or write elsewhere, or wait
-for ever. They are looked for before anything is opened.
+A folder may come from anybody, so its files must be regular files. If one were a link, a pipe or a
+device, opening the project could read or write elsewhere, or block for ever. This is checked before
+anything is opened.
 """
 
 import os
@@ -20,23 +20,36 @@ from parbals.files import sync_folder
 
 from parbals_label.store.schema import make_tables
 
-__all__ = ["BUSY_SECONDS", "FILE_NAME", "FOLDER_MODE", "JOURNAL_NAME", "check_folder", "connect"]
-__all__ += ["create_file", "damaged", "explained", "file_mode", "is_project_file", "patiently"]
-__all__ += ["primary_code"]
+__all__ = [
+    "BUSY_SECONDS",
+    "FILE_NAME",
+    "FOLDER_MODE",
+    "JOURNAL_NAME",
+    "check_folder",
+    "connect",
+    "create_file",
+    "damage_message",
+    "explain",
+    "file_mode",
+    "is_project_file",
+    "primary_code",
+    "retry_while_busy",
+]
 
-FILE_NAME, JOURNAL_NAME = "project.sqlite3", "project.journal"
+FILE_NAME = "project.sqlite3"
+JOURNAL_NAME = "project.journal"
 FOLDER_MODE = 0o700
-"""Of a new project: it is nobody else's."""
+"""Permissions of a new project: only its owner has access."""
 BUSY_SECONDS = 30.0
-"""How long a call waits for another process: longer than a large import writes for."""
+"""How long a call waits for another process: longer than a large import takes."""
 
-_OURS = re.compile(
+_PROJECT_FILES = re.compile(
     r"project\..*|page-.*|page\..*|machine-.*\.lock|(features|predictions|map|described|scores)-.*\.npy",
     re.DOTALL,
 )
 
 
-_IN_USE = f"is in use by another program that kept it for {BUSY_SECONDS:g} s"
+_IN_USE = f"was locked by another program for {BUSY_SECONDS:g} s"
 _REASONS = {
     sqlite3.SQLITE_BUSY: f"{_IN_USE}; nothing was stored, try again",
     sqlite3.SQLITE_LOCKED: f"{_IN_USE}; nothing was stored, try again",
@@ -46,41 +59,41 @@ _REASONS = {
     "was stored, check the disk and repeat the call",
     sqlite3.SQLITE_CANTOPEN: "cannot be opened; check that it exists, and its folder's permissions",
 }
-"""What SQLite's codes mean to people, after the name of the file."""
+"""Explanations of SQLite's error codes, to follow the name of the file."""
 
 
 def is_project_file(name: str) -> bool:
-    """Whether a name in the folder is one that parbals writes; some disks ignore capitals."""
-    return _OURS.fullmatch(name.casefold()) is not None
+    """Whether parbals writes files of this name; some file systems ignore case."""
+    return _PROJECT_FILES.fullmatch(name.casefold()) is not None
 
 
 def check_folder(folder: Path) -> None:
-    """Refuse a folder in which a file of the project is a link, or no file at all.
+    """Refuse a folder in which a file of the project is a link or not a regular file.
 
-    A second name of a file that is written in place counts as a link unless it lies in the folder
-    too, as it does for a moment when a project is made. Matrices are replaced, never written.
+    A hard link counts as a link unless both names are in the folder, which happens while a project
+    is created. Matrices may be hard links, because they are replaced and never written in place.
     """
     try:
         with os.scandir(folder) as entries:
-            found = {entry.name: entry.stat(follow_symlinks=False) for entry in entries}
+            files = {entry.name: entry.stat(follow_symlinks=False) for entry in entries}
     except OSError:
-        return  # there is no folder; whoever opens the project says so
-    names = Counter((state.st_dev, state.st_ino) for state in found.values())
-    for name, state in sorted(found.items()):
+        return  # there is no folder; opening the project reports it
+    n_names = Counter((status.st_dev, status.st_ino) for status in files.values())
+    for name, status in sorted(files.items()):
         if not is_project_file(name):
             continue
-        is_file = stat.S_ISREG(state.st_mode)
-        has_more = state.st_nlink > max(names[state.st_dev, state.st_ino], 1)
-        if not is_file or (has_more and not name.endswith(".npy")):
-            what = "has another name elsewhere" if is_file else "is a link, or not a file"
+        is_file = stat.S_ISREG(status.st_mode)
+        is_linked = status.st_nlink > max(n_names[status.st_dev, status.st_ino], 1)
+        if not is_file or (is_linked and not name.endswith(".npy")):
+            fault = "has another name elsewhere" if is_file else "is a link, or not a file"
             raise ProjectError(
-                f"{folder / name} {what}, so using it could change something outside the project; "
+                f"{folder / name} {fault}, so using it could change something outside the project; "
                 "put a plain copy in its place, or move it away."
             )
 
 
 def file_mode(folder: Path) -> int:
-    """Who may read and write the project's files: those who may the database, and nobody new."""
+    """Return the permissions of new files: those of the database."""
     try:
         return stat.S_IMODE((folder / FILE_NAME).lstat().st_mode) & 0o666
     except OSError:
@@ -88,13 +101,13 @@ def file_mode(folder: Path) -> int:
 
 
 def create_file(folder: Path, fill: Callable[[sqlite3.Connection], None]) -> None:
-    """Make a whole project under another name, then put it in place: never half a project."""
+    """Create a project in a temporary file and move it in place, so that it is never partial."""
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with suppress(FileExistsError):  # a folder that is there already stays as open as it is
+        with suppress(FileExistsError):  # an existing folder keeps its permissions
             folder.mkdir(mode=FOLDER_MODE)
     except OSError as error:
-        raise ProjectError(f"The folder {folder} cannot be made ({error.strerror}).") from None
+        raise ProjectError(f"The folder {folder} cannot be created ({error.strerror}).") from None
     file = folder / FILE_NAME
     for path in (file, Path(f"{file}-wal"), folder / JOURNAL_NAME):
         if path.exists():
@@ -113,14 +126,14 @@ def create_file(folder: Path, fill: Callable[[sqlite3.Connection], None]) -> Non
             fill(connection)
             connection.execute("COMMIT")
         try:
-            os.link(draft, file)  # unlike a rename, never replaces one that was made meanwhile
+            os.link(draft, file)  # unlike a rename, it never replaces a new file
         except FileExistsError:
             raise ProjectError(f"{file} is already there; open that project instead.") from None
-        except OSError:  # a file system without links
+        except OSError:  # a file system without hard links
             os.rename(draft, file)
         sync_folder(folder)
     except sqlite3.Error as error:
-        raise explained(error, file) from error
+        raise explain(error, file) from error
     except OSError as error:
         raise ProjectError(f"{file} cannot be written ({error.strerror}).") from error
     finally:
@@ -130,7 +143,7 @@ def create_file(folder: Path, fill: Callable[[sqlite3.Connection], None]) -> Non
 
 
 def _configure(connection: sqlite3.Connection) -> None:
-    """What every connection of the store has."""
+    """Set the options of every connection."""
     connection.execute(f"PRAGMA busy_timeout = {int(BUSY_SECONDS * 1000)}")
     connection.execute("PRAGMA synchronous = FULL")
     # macOS: a plain fsync leaves data in the drive's cache.
@@ -144,23 +157,24 @@ def _configure(connection: sqlite3.Connection) -> None:
 
 
 def connect(file: Path, mode: str) -> sqlite3.Connection:
-    """A connection to a project's file that has read its first page."""
+    """Open a connection to a project's file and read its first page."""
     connection = sqlite3.connect(
         f"{file.absolute().as_uri()}?{mode}", uri=True, isolation_level=None
     )
     try:
         _configure(connection)
-        # The first read opens the -wal file; the last process to close may hold everything for a
-        # moment.
-        patiently(lambda: connection.execute("SELECT count(*) FROM sqlite_master").fetchone())
+        # The first read opens the -wal file, which the last closing process may have locked.
+        retry_while_busy(
+            lambda: connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        )
     except BaseException:
         connection.close()
         raise
     return connection
 
 
-def patiently(action: Callable[[], object]) -> None:
-    """SQLite does not wait by itself while another process recovers or closes the project."""
+def retry_while_busy(action: Callable[[], object]) -> None:
+    """Retry while another process recovers or closes the project: SQLite does not wait then."""
     deadline = time.monotonic() + BUSY_SECONDS
     while True:
         try:
@@ -173,31 +187,31 @@ def patiently(action: Callable[[], object]) -> None:
 
 
 def primary_code(error: sqlite3.Error) -> int | None:
-    """SQLite's code without its details; None for an error of Python's own."""
+    """Return SQLite's primary error code; None for an error of Python's module."""
     code: int | None = getattr(error, "sqlite_errorcode", None)
     return None if code is None else code & 0xFF
 
 
-def explained(error: sqlite3.Error, file: Path) -> ParbalsError:
-    """The error to raise in place of one of SQLite's."""
-    primary = primary_code(error)
-    if primary in _REASONS:
-        return ProjectError(f"{file} {_REASONS[primary]}.")
-    # SQLITE_ERROR: a table or column that should be there is not; no code: text that is not UTF-8.
-    damage = (
+def explain(error: sqlite3.Error, file: Path) -> ParbalsError:
+    """Return the error to raise in place of one of SQLite's."""
+    code = primary_code(error)
+    if code in _REASONS:
+        return ProjectError(f"{file} {_REASONS[code]}.")
+    # SQLITE_ERROR: a table or column is missing; None: text that is not UTF-8.
+    damage_codes = (
         sqlite3.SQLITE_CORRUPT,
         sqlite3.SQLITE_NOTADB,
         sqlite3.SQLITE_ERROR,
         sqlite3.SQLITE_FORMAT,
         None,
     )
-    if primary in damage and not isinstance(error, sqlite3.ProgrammingError):
-        return ProjectDamagedError(damaged(file, str(error)))
+    if code in damage_codes and not isinstance(error, sqlite3.ProgrammingError):
+        return ProjectDamagedError(damage_message(file, str(error)))
     return ProjectError(f"{file} cannot be used ({error}).")
 
 
-def damaged(file: Path, problem: str) -> str:
-    """The sentence for a damaged project."""
+def damage_message(file: Path, problem: str) -> str:
+    """Return the error message of a damaged project."""
     return (
         f"{file} is damaged: {' '.join(problem.split())}. Nothing was changed; put back a copy, or "
         f"take out the readable answers: `parbals backup salvage {file.parent} --out answers.csv`."

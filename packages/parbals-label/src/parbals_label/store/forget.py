@@ -1,9 +1,9 @@
-"""A person's name leaves a project; what they said stays, under a number.
+"""Removes a person's name from a project; their answers stay, under a pseudonym.
 
-Rows that are never changed are changed here, once, with their checksums: the name is in each of
-them. The journal, which knows the old rows, is removed before the database changes and written
-again after it; a process that dies in between leaves a project whose journal is made whole when it
-is opened next. Backups and exports that were made before still hold the name.
+This is the only place where append-only rows are changed, with their checksums, because each
+contains the name. The journal, which contains the old rows, is deleted before the database changes
+and written again afterwards; if the process is killed in between, the next one to open the project
+completes the journal. Earlier backups and exports still contain the name.
 """
 
 import sqlite3
@@ -20,42 +20,44 @@ from parbals_label.store.store import Store
 
 __all__ = ["forget_person"]
 
-_CHANGED = (*COLUMNS, "events")
+_CHANGED_TABLES = (*COLUMNS, "events")
 
 
 def forget_person(store: Store, name: str) -> dict[str, str]:
-    """Replace every spelling of a name; spelling → the number that stands for it now.
+    """Replace every spelling of a name; returns spelling → pseudonym.
 
     Nobody else may use the project meanwhile.
     """
     names = store.annotator_names()
-    everybody = [*names, *(person.name for person in store.people())]
-    spellings = [one for one in dict.fromkeys(everybody) if name_key(one) == name_key(name)]
+    everybody = dict.fromkeys([*names, *(person.name for person in store.people())])
+    spellings = [spelling for spelling in everybody if name_key(spelling) == name_key(name)]
     if not spellings:
         raise InputError(f"Nobody called {name!r} was invited or has labelled anything.")
-    free = (f"person {n}" for n in range(1, len(names) + len(spellings) + 1))
-    numbers = dict(zip(spellings, (one for one in free if one not in names), strict=False))
+    candidates = (f"person {n}" for n in range(1, len(names) + len(spellings) + 1))
+    unused = (candidate for candidate in candidates if candidate not in names)
+    pseudonyms = dict(zip(spellings, unused, strict=False))
     database = store._db
     with database.transaction() as connection:
-        for table in _CHANGED:
-            for title, _ in triggers(table):
-                connection.execute(f"DROP TRIGGER {title}")
-        for old, new in numbers.items():
+        for table in _CHANGED_TABLES:
+            for trigger, _ in triggers(table):
+                connection.execute(f"DROP TRIGGER {trigger}")
+        for old, new in pseudonyms.items():
             _rename(connection, database.project, old, new)
-        for table in _CHANGED:
+        for table in _CHANGED_TABLES:
             for _, statement in triggers(table):
                 connection.execute(statement)
-        write_meta(connection, database.project, {"heard": []})  # the next report has it again
-        store._log(connection, FORGOTTEN, {"name": ", ".join(numbers.values())})
+        write_meta(connection, database.project, {"heard": []})  # the next report stores it again
+        store._log(connection, FORGOTTEN, {"name": ", ".join(pseudonyms.values())})
         database.journal.file.unlink(missing_ok=True)
     store.close()
-    with Store.open(store.folder) as again, again._db.reading() as connection:  # a new journal
-        connection.execute("VACUUM")  # nothing of the name stays in pages that are free now
+    with Store.open(store.folder) as reopened, reopened._db.reading() as connection:
+        connection.execute("VACUUM")  # removes the name from free pages of the file
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-    return numbers
+    return pseudonyms
 
 
 def _rename(connection: sqlite3.Connection, project: str, old: str, new: str) -> None:
+    """Replace a name in all tables."""
     for table, columns in COLUMNS.items():
         rows = connection.execute(
             f"SELECT {columns} FROM {table} WHERE annotator = ?", (old,)
@@ -64,7 +66,9 @@ def _rename(connection: sqlite3.Connection, project: str, old: str, new: str) ->
         for row in rows:
             fields = dict(zip(names, row, strict=True)) | {"annotator": new}
             request = fields["request"]
-            if isinstance(request, str):  # Label Studio's ends in the annotator's address
+            if isinstance(
+                request, str
+            ):  # ids of Label Studio end with the annotator's e-mail address
                 fields["request"] = request.replace(f":{old}", f":{new}")
             proof = checksum(project, table, list(fields.values()))
             connection.execute(
@@ -80,18 +84,21 @@ def _rename(connection: sqlite3.Connection, project: str, old: str, new: str) ->
     for event, detail, who in connection.execute(
         "SELECT event, detail, who FROM events"
     ).fetchall():
-        changed = to_json(_without(from_json(detail), old, new), "detail")
-        if (changed, who) != (detail, old):
+        new_detail = to_json(_replace_name(from_json(detail), old, new), "detail")
+        if (new_detail, who) != (detail, old):
             connection.execute(
                 "UPDATE events SET detail = ?, who = ? WHERE event = ?",
-                (changed, new if who == old else who, event),
+                (new_detail, new if who == old else who, event),
             )
 
 
-def _without(value: Any, old: str, new: str) -> Any:
-    """The same value with another name in it."""
+def _replace_name(value: Any, old: str, new: str) -> Any:
+    """Replace a name in keys, values and elements of a JSON value."""
     if isinstance(value, dict):
-        return {_without(k, old, new): _without(v, old, new) for k, v in value.items()}
+        return {
+            _replace_name(key, old, new): _replace_name(element, old, new)
+            for key, element in value.items()
+        }
     if isinstance(value, list):
-        return [_without(one, old, new) for one in value]
+        return [_replace_name(element, old, new) for element in value]
     return new if value == old else value

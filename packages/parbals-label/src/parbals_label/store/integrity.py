@@ -1,7 +1,4 @@
-"""Is this project what was written? The questions asked on opening, and more of ``Store.check``.
-
-Where it is not: the answers that can still be read and proved.
-"""
+"""Integrity checks on opening a project and in ``Store.check``, and recovery of answers."""
 
 import sqlite3
 from array import array
@@ -16,105 +13,112 @@ from parbals.errors import ProjectDamagedError, ProjectError
 from parbals_label.answer_form import AnswerForm
 from parbals_label.store.current import Renames
 from parbals_label.store.folder import FILE_NAME, check_folder
-from parbals_label.store.journal import Journal, proved_id, proved_start
+from parbals_label.store.journal import Journal, verified_id, verified_start
 from parbals_label.store.records import Answer
 from parbals_label.store.rows import checksum, from_json
 from parbals_label.store.schema import COLUMNS, new_schema_rows, schema_rows
 
-__all__ = ["compare", "problems", "read_meta", "salvage"]
+__all__ = ["compare", "find_problems", "read_meta", "salvage"]
 
-_UNREADABLE = (sqlite3.Error, ValueError, TypeError, ProjectDamagedError)
-"""What reading a damaged database raises."""
+_READ_ERRORS = (sqlite3.Error, ValueError, TypeError, ProjectDamagedError)
+"""Errors of reading a damaged database."""
 
 
-def problems(connection: sqlite3.Connection, *, thorough: bool = False) -> Iterator[str]:
-    """Every sign of damage, the ones that make further reading pointless first.
+def find_problems(connection: sqlite3.Connection, *, thorough: bool = False) -> Iterator[str]:
+    """Iterate over all signs of damage; stop at one that makes further reading pointless.
 
-    On opening: the tables, the structure of the file, the settings, and every answer and pass.
-    ``thorough`` adds what takes longer on a large pool: the items, whose checksums are otherwise
-    checked whenever one is read.
+    Checks the tables, the structure of the file, the settings, and every answer and pass.
+    ``thorough`` also checks the items, which takes longer on a large pool; otherwise the checksum
+    of an item is verified whenever it is read.
     """
     if schema_rows(connection) != new_schema_rows():
         yield "its tables are not those of a project"
         return
-    # quick_check does not compare indexes with their tables; a wrong one could hide a label.
+    # quick_check does not compare indexes with their tables; a wrong index could hide a label.
     checks = ["quick_check", *(f"integrity_check('{table}')" for table in COLUMNS)]
-    structure = [
+    if thorough:
+        checks = ["integrity_check"]
+    structural_faults = [
         text
-        for check in (checks if not thorough else ["integrity_check"])
+        for check in checks
         for (text,) in connection.execute(f"PRAGMA {check}")
         if text != "ok"
     ]
-    if structure:
-        yield from structure
+    if structural_faults:
+        yield from structural_faults
         return
     try:
-        meta, bad = read_meta(connection)
+        meta, faults = read_meta(connection)
     except (ProjectDamagedError, KeyError, TypeError):
         yield "its settings cannot be read"
         return
-    yield from bad
-    if bad:
+    yield from faults
+    if faults:
         return
     for table in COLUMNS:
         yield from _row_problems(connection, meta, table)
     if thorough:
         yield from _item_problems(connection, meta["project"])
         for table, row, *_ in connection.execute("PRAGMA foreign_key_check"):
-            yield f"row {row} of {table} belongs to nothing"
+            yield f"row {row} of {table} refers to a missing row"
 
 
 def read_meta(connection: sqlite3.Connection) -> tuple[dict[str, Any], list[str]]:
-    """The settings, and which of them do not pass their checksum."""
-    meta, bad = _parsed(tuple(connection.execute("SELECT key, value, checksum FROM meta")))
-    return dict(meta), list(bad)
+    """Return the settings, and a sentence for each that fails its checksum."""
+    meta, faults = _parsed(tuple(connection.execute("SELECT key, value, checksum FROM meta")))
+    return dict(meta), list(faults)
 
 
-@lru_cache(maxsize=4)  # every answer asks, and they seldom change
+@lru_cache(maxsize=4)  # they are read for every answer and seldom change
 def _parsed(rows: tuple[tuple[str, str, str], ...]) -> tuple[dict[str, Any], list[str]]:
     meta = {key: from_json(value) for key, value, _ in rows}
-    owner = meta["project"]
-    bad = [
+    project = meta["project"]
+    faults = [
         f"the setting {key!r} does not pass its checksum"
-        for key, value, proof in rows
-        if checksum(owner, "meta", (key, value)) != proof
+        for key, value, stored_checksum in rows
+        if checksum(project, "meta", (key, value)) != stored_checksum
     ]
     classes = meta["classes"]
     if not isinstance(classes, list) or not all(isinstance(name, str) for name in classes):
-        bad.append("its classes cannot be read")
-    return meta, bad
+        faults.append("its classes cannot be read")
+    return meta, faults
 
 
 def _row_problems(
     connection: sqlite3.Connection, meta: dict[str, Any], table: str
 ) -> Iterator[str]:
-    """Rows are numbered 1, 2, ... without a gap; SQLite counts for itself how many there were."""
+    """Check the checksums and numbers of the rows of a table.
+
+    Rows are numbered 1, 2, ... without gaps, and SQLite stores the last number separately.
+    """
     check = _answer_check(connection, meta) if table == "answers" else lambda fields: iter(())
-    name, n_rows = COLUMNS[table].partition(",")[0], 0
-    for *fields, proof in connection.execute(
+    name = COLUMNS[table].partition(",")[0]
+    n_rows = 0
+    for *fields, row_checksum in connection.execute(
         f"SELECT {COLUMNS[table]}, checksum FROM {table} ORDER BY rowid"
     ):
         n_rows += 1
-        if checksum(meta["project"], table, fields) != proof:
+        if checksum(meta["project"], table, fields) != row_checksum:
             yield f"{name} {fields[0]} does not pass its checksum"
             continue
         if fields[0] != n_rows:
             yield f"{name} {n_rows} is missing"
             n_rows = fields[0]
         yield from check(fields)
-    (counted,) = connection.execute(
+    (last_number,) = connection.execute(
         "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = ?", (table,)
     ).fetchone()
-    if counted > n_rows:
-        yield f"{counted} {table} were confirmed but only {n_rows} are there"
+    if last_number > n_rows:
+        yield f"{last_number} {table} were confirmed but only {n_rows} are there"
 
 
 def _answer_check(
     connection: sqlite3.Connection, meta: dict[str, Any]
 ) -> Callable[[list[Any]], Iterator[str]]:
-    """What an answer must be besides; an annotator's revisions of an item have no gap either."""
+    """Return a check of an answer's item, label and revision, which has no gaps either."""
     (n_items,) = connection.execute("SELECT coalesce(max(position) + 1, 0) FROM items").fetchone()
-    form, renames = AnswerForm.of(meta), Renames.of(meta)
+    form = AnswerForm.of(meta)
+    renames = Renames.of(meta)
     latest: dict[tuple[int, str], int] = {}
 
     def check(fields: list[Any]) -> Iterator[str]:
@@ -124,78 +128,83 @@ def _answer_check(
         if label is not None and not form.fits(str(renames.current_name(label, answer))):
             yield f"answer {answer} has the label {label!r}, which is not a class"
         if revision != latest.get((position, annotator), 0) + 1:
-            before = f"revision {revision - 1} of the answer of {annotator!r}"
-            yield f"{before} for item {position} is missing"
+            missing = f"revision {revision - 1} of the answer of {annotator!r}"
+            yield f"{missing} for item {position} is missing"
         latest[position, annotator] = revision
 
     return check
 
 
 def _item_problems(connection: sqlite3.Connection, project: str) -> Iterator[str]:
-    for expected, (position, name, content, proof) in enumerate(
+    for expected, (position, name, content, row_checksum) in enumerate(
         connection.execute("SELECT position, id, content, checksum FROM items ORDER BY position")
     ):
         if position != expected:
             yield f"item {expected} is missing"
             return
-        if checksum(project, "items", (position, name, content)) != proof:
+        if checksum(project, "items", (position, name, content)) != row_checksum:
             yield f"item {position} does not pass its checksum"
 
 
 def compare(
     connection: sqlite3.Connection, project: str, lines: Iterable[bytes]
 ) -> tuple[str | None, dict[str, list[int]]]:
-    """What a sound database has lost, and the rows that its journal lacks."""
-    rows = {table: array("Q") for table in COLUMNS}
-    for table, marks in rows.items():
+    """Compare a sound database with its journal.
+
+    Returns what the database has lost, None if nothing, and the rows that the journal lacks.
+    """
+    checksums = {table: array("Q") for table in COLUMNS}
+    for table, values in checksums.items():
         query = f"SELECT checksum FROM {table} ORDER BY rowid"
-        marks.extend(int(proof, 16) for (proof,) in connection.execute(query))
-    seen = {table: bytearray(len(marks)) for table, marks in rows.items()}
-    most = {table: len(marks) for table, marks in rows.items()}
-    for start in filter(None, map(proved_start, lines)):
-        marks = rows[start.table]
+        values.extend(int(row_checksum, 16) for (row_checksum,) in connection.execute(query))
+    in_journal = {table: bytearray(len(values)) for table, values in checksums.items()}
+    last_numbers = {table: len(values) for table, values in checksums.items()}
+    for start in filter(None, map(verified_start, lines)):
+        values = checksums[start.table]
         if start.project != project:
             return (
                 "project.journal belongs to another project, or a -wal file of another project "
                 "lies beside it"
             ), {}
-        if start.number > len(marks):
-            most[start.table] = max(most[start.table], start.number)
-        elif marks[start.number - 1] != start.checksum:
+        if start.number > len(values):
+            last_numbers[start.table] = max(last_numbers[start.table], start.number)
+        elif values[start.number - 1] != start.checksum:
             return (
-                f"project.journal knows another row {start.number} of {start.table} (if the "
+                f"project.journal has another row {start.number} of {start.table} (if the "
                 "project was put back from a copy on purpose, move project.journal away)"
             ), {}
         else:
-            seen[start.table][start.number - 1] = 1
-    for table, count in most.items():
-        if count > len(rows[table]):
+            in_journal[start.table][start.number - 1] = 1
+    for table, count in last_numbers.items():
+        if count > len(checksums[table]):
             return (
-                f"{count} {table} were confirmed but only {len(rows[table])} are there, so "
+                f"{count} {table} were confirmed but only {len(checksums[table])} are there, so "
                 "project.sqlite3-wal is missing or damaged (put it back; or, if the project was "
                 "put back from an older copy on purpose, move project.journal away)"
             ), {}
     return None, {
-        table: [number for number, is_seen in enumerate(flags, 1) if not is_seen]
-        for table, flags in seen.items()
+        table: [number for number, is_present in enumerate(flags, 1) if not is_present]
+        for table, flags in in_journal.items()
     }
 
 
 def salvage(folder: Path) -> Iterator[Answer]:
-    """Every answer that can be read and proved, by number, with its item's id where that is proved.
+    """Iterate over all answers that can be read and verified, by number.
 
-    From the journal; and what that lacks from the database, as far as SQLite can read it.
+    They come from the journal and, where it lacks some, from the database as far as SQLite can
+    read it. The id of an item is None if it cannot be verified.
     """
     check_folder(folder)
-    journal, file = Journal(folder), folder / FILE_NAME
+    journal = Journal(folder)
+    file = folder / FILE_NAME
     if not journal.file.exists() and not file.exists():
         raise ProjectError(f"There is no project in {folder}, so there is nothing to salvage.")
     names = [*COLUMNS["answers"].split(", "), "id"]
     answers: dict[int, Answer] = {}
-    with closing(_database(file)) as database:
-        project = _project_in(database)
+    with closing(_open_database(file)) as database:
+        project = _project_id(database)
         for line in journal.lines():
-            start = proved_start(line)
+            start = verified_start(line)
             if start is None:
                 continue
             project = project or start.project
@@ -214,26 +223,26 @@ def salvage(folder: Path) -> Iterator[Answer]:
         yield answer
 
 
-def _database(file: Path) -> sqlite3.Connection:
-    """The project's database for reading; an empty one where it is lost."""
+def _open_database(file: Path) -> sqlite3.Connection:
+    """Open the project's database for reading; an empty one if it is lost."""
     try:
         return sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)
     except sqlite3.Error:
         return sqlite3.connect(":memory:")
 
 
-def _project_in(database: sqlite3.Connection) -> str | None:
-    """The identity that the database has, where SQLite can read it."""
-    with suppress(*_UNREADABLE):
+def _project_id(database: sqlite3.Connection) -> str | None:
+    """Return the project's id from the database, None if SQLite cannot read it."""
+    with suppress(*_READ_ERRORS):
         row = database.execute("SELECT value FROM meta WHERE key = 'project'").fetchone()
         return str(from_json(row[0], str))
     return None
 
 
 def _readable_answers(database: sqlite3.Connection, project: str | None) -> Iterator[Answer]:
-    """The answers that SQLite can still read and that pass their checksum."""
-    with suppress(*_UNREADABLE):
+    """Iterate over the answers that SQLite can read and whose checksum is right."""
+    with suppress(*_READ_ERRORS):
         query = f"SELECT {COLUMNS['answers']}, checksum FROM answers"
-        for *fields, proof in database.execute(query):
-            if project is not None and checksum(project, "answers", fields) == proof:
-                yield Answer(*[*fields, proved_id(database, project, fields[1])])
+        for *fields, row_checksum in database.execute(query):
+            if project is not None and checksum(project, "answers", fields) == row_checksum:
+                yield Answer(*[*fields, verified_id(database, project, fields[1])])

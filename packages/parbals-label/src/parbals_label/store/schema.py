@@ -1,7 +1,6 @@
-"""The tables of a project, as schema.sql has them: version 1 of the schema.
+"""The tables of a project (schema.sql), version 1 of the schema.
 
-A later version is another set of tables under another number; a file with a number that this
-parbals does not know is refused before any of it is read.
+A file with a version that this parbals does not know is refused before anything is read.
 """
 
 import sqlite3
@@ -11,27 +10,35 @@ from importlib import resources
 
 from parbals.errors import ProjectError
 
-__all__ = ["APPLICATION_ID", "COLUMNS", "VERSION", "check_version", "make_tables", "schema_rows"]
-__all__ += ["new_schema_rows", "triggers"]
+__all__ = [
+    "APPLICATION_ID",
+    "COLUMNS",
+    "VERSION",
+    "check_version",
+    "make_tables",
+    "new_schema_rows",
+    "schema_rows",
+    "triggers",
+]
 
 APPLICATION_ID = 0x70617262
-"""'parb' in the header of the file: tells a project from any other SQLite database."""
+"""'parb' in the header of the file: identifies a project among SQLite databases."""
 VERSION = 1
 COLUMNS = {
     "answers": "answer, position, annotator, revision, label, source, request, comment, created",
     "passes": "pass, position, annotator, kind, request, comment, created",
     "requests": "repeat, position, annotator, kind, number, request, created",
 }
-"""What the checksum of a row is taken of, in order; these tables are written to the journal too."""
+"""The columns that a row's checksum covers, in order; these tables are also in the journal."""
 
 _TABLES = (
     resources.files("parbals_label.store").joinpath("schema.sql").read_text("utf-8").split(";")
 )
-_REVISION = "position = NEW.position AND annotator = NEW.annotator AND revision = NEW.revision"
-_KEPT = {
+_SAME_REVISION = "position = NEW.position AND annotator = NEW.annotator AND revision = NEW.revision"
+_APPEND_ONLY = {
     "answers": (
         "answers are kept as they were given; add a revision, or withdraw instead",
-        ("answer = NEW.answer", "request = NEW.request", _REVISION),
+        ("answer = NEW.answer", "request = NEW.request", _SAME_REVISION),
     ),
     "passes": (
         "passes are kept as they were given; take back instead",
@@ -43,30 +50,32 @@ _KEPT = {
     ),
     "events": ("the log is kept as it was written", ("event = NEW.event",)),
 }
-"""Tables that only grow: the answer to a change, and the rows that a new one would replace."""
+"""Append-only tables: the error message of a change, and conditions for rows that a new one would
+replace. The triggers are stored in every project, so these texts must not change."""
 
 
 def triggers(table: str) -> list[tuple[str, str]]:
-    """Name and statement of what keeps the rows of a table as they were written."""
-    reason, clashes = _KEPT[table]
-    refusal = f"BEGIN SELECT RAISE(ABORT, '{reason}'); END"
-    rows = " UNION ALL ".join(f"SELECT 1 FROM {table} WHERE {clash}" for clash in clashes)
-    when = {
+    """Return names and statements of the triggers that make a table append-only."""
+    message, conflicts = _APPEND_ONLY[table]
+    action = f"BEGIN SELECT RAISE(ABORT, '{message}'); END"
+    rows = " UNION ALL ".join(f"SELECT 1 FROM {table} WHERE {conflict}" for conflict in conflicts)
+    events = {
         "changed": "BEFORE UPDATE ON {table}",
         "deleted": "BEFORE DELETE ON {table}",
-        # INSERT OR REPLACE deletes the rows in its way without asking the trigger above.
+        # INSERT OR REPLACE deletes conflicting rows without firing the trigger above.
         "replaced": f"BEFORE INSERT ON {{table}} WHEN EXISTS ({rows})",
     }
-    names = {f"{table}_are_never_{what}": moment for what, moment in when.items()}
-    return [
-        (name, f"CREATE TRIGGER {name} {moment.format(table=table)} {refusal}")
-        for name, moment in names.items()
-    ]
+    statements = []
+    for verb, event in events.items():
+        name = f"{table}_are_never_{verb}"
+        statement = f"CREATE TRIGGER {name} {event.format(table=table)} {action}"
+        statements.append((name, statement))
+    return statements
 
 
 def make_tables(connection: sqlite3.Connection) -> None:
-    """Give an empty database the tables of a project."""
-    for statement in (*_TABLES, *(sql for table in _KEPT for _, sql in triggers(table))):
+    """Create the tables of a project in an empty database."""
+    for statement in (*_TABLES, *(sql for table in _APPEND_ONLY for _, sql in triggers(table))):
         connection.execute(statement)
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version = {VERSION}")
@@ -88,13 +97,13 @@ def check_version(connection: sqlite3.Connection) -> None:
 
 
 def schema_rows(connection: sqlite3.Connection) -> set[tuple[str, str, str, str | None]]:
-    """Every table, index and trigger as SQLite keeps it."""
+    """Return every table, index and trigger of a database."""
     return set(connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_master"))
 
 
-@cache  # it takes as long as everything else that opening a small project takes
+@cache  # it takes as long as opening a small project
 def new_schema_rows() -> set[tuple[str, str, str, str | None]]:
-    """Those of a new project."""
+    """Return every table, index and trigger of a new project."""
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as fresh:
         make_tables(fresh)
         return schema_rows(fresh)

@@ -1,4 +1,4 @@
-"""The settings and classes of a project, and the log of what was decided when, and by whom."""
+"""The settings and classes of a project, and the log of changes."""
 
 import getpass
 import os
@@ -23,26 +23,52 @@ from parbals_label.store.items import count_items
 from parbals_label.store.records import CHANGED, RENAMED_CLASS, Event
 from parbals_label.store.rows import check_text, checksum, from_json, to_json, utc_now
 
-__all__ = ["MapFile", "MatrixFile", "PredictionsFile", "ProjectSettings", "Settings"]
-__all__ += ["check_classes", "checked_settings", "write_meta"]
+__all__ = [
+    "MapFile",
+    "MatrixFile",
+    "PredictionsFile",
+    "ProjectSettings",
+    "Settings",
+    "check_classes",
+    "checked_settings",
+    "write_meta",
+]
 
-_TOLD = (
-    *("strategy", "loss", "guidelines", "highlight", "find", "answers_wanted", "classes"),
-    *("lease_minutes", "goal_labels", "goal_error", "audit_by", "hidden", "adapt"),
+_LOGGED_SETTINGS = (
+    "strategy",
+    "loss",
+    "guidelines",
+    "highlight",
+    "find",
+    "answers_wanted",
+    "classes",
+    "lease_minutes",
+    "goal_labels",
+    "goal_error",
+    "audit_by",
+    "hidden",
+    "adapt",
 )
-"""What people decide: a change of it is remembered."""
-_UNDESCRIBED: dict[str, Any] = {"descriptions": {}, "described": None}
-"""Where a class that was described goes: the rows of the others' descriptions are told by place."""
+"""Settings that people decide, whose changes are logged."""
+_NO_DESCRIPTIONS: dict[str, Any] = {"descriptions": {}, "described": None}
+"""Applied when a described class is removed: the remaining rows would no longer match."""
 _LOSSES = (
-    *("log", "error", "balanced-accuracy", "rank-error", "rmse"),
-    *("hamming", "subset", "micro-f1", "macro-f1"),
+    "log",
+    "error",
+    "balanced-accuracy",
+    "rank-error",
+    "rmse",
+    "hamming",
+    "subset",
+    "micro-f1",
+    "macro-f1",
 )
-_HERE = "this machine"
-"""Where commands come from."""
+_COMMAND_ORIGIN = "this machine"
+"""The origin of events that commands cause."""
 
 
 def _checked_file(name: str) -> str:
-    # It is read and removed under this name: it must not lead out of the project's folder.
+    # The file is read and deleted by this name, so it must not lead out of the project's folder.
     if not re.fullmatch(r"(features|predictions|map|described|scores)-[0-9a-f]+\.npy", name):
         raise ValueError("name a file such as features-0123456789ab.npy")
     return name
@@ -62,7 +88,7 @@ _Share = Annotated[float, Field(strict=True, ge=0, lt=1, allow_inf_nan=False)]
 
 @dataclass(frozen=True, slots=True)
 class MatrixFile:
-    """A float32 matrix beside the database, named by its content (blake2b of its bytes)."""
+    """A float32 matrix in a file beside the database, named by the hash of its content."""
 
     file: Annotated[str, AfterValidator(_checked_file)]
     digest: str
@@ -71,51 +97,52 @@ class MatrixFile:
 
 @dataclass(frozen=True, slots=True)
 class PredictionsFile(MatrixFile):
-    """Predicted probabilities (N, C); ``answers`` is the number of the last answer they know."""
+    """Predicted probabilities (N, C); ``answers`` is the number of the last answer included."""
 
     answers: _Count = 0
 
 
 @dataclass(frozen=True, slots=True)
 class MapFile(MatrixFile):
-    """Two dimensions of the features with this digest, and the share of variance each explains."""
+    """Principal components (N, 2) of the features with this digest, and the explained variance."""
 
     explained: tuple[float, ...] = ()
     features: str = ""
 
 
 class ProjectSettings(BaseModel):
-    """What a project remembers besides items and answers, stored as one JSON value a name.
+    """The settings of a project, each stored as one JSON value.
 
     Attributes:
-        task: what a label is (:mod:`parbals_label.answer_form`).
-        strategy, seed, n_samples, prior_scale, loss: of the learner; the loss is "log" or "error",
-            or the name of a metric that needs more than one of them.
-        data, media: what the project was made from, and the folder that image paths start from.
-        columns: what an item has; hidden: those of them that no annotator sees, because they are
-            or may be the answer.
-        encoder, encoded_columns, encoded_kind: how features are made, and from which columns;
-            table_columns: further columns, beside encoded texts or images.
-        id_column, label_column: where items had their names and first labels; "" numbered them.
-        unreadable: positions of items that the encoder could not read; their features are blank.
+        task: the kind of label (:mod:`parbals_label.answer_form`).
+        strategy, seed, n_samples, prior_scale: settings of the learner.
+        loss: "log" or "error", or the name of another metric.
+        data, media: the source of the items, and the folder of relative image paths.
+        columns: the columns of an item.
+        hidden: columns that annotators do not see, because they may reveal the label.
+        encoder, encoded_columns, encoded_kind: how features are computed, from which columns.
+        table_columns: further columns, used beside encoded texts or images.
+        id_column, label_column: columns of the items' ids and first labels; "" numbers the items.
+        unreadable: positions of items that the encoder could not read; their features are zero.
         features, predictions, map: files beside the database.
-        descriptions: class → a sentence about it; described: their features, in this order.
-        scores: instead of sentences, how well another model finds each class to fit each item.
-        highlight, guidelines: words marked in texts, and what annotators should know.
-        find: the rare class whose items are looked for; None where the whole model counts.
-        audit: positions of the random items that measure the error, in the order they are asked
-            for; drawn when the project was made. audit_by: who is asked for their labels; programs
-            may be ("anyone"), but it is people's labels alone that measure.
+        descriptions: class → a sentence about it.
+        described: features of the descriptions, in this order.
+        scores: scores of another model for each item and class, instead of descriptions.
+        highlight, guidelines: words to mark in texts, and instructions for annotators.
+        find: the rare class to find; None to optimise the whole model.
+        audit: positions of the random items that measure the error, in their order.
+        audit_by: who labels audit items. With "anyone" programs do, too, but only labels of people
+            measure the error.
         answers_wanted: how many people label every item.
-        lease_minutes: how long an item on the page is one person's.
-        goal_labels, goal_error: what people set out for; 0 is no goal.
-        doubts: labels that surprise the model: position, label, its probability, what instead.
-        copies: texts that repeat an earlier item's word for word, each with that item: its label is
-            theirs, and they are not asked for.
-        adapt: the page's worker teaches the encoder what people label.
-        heard: annotators: name, answers, how often they are wrong, and its 90 % interval.
-        judged: of different answers what they come to: position, how many they were, label.
-        again: items that somebody else is to label as well: position, how many answers then.
+        lease_minutes: how long an item on the page is reserved for one person.
+        goal_labels, goal_error: goals; 0 is no goal.
+        doubts: likely label errors: position, label, its probability, likelier label.
+        copies: duplicate texts: position, position of the first item with the same text, whose
+            label they share.
+        adapt: whether the page's worker fine-tunes the encoder on the labels.
+        heard: error rates of annotators: name, answers, error rate, and its 90 % interval.
+        judged: consensus labels of items with different answers: position, answers, label.
+        again: items that need further answers: position, number of answers wanted.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -165,12 +192,12 @@ class ProjectSettings(BaseModel):
         return tuple(name for name in self.columns if name not in self.hidden)
 
     def wanted_of(self, position: int) -> int:
-        """How many people label this item."""
+        """Return how many people label this item."""
         return dict(self.again).get(position, self.answers_wanted)
 
     @staticmethod
     def of(values: Mapping[str, Any]) -> "ProjectSettings":
-        """From a project's file; names that this parbals does not know are left out."""
+        """Parse stored settings; names that this parbals does not know are ignored."""
         try:
             return _validated(values)
         except InputError as error:
@@ -178,7 +205,7 @@ class ProjectSettings(BaseModel):
 
 
 def checked_settings(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings as JSON, or an error that names the one which is unknown or of a wrong kind."""
+    """Return settings in JSON form; an unknown or invalid one is refused."""
     known = ProjectSettings.model_fields
     for name in values:
         if name not in known:
@@ -194,15 +221,16 @@ def _validated(values: Mapping[str, Any]) -> ProjectSettings:
     try:
         return ProjectSettings.model_validate(values)
     except ValidationError as error:
-        first, *rest = error.errors()
-        faults = [first, *(fault for fault in rest if fault["input"] is first["input"])]
-        wrong = [
+        first, *others = error.errors()
+        faults = [first, *(fault for fault in others if fault["input"] is first["input"])]
+        requirements = [
             "have a file, a digest and a shape"
             if fault["type"] == "missing"
             else re.sub("^(Value error, |[A-Z][a-z]+ should )", "", fault["msg"])
             for fault in faults
         ]
-        name, advice = str(first["loc"][0]), " or ".join(dict.fromkeys(wrong))
+        name = str(first["loc"][0])
+        advice = " or ".join(dict.fromkeys(requirements))
         raise InputError(f"The setting {name!r} is {values[name]!r}; it must {advice}.") from None
 
 
@@ -214,57 +242,60 @@ class Settings:
 
     @property
     def settings(self) -> ProjectSettings:
-        """The settings as they are now; change them with ``update_settings``."""
+        """The current settings; change them with ``update_settings``."""
         return ProjectSettings.of(self._meta())
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """The labels an answer may have, in the order they were declared."""
+        """The classes, in their order."""
         return tuple(self._meta()["classes"])
 
     @property
     def form(self) -> AnswerForm:
-        """What a label of the project is."""
+        """The form of the project's labels."""
         return AnswerForm.of(self._meta())
 
     @property
     def former_classes(self) -> dict[str, str]:
-        """Names that classes had once and no class has now → the names of today."""
+        """Former names that no class has any more → present names."""
         meta = self._meta()
         return Renames.of(meta).former(meta["classes"])
 
     def update_settings(self, **changes: Any) -> None:
-        """Change settings; of ``classes`` only those may be left out that no answer ever named.
+        """Change settings; a class may be removed only if no answer ever named it.
 
-        What people decide (``_TOLD``) is remembered as an event, with what it was before.
-        Predictions for another number of items than there are now are left out: items were added
-        while they were made.
+        Changes that people decide are logged with the previous values. Predictions for another
+        number of items are ignored, because items were added while they were computed.
         """
-        named = changes.pop("classes", None)
+        new_classes = changes.pop("classes", None)
         changes = checked_settings(changes)
         with self._db.transaction() as connection:
             before = read_meta(connection)[0]
-            classes = None if named is None else check_classes(named, before.get("task"))
+            classes = None
+            if new_classes is not None:
+                classes = check_classes(new_classes, before.get("task"))
             if classes is not None:
-                _check_left_out(connection, before, classes)
-                changes |= {"classes": classes, "scores": None}  # whose columns are the classes
+                _check_removed_classes(connection, before, classes)
+                changes |= {"classes": classes, "scores": None}  # its columns are the classes
                 if not set(before.get("descriptions", {})) <= set(classes):
-                    changes |= _UNDESCRIBED
+                    changes |= _NO_DESCRIPTIONS
                 if classes[: len(before["classes"])] != before["classes"]:
                     changes["predictions"] = None  # their columns are the classes
             predictions = changes.get("predictions")
             if predictions and predictions["shape"][0] != count_items(connection):
                 del changes["predictions"]
             if changes.get("goal_error") and before.get("task") == NUMBERS:
-                raise InputError("A goal is a share of wrong labels, and the labels are numbers.")
-            if told := _told(before, changes):
-                self._log(connection, CHANGED, told)
+                raise InputError(
+                    "An error goal is a share of wrong labels, but the labels are numbers."
+                )
+            if logged := _logged_changes(before, changes):
+                self._log(connection, CHANGED, logged)
             write_meta(connection, self._db.project, changes)
 
     def rename_class(self, old: str, new: str, *, merge: bool = False) -> None:
-        """Give a class another name; its answers mean it still, and history keeps the old name.
+        """Rename a class; its answers belong to the new name, and the history keeps the old one.
 
-        With ``merge`` the name is that of another class, which the answers mean from now on.
+        With ``merge``, ``new`` is another class, to which its answers belong from now on.
         """
         new = normalize("NFC", check_text(new, "The new name of a class"))
         with self._db.transaction() as connection:
@@ -274,7 +305,7 @@ class Settings:
                 raise LabelError(f"There is no class {old!r}; the classes are {classes}.")
             if new in classes and not merge:
                 raise LabelError(
-                    f"{new!r} is a class already; choose another name, or make them one with "
+                    f"{new!r} is a class already; choose another name, or merge them with "
                     f"--merge-class {old}={new}."
                 )
             if merge and (new not in classes or new == old or len(classes) < 3):
@@ -291,10 +322,12 @@ class Settings:
                 changes["classes"] = [name for name in classes if name != old]
                 changes |= {"predictions": None, "scores": None}  # their columns are the classes
             if old in meta.get("descriptions", {}) and merge:
-                changes |= _UNDESCRIBED
+                changes |= _NO_DESCRIPTIONS
             elif old in meta.get("descriptions", {}):
-                told = meta["descriptions"].items()
-                changes["descriptions"] = {new if c == old else c: text for c, text in told}
+                changes["descriptions"] = {
+                    new if name == old else name: text
+                    for name, text in meta["descriptions"].items()
+                }
             if meta.get("find") == old:
                 changes["find"] = new
             if meta.get("loss") == f"f1:{old}":
@@ -303,18 +336,18 @@ class Settings:
             self._log(connection, RENAMED_CLASS, {"old": old, "new": new})
 
     def settings_mark(self) -> int:
-        """A number that changes whenever the settings do; it costs less than reading them."""
-        proofs = self._db.rows("SELECT checksum FROM meta ORDER BY key")
-        return crc32("".join(proof for (proof,) in proofs).encode())
+        """Return a number that changes whenever the settings do; cheaper than reading them."""
+        checksums = self._db.rows("SELECT checksum FROM meta ORDER BY key")
+        return crc32("".join(row_checksum for (row_checksum,) in checksums).encode())
 
     def log(self, kind: str, **detail: Any) -> int:
-        """Remember an event; returns its number."""
+        """Store an event in the log; returns its number."""
         check_text(kind, "kind")
         with self._db.transaction() as connection:
             return self._log(connection, kind, detail)
 
     def events(self, kind: str | None = None) -> list[Event]:
-        """Every event, or those of a kind, oldest first."""
+        """Return all events, or those of a kind, oldest first."""
         return [
             Event(event, created, kind, from_json(detail, dict), who, origin)
             for event, created, kind, detail, who, origin in self._db.rows(
@@ -326,19 +359,20 @@ class Settings:
 
     @contextmanager
     def acting_as(self, who: str, origin: str) -> Iterator[None]:
-        """Inside the block events are somebody else's, from elsewhere: the page's visitors."""
-        before, self._actor = self._actor, (who, origin)
+        """Log events inside the block under another name and origin, for visitors of the page."""
+        previous = self._actor
+        self._actor = (who, origin)
         try:
             yield
         finally:
-            self._actor = before
+            self._actor = previous
 
     def _meta(self) -> dict[str, Any]:
         with self._db.reading() as connection:
             return read_meta(connection)[0]
 
     def _log(self, connection: sqlite3.Connection, kind: str, detail: dict[str, Any]) -> int:
-        who, origin = self._actor or (_user(), _HERE)
+        who, origin = self._actor or (_user(), _COMMAND_ORIGIN)
         cursor = connection.execute(
             "INSERT INTO events (created, kind, detail, who, origin) VALUES (?, ?, ?, ?, ?)",
             (utc_now(), kind, to_json(detail, "detail"), who, origin),
@@ -347,40 +381,46 @@ class Settings:
 
 
 def _user() -> str:
-    """The user of this machine who runs the command; a container's may have no name."""
+    """Return the name of the system user; in a container there may be none."""
     try:
         return getpass.getuser()
     except (KeyError, OSError, ImportError):
         return f"user {getattr(os, 'getuid', int)()}"
 
 
-def _check_left_out(
+def _check_removed_classes(
     connection: sqlite3.Connection, before: dict[str, Any], classes: list[str]
 ) -> None:
-    """Refuse to leave out a class that answers name, now or in history, or that settings need."""
-    renames, form = Renames.of(before), AnswerForm.of(before)
+    """Refuse to remove a class that answers name, now or in the history, or that settings need."""
+    removed = set(before["classes"]) - set(classes)
+    if not removed:
+        return
+    renames = Renames.of(before)
+    form = AnswerForm.of(before)
     answers = connection.execute("SELECT label, answer FROM answers WHERE label IS NOT NULL")
-    missing = set(before["classes"]) - set(classes)
-    for label, number in answers.fetchall() if missing else ():
-        for name in missing.intersection(form.names(str(renames.current_name(label, number)))):
+    for label, number in answers.fetchall():
+        for name in removed.intersection(form.names(str(renames.current_name(label, number)))):
             raise LabelError(
                 f"{name!r} cannot be removed: answers name it, and history keeps them; merge it "
                 f"into another class instead (--merge-class {name}=OTHER)."
             )
-    for name in missing:
+    for name in removed:
         if before.get("find") == name or before.get("loss") == f"f1:{name}":
-            raise LabelError(f"{name!r} is what --find or --metric is about; change that first.")
+            raise LabelError(f"{name!r} is used by --find or --metric; change that first.")
 
 
-def _told(before: dict[str, Any], changes: dict[str, Any]) -> dict[str, list[Any]]:
-    """Name → [before, now] of what people would notice."""
-    values = ProjectSettings().model_dump() | before
-    told = {name: [values[name], changes[name]] for name in _TOLD if name in changes}
-    return {name: pair for name, pair in told.items() if len({to_json(v, name) for v in pair}) > 1}
+def _logged_changes(before: dict[str, Any], changes: dict[str, Any]) -> dict[str, list[Any]]:
+    """Return name → [old value, new value] of changed settings that are logged."""
+    old_values = ProjectSettings().model_dump() | before
+    logged = {}
+    for name in _LOGGED_SETTINGS:
+        if name in changes and to_json(old_values[name], name) != to_json(changes[name], name):
+            logged[name] = [old_values[name], changes[name]]
+    return logged
 
 
 def write_meta(connection: sqlite3.Connection, project: str, values: dict[str, Any]) -> None:
-    """Store settings, each with its proof."""
+    """Store settings, each with its checksum."""
     for key, value in values.items():
         text = to_json(value, f"The setting {key!r}")
         connection.execute(
@@ -390,14 +430,14 @@ def write_meta(connection: sqlite3.Connection, project: str, values: dict[str, A
 
 
 def check_classes(classes: Sequence[str], task: str | None = None) -> list[str]:
-    """At least two names, each once; where labels are numbers, none."""
+    """Return the names of classes: at least two, each once; none for regression."""
     if task == NUMBERS:
         if classes:
             raise LabelError("The labels of this project are numbers; there are no classes.")
         return []
     if isinstance(classes, str) or len(classes) < 2:
-        named = classes if isinstance(classes, str) else ", ".join(map(str, classes))
-        raise LabelError(f"The classes are {named or 'none'}; name at least two.")
+        listed = classes if isinstance(classes, str) else ", ".join(map(str, classes))
+        raise LabelError(f"The classes are {listed or 'none'}; name at least two.")
     names = [normalize("NFC", check_text(name, "The name of a class")) for name in classes]
     for row, name in enumerate(names):
         if name in names[:row]:

@@ -1,4 +1,4 @@
-"""The project store: the one way in which anything is written to a project."""
+"""The project store: everything that is written to a project goes through it."""
 
 import sqlite3
 from collections.abc import Iterator, Sequence
@@ -15,7 +15,7 @@ from parbals_label.store.answers import Answers
 from parbals_label.store.batches import Batches
 from parbals_label.store.database import Database
 from parbals_label.store.folder import create_file
-from parbals_label.store.integrity import compare, problems, salvage
+from parbals_label.store.integrity import compare, find_problems, salvage
 from parbals_label.store.items import Items
 from parbals_label.store.passes import Passes
 from parbals_label.store.people import People
@@ -31,24 +31,30 @@ __all__ = ["Store"]
 class Store(People, Items, Answers, Batches, Passes, Queue):
     """A labelling project in a folder, used from one thread; many processes may have it open.
 
-    What it promises:
+    Guarantees:
 
-    * P1 A call that has returned is on disk. It survives the death of the process, and power loss
+    * P1 A call that has returned is on disk. It survives a crash of the process and power loss
       (SQLite, write-ahead log, synchronous FULL); answers and passes are in the journal as well. A
-      call that raised has stored nothing, or its caller is told that it was not confirmed;
-      repeating it is safe.
+      call that raised an error has stored nothing, or says that it was not confirmed; repeating it
+      is safe.
     * P2 There is one answer per item, annotator and revision. Repeating a request with its id
       changes nothing.
-    * P3 A later answer never silently replaces an earlier one: it must be asked for, and history
-      keeps both.
-    * P4 A damaged project is noticed when it is opened (answers, settings, structure, lost files)
-      or when the damaged row is read (items), and refused; ``salvage`` takes out the answers that
-      can still be proved.
-    * P5 Everything a batch depends on is kept (order of items, labels, what is out, seed and
-      settings), so that the same seed and labels give the same batch again.
+    * P3 A later answer never silently replaces an earlier one: a revision must be requested, and
+      the history keeps both.
+    * P4 Damage is detected when the project is opened (answers, settings, structure, lost files) or
+      when a damaged row is read (items), and the project is refused; ``salvage`` recovers the
+      answers that can still be verified.
+    * P5 Everything that a batch depends on is stored (order of items, labels, assigned items, seed
+      and settings), so that the same seed and labels give the same batch again.
     * P6 Bad input is refused before anything changes, naming the row and what is wrong with it.
-    * P8 Nothing in the files is ever executed: values are text, numbers and JSON, no pickle, and
-      nothing in the schema that parbals did not put there.
+    * P8 Nothing in the files is ever executed: values are text, numbers and JSON, never pickle, and
+      the schema contains only what parbals created.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     with Store.create(f"{folder}/mail", classes=["ham", "spam"], settings={}) as store:
+    ...         store.add_items([("m1", {"text": "Win a prize"}), ("m2", {"text": "Lunch?"})])
+    2
     """
 
     def __init__(self, database: Database) -> None:
@@ -59,7 +65,7 @@ class Store(People, Items, Answers, Batches, Passes, Queue):
     def create(
         cls, folder: str | PathLike[str], *, classes: Sequence[str], settings: dict[str, Any]
     ) -> Self:
-        """A new, empty project; a folder that already holds one is refused."""
+        """Create an empty project; a folder that already contains one is refused."""
         meta = {
             **checked_settings(settings),
             "classes": check_classes(classes, settings.get("task")),
@@ -74,7 +80,7 @@ class Store(People, Items, Answers, Batches, Passes, Queue):
 
     @classmethod
     def open(cls, folder: str | PathLike[str], *, read_only: bool = False) -> Self:
-        """The project in a folder, after checking that it is undamaged."""
+        """Open the project in a folder, after checking that it is undamaged."""
         return cls(Database(Path(folder), read_only=read_only))
 
     salvage = staticmethod(salvage)
@@ -85,10 +91,10 @@ class Store(People, Items, Answers, Batches, Passes, Queue):
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Calls inside the block share one commit, and none is on disk before the block has ended.
+        """Commit all calls inside the block together; none is on disk before the block ends.
 
-        A call that refuses its input stores nothing and leaves the others; any other error undoes
-        the whole block.
+        A call that refuses its input stores nothing and does not affect the others; any other
+        error rolls back the whole block.
         """
         with self._db.transaction():
             yield
@@ -106,26 +112,26 @@ class Store(People, Items, Answers, Batches, Passes, Queue):
 
     @property
     def folder(self) -> Path:
-        """Where the project lives."""
+        """The project's folder."""
         return self._db.file.parent
 
     @property
     def identity(self) -> str:
-        """A word that no other project has, given when it was made."""
+        """The unique id of the project."""
         return self._db.project
 
     def visible_items(self, positions: Sequence[int]) -> list[Item]:
-        """Items as annotators see them: without the columns that are hidden."""
+        """Return items without their hidden columns, as annotators see them."""
         hidden = self.settings.hidden
         return [item.without(hidden) for item in self.items(positions)]
 
     @property
     def journal_behind(self) -> int:
-        """Rows that this store has confirmed and could not write to the journal yet."""
+        """The number of stored rows that could not be written to the journal yet."""
         return self._db.journal.behind
 
     def save_report(self, body: dict[str, Any], n_labels: int) -> int:
-        """Store a report written when there were ``n_labels`` labels; returns its number."""
+        """Store a report on ``n_labels`` labels; returns its number."""
         row = (utc_now(), int(n_labels), to_json(body, "body"))
         with self._db.transaction() as connection:
             cursor = connection.execute(
@@ -134,33 +140,36 @@ class Store(People, Items, Answers, Batches, Passes, Queue):
             return int(cursor.lastrowid or 0)
 
     def latest_report(self) -> Report | None:
-        """The report stored last."""
+        """Return the latest report, None if there is none."""
         return next(iter(self._reports("ORDER BY report DESC LIMIT 1")), None)
 
     def reports(self, after: int = 0) -> list[Report]:
-        """All stored reports, oldest first, or those with a number above ``after``."""
+        """Return the reports with a number above ``after``, oldest first."""
         return self._reports("WHERE report > ? ORDER BY report", after)
 
-    def _reports(self, which: str, *values: int) -> list[Report]:
-        rows = self._db.rows(f"SELECT report, created, n_labels, body FROM reports {which}", values)
-        return [Report(number, at, n, from_json(body, dict)) for number, at, n, body in rows]
+    def _reports(self, clause: str, *values: int) -> list[Report]:
+        rows = self._db.rows(
+            f"SELECT report, created, n_labels, body FROM reports {clause}", values
+        )
+        return [
+            Report(report=number, created=created, n_labels=n_labels, body=from_json(body, dict))
+            for number, created, n_labels, body in rows
+        ]
 
     def revision(self) -> tuple[int, ...]:
-        """Numbers that change whenever answers, passes, batches, reports or settings do."""
+        """Return numbers that change whenever answers, passes, batches, reports or settings do."""
         tables = ("answers", "passes", "batches", "reports")
-        last = " UNION ALL ".join(f"SELECT coalesce(max(rowid), 0) FROM {name}" for name in tables)
-        return (*(number for (number,) in self._db.rows(last)), self.settings_mark())
+        query = " UNION ALL ".join(f"SELECT coalesce(max(rowid), 0) FROM {name}" for name in tables)
+        last_rows = [number for (number,) in self._db.rows(query)]
+        return (*last_rows, self.settings_mark())
 
     def copy_database(self, file: Path) -> None:
-        """The database as it is at this moment, in a file of its own that is not there yet."""
+        """Copy the database to a new file, in its present state."""
         with self._db.reading() as connection, closing(sqlite3.connect(file)) as copy:
             connection.backup(copy)
 
     def check(self) -> list[str]:
-        """Everything that is wrong with the project's files; empty when it is sound.
-
-        Reads all of them.
-        """
+        """Check all files of the project; returns a sentence for every fault."""
         size = self._db.journal.size()
         faults: list[str] = []
         try:
@@ -168,7 +177,7 @@ class Store(People, Items, Answers, Batches, Passes, Queue):
                 connection.execute("BEGIN")
                 try:
                     check_version(connection)
-                    faults += problems(connection, thorough=True)
+                    faults += find_problems(connection, thorough=True)
                     lines = self._db.journal.lines(size)
                     if not faults:
                         lost, _ = compare(connection, self.identity, lines)

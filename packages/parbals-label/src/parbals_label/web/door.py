@@ -18,7 +18,7 @@ from starlette.requests import Request
 
 from parbals_label.server.desk import Desk
 from parbals_label.server.pace import RateLimiter
-from parbals_label.store.people import OWNER, Entry, hashed, is_reserved, name_key
+from parbals_label.store.people import OWNER, StoredSession, hashed, is_reserved, name_key
 from parbals_label.store.records import Person
 from parbals_label.store.store import Store
 
@@ -127,7 +127,7 @@ class Door:
 
         ``key`` is None for the page's own files, which contain nothing of the project.
         """
-        entry: Entry | None = await self._cached(
+        entry: StoredSession | None = await self._cached(
             ("session", hashed(cookie), host), lambda store: store.session(cookie, host)
         )
         if entry is None or entry.expires <= time.time():
