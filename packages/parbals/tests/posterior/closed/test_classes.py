@@ -241,6 +241,15 @@ def test_draws_are_those_of_the_latents():
     assert (np.abs(draws.mean(axis=2) - posterior.latents.mean) < 4.5 * error).all()
 
 
+@pytest.mark.parametrize("length", [1e-3, 1.0, 1e3])
+def test_contradicting_labels_leave_a_finite_posterior(length):
+    """One row has every label: the mean is zero up to rounding errors, which must not grow."""
+    for seed in range(10):
+        X = np.full((3, 1), length * np.random.default_rng(seed).standard_normal())
+        posterior = fitted(X, np.arange(3), 3)
+        np.testing.assert_allclose(posterior.predict_proba(X), 1.0 / 3.0, atol=0.01)
+
+
 def test_sweeps_that_did_not_converge_are_reported():
     X, labels, _ = made(20, 3, 4)
     posterior = fitted(X, labels, 4)

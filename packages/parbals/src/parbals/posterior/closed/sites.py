@@ -575,9 +575,12 @@ def posterior_mean(
 ) -> _Mean:
     """Posterior mean m (d, A) by preconditioned conjugate gradients.
 
-    Solves m + Σ_i x_i (W_i f_i)ᵀ = Σ_i x_i ν_iᵀ, f_i = mᵀ x_i. SciPy's ``cg`` would take another
-    path: it stops by the plain norm of the residual, here the preconditioner's norm decides, and
-    the tolerance is relative to the first residual as well as to the right-hand side.
+    Solves m + Σ_i x_i (W_i f_i)ᵀ = Σ_i x_i ν_iᵀ, f_i = mᵀ x_i.
+
+    SciPy's ``cg`` is as fast, but not safe here. The preconditioner is singular, because it removes
+    the mean over classes, and SciPy stops by the plain norm of the residual: rounding errors in
+    that direction, where the labels contradict each other, lead to 0 / 0. Here the stopping rule
+    uses the preconditioner's norm, which ignores that direction.
 
     Args:
         rows: x (n, d).
