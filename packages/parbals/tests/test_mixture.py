@@ -34,8 +34,11 @@ def test_means_and_evidence_are_those_of_quadrature(mean, variance):
 
 
 def test_derivatives_are_those_of_differences():
-    mean, variance, h = np.array([0.4, -1.3, 3.0]), np.array([0.2, 2.0, 30.0]), 1e-4
-    above, below = (label_evidence(mean + d, variance, -1.0) for d in (h, -h))
+    mean = np.array([0.4, -1.3, 3.0])
+    variance = np.array([0.2, 2.0, 30.0])
+    h = 1e-4
+    above = label_evidence(mean + h, variance, -1.0)
+    below = label_evidence(mean + -h, variance, -1.0)
     _, slope, curvature = label_evidence(mean, variance, -1.0)
     np.testing.assert_allclose(slope, (above[0] - below[0]) / (2 * h), atol=1e-8)
     np.testing.assert_allclose(curvature, (below[1] - above[1]) / (2 * h), atol=1e-8)

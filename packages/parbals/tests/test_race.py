@@ -21,7 +21,7 @@ def hessians(probs):
     return probs[..., None] * np.eye(probs.shape[-1]) - probs[..., None] * probs[..., None, :]
 
 
-def made(n_classes, spread, variance, n=6, seed=0):
+def make_moments(n_classes, spread, variance, n=6, seed=0):
     """Means that differ by ``spread``, variances that differ by factors of e."""
     generator = np.random.default_rng(seed)
     mean = spread * generator.standard_normal((n, n_classes))
@@ -31,7 +31,7 @@ def made(n_classes, spread, variance, n=6, seed=0):
 @pytest.mark.parametrize("variance", [1e-4, 0.1, 1.0, 5.0])
 @pytest.mark.parametrize("spread", [0.5, 3.0])
 def test_three_classes_are_those_of_a_product_rule(spread, variance):
-    mean, variances = made(3, spread, variance)
+    mean, variances = make_moments(3, spread, variance)
     nodes, weights = np.polynomial.hermite_e.hermegauss(48)
     grid = np.stack(np.meshgrid(nodes, nodes, nodes, indexing="ij"), axis=-1).reshape(-1, 3)
     weights = np.prod(np.meshgrid(weights, weights, weights), axis=0).ravel()
@@ -44,7 +44,7 @@ def test_three_classes_are_those_of_a_product_rule(spread, variance):
         np.testing.assert_allclose(slopes[i], np.diag(weights @ at_nodes) - second, atol=5e-3)
         for label in range(3):
             log_z, alpha, _ = (
-                part[0] for part in class_evidence(mean[[i]], variances[[i]], np.array([label]))
+                values[0] for values in class_evidence(mean[[i]], variances[[i]], np.array([label]))
             )
             likelihood = weights * at_nodes[:, label]
             assert log_z == pytest.approx(np.log(likelihood.sum()), abs=0.01)
@@ -58,7 +58,9 @@ def test_means_are_those_of_draws(n_classes, variance):
     """Within 2e-3 (means), 2 % of the largest (slopes), and their Monte-Carlo errors."""
     n_draws = 20_000
     for spread in (1.0, 30.0):
-        mean, variances = (x[0] for x in made(n_classes, spread, variance, n=1, seed=n_classes))
+        mean, variances = (
+            x[0] for x in make_moments(n_classes, spread, variance, n=1, seed=n_classes)
+        )
         noise = np.random.default_rng(1).standard_normal((n_draws, n_classes))
         draws = softmax(mean + np.sqrt(variances) * noise, axis=1)
         probs, slopes = (x[0] for x in class_means(mean[None], variances[None]))
@@ -73,7 +75,7 @@ def test_means_are_those_of_draws(n_classes, variance):
 @pytest.mark.parametrize("n_classes", [2, 4, 10, 100])
 @pytest.mark.parametrize("variance", [1e-4, 1.0, 30.0, 1e4])
 def test_slopes_to_rank_by_are_close_to_the_means(n_classes, variance):
-    mean, variances = made(n_classes, 1.0, variance, n=40)
+    mean, variances = make_moments(n_classes, 1.0, variance, n=40)
     probs, slopes = class_means(mean, variances)
     p, diagonal = class_slopes(mean.T, variances.T)
     np.testing.assert_allclose(p.T, probs, atol=1e-2)
@@ -110,19 +112,19 @@ def test_narrow_classes_are_seen_among_wide_ones(wide, apart, allowed):
     variance[:2] = [[wide], [wide / apart]]
     expected = finely(mean, variance)
     np.testing.assert_allclose(expected.sum(axis=0), 1.0, atol=1e-4)
-    found = class_probs(mean, variance)
-    np.testing.assert_allclose(found, expected, atol=allowed)
-    np.testing.assert_allclose(class_means(mean.T, variance.T)[0].T, found, atol=1e-12)
+    result = class_probs(mean, variance)
+    np.testing.assert_allclose(result, expected, atol=allowed)
+    np.testing.assert_allclose(class_means(mean.T, variance.T)[0].T, result, atol=1e-12)
     single = class_probs(mean.astype(np.float32), variance.astype(np.float32))
     assert single.dtype == np.float32
-    np.testing.assert_allclose(single, found, atol=2e-6)
+    np.testing.assert_allclose(single, result, atol=2e-6)
 
 
 @pytest.mark.parametrize("n_classes", [2, 4, 10, 100])
 @pytest.mark.parametrize("spread", [0.1, 2.0, 5.0])
 def test_known_logits_give_the_softmax_itself(n_classes, spread):
     """Improbable labels too, which pull no harder than a softmax lets them."""
-    mean, _ = made(n_classes, spread, 1.0)
+    mean, _ = make_moments(n_classes, spread, 1.0)
     variance = np.zeros_like(mean)
     probs, slopes = class_means(mean, variance)
     expected = softmax(mean, axis=1)
@@ -164,7 +166,7 @@ def test_two_classes_are_those_of_the_logistic_mixture(variance, monkeypatch):
 def test_derivatives_are_those_of_differences(n_classes, variance, monkeypatch):
     """With many rounds the curvatures have the Hessian's diagonal."""
     monkeypatch.setattr(race, "_FEW_ROUNDS", 64)
-    mean, variances = made(n_classes, 1.0, variance)
+    mean, variances = make_moments(n_classes, 1.0, variance)
     labels = np.arange(len(mean)) % n_classes
     _, slopes = class_means(mean, variances)
     _, alpha, beta = class_evidence(mean, variances, labels)
@@ -172,9 +174,11 @@ def test_derivatives_are_those_of_differences(n_classes, variance, monkeypatch):
     h = 0.01
     for b in range(n_classes):
         step = h * np.eye(n_classes)[b]
-        (up, _), (down, _) = (class_means(mean + s, variances) for s in (step, -step))
+        (up, _) = class_means(mean + step, variances)
+        (down, _) = class_means(mean + -step, variances)
         np.testing.assert_allclose(slopes[:, :, b], (up - down) / (2 * h), atol=0.01)
-        above, below = (class_evidence(mean + s, variances, labels) for s in (step, -step))
+        above = class_evidence(mean + step, variances, labels)
+        below = class_evidence(mean + -step, variances, labels)
         np.testing.assert_allclose(alpha[:, b], (above[0] - below[0]) / (2 * h), atol=2e-3)
         bend = (below[1] - above[1])[:, b] / (2 * h)
         np.testing.assert_allclose(diagonal[:, b], bend, atol=6e-3)
@@ -182,7 +186,8 @@ def test_derivatives_are_those_of_differences(n_classes, variance, monkeypatch):
 
 def test_a_label_leaves_the_moments_that_draws_leave():
     """m + v α, and the variance of a difference of logits from v - v² β, by weighted draws."""
-    mean, variance = np.array([[0.5, -0.5, 0.2]]), np.array([[2.0, 1.0, 3.0]])
+    mean = np.array([[0.5, -0.5, 0.2]])
+    variance = np.array([[2.0, 1.0, 3.0]])
     _, alpha, beta = class_evidence(mean, variance, np.array([1]))
     generator = np.random.default_rng(0)
     draws = mean + np.sqrt(variance) * generator.standard_normal((400_000, 3))
@@ -192,17 +197,17 @@ def test_a_label_leaves_the_moments_that_draws_leave():
     after = weights @ draws
     error = np.sqrt(weights @ np.square(draws - after) / size)
     assert (np.abs((mean + variance * alpha)[0] - after) < 4 * error + 5e-3).all()
-    rest = (variance - np.square(variance) * beta)[0]
+    remaining = (variance - np.square(variance) * beta)[0]
     for a, b in ((0, 1), (0, 2), (1, 2)):
         gap = draws[:, a] - draws[:, b]
         spread = weights @ np.square(gap - weights @ gap)
         # One number a class cannot hold every covariance: a twentieth is what it costs here.
-        assert rest[a] + rest[b] == pytest.approx(spread, rel=0.05)
+        assert remaining[a] + remaining[b] == pytest.approx(spread, rel=0.05)
 
 
 @pytest.mark.parametrize("n_classes", [2, 10, 100])
-def test_what_cannot_matter_does_not(n_classes):
-    mean, variance = made(n_classes, 2.0, 3.0)
+def test_order_and_common_shifts_do_not_matter(n_classes):
+    mean, variance = make_moments(n_classes, 2.0, 3.0)
     labels = np.arange(len(mean)) % n_classes
     order = np.random.default_rng(3).permutation(n_classes)
     probs, slopes = class_means(mean, variance)
@@ -229,7 +234,7 @@ def test_what_cannot_matter_does_not(n_classes):
     "variance", [1e-4, *(pytest.param(v, marks=pytest.mark.full) for v in (1.0, 1e3))]
 )
 def test_single_precision_in_jax_is_double_precision_in_numpy(n_classes, variance):
-    mean, variances = made(n_classes, np.sqrt(1.0 + variance), variance)
+    mean, variances = make_moments(n_classes, np.sqrt(1.0 + variance), variance)
     in_jax = means_in_jax(*(jnp.asarray(x, jnp.float32) for x in (mean, variances)))
     for ours, expected in zip(in_jax, class_means(mean, variances), strict=True):
         assert ours.dtype == jnp.float32
@@ -244,13 +249,14 @@ def test_single_precision_in_jax_is_double_precision_in_numpy(n_classes, varianc
 )
 def test_extremes_stay_finite(variance, spread):
     mean = np.array([[0.0, spread, -spread, 0.0]] * 6)
-    variances, labels = np.full_like(mean, variance), np.arange(6) % 4
+    variances = np.full_like(mean, variance)
+    labels = np.arange(6) % 4
     for means, dtype in ((class_means, np.float64), (means_in_jax, np.float32)):
-        given = mean.astype(dtype), variances.astype(dtype)
-        probs, slopes = means(*given)
-        log_z, alpha, beta = class_evidence(*given, labels)
-        for part in (probs, slopes, log_z, alpha, beta):
-            assert np.isfinite(np.asarray(part)).all()
+        moments = mean.astype(dtype), variances.astype(dtype)
+        probs, slopes = means(*moments)
+        log_z, alpha, beta = class_evidence(*moments, labels)
+        for values in (probs, slopes, log_z, alpha, beta):
+            assert np.isfinite(np.asarray(values)).all()
         np.testing.assert_allclose(probs.sum(axis=1), 1.0, rtol=1e-5)
         assert (beta >= 0.0).all()
 
@@ -260,13 +266,13 @@ def test_balanced_has_the_diagonal_asked_for():
     generator = np.random.default_rng(0)
     beta = generator.uniform(0.2, 1.0, size=(50, 5))
     diagonal = beta - np.square(beta) / beta.sum(axis=1, keepdims=True)
-    found = curvatures_from_diagonal(diagonal, np)
-    np.testing.assert_allclose(found, beta, rtol=1e-3)
-    np.testing.assert_allclose(curvatures_from_diagonal(diagonal[:, ::-1], np), found[:, ::-1])
-    np.testing.assert_allclose(curvatures_from_diagonal(10.0 * diagonal, np), 10.0 * found)
+    result = curvatures_from_diagonal(diagonal, np)
+    np.testing.assert_allclose(result, beta, rtol=1e-3)
+    np.testing.assert_allclose(curvatures_from_diagonal(diagonal[:, ::-1], np), result[:, ::-1])
+    np.testing.assert_allclose(curvatures_from_diagonal(10.0 * diagonal, np), 10.0 * result)
 
 
-def test_balanced_comes_closer_round_by_round():
+def test_curvatures_converge_round_by_round():
     beta = np.random.default_rng(1).exponential(size=(20, 4))
     diagonal = beta - np.square(beta) / beta.sum(axis=1, keepdims=True)
     errors = [

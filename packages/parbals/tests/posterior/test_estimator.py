@@ -79,7 +79,8 @@ def test_labels_of_any_kind(inference, labels):
 def test_any_shape_is_a_model(n, d, n_classes):
     """More features than labels, one label, classes that no label has shown."""
     rng = np.random.default_rng(1)
-    data, labels = rng.standard_normal((n, d)), rng.integers(0, max(1, n_classes - 1), n)
+    data = rng.standard_normal((n, d))
+    labels = rng.integers(0, max(1, n_classes - 1), n)
     model = small(classes=np.arange(n_classes)).fit(data, labels)
     samples = model.sample_proba(rng.standard_normal((4, d)))
     assert samples.shape == (4, 128, n_classes)
@@ -132,7 +133,8 @@ def test_conditioning_without_particles_draws_again():
 
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_auto_is_the_closed_form(n_classes):
-    X, y = np.random.default_rng(0).standard_normal((12, 2)), np.arange(12) % n_classes
+    X = np.random.default_rng(0).standard_normal((12, 2))
+    y = np.arange(12) % n_classes
     model = small(inference="auto").fit(X, y)
     assert model.diagnostics_.inference == "ep"
     same = small(inference="ep").fit(X, y)
@@ -142,8 +144,9 @@ def test_auto_is_the_closed_form(n_classes):
 @pytest.mark.parametrize(
     ("n_classes", "module"), [(2, "ep"), pytest.param(3, "classes", marks=pytest.mark.full)]
 )
-def test_auto_takes_particles_where_it_does_not_settle(monkeypatch, n_classes, module):
-    X, y = np.random.default_rng(0).standard_normal((12, 2)), np.arange(12) % n_classes
+def test_auto_takes_particles_where_ep_does_not_converge(monkeypatch, n_classes, module):
+    X = np.random.default_rng(0).standard_normal((12, 2))
+    y = np.arange(12) % n_classes
     settled = small(inference="auto").fit(X, y)
     monkeypatch.setattr(f"parbals.posterior.closed.{module}._MAX_SWEEPS", 1)
     fallen = small(inference="auto").fit(X, y)
@@ -180,7 +183,7 @@ def test_the_default_is_the_closed_form_and_loads_no_jax():
     subprocess.run([sys.executable, "-c", script], check=True)
 
 
-def test_a_posterior_that_did_not_settle_is_reported(monkeypatch):
+def test_a_posterior_that_did_not_converge_is_reported(monkeypatch):
     """Never silently: the warning names a remedy and stays with the model."""
     monkeypatch.setattr("parbals.posterior.smc._GRADIENT_BUDGET", 0)
     monkeypatch.setattr("parbals.posterior.smc._drift_allowed", lambda n: -1.0)
@@ -283,7 +286,8 @@ class TestPrior:
 
     def test_conditioning_the_prior_is_fitting(self):
         options = {"n_samples": 2_000, "prior_scale": 1.0, "classes": [0, 1]}
-        x, y = X[:12, :1], Y[:12]
+        x = X[:12, :1]
+        y = Y[:12]
         conditioned = small(**options).fit_prior(1).condition(x, y)
         fresh = small(**options).fit(x, y)
         np.testing.assert_allclose(conditioned.predict_proba(x), fresh.predict_proba(x), atol=0.03)
@@ -291,7 +295,8 @@ class TestPrior:
     @pytest.mark.parametrize("inference", ["laplace", pytest.param("nuts", marks=pytest.mark.full)])
     def test_it_holds_no_row_so_conditioning_it_gives_the_very_draws_of_a_fit(self, inference):
         options = {"prior_scale": 1.0, "inference": inference, "classes": [0, 1]}
-        x, y = X[:6], Y[:6]
+        x = X[:6]
+        y = Y[:6]
         prior = small(**options).fit_prior(X.shape[1])
         assert prior.diagnostics_.problems == ()
         fresh = small(**options).fit(x, y)
@@ -328,6 +333,7 @@ def test_conditioning_takes_a_column_of_labels_as_fitting_does(fitted):
 
 def test_labels_in_a_list_are_those_of_an_array():
     for labels in (Y, Y.astype(bool), np.where(Y, "spam", "ham"), np.where(Y, 1.0, 2.0)):
-        listed, scalars = (small().fit(X, made) for made in (labels.tolist(), [*labels]))
+        listed = small().fit(X, labels.tolist())
+        scalars = small().fit(X, [*labels])
         assert listed.classes_.dtype == scalars.classes_.dtype == np.unique(labels).dtype
         assert (listed.classes_ == np.unique(labels)).all()

@@ -9,22 +9,22 @@ from parbals.posterior.hmc import WhitenedPosterior, adapt_step_size, move
 from parbals.posterior.predictive import class_probs, contrast_basis, curvature, softmax
 
 
-def labelled(n, d, n_classes=2, seed=0, scale=1.0):
+def make_data(n, d, n_classes=2, seed=0, scale=1.0):
     rng = np.random.default_rng(seed)
     X = np.column_stack([scale * rng.standard_normal((n, d)), np.ones(n)])
     return X, rng.integers(0, n_classes, n).astype(np.int32)
 
 
-def drawn(d, n_contrasts=1, n=128):
+def draw_particles(d, n_contrasts=1, n=128):
     return np.random.default_rng(1).standard_normal((d, n_contrasts, n)).astype(np.float32)
 
 
 @pytest.mark.parametrize("n_classes", [2, 4])
 def test_the_energy_is_that_of_the_posterior(n_classes):
     """Differences equal those of the definition, wherever the reference lies."""
-    X, y = labelled(12, 3, n_classes)
+    X, y = make_data(12, 3, n_classes)
     reference = laplace_reference(X, (y + 1) % n_classes, n_classes)
-    z = drawn(4, n_classes - 1, 6)
+    z = draw_particles(4, n_classes - 1, 6)
     state = WhitenedPosterior(reference, X, y, n_classes).at(z)
     weights = np.einsum("cj,djk->kcd", contrast_basis(n_classes), reference.colour(z))
     expected = -log_posterior(weights, X[:, :-1], y, 1.0)
@@ -37,28 +37,32 @@ def test_the_energy_is_that_of_the_posterior(n_classes):
 
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_the_gradient_is_that_of_the_remainder(n_classes):
-    X, y = labelled(6, 2, n_classes)
+    X, y = make_data(6, 2, n_classes)
     posterior = WhitenedPosterior(laplace_reference(X, y, n_classes), X, y, n_classes)
-    z, step = drawn(3, n_classes - 1, 4), 1e-2
+    z = draw_particles(3, n_classes - 1, 4)
+    step = 1e-2
 
     def remainder(z):
         return posterior.at(z).energy - 0.5 * np.square(z.astype(np.float64)).sum(axis=(0, 1))
 
     gradient = posterior.at(z).gradient
-    for place in np.ndindex(z.shape[:2]):
-        there, back = z.copy(), z.copy()
-        there[place] += step
-        back[place] -= step
-        slope = (remainder(there) - remainder(back)) / (2.0 * step)
-        np.testing.assert_allclose(gradient[place], slope, atol=2e-3)
+    for index in np.ndindex(z.shape[:2]):
+        forward = z.copy()
+        backward = z.copy()
+        forward[index] += step
+        backward[index] -= step
+        slope = (remainder(forward) - remainder(backward)) / (2.0 * step)
+        np.testing.assert_allclose(gradient[index], slope, atol=2e-3)
 
 
 def moved(posterior, z, step, n_moves):
-    generator, state = np.random.default_rng(0), posterior.at(z)
+    generator = np.random.default_rng(0)
+    state = posterior.at(z)
     with several_threads() as workers:
         for _ in range(n_moves):
             result = move(generator, posterior, state, step, workers)
-            state, step = result.state, adapt_step_size(step, result.acceptance)
+            state = result.state
+            step = adapt_step_size(step, result.acceptance)
     return result, step
 
 
@@ -75,19 +79,19 @@ def test_without_labels_quarter_turns_forget_everything():
 
 
 def test_the_step_size_finds_its_acceptance():
-    X, y = labelled(30, 3, scale=9.0)
+    X, y = make_data(30, 3, scale=9.0)
     posterior = WhitenedPosterior(laplace_reference(X, y, 2), X, y, 2)
     for start in (1e-3, 1.5):
-        result, step = moved(posterior, drawn(4), start, 30)
+        result, step = moved(posterior, draw_particles(4), start, 30)
         assert 0.6 < result.acceptance <= 1.0
         assert step > 0.05
 
 
 def test_a_particle_that_leaves_all_bounds_stays_where_it_was():
-    X, y = labelled(30, 3, scale=1e6)
+    X, y = make_data(30, 3, scale=1e6)
     posterior = WhitenedPosterior(laplace_reference(X, y, 2), X, y, 2)
-    result, _ = moved(posterior, 1e6 * drawn(4), 1.5, 3)
-    assert all(np.isfinite(part).all() for part in result.state)
+    result, _ = moved(posterior, 1e6 * draw_particles(4), 1.5, 3)
+    assert all(np.isfinite(field).all() for field in result.state)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 10])

@@ -113,10 +113,8 @@ def test_a_worn_population_is_resampled_and_moved():
 
 
 def test_conditioning_keeps_the_old_population():
-    X, y = (
-        add_bias(np.random.default_rng(0).standard_normal((10, 3))),
-        np.arange(10, dtype=np.int32) % 2,
-    )
+    X = add_bias(np.random.default_rng(0).standard_normal((10, 3)))
+    y = np.arange(10, dtype=np.int32) % 2
     population = draw_population(0, X, y, 2, 64)
     before = population.coefficients.copy(), population.log_weights.copy()
     conditioned = condition_population(population, X[:2], y[:2], seed=0)
@@ -138,11 +136,11 @@ def test_with_more_features_than_labels_particles_equal_quadrature(monkeypatch):
     """A fit, one label that reweights, and many that move; all moves are made among the rows."""
     shapes = []
 
-    def seen(generator, posterior, state, *arguments):
+    def recording_move(generator, posterior, state, *arguments):
         shapes.append(state.whitened.shape)
         return move(generator, posterior, state, *arguments)
 
-    monkeypatch.setattr(smc, "move", seen)
+    monkeypatch.setattr(smc, "move", recording_move)
     data = one_feature(24, 2.0)
     _, wide = along(data)
     fitted = model(wide._replace(X=wide.X[:8], y=wide.y[:8]))
@@ -177,11 +175,9 @@ def test_across_the_rows_the_posterior_is_the_prior(n_more):
 @pytest.mark.full
 def test_the_row_space_gives_the_moments_of_the_whole_space(monkeypatch):
     rng = np.random.default_rng(0)
-    X, y, X_test = (
-        rng.standard_normal((10, 30)),
-        rng.integers(0, 3, 10),
-        rng.standard_normal((4, 30)),
-    )
+    X = rng.standard_normal((10, 30))
+    y = rng.integers(0, 3, 10)
+    X_test = rng.standard_normal((4, 30))
     data = Data(0.5 * X, y, 0.5 * X_test)
     few = model(data, classes=[0, 1, 2])
     monkeypatch.setattr(smc, "row_space", lambda *_: RowSpace())
@@ -195,7 +191,7 @@ def test_the_row_space_gives_the_moments_of_the_whole_space(monkeypatch):
 N_FEWER = 400
 
 
-def labelled(n, d, n_classes, scale, seed=1):
+def make_data(n, d, n_classes, scale, seed=1):
     rng = np.random.default_rng(seed)
     X = scale * rng.standard_normal((n, d))
     logits = X @ rng.standard_normal((d, n_classes))
@@ -205,8 +201,11 @@ def labelled(n, d, n_classes, scale, seed=1):
 
 def further(population, n_moves, seed):
     """Weights of the same particles after more moves."""
-    X, labels, n_classes = population.X, population.labels, population.n_classes
-    reference, generator = laplace_reference(X, labels, n_classes), np.random.default_rng(seed)
+    X = population.X
+    labels = population.labels
+    n_classes = population.n_classes
+    reference = laplace_reference(X, labels, n_classes)
+    generator = np.random.default_rng(seed)
     posterior = WhitenedPosterior(reference, X, labels, n_classes)
     state = posterior.at(reference.whiten(population.coefficients).astype(np.float32))
     with several_threads() as workers:
@@ -220,14 +219,13 @@ def further(population, n_moves, seed):
 @pytest.mark.parametrize(("n", "d", "scale"), [(40, 10, 1.0), (60, 3, 3.0)])
 def test_sixty_more_moves_do_not_change_the_size_of_the_weights(n, d, scale):
     """|V|² is forgotten last: particles that stop when their logits look mixed are too small."""
-    X, y = labelled(n, d, 4, scale)
-    n_fits, shifts = 16, []
+    X, y = make_data(n, d, 4, scale)
+    n_fits = 16
+    shifts = []
     for seed in range(n_fits):
         population = draw_population(seed, X, y, 4, N_FEWER)
-        before, after = (
-            np.square(weights).sum(axis=(0, 1))
-            for weights in (population.coefficients, further(population, 60, seed))
-        )
+        before = np.square(population.coefficients).sum(axis=(0, 1))
+        after = np.square(further(population, 60, seed)).sum(axis=(0, 1))
         shifts.append((after.mean() - before.mean()) / after.std())
     error = np.sqrt(2.0 / (n_fits * N_FEWER))
     assert abs(np.mean(shifts)) < 3.3 * error

@@ -55,31 +55,37 @@ def test_the_gain_in_accuracy_is_that_of_normal_shifts(one_counts):
     generator = np.random.default_rng(0)
     covariance = 0.5 * generator.standard_normal((3, 4, 5))
     gains = generator.exponential(size=(3, 4))
-    mean, variance = generator.standard_normal((3, 5)), generator.exponential(size=(3, 5))
+    mean = generator.standard_normal((3, 5))
+    variance = generator.exponential(size=(3, 5))
     share = generator.dirichlet(np.ones(5))
     noise = generator.standard_normal(200_000)
     probs, _ = class_slopes(mean, variance)
-    expected, error = np.zeros(4), np.zeros(4)
+    expected = np.zeros(4)
+    error = np.zeros(4)
     for m in range(5):
         order = -probs[:, m] if one_counts is None else -values * probs[:, m]
         a, b = np.argsort(order - 9.0 * mark if one_counts else order)[:2]
-        spread, both, total, place = variance[a, m] + variance[b, m], probs[[a, b], m].sum(), 2.0, 0
+        spread = variance[a, m] + variance[b, m]
+        both = probs[[a, b], m].sum()
+        total = 2.0
+        boundary = 0
         if one_counts is not None:
             total = values[a] + values[b]
             share_b = values[b] / total / (both if one_counts else 1.0)
-            place = brentq(
+            boundary = brentq(
                 lambda x, v=spread, t=share_b: (
                     sigmoid_means(np.array([x]), np.array([v]), 0)[0][0] - t
                 ),
                 *(-40.0, 40.0),
             )
-        slope = sigmoid_means(np.full(1, float(place)), np.array([spread]), 1)[1][0]
+        slope = sigmoid_means(np.full(1, float(boundary)), np.array([spread]), 1)[1][0]
         worth = total * slope * both * share[m]
         for n in range(4):
             matrix = np.diag(gains[:, n]) - np.outer(gains[:, n], gains[:, n]) / gains[:, n].sum()
             c = np.zeros(3)
-            c[a], c[b] = covariance[a, n, m], -covariance[b, n, m]
-            moved = abs(mean[a, m] - mean[b, m] - place) + np.sqrt(c @ matrix @ c) * noise
+            c[a] = covariance[a, n, m]
+            c[b] = -covariance[b, n, m]
+            moved = abs(mean[a, m] - mean[b, m] - boundary) + np.sqrt(c @ matrix @ c) * noise
             beyond = worth * np.maximum(-moved, 0.0)
             expected[n] += beyond.mean()
             error[n] += beyond.std() / np.sqrt(len(noise))
@@ -93,19 +99,20 @@ def test_the_gain_in_accuracy_is_that_of_normal_shifts(one_counts):
 
 
 @pytest.mark.parametrize("xp", [np, jnp], ids=["NumPy", "JAX"])
-def test_what_a_normal_shift_is_expected_to_go_beyond_a_margin(xp):
+def test_the_expected_excess_of_a_normal_shift_over_a_margin(xp):
     margin, shift = np.meshgrid(np.r_[0.0, np.geomspace(1e-3, 1e6, 30)], np.geomspace(1e-6, 1e3, 9))
     z = margin / shift
     expected = shift * norm.pdf(z) - margin * norm.sf(z)
-    found = _expected_excess(*(xp.asarray(x, np.float32) for x in (margin, shift)), xp)
-    assert (np.abs(found - expected) < 4e-7 * shift).all()
+    excess = _expected_excess(*(xp.asarray(x, np.float32) for x in (margin, shift)), xp)
+    assert (np.abs(excess - expected) < 4e-7 * shift).all()
     nothing = _expected_excess(xp.asarray([0.0, 1.0]), xp.zeros(2), xp)
     np.testing.assert_array_equal(nothing, 0.0)
 
 
 def test_decisions_of_universes_are_those_of_each():
     generator = np.random.default_rng(3)
-    mean, variance = generator.standard_normal((4, 2, 7)), generator.exponential(size=(4, 2, 7))
+    mean = generator.standard_normal((4, 2, 7))
+    variance = generator.exponential(size=(4, 2, 7))
     class_weights = ClassWeights(np.array([0.5, 1.0, 1.5, 1.0]))
     probs, gains = probs_and_gains(mean, variance)
     together = decisions_at(probs, mean, variance, np, class_weights)
@@ -117,18 +124,21 @@ def test_decisions_of_universes_are_those_of_each():
             np.testing.assert_allclose(ours[..., u, :], theirs, rtol=1e-6)
 
 
-def test_targets_of_each_channel_alone_give_what_all_channels_give():
+def test_each_latent_at_its_own_targets_equals_all_latents_at_all_targets():
     """NumPy looks at a class's covariances where it is one of a target's two, JAX at all."""
     generator = np.random.default_rng(4)
     single = np.float32
-    covariance, mean = (generator.standard_normal(n, single) for n in ((5, 6, 9), (5, 9)))
-    gains, variance = (generator.standard_exponential(n, single) for n in ((5, 6), (5, 9)))
-    probs, share = probs_and_gains(mean, variance)[0], np.full(9, 1.0 / 9.0, single)
+    covariance = generator.standard_normal((5, 6, 9), single)
+    mean = generator.standard_normal((5, 9), single)
+    gains = generator.standard_exponential((5, 6), single)
+    variance = generator.standard_exponential((5, 9), single)
+    probs = probs_and_gains(mean, variance)[0]
+    share = np.full(9, 1.0 / 9.0, single)
 
     def gain(covariance, gains, probs, mean, variance, xp):
         decisions = decisions_at(probs, mean, variance, xp)
         return decision_gain(covariance, gains, decisions, share, xp)
 
-    given = of_tables(covariance), gains, probs, mean, variance
-    in_jax = jax.jit(gain, static_argnames="xp")(*given, xp=jnp)
-    np.testing.assert_allclose(gain(*given, np), in_jax, rtol=1e-5)
+    arguments = of_tables(covariance), gains, probs, mean, variance
+    in_jax = jax.jit(gain, static_argnames="xp")(*arguments, xp=jnp)
+    np.testing.assert_allclose(gain(*arguments, np), in_jax, rtol=1e-5)

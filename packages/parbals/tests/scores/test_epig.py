@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 @pytest.mark.parametrize("n_classes", [2, 3, 10])
 @pytest.mark.parametrize("sharpness", [0.3, 3.0, 30.0])
 def test_equals_enumeration_of_every_pair_of_labels(n_classes, sharpness):
-    pool, target = (random_probs(s, 7, 12, n_classes, sharpness) for s in (1, 2))
+    pool = random_probs(1, 7, 12, n_classes, sharpness)
+    target = random_probs(2, 7, 12, n_classes, sharpness)
     weights = np.random.default_rng(3).random(12)
     np.testing.assert_allclose(
         parbals.epig(pool, target), slow_epig(pool, target), rtol=1e-9, atol=1e-13
@@ -30,7 +31,8 @@ def test_equals_enumeration_of_every_pair_of_labels(n_classes, sharpness):
 
 def test_float32_keeps_small_values():
     """A nearly certain posterior has EPIG near 1e-5; float32 must not lose it to cancellation."""
-    pool, target = (0.5 + 0.02 * (random_probs(s, 40, 60, 2) - 0.5) for s in (1, 2))
+    pool = 0.5 + 0.02 * (random_probs(1, 40, 60, 2) - 0.5)
+    target = 0.5 + 0.02 * (random_probs(2, 40, 60, 2) - 0.5)
     exact = slow_epig(pool, target)
     single = parbals.epig(pool.astype(np.float32), target.astype(np.float32))
     assert single.dtype == np.float32
@@ -41,7 +43,8 @@ def test_float32_keeps_small_values():
 
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_a_weight_is_a_repeated_sample(n_classes):
-    pool, target = (random_probs(s, 9, 12, n_classes) for s in (1, 2))
+    pool = random_probs(1, 9, 12, n_classes)
+    target = random_probs(2, 9, 12, n_classes)
     counts = np.array([1, 4, 0, 2, 3, 0, 0, 0, 1, 0, 0, 1])
     repeated = (np.repeat(p, counts, axis=1) for p in (pool, target))
     np.testing.assert_allclose(
@@ -49,9 +52,10 @@ def test_a_weight_is_a_repeated_sample(n_classes):
     )
 
 
-def test_two_classes_are_three_of_which_one_never_happens():
+def test_two_classes_equal_three_classes_of_which_one_never_occurs():
     """The two-class fast path and the general path give one answer."""
-    pool, target = (random_probs(s, 15, 12, 2, 2.0) for s in (1, 2))
+    pool = random_probs(1, 15, 12, 2, 2.0)
+    target = random_probs(2, 15, 12, 2, 2.0)
     wide = [np.concatenate([p, np.zeros((*p.shape[:2], 1))], axis=2) for p in (pool, target)]
     np.testing.assert_allclose(
         parbals.epig(pool, target), parbals.epig(*wide), rtol=1e-9, atol=1e-14
@@ -63,8 +67,10 @@ def test_two_classes_are_three_of_which_one_never_happens():
     seed=st.integers(0, 10**6), n_classes=st.sampled_from([2, 3]), log_sharpness=st.floats(-3, 5)
 )
 def test_lies_between_zero_bald_and_ln_c(seed, n_classes, log_sharpness):
-    pool, target = (random_probs(seed + s, 6, 12, n_classes, np.exp(log_sharpness)) for s in (0, 1))
-    epig, bald = parbals.epig(pool, target), parbals.bald(pool)
+    pool = random_probs(seed + 0, 6, 12, n_classes, np.exp(log_sharpness))
+    target = random_probs(seed + 1, 6, 12, n_classes, np.exp(log_sharpness))
+    epig = parbals.epig(pool, target)
+    bald = parbals.bald(pool)
     assert (epig >= 0).all()
     assert (epig <= bald + 1e-12).all()
     assert (bald <= np.log(n_classes) + 1e-12).all()
@@ -82,10 +88,13 @@ def test_certain_and_impossible_labels_are_safe():
 
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_reordering_rows_targets_samples_and_classes_reorders_the_scores(n_classes):
-    pool, target = (linear_probs(s, 16, 12, n_classes) for s in (1, 2))
+    pool = linear_probs(1, 16, 12, n_classes)
+    target = linear_probs(2, 16, 12, n_classes)
     scores = parbals.epig(pool, target)
     rng = np.random.default_rng(0)
-    rows, samples, classes = rng.permutation(16), rng.permutation(12), rng.permutation(n_classes)
+    rows = rng.permutation(16)
+    samples = rng.permutation(12)
+    classes = rng.permutation(n_classes)
     np.testing.assert_allclose(parbals.epig(pool[rows], target[::-1]), scores[rows], rtol=1e-10)
     np.testing.assert_allclose(
         parbals.epig(pool[:, samples], target[:, samples]), scores, rtol=1e-10
@@ -97,7 +106,8 @@ def test_reordering_rows_targets_samples_and_classes_reorders_the_scores(n_class
 
 @pytest.mark.parametrize(("n_pool", "n_targets"), [(1, 1), (15, 300), (2049, 3), (5, 257)])
 def test_padding_to_blocks_changes_nothing(n_pool, n_targets):
-    pool, target = random_probs(1, n_pool, 12, 2), random_probs(2, n_targets, 12, 2)
+    pool = random_probs(1, n_pool, 12, 2)
+    target = random_probs(2, n_targets, 12, 2)
     expected = [slow_epig(pool[i : i + 1], target)[0] for i in (0, n_pool // 2, n_pool - 1)]
     scores = parbals.epig(pool, target)
     assert scores.shape == (n_pool,)
@@ -111,9 +121,8 @@ def test_padding_to_blocks_changes_nothing(n_pool, n_targets):
 )
 def test_no_table_of_all_pairs_is_ever_held(n_classes, n_pool):
     """All threads together hold a few blocks of candidates × chunks of targets."""
-    pool, target = (
-        random_probs(s, n, 12, n_classes).astype(np.float32) for s, n in ((1, n_pool), (2, 4000))
-    )
+    pool = random_probs(1, n_pool, 12, n_classes).astype(np.float32)
+    target = random_probs(2, 4000, 12, n_classes).astype(np.float32)
     all_pairs = 4 * len(pool) * len(target) * (1 if n_classes == 2 else n_classes**2)
     tracemalloc.start()
     try:
@@ -128,11 +137,14 @@ def test_no_table_of_all_pairs_is_ever_held(n_classes, n_pool):
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_an_accelerator_gives_the_same_scores(n_classes, loss, monkeypatch):
     """There JAX computes what NumPy does here; some labels are certain."""
-    pool, target = (random_probs(s, 40, 12, n_classes, 3.0) for s in (1, 2))
+    pool = random_probs(1, 40, 12, n_classes, 3.0)
+    target = random_probs(2, 40, 12, n_classes, 3.0)
     pool[0] = target[1] = np.eye(n_classes)[0]
-    here = parbals.epig(pool, target, loss=loss)
+    in_numpy = parbals.epig(pool, target, loss=loss)
     monkeypatch.setattr("parbals.scores.rows.on_host", lambda: False)
-    np.testing.assert_allclose(parbals.epig(pool, target, loss=loss), here, rtol=1e-9, atol=1e-13)
+    np.testing.assert_allclose(
+        parbals.epig(pool, target, loss=loss), in_numpy, rtol=1e-9, atol=1e-13
+    )
     assert jnp.zeros(1).dtype == jnp.float32  # the caller's setting is left alone
 
 

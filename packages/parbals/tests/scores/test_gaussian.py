@@ -44,9 +44,12 @@ def test_bald_is_that_of_quadrature(mean, variance):
 
 
 def test_information_is_that_of_the_four_cells():
-    p, q, cov = 0.3, 0.6, 0.05
+    p = 0.3
+    q = 0.6
+    cov = 0.05
     cells = np.outer([p, 1 - p], [q, 1 - q])
-    outer, cells = cells, cells + cov * np.array([[1, -1], [-1, 1]])
+    outer = cells
+    cells = cells + cov * np.array([[1, -1], [-1, 1]])
     expected = (cells * np.log(cells / outer)).sum()
     ours = float(label_information(*map(np.asarray, (p, q, cov))))
     assert ours == pytest.approx(expected, rel=1e-5)
@@ -58,7 +61,8 @@ def true_epig(cells):
 
 
 def test_epig_is_that_of_many_draws(pairs):
-    truth, moments = true_epig(pairs[0]), pairs[1]
+    truth = true_epig(pairs[0])
+    moments = pairs[1]
     exact = np.asarray(closed_epig(*moments))
     # Five terms of the series: a few per cent are missing where labels nearly repeat each other.
     np.testing.assert_allclose(exact, truth, rtol=0.08, atol=2e-4)
@@ -67,26 +71,25 @@ def test_epig_is_that_of_many_draws(pairs):
 
 def test_scores_of_universes_are_those_of_each(pairs):
     _, moments = pairs
-    together = [np.stack([part, 0.5 * part]) for part in moments]
-    alone = closed_epig(*(0.5 * part for part in moments))
+    together = [np.stack([moment, 0.5 * moment]) for moment in moments]
+    alone = closed_epig(*(0.5 * moment for moment in moments))
     np.testing.assert_allclose(closed_epig(*together)[1], alone, rtol=1e-5, atol=1e-8)
 
 
 def test_the_quadratic_form_ranks_as_epig_does(pairs):
     truth = true_epig(pairs[0])
     mean, variance, target_mean, target_variance, covariance = pairs[1]
-    here, there = (
-        label_gains(mean[None], variance[None]),
-        label_gains(target_mean[None], target_variance[None]),
-    )
+    point_gains = label_gains(mean[None], variance[None])
+    target_gains = label_gains(target_mean[None], target_variance[None])
     share = np.full(len(target_mean), 1.0 / len(target_mean))
-    form = quadratic_gain(of_tables(covariance[None]), here, there, share)
+    form = quadratic_gain(of_tables(covariance[None]), point_gains, target_gains, share)
     assert spearmanr(form, truth).statistic > 0.97
     assert truth[int(form.argmax())] > 0.97 * truth.max()
 
 
 def test_means_are_the_same_in_jax():
-    mean, variance = np.linspace(-3, 3, 7), np.linspace(0.1, 9, 7)
+    mean = np.linspace(-3, 3, 7)
+    variance = np.linspace(0.1, 9, 7)
     in_jax = jax.jit(partial(sigmoid_means, order=3, xp=jnp))(mean, variance)
     for ours, theirs in zip(sigmoid_means(mean, variance, 3), in_jax, strict=True):
         np.testing.assert_allclose(ours, theirs, atol=1e-6)
@@ -101,24 +104,28 @@ def information_of_many_classes(n_classes, spread, n_draws=16_000):
     generator = np.random.default_rng(n_classes)
     roots = spread * generator.standard_normal((n_classes, 4, 4))
     centers = generator.standard_normal((n_classes, 4))
-    pool, target = generator.standard_normal((40, 4)), generator.standard_normal((15, 4))
-    covs, means = [], []
+    pool = generator.standard_normal((40, 4))
+    target = generator.standard_normal((15, 4))
+    covs = []
+    means = []
     for _ in range(2):
         noise = generator.standard_normal((n_classes, 4, n_draws))
         weights = centers[:, :, None] + roots @ noise
-        here, there = (
-            softmax(np.einsum("nd,cdk->nck", X, weights), axis=1) for X in (pool, target)
-        )
-        means.append((here.mean(axis=2), there.mean(axis=2)))
-        here, there = (part - part.mean(axis=2, keepdims=True) for part in (here, there))
-        covs.append(np.tensordot(here, there, axes=([2], [2])) / n_draws)  # (N, C, M, C)
-    p, q = (np.mean(part, axis=0) for part in zip(*means, strict=True))
+        pool_probs = softmax(np.einsum("nd,cdk->nck", pool, weights), axis=1)
+        target_probs = softmax(np.einsum("nd,cdk->nck", target, weights), axis=1)
+        means.append((pool_probs.mean(axis=2), target_probs.mean(axis=2)))
+        pool_probs = pool_probs - pool_probs.mean(axis=2, keepdims=True)
+        target_probs = target_probs - target_probs.mean(axis=2, keepdims=True)
+        products = np.tensordot(pool_probs, target_probs, axes=([2], [2]))  # (N, C, M, C)
+        covs.append(products / n_draws)
+    p, q = (np.mean(moment, axis=0) for moment in zip(*means, strict=True))
     truth = covs[0] * covs[1] / (p[:, :, None, None] * q[None, None])
     moments = []
     for X in (pool, target):
         moments += [centers @ X.T, np.square(np.einsum("nd,ade->ane", X, roots)).sum(axis=2)]
-    here, there = (np.einsum("nd,ade->ane", X, roots) for X in (pool, target))
-    covariance = here @ there.swapaxes(1, 2)
+    pool_rows = np.einsum("nd,ade->ane", pool, roots)
+    target_rows = np.einsum("nd,ade->ane", target, roots)
+    covariance = pool_rows @ target_rows.swapaxes(1, 2)
     return 0.5 * truth.sum(axis=(1, 3)).mean(axis=1), moments, covariance
 
 
@@ -129,13 +136,11 @@ def information_of_many_classes(n_classes, spread, n_draws=16_000):
 def test_the_form_of_many_classes_ranks_as_the_information_does(n_classes, spread, rank, best):
     """First order in the covariances of the logits, with the race to rank by."""
     truth, moments, covariance = information_of_many_classes(n_classes, spread)
-    here, there = (
-        label_gains(*(np.asarray(x, np.float32) for x in pair))
-        for pair in (moments[:2], moments[2:])
-    )
-    share = np.full(there.shape[1], 1.0 / there.shape[1])
+    point_gains = label_gains(*(np.asarray(x, np.float32) for x in moments[:2]))
+    target_gains = label_gains(*(np.asarray(x, np.float32) for x in moments[2:]))
+    share = np.full(target_gains.shape[1], 1.0 / target_gains.shape[1])
     tables = of_tables(covariance.astype(np.float32))
-    form = quadratic_gain(tables, here, there, share)
+    form = quadratic_gain(tables, point_gains, target_gains, share)
     assert spearmanr(form, truth).statistic > rank
     assert truth[form.argmax()] > best * truth.max()
     assert np.median(form / truth) == pytest.approx(1.0, abs=0.25)
@@ -144,7 +149,8 @@ def test_the_form_of_many_classes_ranks_as_the_information_does(n_classes, sprea
 def test_gains_have_the_diagonal_of_their_matrix():
     """diag(g) - g gᵀ / Σ g has the diagonal of M = Jᵀ diag(1/p) J, from below."""
     generator = np.random.default_rng(0)
-    mean, variance = generator.standard_normal((5, 30)), generator.exponential(size=(5, 30))
+    mean = generator.standard_normal((5, 30))
+    variance = generator.exponential(size=(5, 30))
     gains = np.asarray(label_gains(np.asarray(mean), np.asarray(variance)))
     probs, slopes = class_means(mean.T, variance.T)
     matrix = np.einsum("nab,na,nac->nbc", slopes, 1.0 / probs, slopes)
@@ -155,10 +161,11 @@ def test_gains_have_the_diagonal_of_their_matrix():
     assert (share < 1.1).all()  # a bound but for the error of the quadrature
 
 
-def test_the_form_is_the_sum_over_pairs_of_channels():
+def test_the_form_is_the_sum_over_pairs_of_latents():
     generator = np.random.default_rng(1)
     covariance = generator.standard_normal((4, 6, 5))
-    here, there = generator.exponential(size=(4, 6)), generator.exponential(size=(4, 5))
+    point_gains = generator.exponential(size=(4, 6))
+    target_gains = generator.exponential(size=(4, 5))
     share = generator.dirichlet(np.ones(5))
 
     def matrix(gains):
@@ -166,60 +173,72 @@ def test_the_form_is_the_sum_over_pairs_of_channels():
         return np.eye(4)[:, :, None] * gains[:, None] - outer
 
     expected = 0.5 * np.einsum(
-        "knm,lnm,kln,klm,m->n", covariance, covariance, matrix(here), matrix(there), share
+        "knm,lnm,kln,klm,m->n",
+        covariance,
+        covariance,
+        matrix(point_gains),
+        matrix(target_gains),
+        share,
     )
-    form = quadratic_gain(of_tables(covariance), here, there, share)
+    form = quadratic_gain(of_tables(covariance), point_gains, target_gains, share)
     np.testing.assert_allclose(form, expected, rtol=1e-4)
 
 
-def test_a_screen_is_the_form_where_points_waver_evenly_between_the_same_classes():
+def test_a_screen_is_the_form_for_points_undecided_between_the_same_classes():
     generator = np.random.default_rng(2)
     tables = np.tile(generator.standard_normal((6, 5)), (4, 1, 1))
     covariance = of_tables(tables)
     share = generator.dirichlet(np.ones(5))
     for n_alike in (2, 3, 4):
         alike = (np.arange(4) < n_alike)[:, None]
-        here, there = (alike * generator.exponential(size=n) for n in (6, 5))
-        form = quadratic_gain(covariance, here, there, share)
+        point_gains = alike * generator.exponential(size=6)
+        target_gains = alike * generator.exponential(size=5)
+        form = quadratic_gain(covariance, point_gains, target_gains, share)
         np.testing.assert_allclose(
-            screening_scores(covariance, here, there, share), form, rtol=1e-6
+            screening_scores(covariance, point_gains, target_gains, share), form, rtol=1e-6
         )
-    one = of_tables(tables[:1]), here[:1], there[:1], share  # two classes
-    np.testing.assert_allclose(screening_scores(*one), quadratic_gain(*one), rtol=1e-6)
+    two_classes = of_tables(tables[:1]), point_gains[:1], target_gains[:1], share
+    np.testing.assert_allclose(
+        screening_scores(*two_classes), quadratic_gain(*two_classes), rtol=1e-6
+    )
 
 
 @pytest.mark.parametrize("n_classes", [3, 10])
 def test_a_screen_ranks_as_the_form_does(n_classes):
     _, moments, tables = information_of_many_classes(n_classes, 0.4)
     covariance = of_tables(tables)
-    here, there = label_gains(*moments[:2]), label_gains(*moments[2:])
-    share = np.full(there.shape[1], 1.0 / there.shape[1])
-    form, rough = quadratic_gain(covariance, here, there, share), approximate_gains(*moments[:2])
-    for own, rank in ((here, 0.95), (rough, 0.85)):
-        screened = screening_scores(covariance, own, there, share)
+    point_gains = label_gains(*moments[:2])
+    target_gains = label_gains(*moments[2:])
+    share = np.full(target_gains.shape[1], 1.0 / target_gains.shape[1])
+    form = quadratic_gain(covariance, point_gains, target_gains, share)
+    approximate = approximate_gains(*moments[:2])
+    for candidate_gains, rank in ((point_gains, 0.95), (approximate, 0.85)):
+        screened = screening_scores(covariance, candidate_gains, target_gains, share)
         assert spearmanr(screened, form).statistic > rank
         assert form[np.argsort(screened)[-3:]].max() > 0.99 * form.max()
 
 
-def test_rough_gains_are_gains_where_logits_are_certain_or_classes_are_two():
+def test_approximate_gains_are_exact_for_certain_logits_or_two_classes():
     generator = np.random.default_rng(5)
     mean = generator.standard_normal((3, 6))
-    rough, exact = (f(mean, np.full((3, 6), 1e-4)) for f in (approximate_gains, label_gains))
+    approximate = approximate_gains(mean, np.full((3, 6), 1e-4))
+    exact = label_gains(mean, np.full((3, 6), 1e-4))
     p = np.exp(mean) / np.exp(mean).sum(axis=0)
-    np.testing.assert_allclose(rough, p * (1.0 - p), rtol=1e-3)
-    np.testing.assert_array_less(rough, 1.01 * exact)  # whose diagonal p (1-p) is, not itself
+    np.testing.assert_allclose(approximate, p * (1.0 - p), rtol=1e-3)
+    np.testing.assert_array_less(approximate, 1.01 * exact)  # whose diagonal p (1-p) is, not itself
     two = mean[:1], np.exp(mean[1:2])
     np.testing.assert_array_equal(approximate_gains(*two), label_gains(*two))
 
 
 @pytest.mark.parametrize("sizes", [(), (2,)], ids=["alone", "universes"])
-def test_some_targets_are_those_of_the_whole_table(sizes):
+def test_selected_targets_are_columns_of_the_whole_table(sizes):
     generator = np.random.default_rng(6)
-    base, left, right = (
-        generator.standard_normal((3, *size)) for size in ((7, 5), (*sizes, 5, 2), (7, 2))
-    )
-    covariances, some = Covariances(base, left, right), np.array([5, 2])
+    base = generator.standard_normal((3, *(7, 5)))
+    left = generator.standard_normal((3, *(*sizes, 5, 2)))
+    right = generator.standard_normal((3, *(7, 2)))
+    covariances = Covariances(base, left, right)
+    selected = np.array([5, 2])
     for a, latent in enumerate(covariances.latents()):
         whole = base[a].T + left[a] @ right[a].T
         np.testing.assert_allclose(latent.table(), whole)
-        np.testing.assert_allclose(latent.table(some), whole[..., some])
+        np.testing.assert_allclose(latent.table(selected), whole[..., selected])

@@ -34,10 +34,8 @@ def expected_gain(p, q, w, loss):
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("sharpness", [1.0, 8.0])
 def test_gains_equal_the_drop_in_bayes_risk(loss, n_classes, sharpness):
-    pool, target = (
-        random_probs(1, 9, 12, n_classes, sharpness),
-        random_probs(2, 6, 12, n_classes, sharpness),
-    )
+    pool = random_probs(1, 9, 12, n_classes, sharpness)
+    target = random_probs(2, 6, 12, n_classes, sharpness)
     w = np.random.default_rng(0).dirichlet(np.ones(12))
     expected = [np.mean([expected_gain(p, q, w, loss) for q in target]) for p in pool]
     np.testing.assert_allclose(
@@ -49,15 +47,19 @@ def best_worth(distribution, class_weights, mark):
     """The highest expected worth of a decision: of a class, or for or against the marked one."""
     if mark is None:
         return max(w * p for w, p in zip(class_weights, distribution, strict=True))
-    own = mark.argmax()
-    against = np.delete(class_weights, own)[0]
-    return max(class_weights[own] * distribution[own], against * (1.0 - distribution[own]))
+    positive_class = mark.argmax()
+    against = np.delete(class_weights, positive_class)[0]
+    return max(
+        class_weights[positive_class] * distribution[positive_class],
+        against * (1.0 - distribution[positive_class]),
+    )
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("is_one", [False, True])
 def test_gains_with_class_weights_equal_the_rise_in_expected_worth(n_classes, is_one):
-    pool, target = (random_probs(seed, 9, 12, n_classes, 3.0) for seed in (1, 2))
+    pool = random_probs(1, 9, 12, n_classes, 3.0)
+    target = random_probs(2, 9, 12, n_classes, 3.0)
     w = np.random.default_rng(0).dirichlet(np.ones(12))
     mark = (np.arange(n_classes) == 1).astype(float) if is_one else None
     values = np.where(mark > 0, 1.7, 0.3) if is_one else np.array([0.4, 2.0, 1.1])[:n_classes]
@@ -81,7 +83,8 @@ def test_gains_with_class_weights_equal_the_rise_in_expected_worth(n_classes, is
 @pytest.mark.parametrize("n_classes", [2, 4])
 def test_error_reduction_is_never_negative_and_at_most_the_error(n_classes):
     probs = linear_probs(3, 400, 60, n_classes, scale=1.0).astype(np.float32)
-    pool, target = probs[:300], probs[300:]
+    pool = probs[:300]
+    target = probs[300:]
     gains = parbals.epig(pool, target, loss="error")
     assert gains.min() >= 0.0
     assert gains.max() <= 1 - target.mean(axis=1).max(axis=1).mean() + 1e-6
@@ -104,7 +107,8 @@ def test_an_unknown_loss_is_refused():
 @pytest.mark.parametrize("strategy", ["epig", "parbals-epig", "parbals-map-epig"])
 def test_one_point_chosen_for_error_has_the_largest_error_reduction(strategy):
     probs = linear_probs(4, 36, 12, 3, scale=1.0)
-    pool, target = probs[:16], probs[16:]
+    pool = probs[:16]
+    target = probs[16:]
     batch = parbals.select_batch(pool, target, 1, strategy, loss="error", random_state=0)
     gains = parbals.epig(pool, target, loss="error")
     assert batch.indices[0] == gains.argmax()
@@ -116,7 +120,8 @@ def test_where_no_label_can_change_a_decision_log_loss_decides(strategy):
     generator = np.random.default_rng(5)
     p = 0.5 + 0.1 * generator.random((16, 12))
     q = 0.95 + 0.01 * generator.random((10, 12))
-    pool, target = np.stack([1 - p, p], 2), np.stack([1 - q, q], 2)
+    pool = np.stack([1 - p, p], 2)
+    target = np.stack([1 - q, q], 2)
     batch = parbals.select_batch(pool, target, 1, strategy, loss="error", random_state=0)
     assert parbals.epig(pool, target, loss="error").max() == 0.0
     assert batch.indices[0] == parbals.epig(pool, target).argmax()
@@ -125,9 +130,11 @@ def test_where_no_label_can_change_a_decision_log_loss_decides(strategy):
 
 def test_parbals_for_error_converges_to_the_exact_expectation():
     """After one point, the next maximises the mean gain over the possible labels of the first."""
-    pool, target = random_probs(5, 8, 12, 2, 2.0), random_probs(6, 5, 12, 2, 2.0)
+    pool = random_probs(5, 8, 12, 2, 2.0)
+    target = random_probs(6, 5, 12, 2, 2.0)
     batch = parbals.select_batch(pool, target, 2, loss="error", n_universes=4000, random_state=0)
-    first, w = batch.indices[0], np.full(12, 1 / 12)
+    first = batch.indices[0]
+    w = np.full(12, 1 / 12)
     exact = np.zeros(8)
     for label in range(2):
         likelihood = w * pool[first, :, label]

@@ -77,6 +77,6 @@ def test_an_accelerator_gives_the_same(score, monkeypatch):
     """There JAX computes what NumPy does here; a certain prediction is among them."""
     probs = random_probs(3, 20, 15, 3, 2.0)
     probs[0] = [1.0, 0.0, 0.0]
-    here = score(probs)
+    in_numpy = score(probs)
     monkeypatch.setattr("parbals.scores.rows.on_host", lambda: False)
-    np.testing.assert_allclose(score(probs), here, rtol=1e-10, atol=1e-14)
+    np.testing.assert_allclose(score(probs), in_numpy, rtol=1e-10, atol=1e-14)

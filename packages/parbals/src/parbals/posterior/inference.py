@@ -111,16 +111,18 @@ class Inference:
         diagnostics = Diagnostics("laplace", self.n_samples, float(self.n_samples))
         return self._equally_weighted(X, labels, diagnostics, draws=reference.colour(noise))
 
-    def condition(self, known: Posterior, X_new: np.ndarray, labels_new: np.ndarray) -> Posterior:
+    def condition(
+        self, posterior: Posterior, X_new: np.ndarray, labels_new: np.ndarray
+    ) -> Posterior:
         """Return the posterior given these rows and labels as well."""
-        if isinstance(known.state, Gaussian):
-            return self._from_gaussian(known.state.condition(X_new, labels_new))
-        X = np.concatenate([known.X, X_new])
-        labels = concatenate_labels(known.labels, labels_new, self.n_classes)
-        if not isinstance(known.state, Population):
+        if isinstance(posterior.state, Gaussian):
+            return self._from_gaussian(posterior.state.condition(X_new, labels_new))
+        X = np.concatenate([posterior.X, X_new])
+        labels = concatenate_labels(posterior.labels, labels_new, self.n_classes)
+        if not isinstance(posterior.state, Population):
             return self.posterior(X, labels)
         rows = self.prior.whitening.rows(X_new)
-        population = condition_population(known.state, rows, labels_new, self.seed)
+        population = condition_population(posterior.state, rows, labels_new, self.seed)
         return self._from_population(X, labels, population)
 
     def _fit_gaussian(

@@ -114,9 +114,9 @@ class Covariances(NamedTuple):
 
 
 def sum_over_latents(
-    term: Callable[..., tuple[Any, ...]], covariances: Covariances, *others: Any, xp: ModuleType
+    term: Callable[..., tuple[Any, ...]], covariances: Covariances, *arrays: Any, xp: ModuleType
 ) -> tuple[Any, ...]:
-    """Sum ``term(covariances_a, *others_a)`` over the latents a; ``others`` are (A, ...).
+    """Sum ``term(covariances_a, *arrays_a)`` over the latents a; ``arrays`` are (A, ...).
 
     NumPy handles one latent at a time, an accelerator all at once if their tables fit in memory.
     """
@@ -126,10 +126,10 @@ def sum_over_latents(
         n_pairs = covariances.left[..., :1].size * covariances.base.shape[1]
         batch_size = len(covariances.left) if n_pairs <= _MAX_PAIRS else 1
         terms = jax.lax.map(
-            lambda latent: term(*latent), (covariances, *others), batch_size=batch_size
+            lambda latent: term(*latent), (covariances, *arrays), batch_size=batch_size
         )
         return tuple(values.sum(axis=0) for values in terms)
-    first, *other_latents = zip(covariances.latents(), *others, strict=True)
+    first, *other_latents = zip(covariances.latents(), *arrays, strict=True)
     totals = term(*first)
     for latent in other_latents:
         for total, values in zip(totals, term(*latent), strict=True):

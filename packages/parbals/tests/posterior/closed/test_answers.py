@@ -27,14 +27,15 @@ def answered(n_rows, n_features, n_classes, reliable=0.8, seed=0):
 @pytest.mark.parametrize("mean", [-2.0, 0.3, 4.0])
 def test_one_answer_has_the_moments_of_its_mixed_likelihood(weights, mean):
     """Where it narrows the posterior; where it would widen it, the mean alone agrees."""
-    variance, (first, second) = 1.7, weights
+    variance = 1.7
+    (first, second) = weights
     f = np.linspace(-40.0, 40.0, 400_001)
     density = norm.pdf(f, mean, np.sqrt(variance)) * (first + (second - first) * expit(f))
     total = np.trapezoid(density, f)
     exact = np.trapezoid(density * f, f) / total
     spread = np.trapezoid(density * np.square(f - exact), f) / total
-    sign, doubt = (1.0, first / second) if second >= first else (-1.0, second / first)
-    sites = matched_sites(*(np.array([x]) for x in (mean, variance, sign, doubt)))
+    sign, label_noise = (1.0, first / second) if second >= first else (-1.0, second / first)
+    sites = matched_sites(*(np.array([x]) for x in (mean, variance, sign, label_noise)))
     precision = 1.0 / variance + sites.precisions[0]
     assert (mean / variance + sites.linear_terms[0]) / precision == pytest.approx(exact, abs=1e-5)
     assert 1.0 / precision == pytest.approx(min(spread, variance), abs=1e-5)
@@ -71,7 +72,9 @@ def test_evidence_of_answers_and_its_derivatives(n_classes):
     of_means = (weights * class_probs(mean.T, variance.T).T).sum(axis=1)
     np.testing.assert_allclose(np.exp(log_z), of_means, atol=3e-3)
     for a, step in enumerate(1e-3 * np.eye(n_classes)):
-        low, middle, high = evidence(mean - step), evidence(mean), evidence(mean + step)
+        low = evidence(mean - step)
+        middle = evidence(mean)
+        high = evidence(mean + step)
         np.testing.assert_allclose(slopes[:, a], (high - low) / 2e-3 / middle, atol=2e-3)
         second = (high - 2.0 * middle + low) / 1e-6 / middle
         # The curvatures that sites use lie above the Hessian's diagonal, or at nearly nothing.
@@ -81,21 +84,26 @@ def test_evidence_of_answers_and_its_derivatives(n_classes):
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_a_certain_answer_is_a_label(n_classes):
     X, true, _ = answered(40, 3, n_classes)
-    fit = fit_gaussian if n_classes == 2 else lambda *given: fit_classes(*given[:2], 3, given[2])
+    fit = (
+        fit_gaussian
+        if n_classes == 2
+        else lambda *arguments: fit_classes(*arguments[:2], 3, arguments[2])
+    )
     prior = Whitening.diagonal(np.ones(4))
-    hard, soft = fit(X, true, prior), fit(X, np.eye(n_classes)[true], prior)
+    hard = fit(X, true, prior)
+    soft = fit(X, np.eye(n_classes)[true], prior)
     np.testing.assert_allclose(soft.predict_proba(X), hard.predict_proba(X), atol=1e-5)
     both = fit(X[:30], np.eye(n_classes)[true[:30]], prior).condition(X[30:], true[30:])
     np.testing.assert_allclose(both.predict_proba(X), hard.predict_proba(X), atol=1e-4)
 
 
-def test_an_answer_that_says_nothing_changes_nothing():
+def test_uninformative_answers_change_nothing():
     X, _, likelihoods = answered(40, 3, 3)
     likelihoods[20:] = 0.4
     prior = Whitening.diagonal(np.ones(4))
     whole = fit_classes(X, likelihoods, 3, prior)
-    part = fit_classes(X[:20], likelihoods[:20], 3, prior)
-    np.testing.assert_allclose(whole.predict_proba(X), part.predict_proba(X), atol=1e-4)
+    without_noise = fit_classes(X[:20], likelihoods[:20], 3, prior)
+    np.testing.assert_allclose(whole.predict_proba(X), without_noise.predict_proba(X), atol=1e-4)
 
 
 def test_three_classes_agree_with_weighted_draws_of_the_prior():
@@ -108,15 +116,15 @@ def test_three_classes_agree_with_weighted_draws_of_the_prior():
         log_weights += np.log(softmax(row @ draws, axis=1) @ w)
     weights = softmax(log_weights)
     new = np.c_[np.random.default_rng(1).standard_normal((20, 2)), np.ones(20)]
-    for row, found in zip(new, posterior.predict_proba(new), strict=True):
+    for row, predicted in zip(new, posterior.predict_proba(new), strict=True):
         probs = softmax(row @ draws, axis=1)
         exact = weights @ probs
         error = np.sqrt(np.square(weights) @ np.square(probs - exact))
-        assert (np.abs(found - exact) < 0.03 + 4.0 * error).all()
+        assert (np.abs(predicted - exact) < 0.03 + 4.0 * error).all()
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
-def test_the_way_for_thousands_of_answers_finds_what_the_other_does(n_classes, monkeypatch):
+def test_the_fit_for_thousands_of_answers_agrees_with_the_usual_fit(n_classes, monkeypatch):
     X, _, likelihoods = answered(300, 4, n_classes)
     prior = Whitening.diagonal(np.ones(5))
 

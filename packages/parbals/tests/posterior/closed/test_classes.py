@@ -12,7 +12,7 @@ from parbals.race import class_evidence, class_probs
 from scipy.special import log_softmax, softmax
 
 
-def made(n_rows, n_features, n_classes, length=1.0, seed=0):
+def make_data(n_rows, n_features, n_classes, length=1.0, seed=0):
     """Design rows with an intercept, labels drawn from the model, rows to predict."""
     generator = np.random.default_rng(seed)
     X = generator.standard_normal((n_rows + 25, n_features)) * length
@@ -51,19 +51,19 @@ def drawn_moments(posterior, X_test):
 
 
 def absent_classes():
-    X, labels, X_test = made(25, 4, 3, seed=1)
+    X, labels, X_test = make_data(25, 4, 3, seed=1)
     return X, labels, X_test, 5
 
 
 def separable():
-    X, _, X_test = made(40, 3, 3, length=2.0, seed=2)
+    X, _, X_test = make_data(40, 3, 3, length=2.0, seed=2)
     return X, np.digitize(X[:, 0], [-1.0, 1.0]), X_test, 3
 
 
 def wrong_labels():
     """Five of a hundred labels are those of the class that the model finds least probable."""
     generator = np.random.default_rng(3)
-    X, _, X_test = made(100, 3, 4, length=3.0, seed=3)
+    X, _, X_test = make_data(100, 3, 4, length=3.0, seed=3)
     logits = X @ generator.standard_normal((4, 4))
     labels = logits.argmax(axis=1)
     labels[:5] = logits[:5].argmin(axis=1)
@@ -71,15 +71,15 @@ def wrong_labels():
 
 
 DESIGNS = {
-    "three classes": lambda: (*made(40, 4, 3), 3),
-    "four classes": lambda: (*made(60, 5, 4), 4),
-    "ten classes": lambda: (*made(50, 4, 10), 10),
+    "three classes": lambda: (*make_data(40, 4, 3), 3),
+    "four classes": lambda: (*make_data(60, 5, 4), 4),
+    "ten classes": lambda: (*make_data(50, 4, 10), 10),
     "classes without labels": absent_classes,
     "separable": separable,
     "wrong labels": wrong_labels,
-    "one label": lambda: (*made(1, 3, 4), 4),
-    "more features than labels": lambda: (*made(12, 30, 4, length=0.4), 4),
-    "small features": lambda: (*made(40, 5, 4, length=0.01), 4),
+    "one label": lambda: (*make_data(1, 3, 4), 4),
+    "more features than labels": lambda: (*make_data(12, 30, 4, length=0.4), 4),
+    "small features": lambda: (*make_data(40, 5, 4, length=0.01), 4),
 }
 
 
@@ -114,18 +114,21 @@ def test_few_labels_are_those_of_weighted_draws_of_the_prior(n_classes, length, 
     Logits in the tens and beyond make the likelihood a step, and the posterior a wedge that no
     Gaussian resembles.
     """
-    X, labels, X_test = made(4, 2, n_classes, length, seed=5)
+    X, labels, X_test = make_data(4, 2, n_classes, length, seed=5)
     generator = np.random.default_rng(0)
-    total, squares, moments = 0.0, 0.0, 0.0
+    total = 0.0
+    squares = 0.0
+    moments = 0.0
     for _ in range(4):
         weights = generator.standard_normal((20_000, n_classes, 3))
         log_probs = log_softmax(np.einsum("nd,kcd->knc", X, weights), axis=2)
         likelihood = np.exp(log_probs[:, np.arange(4), labels].sum(axis=1))
-        there = softmax(np.einsum("td,kcd->ktc", X_test, weights), axis=2)
+        draw_probs = softmax(np.einsum("td,kcd->ktc", X_test, weights), axis=2)
         total += likelihood.sum()
         squares += np.square(likelihood).sum()
-        moments = moments + np.einsum("k,ktc->tc", likelihood, there)
-    truth, size = moments / total, total**2 / squares
+        moments = moments + np.einsum("k,ktc->tc", likelihood, draw_probs)
+    truth = moments / total
+    size = total**2 / squares
     difference = fitted(X, labels, n_classes).predict_proba(X_test) - truth
     error = 4.0 * np.sqrt(truth * (1.0 - truth) / size)
     assert (np.abs(difference) < worst + error).all()
@@ -146,7 +149,7 @@ def test_without_labels_it_is_the_prior(n_classes):
 
 def test_two_classes_are_those_of_the_half_size_model():
     """The mean of f₁ - f₀ and the predictions; the mixtures of both differ by a few thousandths."""
-    X, labels, X_test = made(40, 4, 2, seed=4)
+    X, labels, X_test = make_data(40, 4, 2, seed=4)
     whole = fitted(X, labels, 2)
     half = fit_gaussian(X, labels, Whitening.diagonal(np.full(X.shape[1], np.sqrt(2.0))))
     mean, variance = half.marginals(X_test)
@@ -157,7 +160,7 @@ def test_two_classes_are_those_of_the_half_size_model():
 
 def test_the_mean_solves_its_equation_with_the_whole_sites():
     """(D⁻¹ + Σ_i W_i ⊗ x_i x_iᵀ) m = Σ_i ν_i ⊗ x_i, W = diag(τ) - τ τᵀ / Σ τ, as one matrix."""
-    X, labels, _ = made(20, 3, 4)
+    X, labels, _ = make_data(20, 3, 4)
     prior = np.array([0.5, 1.0, 2.0, 3.0])
     posterior = fit_classes(X, labels, 4, Whitening.diagonal(np.sqrt(prior)))
     tau = posterior.sites.precisions
@@ -177,7 +180,7 @@ def test_the_mean_solves_its_equation_with_the_whole_sites():
 @pytest.mark.parametrize(("n_rows", "n_features"), [(30, 4), (10, 20)])
 def test_every_site_agrees_with_its_likelihood(n_rows, n_features):
     """At the fixed point the logits of a row have the moments of their cavity times the softmax."""
-    X, labels, _ = made(n_rows, n_features, 4)
+    X, labels, _ = make_data(n_rows, n_features, 4)
     posterior = fitted(X, labels, 4)
     mean, variance = posterior.latents.marginals(X)
     tau, nu = posterior.sites
@@ -193,9 +196,9 @@ def test_every_site_agrees_with_its_likelihood(n_rows, n_features):
     )
 
 
-def test_fewer_rows_than_columns_gives_what_the_whole_space_gives():
+def test_with_fewer_rows_than_columns_the_row_space_is_enough():
     """Rows of zeros say nothing, and fill the row space up to every column."""
-    X, labels, X_test = made(8, 20, 4)
+    X, labels, X_test = make_data(8, 20, 4)
     filled = np.concatenate([X, np.zeros((30, X.shape[1]))])
     whole = fitted(filled, np.append(labels, np.zeros(30, int)), 4)
     narrow = fitted(X, labels, 4)
@@ -204,7 +207,7 @@ def test_fewer_rows_than_columns_gives_what_the_whole_space_gives():
 
 
 def test_conditioning_is_fitting_on_everything():
-    X, labels, X_test = made(30, 4, 4)
+    X, labels, X_test = make_data(30, 4, 4)
     first = fitted(X[:25], labels[:25], 4)
     later = first.condition(X[25:], labels[25:])
     whole = fitted(X, labels, 4)
@@ -215,10 +218,11 @@ def test_conditioning_is_fitting_on_everything():
 
 
 def test_neither_the_order_of_classes_nor_that_of_rows_matters():
-    X, labels, X_test = made(30, 4, 5)
+    X, labels, X_test = make_data(30, 4, 5)
     expected = fitted(X, labels, 5).predict_proba(X_test)
     generator = np.random.default_rng(0)
-    rows, classes = generator.permutation(30), generator.permutation(5)
+    rows = generator.permutation(30)
+    classes = generator.permutation(5)
     by_rows = fitted(X[rows], labels[rows], 5).predict_proba(X_test)
     np.testing.assert_allclose(by_rows, expected, atol=1e-6)
     by_classes = fitted(X, np.argsort(classes)[labels], 5).predict_proba(X_test)
@@ -226,14 +230,14 @@ def test_neither_the_order_of_classes_nor_that_of_rows_matters():
 
 
 def test_classes_without_labels_are_alike():
-    X, labels, X_test = made(20, 3, 3)
+    X, labels, X_test = make_data(20, 3, 3)
     probs = fitted(X, labels, 6).predict_proba(X_test)
     np.testing.assert_allclose(probs[:, 3], probs[:, 4], atol=1e-9)
     np.testing.assert_allclose(probs[:, 3], probs[:, 5], atol=1e-9)
 
 
 def test_draws_are_those_of_the_latents():
-    X, labels, _ = made(20, 3, 4)
+    X, labels, _ = make_data(20, 3, 4)
     posterior = fitted(X, labels, 4)
     draws = posterior.latents.draw(np.random.default_rng(0), 10_000)
     assert draws.shape == (4, 4, 10_000)
@@ -251,10 +255,10 @@ def test_contradicting_labels_leave_a_finite_posterior(length):
 
 
 def test_sweeps_that_did_not_converge_are_reported():
-    X, labels, _ = made(20, 3, 4)
+    X, labels, _ = make_data(20, 3, 4)
     posterior = fitted(X, labels, 4)
-    restless = type(posterior)(**{**vars(posterior), "residual": 0.2})
-    (problem,) = restless.problems()
+    unconverged = type(posterior)(**{**vars(posterior), "residual": 0.2})
+    (problem,) = unconverged.problems()
     assert "did not converge" in problem
 
 
@@ -262,7 +266,7 @@ def test_sweeps_that_did_not_converge_are_reported():
 @pytest.mark.parametrize("n_classes", [2, 4])
 def test_predictions_in_single_precision_are_those_in_double(n_classes, length):
     """Features as long as they may be, and ten thousand times farther from zero than they vary."""
-    X, labels, X_test = made(60, 5, n_classes, length)
+    X, labels, X_test = make_data(60, 5, n_classes, length)
     far = np.append(np.full(5, 1e4 * length), 0.0)
     whitening = Whitening.diagonal(np.ones(6), far)
     posterior = (
@@ -270,8 +274,8 @@ def test_predictions_in_single_precision_are_those_in_double(n_classes, length):
         if n_classes == 2
         else fit_classes(X + far, labels, n_classes, whitening)
     )
-    mean, variance = (part.T for part in posterior.latents.marginals(X_test + far))
+    mean, variance = (moment.T for moment in posterior.latents.marginals(X_test + far))
     expected = class_probs(mean, variance) if n_classes > 2 else sigmoid_means(*mean, *variance, 0)
-    found = posterior.predict_proba(X_test + far)
-    np.testing.assert_allclose(found.T[-len(expected) :], expected, atol=2e-5)
-    np.testing.assert_allclose(found.sum(axis=1), 1.0, atol=1e-12)
+    predicted = posterior.predict_proba(X_test + far)
+    np.testing.assert_allclose(predicted.T[-len(expected) :], expected, atol=2e-5)
+    np.testing.assert_allclose(predicted.sum(axis=1), 1.0, atol=1e-12)

@@ -13,7 +13,7 @@ from scipy.special import expit
 from scipy.stats import norm
 
 
-def made(n_rows, n_features, length=1.0, seed=0):
+def make_data(n_rows, n_features, length=1.0, seed=0):
     """Design rows with an intercept, labels drawn from the model, the prior of variance 2."""
     generator = np.random.default_rng(seed)
     X = generator.standard_normal((n_rows, n_features)) * length / np.sqrt(n_features)
@@ -60,7 +60,7 @@ def test_one_label_has_the_exact_moments():
 )
 def test_every_site_agrees_with_its_likelihood(n_rows, n_features, length):
     """At the fixed point a row's marginal is its cavity times the true likelihood."""
-    X, labels, prior = made(n_rows, n_features, length)
+    X, labels, prior = make_data(n_rows, n_features, length)
     posterior = fit_gaussian(X, labels, prior)
     assert posterior.residual < 1e-7
     mean, variance = posterior.marginals(X)
@@ -74,16 +74,16 @@ def test_every_site_agrees_with_its_likelihood(n_rows, n_features, length):
     )
 
 
-def test_many_labels_of_one_class_settle():
+def test_many_labels_of_one_class_converge():
     """Sites that say the same overshoot when all are renewed at once; the steps must shrink."""
-    X, _, _ = made(500, 10, 0.01)
+    X, _, _ = make_data(500, 10, 0.01)
     posterior = fit_gaussian(X, np.zeros(500, int), independent(np.full(11, 200.0)))
     assert posterior.problems() == ()
     assert (posterior.predict_proba(X)[:, 1] < 0.01).all()
 
 
-def test_fewer_rows_than_columns_gives_what_the_whole_space_gives():
-    X, labels, prior = made(12, 30)
+def test_with_fewer_rows_than_columns_the_row_space_is_enough():
+    X, labels, prior = make_data(12, 30)
     posterior = fit_gaussian(X, labels, prior)
     precision = np.eye(31) / 2.0 + (X.T * posterior.sites.precisions) @ X
     np.testing.assert_allclose(covariance(posterior), np.linalg.inv(precision), atol=1e-10)
@@ -95,7 +95,7 @@ def test_fewer_rows_than_columns_gives_what_the_whole_space_gives():
 
 
 def test_conditioning_is_fitting_on_everything():
-    X, labels, prior = made(30, 6, 2.0)
+    X, labels, prior = make_data(30, 6, 2.0)
     later = fit_gaussian(X[:25], labels[:25], prior).condition(X[25:], labels[25:])
     whole = fit_gaussian(X, labels, prior)
     np.testing.assert_allclose(later.latents.mean, whole.latents.mean, atol=1e-6)
@@ -103,7 +103,7 @@ def test_conditioning_is_fitting_on_everything():
 
 
 def test_draws_have_the_posteriors_moments():
-    X, labels, prior = made(30, 3)
+    X, labels, prior = make_data(30, 3)
     posterior = fit_gaussian(X, labels, prior)
     draws = posterior.latents.draw(np.random.default_rng(0), 20_000)[:, 0]
     deviation = np.sqrt(np.diag(covariance(posterior)))

@@ -21,7 +21,8 @@ def posterior(request):
     deviations = np.exp(generator.standard_normal(n_columns))
     precisions = generator.exponential(size=(N_CHANNELS, n_rows))
     space = row_space(X * deviations)
-    basis, rows = space.matrix(n_columns), space.rows(X * deviations)
+    basis = space.matrix(n_columns)
+    rows = space.rows(X * deviations)
     inner = np.eye(rows.shape[1]) + (rows.T * precisions[:, None, :]) @ rows
     roots = np.linalg.inv(np.linalg.cholesky(inner)).transpose(0, 2, 1)
     location = generator.standard_normal((rows.shape[1], N_CHANNELS))
@@ -33,8 +34,8 @@ def posterior(request):
 def test_marginals_are_those_of_the_dense_matrices(posterior):
     latents, mean, dense = posterior
     X = np.random.default_rng(9).standard_normal((12, len(mean)))
-    here, variance = latents.marginals(X)
-    np.testing.assert_allclose(here, X @ mean)
+    latent_mean, variance = latents.marginals(X)
+    np.testing.assert_allclose(latent_mean, X @ mean)
     np.testing.assert_allclose(variance, np.einsum("nd,ade,ne->na", X, dense, X), rtol=1e-9)
 
 
@@ -53,12 +54,12 @@ def test_draws_have_mean_and_covariance_within_their_monte_carlo_error(posterior
     z = (draws.mean(axis=2) - mean) / np.sqrt(variance / n_draws)
     assert np.abs(z).max() < 4.5
     deviation = (draws - mean[:, :, None]) / np.sqrt(variance)[:, :, None]
-    seen = np.einsum("iak,jbk->aibj", deviation, deviation, optimize=True) / n_draws
-    expected = np.zeros_like(seen)
+    sample_covariance = np.einsum("iak,jbk->aibj", deviation, deviation, optimize=True) / n_draws
+    expected = np.zeros_like(sample_covariance)
     for a in range(N_CHANNELS):  # latents are independent of each other
         expected[a, :, a] = dense[a] / np.sqrt(np.outer(variance[:, a], variance[:, a]))
     error = np.sqrt((1.0 + expected**2) / n_draws)
-    assert np.abs((seen - expected) / error).max() < 5.0
+    assert np.abs((sample_covariance - expected) / error).max() < 5.0
 
 
 X = np.random.default_rng(0).standard_normal((5, 40))
@@ -77,7 +78,8 @@ def test_its_basis_is_orthonormal_and_holds_the_rows_whatever_their_rank(rows):
 def test_new_coordinates_leave_what_lies_across_unchanged():
     space = row_space(X)
     generator = np.random.default_rng(1)
-    vectors, inner = generator.standard_normal((40, 2, 7)), generator.standard_normal((5, 2, 7))
+    vectors = generator.standard_normal((40, 2, 7))
+    inner = generator.standard_normal((5, 2, 7))
     replaced = space.replace(vectors, inner)
     np.testing.assert_allclose(space.coordinates(replaced), inner, atol=1e-12)
     change = replaced - vectors

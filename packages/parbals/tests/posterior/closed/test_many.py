@@ -9,10 +9,12 @@ from parbals.posterior.closed.prior import learn_prior, random_subset
 from parbals.posterior.closed.sites import label_keys
 from parbals.posterior.closed.whitening import PoolMoments
 
-N, D = 300, 12
+N = 300
+D = 12
 RNG = np.random.default_rng(0)
 POOL = RNG.standard_normal((N + 50, D)) * np.arange(1, D + 1) ** -0.5
-X, X_TEST = POOL[:N], POOL[N:]
+X = POOL[:N]
+X_TEST = POOL[N:]
 
 
 def labels(n_classes):
@@ -34,19 +36,21 @@ def many(monkeypatch):
 
 
 def model(y, rows=X, **options):
-    known = {"prior_scale": 1.0, "classes": np.unique(y), "random_state": 0} | options
-    return parbals.BayesianLogisticRegression(**known).fit(rows, y)
+    prior_before = {"prior_scale": 1.0, "classes": np.unique(y), "random_state": 0} | options
+    return parbals.BayesianLogisticRegression(**prior_before).fit(rows, y)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 5])
-def test_the_sweeps_for_many_find_what_the_others_find(many, n_classes):
+def test_the_sweeps_for_many_labels_agree_with_the_usual_ones(many, n_classes):
     y = labels(n_classes)
-    quick = model(y)
+    many_labels = model(y)
     many(on=False)
-    usual = model(y)
-    assert quick.gaussian.warm_start is not None
-    assert usual.gaussian.warm_start is None
-    np.testing.assert_allclose(quick.predict_proba(X_TEST), usual.predict_proba(X_TEST), atol=1e-4)
+    few_labels = model(y)
+    assert many_labels.gaussian.warm_start is not None
+    assert few_labels.gaussian.warm_start is None
+    np.testing.assert_allclose(
+        many_labels.predict_proba(X_TEST), few_labels.predict_proba(X_TEST), atol=1e-4
+    )
 
 
 @pytest.mark.parametrize("n_classes", [2, 4])
@@ -67,11 +71,14 @@ def test_labels_that_come_one_by_one_sweep_few_sites(many, n_classes, monkeypatc
     y = labels(n_classes)
     y[-2:] = (y[-2:] + 1) % n_classes
     one_by_one = model(y[:-2], X[:-2])
-    swept, products = [], sites.precision_roots
-    monkeypatch.setattr(sites, "precision_roots", lambda *a: swept.append(1) or products(*a))
-    for place in (N - 2, N - 1):
-        one_by_one = one_by_one.condition(X[place : place + 1], y[place : place + 1])
-    assert not swept
+    covariance_calls = []
+    real_precision_roots = sites.precision_roots
+    monkeypatch.setattr(
+        sites, "precision_roots", lambda *a: covariance_calls.append(1) or real_precision_roots(*a)
+    )
+    for row in (N - 2, N - 1):
+        one_by_one = one_by_one.condition(X[row : row + 1], y[row : row + 1])
+    assert not covariance_calls
     fresh = model(y)
     np.testing.assert_allclose(
         one_by_one.predict_proba(X_TEST), fresh.predict_proba(X_TEST), atol=1e-3
@@ -79,21 +86,22 @@ def test_labels_that_come_one_by_one_sweep_few_sites(many, n_classes, monkeypatc
 
 
 @pytest.mark.parametrize("prior_scale", ["auto", 1.0])
-def test_a_start_is_not_seen_in_the_result(many, prior_scale):
+def test_the_result_does_not_depend_on_the_start(many, prior_scale):
     """From a fit of other labels, some of them gone and some of them new, in another order."""
     y = labels(3)
     options = {"prior_scale": prior_scale, "classes": [0, 1, 2]}
     pool = PoolMoments.of(POOL)
     Model = parbals.BayesianLogisticRegression
-    near = Model(**options, random_state=0).fit(X[20:-10][::-1], y[20:-10][::-1], pool)
-    again = Model(**options, random_state=0).fit(X, y, pool, near)
+    previous = Model(**options, random_state=0).fit(X[20:-10][::-1], y[20:-10][::-1], pool)
+    again = Model(**options, random_state=0).fit(X, y, pool, previous)
     fresh = Model(**options, random_state=0).fit(X, y, pool)
     assert again.prior_scale_ == fresh.prior_scale_
     np.testing.assert_allclose(again.predict_proba(X_TEST), fresh.predict_proba(X_TEST), atol=1e-4)
 
 
 def test_a_learner_of_many_labels_chooses_alike_in_any_order_of_arrival(many):
-    names, y = ["a", "b", "c"], labels(3)
+    names = ["a", "b", "c"]
+    y = labels(3)
     answers = [names[k] for k in y]
     chosen = []
     for order in (np.arange(290), np.arange(290)[::-1]):
@@ -105,7 +113,7 @@ def test_a_learner_of_many_labels_chooses_alike_in_any_order_of_arrival(many):
     assert chosen[0] == chosen[1]
 
 
-class TestPart:
+class TestSubset:
     """The labels that a prior is learnt from, where there are thousands."""
 
     def test_keys_are_all_different_and_do_not_depend_on_the_order(self):
@@ -116,20 +124,23 @@ class TestPart:
         assert len(np.unique(keys)) == 300
         assert set(keys.tolist()) == set(label_keys(rows[order], y[order]).tolist())
 
-    def test_a_part_of_them_is_a_random_sample(self, many):
+    def test_a_subset_is_a_random_sample(self, many):
         keys = label_keys(X, labels(3))
         part = random_subset(keys)
         assert len(part) == 100
         assert abs(part.mean() - N / 2) < 4 * N / np.sqrt(12 * 100)
 
-    def test_the_prior_is_kept_while_its_part_is_the_same(self, many):
-        y, pool = labels(3), PoolMoments.of(POOL)
+    def test_the_prior_is_reused_while_its_subset_is_the_same(self, many):
+        y = labels(3)
+        pool = PoolMoments.of(POOL)
         keys = label_keys(X, y)
-        out = int(np.argmax(keys))
-        stay = np.arange(N) != out
-        known = learn_prior(X[stay], y[stay], 3, pool)
-        assert learn_prior(X, y, 3, pool, known) is known
-        few = np.argsort(keys)
-        for n_gone, is_kept in ((1, True), (2, False)):  # of the part's hundred
-            inside = np.setdiff1d(np.arange(N), few[:n_gone])
-            assert (learn_prior(X[inside], y[inside], 3, pool, known) is known) == is_kept
+        last = int(np.argmax(keys))
+        others = np.arange(N) != last
+        prior_before = learn_prior(X[others], y[others], 3, pool)
+        assert learn_prior(X, y, 3, pool, prior_before) is prior_before
+        by_key = np.argsort(keys)
+        for n_removed, is_reused in ((1, True), (2, False)):  # of the part's hundred
+            remaining = np.setdiff1d(np.arange(N), by_key[:n_removed])
+            assert (
+                learn_prior(X[remaining], y[remaining], 3, pool, prior_before) is prior_before
+            ) == is_reused

@@ -28,9 +28,9 @@ def test_moments_are_those_of_quadrature(label, mean, variance):
         return quad(inside, mean - wide, mean + wide, limit=400, points=[mean, *CUTS])[0]
 
     whole, first, second = (moment(power) for power in range(3))
-    given = np.array([mean]), np.array([variance]), np.array([label]), CUTS
-    log_chance, slope, curvature = (part[0] for part in interval_evidence(*given))
-    assert log_chance == pytest.approx(np.log(whole), abs=1e-5)
+    arguments = np.array([mean]), np.array([variance]), np.array([label]), CUTS
+    log_prob, slope, curvature = (values[0] for values in interval_evidence(*arguments))
+    assert log_prob == pytest.approx(np.log(whole), abs=1e-5)
     assert mean + variance * slope == pytest.approx(first / whole, abs=1e-3)
     spread = second / whole - (first / whole) ** 2
     assert variance - variance**2 * curvature == pytest.approx(spread, rel=1e-2)
@@ -38,7 +38,7 @@ def test_moments_are_those_of_quadrature(label, mean, variance):
     assert probs[label] == pytest.approx(whole, abs=1e-6)
 
 
-def drawn(n, seed=0):
+def make_data(n, seed=0):
     generator = np.random.default_rng(seed)
     X = generator.standard_normal((n, 3))
     f = X @ [2.0, -1.0, 0.5] + generator.logistic(size=n)
@@ -46,43 +46,43 @@ def drawn(n, seed=0):
 
 
 def test_thresholds_and_probabilities_are_found():
-    X, labels = drawn(1500)
-    found = fit_ordinal(add_bias(X), labels, 4, fixed_prior(3.0, 3).whitening)
+    X, labels = make_data(1500)
+    posterior = fit_ordinal(add_bias(X), labels, 4, fixed_prior(3.0, 3).whitening)
     # The intercept moves all of them, and a gap is one of f.
-    assert np.diff(found.thresholds) == pytest.approx([2.0, 3.0], abs=0.4)
-    probs = found.predict_proba(add_bias(X))
+    assert np.diff(posterior.thresholds) == pytest.approx([2.0, 3.0], abs=0.4)
+    probs = posterior.predict_proba(add_bias(X))
     for k in range(4):
         assert probs[:, k].mean() == pytest.approx((labels == k).mean(), abs=0.02)
 
 
 def test_two_classes_are_about_the_two_class_model():
-    X, labels = drawn(80)
+    X, labels = make_data(80)
     whitening = fixed_prior(1.0, 3).whitening.times(np.sqrt(2.0))
     ranks = fit_ordinal(add_bias(X), (labels > 1).astype(int), 2, whitening)
     classes = fit_gaussian(add_bias(X), (labels > 1).astype(int), whitening)
-    there = classes.predict_proba(add_bias(X))
-    assert ranks.predict_proba(add_bias(X)) == pytest.approx(there, abs=0.02)
+    expected = classes.predict_proba(add_bias(X))
+    assert ranks.predict_proba(add_bias(X)) == pytest.approx(expected, abs=0.02)
 
 
 @pytest.mark.parametrize("labels", [[], [2], [1, 1, 1], [0, 4]])
 def test_classes_without_labels_keep_their_place(labels):
     X = np.random.default_rng(0).standard_normal((10, 3))
     design = add_bias(X[: len(labels)])
-    found = fit_ordinal(design, np.array(labels, int), 5, fixed_prior(1.0, 3).whitening)
-    assert (np.diff(found.thresholds) > 0).all()
-    probs = found.predict_proba(add_bias(X))
+    posterior = fit_ordinal(design, np.array(labels, int), 5, fixed_prior(1.0, 3).whitening)
+    assert (np.diff(posterior.thresholds) > 0).all()
+    probs = posterior.predict_proba(add_bias(X))
     assert (probs > 1e-6).all()
     assert probs.sum(axis=1) == pytest.approx(np.ones(10))
     if labels:
         assert set(probs[: len(labels)].argmax(axis=1)) <= set(labels)
 
 
-def test_a_left_out_label_is_predicted_about_as_by_a_fit_without_it():
-    X, labels = drawn(40, seed=3)
+def test_leave_one_out_is_close_to_a_refit_without_the_label():
+    X, labels = make_data(40, seed=3)
     whitening = fixed_prior(1.0, 3).whitening
-    found = fit_ordinal(add_bias(X), labels, 4, whitening)
+    posterior = fit_ordinal(add_bias(X), labels, 4, whitening)
     for i in (0, 7):
-        rest = np.delete(np.arange(40), i)
-        without = fit_ordinal(add_bias(X[rest]), labels[rest], 4, whitening)
-        direct = without.predict_proba(add_bias(X[[i]]))[0]
-        assert found.leave_one_out()[1][i] == pytest.approx(direct, abs=0.08)
+        others = np.delete(np.arange(40), i)
+        refitted = fit_ordinal(add_bias(X[others]), labels[others], 4, whitening)
+        direct = refitted.predict_proba(add_bias(X[[i]]))[0]
+        assert posterior.leave_one_out()[1][i] == pytest.approx(direct, abs=0.08)

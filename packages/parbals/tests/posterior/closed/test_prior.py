@@ -16,7 +16,7 @@ from scipy.special import expit
 from scipy.stats import multivariate_normal
 
 
-def drawn(n_rows, scale, n_features=8, n_classes=2, seed=0):
+def make_labelled_rows(n_rows, scale, n_features=8, n_classes=2, seed=0):
     """Rows of unit variance; labels from weights under which a logit has deviation ``scale``."""
     generator = np.random.default_rng(seed)
     X = generator.standard_normal((n_rows, n_features))
@@ -32,25 +32,25 @@ def deviation(prior, rows):
 
 
 @pytest.mark.parametrize("n_classes", [2, 4])
-def test_it_finds_the_scale_that_labels_were_drawn_with(n_classes):
+def test_the_scale_of_the_labels_is_recovered(n_classes):
     """Within a factor of two on average over twelve draws, from 120 labels."""
     for scale in (1.0, 8.0):
-        found = []
+        log_ratios = []
         for seed in range(12):
-            X, y = drawn(120, scale, n_classes=n_classes, seed=seed)
-            found.append(np.log(learn_prior(X, y, n_classes, PoolMoments.of(X)).scale / scale))
-        assert abs(np.mean(found)) < np.log(2.0)
+            X, y = make_labelled_rows(120, scale, n_classes=n_classes, seed=seed)
+            log_ratios.append(np.log(learn_prior(X, y, n_classes, PoolMoments.of(X)).scale / scale))
+        assert abs(np.mean(log_ratios)) < np.log(2.0)
 
 
 def test_the_scale_is_that_of_logits_over_the_pool():
-    X, y = drawn(60, 3.0)
+    X, y = make_labelled_rows(60, 3.0)
     prior = learn_prior(X, y, 2, PoolMoments.of(X))
     assert deviation(prior, X) == pytest.approx(prior.scale)
 
 
 @pytest.mark.parametrize(("factor", "offset"), [(1e-4, 0.0), (1e3, 0.0), (1.0, 1e4)])
 def test_neither_units_nor_offsets_of_the_features_matter(factor, offset):
-    X, y = drawn(80, 3.0)
+    X, y = make_labelled_rows(80, 3.0)
     plain = learn_prior(X[:40], y[:40], 2, PoolMoments.of(X))
     moved = factor * X + offset
     other = learn_prior(moved[:40], y[:40], 2, PoolMoments.of(moved))
@@ -60,14 +60,14 @@ def test_neither_units_nor_offsets_of_the_features_matter(factor, offset):
 
 def test_columns_of_very_different_units_are_standardised():
     """Without that the one column of large numbers would be all that counts."""
-    X, y = drawn(150, 8.0, seed=1)
+    X, y = make_labelled_rows(150, 8.0, seed=1)
     units = np.geomspace(1.0, 1e5, X.shape[1])
     assert learn_prior(X * units, y, 2, PoolMoments.of(X * units)).shape == "columns"
 
 
 def test_columns_of_one_kind_are_never_standardised():
     """That would whiten an encoder's directions, most of which are noise."""
-    X, _ = drawn(400, 8.0, seed=1)
+    X, _ = make_labelled_rows(400, 8.0, seed=1)
     X = X * np.geomspace(1.0, 30.0, X.shape[1])
     y = (X[:, 0] > 0).astype(int)  # labels that only the weakest column explains
     assert learn_prior(X, y, 2, PoolMoments.of(X)).shape == "directions"
@@ -115,8 +115,9 @@ def test_an_even_prior_puts_the_boundary_between_heaps_of_any_size(share):
 
 
 def test_neither_the_order_of_labels_nor_that_of_classes_matters():
-    X, y = drawn(300, 4.0, n_classes=3)
-    pool, order = PoolMoments.of(X), np.random.default_rng(0).permutation(300)
+    X, y = make_labelled_rows(300, 4.0, n_classes=3)
+    pool = PoolMoments.of(X)
+    order = np.random.default_rng(0).permutation(300)
     plain = learn_prior(X, y, 3, pool)
     shuffled = learn_prior(X[order], y[order], 3, pool)
     assert shuffled.scale == pytest.approx(plain.scale, rel=1e-9)
@@ -126,7 +127,7 @@ def test_neither_the_order_of_labels_nor_that_of_classes_matters():
 
 @pytest.mark.parametrize("labels", [[], [1], [0, 0, 0, 0, 0]])
 def test_without_two_classes_it_is_the_prior_before_any_label(labels):
-    X, _ = drawn(50, 3.0)
+    X, _ = make_labelled_rows(50, 3.0)
     prior = learn_prior(X[: len(labels)], np.array(labels, int), 2, PoolMoments.of(X))
     assert prior.scale == pytest.approx(3.0)
     assert "the initial one" in prior.description
@@ -135,7 +136,7 @@ def test_without_two_classes_it_is_the_prior_before_any_label(labels):
 @pytest.mark.parametrize("n_classes", [2, 3, 12, 40])
 @pytest.mark.parametrize("n_labels", [2, 5, 60])
 def test_few_labels_separable_data_and_classes_without_labels_are_sane(n_classes, n_labels):
-    X, _ = drawn(100, 3.0)
+    X, _ = make_labelled_rows(100, 3.0)
     y = (X[:, 0] > 0).astype(int) if n_classes == 2 else np.digitize(X[:, 0], [-0.5, 0.5])
     y[:2] = 0, 1
     prior = learn_prior(X[:n_labels], y[:n_labels], n_classes, PoolMoments.of(X))
@@ -145,43 +146,47 @@ def test_few_labels_separable_data_and_classes_without_labels_are_sane(n_classes
 
 def test_a_hundred_classes_are_compared_with_their_neighbours():
     generator = np.random.default_rng(0)
-    X, y = generator.standard_normal((300, 10)), np.arange(300) % 100
+    X = generator.standard_normal((300, 10))
+    y = np.arange(300) % 100
     assert np.isfinite(learn_prior(X, y, 100, PoolMoments.of(X)).scale)
 
 
 def test_labelled_rows_alone_say_how_features_vary_once_there_are_enough():
-    X, y = drawn(60, 3.0)
+    X, y = make_labelled_rows(60, 3.0)
     assert learn_prior(X[:15], y[:15], 2, None).shape == "even"
     assert learn_prior(X, y, 2, None).shape in ("directions", "columns")
 
 
-def test_labels_near_a_boundary_count_together_with_those_that_found_it():
+def test_labels_near_a_boundary_count_together_with_the_earlier_ones():
     """All labels take part: the uncertain ones alone would make the scale much too small."""
-    X, y = drawn(3_000, 8.0, n_features=20, seed=1)
-    pool, first = PoolMoments.of(X), np.arange(100)
+    X, y = make_labelled_rows(3_000, 8.0, n_features=20, seed=1)
+    pool = PoolMoments.of(X)
+    first = np.arange(100)
     model = parbals.BayesianLogisticRegression(2, inference="ep").fit(X[first], y[first], pool)
     sure = model.predict_proba(X).max(axis=1)
     sure[first] = 2.0
     near = np.argsort(sure)[:300]
-    every = np.append(first, near)
-    together = learn_prior(X[every], y[every], 2, pool)
+    both = np.append(first, near)
+    together = learn_prior(X[both], y[both], 2, pool)
     assert "learnt from 400 labels" in together.description
     assert together.scale == pytest.approx(8.0, rel=0.4)
     assert learn_prior(X[near], y[near], 2, pool).scale < 0.6 * together.scale
 
 
 def test_a_fit_that_begins_with_its_sites_ends_the_same():
-    X, y = drawn(150, 4.0, n_features=60)
+    X, y = make_labelled_rows(150, 4.0, n_features=60)
     prior = learn_prior(X, y, 2, PoolMoments.of(X))
-    twice, design = prior.whitening.times(np.sqrt(2.0)), np.column_stack([X, np.ones(150)])
-    cold, warm = (fit_gaussian(design, y, twice, start) for start in (None, prior.sites))
+    twice = prior.whitening.times(np.sqrt(2.0))
+    design = np.column_stack([X, np.ones(150)])
+    cold = fit_gaussian(design, y, twice, None)
+    warm = fit_gaussian(design, y, twice, prior.sites)
     assert warm.n_sweeps < cold.n_sweeps
     np.testing.assert_allclose(warm.predict_proba(design), cold.predict_proba(design), atol=1e-6)
 
 
 @pytest.mark.parametrize("inference", ["ep", "smc", "laplace"])
-def test_the_model_says_what_was_chosen_and_predicts_the_same_in_any_units(inference):
-    X, y = drawn(90, 4.0, seed=2)
+def test_the_prior_is_described_and_predictions_do_not_depend_on_units(inference):
+    X, y = make_labelled_rows(90, 4.0, seed=2)
     models = [
         parbals.BayesianLogisticRegression(200, inference=inference, random_state=0).fit(
             rows[:40], y[:40], rows
@@ -208,7 +213,7 @@ def test_a_number_is_the_deviation_of_every_weight():
 FINE = {"tolerance": 1e-9, "max_sweeps": 200}
 
 
-def made(n_rows=12, n_features=3, seed=0):
+def make_rows_and_signs(n_rows=12, n_features=3, seed=0):
     generator = np.random.default_rng(seed)
     X = generator.standard_normal((n_rows, n_features))
     signs = np.where(generator.random(n_rows) < expit(2.0 * X[:, 0]), 1.0, -1.0)
@@ -217,20 +222,22 @@ def made(n_rows=12, n_features=3, seed=0):
 
 def test_it_is_the_density_of_what_the_sites_observed():
     """Sites are observations ν/τ with variances 1/τ, whose density is known."""
-    X, _ = made()
+    X, _ = make_rows_and_signs()
     generator = np.random.default_rng(1)
     sites = Sites(generator.uniform(0.2, 2.0, 12), generator.standard_normal(12))
     scales = np.array([0.3, 1.0, 5.0])
-    found = evidence_profile(X, sites, 2.0).log_evidence(np.log(scales))
-    seen = sites.linear_terms / sites.precisions
+    log_evidence = evidence_profile(X, sites, 2.0).log_evidence(np.log(scales))
+    observed = sites.linear_terms / sites.precisions
     dense = [
-        multivariate_normal.logpdf(seen, cov=s**2 * X @ X.T + 4.0 + np.diag(1.0 / sites.precisions))
+        multivariate_normal.logpdf(
+            observed, cov=s**2 * X @ X.T + 4.0 + np.diag(1.0 / sites.precisions)
+        )
         for s in scales
     ]
-    np.testing.assert_allclose(np.diff(found), np.diff(dense), atol=1e-9)
+    np.testing.assert_allclose(np.diff(log_evidence), np.diff(dense), atol=1e-9)
 
 
-def test_at_settled_sites_its_slope_is_that_of_the_true_evidence():
+def test_at_converged_sites_its_slope_is_that_of_the_true_evidence():
     """Two labels, by quadrature; expectation propagation is not exact, but close."""
     grid = np.linspace(-40.0, 40.0, 801)
     f = np.stack(np.meshgrid(grid, grid, indexing="ij"), axis=-1)
@@ -241,7 +248,8 @@ def test_at_settled_sites_its_slope_is_that_of_the_true_evidence():
         density = multivariate_normal.pdf(f, cov=cov)
         return np.log((density * expit(f[..., 0]) * expit(-f[..., 1])).sum())
 
-    at, h = np.log(3.0), 0.05
+    at = np.log(3.0)
+    h = 0.05
     inside = np.column_stack([3.0 * rows, np.ones(2)])
     sites = converged_sites(inside, np.array([1.0, -1.0]), **FINE)
     low, high = evidence_profile(rows, sites, 1.0).log_evidence(np.array([at - h, at + h]))
@@ -250,7 +258,7 @@ def test_at_settled_sites_its_slope_is_that_of_the_true_evidence():
 
 
 def test_its_sites_are_those_of_the_fit():
-    X, signs = made()
+    X, signs = make_rows_and_signs()
     posterior = fit_gaussian(X, (signs > 0).astype(int), Whitening.diagonal(np.full(3, 2.0)))
     sites = converged_sites(2.0 * X, signs, **FINE)
     np.testing.assert_allclose(sites.precisions, posterior.sites.precisions, atol=1e-6)
@@ -258,18 +266,21 @@ def test_its_sites_are_those_of_the_fit():
 
 
 def test_a_stack_is_its_members_and_padding_counts_for_nothing():
-    X, signs = made()
+    X, signs = make_rows_and_signs()
     stack = np.stack([X, 3.0 * X])
     padded = np.pad(stack, ((0, 0), (0, 2), (0, 0)))
     together = converged_sites(padded, np.append(signs, [0.0, 0.0]), **FINE)
     assert (together.precisions[:, -2:] == 0.0).all()
-    for member, (rows, own) in enumerate(zip(stack, padded, strict=True)):
+    for member, (rows, padded_rows) in enumerate(zip(stack, padded, strict=True)):
         alone = converged_sites(rows, signs, **FINE)
         np.testing.assert_allclose(
             together.linear_terms[member, :-2], alone.linear_terms, atol=1e-6
         )
         values = [
             evidence_profile(factors, sites, 2.0).log_evidence(np.array([0.0, 1.0]))
-            for factors, sites in ((rows, alone), (own, Sites(*(x[member] for x in together))))
+            for factors, sites in (
+                (rows, alone),
+                (padded_rows, Sites(*(x[member] for x in together))),
+            )
         ]
         np.testing.assert_allclose(values[0], values[1], atol=1e-6)

@@ -75,7 +75,8 @@ def test_standardised_columns_count_alike():
 def test_columns_of_any_units_count_where_they_vary():
     """A time stamp varies little beside its mean; a share varies little beside an income."""
     generator = np.random.default_rng(0)
-    units, means = np.array([1e3, 1e-3, 1e6, 0.0]), np.array([1.6e9, 0.0, 0.0, 7.3])
+    units = np.array([1e3, 1e-3, 1e6, 0.0])
+    means = np.array([1.6e9, 0.0, 0.0, 7.3])
     rows = generator.standard_normal((500, 4)) * units + means
     pool = PoolMoments.of(rows)
     assert pool.has_mixed_units

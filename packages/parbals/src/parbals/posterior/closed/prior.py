@@ -97,20 +97,20 @@ def make_prior(
     labels: Any,
     n_classes: int,
     pool: PoolMoments | None,
-    known: Prior | None = None,
+    previous: Prior | None = None,
 ) -> Prior:
     """Return the prior for the setting ``prior_scale``: "auto", "even" or a number.
 
-    ``known``: a prior that is returned if it still applies. Other arguments as for
+    ``previous``: a prior that is returned if it still applies. Other arguments as for
     :func:`learn_prior`.
 
     >>> make_prior(0.5, np.zeros((0, 3)), np.zeros(0, int), 2, pool=None).scale
     0.5
     """
     if isinstance(scale, str):
-        return learn_prior(rows, labels, n_classes, pool, known, even=scale == "even")
-    if known is not None and known.scale == scale:
-        return known
+        return learn_prior(rows, labels, n_classes, pool, previous, even=scale == "even")
+    if previous is not None and previous.scale == scale:
+        return previous
     return fixed_prior(float(scale), rows.shape[1])
 
 
@@ -133,7 +133,7 @@ def learn_prior(
     labels: Int[Array, " n"] | Bool[Array, "n L"],
     n_classes: int,
     pool: PoolMoments | None,
-    known: Prior | None = None,
+    previous: Prior | None = None,
     *,
     even: bool = False,
 ) -> Prior:
@@ -147,7 +147,7 @@ def learn_prior(
         labels: class numbers (n,); of multi-label items, whether each has each label (n, L).
         n_classes: C; two for multi-label items.
         pool: how features vary.
-        known: a prior learnt with this pool, returned if its subset of many labels is nearly the
+        previous: a prior learnt with this pool, returned if its subset of many labels is nearly the
             current one.
         even: learn the scale alone.
 
@@ -157,7 +157,7 @@ def learn_prior(
     ('directions', True)
     """
     if len(rows) > _MAX_LABELS:
-        return _learn_from_subset(rows, labels, n_classes, pool, known, even=even)
+        return _learn_from_subset(rows, labels, n_classes, pool, previous, even=even)
     n_rows, n_columns = rows.shape
     has_shape = not even and (pool is not None or n_rows >= 2 * n_columns)
     if pool is None:
@@ -187,17 +187,17 @@ def _learn_from_subset(
     labels: Int[Array, " n"] | Bool[Array, "n L"],
     n_classes: int,
     pool: PoolMoments | None,
-    known: Prior | None,
+    previous: Prior | None,
     *,
     even: bool,
 ) -> Prior:
-    """Learn the prior from a random subset of many labels, or reuse the known one."""
+    """Learn the prior from a random subset of many labels, or reuse the previous one."""
     keys = label_keys(rows, labels)
     subset = random_subset(keys)
-    if known is not None and known.subset_keys is not None:
-        overlap = np.isin(keys[subset], known.subset_keys).mean()
+    if previous is not None and previous.subset_keys is not None:
+        overlap = np.isin(keys[subset], previous.subset_keys).mean()
         if overlap >= _MIN_OVERLAP:
-            return known
+            return previous
     pool = pool or PoolMoments.of(rows)
     prior = learn_prior(rows[subset], labels[subset], n_classes, pool, even=even)
     return prior._replace(sites=None, subset_keys=keys[subset])

@@ -172,18 +172,18 @@ def most_likely_class(labels: Labels) -> Int[Array, " n"]:
     return labels if labels.ndim == 1 else labels.argmax(axis=1)
 
 
-def concatenate_labels(labels: np.ndarray, more: np.ndarray, n_classes: int) -> np.ndarray:
+def concatenate_labels(labels: np.ndarray, new_labels: np.ndarray, n_classes: int) -> np.ndarray:
     """Concatenate labels; class numbers become one-hot if the other labels are likelihoods.
 
     >>> concatenate_labels(np.array([1]), np.array([[0.9, 0.2]]), n_classes=2)
     array([[0. , 1. ],
            [0.9, 0.2]])
     """
-    if labels.ndim != more.ndim:
+    if labels.ndim != new_labels.ndim:
         one_hot = np.eye(n_classes)
         labels = labels if labels.ndim == 2 else one_hot[labels]
-        more = more if more.ndim == 2 else one_hot[more]
-    return np.concatenate([labels, more])
+        new_labels = new_labels if new_labels.ndim == 2 else one_hot[new_labels]
+    return np.concatenate([labels, new_labels])
 
 
 def label_keys(rows: _Rows, labels: Any) -> np.ndarray:
