@@ -27,8 +27,10 @@ def unlimited(monkeypatch):
 
 def test_the_library_gets_its_threads_back_whoever_leaves_first(unlimited):
     """The limit may be a thread's own or that of the process, as the library was built."""
-    before, found = n_threads(), []
-    entered, leave = threading.Event(), threading.Event()
+    before = n_threads()
+    found = []
+    entered = threading.Event()
+    leave = threading.Event()
 
     def other():
         with several_threads():

@@ -11,7 +11,8 @@ from parbals.strategies.table import STRATEGIES
 from sklearn.exceptions import NotFittedError
 
 PROBS = linear_probs(1, 60, 64, 3, scale=0.3)
-POOL, TARGET = PROBS[:40], PROBS[40:]
+POOL = PROBS[:40]
+TARGET = PROBS[40:]
 
 
 @pytest.mark.parametrize("strategy", ["random", "parbals-epig"])

@@ -71,10 +71,10 @@ def check_probs(probs: Any, name: str = "probs") -> np.ndarray:
             "(apply a softmax first)."
         )
     if array.min() < 0.0:
-        n, k, c = np.unravel_index(int(array.argmin()), array.shape)
+        smallest = np.unravel_index(int(array.argmin()), array.shape)
+        position = ", ".join(map(str, smallest))
         raise InputError(
-            f"{name}[{n}, {k}, {c}] is {array[n, k, c]:.6g}; probabilities must lie between 0 and "
-            "1."
+            f"{name}[{position}] is {array[smallest]:.6g}; probabilities must lie between 0 and 1."
         )
     return array
 

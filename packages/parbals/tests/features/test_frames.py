@@ -41,7 +41,8 @@ def learner(X, **options):
 @pytest.mark.parametrize("make", [pandas_frame, polars_frame, arrow_table])
 def test_a_frame_is_read_as_a_table_in_every_form(make, tmp_path):
     X = make()
-    made, expected = learner(X), learner(pandas_frame())
+    made = learner(X)
+    expected = learner(pandas_frame())
     np.testing.assert_array_equal(made.pool.rows(np.arange(N)), expected.pool.rows(np.arange(N)))
     assert made.ask(3).tolist() == expected.ask(3).tolist()
     probs = made.predict_proba(X)
@@ -186,7 +187,8 @@ class TestTexts:
     TEXTS = tuple(f"{city} is where {n} people met" for n, city in enumerate(COLUMNS["city"]))
 
     def kinds(self):
-        pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
+        pandas = pytest.importorskip("pandas")
+        polars = pytest.importorskip("polars")
         arrow = pytest.importorskip("pyarrow")
         yield from (list(self.TEXTS), self.TEXTS, np.array(self.TEXTS), polars.Series(self.TEXTS))
         yield from (pandas.Series(self.TEXTS), arrow.array(self.TEXTS))

@@ -203,7 +203,8 @@ if TemplateSingleAnnotatorPoolQueryStrategy is not None:
         strategy = ""
 
         def setUp(self):
-            data, y = X[:7, :2], np.array([0.0, 1.0, *[MISSING_LABEL] * 5])
+            data = X[:7, :2]
+            y = np.array([0.0, 1.0, *[MISSING_LABEL] * 5])
             super().setUp(
                 ParbalsQuery,
                 {"strategy": self.strategy, "n_universes": 2},

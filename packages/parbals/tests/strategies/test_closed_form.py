@@ -49,7 +49,8 @@ def greedily(free, scores, condition, size, pending):
     """Condition on pending points, then take the best free point and condition on it, again."""
     for index in pending:
         condition(index)
-    chosen, values = [], []
+    chosen = []
+    values = []
     for _ in range(size):
         now = np.where(free, scores(), -np.inf)
         chosen.append(int(now.argmax()))
@@ -123,7 +124,8 @@ def test_other_strategies_choose_distinct_free_points(parts, strategy):
 def test_scores_are_those_of_many_particles(parts, strategy):
     """The particles' noise floor, about 1/(2K) nats, is what separates them."""
     model, pool, target = parts
-    X, labels = model.gaussian.X[:, :-1], model.gaussian.labels
+    X = model.gaussian.X[:, :-1]
+    labels = model.gaussian.labels
     particles = parbals.BayesianLogisticRegression(4_000, 1.0, "smc", random_state=0)
     particles.fit(X, labels)
     scores = np.empty((2, len(pool)))
@@ -166,7 +168,8 @@ def test_many_classes_choose_distinct_free_points(four_classes, strategy):
 def test_epig_of_many_classes_is_that_of_many_particles(four_classes):
     """Particles' floor of C classes is about (C-1)²/(2K) nats: the best points stand above it."""
     model, pool, target = four_classes
-    X, labels = model.gaussian.X[:, :-1], model.gaussian.labels
+    X = model.gaussian.X[:, :-1]
+    labels = model.gaussian.labels
     particles = parbals.BayesianLogisticRegression(4_000, 1.0, "smc", random_state=0)
     particles.fit(X, labels)
     scores = np.empty((2, len(pool)))
@@ -305,9 +308,11 @@ def test_rows_that_are_forgotten_are_computed_again(backend, monkeypatch, loss):
     monkeypatch.setattr(gaussian, "MAX_SCREENED", 200)
     monkeypatch.setattr(gaussian, "SHORTLIST", 8)
     monkeypatch.setattr(gaussian, "DECISION_SHORTLIST", 8)
-    parts, options = wide_problem(1), {"n_universes": 3, "random_state": 2, "loss": loss}
+    parts = wide_problem(1)
+    options = {"n_universes": 3, "random_state": 2, "loss": loss}
     whole = parbals.select_batch_from_model(*parts, 30, **options)
-    make, sizes = SlotTable.__init__, []
+    make = SlotTable.__init__
+    sizes = []
 
     def few_places(places, size):
         sizes.append(size)

@@ -21,7 +21,9 @@ from parbals.strategies.conditioning import (
 )
 from parbals.strategies.scoring import build_context, covariance, project_design
 
-N_ROWS, N_TARGETS, N_UNIVERSES = 7, 6, 3
+N_ROWS = 7
+N_TARGETS = 6
+N_UNIVERSES = 3
 LABELLED = (4, 1, 4)  # a row may come twice
 
 
@@ -46,7 +48,8 @@ def parts(request):
 
 def dense(latents, X, labels):
     """Mean (A, d) and covariance (A, d, d) of one universe's weights given its labels."""
-    mean, covariance = latents.mean.T, covariance_with(latents, np.eye(5))
+    mean = latents.mean.T
+    covariance = covariance_with(latents, np.eye(5))
     for index, label in zip(LABELLED, labels, strict=True):
         x = design(X)[index]
         column = covariance @ x  # (A, d)
@@ -128,7 +131,8 @@ def test_the_softmax_is_stale_where_target_logits_have_moved(parts):
         assert is_softmax_stale(state).all()
         return
     assert not is_softmax_stale(state).any()
-    mean, variance = state.target_mean.copy(), state.target_variance
+    mean = state.target_mean.copy()
+    variance = state.target_variance
     deviation = np.sqrt(variance + np.pi**2 / 6.0)
     mean[1, 0, 2] += 0.11 * deviation[1, 0, 2]
     mean[0, 1, 4] -= 0.09 * deviation[0, 1, 4]

@@ -25,10 +25,8 @@ def choose(inputs, batch_size, **more):
 @pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
 def test_labelled_points_are_the_first_centres(scale):
     inputs = make_inputs(n_pool=60)
-    features, labelled = (
-        scale * inputs["pool_features"] + 3 * scale,
-        scale * inputs["labelled_features"],
-    )
+    features = scale * inputs["pool_features"] + 3 * scale
+    labelled = scale * inputs["labelled_features"]
     batch = choose(inputs, 8, pool_features=features, labelled_features=labelled)
     assert batch.indices.tolist() == farthest_first(features, labelled, 8)
 

@@ -66,7 +66,8 @@ def in_cluster(parts, array, **options):
 def test_a_cluster_chooses_what_memory_chooses(client, parts, loss):
     array = da.from_array(parts[1], chunks=(100, 5)).persist()
     terms = {"pending": [3, 600], "loss": loss}
-    here, there = in_memory(parts, **terms), in_cluster(parts, array, **terms)
+    here = in_memory(parts, **terms)
+    there = in_cluster(parts, array, **terms)
     assert there.indices.tolist() == here.indices.tolist()
     np.testing.assert_allclose(there.scores, here.scores, rtol=1e-5)
     np.testing.assert_allclose(there.initial_scores, here.initial_scores, rtol=1e-5)
@@ -82,7 +83,8 @@ def test_a_cluster_chooses_what_memory_chooses(client, parts, loss):
 def test_every_strategy_in_closed_form_and_any_chunks(n_classes, strategy):
     parts = parts_of(n_classes)
     array = da.from_array(parts[1], chunks=((1, 0, 399, 300), (2, 3)))
-    here, there = in_memory(parts, strategy=strategy), in_cluster(parts, array, strategy=strategy)
+    here = in_memory(parts, strategy=strategy)
+    there = in_cluster(parts, array, strategy=strategy)
     assert there.indices.tolist() == here.indices.tolist()
 
 
@@ -115,7 +117,8 @@ def first_column(rows):
 
 def test_only_pending_chosen_and_the_highest_rows_are_fetched(parts, monkeypatch):
     """However large the pool is."""
-    fetched, get = [], DistributedRows.__getitem__
+    fetched = []
+    get = DistributedRows.__getitem__
 
     def recorded(self, rows):
         found = get(self, rows)
@@ -175,7 +178,8 @@ def kill_worker_when(client, is_time, after):
 
 def test_a_worker_killed_while_it_scores_costs_nothing(client, parts, tmp_path):
     """Chunks wait to be read until one of the two workers that read them is dead."""
-    started, go_on = str(tmp_path / "started"), str(tmp_path / "go-on")
+    started = str(tmp_path / "started")
+    go_on = str(tmp_path / "go-on")
 
     def held(block):
         Path(started).touch()
@@ -213,7 +217,8 @@ def test_bad_entries_are_named_by_their_row(parts):
 
 
 def test_a_chunk_of_another_size_than_declared_is_refused(parts):
-    first, second = dask.delayed(parts[1][:300]), dask.delayed(parts[1][300:])
+    first = dask.delayed(parts[1][:300])
+    second = dask.delayed(parts[1][300:])
     array = da.concatenate(
         [da.from_delayed(first, (300, 5), float), da.from_delayed(second, (350, 5), float)]
     )
@@ -234,7 +239,8 @@ def test_what_a_distributed_pool_cannot_do_says_the_way_out(parts):
 
 def test_arrays_that_cannot_be_a_pool(parts):
     model, pool, _ = parts
-    array, bag = da.from_array(pool, chunks=(100, 5)), pytest.importorskip("dask.bag")
+    array = da.from_array(pool, chunks=(100, 5))
+    bag = pytest.importorskip("dask.bag")
     for bad, message in (
         (array[array[:, 0] > 0], "compute_chunk_sizes"),
         (bag.from_sequence([1, 2]), r"X_pool.to_dask_array\(lengths=True\)"),

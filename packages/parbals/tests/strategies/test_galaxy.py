@@ -78,10 +78,8 @@ def test_no_label_of_the_pool_is_read():
 @pytest.mark.parametrize("n_classes", [3, 4])
 def test_many_classes_bisect_the_shortest_of_all_paths(n_classes):
     generator = np.random.default_rng(0)
-    pool, labelled = (
-        generator.dirichlet(np.ones(n_classes), 60),
-        generator.dirichlet(np.ones(n_classes), 9),
-    )
+    pool = generator.dirichlet(np.ones(n_classes), 60)
+    labelled = generator.dirichlet(np.ones(n_classes), 9)
     labels = np.arange(9) % n_classes
     best = (np.inf, -1)
     for c in range(n_classes):

@@ -19,10 +19,12 @@ def choose(inputs, batch_size, **more):
 def test_gains_are_those_of_an_explicit_step_of_the_last_layer(n_classes):
     """W starts at zero on top of ln p̄; each chosen set moves it by one step from there."""
     inputs = make_inputs(n_classes=n_classes)
-    mean, at = inputs["pool_probs"].mean(axis=1), inputs["validation"]
+    mean = inputs["pool_probs"].mean(axis=1)
+    at = inputs["validation"]
     z = np.column_stack([inputs["pool_features"], np.ones(40)])
     z_val = np.column_stack([inputs["labelled_features"][at], np.ones(len(at))])
-    base, truth = np.log(inputs["labelled_probs"][at].mean(axis=1)), inputs["labels"][at]
+    base = np.log(inputs["labelled_probs"][at].mean(axis=1))
+    truth = inputs["labels"][at]
     step = 1 / np.mean(np.square(z).sum(axis=1))
 
     def value(chosen):

@@ -21,7 +21,8 @@ def samples():
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_a_batch_of_one_is_epig(strategy, n_classes):
     probs = linear_probs(1, 85, 80, n_classes, scale=1.0)
-    pool, target = probs[:60], probs[60:]
+    pool = probs[:60]
+    target = probs[60:]
     scores = parbals.epig(pool, target)
     batch = parbals.select_batch(pool, target, batch_size=1, strategy=strategy, random_state=0)
     assert batch.indices[0] == scores.argmax()
@@ -34,7 +35,8 @@ def test_a_batch_of_one_is_epig(strategy, n_classes):
 )
 def test_the_universe_average_converges_to_the_exact_expectation(n_classes, chosen):
     """On a model of 12 parameter values every labelling of S can be enumerated (Prop. 2)."""
-    pool, target = random_probs(5, 8, 12, n_classes, 2.0), random_probs(6, 5, 12, n_classes, 2.0)
+    pool = random_probs(5, 8, 12, n_classes, 2.0)
+    target = random_probs(6, 5, 12, n_classes, 2.0)
     exact = expected_epig(pool, target, chosen)
     n_universes = 4000
     universes = ReweightedUniverses(pool, target, np.full(12, 1 / 12), n_universes, seed=0)
@@ -52,7 +54,8 @@ def test_the_universe_average_converges_to_the_exact_expectation(n_classes, chos
 
 def test_sub_optimality_stays_below_the_bound_and_shrinks_with_universes():
     """Prop. 3: with chance 1-δ the cost is within 2 ln|Y| √((ln|D| + ln 1/δ) / 2m) of optimal."""
-    pool, target = random_probs(5, 10, 12, 2, 2.0), random_probs(6, 5, 12, 2, 2.0)
+    pool = random_probs(5, 10, 12, 2, 2.0)
+    target = random_probs(6, 5, 12, 2, 2.0)
     first = int(parbals.epig(pool, target).argmax())
     exact = expected_epig(pool, target, [first])
     exact[first] = -np.inf
@@ -77,7 +80,8 @@ def test_pseudo_labels_carry_the_joint_dependence():
     labels = PseudoLabels(seed=0)
     first, second = (labels.label(i, universes) for i in (0, 1))
     correlation = np.corrcoef(first, second)[0, 1]
-    p, q = pool[0, :, 1], pool[1, :, 1]
+    p = pool[0, :, 1]
+    q = pool[1, :, 1]
     joint = np.mean(p * q) - p.mean() * q.mean()
     expected = joint / np.sqrt(p.mean() * (1 - p.mean()) * q.mean() * (1 - q.mean()))
     assert expected > 0.3
@@ -99,7 +103,8 @@ def test_pseudo_labels_stay_fixed_during_a_batch(samples, monkeypatch):
     """A universe's labelling belongs to the pool: the order of asking does not change it."""
     pool, target = samples
     universes = ReweightedUniverses(pool, target, np.full(80, 1 / 80), 10, seed=3)
-    forwards, backwards = PseudoLabels(seed=3), PseudoLabels(seed=3)
+    forwards = PseudoLabels(seed=3)
+    backwards = PseudoLabels(seed=3)
     seen = {i: forwards.label(i, universes) for i in range(20)}
     again = {i: backwards.label(i, universes) for i in reversed(range(20))}
     assert all((seen[i] == again[i]).all() for i in range(20))
@@ -139,10 +144,12 @@ def test_pending_points_are_the_partial_batch(samples, strategy):
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_reordering_the_pool_or_the_classes_reorders_the_batch(strategy, n_classes):
     probs = linear_probs(1, 85, 80, n_classes, scale=1.0)
-    pool, target = probs[:60], probs[60:]
+    pool = probs[:60]
+    target = probs[60:]
     batch = parbals.select_batch(pool, target, 5, strategy, random_state=3)
     rng = np.random.default_rng(0)
-    rows, classes = rng.permutation(60), rng.permutation(n_classes)
+    rows = rng.permutation(60)
+    classes = rng.permutation(n_classes)
     moved = parbals.select_batch(pool[rows], target, 5, strategy, random_state=3)
     assert rows[moved.indices].tolist() == batch.indices.tolist()
     renamed = parbals.select_batch(
@@ -184,7 +191,8 @@ def test_top_b_takes_copies_and_parbals_does_not():
 def test_the_certified_search_gives_what_exhaustive_search_gives(monkeypatch):
     """1,100 candidates go through the bound; with the bound switched off nothing changes."""
     probs = linear_probs(2, 1300, 40, 2, d=6, scale=0.5)
-    pool, target = probs[:1100], probs[1100:]
+    pool = probs[:1100]
+    target = probs[1100:]
     certified = parbals.select_batch(pool, target, 5, n_universes=8, random_state=1)
     assert certified.n_exact[0] == 1100
     assert (certified.n_exact[1:] < 800).all()
@@ -232,7 +240,8 @@ def test_an_accelerator_chooses_the_same(n_classes, n_pool, monkeypatch):
     """There JAX computes what NumPy does here: bounds of 200 points, exact scores of a few."""
     monkeypatch.setattr("parbals.strategies.parbals._MIN_BOUNDED_POOL", 100)
     probs = linear_probs(2, n_pool + 100, 40, n_classes, d=6, scale=0.5)
-    pool, target = probs[:n_pool], probs[n_pool:]
+    pool = probs[:n_pool]
+    target = probs[n_pool:]
     here = parbals.select_batch(pool, target, 4, n_universes=4, pending=[3], random_state=1)
     for place in ("scores.rows", "strategies.universes.samples"):
         monkeypatch.setattr(f"parbals.{place}.on_host", lambda: False)

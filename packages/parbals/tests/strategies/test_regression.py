@@ -12,8 +12,10 @@ from parbals.strategies.problem import GaussianView
 from parbals.strategies.regression import _NumericUniverse, regression_bald, regression_epig
 
 GENERATOR = np.random.default_rng(1)
-POOL, TARGET = GENERATOR.standard_normal((25, 4)), GENERATOR.standard_normal((9, 4))
-X, Y = GENERATOR.standard_normal((6, 4)), GENERATOR.standard_normal(6)
+POOL = GENERATOR.standard_normal((25, 4))
+TARGET = GENERATOR.standard_normal((9, 4))
+X = GENERATOR.standard_normal((6, 4))
+Y = GENERATOR.standard_normal(6)
 
 
 def view():
@@ -28,7 +30,8 @@ def covariance(view, rows):
 
 def information(view, chosen):
     """Mean over targets of I(y* ; labels of the chosen), by determinants."""
-    noise, total = view.posterior.noise_variance, 0.0
+    noise = view.posterior.noise_variance
+    total = 0.0
     for target in TARGET:
         joint = covariance(view, np.vstack([POOL[chosen], target]))
         joint += noise * np.eye(len(joint))
@@ -74,10 +77,8 @@ def test_a_rank_tells_to_first_order_what_draws_say():
     for i, row in enumerate(POOL[:6]):
         for target in TARGET[:4]:
             pair = add_bias(np.stack([row, target]))
-            mean, lower = (
-                found.marginals(pair)[0],
-                np.linalg.cholesky(pair @ covariance_with(found.latents, pair)[0]),
-            )
+            mean = found.marginals(pair)[0]
+            lower = np.linalg.cholesky(pair @ covariance_with(found.latents, pair)[0])
             f = mean[0] + lower[0, 0] * roots
             other = mean[1] + lower[1, 0] * roots
             here = interval_probs(f, np.zeros(60), found.thresholds)

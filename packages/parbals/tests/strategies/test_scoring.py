@@ -30,10 +30,8 @@ def parts(request):
     X = generator.standard_normal((n_labels + 48, n_features))
     logits = X @ generator.standard_normal((n_features, n_classes))
     labels = np.argmax(logits + generator.gumbel(size=logits.shape), axis=1)[:n_labels]
-    known, prior = (
-        with_ones(X[:n_labels]),
-        Whitening.diagonal(np.full(n_features + 1, np.sqrt(2.0))),
-    )
+    known = with_ones(X[:n_labels])
+    prior = Whitening.diagonal(np.full(n_features + 1, np.sqrt(2.0)))
     fitted = (
         fit_gaussian(known, labels, prior)
         if n_classes == 2
@@ -55,7 +53,8 @@ def structured(mean, variance):
 
 def brute_force(latents, X, X_target):
     """½ mean Σ_kl c_k c_l M_kl M'_kl with every covariance and every matrix written out."""
-    rows, targets = with_ones(X), with_ones(X_target)
+    rows = with_ones(X)
+    targets = with_ones(X_target)
     covariance = np.einsum("nd,adm->anm", rows, covariance_with(latents, targets))
     here, there = (structured(*latents.marginals(R)) for R in (rows, targets))
     form = np.einsum("knm,lnm,nkl,mkl->nm", covariance, covariance, here, there)

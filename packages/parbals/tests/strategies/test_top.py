@@ -8,7 +8,8 @@ from parbals.strategies.problem import Problem
 from parbals.strategies.top import log_rank, log_score, noisy_batch
 
 PROBS = linear_probs(2, 14, 80, 3, scale=0.6)
-POOL, TARGET = PROBS[:6], PROBS[6:]
+POOL = PROBS[:6]
+TARGET = PROBS[6:]
 
 
 def problem(n_pool, batch_size, seed, beta=1.0):

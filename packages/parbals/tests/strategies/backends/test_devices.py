@@ -32,7 +32,8 @@ def test_several_devices_choose_what_one_chooses(on_one_device, n_devices):
     on_several = json.loads(found.stdout)
     assert on_several["batch"] == on_one_device["batch"]
     for name in ("two", "four"):
-        here, there = on_one_device[name], on_several[name]
+        here = on_one_device[name]
+        there = on_several[name]
         assert there["chosen"] == here["chosen"]
         # Every device has its share of the rows, and asks the others for nothing.
         assert len(there["rows"]) == n_devices
@@ -44,7 +45,8 @@ def test_several_devices_choose_what_one_chooses(on_one_device, n_devices):
 
 def test_steps_do_not_depend_on_the_size_of_the_pool(monkeypatch):
     """All steps of a batch run on one device, which receives the universes as one array."""
-    sizes, step = [], backend._screen_and_score
+    sizes = []
+    step = backend._screen_and_score
 
     def recorded(softmax, context, design, inputs, *static):
         for on_device in (context, design):

@@ -66,7 +66,8 @@ def test_products_give_what_tables_of_pairs_give(n_latents, n_labels):
 
 
 def test_a_quadratic_form_is_cheaper_where_targets_are_many():
-    roots, location = np.tile(np.eye(30), (3, 1, 1)), np.ones((30, 3))
+    roots = np.tile(np.eye(30), (3, 1, 1))
+    location = np.ones((30, 3))
     latents = Latents(Whitening.diagonal(np.ones(30)), np.eye(30), location, roots)
     few, many = (build_context(latents, np.ones((n, 29))) for n in (2, 500))
     assert [QuadraticScreen.is_cheaper(context) for context in (few, many)] == [False, True]

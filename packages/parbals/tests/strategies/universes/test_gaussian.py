@@ -19,7 +19,10 @@ from parbals.strategies.universes.gaussian import gaussian_universes, top_positi
 from parbals.strategies.universes.labels import DrawnLabels
 from scipy.stats import norm
 
-N_POOL, N_TARGETS, N_UNIVERSES, SIZE = 40, 12, 3, 5
+N_POOL = 40
+N_TARGETS = 12
+N_UNIVERSES = 3
+SIZE = 5
 PENDING = np.array([3])
 
 
@@ -51,13 +54,16 @@ def decision_gains(rows, targets, mean, covariance):
     if len(mean) == 1:
         p, slope = sigmoid_means(m[:, 0], v[:, 0], 1)
         shift = np.abs(c[0]) * np.sqrt(slope**2 / (p * (1.0 - p)))[:, None]
-        margin, spread, weight = np.abs(m_there[:, 0]), v_there[:, 0], 1.0
+        margin = np.abs(m_there[:, 0])
+        spread = v_there[:, 0]
+        weight = 1.0
     else:
         p, slope = (part.T for part in class_slopes(m.T, v.T))
         gains = curvatures_from_diagonal(slope**2 / (p * (1.0 - p)), np)
         outer = gains[:, :, None] * gains[:, None] / gains.sum(axis=1)[:, None, None]
         M = gains[:, :, None] * np.eye(gains.shape[1]) - outer
-        q, at = class_slopes(m_there.T, v_there.T)[0].T, np.arange(len(targets))
+        q = class_slopes(m_there.T, v_there.T)[0].T
+        at = np.arange(len(targets))
         second, first = np.argsort(q, axis=1)[:, -2:].T
         contrast = np.zeros(q.shape)
         contrast[at, first], contrast[at, second] = 1.0, -1.0
@@ -73,13 +79,16 @@ def decision_gains(rows, targets, mean, covariance):
 
 def by_definition(latents, X, X_target):
     """Every row is scored in every universe, in every step."""
-    rows, targets = design(X), design(X_target)
+    rows = design(X)
+    targets = design(X_target)
     start = latents.mean.T, covariance_with(latents, np.eye(5))
-    states, free = [start] * N_UNIVERSES, np.ones(len(X), bool)
+    states = [start] * N_UNIVERSES
+    free = np.ones(len(X), bool)
     labels = DrawnLabels(latents, N_UNIVERSES, 0)
 
     def condition(index):
-        free[index], x = False, rows[index]
+        free[index] = False
+        x = rows[index]
         for u, label in enumerate(labels.label(x.astype(np.float32)).tolist()):
             mean, covariance = states[u]
             column = covariance @ x
@@ -94,7 +103,8 @@ def by_definition(latents, X, X_target):
 
     for index in PENDING:
         condition(index)
-    chosen, scores = [], []
+    chosen = []
+    scores = []
     for _ in range(SIZE):
         gains = np.mean([decision_gains(rows, targets, *state) for state in states], axis=0)
         chosen.append(int(np.where(free, gains, -np.inf).argmax()))
@@ -110,7 +120,8 @@ def backend(request, monkeypatch):
 
 def grown(latents, X, X_target, pending, score):
     """The steps, and in how many of them points were left out."""
-    context, labels = build_context(latents, X_target), DrawnLabels(latents, N_UNIVERSES, 0)
+    context = build_context(latents, X_target)
+    labels = DrawnLabels(latents, N_UNIVERSES, 0)
     free = np.ones(len(X), bool)
     free[pending] = False
     given = [(context, labels)], X, score_pool(context, X), free, pending, SIZE, score
@@ -157,7 +168,8 @@ def test_both_backends_take_the_same_steps(parts, score, monkeypatch):
 
 
 def test_the_highest_come_in_their_order_and_equals_in_that_of_the_pool():
-    values, free = np.array([1.0, 5.0, 3.0, 5.0, 9.0, 3.0]), np.ones(6, bool)
+    values = np.array([1.0, 5.0, 3.0, 5.0, 9.0, 3.0])
+    free = np.ones(6, bool)
     free[4] = False
     assert top_positions(values, free, 3).tolist() == [1, 3, 2]
     assert top_positions(values, free, 9).tolist() == [1, 3, 2, 5, 0]

@@ -17,7 +17,8 @@ def test_labels_have_their_probabilities():
 def test_a_rows_labels_do_not_depend_on_the_rows_before_it():
     rows = np.random.default_rng(0).standard_normal((5, 4)).astype(np.float32)
     logits = np.zeros((64, 2))
-    there, back = KeyedNoise(1), KeyedNoise(1)
+    there = KeyedNoise(1)
+    back = KeyedNoise(1)
     labels = [there.label(logits, class_keys(row, 2)).tolist() for row in rows]
     again = [back.label(logits, class_keys(row, 2)).tolist() for row in rows[::-1]]
     assert labels == again[::-1]
@@ -25,7 +26,8 @@ def test_a_rows_labels_do_not_depend_on_the_rows_before_it():
 
 
 def test_equal_rows_have_noise_of_their_own():
-    noise, logits = KeyedNoise(0), np.zeros((N, 2))
+    noise = KeyedNoise(0)
+    logits = np.zeros((N, 2))
     one, other = (noise.label(logits, class_keys(np.ones(3, np.float32), 2)) for _ in range(2))
     agree = (one == other).mean()
     assert abs(agree - 0.5) < 4.5 * 0.5 / np.sqrt(N)
