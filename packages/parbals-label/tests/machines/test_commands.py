@@ -154,7 +154,7 @@ def test_kill_minus_nine_loses_nothing_and_running_again_goes_on(
         before, out = store.current_labels(), store.pending()
         assert (len(before), len(out), store.check()) == (2, 4, [])
     result = run("--with", shlex.join(write(GOOD)), "-n", "6", "--no-report")
-    assert "4 items that an earlier run had out are asked first." in result.stderr
+    assert "4 items that were assigned to an earlier run are asked first." in result.stderr
     with Store.open(project) as store:
         after = store.current_labels()
         assert (len(after), store.pending()) == (12, [])

@@ -181,7 +181,7 @@ def test_what_an_earlier_run_had_out_is_asked_first(label, write, project, tmp_p
         others = killed_with_items_out(store, 2, "machine:other")
     found = label(write(NAMES + "for item in got: say(item)\n"))
     assert asked(tmp_path)[:3] == [f"{position:03d}" for position in left]
-    assert found.said == ["3 items that an earlier run had out are asked first."]
+    assert found.said == ["3 items that were assigned to an earlier run are asked first."]
     assert found.result.stored == 10
     assert sorted(found.out) == sorted(others)
 

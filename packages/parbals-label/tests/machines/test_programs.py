@@ -135,7 +135,7 @@ def test_what_was_received_before_silence_is_stored(label, write):
 def test_silence_for_ever_ends_the_run_and_names_every_item(label, write):
     found = label(write("time.sleep(600)\n"), timeout=0.3, batch_size=2, retries=0)
     assert (found.result.ended, found.result.failed, found.out) == ("failed", 4, [])
-    assert found.result.fault == "nothing that could be used came for 0.3 s"
+    assert found.result.fault == "no usable answer came for 0.3 s"
     said = " ".join(line for line in found.said if found.result.fault in line)
     assert len(set(re.findall(r"'(\d{3})'", said))) == 4
 
@@ -143,7 +143,7 @@ def test_silence_for_ever_ends_the_run_and_names_every_item(label, write):
 def test_noise_for_ever_is_silence_too(label, write):
     body = "while True:\n  print('working ...', flush=True)\n  time.sleep(0.02)\n"
     assert label(write(body), timeout=0.4, batch_size=2, retries=0).result.fault.startswith(
-        "nothing that could be"
+        "no usable answer"
     )
 
 

@@ -1,4 +1,4 @@
-"""One batch, asked until everything is answered or the tries are used up; what comes is kept."""
+"""Ask a program about a batch, again where answers are missing; answers are stored at once."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -11,27 +11,34 @@ from parbals_label.machines.programs import Conversation, Ending, Program
 from parbals_label.machines.rate import MINUTE, RateLimit
 from parbals_label.store.records import Item
 
-__all__ = ["Asked", "Asking", "Rules"]
+__all__ = ["Asking", "BatchOutcome", "Rules"]
 
-_TICK = 0.1
-"""Seconds between looks at the clock and at the wish to stop, while a program is silent."""
-_NOTES = 5
-"""Lines that could not be used and are told one by one; the rest are counted."""
-_LEAVE = 5.0
-"""Seconds that a program may go on after everything was answered."""
-_LONGEST = 60.0
-"""Seconds between two tries, at most: services that limit a rate count by the minute."""
+_POLL_SECONDS = 0.1
+"""How often time and the request to stop are checked while a program is silent."""
+_MAX_NOTES = 5
+"""Unusable lines that are reported one by one; further ones are counted."""
+_EXIT_SECONDS = 5.0
+"""Time that a program may run on after everything was answered."""
+_MAX_PAUSE_SECONDS = 60.0
+"""Longest pause between two attempts: services limit their rate by the minute."""
+_MIN_LEASE_SECONDS = 1800.0
 
-Keep = Callable[[list[tuple[Item, Reply]]], None]
+StoreReplies = Callable[[list[tuple[Item, Reply]]], None]
 
 
 @dataclass(frozen=True)
 class Rules:
-    """How a run goes on and when it ends.
+    """How a run proceeds, and when it ends.
 
-    ``timeout`` is the longest silence after the last usable answer. ``costs`` of an answer, by
-    annotator, let the program be asked only what is worth more for its cost than others' answers.
-    At most ``rate`` items are sent in any minute, retries included.
+    Attributes:
+        batch_size: items of a batch.
+        budget: labels after which the run ends.
+        rate: items sent in any minute at most, retries included.
+        retries: further attempts for items without an answer.
+        timeout: longest silence in seconds after the last usable answer.
+        first_wait: seconds before the first retry; doubled for each further one.
+        costs: annotator → cost of an answer; the program is then asked only where its answer has
+            more information per cost than others' answers.
     """
 
     batch_size: int = 20
@@ -44,20 +51,22 @@ class Rules:
 
     @property
     def lease_seconds(self) -> float:
-        """What a batch takes whose every try is slow, and at least half an hour."""
+        """The time that a batch takes if every attempt is slow; at least half an hour."""
         waiting = 0.0 if self.rate is None else MINUTE * (1.0 + self.batch_size / self.rate)
-        return max(1800.0, (self.retries + 1) * (self.timeout + waiting + _LONGEST))
+        return max(
+            _MIN_LEASE_SECONDS, (self.retries + 1) * (self.timeout + waiting + _MAX_PAUSE_SECONDS)
+        )
 
 
 @dataclass
-class Asked:
-    """What became of a batch.
+class BatchOutcome:
+    """The outcome of a batch.
 
     Attributes:
         n_answered: items that were labelled or abstained on.
-        failed: item and why, for those given up.
-        unasked: items left over because the run was stopped.
-        final: why no further batch can succeed, if that is known.
+        failed: items without an answer after all attempts, each with the reason.
+        unasked: items without an answer because the run was stopped.
+        final: the reason why no further batch can succeed, if that is known.
     """
 
     n_answered: int = 0
@@ -68,7 +77,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Asking:
-    """How batches are asked, until ``stop`` is set."""
+    """Asks a program about batches, until ``stop`` is set."""
 
     program: Program
     form: AnswerForm
@@ -77,37 +86,44 @@ class Asking:
     say: Callable[[str], None]
     rate_limit: RateLimit = field(default_factory=lambda: RateLimit(None))
 
-    def batch(self, items: Sequence[Item], keep: Keep) -> Asked:
-        """Ask about these items; ``keep`` is called with the good replies as they arrive."""
-        tally, asked, faults = Tally(items, self.form), Asked(), dict[str, str]()
+    def batch(self, items: Sequence[Item], store_replies: StoreReplies) -> BatchOutcome:
+        """Ask about these items; ``store_replies`` is called with valid replies as they arrive."""
+        tally = Tally(items, self.form)
+        outcome = BatchOutcome()
+        faults: dict[str, str] = {}
         waiting = list(items)
         for attempt in range(self.rules.retries + 1):
-            pause = min(_LONGEST, self.rules.first_wait * 2.0 ** (attempt - 1))
+            pause = min(_MAX_PAUSE_SECONDS, self.rules.first_wait * 2.0 ** (attempt - 1))
             if attempt and self.stop.wait(pause):
                 break
-            self._try(waiting, tally, keep, asked, faults)
+            self._try(waiting, tally, store_replies, outcome, faults)
             waiting = [item for item in waiting if item.id in tally.missing]
-            # A program that dies of one item dies at the first unanswered one: now it goes last.
+            # An item that crashes the program is the first unanswered one: ask it last now.
             waiting = waiting[1:] + waiting[:1]
-            if not waiting or asked.final or self.stop.is_set():
+            if not waiting or outcome.final or self.stop.is_set():
                 break
-        asked.n_answered = len(items) - len(waiting)
+        outcome.n_answered = len(items) - len(waiting)
         self._say_notes(tally)
         if self.stop.is_set():
-            asked.unasked = waiting
+            outcome.unasked = waiting
         else:
             order = {item.id: rank for rank, item in enumerate(items)}
             reasons = faults | tally.reasons
-            asked.failed = [
+            outcome.failed = [
                 (item, reasons.get(item.id, "no line about it came back"))
                 for item in sorted(waiting, key=lambda item: order[item.id])
             ]
-        return asked
+        return outcome
 
     def _try(
-        self, waiting: list[Item], tally: Tally, keep: Keep, asked: Asked, faults: dict[str, str]
+        self,
+        waiting: list[Item],
+        tally: Tally,
+        store_replies: StoreReplies,
+        outcome: BatchOutcome,
+        faults: dict[str, str],
     ) -> None:
-        """Ask about all of them once, in parts where a rate limit demands it."""
+        """Ask about all items once, in smaller groups where a rate limit requires it."""
         size = len(waiting)
         if self.rate_limit.rate is not None:
             size = min(size, self.rate_limit.rate)
@@ -116,57 +132,77 @@ class Asking:
             if self.stop.wait(self.rate_limit.delay(len(items))):
                 break
             self.rate_limit.record(len(items))
-            self._ask_once(items, tally, keep, asked, faults)
-            if asked.final or self.stop.is_set():
+            self._ask_once(items, tally, store_replies, outcome, faults)
+            if outcome.final or self.stop.is_set():
                 break
 
     def _ask_once(
-        self, items: list[Item], tally: Tally, keep: Keep, asked: Asked, faults: dict[str, str]
+        self,
+        items: list[Item],
+        tally: Tally,
+        store_replies: StoreReplies,
+        outcome: BatchOutcome,
+        faults: dict[str, str],
     ) -> None:
-        """Start the program with these items, and take its answers until it ends."""
+        """Run the program on these items, and store its answers until it ends."""
         conversation = self.program.ask(items, self.form)
         try:
-            ending = self._listen(conversation, items, tally, keep)
+            ending = self._listen(conversation, items, tally, store_replies)
         finally:
             conversation.close()
         if ending.fault is not None:
-            left = [item for item in items if item.id in tally.missing]
-            faults.update({item.id: ending.fault for item in left})
-            if not left:
+            unanswered = [item for item in items if item.id in tally.missing]
+            faults.update({item.id: ending.fault for item in unanswered})
+            if not unanswered:
                 self.say(f"All {len(items)} items were answered, but {ending.fault}.")
         if ending.final:
-            asked.final = ending.fault
+            outcome.final = ending.fault
 
     def _listen(
-        self, conversation: Conversation, part: list[Item], tally: Tally, keep: Keep
+        self,
+        conversation: Conversation,
+        items: list[Item],
+        tally: Tally,
+        store_replies: StoreReplies,
     ) -> Ending:
-        open_ids = {item.id for item in part}
-        heard = time.monotonic()
+        """Store replies until the program ends, is silent for too long, or the run is stopped."""
+        open_ids = {item.id for item in items}
+        last_answer_at = time.monotonic()
         while True:
-            got = conversation.receive(_TICK)
-            if isinstance(got, Ending):
-                return got
-            if got is not None and (new := tally.accept_all(got)):
-                keep(new)
-                open_ids -= {item.id for item, _ in new}
-                heard = time.monotonic()
-            silent = time.monotonic() - heard
-            if self.stop.is_set():
-                ending = Ending("the run was stopped")
-            elif open_ids and silent > self.rules.timeout:
-                ending = Ending(f"nothing that could be used came for {self.rules.timeout:g} s")
-            elif not open_ids and silent > min(self.rules.timeout, _LEAVE):
-                ending = Ending("it went on although everything was answered")
-            else:
+            received = conversation.receive(_POLL_SECONDS)
+            if isinstance(received, Ending):
+                return received
+            replies = tally.accept_all(received or [])
+            if replies:
+                store_replies(replies)
+                open_ids -= {item.id for item, _ in replies}
+                last_answer_at = time.monotonic()
+            reason = self._reason_to_abort(bool(open_ids), time.monotonic() - last_answer_at)
+            if reason is None:
                 continue
             conversation.abort()
-            while isinstance(got := conversation.receive(0), list):
-                if new := tally.accept_all(got):
-                    keep(new)
-            return ending
+            while isinstance(received := conversation.receive(0), list):
+                replies = tally.accept_all(received)
+                if replies:
+                    store_replies(replies)
+            return Ending(reason)
+
+    def _reason_to_abort(self, has_open_items: bool, silent_seconds: float) -> str | None:
+        """Why the program must be ended now; None if it may go on."""
+        timeout = self.rules.timeout
+        if self.stop.is_set():
+            return "the run was stopped"
+        if has_open_items and silent_seconds > timeout:
+            return f"no usable answer came for {timeout:g} s"
+        if not has_open_items and silent_seconds > min(timeout, _EXIT_SECONDS):
+            return "it did not exit although everything was answered"
+        return None
 
     def _say_notes(self, tally: Tally) -> None:
-        for note in tally.notes[:_NOTES]:
+        """Report lines that could not be used."""
+        for note in tally.notes[:_MAX_NOTES]:
             self.say(f"Ignored: {note}.")
-        if len(tally.notes) > _NOTES:
-            self.say(f"Ignored: {len(tally.notes) - _NOTES:,} more lines that could not be used.")
+        if len(tally.notes) > _MAX_NOTES:
+            self.say(
+                f"Ignored: {len(tally.notes) - _MAX_NOTES:,} more lines that could not be used."
+            )

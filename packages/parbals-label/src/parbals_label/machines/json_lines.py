@@ -1,9 +1,9 @@
-"""What goes to a machine annotator and what comes back: JSON lines, checked one by one.
+"""The protocol of machine annotators: JSON lines, checked one by one.
 
-To it, one line an item:
+To the program, one line for each item:
     {"id": "017", "position": 16, "classes": ["ham", "spam"], "content": {"message": "..."}}
-Where labels are several or numbers, "task" says so, and a label is a list or a number. From it, in
-any order; a label of null abstains, comment and confidence may be left out:
+For other tasks than one class, "task" names it, and a label is a list or a number. From the
+program, in any order; the label null abstains, comment and confidence are optional:
     {"id": "017", "label": "spam", "comment": "mentions a prize", "confidence": 0.93}
 """
 
@@ -23,11 +23,11 @@ from parbals_label.store.records import Item
 __all__ = ["MAX_COMMENT", "BadLine", "Reply", "Tally", "parse_line", "request_lines"]
 
 MAX_COMMENT = 4_000
-"""Characters of a comment that are kept."""
+"""Characters of a comment that are stored."""
 
 
 class BadLine(ValueError):
-    """A line that cannot be used: why, and the item it is about if that much can be read."""
+    """A line that cannot be used: the reason, and the id of its item if that can be read."""
 
     def __init__(self, reason: str, item: str | None = None) -> None:
         super().__init__(reason)
@@ -36,7 +36,7 @@ class BadLine(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """One good line; ``label`` is None where the annotator abstains."""
+    """One valid line; ``label`` is None where the annotator abstains."""
 
     id: str
     label: str | None
@@ -44,66 +44,91 @@ class Reply:
     confidence: float | None = None
 
     def remark(self) -> str | None:
-        """What is stored as the answer's comment: compact JSON of what was said, if it was."""
-        parts = {"confidence": self.confidence, "comment": self.comment}
-        said = {name: part for name, part in parts.items() if part is not None}
-        return json.dumps(said, ensure_ascii=False, separators=(",", ":")) if said else None
+        """Confidence and comment as compact JSON, stored as the answer's comment; None without.
+
+        >>> Reply("017", "spam", confidence=0.93).remark()
+        '{"confidence":0.93}'
+        """
+        fields: dict[str, Any] = {}
+        if self.confidence is not None:
+            fields["confidence"] = self.confidence
+        if self.comment is not None:
+            fields["comment"] = self.comment
+        if not fields:
+            return None
+        return json.dumps(fields, ensure_ascii=False, separators=(",", ":"))
 
 
 def request_lines(items: Sequence[Item], form: AnswerForm) -> bytes:
     """The lines to send, in UTF-8."""
-    kind: dict[str, Any] = {} if form.task == "classes" else {"task": form.task}
-    kind["classes"] = list(form.classes)
-    records = [{"id": i.id, "position": i.position, **kind, "content": i.content} for i in items]
-    lines = (json.dumps(record, ensure_ascii=False, allow_nan=False) for record in records)
+    task_fields: dict[str, Any] = {} if form.task == "classes" else {"task": form.task}
+    task_fields["classes"] = list(form.classes)
+    lines = []
+    for item in items:
+        record = {
+            "id": item.id,
+            "position": item.position,
+            **task_fields,
+            "content": item.content,
+        }
+        lines.append(json.dumps(record, ensure_ascii=False, allow_nan=False))
     return "".join(f"{line}\n" for line in lines).encode()
 
 
 def parse_line(line: bytes, form: AnswerForm) -> Reply:
-    """The reply in a line; ``BadLine`` where there is none that could be stored."""
+    """Parse and check a line; :class:`BadLine` if it cannot be stored."""
     try:
         text = line.decode()
     except UnicodeDecodeError:
         raise BadLine(f"a line is not UTF-8: {short(line.decode(errors='replace'))}") from None
     try:
-        said = json.loads(text, object_pairs_hook=without_repeats)
+        record = json.loads(text, object_pairs_hook=without_repeats)
     except (ValueError, RecursionError):
         raise BadLine(f"a line is not JSON: {short(text)}") from None
-    if not isinstance(said, dict) or not isinstance(said.get("id"), str):
+    if not isinstance(record, dict) or not isinstance(record.get("id"), str):
         raise BadLine(f"a line is not an object with the text `id`: {short(text)}")
-    item = said["id"]
-    if "label" not in said:
+    item = record["id"]
+    if "label" not in record:
         raise BadLine("its line has no `label` (null would abstain)", item)
-    label = said["label"]
+    label = record["label"]
     if label is not None:
         try:
             label = form.read(label, form.known, "its line")
         except LabelError:
-            listed = ", ".join(form.classes[:10]) + (", …" if len(form.classes) > 10 else "")
-            wanted = f"one of the classes {listed}" if listed else "a number"
-            raise BadLine(f"its label {short(label)} is not {wanted}", item) from None
+            names = ", ".join(form.classes[:10]) + (", …" if len(form.classes) > 10 else "")
+            expected = f"one of the classes {names}" if names else "a number"
+            raise BadLine(f"its label {short(label)} is not {expected}", item) from None
     return Reply(
-        item, label, _comment(said.get("comment"), item), _confidence(said.get("confidence"), item)
+        id=item,
+        label=label,
+        comment=_comment(record.get("comment"), item),
+        confidence=_confidence(record.get("confidence"), item),
     )
 
 
 class Tally:
-    """Which items of a batch were answered, over all its tries."""
+    """The answers to a batch so far, over all attempts.
+
+    Attributes:
+        missing: id → item that has no answer yet.
+        reasons: id of a missing item → what was wrong with the last line about it.
+        notes: one phrase for every unusable line that names no missing item.
+    """
 
     def __init__(self, items: Sequence[Item], form: AnswerForm) -> None:
         self.missing = {item.id: item for item in items}
         self.reasons: dict[str, str] = {}
-        """For items still missing: what was wrong with the last line about them."""
         self.notes: list[str] = []
-        """One phrase for every line that could not be used and names no missing item."""
         self._form = form
-        self._heard: dict[str, Reply] = {}
+        self._replies: dict[str, Reply] = {}
 
     def accept_all(self, lines: Sequence[bytes]) -> list[tuple[Item, Reply]]:
-        return [pair for line in lines if (pair := self.accept(line)) is not None]
+        """The items and replies of new, valid lines."""
+        pairs = (self.accept(line) for line in lines)
+        return [pair for pair in pairs if pair is not None]
 
     def accept(self, line: bytes) -> tuple[Item, Reply] | None:
-        """The item and its reply, if that is new and good."""
+        """The item and its reply, if the line is valid and new."""
         if not line.strip():
             return None
         try:
@@ -115,7 +140,7 @@ class Tally:
                 about = "" if error.item is None else f" (item {short(error.item)})"
                 self.notes.append(f"{error}{about}")
             return None
-        first = self._heard.get(reply.id)
+        first = self._replies.get(reply.id)
         if first is not None:
             if first.label != reply.label:
                 labels = f"{short(first.label)} and then {short(reply.label)}"
@@ -127,7 +152,7 @@ class Tally:
         if item is None:
             self.notes.append(f"the id {short(reply.id)} was not asked about")
             return None
-        self._heard[reply.id] = reply
+        self._replies[reply.id] = reply
         self.reasons.pop(reply.id, None)
         return item, reply
 
@@ -141,7 +166,9 @@ def _comment(value: Any, item: str) -> str | None:
         value = plain_text(value).strip()
     except ValueError as error:
         raise BadLine(f"its comment {error}", item) from None
-    return (value if len(value) <= MAX_COMMENT else value[: MAX_COMMENT - 1] + "…") or None
+    if len(value) > MAX_COMMENT:
+        value = value[: MAX_COMMENT - 1] + "…"
+    return value or None
 
 
 def _confidence(value: Any, item: str) -> float | None:

@@ -1,9 +1,8 @@
 """Choose, ask, check, store, repeat: a machine labels a project until there is a reason to stop.
 
-What is stored: every good answer in its own right, as soon as it arrives, with source 'machine' and
-the annotator's name. What is remembered as events: the start and end of every run, and what the
-machine abstained on. Its items are leased to it by name, so the next run finds what one that was
-killed had out.
+Every valid answer is stored as soon as it arrives, with source 'machine' and the annotator's name.
+The start and end of every run, and the items that the machine abstained on, are logged as events.
+Items are leased to the machine by name, so the next run finds those that an interrupted one left.
 """
 
 from collections.abc import Callable, Collection
@@ -15,7 +14,7 @@ from typing import Any
 from parbals.errors import InputError, ParbalsError
 
 from parbals_label.files import sole_run
-from parbals_label.machines.asking import Asked, Asking, Rules
+from parbals_label.machines.asking import Asking, BatchOutcome, Rules
 from parbals_label.machines.json_lines import Reply
 from parbals_label.machines.programs import Program
 from parbals_label.machines.rate import RateLimit
@@ -26,22 +25,31 @@ from parbals_label.store.store import Store
 __all__ = ["ENDINGS", "Result", "Rules", "label_items"]
 
 ENDINGS = {
-    "done": "every item is labelled, out, or abstained on",
+    "done": "every item is labelled, assigned, or abstained on",
     "budget": "the budget is used up",
     "interrupted": "it was interrupted",
     "failed": "the annotator does not work",
-    "worth": "what is to be asked next is worth more of others, for what they cost",
+    "worth": "others' answers have more information per cost now",
 }
 _ABSTAINED = "machine abstained"
-_FRUITLESS = 2
+_MAX_UNANSWERED_BATCHES = 2
 """Batches in a row without a single answer after which the annotator counts as broken."""
-_NAMED = 3
-"""Items that a sentence names; the rest are counted."""
+_MAX_NAMED = 3
+"""Items that a sentence names; further ones are counted."""
 
 
 @dataclass
 class Result:
-    """What a run did; ``ended`` is a key of ``ENDINGS``, ``fault`` says what does not work."""
+    """Summary of a run.
+
+    Attributes:
+        stored: labels.
+        abstained: items on which the machine abstained.
+        failed: items without an answer after all attempts.
+        batches: batches asked.
+        ended: a key of ``ENDINGS``.
+        fault: what does not work, if it ended by that.
+    """
 
     stored: int = 0
     abstained: int = 0
@@ -61,10 +69,10 @@ def label_items(
     say: Callable[[str], None],
     progress: Callable[[str, int], None] = lambda stage, stored: None,
 ) -> Result:
-    """Let ``program`` label as ``name`` until ``stop`` is set; nothing stays out afterwards.
+    """Let ``program`` label as ``name`` until ``stop`` is set; no item stays assigned to it.
 
-    ``say`` is given sentences worth reading, ``progress`` what is being done and how many labels
-    are stored.
+    ``say`` is called with sentences for people, ``progress`` with the stage and the number of
+    stored labels.
     """
     busy = (
         f"{name!r} is already labelling this project in another process; wait for it, stop it, or "
@@ -76,7 +84,7 @@ def label_items(
         try:
             run.work()
         except BaseException:
-            # The first error tells what happened; leases expire by themselves.
+            # Raise the first error, not one of this cleanup; leases expire by themselves.
             with suppress(ParbalsError):
                 run.end_leases(store.pending(annotator=name))
             raise
@@ -87,6 +95,8 @@ def label_items(
 
 @dataclass
 class _Run:
+    """One run of a program, with its result so far."""
+
     store: Store
     name: str
     program: Program
@@ -96,47 +106,66 @@ class _Run:
     progress: Callable[[str, int], None]
 
     def __post_init__(self) -> None:
-        self.result, rules = Result(), self.rules
+        self.result = Result()
         self._asking = Asking(
-            self.program, self.store.form, rules, self.stop, self.say, RateLimit(rules.rate)
+            self.program,
+            self.store.form,
+            self.rules,
+            self.stop,
+            self.say,
+            RateLimit(self.rules.rate),
         )
-        # Not asked again: a machine that abstained would only abstain once more, and cost the same.
-        self._passed = _abstentions(self.store, self.name)
+        # Not asked again: it would probably abstain again, at the same cost.
+        self._excluded = _abstentions(self.store, self.name)
 
     def work(self) -> None:
-        """Until there is a reason to stop; ``result`` is kept up to date."""
-        answered = self.store.current_labels()
-        earlier = self.store.pending(annotator=self.name)
-        left_out = self._left_out()
-        queue = [p for p in earlier if p not in left_out and p not in answered]
-        self.end_leases(set(earlier).difference(queue))
-        if queue:
-            self.say(f"{len(queue)} items that an earlier run had out are asked first.")
-        fruitless, fault = 0, ""
-        nothing = "worth" if self.rules.costs else "done"
+        """Ask batches until there is a reason to stop; ``result`` is kept up to date."""
+        queue = self._resumed_items()
+        n_unanswered = 0
+        fault = ""
         while True:
-            ended = self._enough()
+            ended = self._reason_to_stop()
             if ended is None and not queue:
                 self._show("choosing")
                 queue = self._choose()
-                # Somebody may have asked to stop while the model was thinking.
-                ended = self._enough() if self.stop.is_set() else (None if queue else nothing)
-            is_silent = not self.result.stored and not self.result.abstained
-            if ended == nothing and fruitless and is_silent:
-                ended = "failed"  # a small pool is used up before the second fruitless batch
+                ended = self._reason_without_items(n_unanswered) if not queue else None
+                if self.stop.is_set():  # while the model was choosing
+                    ended = self._reason_to_stop()
             if ended is not None:
                 break
-            positions, queue = queue[: self._size()], queue[self._size() :]
+            size = self._next_size()
+            positions = queue[:size]
+            queue = queue[size:]
             self._show("asking")
-            asked = self._asking.batch(self.store.visible_items(positions), self._keep)
-            self._count(asked)
-            fruitless = 0 if asked.n_answered else fruitless + 1
-            fault = asked.final or (asked.failed[0][1] if asked.failed else "")
-            if not self.stop.is_set() and (asked.final or fruitless == _FRUITLESS):
+            outcome = self._asking.batch(self.store.visible_items(positions), self._store_replies)
+            self._count(outcome)
+            n_unanswered = 0 if outcome.n_answered else n_unanswered + 1
+            first_failure = outcome.failed[0][1] if outcome.failed else ""
+            fault = outcome.final or first_failure
+            is_broken = outcome.final or n_unanswered == _MAX_UNANSWERED_BATCHES
+            if is_broken and not self.stop.is_set():
                 ended = "failed"
                 break
         self.result.ended = ended
         self.result.fault = fault if ended == "failed" else None
+
+    def _resumed_items(self) -> list[int]:
+        """Items that an earlier run left unanswered; leases of others are ended."""
+        answered = self.store.current_labels()
+        leased = self.store.pending(annotator=self.name)
+        excluded = self._not_to_ask()
+        queue = [p for p in leased if p not in excluded and p not in answered]
+        self.end_leases(set(leased).difference(queue))
+        if queue:
+            self.say(f"{len(queue)} items that were assigned to an earlier run are asked first.")
+        return queue
+
+    def _reason_without_items(self, n_unanswered: int) -> str:
+        """Why the run ends where no item is left to ask."""
+        has_answers = self.result.stored or self.result.abstained
+        if n_unanswered and not has_answers:
+            return "failed"  # a small pool is used up before the second unanswered batch
+        return "worth" if self.rules.costs else "done"
 
     def _show(self, stage: str) -> None:
         self.progress(stage, self.result.stored)
@@ -147,91 +176,100 @@ class _Run:
             self.store.end_leases(positions, annotator=self.name)
 
     def _choose(self) -> list[int]:
-        """Items for the next batch, best first; none where every item is done, out or passed."""
+        """Items for the next batch, best first; none if none is available."""
         from parbals_label.project.engine import NothingAvailableError, choose_batch, choose_by_cost
 
-        how: dict[str, Any] = {
+        size = self._next_size()
+        costs = self.rules.costs
+        lease: dict[str, Any] = {
             "expires": lease_clock() + self.rules.lease_seconds,
-            "leave_out": self._left_out(),
+            "leave_out": self._not_to_ask(),
         }
-        size, costs = self._size(), self.rules.costs
         try:
             if costs:
-                asked = choose_by_cost(self.store, size, costs, only=self.name, **how)[1]
-                return [position for position, _ in asked]
-            _, batch = choose_batch(self.store, size, fewer=True, annotator=self.name, **how)
+                _, questions = choose_by_cost(self.store, size, costs, only=self.name, **lease)
+                return [position for position, _ in questions]
+            _, batch = choose_batch(self.store, size, fewer=True, annotator=self.name, **lease)
         except NothingAvailableError:
             return []
         return [int(position) for position in batch.indices]
 
-    def _left_out(self) -> set[int]:
-        """What this annotator is not asked: what it passed, and the audit, which is for people."""
+    def _not_to_ask(self) -> set[int]:
+        """Positions excluded for this annotator; the audit is for people, unless anyone may."""
         settings = self.store.settings
-        is_open = settings.audit_by == "anyone"
-        return self._passed | (
-            self.store.audit_labelled_by_programs() if is_open else set(settings.audit)
-        )
+        if settings.audit_by == "anyone":
+            return self._excluded | self.store.audit_labelled_by_programs()
+        return self._excluded | set(settings.audit)
 
-    def _size(self) -> int:
-        size, budget = self.rules.batch_size, self.rules.budget
-        return size if budget is None else min(size, budget - self.result.stored)
+    def _next_size(self) -> int:
+        """Items of the next batch: limited by the budget."""
+        batch_size = self.rules.batch_size
+        if self.rules.budget is None:
+            return batch_size
+        return min(batch_size, self.rules.budget - self.result.stored)
 
-    def _enough(self) -> str | None:
+    def _reason_to_stop(self) -> str | None:
+        """Why the run ends now; None if it goes on."""
         if self.stop.is_set():
             return "interrupted"
-        return "budget" if self._size() <= 0 else None
+        return "budget" if self._next_size() <= 0 else None
 
-    def _keep(self, replies: list[tuple[Item, Reply]]) -> None:
-        given = [(item, reply) for item, reply in replies if reply.label is not None]
-        silent = [item.position for item, reply in replies if reply.label is None]
-        if given:
-            self.result.stored += self._submit(given)
+    def _store_replies(self, replies: list[tuple[Item, Reply]]) -> None:
+        """Store labels, and log abstentions."""
+        labelled = [(item, reply) for item, reply in replies if reply.label is not None]
+        abstained = [item.position for item, reply in replies if reply.label is None]
+        if labelled:
+            self.result.stored += self._submit(labelled)
             self._show("asking")
-        if silent:
-            self.store.log(_ABSTAINED, annotator=self.name, positions=silent)
-            self._passed.update(silent)
-            self.end_leases(silent)
-            self.result.abstained += len(silent)
+        if abstained:
+            self.store.log(_ABSTAINED, annotator=self.name, positions=abstained)
+            self._excluded.update(abstained)
+            self.end_leases(abstained)
+            self.result.abstained += len(abstained)
 
-    def _submit(self, given: list[tuple[Item, Reply]]) -> int:
+    def _submit(self, labelled: list[tuple[Item, Reply]]) -> int:
+        """Store labels, one by one where together they are refused; the number of new ones."""
         rows = [
             Submission(item.position, reply.label or "", comment=reply.remark())
-            for item, reply in given
+            for item, reply in labelled
         ]
         try:
             return self.store.submit(rows, annotator=self.name, source="machine").new
         except InputError as error:
             # One of them cannot be stored, such as a label given under this name meanwhile.
-            if len(given) > 1:
-                return sum(self._submit([pair]) for pair in given)
+            if len(labelled) > 1:
+                return sum(self._submit([pair]) for pair in labelled)
             self.say(f"Not stored: {error}")
-            self._passed.add(rows[0].position)
+            self._excluded.add(rows[0].position)
             self.end_leases([rows[0].position])
             return 0
 
-    def _count(self, asked: Asked) -> None:
-        reasons: dict[str, list[str]] = {}
-        for item, reason in asked.failed:
-            reasons.setdefault(reason, []).append(repr(item.id))
-        for reason, names in reasons.items():
-            self.say(_given_back(names, reason))
-        gone = [item.position for item, _ in asked.failed]
-        self._passed.update(gone)
-        self.end_leases([*gone, *(item.position for item in asked.unasked)])
-        self.result.failed += len(gone)
+    def _count(self, outcome: BatchOutcome) -> None:
+        """Report failed items by their reason, and end the leases of unanswered ones."""
+        names_by_reason: dict[str, list[str]] = {}
+        for item, reason in outcome.failed:
+            names_by_reason.setdefault(reason, []).append(repr(item.id))
+        for reason, names in names_by_reason.items():
+            self.say(_failure_sentence(names, reason))
+        failed = [item.position for item, _ in outcome.failed]
+        self._excluded.update(failed)
+        self.end_leases([*failed, *(item.position for item in outcome.unasked)])
+        self.result.failed += len(failed)
         self.result.batches += 1
 
 
-def _given_back(names: list[str], reason: str) -> str:
+def _failure_sentence(names: list[str], reason: str) -> str:
     """Items that failed for one reason, in one sentence."""
     if len(names) == 1:
         return f"No label for item {names[0]}: {reason}; it is back in the pool."
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    shown = ", ".join(names[:_NAMED])
-    return f"No label for items {shown}{more}: {reason}; they are back in the pool."
+    listed = ", ".join(names[:_MAX_NAMED])
+    if len(names) > _MAX_NAMED:
+        listed += f" and {len(names) - _MAX_NAMED} more"
+    return f"No label for items {listed}: {reason}; they are back in the pool."
 
 
 def _abstentions(store: Store, name: str) -> set[int]:
+    """Positions on which the annotator abstained in any run."""
     return {
         position
         for event in store.events(_ABSTAINED)

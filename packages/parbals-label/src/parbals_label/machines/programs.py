@@ -1,4 +1,4 @@
-"""A program as annotator: started for every batch, items on its input, answers from its output."""
+"""A program as annotator: run for every batch, items on its input, answers from its output."""
 
 import os
 import shlex
@@ -19,11 +19,13 @@ from parbals_label.store.records import Item
 
 __all__ = ["Conversation", "Ending", "Program", "split_command"]
 
-_TAIL = 2_000
-_MOST, _PER_ITEM = 1 << 20, 1 << 16
-"""Bytes that a program may write about a batch, and about each of its items."""
-_LEAVE = 5.0
-"""Seconds that a program has to exit after it was asked to."""
+_TAIL_BYTES = 2_000
+"""End of the error output that is read for the reason of a failure."""
+_MAX_BATCH_BYTES = 1 << 20
+_MAX_ITEM_BYTES = 1 << 16
+"""A program may write so much about a batch, and in addition so much about each item."""
+_EXIT_SECONDS = 5.0
+"""Time that a program has to exit after it was asked to."""
 
 
 def split_command(command: str) -> list[str]:
@@ -46,23 +48,27 @@ def split_command(command: str) -> list[str]:
 
 
 class Program:
-    """Runs ``words`` without a shell; ``media`` becomes PARBALS_MEDIA, where image paths start.
+    """A command that labels items, run without a shell.
 
-    ``name`` is that of the script rather than the interpreter's.
+    ``media``, the folder that image paths are relative to, becomes PARBALS_MEDIA. ``name`` is that
+    of the script, not of the interpreter.
     """
 
     def __init__(self, words: Sequence[str], media: str | None = None) -> None:
-        self._words, self.name = list(words), _name(words)
-        self._environment = dict(os.environ) | ({"PARBALS_MEDIA": media} if media else {})
+        self._words = list(words)
+        self.name = _name(words)
+        self._environment = dict(os.environ)
+        if media:
+            self._environment["PARBALS_MEDIA"] = media
 
     def ask(self, items: Sequence[Item], form: AnswerForm) -> "Conversation":
-        """Start it with these items on its standard input, which then ends."""
+        """Start the program with these items on its standard input."""
         body = request_lines(items, form)
         return Conversation(self._words, self._environment, body, len(items))
 
 
 def _name(words: Sequence[str]) -> str:
-    """Of the script or module that an interpreter is given, else of the program."""
+    """The name of the script or module that an interpreter runs, else of the program."""
     if words[1:2] == ["-m"] and len(words) > 2:
         return words[2]
     scripts = (word for word in words[1:] if not word.startswith("-") and Path(word).is_file())
@@ -71,9 +77,11 @@ def _name(words: Sequence[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a conversation ended: ``fault`` is what went wrong, as a phrase; None if nothing did.
+    """How a program ended.
 
-    ``final``: another try cannot help.
+    Attributes:
+        fault: what went wrong, as a phrase; None if nothing did.
+        final: another attempt cannot help.
     """
 
     fault: str | None = None
@@ -81,85 +89,91 @@ class Ending:
 
 
 class Conversation:
-    """A batch under way.
+    """A running program with its batch.
 
-    The program reads from a file and writes into one: nobody has to empty it, so that neither side
-    waits for the other, and what it wrote is there however it ends.
+    It reads from a file and writes into files: neither side waits for the other, as with pipes, and
+    its output is complete however it ends.
     """
 
     def __init__(
         self, words: list[str], environment: dict[str, str], body: bytes, n_items: int
     ) -> None:
-        self._limit = _MOST + _PER_ITEM * n_items
-        self._rest = b""
+        self._limit = _MAX_BATCH_BYTES + _MAX_ITEM_BYTES * n_items
+        self._partial_line = b""
         self._process: subprocess.Popen[bytes] | None = None
-        self._held = ExitStack()
-        place = Path(self._held.enter_context(tempfile.TemporaryDirectory(prefix="parbals-")))
-        (place / "items").write_bytes(body)
-        self._said, self._errors = place / "said", place / "errors"
+        self._resources = ExitStack()
+        temporary = tempfile.TemporaryDirectory(prefix="parbals-")
+        folder = Path(self._resources.enter_context(temporary))
+        (folder / "items").write_bytes(body)
+        self._output = folder / "output"
+        self._errors = folder / "errors"
         try:
             with (
-                (place / "items").open("rb") as items,
-                self._said.open("wb") as said,
+                (folder / "items").open("rb") as items,
+                self._output.open("wb") as output,
                 self._errors.open("wb") as errors,
             ):
                 self._process = subprocess.Popen(
                     words,
                     stdin=items,
-                    stdout=said,
+                    stdout=output,
                     stderr=errors,
                     env=environment,
-                    # Its own group: Ctrl-C reaches us alone, and its children end with it.
+                    # Its own group: Ctrl-C does not reach it, and its children end with it.
                     start_new_session=os.name == "posix",
                 )
         except OSError as error:
-            self._failed = f"{words[0]} cannot be started ({error.strerror})"
-        self._heard = self._held.enter_context(self._said.open("rb"))
+            self._start_fault = f"{words[0]} cannot be started ({error.strerror})"
+        self._reader = self._resources.enter_context(self._output.open("rb"))
 
     def receive(self, seconds: float) -> list[bytes] | Ending | None:
-        """What came next; None if nothing came in that time."""
+        """The next lines, or how the program ended; None if nothing came in that time."""
         if self._process is None:
-            return Ending(self._failed, final=True)
-        if self._said.stat().st_size > self._limit:
+            return Ending(self._start_fault, final=True)
+        if self._output.stat().st_size > self._limit:
             return Ending(f"it wrote more than {self._limit:,} bytes about one batch")
-        code = self._process.poll()  # before reading: what it has said by then is there
-        if lines := self._take(self._heard.read(), ended=code is not None):
+        code = self._process.poll()  # before reading, so that the output is complete if it ended
+        lines = self._complete_lines(self._reader.read(), ended=code is not None)
+        if lines:
             return lines
         if code is None:
             with suppress(subprocess.TimeoutExpired):
                 self._process.wait(seconds)
             return None
-        return Ending(None if code == 0 else f"it ended with {_how(code)}{self._last_words()}")
+        return Ending(
+            None if code == 0 else f"it ended with {_exit_reason(code)}{self._last_error()}"
+        )
 
     def abort(self) -> None:
-        """End it, whatever its state; what it has said can still be received."""
+        """End the program; its output can still be received."""
         if self._process is not None and self._process.poll() is None:
             _kill(self._process, hard=False)
             with suppress(subprocess.TimeoutExpired):
-                self._process.wait(_LEAVE)
-            _kill(self._process, hard=True)  # and what it started
+                self._process.wait(_EXIT_SECONDS)
+            _kill(self._process, hard=True)  # its children as well
             self._process.wait()
 
     def close(self) -> None:
-        """End it, and forget what it said."""
+        """End the program, and remove its output."""
         self.abort()
-        self._held.close()
+        self._resources.close()
 
-    def _take(self, chunk: bytes, ended: bool) -> list[bytes]:
-        """The whole lines among what came; with its end the last one is whole."""
-        *lines, self._rest = (self._rest + chunk).split(b"\n")
-        if ended and not chunk and self._rest:
-            lines, self._rest = [self._rest], b""
+    def _complete_lines(self, chunk: bytes, ended: bool) -> list[bytes]:
+        """The complete lines so far; when the program has ended, the last one is complete, too."""
+        *lines, self._partial_line = (self._partial_line + chunk).split(b"\n")
+        if ended and not chunk and self._partial_line:
+            lines = [self._partial_line]
+            self._partial_line = b""
         return lines
 
-    def _last_words(self) -> str:
-        """The last line it wrote to its error stream: usually the reason."""
+    def _last_error(self) -> str:
+        """The last line of its error output, usually the reason."""
         with self._errors.open("rb") as file:
-            file.seek(max(0, self._errors.stat().st_size - _TAIL))
-            said = file.read().decode(errors="replace").strip()
-        if not said:
+            file.seek(max(0, self._errors.stat().st_size - _TAIL_BYTES))
+            errors = file.read().decode(errors="replace").strip()
+        if not errors:
             return ""
-        text = said.splitlines()[-1].strip()[:200]
+        text = errors.splitlines()[-1].strip()[:200]
         return ", saying: " + "".join(c if c.isprintable() else "?" for c in text)
 
 
@@ -171,7 +185,8 @@ def _kill(process: "subprocess.Popen[bytes]", *, hard: bool) -> None:
             process.kill()
 
 
-def _how(code: int) -> str:
+def _exit_reason(code: int) -> str:
+    """An exit code, or the signal that a negative one stands for."""
     if code >= 0:
         return f"exit code {code}"
     with suppress(ValueError):
