@@ -73,7 +73,7 @@ class TestLists:
         assert str(error.value).count(". ") == 0
 
     def test_a_list_that_would_fill_the_memory(self, tmp_path, monkeypatch):
-        monkeypatch.setattr("parbals_label.readers.json_files._LARGEST", 1000)
+        monkeypatch.setattr("parbals_label.readers.json_files._MAX_LIST_CHARACTERS", 1000)
         file = write(tmp_path / "rows.json", [{"a": 1}, {"a": "x" * 2000}])
-        with pytest.raises(InputError, match="more than 1,000 characters; write one object a line"):
+        with pytest.raises(InputError, match="1,000 characters; write one object per line"):
             read(file)

@@ -173,7 +173,7 @@ class TestTablesAsPublished:
     def test_a_packed_file_that_was_cut_is_refused(self, tmp_path):
         whole = gzip.compress(("text\n" + "a line of text\n" * 1000).encode())
         (tmp_path / "t.csv.gz").write_bytes(whole[:-20])
-        with pytest.raises(InputError, match="damaged or cut short"):
+        with pytest.raises(InputError, match="damaged or truncated"):
             read(tmp_path / "t.csv.gz")
 
     def test_lines_without_tabs_are_not_guessed_at(self, tmp_path):
@@ -235,7 +235,7 @@ class TestExcel:
             (5, None),
         ]
         assert source.notes == (
-            "Of items.xlsx the sheet 'Sheet' is read, not 'prices'.",
+            "Only the sheet 'Sheet' of items.xlsx is read, not 'prices'.",
             "Column 3 of items.xlsx has no name and is left out.",
         )
         form = AnswerForm(classes=("0", "1"))
@@ -250,7 +250,7 @@ class TestExcel:
         book.save(tmp_path / "x.xlsx")
         with pytest.raises(InputError, match="is empty"):
             open_source(tmp_path / "x.xlsx")
-        monkeypatch.setattr(excel, "_LARGEST", 100)
+        monkeypatch.setattr(excel, "_MAX_UNPACKED_BYTES", 100)
         with pytest.raises(InputError, match="would unpack to"):
             open_source(tmp_path / "x.xlsx")
 

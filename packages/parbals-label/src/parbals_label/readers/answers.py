@@ -1,4 +1,4 @@
-"""Reading a filled-in batch back, whatever the spreadsheet made of it."""
+"""Read the labels of a batch that people have filled in, also if a spreadsheet changed it."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from os import PathLike
@@ -19,9 +19,11 @@ __all__ = ["Answer", "Classes", "read_answers", "text_cell"]
 class Answer(NamedTuple):
     """A row with a label.
 
-    ``id`` is the text of the cell: '007' is not turned into 7, nor 7 back into '007'. ``label`` is
-    as the store keeps it (:mod:`parbals_label.answer_form`). ``annotator`` is who was to be asked,
-    where a column says so.
+    Attributes:
+        row: its number in the file.
+        id: the text of the cell: '007' does not become 7, nor 7 become '007'.
+        label: the label as it is stored (:mod:`parbals_label.answer_form`).
+        annotator: who was asked, if a column says so.
     """
 
     row: int
@@ -37,54 +39,61 @@ def read_answers(
     *,
     empty: list[str] | None = None,
 ) -> list[Answer]:
-    """Every row with a label, in the order of the file; an error names the first that is wrong.
+    """Return every row with a label, in the order of the file; the first wrong one is refused.
 
-    Rows may be missing or reordered, columns added, labels left empty. Files may be CSV, TSV or
-    JSONL in any encoding that ``open_source`` reads; .txt is what Excel calls a table with tabs.
-    Excel's and Parquet files are read as well.
-    Labels are read as :class:`Classes` does; ``former`` names of classes stand for those of today.
-    The apostrophe that kept an id from being a formula is taken off. A row that says the same as an
-    earlier one is left out. ``empty`` gets the ids of rows of a table without a label.
+    Rows may be missing or reordered, columns added, and labels left empty. Files may be CSV, TSV or
+    JSONL in any encoding that ``open_source`` reads, .txt with tabs (as Excel saves them), Excel or
+    Parquet. The apostrophe that protects an id from being read as a formula is removed. A row that
+    repeats an earlier one is left out.
+
+    Args:
+        path: the file.
+        form: the form of the project's labels, which are matched by :class:`Classes`.
+        former: former names of classes → present names.
+        empty: a list to which the ids of rows without a label are added.
     """
-    path, known = Path(path), Classes(form.classes, former)
+    classes = Classes(form.classes, former)
     rows: dict[str, Answer] = {}
-    for place, given in _filled(path, known, empty):
-        answer = given._replace(label=known.read(form, given.label, place))
+    for location, row in _labelled_rows(Path(path), classes, empty):
+        answer = row._replace(label=classes.read(form, row.label, location))
         if not answer.id:
-            raise InputError(f"{place}: there is a label, but no id that says which item it is.")
+            raise InputError(f"{location}: there is a label, but no id of an item.")
         earlier = rows.setdefault(answer.id, answer)
         if earlier.label != answer.label:
             raise LabelError(
-                f"{place}: the item {short(answer.id)} is {short(form.words(answer.label))} here "
-                f"and {short(form.words(earlier.label))} in row {earlier.row}; keep one of them."
+                f"{location}: the item {short(answer.id)} is {short(form.words(answer.label))} "
+                f"here and {short(form.words(earlier.label))} in row {earlier.row}; keep one of "
+                "them."
             )
     return list(rows.values())
 
 
-def _filled(
+def _labelled_rows(
     path: Path, classes: "Classes", empty: list[str] | None
 ) -> Iterator[tuple[str, Answer]]:
-    """The rows of a table that have a label, and where it stands."""
-    source = _opened(path)
-    id_name, label_name = _find_column(source, "id"), _find_column(source, "label")
+    """Iterate over the rows that have a label, with the location of the label."""
+    source = _open_filled_in(path)
+    id_name = _find_column(source, "id")
+    label_name = _find_column(source, "label")
     for number, values in source.rows():
-        if classes.says_nothing(values[label_name]):
+        if classes.is_no_label(values[label_name]):
             if empty is not None:
                 empty.append(str(values[id_name] or ""))
             continue
         label = values[label_name]
         if not isinstance(label, list):
             label = text_cell(source, number, label_name, label)
-        given = values[id_name]
-        item = "" if given in (None, "") else raw_cell(text_cell(source, number, id_name, given))
-        who = raw_cell(str(values.get("annotator") or "").strip()) or None
-        yield where(source.name, number, label_name), Answer(number, item, label, who)
+        item_id = ""
+        if values[id_name] not in (None, ""):
+            item_id = raw_cell(text_cell(source, number, id_name, values[id_name]))
+        annotator = raw_cell(str(values.get("annotator") or "").strip()) or None
+        yield where(source.name, number, label_name), Answer(number, item_id, label, annotator)
 
 
-def _opened(path: Path) -> Source:
-    """A file that people fill in: text may have become what a spreadsheet makes of it.
+def _open_filled_in(path: Path) -> Source:
+    """Open a file that people filled in, perhaps with a spreadsheet.
 
-    Bytes that cannot be read are no matter in a text, and in a label or an id they match nothing.
+    Bytes that cannot be decoded do not matter in texts, and match nothing in labels and ids.
     """
     suffix = path.suffix.lower()
     if suffix in (".csv", ".txt", ".tsv") and path.is_file():
@@ -93,69 +102,80 @@ def _opened(path: Path) -> Source:
     return open_source(path, encoding_errors="replace")
 
 
-def _find_column(source: Source, wanted: str) -> str:
-    """The column of that name; blanks around it and capitals do not count unless in doubt."""
-    if wanted in source.columns:
-        return wanted
-    meant = wanted.strip().casefold()
-    alike = [name for name in source.columns if name.strip().casefold() == meant]
-    if len(alike) == 1:
-        return alike[0]
-    fault = f"has {len(alike)} columns like {wanted!r}" if alike else f"has no column {wanted!r}"
+def _find_column(source: Source, column: str) -> str:
+    """Return the column of that name, ignoring case and surrounding blanks if it is unique."""
+    if column in source.columns:
+        return column
+    matches = [name for name in source.columns if name.strip().casefold() == column.casefold()]
+    if len(matches) == 1:
+        return matches[0]
+    fault = f"has no column {column!r}"
+    if matches:
+        fault = f"has {len(matches)} columns like {column!r}"
     listed = ", ".join(short(name) for name in source.columns[:20])
     raise InputError(f"{source.name}, row 1 {fault}; its columns are: {listed}.")
 
 
 def text_cell(source: Source, number: int, column: str, value: object) -> str:
-    """An id or a label as text, or an error that says where it stands."""
+    """Return an id or a label as text; an error names its location."""
     try:
         return as_text(value)
     except (ValueError, RecursionError) as error:
-        place = where(source.name, number, column)
-        raise InputError(f"{place} {error}; text or a number is needed.") from None
+        location = where(source.name, number, column)
+        raise InputError(f"{location} {error}; text or a number is needed.") from None
 
 
 class Classes:
-    """Finds the class that a person meant.
+    """Matches the text of a cell with a class.
 
-    Blanks around it do not count, nor does what :func:`label_key` leaves out, unless two classes
-    differ by nothing else.
+    Surrounding blanks and differences that :func:`label_key` removes are ignored, unless two
+    classes differ by nothing else.
+
+    >>> Classes(["ham", "spam"]).match(" Spam ", "row 2")
+    'spam'
     """
 
     def __init__(self, classes: Sequence[str], former: Mapping[str, str] | None = None) -> None:
-        """``former``: names that classes had once → the names they have now."""
+        """``former``: former names of classes → present names."""
         self._classes = dict.fromkeys(classes)
-        self._now = {name: name for name in classes} | dict(former or {})
-        self._alike: dict[str, list[str]] = {}
-        for name in self._now:
-            self._alike.setdefault(label_key(name), []).append(name)
+        self._present_names = {name: name for name in classes} | dict(former or {})
+        self._names_by_key: dict[str, list[str]] = {}
+        for name in self._present_names:
+            self._names_by_key.setdefault(label_key(name), []).append(name)
 
-    def says_nothing(self, cell: Any) -> bool:
-        """Whether a cell holds no label: it is empty, or N/A and the like where no class is."""
-        is_text = isinstance(cell, str)
-        key = label_key(cell) if is_text else ""
-        return is_missing(cell) or (is_text and key in NO_LABEL and key not in self._alike)
+    def is_no_label(self, cell: Any) -> bool:
+        """Whether a cell has no label: it is empty, or N/A and the like if that is no class."""
+        if is_missing(cell):
+            return True
+        if not isinstance(cell, str):
+            return False
+        key = label_key(cell)
+        return key in NO_LABEL and key not in self._names_by_key
 
-    def read(self, form: AnswerForm, value: Any, place: str) -> str:
-        """The label that a cell means, as the store keeps it."""
-        return form.read(value, lambda name: self.match(name, place), place)
+    def read(self, form: AnswerForm, value: Any, location: str) -> str:
+        """Return the label of a cell, as it is stored."""
+        return form.read(value, lambda name: self.match(name, location), location)
 
-    def match(self, cell: Any, place: str) -> str:
-        """The class that a cell means; ``place`` is where it stands, for an error."""
+    def match(self, cell: Any, location: str) -> str:
+        """Return the class of a cell; ``location`` is used in errors."""
         if isinstance(cell, list):
-            raise LabelError(f"{place}: {short(cell)} is a list; one label an item is needed.")
+            raise LabelError(f"{location}: {short(cell)} is a list; each item needs one label.")
         texts = (cell, cell.strip(), raw_cell(cell.strip()))
-        if exact := [text for text in texts if text in self._now]:
-            return self._now[exact[0]]
+        for text in texts:
+            if text in self._present_names:
+                return self._present_names[text]
         for text in texts[1:]:
-            alike = self._alike.get(label_key(text), [])
-            if len({self._now[name] for name in alike}) == 1:
-                return self._now[alike[0]]
-            if alike:
-                choices = " or ".join(short(name) for name in alike)
+            names = self._names_by_key.get(label_key(text), [])
+            if len({self._present_names[name] for name in names}) == 1:
+                return self._present_names[names[0]]
+            if names:
+                choices = " or ".join(short(name) for name in names)
                 raise LabelError(
-                    f"{place}: the label {short(cell)} could be {choices}; write it exactly."
+                    f"{location}: the label {short(cell)} could be {choices}; write it exactly."
                 )
-        more = ", …" if len(self._classes) > 10 else ""
-        listed = ", ".join(short(name) for name in [*self._classes][:10]) + more
-        raise LabelError(f"{place}: the label {short(cell)} is not one of the classes ({listed}).")
+        listed = ", ".join(short(name) for name in [*self._classes][:10])
+        if len(self._classes) > 10:
+            listed += ", …"
+        raise LabelError(
+            f"{location}: the label {short(cell)} is not one of the classes ({listed})."
+        )

@@ -1,4 +1,4 @@
-"""Single values on their way in and out: what JSON can hold, and what spreadsheets would run."""
+"""Conversion of single values: for JSON, as text, and safe for spreadsheets."""
 
 import datetime
 import json
@@ -11,55 +11,69 @@ from typing import Any
 
 from parbals.features.reading import is_missing
 
-__all__ = ["NO_LABEL", "as_text", "cell_text", "is_missing", "label_form", "label_key"]
-__all__ += ["plain_text", "plain_value", "raw_cell", "safe_cell", "without_nul"]
+__all__ = [
+    "NO_LABEL",
+    "as_text",
+    "cell_text",
+    "is_missing",
+    "label_form",
+    "label_key",
+    "plain_text",
+    "plain_value",
+    "raw_cell",
+    "safe_cell",
+    "without_nul",
+]
 
-# Spreadsheets start a formula at these; Excel also at the wide forms of East Asian keyboards.
-_SIGNS = "=+-@＝＋－＠"
-_STARTS = (*_SIGNS, "\t", "\r", "\n")
+# Characters at which spreadsheets start a formula; Excel also at full-width forms.
+_FORMULA_SIGNS = "=+-@＝＋－＠"
+_FORMULA_STARTS = (*_FORMULA_SIGNS, "\t", "\r", "\n")
 _NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
-# Where lists are separated by semicolons, spreadsheets split a row of ours at these, inside quotes
-# as well: a quote counts only at the beginning of a cell.
-_INNER = re.compile(rf"(?<=[;\t\r\n])(?=['\" ]*[{re.escape(_SIGNS)}])")
-_WHOLE = re.compile(r"([+-]?[0-9]+)\.0*")
+# In locales with semicolons as separators, spreadsheets split a row at these, even inside quotes: a
+# quote counts only at the beginning of a cell.
+_INNER_FORMULA = re.compile(rf"(?<=[;\t\r\n])(?=['\" ]*[{re.escape(_FORMULA_SIGNS)}])")
+_WHOLE_NUMBER = re.compile(r"([+-]?[0-9]+)\.0*")
 NO_LABEL = frozenset({"n/a", "na", "nan", "null", "#n/a", "<na>"})
-"""Keys of what programs write for no label; "none" is a class that people have."""
-_ADDED = re.compile(rf"(?<=[;\t\r\n])'(?=['\" ]*[{re.escape(_SIGNS)}])")
+"""Keys of texts that programs write for a missing label; "none" may be a class."""
+_INNER_APOSTROPHE = re.compile(rf"(?<=[;\t\r\n])'(?=['\" ]*[{re.escape(_FORMULA_SIGNS)}])")
 
 
 def safe_cell(text: str, *, is_first: bool = False) -> str:
-    """Text that no spreadsheet takes for a formula, whatever it splits rows at.
+    """Return text that no spreadsheet reads as a formula, wherever it splits rows.
 
-    An apostrophe stands before what could be one: at the beginning, or after a semicolon, tab or
-    line end. Plain numbers are left alone, but for the ``is_first`` cell of a row: a row that is
-    not split begins a formula with it. A text that already begins with apostrophes and a formula
-    gets one more, so that :func:`raw_cell` undoes every case.
+    An apostrophe is put before a possible formula: at the beginning, or after a semicolon, tab or
+    line end. Plain numbers are not changed, except in the first cell of a row (``is_first``): if
+    the row is not split, the formula begins there. A text that already begins with apostrophes and
+    a formula gets another one, so that :func:`raw_cell` restores it.
+
+    >>> safe_cell("=1+1"), raw_cell("'=1+1")
+    ("'=1+1", '=1+1')
     """
     is_number = not is_first and _NUMBER.fullmatch(text) is not None
-    apostrophe = "'" if text.lstrip("'").startswith(_STARTS) and not is_number else ""
-    return apostrophe + _INNER.sub("'", text)
+    apostrophe = "'" if text.lstrip("'").startswith(_FORMULA_STARTS) and not is_number else ""
+    return apostrophe + _INNER_FORMULA.sub("'", text)
 
 
 def raw_cell(text: str) -> str:
-    """Undo :func:`safe_cell`; text that it never changes is returned as it is."""
-    has_more = text.startswith("'") and text.lstrip("'").startswith(_STARTS)
-    return _ADDED.sub("", text[has_more:])
+    """Undo :func:`safe_cell`; other text is returned unchanged."""
+    has_apostrophe = text.startswith("'") and text.lstrip("'").startswith(_FORMULA_STARTS)
+    return _INNER_APOSTROPHE.sub("", text[has_apostrophe:])
 
 
 def label_form(text: str) -> str:
-    """A label in one spelling: an é may be two characters, and gaps turn 1 into 1.0."""
+    """Return the canonical spelling of a label: composed characters, and 1 for 1.0."""
     form = unicodedata.normalize("NFC", text.strip())
-    whole = _WHOLE.fullmatch(form)
+    whole = _WHOLE_NUMBER.fullmatch(form)
     return whole[1] if whole else form
 
 
 def label_key(text: str) -> str:
-    """What all spellings of a label share: those of :func:`label_form`, and capitals."""
+    """Return a key that is equal for all spellings of a label, ignoring case."""
     return label_form(text).casefold()
 
 
 def plain_text(text: str) -> str:
-    """The text, if every format can hold it; else ValueError says what is wrong."""
+    """Return the text if every format supports it, else raise ValueError."""
     if "\0" in text:
         raise ValueError("contains a NUL character")
     if not text.isascii():
@@ -71,16 +85,16 @@ def plain_text(text: str) -> str:
 
 
 def without_nul(value: Any) -> Any:
-    """A value as a file can hold it, where somebody else has put a NUL into a comment."""
+    """Replace NUL characters in text, which files cannot contain."""
     return value.replace("\0", "\ufffd") if isinstance(value, str) else value
 
 
 def plain_value(value: Any) -> Any:
-    """The same value as JSON can hold it; ValueError where there is none.
+    """Convert a value to one that JSON supports, or raise ValueError.
 
     Dates, times, durations, decimals and UUIDs become text. Bytes become text if they are UTF-8
-    and are refused if not. NaN becomes None; infinities are refused. Lists and objects are
-    converted all the way down.
+    and are refused otherwise. NaN becomes None; infinities are refused. Lists and objects are
+    converted recursively.
     """
     if value is None or isinstance(value, (bool, int)):
         return value
@@ -99,9 +113,9 @@ def plain_value(value: Any) -> Any:
     if isinstance(value, (Decimal, datetime.timedelta, uuid.UUID)):
         return str(value)
     if isinstance(value, (list, tuple)):
-        return [plain_value(part) for part in value]
+        return [plain_value(element) for element in value]
     if isinstance(value, dict):
-        return {plain_text(str(key)): plain_value(part) for key, part in value.items()}
+        return {plain_text(str(key)): plain_value(element) for key, element in value.items()}
     raise ValueError(
         f"holds a value of type {type(value).__name__}, which cannot be kept as text or number"
     )
@@ -117,7 +131,7 @@ def _plain_bytes(value: bytes) -> str:
 
 
 def as_text(value: Any) -> str:
-    """An id or a label: 7 and 7.0 are both '7', as a column with gaps turns numbers into floats."""
+    """Return an id or a label as text: 7 and 7.0 are both '7', because gaps turn ints to floats."""
     plain = plain_value(value)
     if isinstance(plain, str):
         return plain
@@ -129,7 +143,7 @@ def as_text(value: Any) -> str:
 
 
 def cell_text(value: Any) -> str:
-    """A CSV cell, not yet made safe: missing is empty; lists, objects and booleans are JSON."""
+    """Return the text of a CSV cell, before :func:`safe_cell`; lists and objects are JSON."""
     plain = plain_value(value)
     if plain is None:
         return ""

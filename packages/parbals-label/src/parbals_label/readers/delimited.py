@@ -1,7 +1,7 @@
-"""Delimited text tables (CSV, TSV), read as a stream, in whatever encoding they were saved.
+"""Delimited text tables (CSV, TSV), read as a stream, in any encoding.
 
-One look at a file, :func:`_look`, finds out all that is to be known about it (encoding, delimiter,
-header, what quotes mean, the first rows); every walk over its rows follows that :class:`Layout`.
+The file is inspected once, by :func:`_detect_layout`: encoding, delimiter, header, meaning of
+quotes and the first rows. Every iteration over its rows follows that :class:`Layout`.
 """
 
 import csv
@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
+from typing import NamedTuple
 
 from parbals.errors import InputError
 
@@ -29,8 +30,8 @@ from parbals_label.readers.source import HEAD, Row, Source, check_columns, short
 __all__ = ["Layout", "open_delimited"]
 
 _SEP_LINE = re.compile(r'"?sep=([,;|\t])"?[\r\n]*', re.IGNORECASE)
-_LINES = 50
-"""Lines by which the delimiter is guessed."""
+_SAMPLE_LINES = 50
+"""Lines from which the delimiter is detected."""
 _NUMBER = re.compile(r"[-+\d.,\s%]*")
 
 
@@ -39,12 +40,16 @@ class Layout:
     """How a delimited file is read.
 
     Attributes:
-        errors: what becomes of bytes that are not in the encoding, strict or replace.
-        has_sep_line: the first line only names the delimiter, as ``sep=;``.
-        forgiving: a spreadsheet has saved it.
-        raw: quotes are ordinary characters.
-        header: the columns' names, those of the file or given ones.
-        records: the first ones, without the header.
+        path: the file.
+        encoding: its encoding.
+        errors: how bytes that cannot be decoded are treated: "strict" or "replace".
+        delimiter: the character between cells.
+        has_sep_line: whether the first line only names the delimiter, such as ``sep=;``.
+        forgiving: whether a spreadsheet may have changed it.
+        raw: whether quotes are ordinary characters.
+        has_header: whether the first record names the columns.
+        header: the names of the columns.
+        records: the first records, without the header.
         notes: sentences about how it is read.
     """
 
@@ -61,7 +66,7 @@ class Layout:
     notes: list[str]
 
     def rows(self) -> Iterator[Row]:
-        """A walk over the file."""
+        """Iterate over the rows of the file."""
         with open_text(self.path, self.encoding, self.errors) as file:
             if self.has_sep_line:
                 file.readline(LIMIT)
@@ -74,7 +79,7 @@ class Layout:
                 yield self._row(row, record)
 
     def head(self) -> tuple[Row, ...]:
-        """The first rows, up to one that the walk refuses."""
+        """Return the first rows, up to one that is refused."""
         rows: list[Row] = []
         with suppress(InputError):
             for row, record in self.records:
@@ -84,20 +89,21 @@ class Layout:
     def _row(self, row: int, record: list[str]) -> Row:
         width = len(self.header)
         if len(record) != width and self.forgiving and not any(record[width:]):
-            # Missing last cells are empty; superfluous ones may go if nothing is in them.
+            # Missing last cells are empty; superfluous empty cells are dropped.
             record = record[:width] + [""] * (width - len(record))
         if len(record) != width:
-            raise InputError(self._ragged(row, record))
+            raise InputError(self._ragged_message(row, record))
         pairs = zip(self.header, record, strict=True)
         return Row(row, {name: cell for name, cell in pairs if name.strip()})
 
-    def _ragged(self, row: int, record: list[str]) -> str:
+    def _ragged_message(self, row: int, record: list[str]) -> str:
+        """Return the error message for a row with too few or too many cells."""
         fault = f"more after column {self.header[-1]!r}"
         if len(record) < len(self.header):
             fault = f"nothing for column {self.header[len(record)]!r}"
-        whole = "header" if self.has_header else "first row"
+        reference = "header" if self.has_header else "first row"
         return (
-            f"{where(self.path.name, row)} has {len(record)} cells and the {whole} "
+            f"{where(self.path.name, row)} has {len(record)} cells and the {reference} "
             f"{len(self.header)}, so there is {fault}; put quotes around cells that contain "
             f"{short(self.delimiter)}."
         )
@@ -111,138 +117,195 @@ def open_delimited(
     names: Sequence[str] = (),
     errors: str = "strict",
 ) -> Source:
-    """A CSV or TSV file; of the kind "txt" only where all its lines have the same number of tabs.
+    """Open a CSV or TSV file.
 
-    ``names`` are those of the columns of a file that has no header row; where the first row is
-    plainly data, its columns are called "column 1", "column 2", ... A column without a name is
-    called likewise. ``forgiving`` reads what spreadsheets make of a file: unnamed columns are left
-    out, and rows that end early are filled up, because Excel leaves off the last delimiters of a
-    block of rows whose last column is empty.
+    Args:
+        path: the file.
+        kind: "csv", "tsv", or "txt", for which all lines must have the same number of tabs.
+        encoding: the encoding; by default it is detected.
+        forgiving: accept changes by spreadsheets: columns without a name are left out, and short
+            rows are filled up, because Excel omits the last delimiters of rows whose last columns
+            are empty.
+        names: names of the columns of a file without a header row. If the first row is clearly
+            data, its columns are called "column 1", "column 2", ..., and so is a column without a
+            name.
+        errors: how bytes that cannot be decoded are treated: "strict" or "replace".
     """
     layout = decoding(
         path,
         encoding,
         errors,
-        lambda known, errors: _look(path, kind, known, errors, forgiving, names),
+        lambda encoding, errors: _detect_layout(path, kind, encoding, errors, forgiving, names),
     )
     return Source(
-        check_columns([name for name in layout.header if name.strip()], path.name),
-        None,
-        layout.rows,
-        "csv" if kind == "csv" else "tsv",
-        path.name,
+        columns=check_columns([name for name in layout.header if name.strip()], path.name),
+        n_rows=None,
+        rows=layout.rows,
+        kind="csv" if kind == "csv" else "tsv",
+        name=path.name,
         encoding=layout.encoding,
         notes=tuple(layout.notes),
         head=layout.head(),
     )
 
 
-def _look(
+class _Scan(NamedTuple):
+    """What one pass over a file found, with quotes read as quotes.
+
+    Attributes:
+        encoding: the encoding that was used.
+        delimiter: the character between cells.
+        has_sep_line: whether the first line only names the delimiter.
+        records: the first records.
+        n_records: how many records were read.
+        tabs: the tabs of all lines.
+        error: the first fault, None if there was none.
+    """
+
+    encoding: str
+    delimiter: str
+    has_sep_line: bool
+    records: list[tuple[int, list[str]]]
+    n_records: int
+    tabs: "_TabCounter"
+    error: InputError | None
+
+
+def _detect_layout(
     path: Path, kind: str, encoding: str | None, errors: str, forgiving: bool, names: Sequence[str]
 ) -> Layout:
+    """Inspect a file and return how it is read."""
+    scan = _scan(path, kind, encoding, errors, forgiving)
+    if kind == "txt" and not scan.tabs.is_table:
+        raise scan.error or InputError(
+            f"{path.name} cannot be read: its lines have no tabs, or not all the same number; "
+            "give it the extension .csv or .tsv."
+        )
+    # Quotes are ordinary characters if, read as quotes, they break or join rows of a tab-separated
+    # file. That is certain only if every line has the same number of tabs, which a quoted cell with
+    # several lines would not have.
+    has_tabs = scan.delimiter == "\t" and not forgiving and scan.tabs.is_table
+    raw = has_tabs and (scan.error is not None or scan.n_records != scan.tabs.n_lines)
+    notes = [*replaced(path.name, scan.encoding, errors)]
+    records = scan.records
+    if raw:
+        lines = iter(scan.tabs.first_lines)
+        records = list(_records(lines, path.name, scan.encoding, scan.delimiter, raw=True))
+        notes.append(f"The quotation marks in {path.name} are part of its cells.")
+    elif scan.error is not None:
+        raise scan.error
+    if not records:
+        raise InputError(f"{path.name} is empty; the first row must name the columns.")
+    header, has_header, header_notes = _header(records, path.name, forgiving, names)
+    return Layout(
+        path=path,
+        encoding=scan.encoding,
+        errors=errors,
+        delimiter=scan.delimiter,
+        has_sep_line=scan.has_sep_line,
+        forgiving=forgiving,
+        raw=raw,
+        has_header=has_header,
+        header=header,
+        records=records[has_header:],
+        notes=notes + header_notes,
+    )
+
+
+def _scan(path: Path, kind: str, encoding: str | None, errors: str, forgiving: bool) -> _Scan:
+    """Detect the delimiter and read the first records, or the whole file where it matters."""
     csv.field_size_limit(LIMIT)
     error: InputError | None = None
     records: list[tuple[int, list[str]]] = []
     n_records = 0
     with open_text(path, encoding, errors) as file:
-        found = encoding or file.encoding
+        used_encoding = encoding or file.encoding
         lines = lines_of(file)
         try:
-            sample = list(islice(lines, _LINES))
+            sample = list(islice(lines, _SAMPLE_LINES))
         except UnicodeError:
-            raise UndecodableError(where(path.name, 1), found) from None
+            raise UndecodableError(where(path.name, 1), used_encoding) from None
         except csv.Error as too_long:
             raise InputError(f"{where(path.name, 1)} {_explain(str(too_long), ',')}.") from None
-        named = _SEP_LINE.fullmatch(sample[0]) if sample else None
-        delimiter = named[1] if named else _likeliest(sample) if kind == "csv" else "\t"
-        tabs = _Tabs()
-        counted = tabs.count(chain(sample[1:] if named else sample, lines))
+        sep_line = _SEP_LINE.fullmatch(sample[0]) if sample else None
+        if sep_line is not None:
+            delimiter = sep_line[1]
+            sample = sample[1:]
+        elif kind == "csv":
+            delimiter = _detect_delimiter(sample)
+        else:
+            delimiter = "\t"
+        tabs = _TabCounter()
+        counted_lines = tabs.count(chain(sample, lines))
         try:
-            for row, record in _records(counted, path.name, found, delimiter, raw=False):
+            for row, record in _records(
+                counted_lines, path.name, used_encoding, delimiter, raw=False
+            ):
                 n_records += 1
                 if n_records <= HEAD:
                     records.append((row, record))
                 elif delimiter != "\t" or forgiving:
                     break
+        except UndecodableError:
+            raise
         except InputError as fault:
             error = fault
-        if isinstance(error, UndecodableError):
-            raise error
-        # To the end: is all of it what it seems to be?
+        # The encoding and the number of tabs are certain only at the end of the file.
         if encoding in (None, GUESS) or delimiter == "\t":
             try:
-                with suppress(csv.Error):  # the walk reports a line that is too long
-                    for _ in counted:
+                with suppress(csv.Error):  # iteration over the rows reports a line that is too long
+                    for _ in counted_lines:
                         pass
             except UnicodeError:
-                raise UndecodableError(where(path.name, n_records + 1), found) from None
-    if kind == "txt" and not tabs.alike:
-        raise error or InputError(
-            f"{path.name} cannot be read: its lines have no tabs, or not all the same number; "
-            "give it the ending .csv or .tsv."
-        )
-    # Quotes mean nothing where read as quotes they break or join the rows of a file with tabs: only
-    # where every line has the same number of tabs, which a quoted cell of several lines would not.
-    raw = delimiter == "\t" and not forgiving and tabs.alike
-    raw = raw and (error is not None or n_records != tabs.n_lines)
-    notes = [*replaced(path.name, found, errors)]
-    if raw:
-        records = list(_records(iter(tabs.first), path.name, found, delimiter, raw=True))
-        notes.append(f"The quotation marks in {path.name} are part of its cells.")
-    elif error is not None:
-        raise error
-    if not records:
-        raise InputError(f"{path.name} is empty; the first row must name the columns.")
-    header, has_header, more = _header(records, path.name, forgiving, names)
-    return Layout(
-        path,
-        found,
-        errors,
-        delimiter,
-        named is not None,
-        forgiving,
-        raw,
-        has_header,
-        header,
-        records[has_header:],
-        notes + more,
+                location = where(path.name, n_records + 1)
+                raise UndecodableError(location, used_encoding) from None
+    return _Scan(
+        encoding=used_encoding,
+        delimiter=delimiter,
+        has_sep_line=sep_line is not None,
+        records=records,
+        n_records=n_records,
+        tabs=tabs,
+        error=error,
     )
 
 
 def _header(
     records: list[tuple[int, list[str]]], name: str, forgiving: bool, names: Sequence[str]
 ) -> tuple[list[str], bool, list[str]]:
-    """The columns' names, whether the first record holds them, and what there is to say of that."""
+    """Return the names of the columns, whether the first record names them, and notes."""
     first = records[0][1]
-    numbered = [f"column {place}" for place in range(1, len(first) + 1)]
+    numbered = [f"column {number}" for number in range(1, len(first) + 1)]
     if forgiving:
         return first, True, []
     if names or _is_headless([record for _, record in records]):
-        named = list(names or numbered)
-        if len(named) != len(first):
+        columns = list(names or numbered)
+        if len(columns) != len(first):
             raise InputError(
-                f"{len(named)} names were given for the columns of {name}, and its first row has "
+                f"{len(columns)} names were given for the columns of {name}, and its first row has "
                 f"{len(first)} cells."
             )
-        note = f"{name} has no header row: its columns are {_listed(named)}."
-        return named, False, [] if names else [note]
-    named = [given if given.strip() else new for given, new in zip(first, numbered, strict=True)]
-    unnamed = [new for new in named if new not in first]
-    note = f"A column without a name is called {_listed(unnamed)}."
-    return named, True, [note] if unnamed else []
+        note = f"{name} has no header row: its columns are {_first_names(columns)}."
+        return columns, False, [] if names else [note]
+    columns = [
+        name if name.strip() else number for name, number in zip(first, numbered, strict=True)
+    ]
+    unnamed = [name for name in columns if name not in first]
+    note = f"A column without a name is called {_first_names(unnamed)}."
+    return columns, True, [note] if unnamed else []
 
 
-def _listed(names: Sequence[str]) -> str:
+def _first_names(names: Sequence[str]) -> str:
     shown = ", ".join(map(short, names[:5]))
     return f"{shown}, …" if len(names) > 5 else shown
 
 
-def _likeliest(sample: list[str]) -> str:
-    """The delimiter among , ; and tab by which most lines have as many cells as the first."""
+def _detect_delimiter(sample: list[str]) -> str:
+    """Return the delimiter (, ; or tab) with which most lines have as many cells as the first."""
 
     def fit(delimiter: str) -> tuple[float, int]:
         widths: list[int] = []
-        with suppress(csv.Error):  # the full reading reports what is wrong
+        with suppress(csv.Error):  # reading the whole file reports the error
             widths.extend(
                 len(record) for record in csv.reader(sample, delimiter=delimiter) if record
             )
@@ -253,43 +316,47 @@ def _likeliest(sample: list[str]) -> str:
     return max(",;\t", key=fit)
 
 
-class _Tabs:
-    """Counts tabs while lines go by, and keeps the first lines."""
+class _TabCounter:
+    """Counts the tabs of lines during iteration, and keeps the first lines."""
 
     def __init__(self) -> None:
-        self.n_lines, self.n_tabs, self.first = 0, 0, list[str]()
-        self._alike = True
+        self.n_lines = 0
+        self.n_tabs = 0
+        self.first_lines: list[str] = []
+        self._is_constant = True
 
     @property
-    def alike(self) -> bool:
-        return self._alike and self.n_tabs > 0
+    def is_table(self) -> bool:
+        """Whether all lines have the same number of tabs, at least one."""
+        return self._is_constant and self.n_tabs > 0
 
     def count(self, lines: Iterable[str]) -> Iterator[str]:
+        """Pass lines through and count their tabs."""
         for line in lines:
             if line.strip("\r\n"):
                 n_tabs = line.count("\t")
                 if self.n_lines == 0:
                     self.n_tabs = n_tabs
-                self._alike = self._alike and n_tabs == self.n_tabs
+                self._is_constant = self._is_constant and n_tabs == self.n_tabs
                 self.n_lines += 1
-            if len(self.first) < HEAD:
-                self.first.append(line)
+            if len(self.first_lines) < HEAD:
+                self.first_lines.append(line)
             yield line
 
 
 def _is_headless(records: Sequence[Sequence[str]]) -> bool:
-    """Whether the first of some records is data: one of its words stands below it again.
+    """Whether the first record is data: one of its words, such as a label, occurs below it again.
 
-    A word such as a label; not one that is the only entry of its column, as in exports of boxes
-    that were ticked, nor a header that is repeated as a whole.
+    A word that is the only value of its column does not count, as in exports of checkboxes, nor
+    does a header that is repeated as a whole.
     """
-    header, *below = records
-    if header in below:
+    header, *others = records
+    if header in others:
         return False
-    for place, name in enumerate(header):
+    for index, name in enumerate(header):
         if not name.strip() or _NUMBER.fullmatch(name):
             continue
-        entries = {record[place] for record in below if len(record) > place and record[place]}
+        entries = {record[index] for record in others if len(record) > index and record[index]}
         if name in entries and len(entries) > 1:
             return True
     return False
@@ -298,27 +365,28 @@ def _is_headless(records: Sequence[Sequence[str]]) -> bool:
 def _records(
     lines: Iterator[str], name: str, encoding: str, delimiter: str, raw: bool
 ) -> Iterator[tuple[int, list[str]]]:
-    """Each record with its row; blank lines are counted, as spreadsheets do, and left out."""
+    """Iterate over records with their row; blank lines are counted, but left out."""
     csv.field_size_limit(LIMIT)
-    row, nul = 0, False
+    row = 0
+    has_nul = False
 
-    def watched() -> Iterator[str]:
-        nonlocal nul
+    def checked_lines() -> Iterator[str]:
+        nonlocal has_nul
         for line in lines:
-            nul = nul or "\0" in line
+            has_nul = has_nul or "\0" in line
             yield line
 
     reader = csv.reader(
-        watched(),
+        checked_lines(),
         delimiter=delimiter,
         strict=True,
         quoting=csv.QUOTE_NONE if raw else csv.QUOTE_MINIMAL,
     )
     try:
         for row, record in enumerate(reader, start=1):
-            if nul:
+            if has_nul:
                 cells = enumerate(record, start=1)
-                column = next((place for place, cell in cells if "\0" in cell), 1)
+                column = next((number for number, cell in cells if "\0" in cell), 1)
                 raise InputError(f"{where(name, row)}, column {column} {NUL}.")
             if record:
                 yield row, record
@@ -329,11 +397,12 @@ def _records(
 
 
 def _explain(error: str, delimiter: str) -> str:
+    """Explain an error of the csv module."""
     if "unexpected end" in error:
         return "opens a quote that is never closed; close it, or write a quote inside a cell twice"
     if "field limit" in error:
         return f"has a cell of more than {LIMIT:,} characters; is a quote left open"
     if "expected after" in error:
-        place = f"between a closing quote and the next {short(delimiter)}"
-        return f"has text {place}; write a quote inside a cell twice"
+        between = f"between a closing quote and the next {short(delimiter)}"
+        return f"has text {between}; write a quote inside a cell twice"
     return f"is not valid CSV ({error})"

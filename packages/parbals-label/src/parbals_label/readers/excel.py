@@ -1,4 +1,4 @@
-"""Excel's .xlsx files, read with openpyxl a row at a time: the first sheet that holds something."""
+"""Excel files (.xlsx), read with openpyxl row by row: the first sheet that is not empty."""
 
 import zipfile
 from collections.abc import Iterator
@@ -13,73 +13,75 @@ from parbals_label.readers.source import HEAD, Row, Source, broken, check_column
 
 __all__ = ["open_excel"]
 
-_LARGEST = 1 << 31
-"""Bytes that the unpacked parts of a file may have: more is a file made to fill the disk."""
+_MAX_UNPACKED_BYTES = 1 << 31
+"""Unpacked size of a file: a larger one is probably a zip bomb."""
 
 
 def open_excel(path: Path) -> Source:
-    """The cells as Excel shows them, formulas by their last result; the first row names columns.
+    """Open a sheet: cells as Excel shows them, formulas by their last result.
 
-    Rows and columns with nothing in them are left out; rows are numbered as Excel does.
+    The first row names the columns. Empty rows and columns are left out; rows are numbered as in
+    Excel.
     """
-    book = _opened(path)
+    book = _load_workbook(path)
     try:
-        filled = [name for name in book.sheetnames if any(_cells(book, name, path.name))]
+        sheets = [name for name in book.sheetnames if any(_cells(book, name, path.name))]
     finally:
         book.close()
-    if not filled:
+    if not sheets:
         raise InputError(f"{path.name} is empty; the first row must name the columns.")
 
     def records() -> Iterator[tuple[int, list[Any]]]:
-        book = _opened(path)
+        book = _load_workbook(path)
         try:
-            yield from _cells(book, filled[0], path.name)
+            yield from _cells(book, sheets[0], path.name)
         finally:
             book.close()
 
     head = list(islice(records(), HEAD))
-    (first, header), width = head[0], max(len(cells) for _, cells in head)
-    named = {place: str(cell).strip() for place, cell in enumerate(header) if cell is not None}
-    columns = check_columns(list(named.values()), path.name)
+    header_row, header = head[0]
+    width = max(len(cells) for _, cells in head)
+    names = {index: str(cell).strip() for index, cell in enumerate(header) if cell is not None}
+    columns = check_columns(list(names.values()), path.name)
 
     def rows() -> Iterator[Row]:
         for number, cells in records():
-            if number > first:
-                yield Row(number, {name: _at(cells, place) for place, name in named.items()})
+            if number > header_row:
+                yield Row(number, {name: _cell_at(cells, index) for index, name in names.items()})
 
     notes = []
-    if len(filled) > 1:
-        others = ", ".join(map(short, filled[1:6]))
-        notes.append(f"Of {path.name} the sheet {short(filled[0])} is read, not {others}.")
-    for place in range(width):
-        if place not in named and any(_at(cells, place) is not None for _, cells in head):
-            notes.append(f"Column {place + 1} of {path.name} has no name and is left out.")
+    if len(sheets) > 1:
+        others = ", ".join(map(short, sheets[1:6]))
+        notes.append(f"Only the sheet {short(sheets[0])} of {path.name} is read, not {others}.")
+    for index in range(width):
+        if index not in names and any(_cell_at(cells, index) is not None for _, cells in head):
+            notes.append(f"Column {index + 1} of {path.name} has no name and is left out.")
     return Source(columns, None, rows, "xlsx", path.name, notes=tuple(notes), head=head_of(rows))
 
 
-def _at(cells: list[Any], place: int) -> Any:
-    """A cell; rows may end early."""
-    return cells[place] if place < len(cells) else None
+def _cell_at(cells: list[Any], index: int) -> Any:
+    """Return a cell; None beyond the end of a short row."""
+    return cells[index] if index < len(cells) else None
 
 
-def _opened(path: Path) -> Any:
+def _load_workbook(path: Path) -> Any:
     excel = need("openpyxl", "Reading Excel files", "parbals[excel]")
     try:
         with zipfile.ZipFile(path) as parts:
             size = sum(part.file_size for part in parts.infolist())
-        if size > _LARGEST:
+        if size > _MAX_UNPACKED_BYTES:
             raise InputError(f"{path.name} would unpack to {size:,} bytes; save the sheet as CSV.")
         return excel.load_workbook(path, read_only=True, data_only=True)
     except InputError:
         raise
-    except Exception as error:  # openpyxl has no error of its own for what a damaged file may hold
+    except Exception as error:  # openpyxl raises many kinds of errors for damaged files
         raise broken(path.name, error) from None
 
 
 def _cells(book: Any, sheet: str, name: str) -> Iterator[tuple[int, list[Any]]]:
-    """Each row of a sheet that is not empty, with its number."""
+    """Iterate over the rows of a sheet that are not empty, with their numbers."""
     if not hasattr(book[sheet], "iter_rows"):
-        return  # a chart
+        return  # a chart sheet
     number = 0
     try:
         for number, cells in enumerate(book[sheet].iter_rows(values_only=True), start=1):

@@ -1,4 +1,4 @@
-"""Rows of a user's data become items: an id, a content and, where there is one, a label."""
+"""Convert rows of a user's data to items: an id, contents and perhaps a label."""
 
 import re
 from collections import Counter
@@ -24,20 +24,22 @@ __all__ = ["NUMBERED", "check_numbers", "classes_in", "id_column_of", "plan_item
 MAX_CLASSES = 1_000
 NUMBERED = ""
 """In place of an id column: the rows are numbered. No column can have this name."""
-_IDS = ("id", "ID")
-_COMMA = re.compile(r"[+-]?[0-9]*,[0-9]+([eE][+-]?[0-9]+)?")
-_LARGEST = float(np.finfo(np.float32).max)
-_CORRECT = 'correct it, or number the rows instead (--id "")'
+_ID_COLUMNS = ("id", "ID")
+_DECIMAL_COMMA = re.compile(r"[+-]?[0-9]*,[0-9]+([eE][+-]?[0-9]+)?")
+_MAX_FLOAT32 = float(np.finfo(np.float32).max)
+_ID_ADVICE = 'correct it, or number the rows instead (--id "")'
 
 
 def id_column_of(source: Source, label_column: str | None = None) -> str:
-    """The column that would be taken for the items' names, or ``NUMBERED`` where there is none.
+    """Return the column with the items' ids, or ``NUMBERED`` if there is none.
 
-    Images of a folder are named by their files.
+    The id of an image in a folder is its path.
     """
-    known = ("image",) if source.kind == "images" else _IDS
-    there = (name for name in known if name in source.columns and name != label_column)
-    return next(there, NUMBERED)
+    candidates = ("image",) if source.kind == "images" else _ID_COLUMNS
+    for name in candidates:
+        if name in source.columns and name != label_column:
+            return name
+    return NUMBERED
 
 
 def plan_items(
@@ -49,18 +51,20 @@ def plan_items(
     former: Mapping[str, str] | None = None,
     blank: Counter[str] | None = None,
 ) -> Iterator[tuple[str, dict[str, Any], str | None]]:
-    """Each row as (id, content, label): what a project keeps of it.
+    """Iterate over the items of a source as (id, content, label).
 
-    The id is the text of ``id_column``, or with ``NUMBERED`` the number of the record, counted from
-    1. The label is what the cell of ``label_column`` means in this ``form`` (see
-    :class:`~parbals_label.readers.answers.Classes`), or None where the cell is empty, null, NaN, or
-    N/A and the like, which ``blank`` counts; the classes are by default those of
-    :func:`classes_in`, and ``former`` names of theirs are understood. The content is every other
-    column, and the path of an image, as JSON can hold it
-    (see :func:`parbals_label.readers.cells.plain_value`).
+    The content is every other column, and the path of an image, as values that JSON supports (see
+    :func:`parbals_label.readers.cells.plain_value`). Names of columns and classes are checked in
+    the call, cells during the iteration: store nothing before it has ended.
 
-    Names of columns and classes are checked in the call, cells during the walk: keep nothing before
-    the walk has ended.
+    Args:
+        source: the data.
+        id_column: the column of the ids; ``NUMBERED`` numbers the items from 1.
+        label_column: the column of labels. A label is None if its cell is empty, null, NaN, or N/A
+            and the like. Cells are matched by :class:`~parbals_label.readers.answers.Classes`.
+        form: the form of the labels; by default the classes are those of :func:`classes_in`.
+        former: former names of classes → present names.
+        blank: counts N/A and the like.
     """
     for column in (id_column or None, label_column):
         if column is not None:
@@ -83,9 +87,11 @@ def _items(
     former: Mapping[str, str] | None,
     blank: Counter[str],
 ) -> Iterator[tuple[str, dict[str, Any], str | None]]:
-    known = Classes(form.classes, former)
-    dropped = {label_column} | (set() if source.kind == "images" else {id_column})
-    kept = [name for name in source.columns if name not in dropped]
+    classes = Classes(form.classes, former)
+    excluded = {label_column}
+    if source.kind != "images":
+        excluded.add(id_column)
+    content_columns = [name for name in source.columns if name not in excluded]
     is_clean = source.kind in ("csv", "tsv")  # cells are text that the reader has checked
     first_row: dict[str, int] = {}
     index = 0
@@ -93,28 +99,30 @@ def _items(
         if id_column == NUMBERED:
             item = str(index)
         else:
-            item = _text(source, number, id_column, values[id_column])
+            item = _id_text(source, number, id_column, values[id_column])
             if item in first_row:
                 raise InputError(
                     f"{where(source.name, number, id_column)}: the id {short(item)} is also that "
-                    f"of row {first_row[item]}; ids must differ, so {_CORRECT}."
+                    f"of row {first_row[item]}; ids must differ, so {_ID_ADVICE}."
                 )
             first_row[item] = number
         label = None
         if label_column is not None:
             cell = values[label_column]
-            given = _label(source, number, label_column, cell)
-            if given is not None and not known.says_nothing(given):
-                label = known.read(form, given, where(source.name, number, label_column))
+            text = _label_text(source, number, label_column, cell)
+            if text is not None and not classes.is_no_label(text):
+                label = classes.read(form, text, where(source.name, number, label_column))
             elif not is_missing(cell):
                 blank[str(cell).strip()] += 1
-        content = {name: values[name] for name in kept}
-        yield item, content if is_clean else _plain(source, number, content), label
+        content = {name: values[name] for name in content_columns}
+        if not is_clean:
+            content = _plain_content(source, number, content)
+        yield item, content, label
     if not index:
         raise InputError(f"{source.name} has no rows.")
 
 
-def _plain(source: Source, number: int, content: dict[str, Any]) -> dict[str, Any]:
+def _plain_content(source: Source, number: int, content: dict[str, Any]) -> dict[str, Any]:
     for column, value in content.items():
         try:
             content[column] = plain_value(value)
@@ -126,33 +134,36 @@ def _plain(source: Source, number: int, content: dict[str, Any]) -> dict[str, An
     return content
 
 
-def _text(source: Source, number: int, column: str, value: Any) -> str:
+def _id_text(source: Source, number: int, column: str, value: Any) -> str:
     if is_missing(value):
         raise InputError(
-            f"{where(source.name, number, column)} is empty; every row needs an id, so {_CORRECT}."
+            f"{where(source.name, number, column)} is empty; every row needs an id, so "
+            f"{_ID_ADVICE}."
         )
     return text_cell(source, number, column, value)
 
 
-def _label(source: Source, number: int, column: str, value: Any) -> str | list[Any] | None:
-    if is_missing(value) or isinstance(value, list):
-        return value if isinstance(value, list) else None
-    return _text(source, number, column, value).strip()
+def _label_text(source: Source, number: int, column: str, value: Any) -> str | list[Any] | None:
+    """Return the text of a label, a list of a multi-label project, or None if it is missing."""
+    if isinstance(value, list):
+        return value
+    if is_missing(value):
+        return None
+    return _id_text(source, number, column, value).strip()
 
 
 def classes_in(source: Source, label_column: str, task: str = "classes") -> list[str]:
-    """The different labels of a column, sorted: at least two, at most a thousand.
+    """Return the different labels of a column, sorted: at least two, at most a thousand.
 
-    N/A and the like are none. Ordered classes must be numbers. Two that differ in nothing but
-    capitals are refused: most often they are one class, written in two ways.
+    N/A and the like are ignored. Ordinal classes must be numbers. Classes that differ only in case
+    are refused: usually they are spellings of one class.
     """
     check_column(source, label_column)
-    labels: dict[str, tuple[str, int]] = {}  # in small letters: as first written, and where
+    labels: dict[str, tuple[str, int]] = {}  # key → first spelling and its row
     for number, values in source.rows():
-        given = _label(source, number, label_column, values[label_column])
-        place = where(source.name, number, label_column)
-        names = [given] if isinstance(given, str) else given or []
-        for name in split_names(given, place) if given and task == MANY else names:
+        text = _label_text(source, number, label_column, values[label_column])
+        location = where(source.name, number, label_column)
+        for name in _class_names(text, task, location):
             label = label_form(name)
             key = label_key(label)
             if key in NO_LABEL:
@@ -160,8 +171,8 @@ def classes_in(source: Source, label_column: str, task: str = "classes") -> list
             first, row = labels.setdefault(key, (label, number))
             if first != label:
                 raise LabelError(
-                    f"{place}: the label {short(label)} differs from {short(first)} in row {row} "
-                    "only in capitals; write them alike, or name the classes that there are "
+                    f"{location}: the label {short(label)} differs from {short(first)} in row "
+                    f"{row} only in capitals; write them alike, or name the classes "
                     "(--classes)."
                 )
         if len(labels) > MAX_CLASSES:
@@ -171,23 +182,33 @@ def classes_in(source: Source, label_column: str, task: str = "classes") -> list
             )
     classes = sorted(label for label, _ in labels.values())
     if len(classes) < 2:
-        what = f"only the label {short(classes[0])}" if classes else "no labels"
+        contents = f"only the label {short(classes[0])}" if classes else "no labels"
         raise LabelError(
-            f"{source.name}, column {label_column!r} has {what}; name the classes, at least two."
+            f"{source.name}, column {label_column!r} has {contents}; name the classes, at least "
+            "two."
         )
     if task == ORDERED:
         try:
             classes.sort(key=float)
         except ValueError:
             raise LabelError(
-                "The classes have an order, which their names do not tell; name them from the "
+                "The order of the classes is not clear from their names; name them from the "
                 f"lowest to the highest: --classes {','.join(classes[:10])}."
             ) from None
     return classes
 
 
+def _class_names(text: str | list[Any] | None, task: str, location: str) -> list[Any]:
+    """Return the names of the classes in a cell."""
+    if text and task == MANY:
+        return list(split_names(text, location))
+    if isinstance(text, str):
+        return [text]
+    return text or []
+
+
 def check_numbers(source: Source, columns: Sequence[str]) -> None:
-    """Every cell of the columns must be a number; an error names the first that is not."""
+    """Check that every cell of the columns is a number; the first other one is refused."""
     for column in columns:
         check_column(source, column)
     for number, values in source.rows():
@@ -197,15 +218,16 @@ def check_numbers(source: Source, columns: Sequence[str]) -> None:
 
 
 def _number_fault(cell: Any) -> str | None:
+    """Return why a cell is not a number, None if it is one."""
     if is_missing(cell):
         return "is empty; every row needs a number, so fill it in or leave the column out"
-    try:  # Python reads 1_0 as 10, which nobody means in a table
+    try:  # Python reads 1_0 as 10, which is not a number in a table
         value = float("_" if isinstance(cell, str) and "_" in cell else cell)
     except (ValueError, TypeError, OverflowError):
-        if isinstance(cell, str) and _COMMA.fullmatch(cell.strip()):
-            point = cell.strip().replace(",", ".")
-            return f"is {short(cell)}, with a decimal comma; write {point}, with a point"
+        if isinstance(cell, str) and _DECIMAL_COMMA.fullmatch(cell.strip()):
+            corrected = cell.strip().replace(",", ".")
+            return f"is {short(cell)}, with a decimal comma; write {corrected}, with a point"
         return f"is {short(cell)}, which is not a number (write 1.5, with a point and nothing else)"
-    if not abs(value) <= _LARGEST:  # nor is NaN
+    if not abs(value) <= _MAX_FLOAT32:  # nor is NaN
         return f"is {short(cell)}; features must be finite and fit into 32 bits"
     return None

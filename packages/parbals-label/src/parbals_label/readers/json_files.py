@@ -1,4 +1,4 @@
-"""JSON objects, one a line (JSONL), read as a stream, or in one list (JSON)."""
+"""JSON objects: one per line (JSONL), read as a stream, or in one list (JSON)."""
 
 import csv
 import json
@@ -21,29 +21,31 @@ from parbals_label.readers.source import HEAD, MAX_COLUMNS, Row, Source, check_c
 
 __all__ = ["open_json", "without_repeats"]
 
-_LARGEST = 1 << 28
-"""Characters of a file that is one list: more of it would fill the memory."""
+_MAX_LIST_CHARACTERS = 1 << 28
+"""Characters of a file with one list, which is read into memory."""
 _BLANK = " \t\r\n"
 _Numbered = tuple[int, dict[str, Any]]
 
 
 def open_json(path: Path, encoding: str | None = None, errors: str = "strict") -> Source:
-    """JSON objects; they are walked once for the keys, and one that an object lacks is None."""
-    return decoding(path, encoding, errors, lambda known, errors: _open(path, known, errors))
+    """Open JSON objects; all are read once for their keys. Missing keys are None."""
+    return decoding(path, encoding, errors, lambda encoding, errors: _open(path, encoding, errors))
 
 
 def _open(path: Path, encoding: str | None, errors: str) -> Source:
     columns: dict[str, None] = {}
     head: list[_Numbered] = []
-    n_rows, objects = 0, _Objects(path, encoding, errors)
+    n_rows = 0
+    objects = _Objects(path, encoding, errors)
     for row, values in objects:
         n_rows += 1
         if n_rows <= HEAD:
             head.append((row, values))
         for key in values.keys() - columns.keys():
             if not key.strip() or len(columns) == MAX_COLUMNS:
-                many = f"brings more than {MAX_COLUMNS} different keys"
-                fault = many if key.strip() else "has a key without a name"
+                fault = "has a key without a name"
+                if key.strip():
+                    fault = f"brings more than {MAX_COLUMNS} different keys"
                 raise InputError(f"{where(path.name, row)} {fault}.")
         columns.update(dict.fromkeys(values))
     if not columns:
@@ -57,11 +59,11 @@ def _open(path: Path, encoding: str | None, errors: str) -> Source:
         return (complete(row, values) for row, values in objects)
 
     return Source(
-        names,
-        n_rows,
-        rows,
-        "jsonl",
-        path.name,
+        columns=names,
+        n_rows=n_rows,
+        rows=rows,
+        kind="jsonl",
+        name=path.name,
         encoding=objects.encoding,
         notes=replaced(path.name, str(objects.encoding), errors),
         head=tuple(complete(row, values) for row, values in head),
@@ -69,35 +71,39 @@ def _open(path: Path, encoding: str | None, errors: str) -> Source:
 
 
 class _Objects:
-    """The objects of a file with their rows; each walk opens it, and the first tells its encoding.
+    """The objects of a file with their rows; each iteration opens it.
 
-    ``encoding``: None is what the file's mark says, or UTF-8.
+    The encoding None stands for that of the byte order mark, or UTF-8; the first iteration sets it.
     """
 
     def __init__(self, path: Path, encoding: str | None, errors: str) -> None:
-        self.name, self.encoding, self._path, self._errors = path.name, encoding, path, errors
+        self.name = path.name
+        self.encoding = encoding
+        self._path = path
+        self._errors = errors
         self._is_list = Path(path.name.removesuffix(".gz")).suffix.lower() == ".json"
 
     def __iter__(self) -> Iterator[_Numbered]:
         row = 0
         with open_text(self._path, self.encoding, self._errors) as file:
             self.encoding = self.encoding or file.encoding
+            read = _elements if self._is_list else _lines
             try:
-                for row, values in (_elements if self._is_list else _lines)(file, self.name):
+                for row, values in read(file, self.name):
                     yield row, values
             except csv.Error:
-                place = where(self.name, row + 1)
-                raise InputError(f"{place} has more than {LIMIT:,} characters.") from None
+                location = where(self.name, row + 1)
+                raise InputError(f"{location} has more than {LIMIT:,} characters.") from None
             except UnicodeError:
                 raise UndecodableError(where(self.name, row + 1), self.encoding) from None
 
 
 class _RepeatedKeyError(ValueError):
-    pass
+    """An object has the same key twice."""
 
 
 def without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object's keys and values, as ``object_pairs_hook``; a key that comes twice is an error."""
+    """Return an object of key-value pairs, as ``object_pairs_hook``; repeated keys are errors."""
     values = dict[str, Any]()
     for key, value in pairs:
         if key in values:
@@ -106,21 +112,23 @@ def without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return values
 
 
-def _parsed(text: str, place: str) -> Any:
+def _parse(text: str, location: str) -> Any:
     try:
         return json.loads(text, object_pairs_hook=without_repeats)
     except RecursionError:
-        raise InputError(f"{place} is nested too deeply to be read.") from None
+        raise InputError(f"{location} is nested too deeply to be read.") from None
     except _RepeatedKeyError as error:
-        raise InputError(f"{place} has the key {short(error.args[0])} twice; remove one.") from None
+        raise InputError(
+            f"{location} has the key {short(error.args[0])} twice; remove one."
+        ) from None
     except ValueError as error:
-        raise InputError(f"{place} cannot be read: it is not valid JSON ({error}).") from None
+        raise InputError(f"{location} cannot be read: it is not valid JSON ({error}).") from None
 
 
-def _object(values: Any, place: str) -> dict[str, Any]:
+def _check_object(values: Any, location: str) -> dict[str, Any]:
     if not isinstance(values, dict):
         raise InputError(
-            f'{place} is not a JSON object; each row must look like {{"text": "..."}}.'
+            f'{location} is not a JSON object; each row must look like {{"text": "..."}}.'
         )
     return values
 
@@ -128,23 +136,27 @@ def _object(values: Any, place: str) -> dict[str, Any]:
 def _lines(file: TextIO, name: str) -> Iterator[_Numbered]:
     for row, line in enumerate(lines_of(file), start=1):
         if text := line.strip(_BLANK):
-            place = where(name, row)
+            location = where(name, row)
             if "\0" in text:
-                raise InputError(f"{place} {NUL}.")
-            yield row, _object(_parsed(text, place), place)
+                raise InputError(f"{location} {NUL}.")
+            yield row, _check_object(_parse(text, location), location)
 
 
 def _elements(file: TextIO, name: str) -> Iterator[_Numbered]:
-    """The objects of one list, which is held in memory."""
-    text = file.read(_LARGEST)
-    if len(text) == _LARGEST or "\0" in text:
-        many = f"has more than {_LARGEST:,} characters; write one object a line (.jsonl)"
-        raise InputError(f"{name} {many if len(text) == _LARGEST else NUL}.")
-    listed = _parsed(text, name)
-    if not isinstance(listed, list):
+    """Iterate over the objects of one list, which is read into memory."""
+    text = file.read(_MAX_LIST_CHARACTERS)
+    if len(text) == _MAX_LIST_CHARACTERS:
+        raise InputError(
+            f"{name} has more than {_MAX_LIST_CHARACTERS:,} characters; write one object per line "
+            "(.jsonl)."
+        )
+    if "\0" in text:
+        raise InputError(f"{name} {NUL}.")
+    objects = _parse(text, name)
+    if not isinstance(objects, list):
         raise InputError(
             f"{name} cannot be read: it is not a list of objects, such as "
-            '[{"text": "..."}, ...]; or write one object a line and give it the ending .jsonl.'
+            '[{"text": "..."}, ...]; or write one object per line and give it the extension .jsonl.'
         )
-    for row, values in enumerate(listed, start=1):
-        yield row, _object(values, where(name, row))
+    for row, values in enumerate(objects, start=1):
+        yield row, _check_object(values, where(name, row))

@@ -1,6 +1,6 @@
-"""NumPy files from anybody: a header counts as far as the file's bytes agree.
+"""NumPy files from untrusted sources: headers are checked against the size of the file.
 
-Nothing is unpickled, and nothing is unpacked before it is known how much it would become.
+Nothing is unpickled, and nothing is unpacked before its size is known.
 """
 
 import math
@@ -22,22 +22,24 @@ __all__ = ["DAMAGED_ZIP", "arrays_in", "members_of", "open_npy", "open_npz", "re
 DAMAGED_ZIP = (
     zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError,
 )  # fmt: skip
-"""What unpacking raises where a file is damaged, or is not a zip file."""
+"""Errors of unpacking a file that is damaged or not a zip file."""
 _TEXT_ARRAYS = ("id", "text", "label")
-_CHUNK = 1 << 20
-# Deflate does no better than about 1,032 to 1. Features reach 10 to 1, one-hot columns perhaps 50.
-_DEFLATE_LIMIT = 1_040
-_BOMB_RATIO, _BOMB_BYTES = 100, 1 << 28
+_MAX_DEFLATE_RATIO = 1_040
+"""Deflate compresses at most by about 1,032."""
+_BOMB_RATIO = 100
+"""A larger compression ratio looks like a zip bomb; features reach 10, one-hot columns 50."""
+_BOMB_BYTES = 1 << 28
+"""Smaller arrays are never called a zip bomb."""
 
 
 @dataclass(frozen=True)
 class _Header:
-    """What .npy data says of itself."""
+    """The header of .npy data."""
 
     shape: tuple[int, ...]
     column_major: bool
     dtype: np.dtype
-    start: int  # where the numbers begin, from the start of the .npy data
+    start: int  # offset of the numbers in the .npy data
 
     @property
     def n_bytes(self) -> int:
@@ -46,10 +48,11 @@ class _Header:
 
 
 def _read_header(file: IO[bytes], n_bytes: int, name: str) -> _Header:
-    """The header of .npy data that is ``n_bytes`` long, checked before anything is allocated."""
+    """Read the header of .npy data of ``n_bytes``, checked before anything is allocated."""
     try:
         version = npy.read_magic(file)
-        reader = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}.get(version)
+        readers = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
+        reader = readers.get(version)
         if reader is None:
             raise InputError(
                 f"{name} is a .npy file of version {version[0]}.{version[1]}, which holds no plain "
@@ -58,7 +61,7 @@ def _read_header(file: IO[bytes], n_bytes: int, name: str) -> _Header:
         shape, column_major, dtype = reader(file)
     except InputError:
         raise
-    except Exception as error:  # it is parsed as a Python literal, which can fail in many ways
+    except Exception as error:  # parsing it as a Python literal can fail in many ways
         raise InputError(
             f"{name} is not a .npy file, or is damaged ({type(error).__name__} in its header)."
         ) from None
@@ -82,8 +85,8 @@ def _check_features(dtype: np.dtype, shape: tuple[int, ...], name: str) -> None:
         raise InputError(f"{name} holds values of type {dtype}; features must be real numbers.")
     if len(shape) != 2:
         raise InputError(
-            f"{name} has {len(shape)} axes; features must have two: one row an item, one column a "
-            "feature."
+            f"{name} has {len(shape)} axes; features must have two: one row per item, one column "
+            "per feature."
         )
     if 0 in shape:
         raise InputError(
@@ -91,8 +94,8 @@ def _check_features(dtype: np.dtype, shape: tuple[int, ...], name: str) -> None:
         )
 
 
-def arrays_in(path: Path, what: str) -> dict[str, np.ndarray]:
-    """All arrays of a .npz file that should be ``what``."""
+def arrays_in(path: Path, description: str) -> dict[str, np.ndarray]:
+    """Return all arrays of an .npz file; ``description`` names its contents in errors."""
     try:
         with zipfile.ZipFile(path) as archive:
             return {
@@ -102,11 +105,11 @@ def arrays_in(path: Path, what: str) -> dict[str, np.ndarray]:
     except FileNotFoundError:
         raise InputError(f"{path} does not exist.") from None
     except (*DAMAGED_ZIP, OSError) as error:
-        raise InputError(f"{path} is not {what} ({error}).") from None
+        raise InputError(f"{path} is not {description} ({error}).") from None
 
 
 def open_npy(path: Path) -> Source:
-    """A 2-D array of numbers, memory-mapped; its rows are the items."""
+    """Open a 2-D array of numbers, memory-mapped; its rows are the items."""
     with path.open("rb") as file:
         header = _read_header(file, path.stat().st_size, path.name)
     _check_features(header.dtype, header.shape, path.name)
@@ -116,7 +119,7 @@ def open_npy(path: Path) -> Source:
 
 
 def open_npz(path: Path) -> Source:
-    """One 2-D array, the features, and perhaps 1-D arrays ``id``, ``label`` and ``text``."""
+    """Open a 2-D array, the features, and optional 1-D arrays ``id``, ``label`` and ``text``."""
     try:
         with zipfile.ZipFile(path) as archive:
             members = members_of(archive, path)
@@ -125,14 +128,15 @@ def open_npz(path: Path) -> Source:
                 for key in _TEXT_ARRAYS
                 if key in members
             }
-            others = [key for key in members if key not in _TEXT_ARRAYS]
-            if len(others) > 1:
+            feature_keys = [key for key in members if key not in _TEXT_ARRAYS]
+            if len(feature_keys) > 1:
                 raise InputError(
-                    f"{path.name} holds {len(others)} arrays besides {', '.join(_TEXT_ARRAYS)} "
-                    f"({', '.join(map(short, others[:5]))}); keep only the one with the features."
+                    f"{path.name} holds {len(feature_keys)} arrays besides "
+                    f"{', '.join(_TEXT_ARRAYS)} "
+                    f"({', '.join(map(short, feature_keys[:5]))}); keep only the features."
                 )
             features = None
-            for key in others:
+            for key in feature_keys:
                 features = read_member(archive, members[key], f"{path.name}, array {key!r}")
                 _check_features(features.dtype, features.shape, f"{path.name}, array {key!r}")
     except DAMAGED_ZIP as error:
@@ -152,7 +156,7 @@ def _texts(archive: zipfile.ZipFile, info: zipfile.ZipInfo, name: str) -> list[A
             "or integers."
         )
     if 0 in (len(array), array.dtype.itemsize):
-        raise InputError(f"{name} is empty; it needs one value an item.")
+        raise InputError(f"{name} is empty; it needs one value per item.")
     try:
         return list(array.tolist())
     except (ValueError, SystemError):
@@ -181,7 +185,7 @@ def _source(
 
 
 def members_of(archive: zipfile.ZipFile, path: Path) -> dict[str, zipfile.ZipInfo]:
-    """Array's name → where it is; refused where one, or all together, look like a bomb."""
+    """Return name → member of the arrays; a probable zip bomb is refused."""
     members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
     if len(members) != len(archive.infolist()):
         raise InputError(f"{path.name} holds two arrays of the same name; save it again.")
@@ -193,14 +197,16 @@ def members_of(archive: zipfile.ZipFile, path: Path) -> dict[str, zipfile.ZipInf
 
 
 def _check_member(info: zipfile.ZipInfo, file_size: int, name: str) -> None:
-    """Refuse what claims more than its compressed bytes can hold, and what only a bomb holds."""
-    stored = info.compress_type == zipfile.ZIP_STORED
-    if info.flag_bits & 1 or (not stored and info.compress_type != zipfile.ZIP_DEFLATED):
+    """Refuse a member that claims more bytes than possible, or looks like a zip bomb."""
+    is_stored = info.compress_type == zipfile.ZIP_STORED
+    if info.flag_bits & 1 or (not is_stored and info.compress_type != zipfile.ZIP_DEFLATED):
         raise InputError(
             f"{name} is encrypted or compressed in an unknown way; save it with numpy.savez."
         )
-    most = info.compress_size if stored else info.compress_size * _DEFLATE_LIMIT
-    if info.compress_size > file_size or info.file_size > most:
+    max_size = info.compress_size
+    if not is_stored:
+        max_size *= _MAX_DEFLATE_RATIO
+    if info.compress_size > file_size or info.file_size > max_size:
         raise InputError(
             f"{name} claims {info.file_size:,} bytes, more than the file can hold; it is damaged "
             "or made to harm."
@@ -208,16 +214,17 @@ def _check_member(info: zipfile.ZipInfo, file_size: int, name: str) -> None:
     _check_growth(info.compress_size, info.file_size, name)
 
 
-def _check_growth(small: int, large: int, name: str) -> None:
-    if large > max(_BOMB_BYTES, small * _BOMB_RATIO):
+def _check_growth(packed_size: int, unpacked_size: int, name: str) -> None:
+    """Refuse data that unpacking would enlarge like a zip bomb."""
+    if unpacked_size > max(_BOMB_BYTES, packed_size * _BOMB_RATIO):
         raise InputError(
-            f"{name} would grow from {small:,} to {large:,} bytes, which looks like a zip bomb; if "
-            "the data is real, save it as .npy."
+            f"{name} would grow from {packed_size:,} to {unpacked_size:,} bytes, which looks like "
+            "a zip bomb; if the data is real, save it as .npy."
         )
 
 
 def read_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, name: str) -> np.ndarray:
-    """Unpack one array; zipfile checks its checksum when the last byte is read."""
+    """Unpack one array; zipfile verifies its checksum at the end."""
     with archive.open(info) as file:
         _read_header(file, info.file_size, name)
     try:

@@ -1,4 +1,4 @@
-"""Opens what a user has: a file or a folder, by its ending and what it holds."""
+"""Open a file or folder of a user, by its extension and contents."""
 
 from collections.abc import Sequence
 from os import PathLike
@@ -16,16 +16,16 @@ from parbals_label.readers.source import Source
 
 __all__ = ["open_source"]
 
-_TEXT = (".csv", ".tsv", ".jsonl", ".ndjson", ".json")
-_MAYBE_TABS = (".txt", "")
+_TEXT_SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json")
+_MAYBE_TAB_SUFFIXES = (".txt", "")
 _ADVICE = {
     ".xls .ods": "save the sheet as .xlsx or CSV",
     ".pkl .pickle .pt .pth .joblib": "it could run code when read; save .npy or .parquet",
     ".gz .zip .bz2 .xz .zst .tar": "unpack it first",
     ".arrow": "save it as .parquet",
 }
-_HUGGING_FACE = ("dataset_dict.json", "state.json", "dataset_info.json")
-"""What ``save_to_disk`` writes into its folder."""
+_HUGGING_FACE_FILES = ("dataset_dict.json", "state.json", "dataset_info.json")
+"""Files in a folder that ``Dataset.save_to_disk`` has written."""
 
 
 def open_source(
@@ -35,16 +35,20 @@ def open_source(
     encoding_errors: str = "strict",
     names: Sequence[str] = (),
 ) -> Source:
-    """Open a file or folder; its rows are read, and checked, when walked.
+    """Open a file or folder; its rows are read and checked during iteration.
 
-    ``encoding`` overrides what would be detected in a text file; with ``encoding_errors="replace"``
-    bytes that it does not have become \ufffd. ``names`` are its columns' where it has no header.
-    Text may be packed by gzip (.csv.gz); a file without an ending, or .txt, is read where all its
-    lines have the same number of tabs.
+    Text may be compressed with gzip (.csv.gz). A .txt file, or one without an extension, is read if
+    all its lines have the same number of tabs.
+
+    Args:
+        path: the file, or a folder of images.
+        encoding: the encoding of a text file; by default it is detected.
+        encoding_errors: with "replace", bytes that cannot be decoded become \ufffd.
+        names: names of the columns of a file without a header row.
     """
     path = Path(path)
     if path.is_dir():
-        if any((path / name).is_file() for name in _HUGGING_FACE):
+        if any((path / name).is_file() for name in _HUGGING_FACE_FILES):
             raise InputError(
                 f"{path.name} is a Hugging Face dataset; write it into one file with "
                 'dataset.to_parquet("items.parquet").'
@@ -54,23 +58,25 @@ def open_source(
         raise InputError(
             f"{path} {'is neither file nor folder' if path.exists() else 'does not exist'}."
         )
-    packed = path.suffix.lower() == ".gz"
-    suffix = Path(path.stem if packed else path.name).suffix.lower()
-    if suffix in _TEXT:
-        if suffix in _TEXT[2:]:
+    is_compressed = path.suffix.lower() == ".gz"
+    suffix = Path(path.stem if is_compressed else path.name).suffix.lower()
+    if suffix in _TEXT_SUFFIXES:
+        if suffix in _TEXT_SUFFIXES[2:]:
             return open_json(path, encoding, encoding_errors)
         return open_delimited(path, suffix[1:], encoding, names=names, errors=encoding_errors)
-    if suffix in _MAYBE_TABS:
+    if suffix in _MAYBE_TAB_SUFFIXES:
         try:
             return open_delimited(path, "txt", encoding, names=names, errors=encoding_errors)
         except InputError:
-            if suffix:  # without an ending it may be anything
+            if suffix:  # without an extension it may be any format
                 raise
     suffix = path.suffix.lower()
     openers = {".parquet": open_parquet, ".xlsx": open_excel, ".npy": open_npy, ".npz": open_npz}
     if suffix in openers:
         return openers[suffix](path)
-    known = ", ".join((*_TEXT, *openers))
-    known = f"known are {known} and a folder of images"
-    advice = next((say for endings, say in _ADVICE.items() if suffix in endings.split()), known)
+    suffixes = ", ".join((*_TEXT_SUFFIXES, *openers))
+    advice = f"supported are {suffixes} and a folder of images"
+    for unsupported, instead in _ADVICE.items():
+        if suffix in unsupported.split():
+            advice = instead
     raise InputError(f"{path.name} cannot be read: {advice}.")

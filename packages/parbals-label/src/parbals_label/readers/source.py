@@ -1,4 +1,4 @@
-"""What every reader hands over: columns, and rows that can be walked more than once."""
+"""The result of every reader: columns, and rows that can be iterated more than once."""
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -11,18 +11,28 @@ from parbals.errors import InputError, first_line
 
 from parbals_label.readers.cells import plain_text
 
-__all__ = ["HEAD", "Row", "Source", "broken", "check_column", "check_columns", "head_of"]
-__all__ += ["short", "where"]
+__all__ = [
+    "HEAD",
+    "MAX_COLUMNS",
+    "Row",
+    "Source",
+    "broken",
+    "check_column",
+    "check_columns",
+    "head_of",
+    "short",
+    "where",
+]
 
 MAX_COLUMNS = 20_000
 HEAD = 1_000
-"""Rows by which the contents of columns are guessed."""
+"""Number of first rows from which the kinds of columns are inferred."""
 
 
 class Row(NamedTuple):
-    """One record. ``number`` is what a person would look for in the file, counted from 1.
+    """One record. ``number`` is how people count it in the file, from 1.
 
-    In CSV and TSV it is the row a spreadsheet shows, so the header is row 1 and the first record
+    In CSV and TSV it is the row in a spreadsheet, so the header is row 1 and the first record
     row 2. Formats without a header start at 1: the line of a JSONL file, the record of a Parquet
     file, the row of an array.
     """
@@ -33,12 +43,18 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True)
 class Source:
-    """A user's data, opened but not loaded: what one look at the file found out.
+    """A user's data, opened but not loaded.
 
-    ``rows()`` starts a new walk each time. ``n_rows`` is None where only a walk would tell.
-    ``features`` is an (N, D) array, memory-mapped where the format allows it. ``encoding`` is what
-    a text file was read as. ``notes`` are sentences about how it was read. ``head`` are the first
-    rows, by which everything else about the columns is guessed.
+    Attributes:
+        columns: the names of the columns.
+        n_rows: None if it is known only after reading all rows.
+        rows: starts a new iteration over the rows.
+        kind: the format.
+        name: the name of the file, for messages.
+        features: an array (N, D), memory-mapped where the format allows it.
+        encoding: the encoding of a text file.
+        notes: sentences about how it was read.
+        head: the first rows, from which everything else about the columns is inferred.
     """
 
     columns: list[str]
@@ -53,7 +69,7 @@ class Source:
 
 
 def head_of(rows: Callable[[], Iterator[Row]]) -> tuple[Row, ...]:
-    """The first rows of a walk, up to one that it refuses."""
+    """Return the first rows, up to one that is refused."""
     head: list[Row] = []
     with suppress(InputError):
         for row in islice(rows(), HEAD):
@@ -62,26 +78,32 @@ def head_of(rows: Callable[[], Iterator[Row]]) -> tuple[Row, ...]:
 
 
 def where(name: str, row: int, column: str | None = None) -> str:
-    """The place of a fault, as every message writes it."""
-    place = f"{name}, row {row}"
-    return place if column is None else f"{place}, column {column!r}"
+    """Return the location of a fault, as every message writes it.
+
+    >>> where("mail.csv", 7, "text")
+    "mail.csv, row 7, column 'text'"
+    """
+    location = f"{name}, row {row}"
+    if column is None:
+        return location
+    return f"{location}, column {column!r}"
 
 
 def broken(name: str, error: BaseException, after: int | None = None) -> InputError:
-    """A file that cannot be read on, ``after`` a row that could be."""
-    place = "" if after is None else f" (after row {after})"
-    what = f"is damaged or not what its name says ({first_line(error)}); save it again"
-    return InputError(f"{name} {what}{place}.")
+    """Return the error for a file that cannot be read, or not beyond the row ``after``."""
+    location = "" if after is None else f" (after row {after})"
+    fault = f"is damaged or not what its name says ({first_line(error)}); save it again"
+    return InputError(f"{name} {fault}{location}.")
 
 
 def short(value: Any, limit: int = 60) -> str:
-    """A value as it may stand in a message: quoted, without control characters, not too long."""
+    """Return a value for a message: quoted, without control characters, not too long."""
     text = ascii(value) if isinstance(value, str) and not value.isprintable() else repr(value)
     return text if len(text) <= limit else f"{text[:limit]}…"
 
 
 def check_columns(columns: list[str], name: str) -> list[str]:
-    """Column names that can be used as keys: each is there, and there once."""
+    """Return column names, or refuse blank and repeated ones."""
     if len(columns) > MAX_COLUMNS:
         raise InputError(f"{name} has {len(columns)} columns; at most {MAX_COLUMNS} can be read.")
     first: dict[str, int] = {}
@@ -106,7 +128,7 @@ def check_columns(columns: list[str], name: str) -> list[str]:
 
 
 def check_column(source: Source, column: str) -> str:
-    """The column, if the source has it."""
+    """Return the column, or refuse one that the source does not have."""
     if column not in source.columns:
         known = ", ".join(short(name) for name in source.columns[:20]) or "none"
         raise InputError(f"{source.name} has no column {short(column)}; its columns are: {known}.")
