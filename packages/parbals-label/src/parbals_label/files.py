@@ -1,4 +1,4 @@
-"""Files and folders: written whole, held by one process at a time, swept when nobody needs them."""
+"""Files and folders: atomic writes, locks, and removal of what interrupted runs left."""
 
 import os
 import shutil
@@ -15,15 +15,27 @@ from typing import IO
 from parbals.errors import InputError, ParbalsError, ProjectError
 from parbals.files import TEMPORARY_SUFFIX, replacing, sync_folder
 
-__all__ = ["DAY", "cache_folder", "check_new_folder", "locked", "new_folder", "sole_run", "sweep"]
-__all__ += ["whole_file"]
+__all__ = [
+    "DAY",
+    "cache_folder",
+    "check_new_folder",
+    "locked",
+    "new_folder",
+    "sole_run",
+    "sweep",
+    "whole_file",
+]
 
 DAY = 24 * 3600.0
+"""Seconds of a day."""
 
 
 @contextmanager
 def whole_file(path: str | PathLike[str], *, mode: int = 0o666) -> Iterator[IO[bytes]]:
-    """As :func:`~parbals.files.replacing`; "-" is standard output, an error one sentence."""
+    """Write a file completely or not at all; "-" is standard output.
+
+    Like :func:`~parbals.files.replacing`, with errors for people.
+    """
     if str(path) == "-":
         with tempfile.TemporaryFile() as file:
             yield file
@@ -49,16 +61,16 @@ def whole_file(path: str | PathLike[str], *, mode: int = 0o666) -> Iterator[IO[b
 
 
 def check_new_folder(folder: Path) -> None:
-    """Refuse a folder with something in it."""
+    """Refuse a path that exists, unless it is an empty folder."""
     if os.path.lexists(folder) and (
         folder.is_symlink() or not folder.is_dir() or any(folder.iterdir())
     ):
-        raise InputError(f"{folder} is there already and not an empty folder; name a new one.")
+        raise InputError(f"{folder} exists and is not an empty folder; name a new one.")
 
 
 @contextmanager
 def new_folder(folder: Path, *, mode: int = 0o777) -> Iterator[Path]:
-    """A folder to fill, which takes its name only when all of it is on disk."""
+    """A folder to fill, which gets its name only when all of it is on disk."""
     draft = folder.with_name(f".{folder.name}{TEMPORARY_SUFFIX}")
     shutil.rmtree(draft, ignore_errors=True)
     try:
@@ -79,23 +91,26 @@ def new_folder(folder: Path, *, mode: int = 0o777) -> Iterator[Path]:
 
 
 def sweep(folder: Path, pattern: str, seconds: float) -> None:
-    """Remove files and folders that a killed run left, and nobody came back for in so long."""
+    """Remove files and folders of interrupted runs that are older than so many seconds."""
     for path in folder.glob(pattern):
         with suppress(OSError):
             if time.time() - path.stat().st_mtime > seconds:
-                (shutil.rmtree if path.is_dir() else os.unlink)(path)
+                if path.is_dir():
+                    shutil.rmtree(path)
+                else:
+                    path.unlink()
 
 
 @contextmanager
 def locked(path: Path, busy: ParbalsError) -> Iterator[IO[bytes]]:
-    """Hold ``path`` for this process alone, or raise ``busy`` at once where another one holds it.
+    """Lock a file for this process, or raise ``busy`` at once if another process holds it.
 
-    The file is made if it is not there and stays; the operating system lets go when the process
-    ends, however it ends. What the system refuses (a read-only folder) is raised as it is.
+    The file is created if necessary and stays; the operating system releases the lock when the
+    process ends, however it ends. Other errors, such as a read-only folder, are raised unchanged.
     """
     flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
-    number = os.open(path, flags, 0o600)
-    with open(number, "r+b") as file:
+    descriptor = os.open(path, flags, 0o600)
+    with open(descriptor, "r+b") as file:
         try:
             _lock(file)
         except OSError:
@@ -116,7 +131,7 @@ def _lock(file: IO[bytes]) -> None:
 
 @contextmanager
 def sole_run(folder: Path, kind: str, name: str, busy: str) -> Iterator[None]:
-    """Refuse a second run under a name: the two would ask, and pay for, the same items."""
+    """Refuse a second run under the same name: both would ask, and pay for, the same items."""
     path = folder / f"{kind}-{blake2b(name.encode(), digest_size=6).hexdigest()}.lock"
     with ExitStack() as stack:
         try:
@@ -127,10 +142,10 @@ def sole_run(folder: Path, kind: str, name: str, busy: str) -> Iterator[None]:
 
 
 def cache_folder() -> Path:
-    """Where parbals keeps what it can make again.
+    """The folder of files that parbals can compute again.
 
     ``$PARBALS_CACHE_DIR``, else the user's cache folder.
     """
-    own = os.environ.get("PARBALS_CACHE_DIR")
-    base = own or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "parbals"
-    return Path(base).expanduser()
+    configured = os.environ.get("PARBALS_CACHE_DIR")
+    default = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "parbals"
+    return Path(configured or default).expanduser()

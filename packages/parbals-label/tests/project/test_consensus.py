@@ -5,7 +5,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from parbals_label.answer_form import AnswerForm, listed
+from parbals_label.answer_form import AnswerForm, names_text
 from parbals_label.project.consensus import (
     aggregate_labels,
     agreement,
@@ -147,7 +147,9 @@ class TestOtherTasks:
             {who: {c for c in form.classes if chance.random() < 0.5} for who in "xyz"}
             for _ in range(40)
         ]
-        votes = {p: {who: listed(names) for who, names in by.items()} for p, by in enumerate(sets)}
+        votes = {
+            p: {who: names_text(names) for who, names in by.items()} for p, by in enumerate(sets)
+        }
         found = agreement(votes, form)
         each = {
             c: fleiss_kappa([Counter(c in names for names in by.values()) for by in sets])

@@ -37,7 +37,7 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations
 from statistics import median, median_low
 
-from parbals_label.answer_form import MANY, NUMBERS, ORDERED, AnswerForm, listed, number_words
+from parbals_label.answer_form import MANY, NUMBERS, ORDERED, AnswerForm, names_text, number_words
 from parbals_label.store.store import Store
 
 __all__ = [
@@ -149,7 +149,7 @@ def _aggregate_many(label_sets: list[set[str]]) -> str:
         share = sum(name in names for names in label_sets) / len(label_sets)
         if share > 0.5 or (share == 0.5 and name in label_sets[0]):
             chosen.append(name)
-    return listed(chosen)
+    return names_text(chosen)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from parbals.errors import ProjectDamagedError
 
-from parbals_label.answer_form import MANY, listed
+from parbals_label.answer_form import MANY, names_text
 from parbals_label.store.rows import UNREADABLE, from_json
 
 __all__ = [
@@ -151,7 +151,9 @@ class Renames:
     def current_name(self, label: str | None, answer: int) -> str | None:
         """Return the current name of the class, or classes, of the label of an answer."""
         if self.many and self.steps and label is not None:
-            return listed(self._current_name(str(name), answer) for name in from_json(label, list))
+            return names_text(
+                self._current_name(str(name), answer) for name in from_json(label, list)
+            )
         return label if label is None else self._current_name(label, answer)
 
     def _current_name(self, label: str, answer: int) -> str:
