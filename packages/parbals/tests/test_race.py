@@ -105,7 +105,7 @@ def finely(mean, variance):
 @pytest.mark.parametrize(("apart", "allowed"), [(1.0, 1e-3), (10.0, 1e-3), (100.0, 1e-2)])
 @pytest.mark.parametrize("wide", [0.5, 50.0])
 def test_narrow_classes_are_seen_among_wide_ones(wide, apart, allowed):
-    """As far apart as a posterior may have them before it says that it cannot be trusted."""
+    """Variances as unequal as a posterior accepts before it reports a problem."""
     generator = np.random.default_rng(0)
     mean = np.sqrt(1.0 + wide) * generator.standard_normal((4, 3))
     variance = wide * apart ** -generator.random((4, 3))
@@ -123,7 +123,7 @@ def test_narrow_classes_are_seen_among_wide_ones(wide, apart, allowed):
 @pytest.mark.parametrize("n_classes", [2, 4, 10, 100])
 @pytest.mark.parametrize("spread", [0.1, 2.0, 5.0])
 def test_known_logits_give_the_softmax_itself(n_classes, spread):
-    """Improbable labels too, which pull no harder than a softmax lets them."""
+    """Also for improbable labels, whose slope is at most that of a softmax."""
     mean, _ = make_moments(n_classes, spread, 1.0)
     variance = np.zeros_like(mean)
     probs, slopes = class_means(mean, variance)
@@ -201,7 +201,7 @@ def test_a_label_leaves_the_moments_that_draws_leave():
     for a, b in ((0, 1), (0, 2), (1, 2)):
         gap = draws[:, a] - draws[:, b]
         spread = weights @ np.square(gap - weights @ gap)
-        # One number a class cannot hold every covariance: a twentieth is what it costs here.
+        # One number per class cannot represent every covariance: the error is a twentieth.
         assert remaining[a] + remaining[b] == pytest.approx(spread, rel=0.05)
 
 
@@ -262,7 +262,7 @@ def test_extremes_stay_finite(variance, spread):
 
 
 def test_balanced_has_the_diagonal_asked_for():
-    """Where no class has more than half of the sum; it comes slowly where one has nearly all."""
+    """Where no class has more than half of the sum; with more, convergence is slow."""
     generator = np.random.default_rng(0)
     beta = generator.uniform(0.2, 1.0, size=(50, 5))
     diagonal = beta - np.square(beta) / beta.sum(axis=1, keepdims=True)

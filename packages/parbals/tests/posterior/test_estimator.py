@@ -1,4 +1,4 @@
-"""The scikit-learn face: its contract, what it refuses, and how often it compiles."""
+"""The scikit-learn estimator: its contract, the input it rejects, and how often it compiles."""
 
 import pickle
 import re
@@ -77,7 +77,7 @@ def test_labels_of_any_kind(inference, labels):
     ],
 )
 def test_any_shape_is_a_model(n, d, n_classes):
-    """More features than labels, one label, classes that no label has shown."""
+    """More features than labels, one label, classes without labels."""
     rng = np.random.default_rng(1)
     data = rng.standard_normal((n, d))
     labels = rng.integers(0, max(1, n_classes - 1), n)
@@ -147,15 +147,15 @@ def test_auto_is_the_closed_form(n_classes):
 def test_auto_takes_particles_where_ep_does_not_converge(monkeypatch, n_classes, module):
     X = np.random.default_rng(0).standard_normal((12, 2))
     y = np.arange(12) % n_classes
-    settled = small(inference="auto").fit(X, y)
+    converged = small(inference="auto").fit(X, y)
     monkeypatch.setattr(f"parbals.posterior.closed.{module}._MAX_SWEEPS", 1)
     fallen = small(inference="auto").fit(X, y)
-    conditioned = settled.condition(X[:3] + 5.0, (y[:3] + 1) % n_classes)
+    conditioned = converged.condition(X[:3] + 5.0, (y[:3] + 1) % n_classes)
     for model in (fallen, conditioned):
         assert model.diagnostics_.inference == "smc"
         assert model.gaussian is None
     assert len(conditioned.population.labels) == 15
-    assert settled.diagnostics_.inference == "ep"
+    assert converged.diagnostics_.inference == "ep"
     with pytest.warns(PosteriorWarning, match="did not converge"):
         small(inference="ep").fit(X, y)
 

@@ -1,4 +1,4 @@
-"""The moves: the whitened density is the posterior, and the law is right."""
+"""Hamiltonian moves: the whitened density is the posterior, and the moves leave it invariant."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The population: exact on models that quadrature can solve, and it follows labels as they come."""
+"""The particle population: exact where quadrature is possible, and conditioned on new labels."""
 
 import numpy as np
 import parbals
@@ -62,7 +62,7 @@ def test_predictions_equal_quadrature(n, scale, prior_scale):
 
 @pytest.mark.full
 def test_nuts_equals_quadrature_and_can_be_conditioned():
-    """Its draws are not independent: as many as their effective number count."""
+    """Draws are not independent: their effective sample size counts."""
     data = one_feature(13)
     fitted = model(data._replace(X=data.X[:12], y=data.y[:12]), inference="nuts", n_samples=400)
     assert fitted.population is None
@@ -74,7 +74,7 @@ def test_nuts_equals_quadrature_and_can_be_conditioned():
 
 
 def test_laplace_would_not_pass():
-    """The check has power: a Gaussian at the mode is refused."""
+    """The check has power: it rejects a Gaussian at the mode."""
     data = one_feature(12, 3.0, 1.0)
     assert agrees_with_quadrature(model(data, inference="laplace"), data).p_value < ALPHA
 
@@ -133,7 +133,7 @@ def along(data, n_features=60, seed=0):
 
 @pytest.mark.full
 def test_with_more_features_than_labels_particles_equal_quadrature(monkeypatch):
-    """A fit, one label that reweights, and many that move; all moves are made among the rows."""
+    """A fit, one label that reweights, and many that move, always in the row space."""
     shapes = []
 
     def recording_move(generator, posterior, state, *arguments):
@@ -157,7 +157,7 @@ def test_with_more_features_than_labels_particles_equal_quadrature(monkeypatch):
 
 @pytest.mark.parametrize("n_more", [0, 12])
 def test_across_the_rows_the_posterior_is_the_prior(n_more):
-    """Of a fit, and of particles that were resampled since: each draw is its own there."""
+    """After a fit, and after resampling: every particle keeps its own orthogonal component."""
     direction, wide = along(one_feature(20, 2.0, prior_scale=0.8))
     fitted = model(wide._replace(X=wide.X[:8], y=wide.y[:8]))
     fitted = fitted.condition(wide.X[8 : 8 + n_more], wide.y[8 : 8 + n_more]) if n_more else fitted

@@ -1,4 +1,4 @@
-"""A Gaussian with the truth about its labels."""
+"""A Gaussian posterior with exact label probabilities."""
 
 import numpy as np
 import pytest

@@ -14,7 +14,7 @@ from scipy.stats import norm, spearmanr
 
 
 def of_tables(tables):
-    """Covariances (A, n, M) that are there already."""
+    """Covariances from complete tables (A, n, M)."""
     n_latents, n_points, n_targets = tables.shape
     nothing = (np.zeros((n_latents, n, 0), tables.dtype) for n in (n_points, n_targets))
     return Covariances(tables.swapaxes(1, 2), *nothing)
@@ -22,7 +22,7 @@ def of_tables(tables):
 
 @pytest.mark.parametrize("class_weights", [None, (0.4, 1.6)])
 def test_the_gain_in_accuracy_ranks_as_the_worth_that_a_label_adds(pairs, class_weights):
-    """The worth of the best decision at each target, before the label and after either label."""
+    """The value of the best decision at each target, before the label and after either label."""
     cells = pairs[0]
     if class_weights is not None:
         cells = cells * np.reshape(class_weights, (1, 2, 1, 1))
@@ -125,7 +125,7 @@ def test_decisions_of_universes_are_those_of_each():
 
 
 def test_each_latent_at_its_own_targets_equals_all_latents_at_all_targets():
-    """NumPy looks at a class's covariances where it is one of a target's two, JAX at all."""
+    """NumPy evaluates a class only at targets where it is among the top two, JAX everywhere."""
     generator = np.random.default_rng(4)
     single = np.float32
     covariance = generator.standard_normal((5, 6, 9), single)

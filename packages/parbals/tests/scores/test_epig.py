@@ -1,4 +1,4 @@
-"""EPIG against enumeration, its bounds, its symmetries and what it costs in memory."""
+"""EPIG against enumeration; its bounds, symmetries and memory."""
 
 import tracemalloc
 
@@ -136,7 +136,7 @@ def test_no_table_of_all_pairs_is_ever_held(n_classes, n_pool):
 @pytest.mark.parametrize("loss", ["log", "error"])
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_an_accelerator_gives_the_same_scores(n_classes, loss, monkeypatch):
-    """There JAX computes what NumPy does here; some labels are certain."""
+    """JAX agrees with NumPy, also for certain labels."""
     pool = random_probs(1, 40, 12, n_classes, 3.0)
     target = random_probs(2, 40, 12, n_classes, 3.0)
     pool[0] = target[1] = np.eye(n_classes)[0]

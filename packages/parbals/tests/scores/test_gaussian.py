@@ -23,7 +23,7 @@ from scipy.stats import norm, spearmanr
 
 
 def of_tables(tables):
-    """Covariances (A, n, M) that are there already."""
+    """Covariances from complete tables (A, n, M)."""
     n_latents, n_points, n_targets = tables.shape
     nothing = (np.zeros((n_latents, n, 0), tables.dtype) for n in (n_points, n_targets))
     return Covariances(tables.swapaxes(1, 2), *nothing)

@@ -44,7 +44,7 @@ def test_gains_equal_the_drop_in_bayes_risk(loss, n_classes, sharpness):
 
 
 def best_worth(distribution, class_weights, mark):
-    """The highest expected worth of a decision: of a class, or for or against the marked one."""
+    """The highest expected value of a decision: a class, or for or against the positive class."""
     if mark is None:
         return max(w * p for w, p in zip(class_weights, distribution, strict=True))
     positive_class = mark.argmax()

@@ -74,7 +74,7 @@ def test_precision_and_length_follow_the_input(score):
 
 @pytest.mark.parametrize("score", SCORES)
 def test_an_accelerator_gives_the_same(score, monkeypatch):
-    """There JAX computes what NumPy does here; a certain prediction is among them."""
+    """JAX agrees with NumPy, also for a certain prediction."""
     probs = random_probs(3, 20, 15, 3, 2.0)
     probs[0] = [1.0, 0.0, 0.0]
     in_numpy = score(probs)

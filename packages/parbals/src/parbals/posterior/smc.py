@@ -126,6 +126,12 @@ def condition_population(
 
     Its weights are multiplied by p(y_new | x_new). If the effective sample size is then too low,
     the particles are resampled and moved, and have equal weights again.
+
+    >>> X = np.array([[-1.0, 1.0], [1.0, 1.0]])
+    >>> population = draw_population(0, X, np.array([0, 1]), n_classes=2, n_samples=20)
+    >>> conditioned = condition_population(population, X[:1], np.array([0]), seed=0)
+    >>> len(conditioned.X)
+    3
     """
     X = np.concatenate([population.X, X_new])
     labels = np.concatenate([population.labels, labels_new])

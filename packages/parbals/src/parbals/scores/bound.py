@@ -37,6 +37,12 @@ def bound_of_points(points: Any, weights: np.ndarray, stats: TargetStats) -> np.
         points: rows (N, A, K), or an object that gives them by ``points[rows]``.
         weights: of the samples (K,).
         stats: of the targets.
+
+    >>> from parbals.scores.epig import target_stats
+    >>> rows = np.array([[[0.9, 0.1]], [[0.5, 0.5]]])
+    >>> weights = np.array([0.5, 0.5])
+    >>> bound_of_points(rows, weights, target_stats(rows[:1], weights)).round(3)
+    array([0.344, 0.   ])
     """
     entries = stats.weighted.shape[0] * stats.weighted.shape[2]
     return map_points(_bound, points, weights, _gram(stats), entries=entries)

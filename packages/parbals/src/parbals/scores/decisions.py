@@ -165,6 +165,17 @@ def decision_gain(
         decisions: at the targets.
         share: weights (M,) of the targets.
         xp: array module.
+
+    Two points and one undecided target, with which only the first point covaries:
+
+    >>> from parbals.scores.gaussian import label_gains
+    >>> covariances = Covariances(
+    ...     base=np.array([[[1.0, 0.0]]]), left=np.zeros((1, 2, 1)), right=np.zeros((1, 1, 1))
+    ... )
+    >>> gains = label_gains(np.zeros((1, 2)), np.ones((1, 2)))
+    >>> decisions = decisions_at(np.array([[0.5]]), np.zeros((1, 1)), np.ones((1, 1)))
+    >>> decision_gain(covariances, gains, decisions, share=np.ones(1)).round(3)
+    array([0.068, 0.   ])
     """
     margin = decisions.margin[..., None, :]
     if decisions.first is None:

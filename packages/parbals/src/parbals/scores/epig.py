@@ -106,7 +106,13 @@ def row_means(
 
 
 def epig_of_points(points: Any, weights: np.ndarray, stats: TargetStats, loss: Loss) -> np.ndarray:
-    """EPIG (N,) of points: rows (N, A, K), or an object that gives them by ``points[rows]``."""
+    """EPIG (N,) of points: rows (N, A, K), or an object that gives them by ``points[rows]``.
+
+    >>> rows = np.array([[[0.9, 0.1]], [[0.5, 0.5]]])
+    >>> weights = np.array([0.5, 0.5])
+    >>> epig_of_points(rows, weights, target_stats(rows[:1], weights), "log").round(3)
+    array([0.222, 0.   ])
+    """
     n_rows, n_targets = stats.mean.shape
     # A quarter, because larger matrix products are faster and the steps after them work in strips.
     entries = max(1, n_rows * min(n_rows * n_targets, _CHUNK_COLUMNS) // 4)

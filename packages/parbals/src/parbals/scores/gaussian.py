@@ -284,6 +284,15 @@ def quadratic_gain(
         target_gains: of the targets.
         share: weights (M,) of the targets.
         xp: array module.
+
+    Two points and one target, with which only the first point covaries:
+
+    >>> covariances = Covariances(
+    ...     base=np.array([[[1.0, 0.0]]]), left=np.zeros((1, 2, 1)), right=np.zeros((1, 1, 1))
+    ... )
+    >>> gains = label_gains(np.zeros((1, 2)), np.ones((1, 2)))
+    >>> quadratic_gain(covariances, gains, gains[:, :1], share=np.ones(1)).round(4)
+    array([0.0146, 0.    ])
     """
     weights = share * target_gains
     if len(gains) == 1:

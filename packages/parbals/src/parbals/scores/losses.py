@@ -56,6 +56,17 @@ def gain_on_targets(
         loss: "log" or "error".
         class_weights: of the error; by default all 1.
         xp: array module.
+
+    >>> import numpy as np
+    >>> gain_on_targets(
+    ...     covariance=np.array([[0.16]]),
+    ...     mean=np.array([[0.5]]),
+    ...     target_mean=np.array([[0.5]]),
+    ...     loss="error",
+    ...     class_weights=None,
+    ...     xp=np,
+    ... )
+    array([0.32])
     """
     n_points, n_rows = mean.shape
     if loss == "log":

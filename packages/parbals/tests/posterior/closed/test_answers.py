@@ -11,7 +11,7 @@ from scipy.stats import norm
 
 
 def answered(n_rows, n_features, n_classes, reliable=0.8, seed=0):
-    """Design rows, true classes, and the likelihoods (n, C) of one fallible answer each."""
+    """Design rows, true classes, and the likelihoods (n, C) of one noisy answer each."""
     generator = np.random.default_rng(seed)
     X = np.c_[generator.standard_normal((n_rows, n_features)), np.ones(n_rows)]
     logits = 2.0 * X @ generator.standard_normal((n_features + 1, n_classes))
@@ -77,7 +77,7 @@ def test_evidence_of_answers_and_its_derivatives(n_classes):
         high = evidence(mean + step)
         np.testing.assert_allclose(slopes[:, a], (high - low) / 2e-3 / middle, atol=2e-3)
         second = (high - 2.0 * middle + low) / 1e-6 / middle
-        # The curvatures that sites use lie above the Hessian's diagonal, or at nearly nothing.
+        # The curvatures that sites use lie above the Hessian's diagonal, or near zero.
         assert (curvatures[:, a] >= np.square(slopes[:, a]) - second - 5e-3).all()
 
 

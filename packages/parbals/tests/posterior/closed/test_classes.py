@@ -197,7 +197,7 @@ def test_every_site_agrees_with_its_likelihood(n_rows, n_features):
 
 
 def test_with_fewer_rows_than_columns_the_row_space_is_enough():
-    """Rows of zeros say nothing, and fill the row space up to every column."""
+    """Rows of zeros are uninformative, and fill the row space up to every column."""
     X, labels, X_test = make_data(8, 20, 4)
     filled = np.concatenate([X, np.zeros((30, X.shape[1]))])
     whole = fitted(filled, np.append(labels, np.zeros(30, int)), 4)
@@ -265,7 +265,7 @@ def test_sweeps_that_did_not_converge_are_reported():
 @pytest.mark.parametrize("length", [0.01, 1.0, 1_000.0])
 @pytest.mark.parametrize("n_classes", [2, 4])
 def test_predictions_in_single_precision_are_those_in_double(n_classes, length):
-    """Features as long as they may be, and ten thousand times farther from zero than they vary."""
+    """Features of extreme norms, whose mean is ten thousand times their deviation."""
     X, labels, X_test = make_data(60, 5, n_classes, length)
     far = np.append(np.full(5, 1e4 * length), 0.0)
     whitening = Whitening.diagonal(np.ones(6), far)

@@ -75,7 +75,7 @@ def test_every_site_agrees_with_its_likelihood(n_rows, n_features, length):
 
 
 def test_many_labels_of_one_class_converge():
-    """Sites that say the same overshoot when all are renewed at once; the steps must shrink."""
+    """Sites that agree overshoot when all are updated at once; the steps must shrink."""
     X, _, _ = make_data(500, 10, 0.01)
     posterior = fit_gaussian(X, np.zeros(500, int), independent(np.full(11, 200.0)))
     assert posterior.problems() == ()

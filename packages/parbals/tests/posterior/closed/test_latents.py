@@ -1,4 +1,4 @@
-"""Latents against the dense covariance matrices that they stand for."""
+"""Latents against the dense covariance matrices that they represent."""
 
 import numpy as np
 import pytest
@@ -6,26 +6,26 @@ from brute_force import covariance_with
 from parbals.posterior.closed.latents import Latents, row_space
 from parbals.posterior.closed.whitening import Whitening
 
-N_CHANNELS = 3
+N_LATENTS = 3
 
 
 @pytest.fixture(params=[(4, 9), (20, 6), (0, 5)], ids=["n < d", "n > d", "no rows"])
 def posterior(request):
-    """Latents, and the mean (d, A) and covariances (A, d, d) from their own definition.
+    """Latents, and the mean (d, A) and covariances (A, d, d) by definition.
 
-    Class a has seen row i with precision τ_ia: S_a = (diag(1/deviations²) + Σ_i τ_ia x_i x_iᵀ)⁻¹.
+    Class a observed row i with precision τ_ia: S_a = (diag(1/deviations²) + Σ_i τ_ia x_i x_iᵀ)⁻¹.
     """
     n_rows, n_columns = request.param
     generator = np.random.default_rng(n_rows)
     X = generator.standard_normal((n_rows, n_columns))
     deviations = np.exp(generator.standard_normal(n_columns))
-    precisions = generator.exponential(size=(N_CHANNELS, n_rows))
+    precisions = generator.exponential(size=(N_LATENTS, n_rows))
     space = row_space(X * deviations)
     basis = space.matrix(n_columns)
     rows = space.rows(X * deviations)
     inner = np.eye(rows.shape[1]) + (rows.T * precisions[:, None, :]) @ rows
     roots = np.linalg.inv(np.linalg.cholesky(inner)).transpose(0, 2, 1)
-    location = generator.standard_normal((rows.shape[1], N_CHANNELS))
+    location = generator.standard_normal((rows.shape[1], N_LATENTS))
     mean = deviations[:, None] * (basis @ location)
     dense = np.linalg.inv(np.diag(deviations**-2.0) + (X.T * precisions[:, None, :]) @ X)
     return Latents(Whitening.diagonal(deviations), basis, location, roots), mean, dense
@@ -56,7 +56,7 @@ def test_draws_have_mean_and_covariance_within_their_monte_carlo_error(posterior
     deviation = (draws - mean[:, :, None]) / np.sqrt(variance)[:, :, None]
     sample_covariance = np.einsum("iak,jbk->aibj", deviation, deviation, optimize=True) / n_draws
     expected = np.zeros_like(sample_covariance)
-    for a in range(N_CHANNELS):  # latents are independent of each other
+    for a in range(N_LATENTS):  # latents are independent of each other
         expected[a, :, a] = dense[a] / np.sqrt(np.outer(variance[:, a], variance[:, a]))
     error = np.sqrt((1.0 + expected**2) / n_draws)
     assert np.abs((sample_covariance - expected) / error).max() < 5.0

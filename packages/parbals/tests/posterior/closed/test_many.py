@@ -1,4 +1,4 @@
-"""Thousands of labels: the same posterior by the sweeps for many, from any start, in any order."""
+"""Thousands of labels: their sweeps give the usual posterior, from any start, in any order."""
 
 import numpy as np
 import parbals
@@ -24,7 +24,7 @@ def labels(n_classes):
 
 @pytest.fixture
 def many(monkeypatch):
-    """Two hundred labels are many, and a hundred say what the prior is."""
+    """Two hundred labels count as many, and the prior is learnt from a hundred."""
 
     def switch(on=True):
         for module in (sites, ep, classes, inference):
@@ -56,7 +56,7 @@ def test_the_sweeps_for_many_labels_agree_with_the_usual_ones(many, n_classes):
 @pytest.mark.parametrize("n_classes", [2, 4])
 def test_one_more_label_is_a_fresh_fit(many, n_classes):
     y = labels(n_classes)
-    y[-1] = (y[-1] + 1) % n_classes  # one that says something
+    y[-1] = (y[-1] + 1) % n_classes  # a surprising label
     before = model(y[:-1], X[:-1])
     more = before.condition(X[-1:], y[-1:])
     fresh = model(y)
@@ -67,7 +67,7 @@ def test_one_more_label_is_a_fresh_fit(many, n_classes):
 
 @pytest.mark.parametrize("n_classes", [2, 4])
 def test_labels_that_come_one_by_one_sweep_few_sites(many, n_classes, monkeypatch):
-    """Until there are a hundredth more, the covariances of all are not computed again."""
+    """Covariances are not recomputed until there are 1 % more labels."""
     y = labels(n_classes)
     y[-2:] = (y[-2:] + 1) % n_classes
     one_by_one = model(y[:-2], X[:-2])
@@ -87,7 +87,7 @@ def test_labels_that_come_one_by_one_sweep_few_sites(many, n_classes, monkeypatc
 
 @pytest.mark.parametrize("prior_scale", ["auto", 1.0])
 def test_the_result_does_not_depend_on_the_start(many, prior_scale):
-    """From a fit of other labels, some of them gone and some of them new, in another order."""
+    """Start from a fit to other labels: some were removed, some are new, in another order."""
     y = labels(3)
     options = {"prior_scale": prior_scale, "classes": [0, 1, 2]}
     pool = PoolMoments.of(POOL)
@@ -114,7 +114,7 @@ def test_a_learner_of_many_labels_chooses_alike_in_any_order_of_arrival(many):
 
 
 class TestSubset:
-    """The labels that a prior is learnt from, where there are thousands."""
+    """The subset of thousands of labels that the prior is learnt from."""
 
     def test_keys_are_all_different_and_do_not_depend_on_the_order(self):
         rows = np.repeat(X[:100], 3, axis=0)  # each row three times, with labels of two kinds
@@ -139,7 +139,7 @@ class TestSubset:
         prior_before = learn_prior(X[others], y[others], 3, pool)
         assert learn_prior(X, y, 3, pool, prior_before) is prior_before
         by_key = np.argsort(keys)
-        for n_removed, is_reused in ((1, True), (2, False)):  # of the part's hundred
+        for n_removed, is_reused in ((1, True), (2, False)):  # of the subset's hundred
             remaining = np.setdiff1d(np.arange(N), by_key[:n_removed])
             assert (
                 learn_prior(X[remaining], y[remaining], 3, pool, prior_before) is prior_before

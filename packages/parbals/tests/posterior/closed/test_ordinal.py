@@ -1,4 +1,4 @@
-"""Ranks: sites against quadrature, thresholds found, two classes as the two-class model."""
+"""Ordinal classes: sites against quadrature, recovered thresholds, agreement with two classes."""
 
 import numpy as np
 import pytest

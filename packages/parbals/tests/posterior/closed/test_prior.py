@@ -1,4 +1,4 @@
-"""The learnt prior: what it finds, and that it is sane where labels can say little."""
+"""The learnt prior: its scale and shape, and sensible defaults where labels are uninformative."""
 
 import numpy as np
 import parbals
@@ -26,7 +26,7 @@ def make_labelled_rows(n_rows, scale, n_features=8, n_classes=2, seed=0):
 
 
 def deviation(prior, rows):
-    """Of a class's logit over the rows, without its intercept."""
+    """Standard deviation of a class's logit over the rows, without the intercept."""
     whitened = prior.whitening.rows(np.column_stack([rows, np.ones(len(rows))]))[:, :-1]
     return float(np.sqrt(np.square(whitened).sum(axis=1).mean()))
 
@@ -59,14 +59,14 @@ def test_neither_units_nor_offsets_of_the_features_matter(factor, offset):
 
 
 def test_columns_of_very_different_units_are_standardised():
-    """Without that the one column of large numbers would be all that counts."""
+    """Without standardising, one column of large numbers would dominate."""
     X, y = make_labelled_rows(150, 8.0, seed=1)
     units = np.geomspace(1.0, 1e5, X.shape[1])
     assert learn_prior(X * units, y, 2, PoolMoments.of(X * units)).shape == "columns"
 
 
 def test_columns_of_one_kind_are_never_standardised():
-    """That would whiten an encoder's directions, most of which are noise."""
+    """Standardising would whiten an encoder's directions, most of which are noise."""
     X, _ = make_labelled_rows(400, 8.0, seed=1)
     X = X * np.geomspace(1.0, 30.0, X.shape[1])
     y = (X[:, 0] > 0).astype(int)  # labels that only the weakest column explains
@@ -87,7 +87,7 @@ def test_directions_that_vary_most_are_believed_first():
 
 
 def taught(n_rows, share=0.1, n_features=20, seed=0):
-    """Rows as an encoder that has learnt two classes makes them: two heaps, far from each other."""
+    """Rows of an encoder that was fine-tuned on two classes: two distant clusters."""
     generator = np.random.default_rng(seed)
     y = (generator.random(n_rows) < share).astype(int)
     X = 0.05 * generator.standard_normal((n_rows, n_features))
@@ -105,7 +105,7 @@ def test_even_means_that_all_directions_are_alike_however_the_pool_varies():
 
 @pytest.mark.parametrize("share", [0.1, 0.5])
 def test_an_even_prior_puts_the_boundary_between_heaps_of_any_size(share):
-    """With an intercept that is small beside the logits it would lie at the larger heap."""
+    """With an intercept that is small against the logits, it would lie at the larger cluster."""
     X, y = taught(400, share)
     between = np.zeros((2, 20))
     between[:, 0] = 0.7, 1.3
@@ -158,7 +158,7 @@ def test_labelled_rows_alone_say_how_features_vary_once_there_are_enough():
 
 
 def test_labels_near_a_boundary_count_together_with_the_earlier_ones():
-    """All labels take part: the uncertain ones alone would make the scale much too small."""
+    """All labels are used: the uncertain ones alone would make the scale much too small."""
     X, y = make_labelled_rows(3_000, 8.0, n_features=20, seed=1)
     pool = PoolMoments.of(X)
     first = np.arange(100)

@@ -1,4 +1,4 @@
-"""Numbers: the posterior against explicit formulas, its evidence, and intervals that hold."""
+"""Regression: the posterior against explicit formulas, its evidence, coverage of intervals."""
 
 import numpy as np
 import pytest
@@ -55,7 +55,7 @@ def test_leave_one_out_is_a_refit_without_the_label():
 def test_the_evidence_is_that_of_students_t(n, d):
     factor = GENERATOR.standard_normal((n, d))
     y = GENERATOR.standard_normal(n)
-    # Differences from the first label do not see the intercept.
+    # Contrasts of the labels do not depend on the intercept.
     contrast = np.linalg.qr(np.column_stack([np.ones(n), np.eye(n)[:, 1:]]))[0][:, 1:]
     values = []
     for ratio in (0.1, 1.0, 30.0):

@@ -51,7 +51,7 @@ def design(rows):
 
 
 def mean_square(whitening, rows):
-    """Of whitened rows without their intercept: the variance of a logit over the pool."""
+    """Variance of a logit over the pool: of whitened rows, without the intercept."""
     return np.square(whitening.rows(design(rows))[:, :-1]).sum(axis=1).mean()
 
 
@@ -105,7 +105,7 @@ def test_power_one_is_the_covariance():
 
 @pytest.mark.parametrize("power", POWERS)
 def test_wide_rows_keep_every_column_and_their_scale(power):
-    """Beyond 512 columns what lies across the directions has one variance of its own."""
+    """Beyond 512 columns the orthogonal complement of the directions has one variance."""
     rows = np.random.default_rng(0).standard_normal((700, 600)) * np.geomspace(10.0, 0.1, 600)
     moments = PoolMoments.of(rows)
     whitening = moments.whitening_by_directions(*moments.variances_by_power(power))
