@@ -84,6 +84,13 @@ export function itemRow(item, changed, extra = {}) {
   );
 }
 
+/** How many items are shown, of how many; the total of a search is not known before its end. */
+function summarise(nShown, total, hasMore) {
+  if (nShown === 0) return "No matching items.";
+  if (total !== null) return `${count(nShown)} of ${plural(total, "item")}`;
+  return `${plural(nShown, "item")}${hasMore ? " so far" : ""}`;
+}
+
 export function browseView() {
   const select = (id, name, options) =>
     h("div", { class: "field" }, h("label", { for: id }, name), h("select", { id }, options));
@@ -180,13 +187,7 @@ export function browseView() {
     bulk?.listed(reply.items, append);
     next = reply.next;
     more.hidden = next === null || next === undefined;
-    const shown = list.children.length;
-    summary.textContent =
-      shown === 0
-        ? "No matching items."
-        : reply.total === undefined || reply.total === null
-          ? `${plural(shown, "item")}${more.hidden ? "" : " so far"}`
-          : `${count(shown)} of ${plural(reply.total, "item")}`;
+    summary.textContent = summarise(list.children.length, reply.total ?? null, !more.hidden);
     if (append && rows.length) rows[0].querySelector("button.row").focus();
     announce(summary.textContent);
   }

@@ -48,7 +48,7 @@ export function errorChart(history, { width = 320, height = 150, format = percen
           class: "tick",
           x: x(n),
           y: height - 7,
-          "text-anchor": n === first ? "start" : n === last.n_labels ? "end" : "middle",
+          "text-anchor": { [last.n_labels]: "end", [first]: "start" }[n] ?? "middle",
         },
         n === last.n_labels ? plural(n, "label") : count(n),
       ),
@@ -66,6 +66,7 @@ export function errorChart(history, { width = 320, height = 150, format = percen
   } else {
     chart.append(s("line", { class: "band-line", x1: x(first), x2: x(first), y1: y(last.low), y2: y(last.high) }));
   }
+  const radius = points.length > 30 ? 1.5 : 2.5;
   for (const point of points) {
     chart.append(
       s(
@@ -74,7 +75,7 @@ export function errorChart(history, { width = 320, height = 150, format = percen
           class: point === last ? "point last" : "point",
           cx: x(point.n_labels),
           cy: y(point.mean),
-          r: point === last ? 4 : points.length > 30 ? 1.5 : 2.5,
+          r: point === last ? 4 : radius,
         },
         s(
           "title",
