@@ -14,7 +14,9 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 
 def n_threads():
-    return [part["num_threads"] for part in threadpool_info() if part["user_api"] == "blas"]
+    return [
+        library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"
+    ]
 
 
 @pytest.fixture
@@ -74,7 +76,7 @@ print(on_host(), "jax" in sys.modules)
 
 
 @pytest.mark.parametrize(
-    ("names", "said"),
+    ("names", "expected"),
     [
         ({"JAX_PLATFORMS": "cpu"}, "True False"),
         (
@@ -86,14 +88,14 @@ print(on_host(), "jax" in sys.modules)
         ),
     ],
 )
-def test_jax_is_asked_only_where_it_might_have_more_than_a_cpu(names, said, monkeypatch):
+def test_jax_is_asked_only_where_it_might_have_more_than_a_cpu(names, expected, monkeypatch):
     for name, value in {"XLA_FLAGS": "", **names}.items():
         monkeypatch.setenv(name, value)
     monkeypatch.delenv("JAX_NUM_CPU_DEVICES", raising=False)
     run = subprocess.run(
         [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True
     )
-    assert run.stdout.strip() == said
+    assert run.stdout.strip() == expected
 
 
 FIRST = """
@@ -107,14 +109,14 @@ print(sooner_on_host(int(float(sys.argv[1]))), sooner_on_host(10**9), "jax" in s
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "expected"),
     [
         (["1e9"], "True False False"),  # the second piece of work is worth an accelerator
         (["1e13"], "False False False"),
         (["1e9", "started"], "False False True"),
     ],
 )
-def test_the_first_work_is_numpys_where_an_accelerator_would_start_longer(arguments, said):
+def test_the_first_work_is_numpys_where_an_accelerator_would_start_longer(arguments, expected):
     run = subprocess.run(
         [sys.executable, "-c", FIRST, *arguments],
         env={**os.environ, "JAX_PLATFORMS": "cpu"},
@@ -122,7 +124,7 @@ def test_the_first_work_is_numpys_where_an_accelerator_would_start_longer(argume
         text=True,
         check=True,
     )
-    assert run.stdout.strip() == said
+    assert run.stdout.strip() == expected
 
 
 def test_double_precision_is_scoped_to_the_call():

@@ -20,8 +20,10 @@ def test_importing_parbals_imports_nothing_but_the_standard_library():
         "import sys; before = set(sys.modules); import parbals, parbals.strategies;"
         "print(*{name.partition('.')[0] for name in set(sys.modules) - before})"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert set(done.stdout.split()) - sys.stdlib_module_names == {"parbals"}
+    process = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert set(process.stdout.split()) - sys.stdlib_module_names == {"parbals"}
 
 
 def test_unknown_names_are_attribute_errors():

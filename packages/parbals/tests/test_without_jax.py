@@ -78,7 +78,7 @@ def test_it_works_or_says_what_to_install():
     strategies = STRATEGY.format(names=list(STRATEGIES))
     unseen = 'assert not any(name.startswith("jax") for name in sys.modules)'
     code = "\n".join([ABSENT, SCORES, strategies, LEARNER, PARTICLES, unseen])
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
     )
-    assert done.returncode == 0, done.stderr
+    assert process.returncode == 0, process.stderr

@@ -33,44 +33,44 @@ def arrow_table():
 
 
 def learner(X, **options):
-    made = parbals.ActiveLearner(X, ["no", "yes"], strategy="margin", random_state=0, **options)
-    made.tell(range(20), LABELS[:20])
-    return made
+    fitted = parbals.ActiveLearner(X, ["no", "yes"], strategy="margin", random_state=0, **options)
+    fitted.tell(range(20), LABELS[:20])
+    return fitted
 
 
 @pytest.mark.parametrize("make", [pandas_frame, polars_frame, arrow_table])
 def test_a_frame_is_read_as_a_table_in_every_form(make, tmp_path):
     X = make()
-    made = learner(X)
+    fitted = learner(X)
     expected = learner(pandas_frame())
-    np.testing.assert_array_equal(made.pool.rows(np.arange(N)), expected.pool.rows(np.arange(N)))
-    assert made.ask(3).tolist() == expected.ask(3).tolist()
-    probs = made.predict_proba(X)
+    np.testing.assert_array_equal(fitted.pool.rows(np.arange(N)), expected.pool.rows(np.arange(N)))
+    assert fitted.ask(3).tolist() == expected.ask(3).tolist()
+    probs = fitted.predict_proba(X)
     right = [label == ("no", "yes")[p] for label, p in zip(LABELS, probs.argmax(1), strict=True)]
     assert np.mean(right) > 0.9, "the city tells the label"
-    made.save(tmp_path / "a.parbals")
+    fitted.save(tmp_path / "a.parbals")
     loaded = parbals.ActiveLearner.load(tmp_path / "a.parbals")
     np.testing.assert_array_equal(loaded.predict_proba(X), probs)
-    assert loaded.ask(2).tolist() == made.ask(2).tolist()
-    made.save(tmp_path / "b.parbals", include_features=False)
+    assert loaded.ask(2).tolist() == fitted.ask(2).tolist()
+    fitted.save(tmp_path / "b.parbals", include_features=False)
     again = parbals.ActiveLearner.load(tmp_path / "b.parbals", X_pool=X)
     np.testing.assert_array_equal(again.predict_proba(X), probs)
 
 
 def test_new_rows_need_the_columns_but_not_their_order():
     frame = pandas_frame()
-    made = learner(frame)
-    more = frame[["since", "member", "city", "age"]].assign(extra=1)
-    np.testing.assert_array_equal(made.predict_proba(more), made.predict_proba(frame))
+    fitted = learner(frame)
+    reordered = frame[["since", "member", "city", "age"]].assign(extra=1)
+    np.testing.assert_array_equal(fitted.predict_proba(reordered), fitted.predict_proba(frame))
     with pytest.raises(ShapeError, match="no column 'city'"):
-        made.predict_proba(frame.drop(columns="city"))
+        fitted.predict_proba(frame.drop(columns="city"))
     with pytest.raises(InputError, match="not a data frame"):
-        made.predict_proba(np.zeros((2, 4)))
+        fitted.predict_proba(np.zeros((2, 4)))
 
 
 def test_the_batch_says_what_was_left_out():
-    made = learner(pandas_frame().assign(id=range(N), code=[f"x{i}" for i in range(N)]))
-    assert made.choose(1).notes[:2] == (
+    fitted = learner(pandas_frame().assign(id=range(N), code=[f"x{i}" for i in range(N)]))
+    assert fitted.choose(1).notes[:2] == (
         "'id' is left out: it only identifies rows.",
         "'code' is left out: it only identifies rows.",
     )
@@ -81,20 +81,20 @@ def test_texts_are_read_by_their_words(beside, tmp_path):
     city = COLUMNS["city"]
     notes = [f"caller {i} of {city[i]} asked about the {i % 7} day ticket" for i in range(N)]
     frame = pandas_frame()[beside].assign(note=notes)
-    made = learner(frame)
-    assert made.choose(1).notes[0] == "'note': read as text, by words, form and meaning."
-    right = [label == guess for label, guess in zip(LABELS, made.predict(frame), strict=True)]
+    fitted = learner(frame)
+    assert fitted.choose(1).notes[0] == "'note': read as text, by words, form and meaning."
+    right = [label == guess for label, guess in zip(LABELS, fitted.predict(frame), strict=True)]
     assert np.mean(right[20:]) > 0.9, "the note tells the label"
-    rows = made.pool.rows(np.arange(N))
+    rows = fitted.pool.rows(np.arange(N))
     lengths = np.sqrt(np.square(rows).sum(axis=1).mean())
     assert lengths == pytest.approx(3.0 * np.sqrt(1 + bool(beside)), rel=1e-3)
-    made.save(tmp_path / "a.parbals", include_features=False)
+    fitted.save(tmp_path / "a.parbals", include_features=False)
     loaded = parbals.ActiveLearner.load(tmp_path / "a.parbals", X_pool=frame)
     np.testing.assert_array_equal(loaded.pool.rows(np.arange(N)), rows)
     gaps = frame.assign(note=[None, *notes[1:]])
-    assert made.predict_proba(gaps).shape == (N, 2)
+    assert fitted.predict_proba(gaps).shape == (N, 2)
     with pytest.raises(ShapeError, match="no column 'note'"):
-        made.predict_proba(frame.drop(columns="note").assign(other=1))
+        fitted.predict_proba(frame.drop(columns="note").assign(other=1))
 
 
 def test_a_frame_of_numbers_is_taken_as_it_is():
@@ -116,18 +116,18 @@ def wide():
 
 def test_wide_sparse_rows_are_reduced_and_that_is_said(tmp_path):
     X = wide()
-    made = learner(X)
-    assert made.pool.n_columns == N - 1
-    assert made.choose(1).notes[0].startswith("The 3,000 sparse columns were reduced to 59")
-    probs = made.predict_proba(X)
+    fitted = learner(X)
+    assert fitted.pool.n_columns == N - 1
+    assert fitted.choose(1).notes[0].startswith("The 3,000 sparse columns were reduced to 59")
+    probs = fitted.predict_proba(X)
     right = [label == ("no", "yes")[p] for label, p in zip(LABELS, probs.argmax(1), strict=True)]
     assert np.mean(right) > 0.9
-    np.testing.assert_allclose(made.predict_proba(X.toarray()), probs, atol=1e-5)
-    made.save(tmp_path / "a.parbals")
+    np.testing.assert_allclose(fitted.predict_proba(X.toarray()), probs, atol=1e-5)
+    fitted.save(tmp_path / "a.parbals")
     loaded = parbals.ActiveLearner.load(tmp_path / "a.parbals")
     np.testing.assert_array_equal(loaded.predict_proba(X), probs)
     with pytest.raises(ShapeError, match="the pool has 3000 columns"):
-        made.predict_proba(X[:, :100])
+        fitted.predict_proba(X[:, :100])
     assert learner(X, features="numbers").pool.n_columns == 3_000
 
 
@@ -195,23 +195,25 @@ class TestTexts:
 
     def test_every_kind_is_the_frame_of_one_column(self):
         frame = pytest.importorskip("pandas").DataFrame({"text": self.TEXTS})
-        wanted = learner(frame).predict_proba(frame)
+        expected_probs = learner(frame).predict_proba(frame)
         for texts in self.kinds():
-            made = learner(texts)
-            np.testing.assert_allclose(made.predict_proba(texts), wanted, rtol=1e-6)
-            assert made.pool.notes == ("'text': read as text, by words, form and meaning.",)
+            fitted = learner(texts)
+            np.testing.assert_allclose(fitted.predict_proba(texts), expected_probs, rtol=1e-6)
+            assert fitted.pool.notes == ("'text': read as text, by words, form and meaning.",)
 
     def test_one_text_is_predicted_also_after_loading(self, tmp_path):
-        made = learner(self.TEXTS)
-        made.save(tmp_path / "x.parbals")
+        fitted = learner(self.TEXTS)
+        fitted.save(tmp_path / "x.parbals")
         again = parbals.ActiveLearner.load(tmp_path / "x.parbals")
-        for one in (made, again):
-            yes = one.predict_proba(["Oslo is where they met", "Rome is where they met"])[:, 1]
+        for each_learner in (fitted, again):
+            yes = each_learner.predict_proba(["Oslo is where they met", "Rome is where they met"])[
+                :, 1
+            ]
             assert yes[0] > yes[1]
 
     def test_short_texts_and_gaps_are_texts_as_well(self):
-        made = learner([None, float("nan"), "", *COLUMNS["city"][3:]])
-        assert made.predict_proba(["Oslo"])[0, 1] > made.predict_proba(["Bern"])[0, 1]
+        fitted = learner([None, float("nan"), "", *COLUMNS["city"][3:]])
+        assert fitted.predict_proba(["Oslo"])[0, 1] > fitted.predict_proba(["Bern"])[0, 1]
 
     def test_what_is_no_text_is_refused_as_before(self):
         for X in (["a", 1], "a text", np.array(["2024-01-01"], "M8[D]")):

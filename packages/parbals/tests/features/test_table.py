@@ -55,7 +55,7 @@ def row(encoding, **cells):
     (values,) = encoding.transform(table)
     names = list(slots(encoding))
     assert len(names) == len(values) == encoding.width
-    return {names[place] for place in np.flatnonzero(values)}
+    return {names[position] for position in np.flatnonzero(values)}
 
 
 def slots(encoding):
@@ -110,8 +110,8 @@ class TestEncoding:
     def test_a_date_is_a_number_a_month_and_a_weekday(self):
         days = [datetime.date(2024, 1, 1) + datetime.timedelta(days=9 * i) for i in range(30)]
         encoding = TableEncoding.fit({"opened": days})
-        found = row(encoding, opened=datetime.date(2024, 2, 29))  # a Thursday
-        assert {"opened, month = 2", "opened, weekday = 4", "opened"} <= found
+        active_slots = row(encoding, opened=datetime.date(2024, 2, 29))  # a Thursday
+        assert {"opened, month = 2", "opened, weekday = 4", "opened"} <= active_slots
         assert "hour" not in {column.part for column in encoding.columns}
 
     def test_what_tells_only_the_rows_apart_is_left_out_unless_asked_for(self):
@@ -158,9 +158,9 @@ class TestEncoding:
 
 def test_sums_of_money_are_no_names_however_seldom_they_repeat():
     sums = [f"€ {1_000 + 37.25 * i:,.2f}" for i in range(60)]
-    made = TableEncoding.fit({"spent": sums, "customer": [f"C{i:03d}" for i in range(60)]})
-    assert made.names == ("spent",)
-    assert made.notes == ("'customer' is left out: it only identifies rows.",)
+    spending = TableEncoding.fit({"spent": sums, "customer": [f"C{i:03d}" for i in range(60)]})
+    assert spending.names == ("spent",)
+    assert spending.notes == ("'customer' is left out: it only identifies rows.",)
     numbered = TableEncoding.fit({"spent": sums, "row": [str(i) for i in range(60)]})
     assert numbered.names == ("spent",)
 

@@ -10,8 +10,8 @@ from parbals.installing import install_command
 
 
 def test_without_the_tool_the_command_is_named(monkeypatch):
-    gone = ("skactiveml.", "parbals.skactiveml.")
-    for name in [n for n in sys.modules if f"{n}.".startswith(gone)]:
+    hidden_modules = ("skactiveml.", "parbals.skactiveml.")
+    for name in [n for n in sys.modules if f"{n}.".startswith(hidden_modules)]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "skactiveml", None)
     with pytest.raises(

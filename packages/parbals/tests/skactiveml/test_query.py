@@ -45,13 +45,13 @@ def forest():
     return wrapped(RandomForestClassifier(8, random_state=0))
 
 
-def ours(**more):
-    return wrapped(parbals.BayesianLogisticRegression(64, random_state=0, **more))
+def ours(**options):
+    return wrapped(parbals.BayesianLogisticRegression(64, random_state=0, **options))
 
 
-def query(name, clf=None, y=Y, **more):
+def query(name, clf=None, y=Y, **options):
     chosen, utilities = ParbalsQuery(name, random_state=0).query(
-        X, y, clf, return_utilities=True, **more
+        X, y, clf, return_utilities=True, **options
     )
     return chosen, utilities
 

@@ -15,9 +15,9 @@ def embeddings(inputs):
     return np.stack([np.outer(r, x).ravel() for r, x in zip(residual, z, strict=True)])
 
 
-def choose(inputs, batch_size, seed, **more):
+def choose(inputs, batch_size, seed, **options):
     return parbals.select_batch(
-        **inputs, batch_size=batch_size, strategy="badge", random_state=seed, **more
+        **inputs, batch_size=batch_size, strategy="badge", random_state=seed, **options
     )
 
 

@@ -89,7 +89,7 @@ def test_sampled_configurations_agree_with_all_of_them_within_monte_carlo_error(
     """One configuration serves all posterior samples: labels are joint, so the mean is unbiased."""
     pool = linear_probs(8, 30, 50, 2, scale=1.0)
     w = np.full(50, 1 / 50)
-    exact, sampled = (Configurations(w, most, np.random.default_rng(1)) for most in (4096, 2000))
+    exact, sampled = (Configurations(w, limit, np.random.default_rng(1)) for limit in (4096, 2000))
     for point in pool[:11]:  # 2048 labellings: exact for the first, sampled for the second
         exact.extend(point)
         sampled.extend(point)

@@ -74,8 +74,8 @@ def by_definition(model, pool, target, size, pending, seed, n_universes):
         for u, label in enumerate(labels.label(x.astype(np.float32)).tolist()):
             mean, cov = states[u]
             column = cov @ x
-            here = np.array([x @ mean]), np.array([x @ column])
-            _, slope, curvature = label_evidence(*here, 2.0 * label - 1.0)
+            at_row = np.array([x @ mean]), np.array([x @ column])
+            _, slope, curvature = label_evidence(*at_row, 2.0 * label - 1.0)
             cov = cov - curvature[0] * np.outer(column, column)
             states[u] = mean + slope[0] * column, cov
 
@@ -106,9 +106,9 @@ def test_parbals_is_what_its_definition_gives(backend, design, pending, request)
 def test_the_order_of_the_pool_does_not_matter(parts):
     model, pool, target = parts
     order = np.random.default_rng(0).permutation(len(pool))
-    one = parbals.select_batch_from_model(model, pool, target, 8, random_state=1)
-    other = parbals.select_batch_from_model(model, pool[order], target, 8, random_state=1)
-    assert order[other.indices].tolist() == one.indices.tolist()
+    original = parbals.select_batch_from_model(model, pool, target, 8, random_state=1)
+    reordered = parbals.select_batch_from_model(model, pool[order], target, 8, random_state=1)
+    assert order[reordered.indices].tolist() == original.indices.tolist()
 
 
 @pytest.mark.parametrize(
@@ -229,9 +229,9 @@ def many_classes_by_definition(model, pool, target, size, pending, seed, n_unive
     def scores():
         total = np.zeros(len(rows))
         for mean, cov in states:
-            here, there = (matrices(R, mean, cov) for R in (rows, targets))
+            at_row, at_targets = (matrices(R, mean, cov) for R in (rows, targets))
             c = rows @ cov @ targets.T
-            form = np.einsum("knm,lnm,nkl,mkl->n", c, c, here, there, optimize=True)
+            form = np.einsum("knm,lnm,nkl,mkl->n", c, c, at_row, at_targets, optimize=True)
             total += 0.5 * form / len(targets) / n_universes
         return total
 
@@ -253,9 +253,9 @@ def test_parbals_of_many_classes_is_what_its_definition_gives(
 def test_the_order_of_the_pool_does_not_matter_with_many_classes(four_classes):
     model, pool, target = four_classes
     order = np.random.default_rng(0).permutation(len(pool))
-    one = parbals.select_batch_from_model(model, pool, target, 6, random_state=1)
-    other = parbals.select_batch_from_model(model, pool[order], target, 6, random_state=1)
-    assert order[other.indices].tolist() == one.indices.tolist()
+    original = parbals.select_batch_from_model(model, pool, target, 6, random_state=1)
+    reordered = parbals.select_batch_from_model(model, pool[order], target, 6, random_state=1)
+    assert order[reordered.indices].tolist() == original.indices.tolist()
 
 
 def test_copies_of_a_point_are_scored_as_points_of_their_own(four_classes):
@@ -295,11 +295,11 @@ def test_the_lazy_search_chooses_what_scoring_everything_chooses(backend, monkey
     monkeypatch.setattr(gaussian, "MAX_SCREENED", 1024)
     lazy = batches()
     monkeypatch.setattr(gaussian, "MARGIN", 1e-9)  # every score is above this share of the best
-    for one, other in zip(lazy, batches(), strict=True):
-        assert one.indices.tolist() == other.indices.tolist()
-        np.testing.assert_allclose(one.scores, other.scores, rtol=1e-4)
-        assert (other.n_exact == 900 - np.arange(5)).all()
-        assert (one.n_exact < other.n_exact).any()
+    for lazy_batch, full_batch in zip(lazy, batches(), strict=True):
+        assert lazy_batch.indices.tolist() == full_batch.indices.tolist()
+        np.testing.assert_allclose(lazy_batch.scores, full_batch.scores, rtol=1e-4)
+        assert (full_batch.n_exact == 900 - np.arange(5)).all()
+        assert (lazy_batch.n_exact < full_batch.n_exact).any()
 
 
 @pytest.mark.full

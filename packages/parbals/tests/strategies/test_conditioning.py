@@ -53,15 +53,15 @@ def dense(latents, X, labels):
     for index, label in zip(LABELLED, labels, strict=True):
         x = design(X)[index]
         column = covariance @ x  # (A, d)
-        here = mean @ x, column @ x
+        at_row = mean @ x, column @ x
         if len(mean) == 1:
-            _, slope, curvature = label_evidence(*here, 2.0 * label - 1.0)
+            _, slope, curvature = label_evidence(*at_row, 2.0 * label - 1.0)
         else:
-            given = here[0][None], here[1][None], np.array([label])
+            given = at_row[0][None], at_row[1][None], np.array([label])
             _, slope, curvature = (part[0] for part in class_evidence(*given))
         mean = mean + slope[:, None] * column
-        taken = curvature[:, None, None] * column[:, :, None] * column[:, None]
-        covariance = covariance - taken
+        update = curvature[:, None, None] * column[:, :, None] * column[:, None]
+        covariance = covariance - update
     return mean, covariance
 
 
@@ -93,13 +93,13 @@ def test_rows_and_targets_are_those_of_dense_gaussians(parts):
         for a in range(len(mean)):
             between = design(X) @ cov[a] @ design(X_target).T
             np.testing.assert_allclose(tables[a, u][:, :N_TARGETS], between, atol=1e-4)
-            for R, found in (
+            for R, moments in (
                 (design(X), (after.mean[a, u], after.variance[a, u])),
                 (design(X_target), (state.target_mean[a, u], state.target_variance[a, u])),
             ):
                 variance = np.einsum("nd,de,ne->n", R, cov[a], R)
-                np.testing.assert_allclose(found[0][: len(R)], R @ mean[a], atol=1e-4)
-                np.testing.assert_allclose(found[1][: len(R)], variance, atol=1e-4)
+                np.testing.assert_allclose(moments[0][: len(R)], R @ mean[a], atol=1e-4)
+                np.testing.assert_allclose(moments[1][: len(R)], variance, atol=1e-4)
 
 
 def test_jax_conditions_rows_as_numpy_does(parts):

@@ -18,8 +18,8 @@ def farthest_first(points, centres, batch_size, taken=()):
     return chosen
 
 
-def choose(inputs, batch_size, **more):
-    return parbals.select_batch(**{**inputs, **more}, batch_size=batch_size, strategy="coreset")
+def choose(inputs, batch_size, **options):
+    return parbals.select_batch(**{**inputs, **options}, batch_size=batch_size, strategy="coreset")
 
 
 @pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])

@@ -66,11 +66,11 @@ def in_cluster(parts, array, **options):
 def test_a_cluster_chooses_what_memory_chooses(client, parts, loss):
     array = da.from_array(parts[1], chunks=(100, 5)).persist()
     terms = {"pending": [3, 600], "loss": loss}
-    here = in_memory(parts, **terms)
-    there = in_cluster(parts, array, **terms)
-    assert there.indices.tolist() == here.indices.tolist()
-    np.testing.assert_allclose(there.scores, here.scores, rtol=1e-5)
-    np.testing.assert_allclose(there.initial_scores, here.initial_scores, rtol=1e-5)
+    local = in_memory(parts, **terms)
+    remote = in_cluster(parts, array, **terms)
+    assert remote.indices.tolist() == local.indices.tolist()
+    np.testing.assert_allclose(remote.scores, local.scores, rtol=1e-5)
+    np.testing.assert_allclose(remote.initial_scores, local.initial_scores, rtol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -83,20 +83,20 @@ def test_a_cluster_chooses_what_memory_chooses(client, parts, loss):
 def test_every_strategy_in_closed_form_and_any_chunks(n_classes, strategy):
     parts = parts_of(n_classes)
     array = da.from_array(parts[1], chunks=((1, 0, 399, 300), (2, 3)))
-    here = in_memory(parts, strategy=strategy)
-    there = in_cluster(parts, array, strategy=strategy)
-    assert there.indices.tolist() == here.indices.tolist()
+    local = in_memory(parts, strategy=strategy)
+    remote = in_cluster(parts, array, strategy=strategy)
+    assert remote.indices.tolist() == local.indices.tolist()
 
 
 def test_targets_are_sampled_from_the_cluster(parts):
     model, pool, _ = parts
     array = da.from_array(np.tile(pool, (2, 1)), chunks=(300, 5))
     for X_target in (None, array):
-        here, there = (
+        local, remote = (
             parbals.select_batch_from_model(model, X, X_target, 4, "epig", random_state=0)
             for X in (array.compute(), array)
         )
-        assert there.indices.tolist() == here.indices.tolist()
+        assert remote.indices.tolist() == local.indices.tolist()
 
 
 def test_rows_are_fetched_in_any_order(parts):
@@ -106,9 +106,9 @@ def test_rows_are_fetched_in_any_order(parts):
     assert rows[positions].dtype == np.float32
     np.testing.assert_array_equal(rows[positions], pool[positions].astype(np.float32))
     np.testing.assert_array_equal(rows[5:70], pool[5:70].astype(np.float32))
-    some = rows.take(np.array([8, 5, 600]))
-    np.testing.assert_array_equal(some[np.array([2, 0])], rows[np.array([600, 8])])
-    np.testing.assert_array_equal(some.map_rows(first_column), pool[[8, 5, 600], 0].astype("f4"))
+    subset = rows.take(np.array([8, 5, 600]))
+    np.testing.assert_array_equal(subset[np.array([2, 0])], rows[np.array([600, 8])])
+    np.testing.assert_array_equal(subset.map_rows(first_column), pool[[8, 5, 600], 0].astype("f4"))
 
 
 def first_column(rows):
@@ -121,9 +121,9 @@ def test_only_pending_chosen_and_the_highest_rows_are_fetched(parts, monkeypatch
     get = DistributedRows.__getitem__
 
     def recorded(self, rows):
-        found = get(self, rows)
-        fetched.append(len(found))
-        return found
+        features = get(self, rows)
+        fetched.append(len(features))
+        return features
 
     monkeypatch.setattr(DistributedRows, "__getitem__", recorded)
     monkeypatch.setattr(gaussian, "MAX_SCREENED", 127)
@@ -163,17 +163,17 @@ def kill_worker_when(client, is_time, after):
 
     def kill():
         while not is_time() or not any(client.processing().values()):
-            if done.wait(0.05):
+            if finished.wait(0.05):
                 return
         busy = [address for address, tasks in client.processing().items() if tasks]
         killed.append(client.run(os.getpid, workers=busy[:1])[busy[0]])
         os.kill(killed[0], signal.SIGKILL)
         after()
 
-    done = threading.Event()
+    finished = threading.Event()
     thread = threading.Thread(target=kill)
     thread.start()
-    return killed, done, thread
+    return killed, finished, thread
 
 
 def test_a_worker_killed_while_it_scores_costs_nothing(client, parts, tmp_path):
@@ -188,15 +188,17 @@ def test_a_worker_killed_while_it_scores_costs_nothing(client, parts, tmp_path):
         return block
 
     array = da.from_array(parts[1], chunks=(100, 5)).map_blocks(held, dtype=float, meta=np.ones(0))
-    killed, done, thread = kill_worker_when(client, Path(started).exists, after=Path(go_on).touch)
+    killed, finished, thread = kill_worker_when(
+        client, Path(started).exists, after=Path(go_on).touch
+    )
     try:
-        there = in_cluster(parts, array)
+        remote = in_cluster(parts, array)
     finally:
-        done.set()
+        finished.set()
         Path(go_on).touch()
         thread.join()
     assert len(killed) == 1
-    assert there.indices.tolist() == in_memory(parts).indices.tolist()
+    assert remote.indices.tolist() == in_memory(parts).indices.tolist()
 
 
 def test_chunks_that_died_with_their_worker_are_made_again(client, parts):
@@ -205,8 +207,8 @@ def test_chunks_that_died_with_their_worker_are_made_again(client, parts):
     held = {address: keys for address, keys in client.has_what().items() if keys}
     pids = client.run(os.getpid)
     os.kill(pids[next(iter(held))], signal.SIGKILL)
-    there = in_cluster(parts, array)
-    assert there.indices.tolist() == in_memory(parts).indices.tolist()
+    remote = in_cluster(parts, array)
+    assert remote.indices.tolist() == in_memory(parts).indices.tolist()
 
 
 def test_bad_entries_are_named_by_their_row(parts):

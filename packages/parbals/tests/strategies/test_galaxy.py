@@ -19,11 +19,11 @@ def drawn(path):
     }, np.flatnonzero(free)
 
 
-def places(path, batch_size, **more):
+def places(path, batch_size, **options):
     """Places on the path that are chosen."""
     inputs, at = drawn(path)
     return at[
-        parbals.select_batch(**inputs, batch_size=batch_size, strategy="galaxy", **more).indices
+        parbals.select_batch(**inputs, batch_size=batch_size, strategy="galaxy", **options).indices
     ].tolist()
 
 

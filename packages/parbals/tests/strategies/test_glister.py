@@ -9,9 +9,9 @@ from scipy.stats import spearmanr
 from sklearn.linear_model import LogisticRegression
 
 
-def choose(inputs, batch_size, **more):
+def choose(inputs, batch_size, **options):
     return parbals.select_batch(
-        **{**inputs, **more}, batch_size=batch_size, strategy="glister", random_state=0
+        **{**inputs, **options}, batch_size=batch_size, strategy="glister", random_state=0
     )
 
 

@@ -24,14 +24,14 @@ def test_one_of_every_cluster_the_largest_first():
 
 def test_clusters_with_something_known_are_taken():
     assert 0 not in WHERE[chosen(3, pending=[3]).indices]
-    known = {"labelled_features": X[[3, 50]], "labels": [0, 1]}
-    assert sorted(WHERE[chosen(2, **known).indices]) == [2, 3]
+    labelled = {"labelled_features": X[[3, 50]], "labels": [0, 1]}
+    assert sorted(WHERE[chosen(2, **labelled).indices]) == [2, 3]
 
 
 def test_every_strategy_starts_with_it_unless_classes_are_described():
     learner = parbals.ActiveLearner(X, [0, 1], random_state=0)
     assert learner.choose(4).strategy == "kmeans"
-    told = parbals.ActiveLearner(X, [0, 1], class_descriptions={1: X[0]}, random_state=0)
-    assert told.choose(4).strategy == "parbals-epig"
+    described = parbals.ActiveLearner(X, [0, 1], class_descriptions={1: X[0]}, random_state=0)
+    assert described.choose(4).strategy == "parbals-epig"
     learner.tell([0], [1])
     assert learner.choose(4).strategy == "parbals-epig"

@@ -133,11 +133,11 @@ def test_pending_points_are_the_partial_batch(samples, strategy):
     """Asking again for two while three are out continues the batch of five exactly."""
     pool, target = samples
     whole = parbals.select_batch(pool, target, 5, strategy, random_state=7)
-    rest = parbals.select_batch(
+    remaining = parbals.select_batch(
         pool, target, 2, strategy, pending=whole.indices[:3], random_state=7
     )
-    assert rest.indices.tolist() == whole.indices[3:].tolist()
-    np.testing.assert_allclose(rest.scores, whole.scores[3:], rtol=1e-9)
+    assert remaining.indices.tolist() == whole.indices[3:].tolist()
+    np.testing.assert_allclose(remaining.scores, whole.scores[3:], rtol=1e-9)
 
 
 @pytest.mark.parametrize("strategy", ["epig", "parbals-epig", "parbals-map-epig"])
@@ -243,8 +243,8 @@ def test_an_accelerator_chooses_the_same(n_classes, n_pool, monkeypatch):
     pool = probs[:n_pool]
     target = probs[n_pool:]
     here = parbals.select_batch(pool, target, 4, n_universes=4, pending=[3], random_state=1)
-    for place in ("scores.rows", "strategies.universes.samples"):
-        monkeypatch.setattr(f"parbals.{place}.on_host", lambda: False)
+    for module_name in ("scores.rows", "strategies.universes.samples"):
+        monkeypatch.setattr(f"parbals.{module_name}.on_host", lambda: False)
     there = parbals.select_batch(pool, target, 4, n_universes=4, pending=[3], random_state=1)
     assert there.indices.tolist() == here.indices.tolist()
     np.testing.assert_allclose(there.scores, here.scores, rtol=1e-9)

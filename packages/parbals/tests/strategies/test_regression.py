@@ -49,15 +49,15 @@ def test_a_batch_is_greedy_and_its_scores_add_up_to_what_it_tells():
     free = np.ones(len(POOL), bool)
     free[[3, 7]] = False
     steps = grow(_NumericUniverse(view()), free, [3, 7], 5)
-    known = [3, 7]
+    labelled = [3, 7]
     for step in steps:
         gains = [
-            information(view(), [*known, i]) if free[i] and i not in known else -np.inf
+            information(view(), [*labelled, i]) if free[i] and i not in labelled else -np.inf
             for i in range(len(POOL))
         ]
         assert gains[step.index] == pytest.approx(max(gains), rel=1e-4)
-        assert step.score == pytest.approx(max(gains) - information(view(), known), rel=1e-3)
-        known.append(step.index)
+        assert step.score == pytest.approx(max(gains) - information(view(), labelled), rel=1e-3)
+        labelled.append(step.index)
 
 
 def test_bald_is_what_a_label_says_of_f():
@@ -70,7 +70,7 @@ def test_a_rank_tells_to_first_order_what_draws_say():
     """EPIG of ranks against the mutual information of two labels, from the joint of f."""
     whitening = fixed_prior(0.3, 4).whitening
     found = fit_ordinal(add_bias(X), np.array([0, 1, 2, 3, 1, 2]), 4, whitening)
-    seen = GaussianView(found, POOL[:6], TARGET[:4])
+    ordinal_view = GaussianView(found, POOL[:6], TARGET[:4])
     exact = np.zeros(6)
     roots, weights = np.polynomial.hermite_e.hermegauss(60)
     weights = weights / weights.sum()
@@ -80,10 +80,10 @@ def test_a_rank_tells_to_first_order_what_draws_say():
             mean = found.marginals(pair)[0]
             lower = np.linalg.cholesky(pair @ covariance_with(found.latents, pair)[0])
             f = mean[0] + lower[0, 0] * roots
-            other = mean[1] + lower[1, 0] * roots
-            here = interval_probs(f, np.zeros(60), found.thresholds)
-            there = interval_probs(other, np.full(60, lower[1, 1] ** 2), found.thresholds)
-            joint = np.einsum("q,qa,qb->ab", weights, here, there)
+            f_target = mean[1] + lower[1, 0] * roots
+            pool_probs = interval_probs(f, np.zeros(60), found.thresholds)
+            target_probs = interval_probs(f_target, np.full(60, lower[1, 1] ** 2), found.thresholds)
+            joint = np.einsum("q,qa,qb->ab", weights, pool_probs, target_probs)
             apart = joint.sum(axis=1)[:, None] * joint.sum(axis=0)
             exact[i] += (joint * np.log(joint / apart)).sum() / 4
-    assert regression_epig(seen) == pytest.approx(exact, rel=0.1, abs=1e-6)
+    assert regression_epig(ordinal_view) == pytest.approx(exact, rel=0.1, abs=1e-6)

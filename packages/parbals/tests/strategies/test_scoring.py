@@ -30,12 +30,12 @@ def parts(request):
     X = generator.standard_normal((n_labels + 48, n_features))
     logits = X @ generator.standard_normal((n_features, n_classes))
     labels = np.argmax(logits + generator.gumbel(size=logits.shape), axis=1)[:n_labels]
-    known = with_ones(X[:n_labels])
+    labelled = with_ones(X[:n_labels])
     prior = Whitening.diagonal(np.full(n_features + 1, np.sqrt(2.0)))
     fitted = (
-        fit_gaussian(known, labels, prior)
+        fit_gaussian(labelled, labels, prior)
         if n_classes == 2
-        else fit_classes(known, labels, n_classes, prior)
+        else fit_classes(labelled, labels, n_classes, prior)
     )
     return fitted.latents, X[n_labels:-11], X[-11:]
 
@@ -45,7 +45,7 @@ def structured(mean, variance):
     if mean.shape[1] == 1:
         p, slope = sigmoid_means(mean, variance, 1)
         return (slope**2 / (p * (1.0 - p)))[:, :, None]
-    p, slope = (part.T for part in class_slopes(mean.T, variance.T))
+    p, slope = (array.T for array in class_slopes(mean.T, variance.T))
     gains = curvatures_from_diagonal(slope**2 / (p * (1.0 - p)), np)
     total = gains.sum(axis=1)[:, None, None]
     return gains[:, :, None] * np.eye(gains.shape[1]) - gains[:, :, None] * gains[:, None] / total
@@ -56,8 +56,8 @@ def brute_force(latents, X, X_target):
     rows = with_ones(X)
     targets = with_ones(X_target)
     covariance = np.einsum("nd,adm->anm", rows, covariance_with(latents, targets))
-    here, there = (structured(*latents.marginals(R)) for R in (rows, targets))
-    form = np.einsum("knm,lnm,nkl,mkl->nm", covariance, covariance, here, there)
+    at_rows, at_targets = (structured(*latents.marginals(R)) for R in (rows, targets))
+    form = np.einsum("knm,lnm,nkl,mkl->nm", covariance, covariance, at_rows, at_targets)
     return 0.5 * form.mean(axis=1)
 
 
@@ -101,8 +101,8 @@ def test_both_backends_give_the_same_scores(parts, score, monkeypatch):
     if score == "epig" and len(latents.roots) > 1:
         score = "quadratic"  # closed-form EPIG needs two classes
     context = build_context(latents, X_target)
-    one, other = (score_pool(context, X, score=score) for score_pool in SCORERS)
-    np.testing.assert_allclose(one, other, rtol=1e-4)
+    first, second = (score_pool(context, X, score=score) for score_pool in SCORERS)
+    np.testing.assert_allclose(first, second, rtol=1e-4)
 
 
 @pytest.mark.parametrize("score_pool", FEWER_SCORERS)
@@ -124,5 +124,5 @@ def test_a_mapped_file_is_scored_as_an_array_is(parts, score_pool, tmp_path):
     np.save(tmp_path / "rows.npy", X.astype(np.float32))
     mapped = np.load(tmp_path / "rows.npy", mmap_mode="r")
     context = build_context(latents, X_target)
-    one, other = (score_pool(context, rows, score="quadratic") for rows in (mapped, X))
-    np.testing.assert_array_equal(one, other)
+    first, second = (score_pool(context, rows, score="quadratic") for rows in (mapped, X))
+    np.testing.assert_array_equal(first, second)

@@ -64,8 +64,10 @@ def test_names_with_a_part_to_play_are_in_the_table():
 
 def test_looking_at_the_table_loads_no_jax():
     code = "import sys; from parbals.strategies import STRATEGIES; print('jax' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "False\n"
+    process = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert process.stdout == "False\n"
 
 
 def test_an_unknown_name_is_told_what_there_is():

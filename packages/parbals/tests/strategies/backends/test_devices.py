@@ -22,23 +22,23 @@ def on_one_device():
 def test_several_devices_choose_what_one_chooses(on_one_device, n_devices):
     """The devices cannot share 6,001, 77 or 1,001 rows evenly."""
     flags = f"--xla_force_host_platform_device_count={n_devices}"
-    found = subprocess.run(
+    process = subprocess.run(
         [sys.executable, device_program.__file__],
         env={**os.environ, "JAX_PLATFORMS": "cpu", "XLA_FLAGS": flags},
         capture_output=True,
         text=True,
         check=True,
     )
-    on_several = json.loads(found.stdout)
+    on_several = json.loads(process.stdout)
     assert on_several["batch"] == on_one_device["batch"]
     for name in ("two", "four"):
-        here = on_one_device[name]
-        there = on_several[name]
-        assert there["chosen"] == here["chosen"]
+        expected = on_one_device[name]
+        actual = on_several[name]
+        assert actual["chosen"] == expected["chosen"]
         # Every device has its share of the rows, and asks the others for nothing.
-        assert len(there["rows"]) == n_devices
-        assert len(set(there["rows"])) == 1
-        assert there["collectives"] == []
+        assert len(actual["rows"]) == n_devices
+        assert len(set(actual["rows"])) == 1
+        assert actual["collectives"] == []
     # A user who tells JAX which device to use gets that one alone.
     assert on_several["told"] == on_one_device["told"]
 

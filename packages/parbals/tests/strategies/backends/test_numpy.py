@@ -61,8 +61,8 @@ def test_products_give_what_tables_of_pairs_give(n_latents, n_labels):
         backend = NumpyBackend(context, PoolRows(X, np.arange(0)), "quadratic", workers)
         backend.branch(np.zeros(4, int))
         backend.update(state, members, np.ones(state.target_mean.shape[1:], bool))
-        found = np.concatenate(list(backend.screen(np.arange(2, 8), 4)))
-    np.testing.assert_allclose(found, np.array(expected)[members].mean(axis=0)[2:8], rtol=1e-4)
+        screened = np.concatenate(list(backend.screen(np.arange(2, 8), 4)))
+    np.testing.assert_allclose(screened, np.array(expected)[members].mean(axis=0)[2:8], rtol=1e-4)
 
 
 def test_a_quadratic_form_is_cheaper_where_targets_are_many():

@@ -92,14 +92,14 @@ def by_definition(latents, X, X_target):
         for u, label in enumerate(labels.label(x.astype(np.float32)).tolist()):
             mean, covariance = states[u]
             column = covariance @ x
-            here = mean @ x, column @ x
+            at_row = mean @ x, column @ x
             if len(mean) == 1:
-                _, slope, curvature = label_evidence(*here, 2.0 * label - 1.0)
+                _, slope, curvature = label_evidence(*at_row, 2.0 * label - 1.0)
             else:
-                given = here[0][None], here[1][None], np.array([label])
+                given = at_row[0][None], at_row[1][None], np.array([label])
                 _, slope, curvature = (part[0] for part in class_evidence(*given))
-            taken = curvature[:, None, None] * column[:, :, None] * column[:, None]
-            states[u] = mean + slope[:, None] * column, covariance - taken
+            update = curvature[:, None, None] * column[:, :, None] * column[:, None]
+            states[u] = mean + slope[:, None] * column, covariance - update
 
     for index in PENDING:
         condition(index)

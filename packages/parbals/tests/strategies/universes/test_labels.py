@@ -28,6 +28,6 @@ def test_a_rows_labels_do_not_depend_on_the_rows_before_it():
 def test_equal_rows_have_noise_of_their_own():
     noise = KeyedNoise(0)
     logits = np.zeros((N, 2))
-    one, other = (noise.label(logits, class_keys(np.ones(3, np.float32), 2)) for _ in range(2))
-    agree = (one == other).mean()
+    first, second = (noise.label(logits, class_keys(np.ones(3, np.float32), 2)) for _ in range(2))
+    agree = (first == second).mean()
     assert abs(agree - 0.5) < 4.5 * 0.5 / np.sqrt(N)
