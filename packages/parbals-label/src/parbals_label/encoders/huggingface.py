@@ -1,6 +1,6 @@
 """Models that transformers can load, from the Hugging Face hub or from a folder.
 
-Which of their numbers become the row:
+How a row is read from each model:
 
 * ``bert-base-uncased``: the last layer at [CLS], the token BERT classifies by (Devlin et al. 2019),
   768 numbers, texts cut at 512 tokens.
@@ -39,8 +39,15 @@ from parbals_label.encoders.torch_models import (
     model_folder,
 )
 
-__all__ = ["BERT", "CLIP_B32", "DINOV2_S14", "HUGGINGFACE", "REPOSITORIES"]
-__all__ += ["load_folder", "quiet"]
+__all__ = [
+    "BERT",
+    "CLIP_B32",
+    "DINOV2_S14",
+    "HUGGINGFACE",
+    "REPOSITORIES",
+    "load_folder",
+    "quiet",
+]
 
 REPOSITORIES = {
     "bert-base-uncased": "google-bert/bert-base-uncased",
@@ -49,12 +56,12 @@ REPOSITORIES = {
 }
 _PACKAGES = "torch transformers safetensors"
 _INSTALL = "parbals[encoders]"
-_CLASS_TOKEN = (
+_CLASS_TOKEN_MODELS = (
     *("vit", "deit", "beit", "dinov2", "dinov2_with_registers", "dinov3_vit", "vit_mae", "ijepa"),
 )
-_SEES = ("vision_config", "num_channels", "image_size", "patch_size")
-_LONGEST = 512
-_VOCABULARIES = ("tokenizer.json", "vocab.*", "*.model", "merges.txt")
+_IMAGE_MODEL_ATTRIBUTES = ("vision_config", "num_channels", "image_size", "patch_size")
+_MAX_TOKENS = 512
+_VOCABULARY_FILES = ("tokenizer.json", "vocab.*", "*.model", "merges.txt")
 
 
 @dataclass(frozen=True)
@@ -63,7 +70,7 @@ class Pooling:
 
     kind: str = "mean"
     normalise: bool = False
-    longest: int = _LONGEST
+    longest: int = _MAX_TOKENS
 
 
 def load_folder(
@@ -72,38 +79,39 @@ def load_folder(
     pooling: Pooling | None = None,
     preprocess: Preprocess | None = None,
 ) -> Encoder:
-    """The model in a folder; ``pooling`` and ``preprocess`` where known, else as its files say."""
+    """Load the model in a folder; ``pooling`` and ``preprocess`` override its configuration."""
     need(_PACKAGES, f"Loading {folder.name}", _INSTALL)
     model = folder_digest(folder, model_files(folder))
     config, network = _network(folder)
-    if any(hasattr(config, sign) for sign in _SEES):
+    if any(hasattr(config, attribute) for attribute in _IMAGE_MODEL_ATTRIBUTES):
         config_file = folder / "preprocessor_config.json"
-        how = preprocess or Preprocess.from_config(_json(config_file), IMAGENET)
-        return ImageModel(model, network, _image_forward(network, config), how, options)
+        preprocess = preprocess or Preprocess.from_config(_json(config_file), IMAGENET)
+        return ImageModel(model, network, _image_forward(network, config), preprocess, options)
     pooling = pooling or _pooling(folder)
     tokenizer = _tokenizer(folder)
-    positions = getattr(config, "max_position_embeddings", None) or _LONGEST
-    longest = min(pooling.longest, positions, tokenizer.model_max_length, _LONGEST)
+    positions = getattr(config, "max_position_embeddings", None) or _MAX_TOKENS
+    longest = min(pooling.longest, positions, tokenizer.model_max_length, _MAX_TOKENS)
     forward = _text_forward(network, pooling)
     return TextModel(f"{model} {pooling}", network, forward, tokenizer, longest, options)
 
 
 def _network(folder: Path) -> tuple[Any, Any]:
+    """Load configuration and network without running code of the model."""
     from transformers import AutoConfig, AutoModel
 
-    safely = {"local_files_only": True, "trust_remote_code": False}
+    safe_options = {"local_files_only": True, "trust_remote_code": False}
     try:
         with quiet():
-            config = AutoConfig.from_pretrained(folder, **safely)
+            config = AutoConfig.from_pretrained(folder, **safe_options)
             network, loading = AutoModel.from_pretrained(
                 folder,
                 config=config,
                 output_loading_info=True,
                 dtype="float32",
                 weights_only=True,
-                **safely,
+                **safe_options,
             )
-    except Exception as error:  # a folder can be wrong in as many ways as there are models
+    except Exception as error:  # models fail to load in many ways
         raise InputError(
             f"transformers cannot load the model in {folder} ({first_line(error)})."
         ) from None
@@ -119,8 +127,8 @@ def _network(folder: Path) -> tuple[Any, Any]:
 def _tokenizer(folder: Path) -> Any:
     from transformers import AutoTokenizer
 
-    if not any(path for pattern in _VOCABULARIES for path in folder.glob(pattern)):
-        # transformers would go on with an empty vocabulary, in which all texts are alike.
+    if not any(path for pattern in _VOCABULARY_FILES for path in folder.glob(pattern)):
+        # transformers would continue with an empty vocabulary, in which all texts are equal.
         raise InputError(
             f"{folder} has no vocabulary (tokenizer.json, vocab.txt, …); download the whole model."
         )
@@ -144,7 +152,7 @@ def _image_forward(network: Any, config: Any) -> Any:
     def pooled(pixels: Any) -> Any:
         output = network(pixel_values=pixels)
         last = output.last_hidden_state
-        if getattr(config, "model_type", "") in _CLASS_TOKEN:
+        if getattr(config, "model_type", "") in _CLASS_TOKEN_MODELS:
             return last[:, 0]
         if getattr(output, "pooler_output", None) is not None:
             return output.pooler_output
@@ -161,7 +169,9 @@ def _text_forward(network: Any, pooling: Pooling) -> Any:
         else:
             weights = mask.unsqueeze(-1).to(states.dtype)
             rows = (states * weights).sum(dim=1) / weights.sum(dim=1).clamp(min=1)
-        return rows / rows.norm(dim=1, keepdim=True).clamp(min=1e-12) if pooling.normalise else rows
+        if pooling.normalise:
+            return rows / rows.norm(dim=1, keepdim=True).clamp(min=1e-12)
+        return rows
 
     return forward
 
@@ -176,36 +186,40 @@ def _json(path: Path) -> Any:
 
 
 def _pooling(folder: Path) -> Pooling:
-    how = _json(folder / "1_Pooling" / "config.json")
-    longest = _json(folder / "sentence_bert_config.json").get("max_seq_length") or _LONGEST
+    """The pooling that sentence-transformers has configured; the mean over tokens by default."""
+    config = _json(folder / "1_Pooling" / "config.json")
+    longest = _json(folder / "sentence_bert_config.json").get("max_seq_length") or _MAX_TOKENS
     steps = _json(folder / "modules.json") or []
     normalise = any(str(step.get("type", "")).endswith("Normalize") for step in steps)
-    return Pooling("cls" if how.get("pooling_mode_cls_token") else "mean", normalise, int(longest))
+    kind = "cls" if config.get("pooling_mode_cls_token") else "mean"
+    return Pooling(kind, normalise, int(longest))
 
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Loading prints tables and bars; what matters of them becomes an error of ours."""
+    """Silence transformers while it loads; problems are raised as errors."""
     from transformers.utils import logging
 
-    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    verbosity = logging.get_verbosity()
+    has_progress_bar = logging.is_progress_bar_enabled()
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     try:
         yield
     finally:
         logging.set_verbosity(verbosity)
-        if bars:
+        if has_progress_bar:
             logging.enable_progress_bar()
 
 
-def _entry(ours: str | None, kind: Kind | None, **known: Any) -> Entry:
-    """One of the table; None takes the model that the user names."""
+def _entry(builtin: str | None, kind: Kind | None, **configuration: Any) -> Entry:
+    """An entry of the table of encoders; ``builtin`` None takes the model that the user names."""
 
     def load(name: str, options: Options) -> Encoder:
-        need(_PACKAGES, f"The encoder {name if ours else f'hf:{name}'}", _INSTALL)
-        folder = model_folder(ours or name, ours and REPOSITORIES[ours])
-        return load_folder(folder, options, **known)
+        encoder = name if builtin else f"hf:{name}"
+        need(_PACKAGES, f"The encoder {encoder}", _INSTALL)
+        folder = model_folder(builtin or name, builtin and REPOSITORIES[builtin])
+        return load_folder(folder, options, **configuration)
 
     return Entry(load, kind)
 

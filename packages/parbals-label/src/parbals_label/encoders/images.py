@@ -1,8 +1,8 @@
-"""Images, opened with care, and brought to the size and range a model was trained with.
+"""Open images safely, and resize them to the size and range that a model was trained with.
 
-Only PNG, JPEG, GIF (first frame), WEBP and BMP are decoded; other formats that Pillow knows call
-outside programs. Anything above 89 million pixels is refused unread: a few bytes can claim to be
-that large.
+Only PNG, JPEG, GIF (first frame), WEBP and BMP are decoded; Pillow runs other programs for some
+other formats. Images of more than 89 million pixels are refused before they are decoded: a few
+bytes can claim to be that large.
 """
 
 from collections.abc import Mapping
@@ -19,20 +19,21 @@ from parbals_label.encoders.base import BadItem
 __all__ = ["CLIP", "FORMATS", "IMAGENET", "Preprocess", "open_image"]
 
 FORMATS = ("PNG", "JPEG", "GIF", "WEBP", "BMP")
-_MOST_PIXELS = 89_478_485
-_LONGEST = 16  # only the middle is used: an image longer than so many times its height is cut first
+_MAX_PIXELS = 89_478_485
+_MAX_ASPECT_RATIO = 16
+"""A longer image is cropped before it is resized; only its centre is used anyway."""
 
 
 def open_image(item: Any) -> Any:
-    """A path or pixels, (H, W) or (H, W, 3) uint8, as an upright RGB image."""
+    """Open a path or pixels, (H, W) or (H, W, 3) uint8, as an upright RGB image."""
     pillow = need("PIL.Image", "Reading images", "parbals[images]")
     if isinstance(item, np.ndarray):
         return pillow.fromarray(np.ascontiguousarray(item)).convert("RGB")
     try:
-        if not Path(item).is_file():  # opening a pipe would wait for ever
+        if not Path(item).is_file():  # opening a pipe would block for ever
             raise BadItem("there is no such file")
         with pillow.open(item, formats=FORMATS) as image:
-            if image.width * image.height > _MOST_PIXELS:
+            if image.width * image.height > _MAX_PIXELS:
                 raise BadItem(f"{image.width} × {image.height} pixels are too many")
             image.load()
             return _eight_bits(pillow, _upright(image)).convert("RGB")
@@ -43,23 +44,30 @@ def open_image(item: Any) -> Any:
 
 
 def _eight_bits(pillow: Any, image: Any) -> Any:
-    """Sixteen bits of grey lose their lower eight; Pillow alone would turn most of them white."""
+    """Keep the upper eight bits of 16-bit grey; Pillow would clip, and turn most pixels white."""
     if not image.mode.startswith("I"):
         return image
     return pillow.fromarray((np.asarray(image).astype(np.int64) >> 8).clip(0, 255).astype(np.uint8))
 
 
 def _upright(image: Any) -> Any:
-    with suppress(Exception):  # a broken note of the camera is no reason to refuse the picture
+    """Rotate an image as its EXIF data say."""
+    with suppress(Exception):  # damaged EXIF data are no reason to refuse an image
         return need("PIL.ImageOps", "Reading images", "parbals[images]").exif_transpose(image)
     return image
 
 
 @dataclass(frozen=True)
 class Preprocess:
-    """Shorter side to ``resize`` (``square``: both), its middle ``crop``, then (x/255 - mean)/std.
+    """Image preprocessing of a model: resize, centre crop, then (x/255 - mean)/std.
 
-    ``resample`` is Pillow's number of the filter: 2 bilinear, 3 bicubic.
+    Attributes:
+        resize: pixels of the shorter side, or of both if ``square``.
+        crop: pixels of both sides of the centre crop.
+        mean: of each channel.
+        std: of each channel.
+        resample: Pillow's number of the filter: 2 bilinear, 3 bicubic.
+        square: resize both sides, which changes the aspect ratio.
     """
 
     resize: int
@@ -70,37 +78,47 @@ class Preprocess:
     square: bool = False
 
     def pixels(self, item: Any) -> np.ndarray:
-        """(crop, crop, 3) uint8; it becomes floating point when the batch is on its device."""
+        """(crop, crop, 3) uint8, normalised later on the device of the model."""
         image = open_image(item)
         width, height = image.size
-        if max(width, height) > _LONGEST * min(width, height):
-            image = _middle(image, min(width, _LONGEST * height), min(height, _LONGEST * width))
+        if max(width, height) > _MAX_ASPECT_RATIO * min(width, height):
+            image = _centre_crop(
+                image,
+                min(width, _MAX_ASPECT_RATIO * height),
+                min(height, _MAX_ASPECT_RATIO * width),
+            )
             width, height = image.size
-        short = min(width, height)
-        size = (int(self.resize * width / short), int(self.resize * height / short))
-        size = (self.resize, self.resize) if self.square else size
+        shorter = min(width, height)
+        size = (int(self.resize * width / shorter), int(self.resize * height / shorter))
+        if self.square:
+            size = (self.resize, self.resize)
         if size != image.size:
             image = image.resize(size, self.resample)
-        return np.asarray(_middle(image, self.crop, self.crop))
+        return np.asarray(_centre_crop(image, self.crop, self.crop))
 
     @staticmethod
     def from_config(config: Mapping[str, Any], default: "Preprocess") -> "Preprocess":
-        """As a model's ``preprocessor_config.json`` says, else as in ``default``."""
-        size, crop = config.get("size"), config.get("crop_size")
+        """Read a model's ``preprocessor_config.json``; what it lacks is as in ``default``."""
+        size = config.get("size")
+        crop = config.get("crop_size")
         square = isinstance(size, Mapping) and "height" in size
         resize = _side(size) or default.resize
         cropped = _side(crop) if config.get("do_center_crop", crop is not None) else None
         if cropped is None and not config.get("do_center_crop", False):
             cropped = resize if size is not None else default.crop
         crop_side = min(cropped or default.crop, resize)
-        mean, std = (
-            tuple(config.get(key) or other)
-            for key, other in (("image_mean", default.mean), ("image_std", default.std))
-        )
+        mean = tuple(config.get("image_mean") or default.mean)
+        std = tuple(config.get("image_std") or default.std)
         if config.get("do_normalize") is False:
-            mean, std = (0.0,) * 3, (1.0,) * 3
+            mean = (0.0, 0.0, 0.0)
+            std = (1.0, 1.0, 1.0)
         return Preprocess(
-            resize, crop_side, mean, std, int(config.get("resample", default.resample)), square
+            resize=resize,
+            crop=crop_side,
+            mean=mean,
+            std=std,
+            resample=int(config.get("resample", default.resample)),
+            square=square,
         )
 
 
@@ -110,8 +128,9 @@ def _side(size: Any) -> int | None:
     return int(size) if isinstance(size, (int, float)) else None
 
 
-def _middle(image: Any, width: int, height: int) -> Any:
-    left, top = (image.width - width) // 2, (image.height - height) // 2
+def _centre_crop(image: Any, width: int, height: int) -> Any:
+    left = (image.width - width) // 2
+    top = (image.height - height) // 2
     return image.crop((left, top, left + width, top + height))
 
 

@@ -1,4 +1,4 @@
-"""Models of PyTorch as encoders: on the GPU when there is one, in half precision if asked.
+"""PyTorch models as encoders: on the GPU if there is one, optionally in half precision.
 
 A model is a folder. It is looked for as a path, then in ``$PARBALS_MODELS`` (by default
 ``~/.cache/parbals/models``) under its name, then in the cache of Hugging Face; only then is it
@@ -25,52 +25,54 @@ from parbals_label.files import cache_folder
 __all__ = ["ImageModel", "TextModel", "file_digest", "folder_digest", "model_files", "model_folder"]
 
 _INSTALL = "parbals[encoders]"
-_SAFE = "*.safetensors"
+_SAFETENSORS = "*.safetensors"
 _PICKLED = "pytorch_model*.bin"
-_DESCRIPTIONS = ("*.json", "*.txt", "*.model")
+_CONFIG_FILES = ("*.json", "*.txt", "*.model")
 
 
 def model_folder(name: str, repository: str | None = None) -> Path:
     """A model's folder: a path, a name in the models folder, or a repository on the hub."""
-    named = os.environ.get("PARBALS_MODELS")
-    models = Path(named).expanduser() if named else cache_folder() / "models"
-    wanted = repository or name
-    given = Path(name).expanduser()
-    if repository is None and given.is_dir():
-        return given
+    configured = os.environ.get("PARBALS_MODELS")
+    models = Path(configured).expanduser() if configured else cache_folder() / "models"
+    repository_name = repository or name
+    path = Path(name).expanduser()
+    if repository is None and path.is_dir():
+        return path
     if (models / name).is_dir():
         return models / name
     if repository is None and name.startswith((".", "/", "~")):
-        raise InputError(f"There is no folder {given} with a model in it.")
-    hub = need("huggingface_hub", f"Loading {wanted}", _INSTALL)
+        raise InputError(f"There is no folder {path} with a model in it.")
+    hub = need("huggingface_hub", f"Loading {repository_name}", _INSTALL)
     reason = "no weights were found there"
     for offline in (True, False):
         try:
-            for weights in (_SAFE, _PICKLED):  # pickled ones only where there are no others
-                patterns = [weights, *_DESCRIPTIONS]
+            for weights in (_SAFETENSORS, _PICKLED):  # pickled ones only if there are no others
+                patterns = [weights, *_CONFIG_FILES]
                 folder = Path(
-                    hub.snapshot_download(wanted, allow_patterns=patterns, local_files_only=offline)
+                    hub.snapshot_download(
+                        repository_name, allow_patterns=patterns, local_files_only=offline
+                    )
                 )
                 if any(folder.glob(weights)):
                     return folder
-        except Exception as error:  # the hub's, the network's, and those of an impossible name
+        except Exception as error:  # of the hub, of the network, or of an invalid name
             reason = first_line(error, 160)
     raise InputError(
-        f"The model {wanted} is not on this machine and could not be downloaded ({reason}): get it "
-        f"where there is a connection with `hf download {wanted} --local-dir {models / name}`, and "
-        "put that folder there here too."
+        f"The model {repository_name} is not on this machine and could not be downloaded "
+        f"({reason}): download it on a machine with a connection by `hf download {repository_name} "
+        f"--local-dir {models / name}`, and copy that folder to the same place here."
     )
 
 
 def model_files(folder: Path) -> list[Path]:
     """The files with weights in a folder."""
-    found = sorted(folder.glob(_SAFE)) or sorted(folder.glob(_PICKLED))
-    if not found:
+    files = sorted(folder.glob(_SAFETENSORS)) or sorted(folder.glob(_PICKLED))
+    if not files:
         raise InputError(
             f"{folder} holds no weights; a file ending in .safetensors is needed beside "
             "config.json."
         )
-    return found
+    return files
 
 
 def file_digest(paths: Iterable[Path]) -> str:
@@ -85,10 +87,12 @@ def file_digest(paths: Iterable[Path]) -> str:
 
 
 def folder_digest(folder: Path, paths: Iterable[Path]) -> str:
-    """Of the weights and all that decides what they give: configuration, vocabulary, pooling."""
-    places = (folder, *(path for path in folder.iterdir() if path.is_dir()))
-    described = [file for at in places for pattern in _DESCRIPTIONS for file in at.glob(pattern)]
-    return file_digest([*paths, *described])
+    """A digest of weights, configuration, vocabulary and pooling: all that rows depend on."""
+    folders = (folder, *(path for path in folder.iterdir() if path.is_dir()))
+    config_files = [
+        file for parent in folders for pattern in _CONFIG_FILES for file in parent.glob(pattern)
+    ]
+    return file_digest([*paths, *config_files])
 
 
 def _on_device(network: Any, options: Options) -> Any:
@@ -107,7 +111,7 @@ def _on_device(network: Any, options: Options) -> Any:
 
 
 class _Model(Encoder):
-    """What texts and images share: a network, where it is, and what its numbers are called."""
+    """The common part of text and image models: a network on its device, and its precision."""
 
     def __init__(
         self, model: str, network: Any, forward: Callable[..., Any], options: Options
@@ -120,11 +124,11 @@ class _Model(Encoder):
 
     @property
     def device(self) -> Any:
-        """Where the network is."""
+        """The device of the network."""
         return self._parameter.device
 
     def rows(self, prepared: Sequence[Any]) -> Any:
-        """A tensor (B, D), through which a network may learn."""
+        """A tensor (B, D), with gradients where the network is trained."""
         raise NotImplementedError
 
     def encode(self, prepared: Sequence[Any]) -> np.ndarray:
@@ -136,13 +140,13 @@ class _Model(Encoder):
         except torch.OutOfMemoryError:
             n_items = len(prepared)
             raise InputError(
-                f"The device ran out of memory with {n_items} items at once; what is done is kept, "
+                f"The device ran out of memory with {n_items} items at once; finished items are kept, "
                 f"so run it again with --batch-size {max(1, n_items // 2)}."
             ) from None
 
 
 class ImageModel(_Model):
-    """Images (B, H, W, 3) uint8 to rows; ``forward`` gets the normalised (B, 3, H, W)."""
+    """Encodes images (B, H, W, 3) uint8; ``forward`` gets them normalised, as (B, 3, H, W)."""
 
     kind: ClassVar[Kind] = "image"
 
@@ -163,17 +167,15 @@ class ImageModel(_Model):
     def rows(self, prepared: Sequence[np.ndarray]) -> Any:
         import torch
 
-        mean, std = (
-            torch.tensor(values, device=self.device).view(1, 3, 1, 1)
-            for values in (self.preprocess.mean, self.preprocess.std)
-        )
+        mean = torch.tensor(self.preprocess.mean, device=self.device).view(1, 3, 1, 1)
+        std = torch.tensor(self.preprocess.std, device=self.device).view(1, 3, 1, 1)
         pixels = torch.from_numpy(np.stack(prepared)).to(self.device).permute(0, 3, 1, 2)
         normalised = (pixels.float() / 255.0 - mean) / std
         return self._forward(normalised.to(self._parameter.dtype)).flatten(1)
 
 
 class TextModel(_Model):
-    """Texts to rows; ``forward`` gets tokens and attention mask (B, T), T at most ``longest``."""
+    """Encodes texts; ``forward`` gets tokens and attention mask (B, T), T at most ``longest``."""
 
     kind: ClassVar[Kind] = "text"
 
@@ -187,7 +189,8 @@ class TextModel(_Model):
         options: Options,
     ) -> None:
         super().__init__(f"{model} {longest} tokens", network, forward, options)
-        self.tokenizer, self.longest = tokenizer, longest
+        self.tokenizer = tokenizer
+        self.longest = longest
         self._tokenize = functools.partial(
             tokenizer, padding=True, truncation=True, max_length=longest, return_tensors="pt"
         )
@@ -195,11 +198,13 @@ class TextModel(_Model):
     def prepare(self, item: Any) -> str:
         if not isinstance(item, str):
             raise BadItem(f"it is not text but {type(item).__name__}")
-        return item.encode("utf-8", "replace").decode()  # half of a surrogate pair has no token
+        return item.encode("utf-8", "replace").decode()  # a lone surrogate has no token
 
     def size(self, prepared: Any) -> int:
         return len(prepared)
 
     def rows(self, prepared: Sequence[str]) -> Any:
-        tokens = self._tokenize(list(prepared))
-        return self._forward(*(tokens[k].to(self.device) for k in ("input_ids", "attention_mask")))
+        encoded = self._tokenize(list(prepared))
+        tokens = encoded["input_ids"].to(self.device)
+        mask = encoded["attention_mask"].to(self.device)
+        return self._forward(tokens, mask)
