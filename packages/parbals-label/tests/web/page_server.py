@@ -233,7 +233,7 @@ def serving(folder, *options, **more):
 def workers_of(server):
     """Process ids of the server's worker, found by what it was started with."""
     listed = subprocess.run(
-        ["ps", "-eo", "pid,ppid,args"], capture_output=True, text=True, check=True
+        ["ps", "-ww", "-eo", "pid,ppid,args"], capture_output=True, text=True, check=True
     ).stdout
     rows = [line.split(None, 2) for line in listed.splitlines()[1:]]
     return [
