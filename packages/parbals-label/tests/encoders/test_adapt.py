@@ -1,4 +1,4 @@
-"""A project's encoder learns from its labels: honestly, resumably, and whole or not at all."""
+"""Fine-tune a project's encoder: cross-fitted evaluation, resumable, all or nothing."""
 
 import csv
 import json
