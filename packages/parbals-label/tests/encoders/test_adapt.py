@@ -160,7 +160,9 @@ class TestAdapting:
 
     def test_one_that_is_no_better_is_not_taken(self, project, monkeypatch):
         losses = [0.5, 0.6]  # from its end: adapted, frozen
-        monkeypatch.setattr(adapting, "_judged", lambda probs, numbers: (0.2, losses.pop()))
+        monkeypatch.setattr(
+            adapting, "_error_and_log_loss", lambda probs, class_indices: (0.2, losses.pop())
+        )
         before = features(project)
         with Store.open(project) as store:
             found = adapt_project(store, silent)
@@ -417,7 +419,7 @@ def test_images_teach_their_encoder_by_the_same_door(vision, tmp_path, monkeypat
     """Classes differ by which half is the brighter; random weights need larger steps."""
     from PIL import Image
 
-    monkeypatch.setattr(adapt, "_RATE", 5e-3)
+    monkeypatch.setattr(adapt, "_LEARNING_RATE", 5e-3)
     rng, kinds = np.random.default_rng(0), np.arange(90) % 2
     (tmp_path / "images").mkdir()
     for i, kind in enumerate(kinds):
@@ -433,7 +435,7 @@ def test_images_teach_their_encoder_by_the_same_door(vision, tmp_path, monkeypat
         found = adapt_project(store, silent, options=options)
         assert found.used
         assert found.log_loss < found.frozen_log_loss
-        assert "The encoder has learnt from 60 labels" in overview(store).features
+        assert "Encoder fine-tuned on 60 labels." in overview(store).features
         learner = learner_of(store)
         probs = learner.predict_proba(learner.pool.rows(np.arange(60, 90)))
     assert (probs.argmax(axis=1) == kinds[60:]).mean() > 0.8
