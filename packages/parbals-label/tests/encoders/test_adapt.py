@@ -122,7 +122,7 @@ class TestAdapting:
             adapt_project(store, silent, force=True)
             learner = learner_of(store)
             assert len(learner.state.audited)
-            assert held_out_of(store)[0] == learner.state.training[0].tolist()
+            assert held_out_of(store)[0] == learner.state.training_labels[0].tolist()
         _, some = texts()
         unseen = {some[p] for p in learner.audit.tolist()}
         assert len(taught) == 4  # three parts, then all
@@ -155,7 +155,7 @@ class TestAdapting:
         wrong = honest[0].argmax(axis=1) != honest[1]
         assert len(wrong) == len(naive)
         assert wrong.mean() == pytest.approx(found.error)
-        numbers = learner.state.training[1]
+        numbers = learner.state.training_labels[1]
         assert (naive.argmax(axis=1) != numbers).mean() < 0.05
 
     def test_one_that_is_no_better_is_not_taken(self, project, monkeypatch):

@@ -23,7 +23,7 @@ from parbals.learner.evaluation.certify import (
 from parbals.learner.evaluation.report import Report
 from parbals.learner.features import FeatureTable, Preparation
 from parbals.learner.ledger import Event, Ledger
-from parbals.learner.models import SAMPLED_TARGETS, LogisticModel, as_sample_model, fresh_copy
+from parbals.learner.models import USER_MODEL_N_TARGETS, LogisticModel, as_sample_model, fresh_copy
 from parbals.learner.pictures import as_figure, as_html, progress_sentence
 from parbals.learner.reporting import make_report, predict, predict_proba
 from parbals.learner.settings import (
@@ -39,7 +39,7 @@ from parbals.learner.tasks.table import task_named
 from parbals.posterior.inference import INFERENCES
 from parbals.randomness import Seed, seed_from
 from parbals.strategies.table import DEFAULT
-from parbals.types import TARGETS, Batch, BatchRecord
+from parbals.types import DEFAULT_N_TARGETS, Batch, BatchRecord
 from parbals.validate import check_choice, check_positive_int, check_prior_scale
 
 __all__ = ["ActiveLearner"]
@@ -260,7 +260,7 @@ class ActiveLearner:
         batch = self.choose(n)
         state = self.state
         positions = batch.indices.tolist()
-        self._change().ask(positions)
+        self._ledger_for_change().ask(positions)
         self.last_batch = batch
         if self.on_batch is not None:
             self.on_batch(BatchRecord(batch, len(state.labels), len(state.pending)))
@@ -268,7 +268,7 @@ class ActiveLearner:
 
     def _ask_annotators(self, n: int, costs: Mapping[str, float]) -> list[Question]:
         questions = choose_questions(self.state, n, costs, self._ledger.asked_annotators)
-        ledger = self._change()
+        ledger = self._ledger_for_change()
         for position, annotator in questions:
             ledger.record(Event(position, "ask", None, annotator))
         return [Question(ledger.name(position), annotator) for position, annotator in questions]
@@ -298,7 +298,7 @@ class ActiveLearner:
 
     def mark_pending(self, items: Any) -> None:
         """Mark items as pending that were chosen elsewhere."""
-        self._change().ask(self._ledger.positions(items))
+        self._ledger_for_change().ask(self._ledger.positions(items))
 
     def tell(self, items: Any, labels: Any, annotator: str | None = None) -> int:
         """Record labels of any items, in any order, and return how many are new.
@@ -315,17 +315,17 @@ class ActiveLearner:
         >>> learner.labels
         {'d': 'spam', 'a': 'ham'}
         """
-        return self._change().tell(items, labels, annotator)
+        return self._ledger_for_change().tell(items, labels, annotator)
 
     def correct(self, items: Any, labels: Any, annotator: str | None = None) -> int:
         """Change earlier labels, and return how many changed; the history keeps both."""
-        return self._change().correct(items, labels, annotator)
+        return self._ledger_for_change().correct(items, labels, annotator)
 
     def forget(self, items: Any) -> None:
         """Return pending or labelled items to the pool: they can be asked for again."""
-        self._change().forget(items)
+        self._ledger_for_change().forget(items)
 
-    def _change(self) -> Ledger:
+    def _ledger_for_change(self) -> Ledger:
         """Return the ledger for a change; the state is computed anew afterwards."""
         self._state = None
         return self._ledger
@@ -450,7 +450,7 @@ class ActiveLearner:
         20
         """
         sample = draw_certificate_sample(self.state, check_positive_int(n, "n"), self._ledger.name)
-        self._change().ask(sample.positions)
+        self._ledger_for_change().ask(sample.positions)
         return sample
 
     def certified(self, sample: Sample) -> Certificate | None:
@@ -515,4 +515,4 @@ def _encode_pool(X_pool: Any, inputs: InputSettings, seed: int) -> FeatureTable:
 def _default_n_targets(users_model: Any) -> int:
     """Return how many target points are used by default: fewer where samples are compared."""
     is_logistic_model = users_model is None or isinstance(users_model, LogisticModel)
-    return TARGETS if is_logistic_model else SAMPLED_TARGETS
+    return DEFAULT_N_TARGETS if is_logistic_model else USER_MODEL_N_TARGETS

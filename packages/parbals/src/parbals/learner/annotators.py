@@ -38,7 +38,7 @@ import numpy as np
 from scipy.special import betaincinv
 
 from parbals.types import Estimate
-from parbals.wording import PROGRAM
+from parbals.wording import PROGRAM_PREFIX
 
 __all__ = [
     "Annotator",
@@ -205,7 +205,7 @@ def confusion_matrix(counts: np.ndarray) -> np.ndarray:
 def fit_annotators(
     answers: Answers,
     n_classes: int,
-    trains: np.ndarray,
+    is_training: np.ndarray,
     predict: LeaveOneOutPredict,
 ) -> AnnotatorFit:
     """Estimate every annotator's confusion matrix, and aggregate their answers.
@@ -220,23 +220,23 @@ def fit_annotators(
     Args:
         answers: all answers to n items.
         n_classes: C.
-        trains: (n,) rows that the classifier may be trained on; the others are audit items.
+        is_training: (n,) rows that the classifier may be trained on; the others are audit items.
         predict: trains the classifier and returns its leave-one-out predictions.
     """
-    is_program = np.array([name.startswith(PROGRAM) for name in answers.names])
+    is_program = np.array([name.startswith(PROGRAM_PREFIX) for name in answers.names])
     is_checked = _answered_by_people(answers, is_program)
-    if not (trains & is_checked).any():
+    if not (is_training & is_checked).any():
         # No person has answered: treat programs as people.
         is_program = np.zeros_like(is_program)
-        is_checked = trains
-    people_fit = _fit_on_people(answers, n_classes, trains, is_checked, is_program, predict)
+        is_checked = is_training
+    people_fit = _fit_on_people(answers, n_classes, is_training, is_checked, is_program, predict)
     if is_program.any():
         selection = _select_program_weight(
-            answers, trains, is_checked, is_program, people_fit, predict
+            answers, is_training, is_checked, is_program, people_fit, predict
         )
     else:
         selection = _ProgramWeight(1.0, people_fit.predictions)
-    return _aggregate(answers, trains, is_checked, is_program, people_fit, selection)
+    return _aggregate(answers, is_training, is_checked, is_program, people_fit, selection)
 
 
 class _PeopleFit(NamedTuple):
@@ -274,13 +274,13 @@ def _answered_by_people(answers: Answers, is_program: np.ndarray) -> np.ndarray:
 def _fit_on_people(
     answers: Answers,
     n_classes: int,
-    trains: np.ndarray,
+    is_training: np.ndarray,
     is_checked: np.ndarray,
     is_program: np.ndarray,
     predict: LeaveOneOutPredict,
 ) -> _PeopleFit:
     """Run EM with the answers of people; programs only get confusion matrices from it."""
-    rows = np.flatnonzero(trains & is_checked)
+    rows = np.flatnonzero(is_training & is_checked)
     initial = confusion_matrix(np.zeros((n_classes, n_classes)))
     confusions = np.stack([initial] * len(answers.names))
     for _ in range(_MAX_EM_ROUNDS):
@@ -289,8 +289,8 @@ def _fit_on_people(
         predictions = predict(rows, likelihoods[rows])
         label_probs = _normalised(likelihoods * predictions)
         # M-step.
-        checked_counts = answers.counts(label_probs, trains & is_checked)
-        unchecked_counts = answers.counts(label_probs, trains & ~is_checked)
+        checked_counts = answers.counts(label_probs, is_training & is_checked)
+        unchecked_counts = answers.counts(label_probs, is_training & ~is_checked)
         unchecked_weights = _unchecked_weights(checked_counts, unchecked_counts)
         counts = checked_counts + unchecked_weights[:, None, None] * unchecked_counts
         previous = confusions
@@ -324,15 +324,15 @@ def _unchecked_weights(checked_counts: np.ndarray, unchecked_counts: np.ndarray)
 
 def _select_program_weight(
     answers: Answers,
-    trains: np.ndarray,
+    is_training: np.ndarray,
     is_checked: np.ndarray,
     is_program: np.ndarray,
     people_fit: _PeopleFit,
     predict: LeaveOneOutPredict,
 ) -> _ProgramWeight:
     """Choose the weight of programs' answers that best predicts people's, leave-one-out."""
-    checked_rows = np.flatnonzero(trains & is_checked)
-    training_rows = np.flatnonzero(trains)
+    checked_rows = np.flatnonzero(is_training & is_checked)
+    training_rows = np.flatnonzero(is_training)
     people_likelihoods = people_fit.likelihoods[checked_rows]
     # People tend to be asked about items where a program's answer is unusual. So every weight is
     # scored given the programs' answers to the item itself; the weight only affects the training.
@@ -359,7 +359,7 @@ def _select_program_weight(
 
 def _aggregate(
     answers: Answers,
-    trains: np.ndarray,
+    is_training: np.ndarray,
     is_checked: np.ndarray,
     is_program: np.ndarray,
     people_fit: _PeopleFit,
@@ -369,10 +369,10 @@ def _aggregate(
     weights = np.where(is_program, selection.weight, 1.0)
     likelihoods = answers.likelihoods(people_fit.confusions, weights)
     # Audit items are aggregated from the answers alone.
-    predictions = np.where(trains[:, None], selection.predictions, 1.0)
+    predictions = np.where(is_training[:, None], selection.predictions, 1.0)
     annotators = []
     for j, name in enumerate(answers.names):
-        counts_fully = is_checked | ~trains
+        counts_fully = is_checked | ~is_training
         row_weights = np.where(counts_fully, 1.0, people_fit.unchecked_weights[j])
         annotator = Annotator(
             name=name,

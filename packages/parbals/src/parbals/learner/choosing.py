@@ -34,7 +34,7 @@ from parbals.errors import InputError
 from parbals.learner.annotators import confusion_matrix
 from parbals.learner.evaluation.audit import n_audit_items_due, with_audit_items
 from parbals.learner.evaluation.find import choose_likely_positives
-from parbals.learner.models import SAMPLED_CANDIDATES
+from parbals.learner.models import USER_MODEL_N_CANDIDATES
 from parbals.learner.state import State
 from parbals.learner.tasks.base import Classification
 from parbals.randomness import derive_generator
@@ -43,15 +43,15 @@ from parbals.strategies.problem import Labelled
 from parbals.strategies.scoring import affordable_rows
 from parbals.strategies.table import COLD_START, UNIFORM, strategy_named
 from parbals.types import Batch, Loss
-from parbals.wording import PROGRAM
+from parbals.wording import PROGRAM_PREFIX
 
 __all__ = [
     "Question",
+    "answer_efficiency",
     "check_costs",
     "choose_among",
     "choose_items",
     "choose_questions",
-    "efficiency",
 ]
 
 _N_CANDIDATES = 10_000
@@ -159,7 +159,7 @@ def _strategy_or_cold_start(state: State, strategy: str) -> str:
     """
     entry = strategy_named(strategy)
     setup = state.setup
-    has_no_labels = len(state.training.positions) == 0
+    has_no_labels = len(state.training_labels.positions) == 0
     has_prior_information = setup.class_descriptions is not None or setup.pool.is_distributed
     can_start_with_prior = has_prior_information and not entry.needs_labels
     use_cold_start = not state.can_fit or (has_no_labels and not can_start_with_prior)
@@ -180,7 +180,7 @@ def _max_candidates(state: State, *, is_closed_form: bool) -> int:
         latents = state.fitted(warm_start=False).gaussian.latents
         return max(_N_CANDIDATES, affordable_rows(latents, setup.n_targets))
     if setup.model is not None:
-        return SAMPLED_CANDIDATES
+        return USER_MODEL_N_CANDIDATES
     return _multilabel_budget(state, _N_CANDIDATES)
 
 
@@ -194,7 +194,7 @@ def _sample_candidates(seed: int, key: bytes, free: np.ndarray, size: int) -> np
 
 def _labelled_rows(state: State) -> Labelled:
     """Return the training labels with their rows, for strategies that compare items with them."""
-    positions, labels = state.training
+    positions, labels = state.training_labels
     if not len(positions):
         return Labelled()
     return Labelled(labels, state.setup.pool_rows(positions))
@@ -233,14 +233,16 @@ def check_costs(
     return cost_of
 
 
-def efficiency(confusion: np.ndarray, probs: np.ndarray) -> np.ndarray:
+def answer_efficiency(confusion: np.ndarray, probs: np.ndarray) -> np.ndarray:
     """Compute ρ (n,), the information of an answer relative to that of a label.
 
     An annotator who is always right, and one who clicks at random:
 
     >>> probs = np.array([[0.3, 0.7]])
-    >>> efficiency(np.eye(2), probs).round(6), efficiency(np.full((2, 2), 0.5), probs).round(6)
-    (array([1.]), array([0.]))
+    >>> answer_efficiency(np.eye(2), probs).round(6)
+    array([1.])
+    >>> answer_efficiency(np.full((2, 2), 0.5), probs).round(6)
+    array([0.])
 
     Args:
         confusion: (C, C) confusion matrix of the annotator.
@@ -276,7 +278,7 @@ class _Annotators:
     @property
     def programs(self) -> set[str]:
         """The annotators that are programs."""
-        return {name for name in self.costs if name.startswith(PROGRAM)}
+        return {name for name in self.costs if name.startswith(PROGRAM_PREFIX)}
 
     @property
     def most_accurate_person(self) -> str:
@@ -300,7 +302,7 @@ class _Annotators:
             probs: (n, C) class probabilities, given the answers there are.
         """
         gains = {
-            name: efficiency(self.confusions[name], probs) / cost
+            name: answer_efficiency(self.confusions[name], probs) / cost
             for name, cost in self.costs.items()
         }
         candidates = []

@@ -24,8 +24,8 @@ from parbals.errors import InputError, ParbalsWarning, first_line
 from parbals.posterior.estimator import LogisticModel
 
 __all__ = [
-    "SAMPLED_CANDIDATES",
-    "SAMPLED_TARGETS",
+    "USER_MODEL_N_CANDIDATES",
+    "USER_MODEL_N_TARGETS",
     "EnsembleModel",
     "LogisticModel",
     "SampleModel",
@@ -33,9 +33,9 @@ __all__ = [
     "fresh_copy",
 ]
 
-SAMPLED_CANDIDATES = 1_000
+USER_MODEL_N_CANDIDATES = 1_000
 """Default number of candidates of a user's model."""
-SAMPLED_TARGETS = 200
+USER_MODEL_N_TARGETS = 200
 """Default number of targets of a user's model: another random forest changes the ranking far more
 than 800 further targets.
 """

@@ -333,7 +333,7 @@ class State:
         return positions
 
     @cached_property
-    def training(self) -> TrainingLabels:
+    def training_labels(self) -> TrainingLabels:
         """The labels that the model is trained on."""
         positions = self.training_positions
         return TrainingLabels(positions, self.encoded_labels(positions))
@@ -365,9 +365,9 @@ class State:
         key = digest.digest()
         fit = self.cache.annotator_fit(key)
         if fit is None:
-            trains = np.isin(self.labelled, self.training_positions)
+            is_training = np.isin(self.labelled, self.training_positions)
             n_classes = len(self.setup.classes)
-            fit = fit_annotators(answers, n_classes, trains, self._leave_one_out_predictions)
+            fit = fit_annotators(answers, n_classes, is_training, self._leave_one_out_predictions)
             self.cache.set_annotator_fit(key, fit)
         return fit
 
@@ -444,7 +444,7 @@ class State:
     @property
     def can_fit(self) -> bool:
         """Whether a model can be fitted: a user's model needs labels of two classes, ours none."""
-        return self._are_enough(self.training.labels)
+        return self._can_fit_to(self.training_labels.labels)
 
     def fitted(self, *, with_audit: bool = False, warm_start: bool = True) -> Any:
         """Return the model of these labels.
@@ -455,7 +455,7 @@ class State:
                 changes predictions by up to 1e-3; a choice must depend on the labels alone, and so
                 is made with ``warm_start=False``.
         """
-        positions = self.labelled if with_audit else self.training.positions
+        positions = self.labelled if with_audit else self.training_labels.positions
         model = self.model_of(positions, warm_start=warm_start)
         if model is None:
             raise InputError(
@@ -466,7 +466,7 @@ class State:
     def model_of(self, positions: np.ndarray, *, warm_start: bool = True) -> Any:
         """Return the model trained on these positions (ascending) alone; None if it needs more."""
         labels = self.encoded_labels(positions)
-        if not self._are_enough(labels):
+        if not self._can_fit_to(labels):
             return None
         key = self._digest(positions)
         cold_start_key = key + b" alone"
@@ -503,7 +503,7 @@ class State:
         particles and chains, which take long. Labels that have trained the encoder of the features
         are predicted by ``setup.held_out``. All are flattened, as in :meth:`Task.flatten`.
         """
-        positions, labels = self.training
+        positions, labels = self.training_labels
         gaussian = getattr(model, "gaussian", None)
         if gaussian is None:
             rows, probs = self._five_fold_predictions()
@@ -524,7 +524,7 @@ class State:
     def _five_fold_predictions(self) -> tuple[np.ndarray, np.ndarray]:
         """Return rows (m,) of training labels, and predictions (m, C) of fits without them."""
         setup = self.setup
-        positions, labels = self.training
+        positions, labels = self.training_labels
         quick_setup = setup if setup.model is not None else replace(setup, inference="laplace")
         shuffled = derive_generator(setup.seed, "folds").permutation(len(labels))
         folds = shuffled % _N_FOLDS
@@ -533,13 +533,13 @@ class State:
         for fold in range(_N_FOLDS):
             test = folds == fold
             train = ~test
-            if test.any() and self._are_enough(labels[train]):
+            if test.any() and self._can_fit_to(labels[train]):
                 model = quick_setup.fit(positions[train], labels[train], setup.seed)
                 probs[test] = setup.predictions(model, positions[test])
                 is_predicted[test] = True
         return np.flatnonzero(is_predicted), probs[is_predicted]
 
-    def _are_enough(self, labels: np.ndarray) -> bool:
+    def _can_fit_to(self, labels: np.ndarray) -> bool:
         return self.setup.model is None or len(np.unique(labels)) >= 2
 
 

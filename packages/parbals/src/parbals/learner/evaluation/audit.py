@@ -34,8 +34,8 @@ __all__ = [
     "audit_predictions",
     "current_look",
     "draw_audit",
-    "interleave",
-    "measure",
+    "interleaved_order",
+    "measure_error",
     "n_audit_items_due",
     "with_audit_items",
 ]
@@ -106,10 +106,10 @@ def n_audit_items_due(
     return max(0, min(max(at_most_half, needed_to_fill), n_audit_left))
 
 
-def interleave(chosen: np.ndarray, audit: np.ndarray) -> np.ndarray:
+def interleaved_order(chosen: np.ndarray, audit: np.ndarray) -> np.ndarray:
     """Compute the order (B,) that spreads audit items evenly over a batch.
 
-    >>> interleave(np.array([7, 8]), np.array([3]))  # indices into [7, 8, 3]
+    >>> interleaved_order(np.array([7, 8]), np.array([3]))  # indices into [7, 8, 3]
     array([0, 2, 1])
 
     Args:
@@ -140,7 +140,7 @@ def with_audit_items(batch: Batch | None, positions: np.ndarray) -> Batch:
             n_samples=0,
             notes=("All of them are random items of the audit.",),
         )
-    order = interleave(batch.indices, positions)
+    order = interleaved_order(batch.indices, positions)
     note = f"{len(positions)} of the {len(order)} items are random ones of the audit."
     return replace(
         batch,
@@ -166,12 +166,12 @@ class CurrentLook(NamedTuple):
 
     Attributes:
         look: None before the first look.
-        training: positions, ascending, of the labels that the evaluated model is trained on.
-        audited: positions of the audit labels, in the order they arrived.
+        training_positions: of the labels that the evaluated model is trained on, ascending.
+        audited: positions of the audit items that are labelled, in the order of their labels.
     """
 
     look: Look | None
-    training: np.ndarray
+    training_positions: np.ndarray
     audited: np.ndarray
 
 
@@ -184,19 +184,19 @@ def current_look(state: "State") -> CurrentLook:
         return CurrentLook(None, order[:0], order[:0])
     order = order[: look.n_labels]
     is_audit = is_audit[: look.n_labels]
-    training = np.setdiff1d(order[~is_audit], state.setup.audit_duplicates)
-    return CurrentLook(look, training, order[is_audit])
+    training_positions = np.setdiff1d(order[~is_audit], state.setup.audit_duplicates)
+    return CurrentLook(look, training_positions, order[is_audit])
 
 
-def measure(state: "State") -> Measurement | None:
+def measure_error(state: "State") -> Measurement | None:
     """Measure the error of a state's model at the latest look; None without an audit."""
     setup = state.setup
     task = setup.task
     n_audit = len(setup.audit)
     if not n_audit:
         return None
-    look, training, audited = current_look(state)
-    model = state.model_of(training) if look is not None else None
+    look, training_positions, audited = current_look(state)
+    model = state.model_of(training_positions) if look is not None else None
     if look is None or model is None:
         return Measurement(
             error=None,

@@ -50,14 +50,14 @@ class Sample:
         items: (n,) the items as the learner names them.
         positions: (n,) their positions in the pool.
         decided: (n,) class numbers that the model decided for them.
-        n_pile: R, the number of items that the sample was drawn from.
+        n_population: R, the number of items that the sample was drawn from.
         n_labels: number of labels that the model was trained with.
     """
 
     items: list[Any]
     positions: list[int]
     decided: list[int]
-    n_pile: int
+    n_population: int
     n_labels: int
 
 
@@ -68,21 +68,21 @@ class Certificate:
     Attributes:
         n: size of the sample.
         n_wrong: number of wrong decisions in the sample.
-        n_pile: R, the number of items that the sample was drawn from.
+        n_population: R, the number of items that the sample was drawn from.
         n_labels: number of labels that the model was trained with.
         error: share of wrong decisions among the R items, with a 90 % interval.
     """
 
     n: int
     n_wrong: int
-    n_pile: int
+    n_population: int
     n_labels: int
     error: Estimate
 
     def __str__(self) -> str:
         return (
             f"With 95 % confidence the error is below {percent(self.error.high)}: of {self.n} "
-            f"random items among the {self.n_pile:,} without a label the model trained on "
+            f"random items among the {self.n_population:,} without a label the model trained on "
             f"{self.n_labels:,} labels got {self.n_wrong} wrong, {with_interval(self.error)}."
         )
 
@@ -118,7 +118,7 @@ def draw_certificate_sample(state: "State", n: int, name: Callable[[int], Any]) 
         items=[name(position) for position in positions],
         positions=positions,
         decided=decisions.tolist(),
-        n_pile=len(population),
+        n_population=len(population),
         n_labels=len(state.labels),
     )
 
@@ -134,11 +134,11 @@ def evaluate_sample(sample: Sample, labels: Mapping[int, int]) -> Certificate | 
     decisions = zip(sample.positions, sample.decided, strict=True)
     n_wrong = sum(labels[position] != decision for position, decision in decisions)
     n = len(sample.positions)
-    low, high = hypergeometric_limits(n_wrong, n, sample.n_pile)
+    low, high = hypergeometric_limits(n_wrong, n, sample.n_population)
     return Certificate(
         n=n,
         n_wrong=n_wrong,
-        n_pile=sample.n_pile,
+        n_population=sample.n_population,
         n_labels=sample.n_labels,
         error=Estimate(n_wrong / n, low, high),
     )

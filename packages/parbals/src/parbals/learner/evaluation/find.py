@@ -105,7 +105,7 @@ def choose_likely_positives(state: State, free: np.ndarray, n: int) -> Batch:
 
 def _n_random_items(state: State, n: int) -> int:
     """Count how many of the next ``n`` items are random; all of them before there is a model."""
-    positions, labels = state.training
+    positions, labels = state.training_labels
     if not len(positions) or not state.can_fit:
         return n
     has_found = (labels == state.setup.find).any()
