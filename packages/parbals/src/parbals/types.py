@@ -27,8 +27,8 @@ __all__ = [
 Loss = Literal["log", "error"]
 LOSSES: tuple[Loss, ...] = ("log", "error")
 DEFAULT_N_TARGETS = 1_000
-"""Default number of target points: a mean over a thousand random points is within a few hundredths
-of the mean over all.
+"""Default number of target points. Scores are means over them, and the mean over a thousand random
+points is within a few hundredths of the mean over all.
 """
 
 

@@ -2,7 +2,8 @@
 
 __all__ = ["PROGRAM_PREFIX", "counted", "percent"]
 
-PROGRAM_PREFIX = "machine:"  # prefix of the names of annotators that are programs
+PROGRAM_PREFIX = "machine:"
+"""An annotator whose name starts so is a program, not a person."""
 
 
 def counted(number: int, singular: str, plural: str = "") -> str:
