@@ -242,8 +242,8 @@ def check_costs(
     for name, cost in {**costs, **cost_of}.items():
         if name not in cost_of or not 0.0 < cost < np.inf:
             raise InputError(
-                f"costs has {cost!r} for {name!r}; give positive numbers, and only for names in "
-                "annotators."
+                f"costs has {cost!r} for {name!r}; give a positive number for names in annotators, "
+                "and no others."
             )
     return cost_of
 
