@@ -142,7 +142,7 @@ def test_known_logits_give_the_softmax_itself(n_classes, spread):
 @pytest.mark.parametrize("variance", [1e-4, 0.1, 1.0, 30.0, 1e3, 1e6])
 def test_two_classes_are_those_of_the_logistic_mixture(variance, monkeypatch):
     """f₁ - f₀ is normal with the sum of the variances."""
-    monkeypatch.setattr(race, "_FEW_ROUNDS", 16)
+    monkeypatch.setattr(race, "_N_LABEL_CURVATURE_ROUNDS", 16)
     gap = np.linspace(-4.0, 4.0, 17) * np.sqrt(1.0 + variance)
     mean = np.stack([0.3 * gap, 1.3 * gap], axis=1)
     variances = np.broadcast_to([0.7 * variance, 0.3 * variance], mean.shape)
@@ -165,7 +165,7 @@ def test_two_classes_are_those_of_the_logistic_mixture(variance, monkeypatch):
 @pytest.mark.parametrize("variance", [0.3, 3.0, 30.0])
 def test_derivatives_are_those_of_differences(n_classes, variance, monkeypatch):
     """With many rounds the curvatures have the Hessian's diagonal."""
-    monkeypatch.setattr(race, "_FEW_ROUNDS", 64)
+    monkeypatch.setattr(race, "_N_LABEL_CURVATURE_ROUNDS", 64)
     mean, variances = make_moments(n_classes, 1.0, variance)
     labels = np.arange(len(mean)) % n_classes
     _, slopes = class_means(mean, variances)

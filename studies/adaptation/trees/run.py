@@ -141,7 +141,7 @@ def adapted(name: str, size: int, seed: int) -> Record:
 
     X, y = _some(name, size, seed)
     columns = {str(number): column for number, column in enumerate(X.T)}
-    record = TableEncoding.fit(columns, is_asked_for=True).as_json()
+    record = TableEncoding.fit(columns, keep_identifiers=True).as_json()
     if name != "airline":
         record["columns"] = [{**column, "edges": None} for column in record["columns"]]
     table = TableEncoding.from_json(record)

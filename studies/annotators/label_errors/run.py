@@ -60,7 +60,7 @@ def measured(name: str, way: str, share: float, seed: int) -> Record:
         while len(learner.labelled) < N_LABELS:
             chosen = learner.ask(BATCH)
             learner.tell(chosen, given[chosen])
-    positions, numbers = learner.state.training
+    positions, numbers = learner.state.training_labels
     scores = {}
     if (gaussian := learner.fitted().gaussian) is not None:
         places, probs = gaussian.leave_one_out(all_labels=True)

@@ -58,7 +58,7 @@ def _value(measure: Callable[..., float], *run: Any) -> Record:
 def accuracy(data: str, start: str, seed: int) -> float:
     """On rows outside the pool, after the first 20 labels."""
     from parbals import ActiveLearner, select_batch_from_model
-    from parbals.learner.evaluation.metric import METRICS
+    from parbals.learner.evaluation.metric import LOSS_OF_METRIC
 
     X, y, n_classes = load(data)
     order = np.random.default_rng(seed).permutation(len(X))
@@ -72,7 +72,7 @@ def accuracy(data: str, start: str, seed: int) -> float:
     if start == "k-means":
         chosen = medoids(X[pool], seed)
     elif start in PARBALS:  # a learner would start with k-means
-        rows, loss = X[pool], METRICS[metric]
+        rows, loss = X[pool], LOSS_OF_METRIC[metric]
         prior = learner.fitted()
         batch = select_batch_from_model(
             prior, rows, rows, BATCH, strategy, random_state=seed, loss=loss

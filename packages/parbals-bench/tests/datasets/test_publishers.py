@@ -264,6 +264,6 @@ class TestImages:
         ]
 
     def test_more_rows_than_published_is_another_file(self, publish, monkeypatch):
-        monkeypatch.setitem(cifar10._PUBLISHED, "train", 49)
+        monkeypatch.setitem(cifar10._N_PUBLISHED, "train", 49)
         with pytest.raises(InputError, match="has 50 rows, more than the 49 published"):
             cifar10.read(publish("cifar10"))

@@ -1,4 +1,4 @@
-"""The experiment: the benchmark's runs, and first batches that are all judged alike."""
+"""The experiment: the benchmark's runs, and first batches that are all evaluated alike."""
 
 from dataclasses import replace
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from parbals.types import Batch
 from parbals_bench.datasets.sms_spam import load
-from parbals_bench.demo.run import STRATEGIES, FirstBatch, judge_batch
+from parbals_bench.demo.run import STRATEGIES, FirstBatch, evaluate_batch
 from parbals_bench.run.single import run_one
 from parbals_bench.run.spec import Settings
 
@@ -28,28 +28,30 @@ def test_first_batches_are_those_of_the_first_seed(demo):
         assert set(batch.rows.tolist()).isdisjoint(demo.records[name][0].initial)
 
 
-def test_all_first_batches_are_judged_alike(demo):
+def test_all_first_batches_are_evaluated_alike(demo):
     for batch in demo.first.values():
-        assert sorted(batch.judged.indices) == [0, 1, 2]
-        assert np.all(batch.judged.initial_scores >= 0)
-        assert batch.joint == pytest.approx(batch.judged.scores.sum())
+        assert sorted(batch.evaluation.indices) == [0, 1, 2]
+        assert np.all(batch.evaluation.initial_scores >= 0)
+        assert batch.joint == pytest.approx(batch.evaluation.scores.sum())
 
 
-def test_copies_of_a_message_are_judged_redundant():
+def test_copies_of_a_message_are_found_redundant():
     """Three copies of one message tell far less together than one by one."""
     rng = np.random.default_rng(0)
     X, X_target = rng.standard_normal((12, 64)), rng.standard_normal((40, 64))
     X[:, 3:] *= 1e-3  # as few directions matter, in the shape of the demo's own data
     X_target[:, 3:] *= 1e-3
-    judged = judge_batch(np.tile(X[:1] + 0.5, (3, 1)), X_target, X, (X[:, 0] > 0).astype(int))
-    assert judged.scores.sum() < 0.9 * judged.initial_scores.sum()
+    evaluation = evaluate_batch(
+        np.tile(X[:1] + 0.5, (3, 1)), X_target, X, (X[:, 0] > 0).astype(int)
+    )
+    assert evaluation.scores.sum() < 0.9 * evaluation.initial_scores.sum()
 
 
 @pytest.mark.parametrize(("alone", "joint", "share"), [(4, 1, 0.75), (1, 1.01, 0.0), (0, 0, 0.0)])
 def test_redundancy_is_the_share_said_twice(alone, joint, share):
     one = np.zeros(1, int)
-    judged = Batch(one, np.array([joint]), np.array([alone]), one, "epig", one, 1)
-    assert FirstBatch(one, judged).redundancy == pytest.approx(share)
+    evaluation = Batch(one, np.array([joint]), np.array([alone]), one, "epig", one, 1)
+    assert FirstBatch(one, evaluation).redundancy == pytest.approx(share)
 
 
 def test_progress_counts_the_runs(demo, stages):

@@ -9,7 +9,13 @@ from parbals.errors import InputError
 from parbals.posterior.estimator import LogisticModel
 from parbals.scores.epig import epig
 from parbals_bench.run import authors
-from parbals_bench.run.authors import DEPARTURES, Choice, candidate_limit, choose, prepared
+from parbals_bench.run.authors import (
+    DEPARTURES,
+    BatchRequest,
+    candidate_limit,
+    choose_batch,
+    prepare_data,
+)
 from parbals_bench.run.grid import load_suite
 from parbals_bench.run.single import run_one
 from parbals_bench.run.spec import PAPER, Settings
@@ -21,12 +27,23 @@ def fit(X, y):
 
 
 @pytest.fixture
-def choice():
+def batch_request():
     generator = np.random.default_rng(3)
     X = generator.standard_normal((60, 3)).astype(np.float32)
     y = (X[:, 0] + 0.3 * generator.standard_normal(60) > 0).astype(int)
-    known = X[:10], y[:10]
-    return Choice("random", 4, fit(*known), fit, X[10:], y[10:], X[:30], *known, 5, 7)
+    return BatchRequest(
+        strategy="random",
+        batch_size=4,
+        model=fit(X[:10], y[:10]),
+        fit=fit,
+        X=X[10:],
+        y=y[10:],
+        X_targets=X[:30],
+        X_labelled=X[:10],
+        y_labelled=y[:10],
+        n_universes=5,
+        seed=7,
+    )
 
 
 def test_every_departure_is_an_option_by_itself_and_none_is_the_default():
@@ -43,10 +60,10 @@ def test_whitened_components_have_unit_deviation_over_the_pool_and_tables_stay()
     scales = np.arange(1, data.X_pool.shape[1] + 1)
     parts = {name: getattr(data, name) * scales for name in ("X_pool", "X_target_source", "X_test")}
     data = replace(data, **parts)
-    np.testing.assert_allclose(prepared(data, "whitened").X_pool.std(axis=0), 1.0, rtol=1e-5)
-    assert prepared(data, "badge") is data
+    np.testing.assert_allclose(prepare_data(data, "whitened").X_pool.std(axis=0), 1.0, rtol=1e-5)
+    assert prepare_data(data, "badge") is data
     table = replace(data, **{name: (parts[name] > 0).astype(float) for name in parts})
-    assert prepared(table, "whitened") is table
+    assert prepare_data(table, "whitened") is table
 
 
 def test_only_strategies_with_targets_choose_from_a_part_of_the_pool():
@@ -55,7 +72,7 @@ def test_only_strategies_with_targets_choose_from_a_part_of_the_pool():
     assert candidate_limit("bald", "", 10) == 10
 
 
-def test_after_a_second_softmax_badge_takes_no_class_for_sure(choice, monkeypatch):
+def test_after_a_second_softmax_badge_takes_no_class_for_sure(batch_request, monkeypatch):
     seen = []
     usual = authors.select_batch
 
@@ -64,66 +81,66 @@ def test_after_a_second_softmax_badge_takes_no_class_for_sure(choice, monkeypatc
         return usual(probs, *rest, **more)
 
     monkeypatch.setattr(authors, "select_batch", watched)
-    batch = choose(replace(choice, strategy="badge"), "badge")
+    batch = choose_batch(replace(batch_request, strategy="badge"), "badge")
     assert len(set(batch.indices.tolist())) == 4
     assert seen[0].max() <= np.e / (1 + np.e)
-    once = choice.model.predict_proba(choice.X)
+    once = batch_request.model.predict_proba(batch_request.X)
     assert np.array_equal(seen[0][:, 0].argmax(axis=1), once.argmax(axis=1))
-    assert choose(replace(choice, strategy="badge"), "galaxy") == {}
+    assert choose_batch(replace(batch_request, strategy="badge"), "galaxy") == {}
 
 
-def test_galaxy_that_sees_labels_bisects_with_them(choice):
-    given = replace(choice, strategy="galaxy", batch_size=3)
-    batch = choose(given, "galaxy")
-    single = choose(replace(given, batch_size=1), "galaxy").indices[0]
+def test_galaxy_that_sees_labels_bisects_with_them(batch_request):
+    request = replace(batch_request, strategy="galaxy", batch_size=3)
+    batch = choose_batch(request, "galaxy")
+    single = choose_batch(replace(request, batch_size=1), "galaxy").indices[0]
     assert batch.indices[0] == single
-    flipped = given.y.copy()
+    flipped = request.y.copy()
     flipped[single] = 1 - flipped[single]
-    other = choose(replace(given, y=flipped), "galaxy")
+    other = choose_batch(replace(request, y=flipped), "galaxy")
     assert other.indices[0] == single
     assert other.indices.tolist() != batch.indices.tolist()
 
 
-def test_noise_is_added_to_scores_in_bits(choice):
-    sums = choose(replace(choice, strategy="softmax-epig"), "bits")["beta"]
+def test_noise_is_added_to_scores_in_bits(batch_request):
+    sums = choose_batch(replace(batch_request, strategy="softmax-epig"), "bits")["beta"]
     assert sums == pytest.approx(30 / np.log(2))
-    assert choose(replace(choice, strategy="softmax-bald"), "bits")["beta"] == pytest.approx(
-        1 / np.log(2)
-    )
+    assert choose_batch(replace(batch_request, strategy="softmax-bald"), "bits")[
+        "beta"
+    ] == pytest.approx(1 / np.log(2))
 
 
-def test_parbals_with_the_likeliest_labels_of_draws_is_the_loop_by_definition(choice):
-    given = replace(choice, strategy="parbals-epig", batch_size=2, n_universes=60)
-    batch = choose(given, "pseudo-labels,refit")
-    samples = given.model.sample_proba(given.X)
-    first = epig(samples, given.model.sample_proba(given.X_targets)).argmax()
+def test_parbals_with_the_likeliest_labels_of_draws_is_the_loop_by_definition(batch_request):
+    request = replace(batch_request, strategy="parbals-epig", batch_size=2, n_universes=60)
+    batch = choose_batch(request, "pseudo-labels,refit")
+    samples = request.model.sample_proba(request.X)
+    first = epig(samples, request.model.sample_proba(request.X_targets)).argmax()
     assert batch.indices[0] == first
     scores = []  # every draw is a universe, so that which are taken does not matter
     for draw in range(60):
         label = samples[first, draw].argmax()
-        X = np.concatenate([given.X_labelled, given.X[[first]]])
-        model = fit(X, np.append(given.y_labelled, label))
-        scores.append(epig(model.sample_proba(given.X), model.sample_proba(given.X_targets)))
+        X = np.concatenate([request.X_labelled, request.X[[first]]])
+        model = fit(X, np.append(request.y_labelled, label))
+        scores.append(epig(model.sample_proba(request.X), model.sample_proba(request.X_targets)))
     mean = np.mean(scores, axis=0)
     mean[first] = -np.inf
     assert batch.indices[1] == mean.argmax()
     assert batch.scores[1] == pytest.approx(mean.max(), rel=1e-5)
 
 
-def test_drawn_labels_follow_the_probabilities_of_their_draw(choice):
+def test_drawn_labels_follow_the_probabilities_of_their_draw(batch_request):
     """With `refit` alone the labels are drawn: the batch is another for another seed."""
-    given = replace(choice, strategy="parbals-epig", batch_size=3, n_universes=2)
-    batches = {tuple(choose(replace(given, seed=s), "refit").indices) for s in range(6)}
+    request = replace(batch_request, strategy="parbals-epig", batch_size=3, n_universes=2)
+    batches = {tuple(choose_batch(replace(request, seed=s), "refit").indices) for s in range(6)}
     assert len(batches) > 1
     assert len({indices[0] for indices in batches}) == 1  # before any label all are alike
 
 
-def test_map_labels_are_those_of_the_renewed_model(choice):
-    given = replace(choice, strategy="parbals-map-epig", batch_size=4)
+def test_map_labels_are_those_of_the_renewed_model(batch_request):
+    request = replace(batch_request, strategy="parbals-map-epig", batch_size=4)
     for departures in ("map", "map,refit", "refit"):
-        batch = choose(given, departures)
+        batch = choose_batch(request, departures)
         assert len(set(batch.indices.tolist())) == 4
-    assert choose(given, "badge") == {}
+    assert choose_batch(request, "badge") == {}
 
 
 @pytest.mark.parametrize("strategy", ["badge", "galaxy", "power-epig", "parbals-epig", "bald"])

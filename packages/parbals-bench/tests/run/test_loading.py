@@ -57,5 +57,5 @@ class TestNamesOfTheSuitesOwn:
     def test_mistakes_are_refused(self, table, message, tmp_path):
         with pytest.raises(InputError, match=message):
             resolved_tables({"mine": table}, tmp_path)
-        with pytest.raises(InputError, match="has the name of a dataset that there is already"):
+        with pytest.raises(InputError, match="has the name of a built-in dataset"):
             resolved_tables({"airline": {"path": "a.csv"}}, tmp_path)

@@ -111,7 +111,7 @@ def test_one_of_many_weak_differences_is_not_beyond_doubt():
     values = {f"s{n}": generator.normal(0.0, 1.0, 10) for n in range(15)}
     values["best"], values["worst"] = np.linspace(0.5, 1.5, 10), np.linspace(-9.5, -8.5, 10)
     standings = compare(values)
-    apart = {name for name, standing in standings.items() if standing.is_told_apart}
+    apart = {name for name, standing in standings.items() if standing.is_significantly_worse}
     behind = {name for name, standing in standings.items() if not standing.is_top}
     assert "worst" in apart
     assert apart < behind
@@ -119,7 +119,7 @@ def test_one_of_many_weak_differences_is_not_beyond_doubt():
 
 def test_the_leaderboard_counts_only_where_one_took_part():
     def standing(best, top):
-        return Standing(mean_interval([1.0, 2.0]), 1.0, best, top, is_told_apart=not top)
+        return Standing(mean_interval([1.0, 2.0]), 1.0, best, top, is_significantly_worse=not top)
 
     board = leaderboard(
         [

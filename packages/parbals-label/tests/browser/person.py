@@ -20,7 +20,8 @@ class Person:
     def __init__(
         self, browser, served, name, *, scheme="light", width=1360, height=860, phone=False
     ):
-        self.served, self.name = served, name
+        self.served = served
+        self.name = name
         self.context = browser.new_context(
             viewport={"width": width, "height": height},
             color_scheme=scheme,

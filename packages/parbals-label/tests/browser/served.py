@@ -35,7 +35,8 @@ def text_project(
         writer = csv.writer(file)
         writer.writerow(["id", "message"])
         writer.writerows([f"m{number:02d}", rows[number]] for number in range(n))
-    settings, names = {**_SETTINGS, "task": task}, None if classes is None else list(classes)
+    settings = {**_SETTINGS, "task": task}
+    names = None if classes is None else list(classes)
     create_project(folder, data, Roles(text=("message",), id="id"), names, settings)
     queue_up(folder, queued)
     return folder
@@ -73,11 +74,9 @@ def image_project(folder, n=12, names=None):
     generator = random.Random(0)
     for number in range(n):
         picture = Image.new("RGB", (640, 420), (236, 232, 224))
-        x, y, size = (
-            generator.randint(150, 480),
-            generator.randint(120, 300),
-            generator.randint(50, 100),
-        )
+        x = generator.randint(150, 480)
+        y = generator.randint(120, 300)
+        size = generator.randint(50, 100)
         draw = ImageDraw.Draw(picture)
         (draw.ellipse if number % 2 else draw.rectangle)(
             [x - size, y - size, x + size, y + size], fill=(20, 110, 140)

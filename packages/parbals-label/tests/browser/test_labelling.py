@@ -30,8 +30,10 @@ def test_the_first_visit_asks_for_a_name_once(serve, person, browser):
 def test_keyboard_alone_answers_passes_comments_and_undoes(serve, person):
     server = serve("text")
     ada = person(server)
-    spam, ham = ada.label("2"), ada.label("1")
-    skipped, unsure = ada.label("s"), ada.label("u")
+    spam = ada.label("2")
+    ham = ada.label("1")
+    skipped = ada.label("s")
+    unsure = ada.label("u")
     ada.press("c")
     ada.page.keyboard.type("looks like a 1 or a 2")
     ada.page.keyboard.press("Enter")
@@ -113,7 +115,8 @@ def test_the_next_items_are_there_before_they_are_asked_for(serve, person):
 def test_a_class_called_by_a_digit_has_that_key_and_the_tenth_has_one(serve, person):
     digits = serve("digits")
     ada = person(digits)
-    first, second = ada.label("0"), ada.label("1")
+    first = ada.label("0")
+    second = ada.label("1")
     ada.saved()
     assert digits.labels("Ada") == {first: "0", second: "1"}
     expect(ada.page.get_by_label("Find a class")).to_have_count(0)

@@ -43,7 +43,8 @@ def test_several_items_get_one_label_and_a_tie_is_decided(labelled, person):
 
 
 def test_an_owner_changes_the_classes_and_an_open_page_says_so(labelled, person):
-    grace, ada = person(labelled, "Grace"), person(labelled, "Ada")
+    grace = person(labelled, "Grace")
+    ada = person(labelled, "Ada")
     page = ada.go("settings")
     page.locator("#new-class").fill("advert")
     page.get_by_role("button", name="Add", exact=True).click()

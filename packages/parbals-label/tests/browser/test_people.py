@@ -9,7 +9,8 @@ pytestmark = pytest.mark.browser
 
 def test_two_people_at_once_never_get_the_same_item(serve, person):
     server = serve("text")
-    ada, grace = person(server, "Ada"), person(server, "Grace")
+    ada = person(server, "Ada")
+    grace = person(server, "Grace")
     answered = []
     for _ in range(5):
         answered += [ada.label("1"), grace.label("2")]

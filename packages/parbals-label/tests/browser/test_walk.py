@@ -17,7 +17,8 @@ from parbals_label.cli.look import export
 from playwright.sync_api import expect
 
 pytestmark = pytest.mark.browser
-N_ITEMS, N_LABELS = 400, int(os.environ.get("PARBALS_WALK", "50"))
+N_ITEMS = 400
+N_LABELS = int(os.environ.get("PARBALS_WALK", "50"))
 SOON = 90_000
 TOPICS = {
     "computers": "browser database compiler router crash password update kernel",
@@ -38,7 +39,8 @@ def sentences(classes, seed=0):
     draw = random.Random(seed)
     texts = []
     for number in range(N_ITEMS):
-        own, other = classes[number % len(classes)], draw.choice(classes)
+        own = classes[number % len(classes)]
+        other = draw.choice(classes)
         words = draw.sample(TOPICS[own].split(), 4) + draw.sample(TOPICS[other].split(), 1)
         draw.shuffle(words)
         texts.append((f"About {' and '.join(words)}, number {number}.", own))
@@ -61,7 +63,8 @@ def test_labels_doubts_corrections_and_what_is_taken_home(n_classes, tmp_path, p
         folder, N_ITEMS, classes, range(N_LABELS), {i: text for i, (text, _) in enumerate(texts)}
     )
     truth = {f"m{number:02d}": label for number, (_, label) in enumerate(texts)}
-    server, wrong = served.Served(folder), {}
+    server = served.Served(folder)
+    wrong = {}
     try:
         ada = person(server)
         for number in range(N_LABELS):

@@ -20,7 +20,7 @@ EVENTS = [
     ),
     (records.EXPORTED, {"format": "model"}, "exported the model"),
     (
-        records.TAKEN_BACK,
+        records.ANSWER_UNDONE,
         {"name": "ada", "item": "17", "was": "ham"},
         "undid ada's label of item 17, which was ham",
     ),
@@ -39,14 +39,14 @@ EVENTS = [
     ),
     (records.REVOKED, {"name": "ada"}, "revoked the link of ada"),
     (
-        records.WITHDRAWN,
+        records.WORK_REMOVED,
         {"name": "eve", "since": "", "answers": 2, "passes": 1},
         "removed 2 labels and 1 skip by eve",
     ),
     (records.BACKED_UP, {"file": "/b.zip", "answers": 6}, "backed up 6 answers to /b.zip"),
     (records.SIGNED_IN, {"place": "lab:8573"}, "signed in at lab:8573"),
     (records.ENDED, {"id": "3f1c9a", "count": 1}, "ended 1 session whose id starts with 3f1c9a"),
-    (records.FORGOTTEN, {"name": "person 1"}, "removed a person, now called person 1"),
+    (records.PERSON_REMOVED, {"name": "person 1"}, "removed a person, now called person 1"),
     (
         records.ADAPTED,
         ADAPTED,

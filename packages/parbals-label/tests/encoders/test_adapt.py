@@ -1,4 +1,4 @@
-"""A project's encoder learns from its labels: honestly, resumably, and whole or not at all."""
+"""Fine-tune a project's encoder: cross-fitted evaluation, resumable, all or nothing."""
 
 import csv
 import json
@@ -122,7 +122,7 @@ class TestAdapting:
             adapt_project(store, silent, force=True)
             learner = learner_of(store)
             assert len(learner.state.audited)
-            assert held_out_of(store)[0] == learner.state.training[0].tolist()
+            assert held_out_of(store)[0] == learner.state.training_labels[0].tolist()
         _, some = texts()
         unseen = {some[p] for p in learner.audit.tolist()}
         assert len(taught) == 4  # three parts, then all
@@ -155,12 +155,14 @@ class TestAdapting:
         wrong = honest[0].argmax(axis=1) != honest[1]
         assert len(wrong) == len(naive)
         assert wrong.mean() == pytest.approx(found.error)
-        numbers = learner.state.training[1]
+        numbers = learner.state.training_labels[1]
         assert (naive.argmax(axis=1) != numbers).mean() < 0.05
 
     def test_one_that_is_no_better_is_not_taken(self, project, monkeypatch):
         losses = [0.5, 0.6]  # from its end: adapted, frozen
-        monkeypatch.setattr(adapting, "_judged", lambda probs, numbers: (0.2, losses.pop()))
+        monkeypatch.setattr(
+            adapting, "_error_and_log_loss", lambda probs, class_indices: (0.2, losses.pop())
+        )
         before = features(project)
         with Store.open(project) as store:
             found = adapt_project(store, silent)
@@ -417,7 +419,7 @@ def test_images_teach_their_encoder_by_the_same_door(vision, tmp_path, monkeypat
     """Classes differ by which half is the brighter; random weights need larger steps."""
     from PIL import Image
 
-    monkeypatch.setattr(adapt, "_RATE", 5e-3)
+    monkeypatch.setattr(adapt, "_LEARNING_RATE", 5e-3)
     rng, kinds = np.random.default_rng(0), np.arange(90) % 2
     (tmp_path / "images").mkdir()
     for i, kind in enumerate(kinds):
@@ -433,7 +435,7 @@ def test_images_teach_their_encoder_by_the_same_door(vision, tmp_path, monkeypat
         found = adapt_project(store, silent, options=options)
         assert found.used
         assert found.log_loss < found.frozen_log_loss
-        assert "The encoder has learnt from 60 labels" in overview(store).features
+        assert "Encoder fine-tuned on 60 labels." in overview(store).features
         learner = learner_of(store)
         probs = learner.predict_proba(learner.pool.rows(np.arange(60, 90)))
     assert (probs.argmax(axis=1) == kinds[60:]).mean() > 0.8

@@ -1,4 +1,4 @@
-"""Edges and colours: which way lines run, and the light does not matter to them."""
+"""The encoder ``shapes``: edge directions and colours, whatever the lighting."""
 
 import numpy as np
 from parbals_label.encoders.plain import SHAPES_SIDE, shapes

@@ -1,4 +1,4 @@
-"""Sentences: the network against its definition, weights found without running their package."""
+"""The encoder ``sentences``: the network by its definition, and where weights are found."""
 
 import sys
 from pathlib import Path

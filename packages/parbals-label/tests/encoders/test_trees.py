@@ -1,4 +1,4 @@
-"""Trees as plain arrays: they say what scikit-learn says, and what is no tree is refused."""
+"""Tree features: arrays agree with scikit-learn, and damaged files are refused."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Annotations become answers, the same in whatever order and however often they are heard of."""
+"""Annotations become answers: idempotent, and in any order."""
 
 import random
 

@@ -136,7 +136,7 @@ class TestTables:
             adapt_project(store, silent, force=True)
             learner = learner_of(store)
             assert len(learner.state.audited)
-            assert held_out_of(store)[0] == learner.state.training[0].tolist()
+            assert held_out_of(store)[0] == learner.state.training_labels[0].tolist()
         unseen = {row.tobytes() for row in frozen[learner.audit]}
         assert len(taught) == 4  # three parts, then all
         assert not unseen & {row.tobytes() for part in taught for row in part}

@@ -1,4 +1,4 @@
-"""A backup made while people label is whole; one from anybody touches only its new folder."""
+"""Backups: consistent while people label; a hostile one writes only into its new folder."""
 
 import hashlib
 import os

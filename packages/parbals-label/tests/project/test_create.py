@@ -1,4 +1,4 @@
-"""A project from a file: what is guessed about it comes from one look."""
+"""Create a project from a file: everything is guessed from one look at its first rows."""
 
 import csv
 import json

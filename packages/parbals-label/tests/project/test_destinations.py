@@ -1,4 +1,4 @@
-"""Files that commands must not write over, and what is checked before items are handed out."""
+"""Files that commands must not overwrite, and checks before items are assigned."""
 
 import csv
 

@@ -1,4 +1,4 @@
-"""Choosing and recording a batch: who gets which items, and what happens when others are faster."""
+"""Choose and record a batch: who gets which items, and what happens if others are faster."""
 
 import csv
 import time

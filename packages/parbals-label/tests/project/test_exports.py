@@ -1,4 +1,4 @@
-"""What goes out comes back the same, runs in no spreadsheet, and is on disk whole or not at all."""
+"""Exports: values survive a round trip, no formulas for spreadsheets, atomic writes."""
 
 import csv
 import io

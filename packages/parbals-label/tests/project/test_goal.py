@@ -1,4 +1,4 @@
-"""A goal is how far it is and what to do next: nobody is told to stop without reason."""
+"""Goals: progress and advice; nobody is told to stop without reason."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""More items for a project: whole or not at all, with nothing lost."""
+"""Add items to a project: all or nothing, with nothing lost."""
 
 import numpy as np
 import pytest

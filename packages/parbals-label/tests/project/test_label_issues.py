@@ -1,4 +1,4 @@
-"""Labels that surprise a model which has not seen them, and a second person for them."""
+"""Likely label errors by leave-one-out predictions, and second opinions on them."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Leaving with a model: new items go through the project's own features and its own model."""
+"""Predict new items and export the model: the same features and model as in the project."""
 
 import csv
 import json

@@ -1,4 +1,4 @@
-"""Items at once, without a model: what they are, and that they are nobody else's."""
+"""The fallback queue: items at once, without a model, and never assigned twice."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""What there is to see of a project, without a model."""
+"""The state of a project, read without a model."""
 
 from dataclasses import asdict
 
@@ -27,18 +27,24 @@ def test_the_overview_counts_what_waits_what_is_out_and_what_was_passed(tmp_path
             store.submit([Submission(1, label)], annotator=annotator)
         store.submit([Submission(3, "ham")], annotator="rule", source="machine")
         store.submit([Submission(1, "ham")], annotator="rule", source="machine")
-        seen = overview(store)
-    assert (seen.items, seen.labelled, seen.answers) == (10, 2, 4)
-    assert (seen.pending, seen.queued, seen.assigned, seen.skipped, seen.batches) == (4, 2, 2, 1, 2)
-    assert seen.class_balance == {"spam": 1, "ham": 1}
-    assert [annotator.name for annotator in seen.annotators] == ["ann", "bob", "cyd", "rule"]
-    assert seen.agreement.n_items == 1
-    assert len(seen.agreement.pairs) == 3, "machines do not count"
-    first, second, *_ = lines = overview_lines(seen)
+        state = overview(store)
+    assert (state.items, state.labelled, state.answers) == (10, 2, 4)
+    assert (state.pending, state.queued, state.assigned, state.skipped, state.batches) == (
+        4,
+        2,
+        2,
+        1,
+        2,
+    )
+    assert state.class_balance == {"spam": 1, "ham": 1}
+    assert [annotator.name for annotator in state.annotators] == ["ann", "bob", "cyd", "rule"]
+    assert state.agreement.n_items == 1
+    assert len(state.agreement.pairs) == 3, "machines do not count"
+    first, second, *_ = lines = overview_lines(state)
     assert first == "2 of 10 items labelled (20 %), 2 assigned"
     assert second == "2 waiting on the labelling page, 1 skipped without a label"
     assert not any("parbals-epig" in line for line in lines)
-    assert seen.chosen_by == {"": 2}
+    assert state.chosen_by == {"": 2}
 
 
 def test_who_chose_what_is_told_as_it_was(tmp_path):
@@ -76,7 +82,7 @@ def test_an_audit_is_counted_and_marked_in_exports(tmp_path):
     with Store.create(tmp_path / "p", classes=["spam", "ham"], settings=settings) as store:
         store.add_items((f"mail-{n}", {"text": f"text {n}", "audit": "x"}) for n in range(10))
         store.submit([Submission(2, "ham"), Submission(3, "ham")], annotator="ann")
-        seen = overview(store)
+        state = overview(store)
         assert export_columns(store) == [
             *("id", "text", "item.audit", "label", "annotators", "votes", "agreement", "audit")
         ]
@@ -86,8 +92,8 @@ def test_an_audit_is_counted_and_marked_in_exports(tmp_path):
         assert export_columns(store) == [
             *("id", "text", "audit", "label", "annotators", "votes", "agreement")
         ]
-    assert (seen.audit, seen.audit_labelled) == (2, 1)
-    assert "1 of the audit's 2 random items labelled, by ann (1)" in overview_lines(seen)
+    assert (state.audit, state.audit_labelled) == (2, 1)
+    assert "1 of the audit's 2 random items labelled, by ann (1)" in overview_lines(state)
 
 
 def test_it_is_said_who_chose_what_is_labelled(tmp_path):
@@ -102,12 +108,12 @@ def test_it_is_said_who_chose_what_is_labelled(tmp_path):
         }.items():
             store.record_batch(strategy, 0, [(p, None, None) for p in positions], {})
         store.submit([Submission(p, "a") for p in range(25)], annotator="ann")
-        seen = overview(store)
-        assert strategy_line(seen) == (
+        state = overview(store)
+        assert strategy_line(state) == (
             "10 of 20 labelled items were chosen by ParBaLS EPIG; 5 by k-means, before there was "
             "a model; 5 by a quick fallback, so that nobody had to wait (25 %)"
         )
-        assert strategy_line(seen) in overview_lines(seen)
+        assert strategy_line(state) in overview_lines(state)
 
 
 def test_labelled_means_that_as_many_answers_as_wanted_are_there(tmp_path):
@@ -121,13 +127,13 @@ def test_labelled_means_that_as_many_answers_as_wanted_are_there(tmp_path):
             [Submission(2, "ham"), Submission(4, "ham")], annotator="rule", source="machine"
         )
         assert store.unfinished() == {1, 2}, "a program's answer is not a person's"
-        seen = overview(store)
-        assert (seen.labelled, seen.partially_labelled, seen.ties) == (3, 2, 1)
-        assert "2 more have fewer answers than required" in overview_lines(seen)
+        state = overview(store)
+        assert (state.labelled, state.partially_labelled, state.ties) == (3, 2, 1)
+        assert "2 more have fewer answers than required" in overview_lines(state)
         store.submit([Submission(0, "spam")], annotator="ann", source="decision", revise=True)
         store.submit([Submission(1, "spam")], annotator="cyd", source="decision")
-        seen = overview(store)
-        assert (seen.labelled, seen.partially_labelled, seen.ties) == (4, 1, 0)
+        state = overview(store)
+        assert (state.labelled, state.partially_labelled, state.ties) == (4, 1, 0)
         rows = {row["id"]: row for row in export_records(store)}
     assert (rows["mail-1"]["label"], rows["mail-1"]["votes"]) == ("spam", "ham:1;spam:1")
 

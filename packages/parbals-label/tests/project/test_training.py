@@ -1,4 +1,4 @@
-"""A project as training data: every item once, honestly split, in a folder others can read."""
+"""Export as training data: every item once, a clean split, readable by other tools."""
 
 import json
 

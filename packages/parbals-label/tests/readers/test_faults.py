@@ -172,7 +172,8 @@ class TestItems:
             check_numbers(self.source(tmp_path, 'a,b\n1,2\n3,"2,5"\n'), ["a", "b"])
 
     def test_binary_values_are_refused_with_their_place(self, tmp_path):
-        pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+        pa = pytest.importorskip("pyarrow")
+        pq = pytest.importorskip("pyarrow.parquet")
         pq.write_table(pa.table({"image": [b"text", b"\x89PNG\xff"]}), tmp_path / "x.parquet")
         refused(tmp_path / "x.parquet", "row 2", "'image'", "binary")
 
@@ -290,7 +291,8 @@ class TestFolders:
         refused(tmp_path, "no image")
 
     def test_damaged_parquet_files_never_crash(self, tmp_path):
-        pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+        pa = pytest.importorskip("pyarrow")
+        pq = pytest.importorskip("pyarrow.parquet")
         table = pa.table({"text": [f"text {i}" for i in range(50)], "label": list(range(50))})
         file = tmp_path / "x.parquet"
         pq.write_table(table, file)
@@ -317,7 +319,8 @@ class TestFolders:
 
 @pytest.mark.parametrize("unit", ["ns", "us"])
 def test_times_that_python_has_not_are_refused_or_written_in_full(tmp_path, unit):
-    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    pa = pytest.importorskip("pyarrow")
+    pq = pytest.importorskip("pyarrow.parquet")
     pq.write_table(
         pa.table({"t": pa.array([1, 2**62], pa.timestamp(unit))}), tmp_path / "x.parquet"
     )
@@ -359,7 +362,8 @@ def test_a_million_rows_in_bounded_memory(tmp_path):
         "print(n, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
     )
     peaks = {}
-    n_few, n_many = full_count(100_000), full_count(1_000_000)
+    n_few = full_count(100_000)
+    n_many = full_count(1_000_000)
     for n_rows in (n_few, n_many):
         file = tmp_path / f"{n_rows}.csv"
         with file.open("w") as out:

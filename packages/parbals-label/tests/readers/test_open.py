@@ -184,7 +184,8 @@ class TestTablesAsPublished:
 
 class TestArrow:
     def test_parquet(self, tmp_path):
-        pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+        pa = pytest.importorskip("pyarrow")
+        pq = pytest.importorskip("pyarrow.parquet")
         file = tmp_path / "items.parquet"
         table = pa.table(
             {
@@ -258,7 +259,8 @@ class TestExcel:
         for number in range(50):
             book.active.append([f"column {number}", number])
         book.save(tmp_path / "x.xlsx")
-        whole, rng = (tmp_path / "x.xlsx").read_bytes(), np.random.default_rng(0)
+        whole = (tmp_path / "x.xlsx").read_bytes()
+        rng = np.random.default_rng(0)
         for trial in range(40):
             content = bytearray(whole if trial % 3 else whole[: rng.integers(len(whole))])
             for at in rng.integers(0, max(len(content), 1), 3):

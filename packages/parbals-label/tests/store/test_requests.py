@@ -107,11 +107,15 @@ def test_an_id_belongs_to_one_request_whatever_its_kind(store, renamed):
 
 
 def test_three_thousand_late_replays_of_every_kind_change_nothing(store):
-    chance, asked, outcomes = random.Random(16), [], []
+    chance = random.Random(16)
+    asked = []
+    outcomes = []
     with store.transaction():
         while len(asked) < 600:
-            who, place = chance.choice(["ann", "bob"]), chance.randrange(N_ITEMS)
-            request, comment = f"r{len(asked)}", chance.choice([None, "sure", "no"])
+            who = chance.choice(["ann", "bob"])
+            place = chance.randrange(N_ITEMS)
+            request = f"r{len(asked)}"
+            comment = chance.choice([None, "sure", "no"])
             kind = chance.choice(["label", "label", "revise", "skip", "unsure", "undo"])
             label = chance.choice(CLASSES)
 
@@ -135,7 +139,8 @@ def test_three_thousand_late_replays_of_every_kind_change_nothing(store):
     before = state(store)
     changed = 0
     for number in chance.choices(range(len(asked)), k=3_000):
-        again, first = asked[number](), outcomes[number]
+        again = asked[number]()
+        first = outcomes[number]
         changed += again != (first if not isinstance(first, str) else "repeated")
     assert changed == 0
     assert state(store) == before

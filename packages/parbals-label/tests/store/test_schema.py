@@ -91,7 +91,8 @@ def test_nothing_that_was_given_can_be_replaced_with_sql(folder, table, columns,
         "passes": ("position, annotator, kind", "0, 'eve', 'unsure'"),
         "requests": ("position, annotator, kind, number", "0, 'eve', 'answers', 1"),
     }[table]
-    names, given = f"{columns}, {other[0]}, created", f"{values}, {other[1]}, ''"
+    names = f"{columns}, {other[0]}, created"
+    given = f"{values}, {other[1]}, ''"
     with pytest.raises(sqlite3.IntegrityError, match="are kept as they were given"):
         sql(folder, f"REPLACE INTO {table} ({names}, checksum) VALUES ({given}, '')")
     assert sql(folder, f"SELECT * FROM {table}") == before

@@ -457,7 +457,8 @@ def test_the_wal_file_of_another_project_is_noticed_and_does_no_harm(
 
 
 def test_a_whole_foreign_project_under_our_journal_is_noticed(whole, tmp_path):
-    folder, other = copy(whole[0], tmp_path), make(tmp_path / "other")
+    folder = copy(whole[0], tmp_path)
+    other = make(tmp_path / "other")
     shutil.copy(other / FILE, folder)
     with pytest.raises(ProjectDamagedError, match="another project"):
         Store.open(folder)
@@ -566,7 +567,8 @@ def test_lost_passes_are_noticed_too(tmp_path):
 
 @pytest.mark.parametrize("kind", ["link", "folder", "pipe"])
 def test_a_journal_that_is_not_a_plain_file_is_refused_and_never_followed(tmp_path, kind):
-    folder, elsewhere = make(tmp_path / "p"), tmp_path / "precious"
+    folder = make(tmp_path / "p")
+    elsewhere = tmp_path / "precious"
     elsewhere.write_text("precious")
     with Store.open(folder) as store:
         if kind == "link":
@@ -595,7 +597,8 @@ def test_answers_stored_together_share_one_write_and_a_refused_one_leaves_no_lin
     tmp_path, monkeypatch
 ):
     folder = make(tmp_path / "p")
-    writes, append = [], Journal.append
+    writes = []
+    append = Journal.append
 
     def count(journal, lines, **options):
         writes.append(len(lines))

@@ -194,7 +194,8 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(position=positions, annotator=people)
     def undo(self, position, annotator):
-        label, kind = self.held(position, annotator), self.passed(position, annotator)
+        label = self.held(position, annotator)
+        kind = self.passed(position, annotator)
         if label is None and kind is None:
             with pytest.raises(InputError, match="neither labelled nor skipped"):
                 self.store.undo(position, annotator, lease_seconds=1000.0)

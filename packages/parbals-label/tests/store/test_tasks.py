@@ -83,7 +83,9 @@ def test_a_label_that_no_task_would_store_is_damage(tmp_path):
 @pytest.mark.parametrize("task", TASKS[1:])
 @pytest.mark.parametrize("kills", small_and_full(2, 200))
 def test_killed_at_any_moment_no_confirmed_label_is_lost_or_doubled(tmp_path, task, kills):
-    folder, chance, confirmed = make(tmp_path / "p", task), random.Random(kills), 0
+    folder = make(tmp_path / "p", task)
+    chance = random.Random(kills)
+    confirmed = 0
     for _ in range(kills):
         order = ["submit", folder, "ann", max(confirmed - 1, 0), 10**6]
         child = subprocess.Popen(

@@ -247,7 +247,8 @@ class _Local(Client):
     """The same server in a thread of the tests, without the process that chooses items."""
 
     def __init__(self, folder, host="127.0.0.1", new_token=False, port=0, **options):
-        self.folder, self.token = Path(folder), page_token(Path(folder), new=new_token)
+        self.folder = Path(folder)
+        self.token = page_token(Path(folder), new=new_token)
         self.session = Session(self.folder)
         self.session.open()
         self.listener = listen(host, port)
@@ -274,7 +275,8 @@ def page(folder, **options):
     """The page without processes of its own; it must not make a mistake."""
     mistakes = logging.Handler(logging.ERROR)
     mistakes.emit = lambda record: seen.append(record.exc_info or record.getMessage())
-    seen, log = [], logging.getLogger("parbals.web")
+    seen = []
+    log = logging.getLogger("parbals.web")
     log.addHandler(mistakes)
     server = _Local(folder, **options)
     try:

@@ -58,9 +58,12 @@ class Soak:
             folder, n_items=items, queued=min(20, items), answers_wanted=people
         )
         self.clock = Path(folder).with_name("clock")
-        self.pause, self.chance = pause, random.Random(seed)
+        self.pause = pause
+        self.chance = random.Random(seed)
         self.people = [Person(f"p{n}", random.Random(f"{seed}-{n}")) for n in range(people)]
-        self.faults, self.over, self.items = Counter(), threading.Event(), items
+        self.faults = Counter()
+        self.over = threading.Event()
+        self.items = items
         self.strange: list[str] = []
         self.jump(0)
         self.server = self.start()
@@ -107,7 +110,8 @@ class Soak:
 
     def act(self, person, position):
         """Label, correct, take back, pass, or repeat something old."""
-        dice, label = person.chance.random(), person.chance.choice(CLASSES)
+        dice = person.chance.random()
+        label = person.chance.choice(CLASSES)
         if dice < 0.05 and person.confirmed:
             path, body, _ = person.chance.choice(list(person.confirmed.values()))
             self.tell(person, path, body, "repeated")

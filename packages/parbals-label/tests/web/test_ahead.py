@@ -11,7 +11,8 @@ from parbals_label.web.ahead import EFFORTS, QueuePlanner
 COSTS = {10: (1.4, 0.18), 4: (0.8, 0.09), 2: (0.4, 0.031)}
 A_FIT = 0.003
 REPORTS = 1.3  # the report's share of the core
-HELD, QUICK = 4, 20
+HELD = 4
+QUICK = 20
 
 
 def share(n_people, seconds, policy, minutes=5.0):
@@ -22,7 +23,11 @@ def share(n_people, seconds, policy, minutes=5.0):
     hands = [[] for _ in range(n_people)]
     for person in range(n_people):
         heapq.heappush(events, (seconds * (1 + person / n_people), person))
-    chosen, done, busy_until, batch, latest = [], [], 0.0, 0, (0.0, 0)
+    chosen = []
+    done = []
+    busy_until = 0.0
+    batch = 0
+    latest = (0.0, 0)
     n_batches = 0
     while events:
         now, person = heapq.heappop(events)
@@ -30,7 +35,9 @@ def share(n_people, seconds, policy, minutes=5.0):
             break
         if batch and now >= busy_until:
             renewed = [one for one in queue if one == "ours"]
-            queue, batch, n_batches = renewed + ["ours"] * batch, 0, n_batches + 1
+            queue = renewed + ["ours"] * batch
+            batch = 0
+            n_batches = n_batches + 1
         hand = hands[person]
         while len(hand) < HELD:
             queue = queue or ["quick"] * QUICK
@@ -52,7 +59,8 @@ def share(n_people, seconds, policy, minutes=5.0):
                 fixed, each = COSTS[planner.effort["n_universes"]]
                 fixed += A_FIT * len(done) * (3 if planner.effort["models_annotators"] else 1)
                 cost = (fixed + each * (batch + out)) * REPORTS
-                busy_until, latest = now + cost, (cost, batch)
+                busy_until = now + cost
+                latest = (cost, batch)
     return chosen.count("ours") / len(chosen)
 
 

@@ -44,7 +44,8 @@ def test_a_server_killed_while_people_label_loses_no_confirmed_label_and_doubles
 ):
     chance = random.Random(kills)
     folder = make_project(tmp_path / "p", n_items=1000, queued=0)
-    confirmed, sent = set(), {}
+    confirmed = set()
+    sent = {}
     for kill in range(kills):
         server = Server(folder)
         (worker,) = wait_for(lambda server=server: workers_of(server))

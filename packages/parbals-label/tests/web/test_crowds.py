@@ -114,7 +114,8 @@ def test_a_crowd_labels_at_once_with_exact_counts(tmp_path, people, labels):
     with page(folder) as server:
 
         def work(number):
-            name, mine = f"person {number}", []
+            name = f"person {number}"
+            mine = []
             while len(mine) < labels:
                 for position in server.take(name, min(3, labels - len(mine))):
                     result = server.label(

@@ -25,7 +25,8 @@ def submit(position, label="ham"):
 
 async def while_busy(desk, *actions):
     """Let the actions pile up behind one that takes its time; what became of each."""
-    gate, begun = threading.Event(), threading.Event()
+    gate = threading.Event()
+    begun = threading.Event()
     first = asyncio.create_task(desk.write(lambda store: begun.set() or gate.wait(300)))
     await asyncio.to_thread(begun.wait, 300)
     others = [asyncio.create_task(desk.write(action)) for action in actions]

@@ -46,7 +46,8 @@ async def ask(app, path, leaves=None, headers=()):
         "headers": list(headers),
         "state": {"visitor": Visitor(None, "owner")},
     }
-    asked, sent = False, []
+    asked = False
+    sent = []
 
     async def receive():
         nonlocal asked
@@ -104,7 +105,8 @@ def test_an_export_that_cannot_be_written_is_refused(page, tmp_path):
 
 def slow(monkeypatch):
     """Exports begin, say so, and go on when they may."""
-    begun, may = threading.Event(), threading.Event()
+    begun = threading.Event()
+    may = threading.Event()
     write = viewing.write_export
 
     def waiting(path, records, *rest):

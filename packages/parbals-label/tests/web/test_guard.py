@@ -88,7 +88,8 @@ def test_the_list_above_names_every_route_there_is(server):
 def test_every_route_needs_the_token(server, method, path, body):
     cookie = f"parbals-{server.port}"
     session = server.visit()
-    value, key = session["Cookie"].partition("=")[2], session["X-Parbals-Key"]
+    value = session["Cookie"].partition("=")[2]
+    key = session["X-Parbals-Key"]
     wrong = [
         {},
         {"X-Parbals-Key": key},
@@ -132,7 +133,9 @@ def test_every_route_needs_the_token(server, method, path, body):
 def test_an_old_token_is_good_after_a_restart_and_useless_after_a_new_one(tmp_path):
     folder = make_project(tmp_path / "p")
     with page(folder) as server:
-        old, port, session = server.token, server.port, server.visit()
+        old = server.token
+        port = server.port
+        session = server.visit()
         assert (folder / "page-token").stat().st_mode & 0o777 == 0o600
         assert server.get("/api/project", token=False, headers=session).status == 200
     with page(folder, port=port) as server:

@@ -113,7 +113,8 @@ def written(capsys):
     logging.getLogger("parbals.requests").filters = []
     for name, (handlers, propagate, level) in kept.items():
         log = logging.getLogger(name)
-        log.handlers, log.propagate = handlers, propagate
+        log.handlers = handlers
+        log.propagate = propagate
         log.setLevel(level)
 
 
@@ -152,7 +153,8 @@ def test_logs_say_facts_and_keep_to_their_level(written):
 
 
 def test_logs_cannot_fill_the_disk(written):
-    now, read = [0.0], written()
+    now = [0.0]
+    read = written()
     log = logging.getLogger("parbals.test")
     log.filters = [RateLimitFilter(1000, 20.0, lambda: now[0])]
     for _ in range(1500):
@@ -222,7 +224,7 @@ def test_a_journal_that_cannot_be_written_is_logged_counted_and_shown(written, p
         assert "project.journal cannot be written" in server.get("/api/live").json["trouble"]
         eve = {"Authorization": f"Bearer {link}"}
         assert "trouble" not in server.get("/api/live", headers=eve, token=False).json
-        assert any("labels are stored in the database alone" in line for line in read())
+        assert any("labels are stored in the database only" in line for line in read())
         journal.rmdir()
         kept.rename(journal)
         assert server.label("ann", 3).status == 200

@@ -95,7 +95,8 @@ def test_the_curve_has_one_point_for_each_number_of_labels_and_keeps_both_ends(s
 
 def test_people_are_told_what_the_model_is_judged_by(store):
     def judged():
-        queue, server = QueueOut.model_construct(), ServerOut.model_construct()
+        queue = QueueOut.model_construct()
+        server = ServerOut.model_construct()
         progress = live(store, Curve(), queue, server)
         assert own_progress(progress, "ann").judged is None, "it is for owners"
         return progress.judged

@@ -70,7 +70,8 @@ def invite(folder, name, role="annotator"):
 def test_who_is_invited_to_one_project_reaches_nothing_of_the_other(host, folder, role):
     cats = host.enter("cats", invite(folder / "cats", "ada", role))
     invite(folder / "dogs", "ada", "owner")  # the same name, but perhaps another person
-    cookie, port = cats["Cookie"], host.port
+    cookie = cats["Cookie"]
+    port = host.port
     dogs_cookie = PageAddress(port=port, path="/p/dogs").cookie("127.0.0.1")
     tries = [
         cats,

@@ -60,10 +60,12 @@ def test_a_slow_model_chooses_ahead_as_far_as_it_can(opened, missing):
     assert missing(session) == 0
     began = time.monotonic()
     session._answer_times.extend(began - n - 0.5 for n in reversed(range(30)))  # one a second
-    session.supervisor.seconds_to_choose, session.supervisor.n_chosen = 5.0, 10
+    session.supervisor.seconds_to_choose = 5.0
+    session.supervisor.n_chosen = 10
     answer(session, 0)
     assert missing(session, "ann") == 15, "twenty for the five seconds that a batch takes"
-    session.supervisor.seconds_to_choose, session.supervisor.n_chosen = 60.0, 30
+    session.supervisor.seconds_to_choose = 60.0
+    session.supervisor.n_chosen = 30
     answer(session, 1, 2)
     assert missing(session, "ann") == 27, "thirty take a minute"
 
@@ -72,7 +74,8 @@ def test_quick_people_are_quick_from_their_first_answers_on(opened, missing):
     session = opened(n_items=200, queued=6)
     assert missing(session) == 0
     session.touch("ann", done=25)  # within five seconds: five a second, not one
-    session.supervisor.seconds_to_choose, session.supervisor.n_chosen = 3.0, 30
+    session.supervisor.seconds_to_choose = 3.0
+    session.supervisor.n_chosen = 30
     answer(session, 0)
     assert missing(session, "ann") == 55, "sixty for the three seconds of a batch"
 

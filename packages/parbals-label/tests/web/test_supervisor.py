@@ -43,7 +43,8 @@ def supervised(tmp_path):
 
 
 def test_a_worker_that_chooses_and_then_dies_every_time_has_failed(supervised):
-    failed, lives = threading.Event(), set()
+    failed = threading.Event()
+    lives = set()
 
     def react(supervisor):
         lives.add(supervisor.process_id)

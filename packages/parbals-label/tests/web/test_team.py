@@ -331,7 +331,8 @@ def test_a_link_that_is_made_while_the_page_is_shown_works_at_once(team):
 
 
 def test_a_new_role_counts_for_sessions_that_are_open(team):
-    eve, olga = team.visit(team.links["eve"]), team.visit(team.links["Olga"])
+    eve = team.visit(team.links["eve"])
+    olga = team.visit(team.links["Olga"])
     assert team.get("/api/people", token=False, headers=eve).status == 403
     promoted = {"name": "eve", "role": "owner"}
     assert team.post("/api/people/role", promoted, token=False, headers=olga).status == 200
@@ -373,7 +374,8 @@ def test_no_secret_is_written_anywhere_but_in_the_link_itself(tmp_path):
 
 
 def test_signing_in_is_logged_and_a_session_can_be_ended(team, capsys):
-    olga, eve = team.visit(team.links["Olga"]), team.visit(team.links["eve"])
+    olga = team.visit(team.links["Olga"])
+    eve = team.visit(team.links["eve"])
     team.visit()
     with Store.open(team.folder, read_only=True) as store:
         rows = [(e.who, e.origin) for e in store.events() if e.kind == "signed in"]

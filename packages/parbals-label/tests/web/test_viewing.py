@@ -22,7 +22,8 @@ SCRIPT = "<script>alert(1)</script>"
 def test_progress_is_counted_and_unchanged_progress_is_not_sent_again(project):
     with Store.open(project) as store:
         store.submit([Submission(30, "spam")], annotator="import", source="import")
-        error, loss = Estimate(0.2, 0.1, 0.3), Estimate(0.5, 0.4, 0.6)
+        error = Estimate(0.2, 0.1, 0.3)
+        loss = Estimate(0.5, 0.4, 0.6)
         report = Report(40, 1, 0, 40, {"ham": 0, "spam": 1}, error, loss, 10, 0.1)
         store.save_report(report.to_dict(), n_labels=1)
     with page(project) as server:

@@ -206,7 +206,8 @@ def test_an_error_is_said_in_one_sentence_and_tried_again_later(store):
 
 def test_the_process_speaks_json_and_ends_with_its_input(tmp_path):
     folder = make_project(tmp_path / "p", n_items=30, queued=20)
-    left, fresh = folder / ".12ab.parbals-tmp", folder / ".34cd.parbals-tmp"
+    left = folder / ".12ab.parbals-tmp"
+    fresh = folder / ".34cd.parbals-tmp"
     left.write_bytes(b"by a worker that was cut off two days ago")
     os.utime(left, (time.time() - 2 * 24 * 3600,) * 2)
     fresh.write_bytes(b"by another process, just now")
@@ -277,7 +278,9 @@ class TestAdapting:
 
     @pytest.fixture
     def adapter(self, store, monkeypatch):
-        self.ran, self.said, self.used = [], [], False
+        self.ran = []
+        self.said = []
+        self.used = False
 
         def adapt(store, progress):
             progress("training on all labels", 1, 4)

@@ -2,16 +2,17 @@
 
     σ(f) = Σ_i ω_i Φ(s_i f),    largest error 8.5e-8
 
-(the logistic distribution is a scale mixture of normals; scales and weights are a minimax fit). For
-a normal f ~ N(m, v) every expectation then has a closed form, whatever the variance: with r_i = s_i
-/ √(1 + s_i² v) and z_i = r_i m
+(the logistic distribution is a scale mixture of normals; scales s_i and weights ω_i are a minimax
+fit). For a normal f ~ N(m, v) the expectations of σ and its derivatives σ⁽ᵏ⁾ then have a closed
+form, whatever the variance: with r_i = s_i / √(1 + s_i² v) and z_i = r_i m
 
     E[σ(f)]      = Σ_i ω_i Φ(z_i),
     E[σ⁽ᵏ⁾(f)]   = Σ_i ω_i r_iᵏ (-1)ᵏ⁻¹ He_{k-1}(z_i) φ(z_i),      k ≥ 1,
 
-because derivatives in f are derivatives in m. He are Hermite's polynomials, φ and Φ the standard
-normal density and distribution function. Means take NumPy arrays or, given JAX's module as ``xp``,
-JAX arrays; the moments for expectation propagation (:func:`label_evidence`) are in NumPy.
+because derivatives in f are derivatives in m. He are the (probabilists') Hermite polynomials, φ and
+Φ the standard normal density and distribution function. :func:`sigmoid_means` takes NumPy arrays
+or, with ``xp=jax.numpy``, JAX arrays; :func:`label_evidence`, for expectation propagation, takes
+NumPy arrays only.
 """
 
 from types import ModuleType
@@ -42,8 +43,9 @@ WEIGHTS = (  # ω_i
 )  # fmt: skip
 _LOG_ROOT_TWO_PI = 0.5 * float(np.log(2.0 * np.pi))
 _ROOT_TWO_PI = float(np.sqrt(2.0 * np.pi))
-_MAX_DISTANCE = 40.0  # standard deviations: the tail beyond is zero, and powers stay finite
-# Φ(-x) = exp(-x²/2) A(x) / B(x) for x ≥ 0, relative error 7.1e-9: a minimax fit, falling powers.
+_MAX_DISTANCE = 40.0  # |z| is cut here: the tail is zero anyway, and powers of z stay finite
+# Φ(-x) ≈ exp(-x²/2) A(x) / B(x) for x ≥ 0: a minimax fit with a relative error of 7.1e-9. The
+# coefficients of A (numerator) and B (denominator) are in order of falling powers.
 _TAIL_NUMERATOR = (
     0.004222143751952842, 0.041341858599364255, 0.18532972996615596, 0.44110949832892415,
     0.5000000035264482,
@@ -55,7 +57,7 @@ _TAIL_DENOMINATOR = (
 
 
 def normal_cdf_and_kernel(z: _Values, xp: ModuleType = np) -> tuple[_Values, _Values]:
-    """Φ(z) and exp(-z²/2), from one exponential: a quarter of the time of SciPy's two.
+    """Φ(z) and exp(-z²/2), computed from one exponential: four times as fast as with SciPy.
 
     >>> normal_cdf_and_kernel(np.array([0.0]))
     (array([0.5]), array([1.]))
@@ -77,7 +79,7 @@ def horner(coefficients: tuple[float, ...], x: _Values) -> _Values:
     array([19.])
     """
     value = coefficients[0] * x
-    for coefficient in coefficients[1:-1]:  # in place for NumPy: half the time
+    for coefficient in coefficients[1:-1]:  # in place, which halves NumPy's time
         value += coefficient
         value *= x
     value += coefficients[-1]
@@ -87,10 +89,10 @@ def horner(coefficients: tuple[float, ...], x: _Values) -> _Values:
 def sigmoid_means(
     mean: _Values, variance: _Values, order: int, xp: ModuleType = np, unit: _Values | float = 1.0
 ) -> list[_Values]:
-    """Means of the logistic function and its derivatives under f ~ N(mean, variance).
+    """Means of the logistic function σ and its derivatives under f ~ N(mean, variance).
 
-    E[σ⁽ᵏ⁾(f)] unitᵏ for k = 0..order. With f's own deviation as ``unit`` they stay finite, whatever
-    the variance.
+    The list has E[σ⁽ᵏ⁾(f)] · unitᵏ for k = 0..order: derivatives with respect to f / unit. With the
+    standard deviation of f as ``unit`` they stay finite, whatever the variance.
 
     >>> mean, slope = sigmoid_means(np.array([0.0]), np.array([0.0]), order=1)
     >>> mean.round(3), slope.round(3)
@@ -115,9 +117,10 @@ def sigmoid_means(
 def label_evidence(
     mean: _Values, variance: _Values, sign: Float[Array, "..."] | float
 ) -> tuple[_Values, _Values, _Values]:
-    """ln Z, d ln Z / dm and -d² ln Z / dm² of Z = E[σ(sign · f)], f ~ N(mean, variance); sign ±1.
+    """The evidence Z = E[σ(sign · f)] of labels (sign ±1) under f ~ N(mean, variance): m and v.
 
-    The posterior of f given the label has mean m + v α and variance v - v² β, α and β the last two.
+    Returns ln Z, α = d ln Z / dm and β = -d² ln Z / dm². Given the label, f has the mean m + v α
+    and the variance v - v² β.
 
     >>> log_evidence, slope, curvature = label_evidence(np.array([0.0]), np.array([1.0]), 1.0)
     >>> np.exp(log_evidence).round(3), slope.round(3), curvature.round(3)
@@ -137,7 +140,7 @@ def label_evidence(
 def _standardised(
     mean: _Values, variance: _Values, xp: ModuleType
 ) -> tuple[Float[Array, "T *n"], Float[Array, "T *n"], Float[Array, "T ..."]]:
-    """r_i, z_i and ω_i along a new first axis."""
+    """r_i, z_i and ω_i of the module's docstring, for the six normals along a new first axis."""
     shape = (-1, *[1] * mean.ndim)
     scales = xp.asarray(SCALES, mean.dtype).reshape(shape)
     weights = xp.asarray(WEIGHTS, mean.dtype).reshape(shape)

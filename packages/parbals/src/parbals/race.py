@@ -1,26 +1,31 @@
-"""The softmax of normal logits by one-dimensional quadrature, for any number of classes.
+"""Expectations of a softmax over normal logits by one-dimensional quadrature, for many classes.
 
-A softmax is a race: with independent Gumbel noise g_a the class of the largest f_a + g_a is a with
-probability softmax(f)_a. For independent logits f_a ~ N(m_a, v_a) the runner f_a + g_a has
-distribution function F_a and density F_a', so with Π(t) = Π_a F_a(t) and r_a = F_a' / F_a
+The Gumbel-max trick makes a softmax a race. Each class a has a *runner* f_a + g_a: its logit plus
+independent Gumbel noise. Class a wins, which means that its runner is the largest, with probability
+softmax(f)_a. For independent logits f_a ~ N(m_a, v_a) let F_a be the distribution function of the
+runner, P(t) = Π_a F_a(t) the probability that no runner exceeds t, and r_a = F_a' / F_a, called the
+hazard here. Then, t being the value of the winner,
 
-    p_a = E[softmax(f)_a]          = ∫ Π r_a dt,
-    J_ab = E[∂ softmax(f)_a / ∂f_b] = -∫ Π r_a r_b dt   (a ≠ b; rows of J sum to zero),
+    p_a = E[softmax(f)_a]          = ∫ P r_a dt,
+    J_ab = E[∂ softmax(f)_a / ∂f_b] = -∫ P r_a r_b dt   (a ≠ b; rows of J sum to zero),
 
 because derivatives in f are derivatives in m. F_a is the Gumbel distribution exp(-exp(-t)) smoothed
-by a normal of variance v_a, and known in two forms.
+by a normal of variance v_a. It has no closed form; two approximations serve two purposes.
 
-*For means* as exp(-exp(κ)): κ(u, q) is -t at v = 0 and bends only gently as v grows. A polynomial
-in the standardised t, u, and in Gumbel's share q of the runner's deviation approximates it within
-1e-3 over the relevant range (F within 6e-4), and beyond u = 5 it is a straight line. Then
-r = -κ' exp(κ) and Π = exp(-Σ_a exp(κ_a)): one exponential per class and node.
+*For class probabilities and J*, F = exp(-exp(κ)). At v = 0 κ is -t, and it bends only gently as v
+grows, so it is approximated by a polynomial in u and q. Here u is t less the runner's mean, divided
+by the runner's standard deviation, and q is the standard deviation of Gumbel noise divided by the
+runner's. The error of κ is at most 1e-3 over the relevant range (of F: 6e-4), and beyond u = 5 a
+straight line continues the polynomial. Then r = -κ' exp(κ) and P = exp(-Σ_a exp(κ_a)): one
+exponential per class and node of the quadrature.
 
-*For labels* as a mixture of normal distribution functions. Its tail 1 - F(t) ≈ exp(-t) decides the
-weight of an unexpected label: eight normals follow it to t = 18 (relative error 1.8e-3). With a
-tail that fell faster, one wrong label would outweigh all the right ones.
+*For the evidence of labels*, F is a mixture of normal distribution functions. The weight of an
+unexpected label depends on the tail 1 - F(t) ≈ exp(-t), which eight normals follow to t = 18
+(relative error 1.8e-3). With a tail that fell faster, one wrong label would outweigh all the right
+ones.
 
-Means take NumPy arrays or, given JAX's module as ``xp``, JAX arrays; the moments for expectation
-propagation (:func:`class_evidence`) are in NumPy.
+:func:`class_probs` and :func:`class_slopes` take NumPy arrays or, with ``xp=jax.numpy``, JAX
+arrays; :func:`class_evidence`, for expectation propagation, takes NumPy arrays only.
 """
 
 from collections.abc import Callable
@@ -42,17 +47,17 @@ __all__ = [
     "curvatures_from_diagonal",
 ]
 
-# With the classes first, points are adjacent in memory.
+# With the classes on the first axis, the points of a class are adjacent in memory, which is faster.
 _Logits = Float[Array, "*n C"]
 _ByClass = Float[Array, "C n"]
 
-# Shares, centres and widths of the normals whose mixture is Gumbel's distribution.
+# Weights, means and standard deviations of the normals whose mixture is the Gumbel distribution.
 _GUMBEL_MIXTURE = (
     (0.2146424, 0.3749623, 0.2621601, 0.1083744, 0.0313595, 0.0069878, 0.0013331, 0.0001804),
     (-0.5537495, 0.2174155, 1.0711297, 1.9812598, 2.8369188, 3.4450217, 3.3546688, 1.4108511),
     (0.5338563, 0.7095862, 0.9558699, 1.2978531, 1.754003, 2.3390907, 3.1326606, 4.370179),
 )
-_KAPPA_COEFFICIENTS = (  # rising powers of u down, of q across; a minimax fit
+_KAPPA_COEFFICIENTS = (  # a minimax fit; rows are rising powers of u, columns of q
     (-0.367409, 0.0586395, -0.583904, 2.04911, -4.03146, 3.48061, -1.18368),
     (-1.15057, -0.0366749, 0.32822, -1.28565, 2.00628, -2.13527, 0.990186),
     (-0.201376, -0.153243, 1.60649, -6.21544, 11.3385, -9.47409, 3.10267),
@@ -61,29 +66,32 @@ _KAPPA_COEFFICIENTS = (  # rising powers of u down, of q across; a minimax fit
     (0.000305478, -0.000459858, 0.00953534, -0.0469035, 0.150935, -0.224075, 0.111193),
     (0.000127067, -0.00225238, 0.0178363, -0.0520951, 0.0563576, -0.0138136, -0.00621808),
 )
-_KAPPA_LINEAR_FROM = 5.0  # standard deviations
-_START_LEVEL = 9.0  # Σ exp(κ) where the product Π leaves zero, at 1e-4
+_KAPPA_LINEAR_FROM = 5.0  # u beyond which κ is a straight line
+_START_LEVEL = 9.0  # Σ exp(κ) at the start of the quadrature: P = exp(-9) ≈ 1e-4
 _N_START_BISECTIONS = 4
 _GUMBEL_MEAN = 0.5772
 GUMBEL_VARIANCE = 1.6449
 """Variance that the softmax's Gumbel noise adds to a logit."""
-_DEVIATIONS_BELOW = 6.0  # of a runner, that the quadrature for labels covers
+# The quadrature for labels covers so many standard deviations of a runner around its mean.
+_DEVIATIONS_BELOW = 6.0
 _DEVIATIONS_ABOVE = 5.0
 _N_BISECTIONS = 8
-_LABEL_NODES = 20  # of the quadrature, for a label's probability
-_MEAN_NODES = 16  # for means
-_RANKING_NODES = 12  # for slopes, which only rank
+# Numbers of nodes of the quadrature.
+_LABEL_NODES = 20  # for the evidence of labels
+_MEAN_NODES = 16  # for class probabilities
+_RANKING_NODES = 12  # for slopes, which need only be good enough to rank candidates
 _NEGLIGIBLE_PROB = 1e-7
 _EPS = 1e-37  # guards log and division
 _ROOT_TWO_PI = float(np.sqrt(2.0 * np.pi))
-_BALANCING_ROUNDS = 16
-_FEW_ROUNDS = 4
+_N_CURVATURE_ROUNDS = 16  # of the fixed-point iteration: enough to converge in most cases
+_N_LABEL_CURVATURE_ROUNDS = 4  # stops early on purpose, see class_evidence
 
 
 def class_probs(mean: _ByClass, variance: _ByClass, xp: ModuleType = np) -> _ByClass:
-    """Class probabilities p (C, n); points are adjacent in memory, which is fast.
+    """Class probabilities p (C, n) of n points.
 
-    Within 1e-3 where variances differ by a factor of 10, 1e-2 where they differ by 100.
+    The error is at most 1e-3 if the variances of a point's logits differ by up to a factor of 10,
+    and 1e-2 if they differ by up to 100.
 
     >>> class_probs(np.zeros((4, 1)), np.ones((4, 1)))[:, 0].round(3)
     array([0.25, 0.25, 0.25, 0.25])
@@ -100,7 +108,11 @@ def _hazards(
     xp: ModuleType,
     n_nodes: int = _MEAN_NODES,
 ) -> tuple[Float[Array, "T 1 *n"], Float[Array, "T C *n"]]:
-    """w Π and r_a at every node t, w the weights of the quadrature."""
+    """At every node t: P(t) times the weight of the node, and the hazards r_a(t).
+
+    Probabilities and slopes are sums over nodes that are normalised later, so the length of the
+    interval is left out of the weights.
+    """
     deviation = xp.sqrt(variance + GUMBEL_VARIANCE)
     inverse_deviation = 1.0 / deviation
     centre = mean + _GUMBEL_MEAN
@@ -113,7 +125,7 @@ def _hazards(
         constant, *coefficients = xp.tensordot(table, xp.stack(powers), axes=1)
 
     def kappa(t: Any) -> tuple[Any, Any]:
-        """κ of every runner at t, and its slope in u, by Horner's rule."""
+        """κ of every runner at t, and its slope dκ/du, by Horner's rule."""
         u = t - centre
         u *= inverse_deviation
         near = xp.minimum(u, _KAPPA_LINEAR_FROM)
@@ -131,34 +143,36 @@ def _hazards(
         return value, slope
 
     def bisect(interval: tuple[Any, Any]) -> tuple[Any, Any]:
+        """Halve an interval that contains the start of the quadrature."""
         low, high = interval
         middle = 0.5 * (low + high)
         is_early = xp.exp(kappa(middle)[0]).sum(axis=0) > _START_LEVEL
         return xp.where(is_early, middle, low), xp.where(is_early, high, middle)
 
-    # Where exp(κ) of one runner alone reaches the level, as a fitted quadratic in q.
-    alone = (3.284 * gumbel_share - 1.903) * gumbel_share - 3.588
-    low = (centre + alone * deviation).max(axis=0)
-    high = (centre + (4.0 + gumbel_share) * deviation).max(axis=0)
+    # The u at which exp(κ) of a single runner is at the start level, as a fitted quadratic in q.
+    start_of_one_runner = (3.284 * gumbel_share - 1.903) * gumbel_share - 3.588
+    low = (centre + start_of_one_runner * deviation).max(axis=0)
+    high = (centre + (4.0 + gumbel_share) * deviation).max(axis=0)  # P is about one from here on
     low, _ = _repeat(_N_START_BISECTIONS, bisect, (low, high), xp)
     nodes, weights = _legendre(n_nodes, mean.dtype)
     along_nodes = (-1, *[1] * mean.ndim)
     nodes = nodes.reshape(along_nodes)
     weights = weights.reshape(along_nodes)
-    value, slope = kappa(low + 0.5 * (high - low) * (nodes + 1.0))
-    value = xp.exp(value)
-    product = weights * xp.exp(-value.sum(axis=1, keepdims=True))
-    value *= slope
-    value *= -inverse_deviation
-    return product, value
+    kappas, slopes = kappa(low + 0.5 * (high - low) * (nodes + 1.0))
+    hazard = xp.exp(kappas)
+    product = weights * xp.exp(-hazard.sum(axis=1, keepdims=True))
+    hazard *= slopes
+    hazard *= -inverse_deviation  # r = -exp(κ) dκ/dt, and du/dt is the inverse deviation
+    return product, hazard
 
 
 def class_slopes(
     mean: _ByClass, variance: _ByClass, xp: ModuleType = np
 ) -> tuple[_ByClass, _ByClass]:
-    """Class probabilities p and the diagonal of J, with fewer nodes: for ranking.
+    """Class probabilities p and the diagonal of J, accurate enough for ranking.
 
-    The largest error is 1e-2. No pair of classes is formed.
+    With few nodes, the largest error is 1e-2. J_aa = -Σ_b J_ab (b ≠ a) is computed from sums over
+    classes, without the (C, C) matrix.
 
     >>> probs, slopes = class_slopes(np.zeros((2, 1)), np.zeros((2, 1)))
     >>> probs[:, 0].round(2), slopes[:, 0].round(2)
@@ -176,16 +190,18 @@ def class_slopes(
 def class_evidence(
     mean: _Logits, variance: _Logits, labels: Int[Array, "*n"] | _Logits
 ) -> tuple[Float[Array, "*n"], _Logits, _Logits]:
-    """ln Z, slopes and curvatures of Z = E[softmax(f)_label], or of E[Σ_c w_c softmax(f)_c].
+    """ln Z, slopes and curvatures of the evidence Z of labels.
 
-    ``labels`` are class numbers, or w. With r = Σ_c r_c and o = Σ_c w_c r_c the mixture has the
-    slopes ∫ Π r_a (w_a r - o) dt and the second derivatives ∫ Π F_a"/F_a (o - w_a r) dt.
+    If ``labels`` (*n) are class numbers, Z = E[softmax(f)_label]. If they are likelihoods w (*n, C)
+    of the classes, Z = E[Σ_c w_c softmax(f)_c]. With r = Σ_c r_c and o = Σ_c w_c r_c, that Z has
+    the derivatives ∫ P r_a (w_a r - o) dt and the second derivatives ∫ P F_a"/F_a (o - w_a r) dt.
 
-    The slopes are α = ∂ ln Z / ∂m. The Hessian -∂² ln Z / ∂m² has the vector of ones in its null
-    space, as diag(β) - β βᵀ / Σβ has. The curvatures lie between that Hessian's diagonal and the β
-    whose diagonal agrees with it: given the label, class a's logit has mean m_a + v_a α_a and is
-    taken to have variance v_a - v_a² β_a, independent of the other classes, for which β itself is
-    too much where one class is nearly certain.
+    Expectation propagation treats the logits as independent: given the label, class a's logit has
+    mean m_a + v_a α_a and variance v_a - v_a² β_a. The slopes are α = ∂ ln Z / ∂m. The curvatures
+    β lie between two candidates. One is the diagonal of the Hessian H = -∂² ln Z / ∂m². The other
+    makes use of the null space of H, which contains the vector of ones, as that of the matrix
+    diag(β) - β βᵀ / Σβ does: it is the β for which this matrix has the diagonal of H. That β is too
+    large where one class is nearly certain, so the iteration that leads to it stops early.
 
     >>> log_evidence, slopes, curvatures = class_evidence(
     ...     np.zeros((1, 3)), np.ones((1, 3)), np.array([0])
@@ -203,10 +219,13 @@ def class_evidence(
         derivatives = _label_derivatives(runners, hazard, product, is_label)
     evidence, slopes, second = derivatives
     diagonal = np.square(slopes) - second / evidence[..., None]
-    diagonal = np.maximum(diagonal, 1e-14 / (1.0 + variance))  # on the scale of wide logits
-    # Beyond the mixture's tail a label's slope would exceed any softmax's: α_label ≤ 1.
+    # Positive in spite of rounding, and small even for logits of large variance.
+    diagonal = np.maximum(diagonal, 1e-14 / (1.0 + variance))
+    # The slope of ln softmax is at most 1. Where the mixture's tail is no longer accurate, the
+    # computed slope may be larger.
     slopes = slopes / np.maximum(slopes.max(axis=-1, keepdims=True), 1.0)
-    return np.log(evidence), slopes, curvatures_from_diagonal(diagonal, np, _FEW_ROUNDS)
+    curvatures = curvatures_from_diagonal(diagonal, np, _N_LABEL_CURVATURE_ROUNDS)
+    return np.log(evidence), slopes, curvatures
 
 
 class _Runners(NamedTuple):
@@ -219,7 +238,7 @@ class _Runners(NamedTuple):
 
 
 class _Derivatives(NamedTuple):
-    """Z, the slopes of ln Z and the second derivatives of Z, in the means."""
+    """Z, the slopes of ln Z, and the second derivatives of Z, with respect to the means m_a."""
 
     evidence: Float[Array, "*n"]
     slopes: Float[Array, "*n C"]
@@ -250,7 +269,7 @@ def _label_derivatives(
     others = np.where(is_label, 0.0, -(joint[..., None] * hazard).sum(axis=-2))
     slopes = np.where(is_label, -others.sum(axis=-1, keepdims=True), others) / evidence[..., None]
     second = (joint[..., None] * runners.density_slope / runners.cdf).sum(axis=-2)
-    # The label's own density is differentiated twice; by parts, once, against the other runners.
+    # For the label's own mean, integration by parts avoids the third derivative of its F.
     rivals = product[..., None] * (hazard.sum(axis=-1) - label_hazard)[..., None]
     label_second = -(rivals * runners.density_slope / runners.cdf).sum(axis=-2)
     return _Derivatives(evidence, slopes, np.where(is_label, label_second, second))
@@ -259,7 +278,7 @@ def _label_derivatives(
 def curvatures_from_diagonal(
     diagonal: Float[Array, "*n"],
     xp: ModuleType,
-    n_rounds: int = _BALANCING_ROUNDS,
+    n_rounds: int = _N_CURVATURE_ROUNDS,
     *,
     axis: int = -1,
 ) -> Float[Array, "*n"]:
@@ -282,10 +301,10 @@ def curvatures_from_diagonal(
 def _quadrature_range(
     mean: _Logits, variance: _Logits
 ) -> tuple[Float[Array, "*n 1"], Float[Array, "*n 1"]]:
-    """Where the product of all distribution functions leaves zero, and where it reaches one.
+    """The interval of t in which P rises from about zero to about one.
 
-    With more runners it leaves zero later, because the best of them is seldom slow: found by
-    bisection.
+    The more runners there are, the larger is the smallest plausible value of the winner: the start
+    of the interval is found by bisection, with normal distributions in place of the F_a.
     """
     deviation = np.sqrt(variance + GUMBEL_VARIANCE)
     inverse_deviation = 1.0 / deviation
@@ -293,7 +312,8 @@ def _quadrature_range(
     offset = centre * inverse_deviation
     low = (centre - _DEVIATIONS_BELOW * deviation).max(axis=-1, keepdims=True)
     high = (centre + _DEVIATIONS_ABOVE * deviation).max(axis=-1, keepdims=True)
-    # A probability that is not normalised needs the whole range of the fastest of C runners.
+    # The maximum of C Gumbel variables is larger than one of them by ln C. Evidence is not
+    # normalised afterwards, as class probabilities are, and so needs the whole range.
     high = high + float(np.log(mean.shape[-1]))
 
     def bisect(interval: tuple[Any, Any]) -> tuple[Any, Any]:
@@ -308,7 +328,7 @@ def _quadrature_range(
 
 
 def _repeat(times: int, step: Callable[[Any], Any], state: Any, xp: ModuleType) -> Any:
-    """Apply a step several times; in JAX a loop, which compiles faster than its copies."""
+    """Apply a step several times; in JAX as a loop, which compiles faster than unrolled steps."""
     if xp is not np:
         import jax
 
@@ -324,7 +344,7 @@ def _runners(mean: _Logits, variance: _Logits) -> _Runners:
     low, high = _quadrature_range(mean, variance)
     half = 0.5 * (high - low)
     t = low + half * (nodes + 1.0)
-    terms_first = (-1, *[1] * (mean.ndim + 1))  # sums over a short last axis take thrice as long
+    terms_first = (-1, *[1] * (mean.ndim + 1))  # sums over a short last axis are slow
     mixture = [np.asarray(values, mean.dtype).reshape(terms_first) for values in _GUMBEL_MIXTURE]
     share, centre, width = mixture
     scale = 1.0 / np.sqrt(variance[..., None, :] + np.square(width))
@@ -333,7 +353,7 @@ def _runners(mean: _Logits, variance: _Logits) -> _Runners:
     density = (share / _ROOT_TWO_PI) * scale * kernel
     return _Runners(
         weights=half * weights,
-        # A floor, because a label, however improbable, needs the far tail.
+        # F is a divisor and in a logarithm; far below a runner's mean it underflows to zero.
         cdf=np.maximum((share * cdf).sum(axis=0), _EPS),
         density=density.sum(axis=0),
         density_slope=-(z * scale * density).sum(axis=0),

@@ -22,7 +22,7 @@ from parbals.strategies.choose import CheckedModel, check_settings, choose_batch
 from parbals.strategies.distributed import is_distributed
 from parbals.strategies.problem import Labelled
 from parbals.strategies.table import DEFAULT, strategy_named
-from parbals.types import TARGETS, Batch, Loss
+from parbals.types import DEFAULT_N_TARGETS, Batch, Loss
 from parbals.validate import (
     check_column_names,
     check_features,
@@ -186,9 +186,9 @@ def _check_labelled(
 
 
 def _target_positions(n_rows: int, seed: int) -> np.ndarray:
-    """Positions of at most ``TARGETS`` random rows, ascending."""
+    """Positions of at most ``DEFAULT_N_TARGETS`` random rows, ascending."""
     order = derive_generator(seed, "target").permutation(n_rows)
-    return np.sort(order[:TARGETS])
+    return np.sort(order[:DEFAULT_N_TARGETS])
 
 
 def select_batch_from_model(

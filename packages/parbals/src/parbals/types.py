@@ -14,8 +14,8 @@ import numpy as np
 from parbals.wording import percent
 
 __all__ = [
+    "DEFAULT_N_TARGETS",
     "LOSSES",
-    "TARGETS",
     "Batch",
     "BatchRecord",
     "ClassWeights",
@@ -26,9 +26,9 @@ __all__ = [
 
 Loss = Literal["log", "error"]
 LOSSES: tuple[Loss, ...] = ("log", "error")
-TARGETS = 1_000
-"""Default number of target points: a mean over a thousand random points is within a few hundredths
-of the mean over all.
+DEFAULT_N_TARGETS = 1_000
+"""Default number of target points. Scores are means over them, and the mean over a thousand random
+points is within a few hundredths of the mean over all.
 """
 
 

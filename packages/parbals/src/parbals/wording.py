@@ -1,8 +1,9 @@
 """How numbers and names are written: alike on the page, in reports and in a shell."""
 
-__all__ = ["PROGRAM", "counted", "percent"]
+__all__ = ["PROGRAM_PREFIX", "counted", "percent"]
 
-PROGRAM = "machine:"  # prefix of the names of annotators that are programs
+PROGRAM_PREFIX = "machine:"
+"""An annotator whose name starts so is a program, not a person."""
 
 
 def counted(number: int, singular: str, plural: str = "") -> str:

@@ -5,7 +5,7 @@ import pytest
 from parbals import ActiveLearner
 from parbals.errors import InputError, LabelError
 from parbals.learner.annotators import Answers, confusion_matrix, fit_annotators
-from parbals.learner.choosing import efficiency
+from parbals.learner.choosing import answer_efficiency
 
 CLASSES = ["a", "b"]
 
@@ -221,9 +221,11 @@ def test_efficiency_is_an_answers_share_of_a_labels_information():
 
     label = 0.5 * np.array([[p[0] + shift, p[1] - shift], [p[0] - shift, p[1] + shift]])
     ratio = information(label @ noisy) / information(label)
-    assert efficiency(noisy, p[None])[0] == pytest.approx(ratio, rel=1e-4)
-    assert efficiency(np.eye(3), np.array([[0.2, 0.3, 0.5]]))[0] == pytest.approx(1.0)
-    assert efficiency(np.full((3, 3), 1 / 3), np.array([[0.2, 0.3, 0.5]]))[0] == pytest.approx(0.0)
+    assert answer_efficiency(noisy, p[None])[0] == pytest.approx(ratio, rel=1e-4)
+    assert answer_efficiency(np.eye(3), np.array([[0.2, 0.3, 0.5]]))[0] == pytest.approx(1.0)
+    assert answer_efficiency(np.full((3, 3), 1 / 3), np.array([[0.2, 0.3, 0.5]]))[
+        0
+    ] == pytest.approx(0.0)
 
 
 def test_questions_go_to_whoever_is_worth_the_cost():

@@ -51,41 +51,46 @@ _BINNINGS = {
     "tabular-qcut": "qcut",
     "tabular-values": "values",
 }
-_PUBLISHED = {"train": 103_904, "test": 25_976}
+_N_PUBLISHED = {"train": 103_904, "test": 25_976}
 
 
 def load(folder: Path | None = None, *, features: str = "auto", seed: int = 0) -> Data:
-    """Pool: train.csv. Target source and test: the halves of test.csv, the same for every seed.
+    """Pool: train.csv. Target source and test: the halves of test.csv, equal for all seeds.
 
-    "tabular" cuts at deciles alone, which joins some of the ratings: of the binnings we tried, the
-    one whose figures are nearest the paper's. "tabular-qcut" does, too, but joins others of them: a
-    rating on a decile counts to the bin below, not above. "tabular-values" gives every rating its
-    own bin.
+    "tabular" cuts at deciles only, which merges some ratings; of all binnings its results are
+    nearest to the paper's. "tabular-qcut" cuts at deciles, too, but a rating on a decile belongs to
+    the bin below it, not above. "tabular-values" gives every rating its own bin.
     """
     check_choice(features, tuple(_BINNINGS), "features")
-    place = data_folder(folder, NAME)
-    X_pool, y_pool, short_train = _read(place, "train")
-    X_rest, y_rest, short_test = _read(place, "test")
-    encoder = TabularFeatures(len(_CATEGORICAL), binning=_BINNINGS[features]).fit(X_pool)
-    to_target, to_test = halves(len(y_rest), NAME)
-    rest = encoder.transform(X_rest)
-    X_target, X_test, y_test = rest[to_target], rest[to_test], y_rest[to_test]
-    notes = (*short_train, *short_test)
-    X = encoder.transform(X_pool)
-    return Data(NAME, X, y_pool, X_target, X_test, y_test, CLASSES, notes=notes)
+    folder = data_folder(folder, NAME)
+    train_cells, y_train, train_notes = _read(folder, "train")
+    test_cells, y_test, test_notes = _read(folder, "test")
+    encoder = TabularFeatures(len(_CATEGORICAL), binning=_BINNINGS[features]).fit(train_cells)
+    target_rows, test_rows = halves(len(y_test), NAME)
+    X_test = encoder.transform(test_cells)
+    return Data(
+        name=NAME,
+        X_pool=encoder.transform(train_cells),
+        y_pool=y_train,
+        X_target_source=X_test[target_rows],
+        X_test=X_test[test_rows],
+        y_test=y_test[test_rows],
+        classes=CLASSES,
+        notes=(*train_notes, *test_notes),
+    )
 
 
-def _read(folder: Path, part: str) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
+def _read(folder: Path, stem: str) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
     """(N, 22) cells, the categorical columns first; class numbers; notes."""
-    with published_file(folder, (f"{part}.csv", f"{part}.csv.gz"), ORIGIN) as path:
+    with published_file(folder, (f"{stem}.csv", f"{stem}.csv.gz"), ORIGIN) as path:
         table = read_table(path, _COLUMNS)
     y = table.classes(_LABEL, {label: number for number, label in enumerate(CLASSES)})
     cells = np.empty((len(y), len(_CATEGORICAL) + len(_NUMERIC)), dtype=object)
-    for place, column in enumerate(_CATEGORICAL):
-        cells[:, place] = table.cells[column]
-    for place, column in enumerate(_NUMERIC, start=len(_CATEGORICAL)):
-        cells[:, place] = table.numbers(column, allow_missing=True)
-    return cells, y, count_note(table.name, len(y), _PUBLISHED[part])
+    for index, column in enumerate(_CATEGORICAL):
+        cells[:, index] = table.cells[column]
+    for index, column in enumerate(_NUMERIC, start=len(_CATEGORICAL)):
+        cells[:, index] = table.numbers(column, allow_missing=True)
+    return cells, y, count_note(table.name, len(y), _N_PUBLISHED[stem])
 
 
 DATASET = Dataset(

@@ -1,4 +1,4 @@
-"""What every dataset hands over, how its rows are divided, and where its files come from."""
+"""Datasets: their arrays, how rows are split, and where the files come from."""
 
 import os
 import shlex
@@ -12,15 +12,24 @@ from parbals.errors import InputError, LabelError
 from parbals.randomness import derive_generator
 from parbals_label.files import cache_folder
 
-__all__ = ["Data", "Dataset", "Origin", "Part", "Raw", "data_folder", "halves"]
-__all__ += ["one_vs_all", "three_parts"]
+__all__ = [
+    "Data",
+    "Dataset",
+    "Origin",
+    "Part",
+    "Raw",
+    "data_folder",
+    "halves",
+    "one_vs_all",
+    "three_parts",
+]
 
 DATA_VARIABLE = "PARBALS_DATA"
 
 
 @dataclass(frozen=True)
 class Data:
-    """Features and class numbers, divided; what the model is for (the target source) has no labels.
+    """Features and class numbers of pool and test set; the target source has features only.
 
     ``notes`` says what differs from the published experiment: fewer rows, other features.
     """
@@ -36,32 +45,35 @@ class Data:
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        pool, test = ("pool", self.X_pool, self.y_pool), ("test set", self.X_test, self.y_test)
-        for what, X, y in (pool, test):
-            if len(X) != len(y) or not len(X):
-                raise InputError(
-                    f"{self.name}: the {what} has {len(X)} rows of features and {len(y)} labels."
-                )
-            last = len(self.classes) - 1
-            if y.dtype.kind not in "iu" or y.min() < 0 or y.max() > last:
-                raise InputError(
-                    f"{self.name}: the labels of the {what} must be class numbers from 0 to {last}."
-                )
+        self._check_labels("pool", self.X_pool, self.y_pool)
+        self._check_labels("test set", self.X_test, self.y_test)
         if not len(self.X_target_source):
             raise InputError(
                 f"{self.name}: no row is left for the target set; the files are too small."
+            )
+
+    def _check_labels(self, subset: str, X: np.ndarray, y: np.ndarray) -> None:
+        if len(X) != len(y) or not len(X):
+            raise InputError(
+                f"{self.name}: the {subset} has {len(X)} rows of features and {len(y)} labels."
+            )
+        last = len(self.classes) - 1
+        if y.dtype.kind not in "iu" or y.min() < 0 or y.max() > last:
+            raise InputError(
+                f"{self.name}: the labels of the {subset} must be class numbers from 0 to {last}."
             )
 
 
 def one_vs_all(data: Data, name: str) -> Data:
     """The same rows with two classes: 1 for the class ``name``, else 0."""
     if name not in data.classes:
-        known = ", ".join(data.classes[:10]) + (", …" if len(data.classes) > 10 else "")
+        classes = ", ".join(data.classes[:10]) + (", …" if len(data.classes) > 10 else "")
         raise LabelError(
-            f"{data.name} has no class {name!r}; its {len(data.classes)} classes are: {known}."
+            f"{data.name} has no class {name!r}; its {len(data.classes)} classes are: {classes}."
         )
     number = data.classes.index(name)
-    y_pool, y_test = ((y == number).astype(np.int64) for y in (data.y_pool, data.y_test))
+    y_pool = (data.y_pool == number).astype(np.int64)
+    y_test = (data.y_test == number).astype(np.int64)
     if y_pool.min() == y_pool.max():
         how_many = "no" if y_pool.max() == 0 else "every"
         raise LabelError(f"{data.name}: {how_many} row of the pool is of class {name!r}.")
@@ -79,7 +91,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Raw:
-    """What a publisher's files hold, before features; ``kind`` is "text", "image" or "pixels"."""
+    """Contents of a publisher's files, without features; ``kind``: "text", "image" or "pixels"."""
 
     name: str
     kind: str
@@ -111,8 +123,8 @@ class Origin:
         if self.urls:
             advice = f"{self._fetch_advice(folder)}download {names}{hint} {self._by_curl(folder)}"
         else:
-            places = " and ".join(str(folder / file) for file in self.files)
-            advice = f"download {names} from {self.page}{hint} and save as {places}"
+            paths = " and ".join(str(folder / file) for file in self.files)
+            advice = f"download {names} from {self.page}{hint} and save as {paths}"
         return InputError(f"{subject} not in {folder}: {advice}.")
 
     def _fetch_advice(self, folder: Path) -> str:
@@ -138,9 +150,9 @@ class Origin:
 
 @dataclass(frozen=True)
 class Dataset:
-    """One line of the dataset table: its title, how to load it, what it is, where it comes from.
+    """One row of the dataset table: title, loader, summary and origin.
 
-    ``read`` gives the texts or images behind the features; ``features`` names those it can have.
+    ``read`` returns the texts or images behind the features; ``features`` are the available kinds.
     """
 
     title: str
@@ -152,7 +164,7 @@ class Dataset:
 
 
 def data_folder(folder: Path | str | None, name: str) -> Path:
-    """A dataset's folder: as given, else ``$PARBALS_DATA/name``, else in the cache folder."""
+    """A dataset's folder: ``folder``, else ``$PARBALS_DATA/name``, else in the cache folder."""
     if folder is not None:
         return Path(folder)
     home = os.environ.get(DATA_VARIABLE)
@@ -160,7 +172,7 @@ def data_folder(folder: Path | str | None, name: str) -> Path:
 
 
 def halves(n_rows: int, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Row numbers of two halves, the same for every seed: (target source, test)."""
+    """Row numbers of two halves, equal for all seeds: (target source, test)."""
     order = derive_generator(0, "halves", name).permutation(n_rows)
     return np.sort(order[: n_rows // 2]), np.sort(order[n_rows // 2 :])
 
@@ -168,5 +180,9 @@ def halves(n_rows: int, name: str) -> tuple[np.ndarray, np.ndarray]:
 def three_parts(n_rows: int, name: str, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Row numbers of 60 % pool, 20 % target source, 20 % test, shuffled by the seed."""
     order = derive_generator(seed, "split", name).permutation(n_rows)
-    first, second = round(0.6 * n_rows), round(0.8 * n_rows)
-    return np.sort(order[:first]), np.sort(order[first:second]), np.sort(order[second:])
+    pool_end = round(0.6 * n_rows)
+    target_end = round(0.8 * n_rows)
+    pool = np.sort(order[:pool_end])
+    target = np.sort(order[pool_end:target_end])
+    test = np.sort(order[target_end:])
+    return pool, target, test

@@ -14,33 +14,36 @@ from parbals_bench.datasets.files import count_note, find, published_file, read_
 __all__ = ["DATASET", "load", "read"]
 
 NAME = "cifar10"
-_PAGE, _ARCHIVE = "https://www.cs.toronto.edu/~kriz/", "cifar-10-binary.tar.gz"
+_PAGE = "https://www.cs.toronto.edu/~kriz/"
+_ARCHIVE = "cifar-10-binary.tar.gz"
 ORIGIN = Origin(NAME, _PAGE, (_ARCHIVE,), (f"{_PAGE}{_ARCHIVE}",))
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 PAPER_ENCODER = "dinov2-vits14"
-_INSIDE = "cifar-10-batches-bin"
+_ARCHIVE_FOLDER = "cifar-10-batches-bin"
 _BATCHES = {"train": tuple(f"data_batch_{i}.bin" for i in range(1, 6)), "test": ("test_batch.bin",)}
-_PUBLISHED = {"train": 50_000, "test": 10_000}
-_IMAGE = 3 * 32 * 32
+_N_PUBLISHED = {"train": 50_000, "test": 10_000}
+_IMAGE_BYTES = 3 * 32 * 32
 
 
 def read(folder: Path | None = None) -> Raw:
     """Images (N, 32, 32, 3) uint8 and classes; or the classes in y_train.npy and y_test.npy."""
-    place = data_folder(folder, NAME)
-    first = _BATCHES["train"][0]
-    has_images = find(place, (first, f"{_INSIDE}/{first}", _ARCHIVE)) is not None
+    folder = data_folder(folder, NAME)
+    first_batch = _BATCHES["train"][0]
+    image_files = (first_batch, f"{_ARCHIVE_FOLDER}/{first_batch}", _ARCHIVE)
+    has_images = find(folder, image_files) is not None
     parts: dict[str, Part] = {}
     notes: list[str] = []
-    for part in ("train", "test"):
-        labels = find(place, (f"y_{part}.npy",))
+    for name in ("train", "test"):
+        images = None
+        label_file = find(folder, (f"y_{name}.npy",))
         if has_images:
-            images, y = _images(place, part)
-        elif labels is not None:
-            images, y = None, read_vector(labels, len(CLASSES))
+            images, y = _images(folder, name)
+        elif label_file is not None:
+            y = read_vector(label_file, len(CLASSES))
         else:
-            raise ORIGIN.error(place)
-        notes += count_note(f"{NAME} ({part})", len(y), _PUBLISHED[part])
-        parts[part] = Part(images, y, part)
+            raise ORIGIN.error(folder)
+        notes += count_note(f"{NAME} ({name})", len(y), _N_PUBLISHED[name])
+        parts[name] = Part(images, y, name)
     return Raw(NAME, "pixels", parts, CLASSES, tuple(notes))
 
 
@@ -52,25 +55,32 @@ def load(folder: Path | None = None, *, features: str = "auto", seed: int = 0) -
     # Rows sorted by class would make ties between pool points a matter of their class.
     order = derive_generator(0, "pool", NAME).permutation(len(data.y_pool))
     note = "the pool's rows were sorted by class and have been shuffled"
-    X_pool, y_pool = data.X_pool[order], data.y_pool[order]
-    return replace(data, X_pool=X_pool, y_pool=y_pool, notes=(*data.notes, note))
+    return replace(
+        data,
+        X_pool=data.X_pool[order],
+        y_pool=data.y_pool[order],
+        notes=(*data.notes, note),
+    )
 
 
-def _images(place: Path, part: str) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of a byte for the class and 3,072 for three planes of 32 × 32."""
+def _images(folder: Path, name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Images and classes; a row of a file has one byte for the class and 3,072 for the image."""
     rows = []
-    for batch in _BATCHES[part]:
-        with published_file(place, (batch, f"{_INSIDE}/{batch}"), ORIGIN, (_ARCHIVE,)) as path:
-            content, name = path.read_bytes(), path.name
-        if not content or len(content) % (_IMAGE + 1):
+    for batch in _BATCHES[name]:
+        file_names = (batch, f"{_ARCHIVE_FOLDER}/{batch}")
+        with published_file(folder, file_names, ORIGIN, (_ARCHIVE,)) as path:
+            content = path.read_bytes()
+            file_name = path.name
+        if not content or len(content) % (_IMAGE_BYTES + 1):
             raise InputError(
-                f"{name} is not a whole number of images of {_IMAGE + 1} bytes; download it again."
+                f"{file_name} is not a whole number of images of {_IMAGE_BYTES + 1} bytes; "
+                "download it again."
             )
-        rows.append(np.frombuffer(content, np.uint8).reshape(-1, _IMAGE + 1))
+        rows.append(np.frombuffer(content, np.uint8).reshape(-1, _IMAGE_BYTES + 1))
         y = rows[-1][:, 0]
         if len(wrong := np.flatnonzero(y >= len(CLASSES))):
             raise LabelError(
-                f"{name}, image {wrong[0]} has the class {y[wrong[0]]}; 0 to 9 are known."
+                f"{file_name}, image {wrong[0]} has the class {y[wrong[0]]}; 0 to 9 are known."
             )
     table = np.concatenate(rows)
     # Encoders want the colours of a pixel together.

@@ -1,4 +1,4 @@
-"""From texts or images to features: an encoder's cached array, TF-IDF, or pixels."""
+"""Features of texts and images: an encoder's cached array, TF-IDF, or pixels."""
 
 import re
 import shlex
@@ -20,15 +20,15 @@ from threadpoolctl import threadpool_limits
 from parbals_bench.datasets.base import Data, Part, Raw, halves
 from parbals_bench.datasets.files import find, read_matrix
 
-__all__ = ["Made", "Progress", "TextFeatures", "embed_parts", "embedded", "reduced"]
+__all__ = ["FeatureFile", "Progress", "TextFeatures", "embed_parts", "embedded", "reduced"]
 
 Progress = Callable[[str, float, float | None], None]
-"""Called with a stage, how many rows are through it, and how many there are."""
+"""Called with a stage, the number of finished rows, and the number of all rows."""
 
-_ENDINGS = ("_f16.npy", "_f32.npy", ".npy")
+_FILE_ENDINGS = ("_f16.npy", "_f32.npy", ".npy")
 _DIRECTIONS = 256
-_LENGTH = 3.0
-_VARIANCE = 0.99
+_POOL_NORM = 3.0
+_VARIANCE_SHARE = 0.99
 
 
 class TextFeatures:
@@ -47,7 +47,7 @@ class TextFeatures:
         with threadpool_limits(1):  # several threads would mostly wait for each other
             rows = self._tfidf.fit_transform(pool_texts)
         self._centre = rows.mean(axis=0)
-        self._factor = _LENGTH / np.sqrt(np.square(rows - self._centre).sum(axis=1).mean())
+        self._factor = _POOL_NORM / np.sqrt(np.square(rows - self._centre).sum(axis=1).mean())
         return self
 
     def transform(self, texts: Sequence[str]) -> np.ndarray:
@@ -62,20 +62,35 @@ def embedded(raw: Raw, folder: Path, features: str, seed: int, paper_encoder: st
     ``features`` is an encoder's name, "tfidf" for texts, "pixels" for images that are arrays, or
     "auto": the paper's encoder if its features are there, else those that are.
     """
-    name, notes = (features, ()) if features != "auto" else _automatic(raw, folder, paper_encoder)
+    name = features
+    notes: tuple[str, ...] = ()
+    if features == "auto":
+        name, notes = _automatic(raw, folder, paper_encoder)
     if name == "tfidf":
         X = _tfidf(raw, seed)
     else:
-        is_made_here = name == "pixels" and raw.kind != "image"
-        X = reduced(_pixels(raw) if is_made_here else _cached(raw, folder, name), "train")
+        uses_raw_pixels = name == "pixels" and raw.kind != "image"
+        matrices = _pixels(raw) if uses_raw_pixels else _cached(raw, folder, name)
+        X = reduced(matrices, "train")
     X = {part: np.ascontiguousarray(matrix, np.float32) for part, matrix in X.items()}
-    y_pool, y_test = raw.parts["train"].y, raw.parts["test"].y
-    target, X_test = X.get("val"), X["test"]
-    if target is None:
-        to_target, to_test = halves(len(X_test), raw.name)
-        target, X_test, y_test = X_test[to_target], X_test[to_test], y_test[to_test]
-    notes = (*raw.notes, *notes)
-    return Data(raw.name, X["train"], y_pool, target, X_test, y_test, raw.classes, notes=notes)
+    X_target = X.get("val")
+    X_test = X["test"]
+    y_test = raw.parts["test"].y
+    if X_target is None:
+        target_rows, test_rows = halves(len(X_test), raw.name)
+        X_target = X_test[target_rows]
+        X_test = X_test[test_rows]
+        y_test = y_test[test_rows]
+    return Data(
+        name=raw.name,
+        X_pool=X["train"],
+        y_pool=raw.parts["train"].y,
+        X_target_source=X_target,
+        X_test=X_test,
+        y_test=y_test,
+        classes=raw.classes,
+        notes=(*raw.notes, *notes),
+    )
 
 
 def reduced(matrices: Mapping[str, np.ndarray], pool: str) -> dict[str, np.ndarray]:
@@ -84,14 +99,14 @@ def reduced(matrices: Mapping[str, np.ndarray], pool: str) -> dict[str, np.ndarr
     Rows are read in blocks, so that memory-mapped arrays of any size work. Features are as precise
     as the arrays, at least float32.
     """
-    found = principal_components(matrices[pool], _VARIANCE)
-    if not len(found.directions):
+    components = principal_components(matrices[pool], _VARIANCE_SHARE)
+    if not len(components.directions):
         raise InputError("Every column of the pool is constant, so its rows are all alike.")
     features = {}
     for part, matrix in matrices.items():
         dtype = np.float64 if matrix.dtype.itemsize == 8 else np.float32
-        blocks = (block - found.mean for block in float_blocks(matrix))
-        rows = [(block @ found.directions.T).astype(dtype) for block in blocks]
+        blocks = (block - components.mean for block in float_blocks(matrix))
+        rows = [(block @ components.directions.T).astype(dtype) for block in blocks]
         features[part] = np.concatenate(rows)
     return features
 
@@ -102,12 +117,12 @@ def _slug(encoder: str) -> str:
 
 
 def _file(folder: Path, encoder: str, stem: str) -> Path | None:
-    return find(folder, (f"{_slug(encoder)}_{stem}{ending}" for ending in _ENDINGS))
+    return find(folder, (f"{_slug(encoder)}_{stem}{ending}" for ending in _FILE_ENDINGS))
 
 
 def _encoders_there(folder: Path, stems: Sequence[str]) -> list[str]:
     """Encoders whose features of every part are in the folder."""
-    tails = [f"_{stems[0]}{ending}" for ending in _ENDINGS]
+    tails = [f"_{stems[0]}{ending}" for ending in _FILE_ENDINGS]
     paths = [(path.name, tail) for path in folder.glob("*.npy") for tail in tails]
     names = {name.removesuffix(tail) for name, tail in paths if name.endswith(tail)}
     names -= {"y", "labels"}
@@ -130,8 +145,8 @@ def _automatic(raw: Raw, folder: Path, paper_encoder: str) -> tuple[str, tuple[s
 
 
 @dataclass(frozen=True)
-class Made:
-    """A file of features, how many of its rows were computed now, and those left blank."""
+class FeatureFile:
+    """A file of features, the number of rows computed now, and the rows left blank."""
 
     path: Path
     n_rows: int
@@ -147,10 +162,10 @@ def embed_parts(
     *,
     options: Options | None = None,
     progress: Progress = lambda stage, done, total: None,
-) -> list[Made]:
+) -> list[FeatureFile]:
     """Encode every part of a dataset into the file where :func:`embedded` looks for it.
 
-    What is there already is kept, whoever made it.
+    Existing files are kept, whichever program wrote them.
     """
     if encoder == "tfidf" or (encoder == "pixels" and raw.kind == "pixels"):
         raise InputError(
@@ -159,32 +174,35 @@ def embed_parts(
         )
     for part in raw.parts.values():
         if part.items is None:
-            what = "texts" if raw.kind == "text" else "images"
+            items = "texts" if raw.kind == "text" else "images"
             raise InputError(
-                f"{folder} holds the labels of {raw.name} ({part.stem}) but not its {what}, to "
+                f"{folder} holds the labels of {raw.name} ({part.stem}) but not its {items}, to "
                 "encode."
             )
     loaded = load_encoder(encoder, options, "text" if raw.kind == "text" else "image")
     loaded.fit(_named(raw.parts["train"]), len(raw.parts["train"].y))
-    done: list[Made] = []
+    feature_files: list[FeatureFile] = []
     for part in raw.parts.values():
         path = _file(folder, encoder, part.stem)
         if path is not None:
             rows = read_matrix(path, len(part.y), f"{raw.name} ({part.stem})")
-            done.append(Made(path, len(rows), rows.shape[1], 0))
+            feature_files.append(FeatureFile(path, len(rows), rows.shape[1], n_computed=0))
             continue
         path = folder / _cache_name(encoder, part.stem)
 
         def show(stage: str, rows: int, total: int | None, stem: str = part.stem) -> None:
             progress(f"{stage} {stem}", rows, total)
 
-        made = embed(loaded, encoder, _named(part), len(part.y), options, folder, show)
+        embedding = embed(loaded, encoder, _named(part), len(part.y), options, folder, show)
         with replacing(path) as file:
-            np.save(file, made.rows)
-        n_rows, n_features = made.rows.shape
-        done.append(Made(path, n_rows, n_features, made.n_computed, made.skipped))
-        made.discard_cache()
-    return done
+            np.save(file, embedding.rows)
+        n_rows, n_features = embedding.rows.shape
+        feature_file = FeatureFile(
+            path, n_rows, n_features, embedding.n_computed, embedding.skipped
+        )
+        feature_files.append(feature_file)
+        embedding.discard_cache()
+    return feature_files
 
 
 def _cache_name(encoder: str, stem: str) -> str:

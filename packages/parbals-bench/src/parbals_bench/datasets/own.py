@@ -20,7 +20,8 @@ def load(folder: Path | None = None, *, features: str = "auto", seed: int = 0) -
     path = Path(folder or "")
     try:
         with np.load(path, allow_pickle=False) as arrays, np.errstate(over="ignore"):
-            X, labels = arrays["X"].astype(np.float32), arrays["y"]
+            X = arrays["X"].astype(np.float32)
+            labels = arrays["y"]
         names, y = np.unique(labels.astype(str), return_inverse=True)
     except (OSError, ValueError, TypeError, KeyError, AttributeError, EOFError, BadZipFile):
         raise InputError(

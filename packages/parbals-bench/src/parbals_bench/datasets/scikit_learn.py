@@ -1,4 +1,4 @@
-"""Sets that scikit-learn brings: handwritten digits and Breast Cancer Wisconsin."""
+"""Datasets that come with scikit-learn: handwritten digits and Breast Cancer Wisconsin."""
 
 from pathlib import Path
 
@@ -20,11 +20,12 @@ def _load_digits(folder: Path | None = None, *, features: str = "auto", seed: in
 
     check_choice(features, ("auto", "pixels"), "features")
     images, labels = load_digits(return_X_y=True)
-    X, y = (images / 16.0).astype(np.float32), labels.astype(np.int64)
+    X = (images / 16.0).astype(np.float32)
+    y = labels.astype(np.int64)
     classes = tuple(str(digit) for digit in range(10))
     parts = dict(zip(_PARTS, three_parts(len(y), "digits", seed), strict=True))
-    made = reduced({part: X[rows] for part, rows in parts.items()}, "pool")
-    return _data("digits", made, y, parts, classes)
+    matrices = reduced({name: X[rows] for name, rows in parts.items()}, "pool")
+    return _data("digits", matrices, y, parts, classes)
 
 
 def _load_cancer(folder: Path | None = None, *, features: str = "auto", seed: int = 0) -> Data:
@@ -37,8 +38,8 @@ def _load_cancer(folder: Path | None = None, *, features: str = "auto", seed: in
     y = patients.target.astype(np.int64)
     parts = dict(zip(_PARTS, three_parts(len(y), "breast-cancer", seed), strict=True))
     encoder = TabularFeatures().fit(patients.data[parts["pool"]])
-    made = {part: encoder.transform(patients.data[rows]) for part, rows in parts.items()}
-    return _data("breast-cancer", made, y, parts, classes)
+    matrices = {name: encoder.transform(patients.data[rows]) for name, rows in parts.items()}
+    return _data("breast-cancer", matrices, y, parts, classes)
 
 
 def _data(
@@ -48,8 +49,15 @@ def _data(
     parts: dict[str, np.ndarray],
     classes: tuple[str, ...],
 ) -> Data:
-    y_pool, y_test = y[parts["pool"]], y[parts["test"]]
-    return Data(name, X["pool"], y_pool, X["target"], X["test"], y_test, classes)
+    return Data(
+        name=name,
+        X_pool=X["pool"],
+        y_pool=y[parts["pool"]],
+        X_target_source=X["target"],
+        X_test=X["test"],
+        y_test=y[parts["test"]],
+        classes=classes,
+    )
 
 
 DIGITS = Dataset(

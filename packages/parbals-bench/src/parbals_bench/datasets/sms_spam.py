@@ -1,6 +1,7 @@
 """SMS Spam Collection (Almeida and Gómez Hidalgo 2011), which comes with this package."""
 
 import gzip
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import unescape
 from importlib import resources
@@ -19,7 +20,7 @@ __all__ = ["CLASSES", "DATASET", "Messages", "Split", "load", "load_messages", "
 
 NAME = "sms-spam"
 CLASSES = ("ham", "spam")
-_LENGTH = 3.0  # of rows on the average, as in projects
+_MEAN_NORM = 3.0  # of rows, as in projects
 _FILE = "SMSSpamCollection.tsv.gz"
 
 
@@ -39,7 +40,7 @@ class Messages:
 
 @dataclass(frozen=True)
 class Split:
-    """What can be labelled, what the model is for (no labels used), and what judges it."""
+    """The pool to label from, the target messages (labels unused), and the test set."""
 
     pool: Messages
     target: Messages
@@ -63,36 +64,47 @@ def load_messages() -> Messages:
 def split_messages(messages: Messages, seed: int) -> Split:
     """Pool, target and test (60/20/20 % of the distinct texts), shuffled by the seed.
 
-    Some messages occur many times over. All copies of a text go to the same side, so that a model
-    is never tested on a message it was trained on; inside the pool the copies stay, as they would
-    in real life.
+    Some messages occur many times. All copies of a text are in one subset, so that a model is never
+    tested on a message it was trained on; inside the pool copies stay, as in practice.
     """
     wordings = [canonical_text(text) for text in messages.texts]
     _, text_number = np.unique(wordings, return_inverse=True)
     n_texts = int(text_number.max()) + 1
-    place = derive_generator(seed, "split").permutation(n_texts)[text_number] / n_texts
-    side = np.searchsorted((0.6, 0.8), place, side="right")
-    return Split(*(messages.take(np.flatnonzero(side == number)) for number in range(3)))
+    quantile = derive_generator(seed, "split").permutation(n_texts)[text_number] / n_texts
+    subset = np.searchsorted((0.6, 0.8), quantile, side="right")
+    return Split(
+        pool=messages.take(np.flatnonzero(subset == 0)),
+        target=messages.take(np.flatnonzero(subset == 1)),
+        test=messages.take(np.flatnonzero(subset == 2)),
+    )
 
 
 def load(folder: Path | None = None, *, features: str = "auto", seed: int = 0) -> Data:
     """Pool, target source and test as :func:`split_messages` divides them.
 
-    ``features`` are TF-IDF and SVD, or "words": what `parbals init` makes of texts.
+    ``features`` are TF-IDF and SVD, or "words", the features that `parbals init` uses.
     """
     check_choice(features, ("auto", "tfidf", "words"), "features")
     split = split_messages(load_messages(), seed)
-    parts = [part.texts for part in (split.pool, split.target, split.test)]
-    if features == "words":
-        mix = TextMix().fit(parts[0])
-        X_pool, X_target, X_test = (np.float32(_LENGTH) * mix.transform(part) for part in parts)
-    else:
-        encoder = TextFeatures().fit(parts[0])
-        X_pool, X_target, X_test = (encoder.transform(part).astype(np.float32) for part in parts)
-    y_pool, y_test = (
-        (part.labels == CLASSES[1]).astype(np.int64) for part in (split.pool, split.test)
+    encode = _encoder(features, split.pool.texts)
+    return Data(
+        name=NAME,
+        X_pool=encode(split.pool.texts),
+        y_pool=(split.pool.labels == CLASSES[1]).astype(np.int64),
+        X_target_source=encode(split.target.texts),
+        X_test=encode(split.test.texts),
+        y_test=(split.test.labels == CLASSES[1]).astype(np.int64),
+        classes=CLASSES,
     )
-    return Data(NAME, X_pool, y_pool, X_target, X_test, y_test, CLASSES)
+
+
+def _encoder(features: str, pool_texts: Sequence[str]) -> Callable[[Sequence[str]], np.ndarray]:
+    """A function from texts to features, learnt from the pool."""
+    if features == "words":
+        mix = TextMix().fit(pool_texts)
+        return lambda texts: np.float32(_MEAN_NORM) * mix.transform(texts)
+    tfidf = TextFeatures().fit(pool_texts)
+    return lambda texts: tfidf.transform(texts).astype(np.float32)
 
 
 DATASET = Dataset(

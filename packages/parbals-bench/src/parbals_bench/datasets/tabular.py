@@ -1,4 +1,4 @@
-"""Table columns as 0/1 features: quantile bins of numbers, one slot a value of everything else."""
+"""One-hot features of table columns: quantile bins of numbers, one slot for every other value."""
 
 from typing import Any, Literal, Self
 
@@ -8,7 +8,7 @@ from parbals.features.table import bin_edges
 
 __all__ = ["TabularFeatures"]
 
-_BINS = 10
+_N_BINS = 10
 
 
 class TabularFeatures:
@@ -34,8 +34,10 @@ class TabularFeatures:
     def fit(self, table: np.ndarray) -> Self:
         """Learn bins, means and values from the pool (N, columns)."""
         categories, numbers = self._columns(table)
-        found = [sorted(set(keys), key=lambda key: (key is None, key or "")) for keys in categories]
-        self._slots = [{key: slot for slot, key in enumerate(keys)} for keys in found]
+        vocabularies = [
+            sorted(set(keys), key=lambda key: (key is None, key or "")) for keys in categories
+        ]
+        self._slots = [{key: slot for slot, key in enumerate(keys)} for keys in vocabularies]
         self._numbers = [self._bins(column[~np.isnan(column)]) for column in numbers]
         return self
 
@@ -53,9 +55,10 @@ class TabularFeatures:
         widths = [len(slots) + 1 for slots in self._slots]
         widths += [len(edges) + 1 for _, edges in self._numbers]
         features = np.zeros((len(table), sum(widths)), np.float32)
-        rows, starts = np.arange(len(table)), np.cumsum([0, *widths])
-        for start, of_column in zip(starts, codes, strict=False):
-            features[rows, start + of_column] = 1.0
+        rows = np.arange(len(table))
+        starts = np.cumsum([0, *widths])
+        for start, column_codes in zip(starts, codes, strict=False):
+            features[rows, start + column_codes] = 1.0
         return features
 
     def _columns(self, table: np.ndarray) -> tuple[list[list[str | None]], np.ndarray]:
@@ -63,18 +66,18 @@ class TabularFeatures:
         categories = [[_plain_text(cell) for cell in column] for column in texts]
         return categories, table[:, self.n_categorical :].astype(np.float64).T
 
-    def _bins(self, known: np.ndarray) -> tuple[float, np.ndarray]:
+    def _bins(self, values: np.ndarray) -> tuple[float, np.ndarray]:
         """The mean, and the edges of bins (-∞, e₀], (e₀, e₁], …, (e_last, ∞)."""
-        if not len(known):
+        if not len(values):
             return 0.0, np.empty(0)
-        edges = bin_edges(known, _BINS)
+        edges = bin_edges(values, _N_BINS)
         if self.binning != "values":
-            edges = np.unique(np.quantile(known, np.linspace(0.0, 1.0, _BINS + 1)))[1:-1]
-        return float(known.mean()), edges
+            edges = np.unique(np.quantile(values, np.linspace(0.0, 1.0, _N_BINS + 1)))[1:-1]
+        return float(values.mean()), edges
 
 
 def _plain_text(cell: Any) -> str | None:
-    """The same text for 1, 1.0 and "1": a column with gaps turns whole numbers into floats."""
+    """One text for 1, 1.0 and "1": missing cells turn a column of integers into floats."""
     if is_missing(cell):
         return None
     return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell).strip()

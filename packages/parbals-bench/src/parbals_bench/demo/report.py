@@ -39,8 +39,9 @@ def curves(demo: Demo, metric: str) -> Figure:
 
 def build_report(demo: Demo) -> str:
     """The whole page."""
-    budget, settings = demo.budget, demo.records[DEFAULT][0].run.settings
-    largest = max(float(batch.judged.initial_scores.max()) for batch in demo.first.values())
+    budget = demo.budget
+    settings = demo.records[DEFAULT][0].run.settings
+    largest = max(float(batch.evaluation.initial_scores.max()) for batch in demo.first.values())
     words = {name: f"{METRICS[name].title} against the number of labels" for name in _SHOWN_METRICS}
     seconds = {
         name: np.mean([run.seconds["select"] for run in records])
@@ -128,11 +129,12 @@ def curve_sentences(demo: Demo) -> list[str]:
 
 
 def _card(demo: Demo, strategy: str) -> str:
-    batch, random = demo.first[strategy], demo.first[UNIFORM].joint
+    batch = demo.first[strategy]
+    random_information = demo.first[UNIFORM].joint
     accuracy = demo.values(strategy, "accuracy")[:, -1].mean() / 100
     beside = ""
-    if strategy != UNIFORM and random > 0:
-        times = batch.joint / random
+    if strategy != UNIFORM and random_information > 0:
+        times = batch.joint / random_information
         beside = f"<br>It teaches <b>{times:.1f}</b> times as much as the random one."
     return (
         f'<div class="card" style="--method: {_COLOURS[strategy]}">'
@@ -146,19 +148,22 @@ def _card(demo: Demo, strategy: str) -> str:
 
 def _batch_card(demo: Demo, strategy: str, largest: float) -> str:
     batch = demo.first[strategy]
-    judged = batch.judged
-    # The judge orders the batch by information; its positions count within the batch.
+    evaluation = batch.evaluation
+    # The evaluation orders the batch by information; its indices are positions in the batch.
     items = []
-    for rank, position in enumerate(judged.indices):
+    for rank, position in enumerate(evaluation.indices):
         row = int(batch.rows[position])
-        text, label = demo.pool.texts[row], escape(str(demo.pool.labels[row]))
-        alone, given = float(judged.initial_scores[rank]), float(judged.scores[rank])
-        shown = text if len(text) <= _LONGEST_TEXT else text[: _LONGEST_TEXT - 1].rstrip() + "…"
+        text = demo.pool.texts[row]
+        if len(text) > _LONGEST_TEXT:
+            text = text[: _LONGEST_TEXT - 1].rstrip() + "…"
+        label = escape(str(demo.pool.labels[row]))
+        alone = float(evaluation.initial_scores[rank])
+        conditional = float(evaluation.scores[rank])
         items.append(
-            f'<li><span class="rank">{rank + 1}.</span> {escape(shown)} '
+            f'<li><span class="rank">{rank + 1}.</span> {escape(text)} '
             f'<span class="chip {label}">{label}</span>'
             f'<div class="worth"><span class="alone" style="width:{_share(alone, largest)}"></span>'
-            f'<span style="width:{_share(given, largest)}"></span></div></li>\n'
+            f'<span style="width:{_share(conditional, largest)}"></span></div></li>\n'
         )
     return (
         f'<section class="card" style="--method: {_COLOURS[strategy]}">'
@@ -177,14 +182,14 @@ def _rule(strategy: str) -> str:
 
 
 def _table(demo: Demo, metric: str) -> str:
-    what = "mean ± half of the 95% interval" if demo.n_seeds > 1 else "one run"
+    caption = "mean ± half of the 95% interval" if demo.n_seeds > 1 else "one run"
     values = [demo.values(name, metric) for name in STRATEGIES]
     rows = {
         f"{n_labels} labels": [number(mean_interval(x[:, step]), 1) for x in values]
         for step, n_labels in enumerate(demo.budget.n_labels)
     }
     titles = [strategy_title(name) for name in STRATEGIES]
-    return to_html(text_table(f"{METRICS[metric].title}, % ({what})", titles, rows))
+    return to_html(text_table(f"{METRICS[metric].title}, % ({caption})", titles, rows))
 
 
 def _list(sentences: Iterable[str]) -> str:

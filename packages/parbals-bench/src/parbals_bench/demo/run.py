@@ -1,4 +1,4 @@
-"""The experiment behind the demo: benchmark runs on text messages, first batches judged."""
+"""The experiment of the demo: benchmark runs on text messages, and their first batches compared."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,36 +14,36 @@ from parbals_bench.run.records import RunRecord
 from parbals_bench.run.single import draw_targets, run_one
 from parbals_bench.run.spec import Budget, Settings
 
-__all__ = ["STRATEGIES", "Demo", "FirstBatch", "judge_batch", "run_demo"]
+__all__ = ["STRATEGIES", "Demo", "FirstBatch", "evaluate_batch", "run_demo"]
 
 STRATEGIES = (UNIFORM, ONE_BY_ONE, DEFAULT)
-_JUDGE_UNIVERSES = 10
-_JUDGE_SEED = 1_000_003
+_EVALUATION_UNIVERSES = 10
+_EVALUATION_SEED = 1_000_003
 
 
 @dataclass(frozen=True)
 class FirstBatch:
-    """What a strategy chose first under the first seed, and what that tells about the target set.
+    """The first batch of a strategy under the first seed, and its information about the targets.
 
     Amounts are nats, averaged over target messages.
     """
 
     rows: np.ndarray  # (B,) positions in the pool
-    judged: Batch  # the same items, measured together (see `judge_batch`)
+    evaluation: Batch  # the items scored together (see `evaluate_batch`)
 
     @property
     def alone(self) -> float:
-        """The sum of what each item would tell by itself."""
-        return float(self.judged.initial_scores.sum())
+        """Sum of the information of each item by itself."""
+        return float(self.evaluation.initial_scores.sum())
 
     @property
     def joint(self) -> float:
-        """What all of them tell together."""
-        return float(self.judged.scores.sum())
+        """Joint information of all items."""
+        return float(self.evaluation.scores.sum())
 
     @property
     def redundancy(self) -> float:
-        """The share of what the items know that they share with each other.
+        """The share of the items' information that is redundant.
 
         Pseudo-labels are drawn, so a batch without overlap could come out a little below zero.
         """
@@ -71,7 +71,7 @@ class Demo:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Every doubt the model had about itself, each once."""
+        """Warnings of the model, each once."""
         runs = [record for records in self.records.values() for record in records]
         return tuple(dict.fromkeys(note for record in runs for note in record.notes))
 
@@ -87,7 +87,7 @@ def run_demo(
     n_targets: int = 500,
     progress: Callable[..., None] = lambda *stage: None,
 ) -> Demo:
-    """Run every strategy under every seed, then judge the first batches of the first seed.
+    """Run every strategy under every seed, then evaluate the first batches of the first seed.
 
     ``progress`` is called with a stage, the runs done and the runs in all.
     """
@@ -98,44 +98,46 @@ def run_demo(
     for seed in reversed(range(n_seeds)):  # the data of the first seed are needed afterwards
         data = load(features="words", seed=seed)
         for strategy in STRATEGIES:
-            done = sum(map(len, records.values()))
-            progress("labelling and learning", done, total, strategy_title(strategy))
+            n_done = sum(map(len, records.values()))
+            progress("labelling and learning", n_done, total, strategy_title(strategy))
             record = run_one(data, budget, strategy, seed=seed, settings=settings)
             records[strategy].insert(0, record)
 
-    progress("judging the first batches")
+    progress("evaluating the first batches")
     messages = load_messages()
     pool = split_messages(messages, 0).pool
     X_target = data.X_target_source[draw_targets(0, 0, len(data.X_target_source), n_targets)]
     first = {}
     for strategy in STRATEGIES:
-        known = np.array(records[strategy][0].initial)
+        labelled = np.array(records[strategy][0].initial)
         rows = np.array(records[strategy][0].chosen[0])
-        judged = judge_batch(data.X_pool[rows], X_target, data.X_pool[known], data.y_pool[known])
-        first[strategy] = FirstBatch(rows, judged)
+        evaluation = evaluate_batch(
+            data.X_pool[rows], X_target, data.X_pool[labelled], data.y_pool[labelled]
+        )
+        first[strategy] = FirstBatch(rows, evaluation)
     spam_share = float(np.mean(messages.labels == CLASSES[1]))
     runs = {strategy: tuple(of_seed) for strategy, of_seed in records.items()}
     return Demo(runs, first, pool, data.X_pool, len(data.X_test), spam_share)
 
 
-def judge_batch(
-    X_batch: np.ndarray, X_target: np.ndarray, X_known: np.ndarray, y_known: np.ndarray
+def evaluate_batch(
+    X_batch: np.ndarray, X_target: np.ndarray, X_labelled: np.ndarray, y_labelled: np.ndarray
 ) -> Batch:
-    """How much a batch's labels tell together about the target set, however it was chosen.
+    """The joint information of a batch's labels about the target set, however it was chosen.
 
     By the chain rule the information of the whole batch is the sum of its items' scores, each given
     the items before it, in any order. ParBaLS computes just those, so it is run with the batch as
     its whole pool. The posterior is a closed form without draws, so that no choice is flattered by
     the samples that it was made from.
     """
-    judge = BayesianLogisticRegression(
-        inference="ep", prior_scale="auto", classes=[0, 1], random_state=_JUDGE_SEED
+    model = BayesianLogisticRegression(
+        inference="ep", prior_scale="auto", classes=[0, 1], random_state=_EVALUATION_SEED
     )
     return select_batch_from_model(
-        judge.fit(X_known, y_known, X_target),
+        model.fit(X_labelled, y_labelled, X_target),
         X_batch,
         X_target,
         batch_size=len(X_batch),
-        n_universes=_JUDGE_UNIVERSES,
-        random_state=_JUDGE_SEED,
+        n_universes=_EVALUATION_UNIVERSES,
+        random_state=_EVALUATION_SEED,
     )

@@ -28,23 +28,24 @@ _GROUPS = {
 
 
 def read_results(stored: ResultsFiles, metric: str = "accuracy") -> Results:
-    """What a folder or a packed file holds of its suite; one without a name is called after it."""
-    judged_by = metric_named(metric)
+    """Results stored in a folder or a packed file; a suite without a name gets that of the file."""
+    report_metric = metric_named(metric)
     suite = read_suite(stored.suite_text(), str(stored.path / "suite.toml"))
-    given = tomllib.loads(suite.text)
-    if "name" not in given:
-        suite = replace(suite, name=stored.name, title=str(given.get("title", stored.name)))
+    suite_table = tomllib.loads(suite.text)
+    if "name" not in suite_table:
+        title = str(suite_table.get("title", stored.name))
+        suite = replace(suite, name=stored.name, title=title)
     by_key = {record.key: record for record in stored.records()}
     records = tuple(by_key[run.key] for run in suite.runs if run.key in by_key)
     if not records:
         raise InputError(
             f"{stored.path} holds no finished run of its suite yet; go on with `parbals bench run`."
         )
-    return Results(suite, records, judged_by)
+    return Results(suite, records, report_metric)
 
 
 def write_report(results: Results, out: Path) -> list[Path]:
-    """Write ``report.html``, ``tables.tex`` and ``curves/*.png|svg``; the paths."""
+    """Write ``report.html``, ``tables.tex`` and ``curves/*.png|svg``; return their paths."""
     tables = _tables(results)
     files = {
         "report.html": build_page(results).encode(),
@@ -64,8 +65,10 @@ def write_report(results: Results, out: Path) -> list[Path]:
 
 
 def build_page(results: Results) -> str:
-    """Pictures, then tables; it loads nothing and has no script."""
-    suite, records, metric = results.suite, results.records, results.metric
+    """The page as HTML: pictures, then tables; it loads nothing and has no script."""
+    suite = results.suite
+    records = results.records
+    metric = results.metric
     missing = len(suite.runs) - len(records)
     waiting = f"{missing:,} runs of the suite are still missing; they are not counted."
     optional = {"agreement": _agreement, "savings": _savings}
@@ -81,7 +84,9 @@ def build_page(results: Results) -> str:
         title=escape(suite.title),
         waiting=f'<p class="soft">{waiting}</p>\n' if missing else "",
         cards=_cards(results),
-        links="".join(f'<a href="{at}">{say}</a>' for name, at, say in links if sections[name]),
+        links="".join(
+            f'<a href="{target}">{text}</a>' for name, target, text in links if sections[name]
+        ),
         metric=metric.in_words,
         best=metric.best,
         curves=_curves(results),
@@ -106,20 +111,20 @@ def whole_page(title: str, body: str, css: str = "") -> str:
 
 
 def fill(package: str, name: str, **values: str) -> str:
-    """A text of a package with what belongs in the places of its ``$names``: HTML already."""
+    """Fill a template of a package; the values of its ``$names`` are HTML already."""
     text = resources.files(package).joinpath(name).read_text("utf-8")
     return Template(text).substitute(values)
 
 
 def _tables(results: Results) -> list[Table]:
     """For the files: the report's own metric first, then the summaries, then every other metric."""
-    others = [name for name in METRICS if name != results.metric.key]
+    other_metrics = [name for name in METRICS if name != results.metric.key]
     return [
         *results.tables[results.metric.key],
         *results.leaderboard_tables,
         *results.agreement_tables,
         *results.savings_tables,
-        *(table for name in others for table in results.tables[name]),
+        *(table for name in other_metrics for table in results.tables[name]),
     ]
 
 
@@ -132,8 +137,8 @@ def _cards(results: Results) -> str:
         "labels given": sum(run.budget.total for run in runs),
     }
     return "".join(
-        f'<div class="card"><div class="number">{number:,}</div>{what}</div>\n'
-        for what, number in numbers.items()
+        f'<div class="card"><div class="number">{number:,}</div>{caption}</div>\n'
+        for caption, number in numbers.items()
     )
 
 
@@ -149,21 +154,22 @@ def _curves(results: Results) -> str:
     for number, picture in enumerate(results.pictures, 1):
         svg = inline_svg(results.figures[picture.name], f"f{number}", picture.description)
         groups.setdefault(picture.group, []).append(f"<figure>{svg}</figure>\n")
-    # What is read first is open; the rest is one click away.
-    parts = []
-    for place, (group, figures) in enumerate(groups.items()):
-        opened = " open" if place == 0 or group == ONE_AT_A_TIME else ""
+    # The first group is open; the others are one click away.
+    sections = []
+    for index, (group, figures) in enumerate(groups.items()):
+        opened = " open" if index == 0 or group == ONE_AT_A_TIME else ""
         about = f"<p>{escape(_GROUPS[group])}</p>\n" if group in _GROUPS else ""
-        parts.append(
+        sections.append(
             f"<details{opened}><summary>{escape(group)} ({len(figures)})</summary>\n{about}"
             f'<div class="grid">\n{"".join(figures)}</div></details>\n'
         )
-    return overview + "".join(parts)
+    return overview + "".join(sections)
 
 
 def _metrics(results: Results) -> str:
     """All tables by every metric; radio buttons show one metric at a time."""
-    buttons, panels = [], []
+    buttons = []
+    panels = []
     for key, metric in METRICS.items():
         tables = results.tables[key]
         checked = " checked" if key == results.metric.key else ""

@@ -1,4 +1,4 @@
-"""What the paper published, beside what we found."""
+"""The paper's published figures compared with ours."""
 
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -13,8 +13,8 @@ from parbals_bench.run.spec import Budget
 
 __all__ = ["Agreement", "agreements", "paper_figures"]
 
-_SEEDS = 10
-"""What each of the paper's figures is the mean of."""
+_N_PAPER_SEEDS = 10
+"""Each of the paper's figures is the mean of this many seeds."""
 _ROUNDING = 1e-9
 """Figures with two decimals that lie exactly on the edge agree, whatever binary makes of them."""
 
@@ -46,15 +46,15 @@ class Agreement:
 
     @property
     def p(self) -> float | None:
-        """Of Welch's test that both means are of the same thing; one seed has no spread to test."""
+        """p of Welch's test that both means are equal; None for a single seed."""
         if self.ours is None or self.ours.n < 2:
             return None
-        return welch(self.ours, Interval(*self.paper, _SEEDS))
+        return welch(self.ours, Interval(*self.paper, _N_PAPER_SEEDS))
 
 
 @cache
 def paper_figures() -> Mapping[tuple[str, str, str], tuple[float, float]]:
-    """What the paper published: (budget, strategy, dataset) → mean and half-width."""
+    """Published figures: (budget, strategy, dataset) → mean and half-width."""
     file = resources.files("parbals_bench.report").joinpath("paper.toml")
     figures = tomllib.loads(file.read_text("utf-8"))
     return {
@@ -74,7 +74,8 @@ def agreements(tasks: Sequence[Task]) -> list[Agreement]:
             continue
         for (budget, strategy, of_dataset), paper in paper_figures().items():
             if of_dataset == dataset:
-                task, line = defaults.get((budget, dataset)), Line(strategy)
+                task = defaults.get((budget, dataset))
+                line = Line(strategy)
                 ours = None
                 if task is not None and line in task.records:
                     ours = mean_interval(100.0 * task.final(line))

@@ -22,19 +22,21 @@ from parbals_bench.run.metrics import METRICS, Metric
 
 __all__ = ["Curve", "curve_figure", "inline_svg", "savings_figure", "styles_of", "to_png", "to_svg"]
 
-_INK, _FAINT = "#222222", "#d9d9d9"
-_FEW_LINES, _ENOUGH_SEEDS = 6, 5
-_LEFT = -100.0
-_WORDS: dict[str, Any] = {"fontsize": 8.5, "va": "center", "color": _INK}
+_INK = "#222222"
+_GRID_COLOUR = "#d9d9d9"
+_MAX_BANDED_LINES = 6
+_MIN_BANDED_SEEDS = 5
+_LOWEST_SHARE_PERCENT = -100.0
+_LABEL_STYLE: dict[str, Any] = {"fontsize": 8.5, "va": "center", "color": _INK}
 Style = tuple[str, str, str, float]
 """Colour, dashes, marker and width of a line."""
-_SPARE: tuple[Style, ...] = (
+_SPARE_STYLES: tuple[Style, ...] = (
     ("#56b4e9", "-", "8", 1.6),
     ("#cc79a7", "-", "H", 1.6),
     ("#0072b2", "-.", "4", 1.6),
     ("#d55e00", ":", "1", 1.6),
 )
-_literally = matplotlib.rc_context({"text.parse_math": False})
+_without_formulas = matplotlib.rc_context({"text.parse_math": False})
 """Names come from data: a class may be called "$5", and no dollar begins a formula."""
 
 
@@ -52,7 +54,7 @@ class Curve:
     faint: bool = False
 
 
-@_literally
+@_without_formulas
 def curve_figure(
     curves: Sequence[Curve], title: str, metric: Metric = METRICS["accuracy"]
 ) -> Figure:
@@ -66,17 +68,17 @@ def curve_figure(
     main = [curve for curve in curves if not curve.faint]
     styles = iter(styles_of([curve.strategy for curve in main]))
     means = {}
-    for place, curve in enumerate(curves):
+    for index, curve in enumerate(curves):
         values = metric.scale * np.asarray(curve.values)
         means[curve.title] = values.mean(axis=0)
         if curve.faint:
             colour, _, marker, _ = styles_of([curve.strategy])[0]
-            _draw(ax, curve, values, (colour, ":", marker, 1.3), place, banded=False)
+            _draw(ax, curve, values, (colour, ":", marker, 1.3), index, banded=False)
             continue
         row = table_row(curve.strategy)
-        banded = len(main) <= _FEW_LINES or (row is not None and len(row.tables) > 1)
-        banded &= len(values) >= _ENOUGH_SEEDS or curve.strategy == DEFAULT
-        _draw(ax, curve, values, next(styles), place, banded=banded and len(values) > 1)
+        banded = len(main) <= _MAX_BANDED_LINES or (row is not None and len(row.tables) > 1)
+        banded &= len(values) >= _MIN_BANDED_SEEDS or curve.strategy == DEFAULT
+        _draw(ax, curve, values, next(styles), index, banded=banded and len(values) > 1)
     order = sorted(means, key=lambda name: means[name][-1], reverse=not metric.lower_is_better)
     handles = {line.get_label(): line for line in ax.get_lines()}
     figure.legend(
@@ -94,56 +96,64 @@ def curve_figure(
     _title(figure, f"{title}  ·  {metric.title}, {metric.unit}")
     counts = sorted({len(curve.values) for curve in main})
     seeds = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
-    words = f"labels  (mean of {seeds} seed{'' if seeds == '1' else 's'}, 95 % bands)"
-    ax.set_xlabel(words, fontsize=9, color=_INK)
+    label = f"labels  (mean of {seeds} seed{'' if seeds == '1' else 's'}, 95 % bands)"
+    ax.set_xlabel(label, fontsize=9, color=_INK)
     ax.set_xlim(main[0].n_labels[0], main[0].n_labels[-1])
     # Wide bands may leave the picture; the lines fill it.
-    least, most = min(m.min() for m in means.values()), max(m.max() for m in means.values())
-    room = max(most - least, 1e-3 * metric.scale)
-    low, high = max(ax.dataLim.y0, least - 0.3 * room), min(ax.dataLim.y1, most + 0.3 * room)
+    lowest_mean = min(mean.min() for mean in means.values())
+    highest_mean = max(mean.max() for mean in means.values())
+    span = max(highest_mean - lowest_mean, 1e-3 * metric.scale)
+    low = max(ax.dataLim.y0, lowest_mean - 0.3 * span)
+    high = min(ax.dataLim.y1, highest_mean + 0.3 * span)
     if metric.scale == 100.0:
         high = min(100.0, high)
-    ax.set_ylim(low - 0.05 * room, high + 0.05 * room)
-    ax.grid(axis="y", color=_FAINT, linewidth=0.6)
-    return _settled(figure)
+    ax.set_ylim(low - 0.05 * span, high + 0.05 * span)
+    ax.grid(axis="y", color=_GRID_COLOUR, linewidth=0.6)
+    return _with_fixed_layout(figure)
 
 
-@_literally
+@_without_formulas
 def savings_figure(shares: Mapping[Line, Sequence[float]]) -> Figure:
     """The share of Random's labels that each line saves: a dot a setting, a bar for the median.
 
     What is below -100 % stands at the left edge: a few hopeless settings must not squeeze all
     others together. A strategy with fewer settings than others has their number in brackets.
     """
-    in_percent = {line: [max(100.0 * share, _LEFT) for share in shares[line]] for line in shares}
+    in_percent = {
+        line: [max(100.0 * share, _LOWEST_SHARE_PERCENT) for share in shares[line]]
+        for line in shares
+    }
     medians = {line: float(np.median(values)) for line, values in in_percent.items()}
     order = sorted(medians, key=lambda line: medians[line])
     figure, ax = _canvas((9.0, 0.9 + 0.27 * len(order)))
     styles = styles_of([line.strategy for line in order])
     for height, (line, (colour, _, marker, _)) in enumerate(zip(order, styles, strict=True)):
-        values, median = in_percent[line], medians[line]
+        values = in_percent[line]
+        median = medians[line]
         dots: dict[str, Any] = {"color": colour, "mew": 0, "clip_on": False}
         ax.plot(values, [height] * len(values), marker, markersize=5, alpha=0.6, **dots)
         ends = [height - 0.36, height + 0.36]
         ax.plot([median] * 2, ends, color=_INK, linewidth=2.2, solid_capstyle="butt")
         at_the_right = ("axes fraction", "data")
-        ax.annotate(f"{median:+.0f} %", (1.01, height), xycoords=at_the_right, **_WORDS)
+        ax.annotate(f"{median:+.0f} %", (1.01, height), xycoords=at_the_right, **_LABEL_STYLE)
     ax.axvline(0.0, color="#888888", linewidth=0.9, zorder=0)
     ax.set_xlim(left=min(map(min, in_percent.values())) - 4.0)
-    most = max(len(values) for values in in_percent.values())
-    few = {line: f" ({len(values)})" for line, values in in_percent.items() if len(values) < most}
-    ax.set_yticks(range(len(order)), [f"{line.title}{few.get(line, '')}" for line in order])
-    if few:
-        words = f"in brackets: the number of settings, where it is not {most}"
-        ax.set_xlabel(words, fontsize=9, color=_INK)
+    n_settings = max(len(values) for values in in_percent.values())
+    counts = {
+        line: f" ({len(values)})" for line, values in in_percent.items() if len(values) < n_settings
+    }
+    ax.set_yticks(range(len(order)), [f"{line.title}{counts.get(line, '')}" for line in order])
+    if counts:
+        label = f"in brackets: the number of settings, where it is not {n_settings}"
+        ax.set_xlabel(label, fontsize=9, color=_INK)
     ax.set_ylim(-0.7, len(order) - 0.3)
     _title(
         figure,
         "Labels saved against Random at equal quality, %  ·  a dot is a dataset with a budget (at "
         "the left edge -100 or below), the bar the median",
     )
-    ax.grid(axis="x", color=_FAINT, linewidth=0.6)
-    return _settled(figure)
+    ax.grid(axis="x", color=_GRID_COLOUR, linewidth=0.6)
+    return _with_fixed_layout(figure)
 
 
 def styles_of(strategies: Sequence[str]) -> list[Style]:
@@ -153,23 +163,24 @@ def styles_of(strategies: Sequence[str]) -> list[Style]:
     """
     styles: list[Style] = []
     n_spare = 0
-    for place, name in enumerate(strategies):
+    for index, name in enumerate(strategies):
         row = table_row(name)
-        own = row.style if row is not None and name not in strategies[:place] else None
-        styles.append(own or _SPARE[n_spare % len(_SPARE)])
-        n_spare += own is None
+        is_first_line = name not in strategies[:index]
+        style = row.style if row is not None and is_first_line else None
+        styles.append(style or _SPARE_STYLES[n_spare % len(_SPARE_STYLES)])
+        n_spare += style is None
     return styles
 
 
 def to_png(figure: Figure, dpi: int = 160) -> bytes:
-    """The same figure gives the same bytes."""
+    """The figure as PNG; equal figures give equal bytes."""
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=dpi, metadata={"Software": None})
     return buffer.getvalue()
 
 
 def to_svg(figure: Figure, *, text_as_text: bool = False) -> str:
-    """Letters are shapes, so that print looks the same everywhere, or text that can be searched."""
+    """The figure as SVG; letters are shapes, which look alike everywhere, or searchable text."""
     buffer = io.BytesIO()
     letters = "none" if text_as_text else "path"
     with matplotlib.rc_context({"svg.hashsalt": "parbals", "svg.fonttype": letters}):
@@ -178,7 +189,7 @@ def to_svg(figure: Figure, *, text_as_text: bool = False) -> str:
 
 
 def inline_svg(figure: Figure, prefix: str, description: str) -> str:
-    """For a page: no prolog, names that no other picture there uses, and words for the blind."""
+    """The figure as SVG inside a page: without a prolog, with unique ids and a description."""
     svg = to_svg(figure, text_as_text=True)
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>\s*", "", svg, flags=re.DOTALL)
@@ -201,8 +212,8 @@ def _canvas(size: tuple[float, float]) -> tuple[Figure, Axes]:
     return figure, ax
 
 
-def _settled(figure: Figure) -> Figure:
-    """Places are found once and not again for every file."""
+def _with_fixed_layout(figure: Figure) -> Figure:
+    """Compute the layout once, not again for every file format."""
     figure.draw_without_rendering()
     figure.set_layout_engine("none")
     return figure
@@ -214,13 +225,13 @@ def _title(figure: Figure, text: str) -> None:
 
 
 def _draw(
-    ax: Axes, curve: Curve, values: np.ndarray, style: Style, place: int, *, banded: bool
+    ax: Axes, curve: Curve, values: np.ndarray, style: Style, index: int, *, banded: bool
 ) -> None:
     colour, dashes, marker, width = style
     mean = values.mean(axis=0)
     if banded:
         half = half_width(values)
-        edges = mean - half, mean + half
+        edges = (mean - half, mean + half)
         ax.fill_between(curve.n_labels, *edges, color=colour, alpha=0.10, linewidth=0)
         for edge in edges:
             faint: dict[str, Any] = {"linewidth": 0.6, "alpha": 0.55, "linestyle": dashes}
@@ -238,7 +249,7 @@ def _draw(
         markersize=5,
         markerfacecolor=colour if dashes == "-" else "white",
         markeredgewidth=1.1,
-        markevery=(place % step, step),
+        markevery=(index % step, step),
         zorder=4 if curve.strategy == DEFAULT and not curve.faint else 3,
         clip_on=False,
     )

@@ -1,4 +1,4 @@
-"""All that a report says of a suite's records, each part computed once when it is asked for."""
+"""The contents of a report: tables, figures and counts of a suite's records, computed lazily."""
 
 import re
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from parbals_bench.datasets.table import dataset_title
 from parbals_bench.report.paper import Agreement, agreements
 from parbals_bench.report.plots import Curve, curve_figure, savings_figure
-from parbals_bench.report.stats import LabelsSaved, Place, labels_saved, leaderboard
+from parbals_bench.report.stats import LabelsSaved, LeaderboardRow, labels_saved, leaderboard
 from parbals_bench.report.tables import (
     MISSING,
     Table,
@@ -29,7 +29,8 @@ from parbals_bench.run.spec import ALL_CLASSES, Run
 
 __all__ = ["ONE_AT_A_TIME", "ONE_VS_ALL", "SAVED", "Picture", "Results", "Saving"]
 
-ONE_AT_A_TIME, ONE_VS_ALL = "One label at a time", "Each class against the others"
+ONE_AT_A_TIME = "One label at a time"
+ONE_VS_ALL = "Each class against the others"
 SAVED = "labels-saved"
 _FEW_LINES = 7
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
@@ -57,7 +58,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class Results:
-    """Records of a suite, in its order, judged by one metric."""
+    """Records of a suite, in its order, evaluated by one metric."""
 
     suite: Suite
     records: tuple[RunRecord, ...]
@@ -85,12 +86,15 @@ class Results:
         }
 
     @cached_property
-    def leaderboards(self) -> dict[str, list[Place]]:
+    def leaderboards(self) -> dict[str, list[LeaderboardRow]]:
         """By kind of table, over all datasets × budgets: how often each was best and at the top."""
         boards = {}
         for kind, title in KINDS.items():
-            parts = [task.standings(self.metric, kind) for task in self.main_tasks]
-            boards[title] = leaderboard([{x.title: s for x, s in part.items()} for part in parts])
+            comparisons = [
+                {line.title: standing for line, standing in standings.items()}
+                for standings in (task.standings(self.metric, kind) for task in self.main_tasks)
+            ]
+            boards[title] = leaderboard(comparisons)
         return {title: board for title, board in boards.items() if len(board) > 1}
 
     @cached_property
@@ -102,9 +106,8 @@ class Results:
             for line in () if task.is_one_vs_all else task.lines():
                 random = task.random_beside(line)
                 if random is not None and line.strategy != random.strategy:
-                    curve, reference = (
-                        sign * task.values(x, self.metric.key).mean(axis=0) for x in (line, random)
-                    )
+                    curve = sign * task.values(line, self.metric.key).mean(axis=0)
+                    reference = sign * task.values(random, self.metric.key).mean(axis=0)
                     labels = labels_saved(task.budget.n_labels, curve, reference)
                     savings.append(Saving(task, line, labels))
         return savings
@@ -153,15 +156,20 @@ class Results:
                     continue
                 seeds = {seed for line in lines for seed in task.records[line]}
                 curves = [self._curve(task, line, line.title) for line in lines]
-                for other, line in beside:
-                    title = f"{line.title}, {other.budget.batch} at a time"
-                    curves.append(self._curve(other, line, title, seeds))
-                of = "all classes" if task.positive == ALL_CLASSES else task.positive or ""
-                name = _file_name(f"{task.dataset} {of} {task.budget} {kind_title}", pictures)
-                words = f"{self.metric.title} on {task.title} against the number of labels, "
-                words += f"{kind_title}, budget {task.budget}"
-                title = f"{task.title}  ·  {task.budget.spelt}"
-                pictures.append(Picture(_group(task), name, words, title, tuple(curves)))
+                for batched_task, line in beside:
+                    title = f"{line.title}, {batched_task.budget.batch} at a time"
+                    curves.append(self._curve(batched_task, line, title, seeds))
+                positive = "all classes" if task.positive == ALL_CLASSES else task.positive or ""
+                name = _file_name(f"{task.dataset} {positive} {task.budget} {kind_title}", pictures)
+                picture = Picture(
+                    group=_group(task),
+                    name=name,
+                    description=f"{self.metric.title} on {task.title} against the number of "
+                    f"labels, {kind_title}, budget {task.budget}",
+                    title=f"{task.title}  ·  {task.budget.spelt}",
+                    curves=tuple(curves),
+                )
+                pictures.append(picture)
         return pictures
 
     @cached_property
@@ -174,14 +182,18 @@ class Results:
 
     @cached_property
     def leaderboard_tables(self) -> list[Table]:
-        """How often a strategy is best, among the top, and told apart from the best."""
+        """How often a strategy is best, among the top, and significantly worse than the best."""
         return [
             text_table(
                 f"Leaderboard, {title}",
                 (f"{self.metric.best} mean", "among the top", "surely behind (Holm)"),
                 {
-                    x.name: (str(x.n_best), f"{x.n_top} of {x.n_settings}", str(x.n_told_apart))
-                    for x in board
+                    row.name: (
+                        str(row.n_best),
+                        f"{row.n_top} of {row.n_settings}",
+                        str(row.n_significantly_worse),
+                    )
+                    for row in board
                 },
             )
             for title, board in self.leaderboards.items()
@@ -205,12 +217,14 @@ class Results:
         """Labels fewer than Random at equal quality: a table per budget, strategies by datasets."""
         tables = []
         for budget in dict.fromkeys(saving.task.budget for saving in self.savings):
-            here = [saving for saving in self.savings if saving.task.budget == budget]
-            columns = list(dict.fromkeys(saving.task.title for saving in here))
-            texts = {(x.line.title, x.task.title): _saved(x.labels) for x in here}
+            savings = [saving for saving in self.savings if saving.task.budget == budget]
+            columns = list(dict.fromkeys(saving.task.title for saving in savings))
+            texts = {
+                (saving.line.title, saving.task.title): _saved(saving.labels) for saving in savings
+            }
             rows = {
                 name: [texts.get((name, column), MISSING) for column in columns]
-                for name in dict.fromkeys(saving.line.title for saving in here)
+                for name in dict.fromkeys(saving.line.title for saving in savings)
             }
             title = f"Labels saved against Random, budget {budget.spelt}"
             tables.append(text_table(title, columns, rows))
@@ -219,14 +233,13 @@ class Results:
     def batched(self, task: Task) -> list[tuple[Task, Line]]:
         """EPIG and ParBaLS EPIG in batches, with as many labels of the same data and seeds."""
         seeds = {seed for of_seed in task.records.values() for seed in of_seed}
-        same = (task.dataset, task.positive, task.budget.initial, task.budget.total)
         return [
-            (other, line)
-            for other in self.tasks
-            if other.budget.batch > 1
-            and (other.dataset, other.positive, other.budget.initial, other.budget.total) == same
+            (batched_task, line)
+            for batched_task in self.tasks
+            if batched_task.budget.batch > 1
+            and _labels_and_data(batched_task) == _labels_and_data(task)
             for line in (SEQUENTIAL, OURS)
-            if seeds & other.records.get(line, {}).keys()
+            if seeds & batched_task.records.get(line, {}).keys()
         ]
 
     def _curve(self, task: Task, line: Line, title: str, seeds: set[int] | None = None) -> Curve:
@@ -235,27 +248,37 @@ class Results:
         return Curve(title, line.strategy, task.budget.n_labels, values, faint=seeds is not None)
 
 
+def _labels_and_data(task: Task) -> tuple[str, str | None, int, int]:
+    return task.dataset, task.positive, task.budget.initial, task.budget.total
+
+
 def _group(task: Task) -> str:
     if task.is_one_vs_all:
         return ONE_VS_ALL
     return ONE_AT_A_TIME if task.budget.batch == 1 else f"Budget {task.budget.spelt}"
 
 
-def _file_name(text: str, others: Sequence[Picture]) -> str:
-    """Classes that differ in other characters alone are numbered: no picture replaces another."""
+def _file_name(text: str, pictures: Sequence[Picture]) -> str:
+    """A file name that no picture has yet; names that differ only in punctuation are numbered."""
     name = "-".join("".join(c if c.isalnum() or c in "+." else " " for c in text).lower().split())
-    taken = {picture.name for picture in others}
-    names = (name, *(f"{name}-{n}" for n in range(2, len(taken) + 3)))
-    return next(name for name in names if name not in taken)
+    used_names = {picture.name for picture in pictures}
+    candidates = (name, *(f"{name}-{n}" for n in range(2, len(used_names) + 3)))
+    return next(candidate for candidate in candidates if candidate not in used_names)
 
 
 def _beside(row: Agreement) -> tuple[str, ...]:
     paper = f"{row.paper[0]:.2f} ± {row.paper[1]:.2f}"
     if row.ours is None:
         return MISSING, paper, MISSING, MISSING, "not run", MISSING
-    p = MISSING if row.p is None else "< 0.001" if row.p < 0.001 else f"{row.p:.3f}"
     agrees = "yes" if row.agrees else "no"
-    return number(row.ours), paper, f"{row.difference:+.2f}", f"{row.room:.2f}", agrees, p
+    difference = f"{row.difference:+.2f}"
+    return number(row.ours), paper, difference, f"{row.room:.2f}", agrees, _p_value(row.p)
+
+
+def _p_value(p: float | None) -> str:
+    if p is None:
+        return MISSING
+    return "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
 def _saved(labels: LabelsSaved) -> str:

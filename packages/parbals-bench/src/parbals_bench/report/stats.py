@@ -8,10 +8,21 @@ from typing import TypeVar
 import numpy as np
 from scipy import stats
 
-__all__ = ["Interval", "LabelsSaved", "Place", "Standing", "compare", "half_width", "holm"]
-__all__ += ["labels_saved", "leaderboard", "mean_interval", "welch"]
+__all__ = [
+    "Interval",
+    "LabelsSaved",
+    "LeaderboardRow",
+    "Standing",
+    "compare",
+    "half_width",
+    "holm",
+    "labels_saved",
+    "leaderboard",
+    "mean_interval",
+    "welch",
+]
 
-_LEVEL = 0.05
+_SIGNIFICANCE_LEVEL = 0.05
 Name = TypeVar("Name", bound=Hashable)
 Numbers = Sequence[float] | np.ndarray
 
@@ -32,33 +43,33 @@ class Interval:
 
 @dataclass(frozen=True)
 class Standing:
-    """How one algorithm does among others on one dataset with one budget.
+    """How one algorithm compares with others on one dataset with one budget.
 
     ``is_best``: it has the best mean. ``is_top``: Welch's test against the best gives p ≥ 0.05.
-    ``is_told_apart``: p < 0.05 also after Holm's correction for all the tests against that best.
+    ``is_significantly_worse``: p < 0.05 after Holm's correction for all tests against the best.
     """
 
     interval: Interval
     p: float
     is_best: bool
     is_top: bool
-    is_told_apart: bool
+    is_significantly_worse: bool
 
 
 @dataclass(frozen=True)
-class Place:
-    """A line of the leaderboard: how often an algorithm was best, among the top, told apart."""
+class LeaderboardRow:
+    """How often an algorithm was best, among the top, and significantly worse than the best."""
 
     name: str
     n_best: int
     n_top: int
-    n_told_apart: int
+    n_significantly_worse: int
     n_settings: int
 
 
 @dataclass(frozen=True)
 class LabelsSaved:
-    """Labels that one curve needs fewer than another to reach the same value.
+    """How many fewer labels one curve needs than another to reach an equal value.
 
     The value is the highest that both mean curves reach; ``needed`` and ``reference`` are where
     each first does. ``reached`` is false for a curve that never gets beyond the reference's start:
@@ -76,7 +87,7 @@ class LabelsSaved:
 
     @property
     def share(self) -> float:
-        """Of the reference's labels; not reached counts as the worst possible, -100 % or less."""
+        """Share of the reference's labels; a value not reached counts as -100 % or less."""
         share = self.saved / self.reference
         return share if self.reached else min(share, -1.0)
 
@@ -96,7 +107,7 @@ def half_width(values: np.ndarray) -> np.ndarray:
 
 
 def welch(a: Interval, b: Interval) -> float:
-    """Two-sided p of Welch's t-test, from what a paper publishes; NaN if one has a single seed.
+    """Two-sided p of Welch's t-test, from published means and intervals; NaN for a single seed.
 
     Samples without any spread differ for certain (p = 0) or not at all (p = 1).
     """
@@ -114,70 +125,101 @@ def welch(a: Interval, b: Interval) -> float:
 
 @cache
 def _quantile(n: int) -> float:
-    return float(stats.t.ppf(1.0 - _LEVEL / 2.0, n - 1))
+    return float(stats.t.ppf(1.0 - _SIGNIFICANCE_LEVEL / 2.0, n - 1))
 
 
 def compare(
     values: Mapping[Name, Numbers], *, lower_is_better: bool = False
 ) -> dict[Name, Standing]:
-    """The standing of every algorithm among the others, from its final values over seeds.
+    """Compare every algorithm with the best, by their final values over seeds.
 
-    With a single seed nothing can be tested: the best alone is among the top.
+    With a single seed nothing can be tested: only the best is among the top.
+
+    >>> standings = compare({"a": [0.9, 0.91, 0.92], "b": [0.5, 0.52, 0.51]})
+    >>> standings["a"].is_best, standings["b"].is_significantly_worse
+    (True, True)
     """
     if not values:
         return {}
     intervals = {name: mean_interval(numbers) for name, numbers in values.items()}
     best = (min if lower_is_better else max)(intervals.values(), key=lambda x: x.mean)
-    behind = {name: welch(x, best) for name, x in intervals.items() if x.mean != best.mean}
-    corrected = holm({name: p for name, p in behind.items() if not np.isnan(p)})  # of single seeds
+    p_values = {name: welch(x, best) for name, x in intervals.items() if x.mean != best.mean}
+    # A single seed has no p.
+    corrected = holm({name: p for name, p in p_values.items() if not np.isnan(p)})
     standings = {}
     for name, interval in intervals.items():
-        p = behind.get(name, 1.0)
-        told_apart = corrected.get(name, 1.0) < _LEVEL
-        standings[name] = Standing(interval, p, name not in behind, p >= _LEVEL, told_apart)
+        p = p_values.get(name, 1.0)
+        standings[name] = Standing(
+            interval=interval,
+            p=p,
+            is_best=name not in p_values,
+            is_top=p >= _SIGNIFICANCE_LEVEL,
+            is_significantly_worse=corrected.get(name, 1.0) < _SIGNIFICANCE_LEVEL,
+        )
     return standings
 
 
 def holm(ps: Mapping[Name, float]) -> dict[Name, float]:
-    """Holm's corrected p of every test: max over smaller ones of (tests that are left) · p."""
-    corrected, largest = {}, 0.0
-    for place, (name, p) in enumerate(sorted(ps.items(), key=lambda pair: pair[1])):
-        largest = max(largest, min(1.0, (len(ps) - place) * p))
+    """Holm's corrected p of every test: running maximum of (number of remaining tests) · p.
+
+    >>> holm({"a": 0.01, "b": 0.04, "c": 0.03})
+    {'a': 0.03, 'c': 0.06, 'b': 0.06}
+    """
+    corrected = {}
+    largest = 0.0
+    for index, (name, p) in enumerate(sorted(ps.items(), key=lambda pair: pair[1])):
+        n_remaining = len(ps) - index
+        largest = max(largest, min(1.0, n_remaining * p))
         corrected[name] = largest
     return corrected
 
 
-def leaderboard(comparisons: Sequence[Mapping[str, Standing]]) -> list[Place]:
-    """Counts over comparisons, the most often among the top first."""
+def leaderboard(comparisons: Sequence[Mapping[str, Standing]]) -> list[LeaderboardRow]:
+    """Counts over comparisons; those most often among the top come first."""
     names = dict.fromkeys(name for standings in comparisons for name in standings)
-    places = []
+    rows = []
     for name in names:
-        own = [standings[name] for standings in comparisons if name in standings]
-        n_best, n_top = sum(s.is_best for s in own), sum(s.is_top for s in own)
-        n_told_apart = sum(s.is_told_apart for s in own)
-        places.append(Place(name, n_best, n_top, n_told_apart, len(own)))
-    return sorted(places, key=lambda place: (-place.n_top, -place.n_best))
+        standings_of_name = [standings[name] for standings in comparisons if name in standings]
+        row = LeaderboardRow(
+            name=name,
+            n_best=sum(standing.is_best for standing in standings_of_name),
+            n_top=sum(standing.is_top for standing in standings_of_name),
+            n_significantly_worse=sum(
+                standing.is_significantly_worse for standing in standings_of_name
+            ),
+            n_settings=len(standings_of_name),
+        )
+        rows.append(row)
+    return sorted(rows, key=lambda row: (-row.n_top, -row.n_best))
 
 
 def labels_saved(n_labels: Numbers, curve: Numbers, reference: Numbers) -> LabelsSaved:
     """How many labels ``curve`` saves against ``reference`` at equal value, both means over seeds.
 
-    Between two rounds the curves are straight lines. A curve that never gets as far as the
-    reference is asked how many labels the reference needs for what it does reach: the answer is
-    then negative. One that never gets beyond where the reference starts, though the reference does,
-    reaches nothing that can be compared.
+    Between two rounds the curves are straight lines. If the curve stays below the reference's best
+    value, the labels that the reference needs for the curve's best value are compared, and the
+    saving may be negative. If it never exceeds the reference's start, though the reference does, no
+    value can be compared.
+
+    >>> labels_saved([10, 20, 30], [0.5, 0.9, 0.9], [0.5, 0.7, 0.9]).saved
+    10.0
     """
-    at = np.asarray(n_labels, np.float64)
-    ours, theirs = np.asarray(curve, np.float64), np.asarray(reference, np.float64)
-    value = float(min(ours.max(), theirs.max()))
-    if value < theirs.max() and value <= theirs[0]:
-        return LabelsSaved(value, float(at[-1]), float(at[0]), reached=False)
-    return LabelsSaved(value, _first_reach(at, ours, value), _first_reach(at, theirs, value))
+    n_labels = np.asarray(n_labels, np.float64)
+    curve = np.asarray(curve, np.float64)
+    reference = np.asarray(reference, np.float64)
+    value = float(min(curve.max(), reference.max()))
+    if value < reference.max() and value <= reference[0]:
+        return LabelsSaved(value, float(n_labels[-1]), float(n_labels[0]), reached=False)
+    needed = _labels_to_reach(value, n_labels, curve)
+    return LabelsSaved(value, needed, _labels_to_reach(value, n_labels, reference))
 
 
-def _first_reach(at: np.ndarray, curve: np.ndarray, value: float) -> float:
+def _labels_to_reach(value: float, n_labels: np.ndarray, curve: np.ndarray) -> float:
+    """Labels at which a curve first reaches a value, interpolated between rounds."""
     step = int(np.argmax(curve >= value))
     if step == 0:
-        return float(at[0])
-    low, high = curve[step - 1], curve[step]
-    return float(at[step - 1] + (value - low) / (high - low) * (at[step] - at[step - 1]))
+        return float(n_labels[0])
+    low = curve[step - 1]
+    high = curve[step]
+    share = (value - low) / (high - low)
+    return float(n_labels[step - 1] + share * (n_labels[step] - n_labels[step - 1]))

@@ -1,4 +1,4 @@
-"""The paper's tables, and those that sum up; written as LaTeX (booktabs) and as HTML.
+"""The paper's tables and summary tables, written as LaTeX (booktabs) and as HTML.
 
 In every column the best mean is underlined, and all that are among the top (Welch p ≥ 0.05 against
 it) are bold.
@@ -17,8 +17,18 @@ from parbals_bench.report.tasks import KINDS, Line, Task, compared, rank
 from parbals_bench.run.metrics import Metric
 from parbals_bench.run.spec import Budget
 
-__all__ = ["MISSING", "Entry", "Table", "ablation_tables", "main_tables", "number"]
-__all__ += ["one_vs_all_tables", "text_table", "to_html", "to_latex"]
+__all__ = [
+    "MISSING",
+    "Entry",
+    "Table",
+    "ablation_tables",
+    "main_tables",
+    "number",
+    "one_vs_all_tables",
+    "text_table",
+    "to_html",
+    "to_latex",
+]
 
 MISSING = "–"
 _TEX = str.maketrans(
@@ -66,9 +76,9 @@ def main_tables(tasks: Sequence[Task], metric: Metric) -> list[Table]:
     """For every budget the paper's two kinds of table, one column per dataset."""
     tables = []
     for budget in _budgets(tasks):
-        here = [task for task in tasks if task.budget == budget and not task.is_one_vs_all]
+        budget_tasks = [t for t in tasks if t.budget == budget and not t.is_one_vs_all]
         for kind, title in KINDS.items():
-            columns = [(task.title, task.standings(metric, kind)) for task in here]
+            columns = [(task.title, task.standings(metric, kind)) for task in budget_tasks]
             tables.append(_table(f"{title}, budget {budget.spelt}", columns, metric))
     return [table for table in tables if len(table.rows) > 1]
 
@@ -78,18 +88,24 @@ def one_vs_all_tables(tasks: Sequence[Task], metric: Metric) -> list[Table]:
     tables = []
     for budget in _budgets(tasks):
         for dataset in dict.fromkeys(task.dataset for task in tasks if task.is_one_vs_all):
-            here = [t for t in tasks if (t.dataset, t.budget) == (dataset, budget)]
-            here = [task for task in here if task.is_one_vs_all or task.is_default]
-            wanted = {x.strategy for t in here if t.is_one_vs_all for x in t.lines()}
-            if not wanted:
+            class_tasks = [
+                task
+                for task in tasks
+                if (task.dataset, task.budget) == (dataset, budget)
+                and (task.is_one_vs_all or task.is_default)
+            ]
+            strategies = {
+                line.strategy for task in class_tasks if task.is_one_vs_all for line in task.lines()
+            }
+            if not strategies:
                 continue
             columns: list[Column] = []
-            for task in here:
-                lines = [line for line in task.lines() if line.strategy in wanted]
+            for task in class_tasks:
+                lines = [line for line in task.lines() if line.strategy in strategies]
                 standings = compared({x: task.final(x, metric.key) for x in lines}, metric)
                 columns.append((task.positive or "first class", standings))
-            if len(here) > 1:
-                columns.append(("average", _average(here, wanted, metric)))
+            if len(class_tasks) > 1:
+                columns.append(("average", _average(class_tasks, strategies, metric)))
             title = f"{dataset_title(dataset)}, each class against the others"
             tables.append(_table(f"{title}, budget {budget.spelt}", columns, metric))
     return tables
@@ -98,16 +114,16 @@ def one_vs_all_tables(tasks: Sequence[Task], metric: Metric) -> list[Table]:
 def ablation_tables(tasks: Sequence[Task], metric: Metric) -> list[Table]:
     """For strategies run with several options: every variant, on the seeds that all of them share.
 
-    What differs in m alone stands in one table with the baseline, what differs in K alone in
-    another, and so on.
+    Variants that differ only in m are in one table with the baseline, those that differ only in K
+    in another, and so on.
     """
     tables = []
     for budget in _budgets(tasks):
-        here = [task for task in tasks if task.budget == budget]
-        variants = (line for task in here for line in task.records if line.variant)
+        budget_tasks = [task for task in tasks if task.budget == budget]
+        variants = (line for task in budget_tasks for line in task.records if line.variant)
         for strategy, names in dict.fromkeys((x.strategy, _changes(x)) for x in variants):
             columns: list[Column] = []
-            for task in here:
+            for task in budget_tasks:
                 lines = [x for x in task.records if x.strategy == strategy]
                 lines = [x for x in lines if not x.variant or _changes(x) == names]
                 seeds = set.intersection(*(set(task.records[x]) for x in lines)) if lines else set()
@@ -155,15 +171,16 @@ def _average(tasks: Sequence[Task], strategies: set[str], metric: Metric) -> dic
 
 def _changes(line: Line) -> str:
     """The names of what a variant changes: "m", or "m, K"."""
-    return ", ".join(part.partition(" = ")[0] for part in line.variant.split(", "))
+    return ", ".join(change.partition(" = ")[0] for change in line.variant.split(", "))
 
 
 def _with_values(line: Line, lines: Sequence[Line], task: Task) -> Line:
-    """The baseline is called by its own values of what the variants change."""
+    """The baseline, named after its values of the settings that the variants change."""
     if line.variant:
         return line
     run = next(iter(task.records[line].values())).run
-    return Line(line.strategy, run.values_of(other.variant for other in lines if other.variant))
+    variants = (sibling.variant for sibling in lines if sibling.variant)
+    return Line(line.strategy, run.values_of(variants))
 
 
 def _budgets(tasks: Sequence[Task]) -> list[Budget]:

@@ -1,4 +1,4 @@
-"""Records put in order: tasks, and in each the values of every strategy over seeds."""
+"""Records grouped by task (dataset and budget), strategy and seed."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -15,8 +15,19 @@ from parbals_bench.run.metrics import Metric
 from parbals_bench.run.records import RunRecord
 from parbals_bench.run.spec import ALL_CLASSES, PAPER, Budget, Settings
 
-__all__ = ["KINDS", "ONE_BY_ONE", "OURS", "SEQUENTIAL", "Line", "Task", "collect", "compared"]
-__all__ += ["of_kind", "rank", "table_row"]
+__all__ = [
+    "KINDS",
+    "ONE_BY_ONE",
+    "OURS",
+    "SEQUENTIAL",
+    "Line",
+    "Task",
+    "collect",
+    "compared",
+    "of_kind",
+    "rank",
+    "table_row",
+]
 
 KINDS = {"bayesian": "Bayesian methods", "heuristics": "ParBaLS and the heuristics"}
 """The paper's two kinds of table, as the table of strategies calls them and as readers do."""
@@ -70,9 +81,9 @@ class Task:
         self, line: Line, metric: str = "accuracy", seeds: Iterable[int] | None = None
     ) -> np.ndarray:
         """(seeds, rounds + 1) of a metric; seeds ascending."""
-        of_seed = self.records[line]
-        wanted = sorted(of_seed if seeds is None else set(seeds) & of_seed.keys())
-        return np.array([of_seed[seed].metrics[metric] for seed in wanted])
+        records = self.records[line]
+        common_seeds = sorted(records if seeds is None else set(seeds) & records.keys())
+        return np.array([records[seed].metrics[metric] for seed in common_seeds])
 
     def final(
         self, line: Line, metric: str = "accuracy", seeds: Iterable[int] | None = None
@@ -90,10 +101,11 @@ class Task:
         ]
 
     def random_beside(self, line: Line) -> Line | None:
-        """What a line is measured against: Random with the same settings, else any Random."""
-        same = Line(UNIFORM, line.variant)
-        others = (other for other in self.records if other.strategy == UNIFORM)
-        return same if same in self.records else next(others, None)
+        """The reference of a line: Random with the line's settings, else any Random."""
+        random_line = Line(UNIFORM, line.variant)
+        if random_line in self.records:
+            return random_line
+        return next((line for line in self.records if line.strategy == UNIFORM), None)
 
     def standings(self, metric: Metric, kind: str | None = None) -> dict[Line, Standing]:
         """Everyone's standing in the metric's unit among the lines of a kind, or among all."""
@@ -136,14 +148,15 @@ def table_row(strategy: str) -> Strategy | None:
 
 def rank(line: Line) -> tuple[int, str, list[float | str]]:
     """A key that sorts lines as the table of strategies does, and variants by their numbers."""
-    parts = re.split(r"(\d+(?:\.\d+)?)", line.variant)  # texts and numbers take turns
-    values = [float(part) if place % 2 else part for place, part in enumerate(parts)]
-    return (*_place(line.strategy), values)
+    texts = re.split(r"(\d+(?:\.\d+)?)", line.variant)  # words and numbers alternate
+    values = [float(text) if index % 2 else text for index, text in enumerate(texts)]
+    return (*_table_order(line.strategy), values)
 
 
-def _place(strategy: str) -> tuple[int, str]:
+def _table_order(strategy: str) -> tuple[int, str]:
     names = list(STRATEGIES)
-    return (names.index(strategy) if strategy in names else len(names)), strategy
+    index = names.index(strategy) if strategy in names else len(names)
+    return index, strategy
 
 
 def task_title(dataset: str, positive: str | None = None) -> str:

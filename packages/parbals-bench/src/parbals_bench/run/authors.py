@@ -18,7 +18,14 @@ from parbals.types import Batch
 
 from parbals_bench.datasets.base import Data
 
-__all__ = ["DEPARTURES", "Choice", "candidate_limit", "check_departures", "choose", "prepared"]
+__all__ = [
+    "DEPARTURES",
+    "BatchRequest",
+    "candidate_limit",
+    "check_departures",
+    "choose_batch",
+    "prepare_data",
+]
 
 DEPARTURES = {
     "whitened": "every principal component of an encoder is divided by its deviation",
@@ -38,8 +45,8 @@ Model = Any
 
 
 @dataclass(frozen=True)
-class Choice:
-    """One round: candidates (N, D) with their true classes (N,), targets (M, D), labels so far."""
+class BatchRequest:
+    """One round: candidates (N, D) with true classes (N,), targets (M, D) and the labelled rows."""
 
     strategy: str
     batch_size: int
@@ -55,157 +62,178 @@ class Choice:
 
 
 def check_departures(names: str) -> str:
-    """Names with commas between them, in one order; "all" are all of them."""
-    given = set(DEPARTURES) if names == "all" else {name for name in names.split(",") if name}
-    unknown = sorted(given - set(DEPARTURES))
+    """Validate names separated by commas and put them into one order; "all" means every departure.
+
+    >>> check_departures("map,badge")
+    'badge,map'
+    """
+    requested = set(DEPARTURES) if names == "all" else {name for name in names.split(",") if name}
+    unknown = sorted(requested - set(DEPARTURES))
     if unknown:
         raise InputError(
             f"There is no departure {unknown[0]!r}; choose from: {', '.join(DEPARTURES)}, or all."
         )
-    return ",".join(name for name in DEPARTURES if name in given)
+    return ",".join(name for name in DEPARTURES if name in requested)
 
 
-def prepared(data: Data, departures: str) -> Data:
-    """The data of an experiment; tables are never whitened, only what an encoder made."""
+def prepare_data(data: Data, departures: str) -> Data:
+    """Whiten the features if a departure asks for it; only an encoder's, never a table's."""
     is_table = np.isin(data.X_pool[:64], (0.0, 1.0)).all()
     if "whitened" not in departures.split(",") or is_table:
         return data
-    mean, deviation = data.X_pool.mean(axis=0), data.X_pool.std(axis=0)
+    mean = data.X_pool.mean(axis=0)
+    deviation = data.X_pool.std(axis=0)
     deviation[deviation == 0] = 1.0
-    parts = {
+    whitened = {
         name: ((getattr(data, name) - mean) / deviation).astype(np.float32)
         for name in ("X_pool", "X_target_source", "X_test")
     }
-    return replace(data, **parts)
+    return replace(data, **whitened)
 
 
-def candidate_limit(strategy: str, departures: str, usual: int) -> int | None:
-    """How many candidates a round has; None for all."""
-    is_whole = "whole-pool" in departures.split(",")
-    return None if is_whole and not strategy_named(strategy).needs_target else usual
+def candidate_limit(strategy: str, departures: str, default: int) -> int | None:
+    """The number of candidates of a round; None means the whole pool."""
+    allows_whole_pool = "whole-pool" in departures.split(",")
+    if allows_whole_pool and not strategy_named(strategy).needs_target:
+        return None
+    return default
 
 
-def choose(given: Choice, departures: str) -> Batch | dict[str, Any]:
-    """The batch as the authors' code chooses it, or what to pass to ours for the same."""
+def choose_batch(request: BatchRequest, departures: str) -> Batch | dict[str, Any]:
+    """Choose as the authors' code does; a dict has options with which parbals chooses alike."""
     names = departures.split(",")
-    if given.strategy in ("badge", "galaxy", "power-epig") and given.strategy in names:
-        return {"badge": _badge, "galaxy": _galaxy, "power-epig": _random}[given.strategy](given)
-    if given.strategy == "parbals-epig" and {"pseudo-labels", "refit"} & set(names):
-        return _parbals(given, "refit" in names, drawn="pseudo-labels" not in names)
-    if given.strategy == "parbals-map-epig" and {"map", "refit"} & set(names):
-        return _parbals_map(given, "refit" in names, renewed="map" in names)
-    if "bits" in names and given.strategy == "softmax-epig":
-        return {"beta": len(given.X_targets) / np.log(2.0)}
-    if "bits" in names and given.strategy == "softmax-bald":
+    strategy = request.strategy
+    if strategy in ("badge", "galaxy", "power-epig") and strategy in names:
+        return {"badge": _badge, "galaxy": _galaxy, "power-epig": _random}[strategy](request)
+    if strategy == "parbals-epig" and {"pseudo-labels", "refit"} & set(names):
+        return _parbals(request, "refit" in names, draws_labels="pseudo-labels" not in names)
+    if strategy == "parbals-map-epig" and {"map", "refit"} & set(names):
+        return _parbals_map(request, "refit" in names, updates_labels="map" in names)
+    if "bits" in names and strategy == "softmax-epig":
+        return {"beta": len(request.X_targets) / np.log(2.0)}
+    if "bits" in names and strategy == "softmax-bald":
         return {"beta": 1.0 / np.log(2.0)}
     return {}
 
 
-def _badge(given: Choice) -> Batch:
-    powers = np.exp(given.model.predict_proba(given.X))
-    twice = powers / powers.sum(axis=1, keepdims=True)
+def _badge(request: BatchRequest) -> Batch:
+    exponentials = np.exp(request.model.predict_proba(request.X))
+    second_softmax = exponentials / exponentials.sum(axis=1, keepdims=True)
     return select_batch(
-        twice[:, None], None, given.batch_size, "badge", pool_features=given.X,
-        random_state=given.seed,
-    )  # fmt: skip
+        second_softmax[:, None],
+        None,
+        request.batch_size,
+        "badge",
+        pool_features=request.X,
+        random_state=request.seed,
+    )
 
 
-def _random(given: Choice) -> Batch:
-    same = np.full((len(given.X), 1, 2), 0.5)
-    return select_batch(same, None, given.batch_size, "random", random_state=given.seed)
+def _random(request: BatchRequest) -> Batch:
+    uniform = np.full((len(request.X), 1, 2), 0.5)
+    return select_batch(uniform, None, request.batch_size, "random", random_state=request.seed)
 
 
-def _galaxy(given: Choice) -> Batch:
-    """One point at a time; its label is known before the next is chosen."""
-    probs = given.model.predict_proba(given.X)[:, None]
-    known = given.model.predict_proba(given.X_labelled)[:, None]
-    chosen: list[int] = []
-    for _ in range(given.batch_size):
-        free = np.setdiff1d(np.arange(len(given.X)), chosen)
+def _galaxy(request: BatchRequest) -> Batch:
+    """Choose one point at a time; its label is known before the next is chosen."""
+    probs = request.model.predict_proba(request.X)[:, None]
+    labelled_probs = request.model.predict_proba(request.X_labelled)[:, None]
+    indices: list[int] = []
+    for _ in range(request.batch_size):
+        free = np.setdiff1d(np.arange(len(request.X)), indices)
         batch = select_batch(
             probs[free],
             None,
             1,
             "galaxy",
-            labelled_probs=np.concatenate([known, probs[chosen]]),
-            labels=np.concatenate([given.y_labelled, given.y[chosen]]),
-            random_state=given.seed,
+            labelled_probs=np.concatenate([labelled_probs, probs[indices]]),
+            labels=np.concatenate([request.y_labelled, request.y[indices]]),
+            random_state=request.seed,
         )
-        chosen.append(int(free[batch.indices[0]]))
-    return _batch(given, chosen, np.zeros(len(chosen)))
+        indices.append(int(free[batch.indices[0]]))
+    return _batch(request, indices, np.zeros(len(indices)))
 
 
-def _parbals(given: Choice, refits: bool, drawn: bool) -> Batch:
-    """Labels of all candidates are set before the first choice, one set for each universe."""
-    generator = derive_generator(given.seed, "authors")
-    samples = given.model.sample_proba(given.X)
-    draws = generator.choice(samples.shape[1], given.n_universes, replace=False)
+def _parbals(request: BatchRequest, refits: bool, draws_labels: bool) -> Batch:
+    """ParBaLS with all pseudo-labels set before the first choice, one set for each universe."""
+    generator = derive_generator(request.seed, "authors")
+    samples = request.model.sample_proba(request.X)
+    draws = generator.choice(samples.shape[1], request.n_universes, replace=False)
     probs = samples[:, draws].transpose(1, 0, 2)  # (U, N, C)
-    if drawn:
-        below = np.cumsum(probs, axis=2) < generator.random((*probs.shape[:2], 1))
-        labels = np.minimum(below.sum(axis=2), probs.shape[2] - 1)
+    if draws_labels:
+        is_below = np.cumsum(probs, axis=2) < generator.random((*probs.shape[:2], 1))
+        labels = np.minimum(is_below.sum(axis=2), probs.shape[2] - 1)
     else:
         labels = probs.argmax(axis=2)
 
-    def learnt(models: list[Model], chosen: list[int]) -> list[Model]:
-        starts = models * given.n_universes if len(models) == 1 else models
+    def update_models(models: list[Model], indices: list[int]) -> list[Model]:
+        universes = models * request.n_universes if len(models) == 1 else models
         return [
-            _next(given, model, chosen, own[chosen], refits)
-            for model, own in zip(starts, labels, strict=True)
+            _updated_model(request, model, indices, universe_labels[indices], refits)
+            for model, universe_labels in zip(universes, labels, strict=True)
         ]
 
-    return _greedy(given, learnt)
+    return _greedy(request, update_models)
 
 
-def _parbals_map(given: Choice, refits: bool, renewed: bool) -> Batch:
-    """One universe, labelled with the likeliest classes."""
-    first = given.model.predict_proba(given.X).argmax(axis=1)
-    known: list[int] = []
+def _parbals_map(request: BatchRequest, refits: bool, updates_labels: bool) -> Batch:
+    """ParBaLS with one universe, labelled with the likeliest classes."""
+    initial_labels = request.model.predict_proba(request.X).argmax(axis=1)
+    pseudo_labels: list[int] = []
 
-    def learnt(models: list[Model], chosen: list[int]) -> list[Model]:
-        (model,), latest = models, chosen[-1]
-        now = model.predict_proba(given.X[[latest]]).argmax(axis=1)[0]
-        known.append(int(now if renewed else first[latest]))
-        return [_next(given, model, chosen, np.array(known), refits)]
+    def update_models(models: list[Model], indices: list[int]) -> list[Model]:
+        (model,) = models
+        latest = indices[-1]
+        label = initial_labels[latest]
+        if updates_labels:
+            label = model.predict_proba(request.X[[latest]]).argmax(axis=1)[0]
+        pseudo_labels.append(int(label))
+        return [_updated_model(request, model, indices, np.array(pseudo_labels), refits)]
 
-    return _greedy(given, learnt)
+    return _greedy(request, update_models)
 
 
-def _greedy(given: Choice, learnt: Callable[[list[Model], list[int]], list[Model]]) -> Batch:
-    """The best point by the mean EPIG of the models, and what they learn from it, B times."""
-    models: list[Model] = [given.model]
-    chosen: list[int] = []
+def _greedy(
+    request: BatchRequest, update_models: Callable[[list[Model], list[int]], list[Model]]
+) -> Batch:
+    """B times: choose the point with the highest mean EPIG of all models, and update these."""
+    models: list[Model] = [request.model]
+    indices: list[int] = []
     scores: list[float] = []
-    for _ in range(given.batch_size):
-        each = [epig(m.sample_proba(given.X), m.sample_proba(given.X_targets)) for m in models]
-        mean = np.mean(each, axis=0)
-        mean[chosen] = -np.inf
-        chosen.append(int(mean.argmax()))
-        scores.append(float(mean[chosen[-1]]))
-        if len(chosen) < given.batch_size:
-            models = learnt(models, chosen)
-    return _batch(given, chosen, np.array(scores))
+    for _ in range(request.batch_size):
+        model_scores = [
+            epig(model.sample_proba(request.X), model.sample_proba(request.X_targets))
+            for model in models
+        ]
+        mean_scores = np.mean(model_scores, axis=0)
+        mean_scores[indices] = -np.inf
+        best = int(mean_scores.argmax())
+        indices.append(best)
+        scores.append(float(mean_scores[best]))
+        if len(indices) < request.batch_size:
+            models = update_models(models, indices)
+    return _batch(request, indices, np.array(scores))
 
 
-def _next(
-    given: Choice, model: Model, chosen: list[int], labels: np.ndarray, refits: bool
+def _updated_model(
+    request: BatchRequest, model: Model, indices: list[int], labels: np.ndarray, refits: bool
 ) -> Model:
-    """A model that knows the labels (b,) of the points chosen so far."""
+    """A model that has learnt the labels (b,) of the points chosen so far."""
     if not refits:
-        return model.condition(given.X[chosen[-1:]], labels[-1:])
-    X = np.concatenate([given.X_labelled, given.X[chosen]])
-    return given.fit(X, np.concatenate([given.y_labelled, labels]))
+        return model.condition(request.X[indices[-1:]], labels[-1:])
+    X = np.concatenate([request.X_labelled, request.X[indices]])
+    return request.fit(X, np.concatenate([request.y_labelled, labels]))
 
 
-def _batch(given: Choice, chosen: list[int], scores: np.ndarray) -> Batch:
-    n = len(chosen)
+def _batch(request: BatchRequest, indices: list[int], scores: np.ndarray) -> Batch:
+    n = len(indices)
     return Batch(
-        indices=np.array(chosen),
+        indices=np.array(indices),
         scores=scores,
         initial_scores=scores,
         effective_sample_size=np.full(n, np.nan),
-        strategy=given.strategy,
-        n_exact=np.full(n, len(given.X)),
+        strategy=request.strategy,
+        n_exact=np.full(n, len(request.X)),
         n_samples=0,
-        n_candidates=len(given.X),
+        n_candidates=len(request.X),
     )

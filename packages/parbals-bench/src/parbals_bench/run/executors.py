@@ -1,7 +1,7 @@
-"""How a run is computed: in this process, on other machines, or by processes.py on this one.
+"""Executors compute runs in this process or on other machines; processes.py adds local processes.
 
-Every executor takes runs and gives back lines of results in the order they are finished; none of
-them writes files.
+An executor takes runs and yields lines of results in the order in which they finish. It writes no
+files.
 """
 
 import threading
@@ -22,8 +22,8 @@ Loader = Callable[[str], Any]
 
 Other processes must be able to import it: a module's function, or a ``functools.partial`` of one.
 """
-_ONE_AT_A_TIME = threading.Lock()
-_LATEST: list[tuple[Any, Any]] = []
+_RUN_LOCK = threading.Lock()
+_CACHED_DATA: list[tuple[Any, Any]] = []
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Executor(Protocol):
 
 def attempt(run: Run, loader: Loader) -> Outcome:
     """Compute one run; whatever goes wrong becomes part of the outcome."""
-    with _ONE_AT_A_TIME:  # a Dask worker may have several threads
+    with _RUN_LOCK:  # a Dask worker may have several threads
         try:
             data = _loaded(run.reference, loader)
         except Exception as error:  # a loader may be somebody else's
@@ -70,17 +70,17 @@ def attempt(run: Run, loader: Loader) -> Outcome:
 
 
 def _loaded(reference: str, loader: Loader) -> Any:
-    """The data of the last run are kept: the next run mostly wants the same."""
-    token = (reference, repr(loader))  # the same for two copies that travelled here separately
-    if not _LATEST or _LATEST[0][0] != token:
-        _LATEST.clear()  # two large datasets need not fit into memory
-        _LATEST.append((token, loader(reference)))
-    return _LATEST[0][1]
+    """Load data, or reuse those of the last run, which the next run mostly needs, too."""
+    token = (reference, repr(loader))  # equal for copies that were sent here separately
+    if not _CACHED_DATA or _CACHED_DATA[0][0] != token:
+        _CACHED_DATA.clear()  # two large datasets need not fit into memory
+        _CACHED_DATA.append((token, loader(reference)))
+    return _CACHED_DATA[0][1]
 
 
 def _reason(error: Exception) -> str:
-    ours = isinstance(error, (ParbalsError, OSError))
-    return str(error) if ours else f"{type(error).__name__}: {error}"
+    is_expected = isinstance(error, (ParbalsError, OSError))
+    return str(error) if is_expected else f"{type(error).__name__}: {error}"
 
 
 class DaskCluster:

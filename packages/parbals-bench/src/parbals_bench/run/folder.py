@@ -35,15 +35,15 @@ class ResultsFiles:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
-        self._packed = _unpacked(self.path) if self.path.is_file() else None
+        self._packed = _unpack(self.path) if self.path.is_file() else None
 
     @property
     def name(self) -> str:
-        """Of the folder or the file, without its ending."""
+        """Name of the folder or the file, without the file's extension."""
         return self.path.resolve().name.removesuffix(_PACKED)
 
     def suite_text(self) -> str:
-        """What is being run."""
+        """The TOML text of the suite."""
         if self._packed is not None:
             return self._packed["suite.toml"].decode()
         try:
@@ -62,11 +62,11 @@ class ResultsFiles:
         return {p.name: self._packed[str(p)] for p in names if p.match("runs/*.jsonl")}
 
     def read(self) -> tuple[list[RunRecord], list[str]]:
-        """Every usable record, each key once, and of every other line where it is and why."""
+        """All usable records, each key once, and a message for every damaged line."""
         records: dict[str, RunRecord] = {}
         damages: list[str] = []
         for name, content in self.lines().items():
-            good, damaged = _read(name, content)
+            good, damaged = _read_lines(name, content)
             damages += damaged
             for record, _ in good:
                 records.setdefault(record.key, record)
@@ -84,23 +84,23 @@ class ResultsFolder(ResultsFiles):
         self.runs = self.path / "runs"
 
     def save_suite(self, text: str) -> None:
-        """Remember what is being run; a process that is still writing keeps its own suite."""
-        with self._alone(), whole_file(self.path / "suite.toml") as file:
+        """Store the suite; a process that is still writing keeps the one it has."""
+        with self._locked(), whole_file(self.path / "suite.toml") as file:
             file.write(text.encode())
 
     @contextmanager
     def writing(self) -> Iterator[Callable[[Run, str], None]]:
-        """A function that stores a run's line for good. One process at a time may write."""
-        with self._alone():
+        """Provide a function that stores a run's line durably. One process may write at a time."""
+        with self._locked():
             for name, content in self.lines().items():
-                good, damaged = _read(name, content)
+                good, damaged = _read_lines(name, content)
                 if damaged:
                     with whole_file(self.runs / name) as file:
                         file.writelines(f"{line}\n".encode() for _, line in good)
             yield self._append
 
     @contextmanager
-    def _alone(self) -> Iterator[None]:
+    def _locked(self) -> Iterator[None]:
         try:
             self.runs.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -116,9 +116,9 @@ class ResultsFolder(ResultsFiles):
         is_new = not path.exists()
         handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
         try:
-            left = memoryview(f"{line}\n".encode())
-            while left:
-                left = left[os.write(handle, left) :]
+            unwritten = memoryview(f"{line}\n".encode())
+            while unwritten:
+                unwritten = unwritten[os.write(handle, unwritten) :]
             os.fsync(handle)
         except OSError as error:
             raise InputError(
@@ -130,8 +130,8 @@ class ResultsFolder(ResultsFiles):
             sync_folder(self.runs)
 
 
-def _unpacked(path: Path) -> dict[str, bytes]:
-    """The files of a packed folder by their names."""
+def _unpack(path: Path) -> dict[str, bytes]:
+    """Contents of the files of a packed folder, by name."""
     files: dict[str, bytes] = {}
     try:
         content = lzma.decompress(path.read_bytes())  # at once: its check is at the end
@@ -151,7 +151,7 @@ def _unpacked(path: Path) -> dict[str, bytes]:
         ) from None
 
 
-def _read(name: str, content: bytes) -> tuple[list[tuple[RunRecord, str]], list[str]]:
+def _read_lines(name: str, content: bytes) -> tuple[list[tuple[RunRecord, str]], list[str]]:
     good: list[tuple[RunRecord, str]] = []
     damaged: list[str] = []
     text = content.decode("utf-8", errors="replace")

@@ -1,4 +1,4 @@
-"""Suites: which runs make up an experiment, from TOML; and running what is still missing of one."""
+"""Suites: the runs of an experiment, read from TOML; and computing those that are missing."""
 
 import re
 import tomllib
@@ -22,9 +22,9 @@ __all__ = ["BUILT_IN", "Suite", "load_suite", "read_suite", "run_grid"]
 
 BUILT_IN = ("authors", "paper", "quick")
 _SETTINGS = tuple(field.name for field in fields(Settings))
-_NAMED = ("datasets", "budgets", "strategies")
+_NAME_AXES = ("datasets", "budgets", "strategies")
 _DATA_KEYS = ("dataset", "path", "features")
-_WORDS = dict.fromkeys(_NAMED, 'names in quotes, for example ["..."]') | {
+_EXPECTED_VALUES = dict.fromkeys(_NAME_AXES, 'names in quotes, for example ["..."]') | {
     "options": "a table of numbers, words or yes and no, or a list of such tables"
 }
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -52,27 +52,27 @@ class Suite:
 
         ``seeds`` keeps that many of them, the lowest first.
         """
-        wanted = {str(Budget.parse(text)) for text in budgets}
-        names = {run.dataset for run in self.runs} | {run.reference for run in self.runs}
-        for given, known, what in (
-            (datasets, names, "dataset"),
-            (sorted(wanted), {str(run.budget) for run in self.runs}, "budget"),
-            (strategies, {run.strategy for run in self.runs}, "strategy"),
-        ):
-            for name in given:
-                if name not in known:
-                    raise InputError(
-                        f"The suite {self.name} has no {what} {name!r}; it has {_listed(known)}."
-                    )
-        kept = [
+        budgets = sorted({str(Budget.parse(text)) for text in budgets})
+        dataset_names = {run.dataset for run in self.runs} | {run.reference for run in self.runs}
+        self._refuse_missing("dataset", datasets, dataset_names)
+        self._refuse_missing("budget", budgets, {str(run.budget) for run in self.runs})
+        self._refuse_missing("strategy", strategies, {run.strategy for run in self.runs})
+        matching = [
             run
             for run in self.runs
             if (not datasets or run.dataset in datasets or run.reference in datasets)
-            and (not wanted or str(run.budget) in wanted)
+            and (not budgets or str(run.budget) in budgets)
             and (not strategies or run.strategy in strategies)
         ]
-        first = sorted({run.seed for run in kept})[:seeds]
-        return tuple(run for run in kept if run.seed in first)
+        lowest_seeds = sorted({run.seed for run in matching})[:seeds]
+        return tuple(run for run in matching if run.seed in lowest_seeds)
+
+    def _refuse_missing(self, kind: str, names: Iterable[str], available: set[str]) -> None:
+        for name in names:
+            if name not in available:
+                raise InputError(
+                    f"The suite {self.name} has no {kind} {name!r}; it has {_listed(available)}."
+                )
 
 
 def load_suite(name: str) -> Suite:
@@ -107,7 +107,7 @@ def read_suite(text: str, where: str = "the suite") -> Suite:
             f"{where} has no [[grid]]; add one with datasets, budgets, strategies and seeds."
         )
     runs: dict[str, Run] = {}
-    for number, grid in enumerate(_many(table["grid"]), 1):
+    for number, grid in enumerate(_as_list(table["grid"]), 1):
         for run in _expand(grid, settings, f"[[grid]] number {number} of {where}"):
             runs.setdefault(run.key, run)
     # Data stay loaded while their runs last, and every seed is finished for all strategies before
@@ -125,27 +125,27 @@ def run_grid(
     executor: "Executor",
     progress: Callable[[str, int, int, str], None] = lambda stage, done, total, note: None,
 ) -> list["Outcome"]:
-    """Compute the runs that the folder does not hold yet; those without a result come back.
+    """Compute the runs that the folder lacks, and return the outcomes that failed.
 
-    Each is on disk before it is counted: however roughly this is stopped, at most the runs in
-    progress are lost; calling it again
-    computes only what is missing, and the folder ends up with the same results as if nothing had
-    happened. Results of a dataset whose features or labels are no longer those of the results
-    already there are refused, not mixed with them.
+    A run is on disk before it counts: however this is stopped, at most the runs in progress are
+    lost. Calling it again computes only missing runs, and the folder ends up with the results of an
+    uninterrupted call. If the features or labels of a dataset differ from those of results already
+    in the folder, its new results are refused, not mixed with the old ones.
     """
     failures: list[Outcome] = []
     with folder.writing() as append:
         records = folder.records()
-        held = {record.key for record in records}
+        stored_keys = {record.key for record in records}
         digests = {record.run.reference: record.data for record in records}
-        missing = [run for run in runs if run.key not in held]
-        done = len(runs) - len(missing)
-        progress("runs", done, len(runs), "starting" if missing else "")
+        missing = [run for run in runs if run.key not in stored_keys]
+        n_done = len(runs) - len(missing)
+        progress("runs", n_done, len(runs), "starting" if missing else "")
         for outcome in executor.results(missing, loader) if missing else ():
-            run, line = outcome.run, outcome.line
+            run = outcome.run
+            line = outcome.line
             if line is None:
                 failures.append(outcome)
-            elif (data := read_line(line).data) != digests.setdefault(run.reference, data):
+            elif (digest := read_line(line).data) != digests.setdefault(run.reference, digest):
                 reason = (
                     f"{run.reference} is not the same data as in the results already in "
                     f"{folder.path} (other rows, labels or features); use another --out, or remove "
@@ -154,61 +154,70 @@ def run_grid(
                 failures.append(replace(outcome, line=None, error=reason))
             else:
                 append(run, line)
-                done += 1
+                n_done += 1
             failed = f" · {len(failures)} failed" if failures else ""
-            progress(
-                "runs", done, len(runs), f"{run.reference} {run.budget} {run.strategy}{failed}"
-            )
+            note = f"{run.reference} {run.budget} {run.strategy}{failed}"
+            progress("runs", n_done, len(runs), note)
     return failures
 
 
-def _expand(grid: dict[str, Any], settings: Settings, place: str) -> Iterable[Run]:
-    """Every combination of a ``[[grid]]``; one value stands for a list of one."""
-    _refuse_unknown(grid, {*_NAMED, "seeds", "options", *_SETTINGS}, place)
+def _expand(grid: dict[str, Any], settings: Settings, where: str) -> Iterable[Run]:
+    """Every combination of a ``[[grid]]``; a single value counts as a list of one."""
+    _refuse_unknown(grid, {*_NAME_AXES, "seeds", "options", *_SETTINGS}, where)
     seeds = grid.get("seeds")
     seeds = list(range(seeds)) if type(seeds) is int else seeds
     if not isinstance(seeds, list) or not all(type(x) is int and x >= 0 for x in seeds or [-1]):
         raise InputError(
-            f"{place}: seeds is {grid.get('seeds')!r}; write how many there are (seeds = 10) or a "
+            f"{where}: seeds is {grid.get('seeds')!r}; write how many there are (seeds = 10) or a "
             "list of whole numbers from 0."
         )
-    axes = {name: _many(grid.get(name, [])) for name in _NAMED}
-    axes |= {"options": _many(grid.get("options", {}))}
-    axes |= {name: _many(grid[name]) for name in _SETTINGS if name in grid}
+    axes = {name: _as_list(grid.get(name, [])) for name in _NAME_AXES}
+    axes |= {"options": _as_list(grid.get("options", {}))}
+    axes |= {name: _as_list(grid[name]) for name in _SETTINGS if name in grid}
     for name, values in axes.items():
-        kind = str if name in _NAMED else dict if name == "options" else object
+        kind: type = object
+        if name in _NAME_AXES:
+            kind = str
+        elif name == "options":
+            kind = dict
         if not values or not all(isinstance(value, kind) for value in values):
-            raise InputError(f"{place}: {name} must be {_WORDS.get(name, 'a value or a list')}.")
+            raise InputError(
+                f"{where}: {name} must be {_EXPECTED_VALUES.get(name, 'a value or a list')}."
+            )
     for reference, budget, strategy, options, *changes, seed in product(*axes.values(), seeds):
         dataset, positive = split_reference(reference)
-        changed = replace(settings, **dict(zip([*axes][4:], changes, strict=True)))
-        yield Run(dataset, Budget.parse(budget), strategy, seed, positive, options, changed)
+        changed_names = [*axes][4:]
+        run_settings = replace(settings, **dict(zip(changed_names, changes, strict=True)))
+        yield Run(dataset, Budget.parse(budget), strategy, seed, positive, options, run_settings)
 
 
 def _check_data(tables: Mapping[str, Any], where: str) -> None:
     """The ``[data.NAME]`` tables: the suite's own names for a user's file or for other features."""
     for name, table in tables.items():
-        place = f"[data.{name}] of {where}"
-        _refuse_unknown(table, _DATA_KEYS, place)
+        where_table = f"[data.{name}] of {where}"
+        _refuse_unknown(table, _DATA_KEYS, where_table)
         if not _NAME.fullmatch(name):
             raise InputError(
-                f"{place}: a name may have letters, digits, dots, dashes and underscores alone."
+                f"{where_table}: a name may have only letters, digits, dots, dashes and "
+                "underscores."
             )
         for key, value in table.items():
             if not isinstance(value, str):
-                raise InputError(f"{place}: {key} must be in quotes.")
+                raise InputError(f"{where_table}: {key} must be in quotes.")
 
 
-def _many(value: Any) -> list[Any]:
+def _as_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
-def _refuse_unknown(table: Any, known: Iterable[str], place: str) -> None:
+def _refuse_unknown(table: Any, allowed: Iterable[str], where: str) -> None:
     if not isinstance(table, dict):
-        raise InputError(f"{place} must be a table of names and values.")
+        raise InputError(f"{where} must be a table of names and values.")
     for name in table:
-        if name not in known:
-            raise InputError(f"{place} has an unknown name {name!r}; it may have {_listed(known)}.")
+        if name not in allowed:
+            raise InputError(
+                f"{where} has an unknown name {name!r}; it may have {_listed(allowed)}."
+            )
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -1,4 +1,4 @@
-"""From a suite's name of a dataset to the data."""
+"""Load the data of the datasets that a suite names."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,18 +17,19 @@ def load_data(
     folder: Path | None = None,
     tables: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Data:
-    """The dataset behind a suite's name for it, from its place in the folder if it needs one.
+    """Load the dataset that a suite refers to, from its subfolder of ``folder`` if it needs files.
 
     "airline"; "ag-news" (the first class against the others), "ag-news:Sports", or "ag-news:*" for
-    all classes. ``tables`` are the suite's own names: what :func:`resolved_tables` gives.
+    all classes. ``tables`` are the ``[data.NAME]`` tables of a suite, from :func:`resolved_tables`.
     """
     from parbals_bench.datasets.table import load_dataset
 
     name, positive = split_reference(reference)
-    given = dict((tables or {}).get(name, {"dataset": name}))
-    dataset = given.pop("dataset")
-    place = given.pop("path", None if folder is None else folder / dataset.replace("-", "_"))
-    data = load_dataset(dataset, place, **given)
+    options = dict((tables or {}).get(name, {"dataset": name}))
+    dataset = options.pop("dataset")
+    default_path = None if folder is None else folder / dataset.replace("-", "_")
+    path = options.pop("path", default_path)
+    data = load_dataset(dataset, path, **options)
     if positive == ALL_CLASSES or (positive is None and len(data.classes) == 2):
         return data
     return one_vs_all(data, data.classes[0] if positive is None else positive)
@@ -37,7 +38,7 @@ def load_data(
 def resolved_tables(
     tables: Mapping[str, Mapping[str, Any]], beside: Path
 ) -> dict[str, dict[str, Any]]:
-    """A suite's ``[data.NAME]`` tables, checked, with paths that counted from ``beside``."""
+    """Check a suite's ``[data.NAME]`` tables, and make their paths absolute, from ``beside``."""
     from parbals_bench.datasets.table import DATASETS, dataset_named
 
     resolved = {}
@@ -45,9 +46,7 @@ def resolved_tables(
         dataset = table.get("dataset", "own")
         dataset_named(dataset)
         if name in DATASETS:
-            raise InputError(
-                f"[data.{name}] has the name of a dataset that there is already; choose another."
-            )
+            raise InputError(f"[data.{name}] has the name of a built-in dataset; choose another.")
         if dataset == "own" and "path" not in table:
             raise InputError(f'[data.{name}] has no path; write path = "mine.npz".')
         resolved[name] = {**table, "dataset": dataset}

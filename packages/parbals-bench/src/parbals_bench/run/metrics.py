@@ -1,4 +1,4 @@
-"""How good predictions are: five numbers recorded after every round, and how each is written."""
+"""The five metrics that are recorded after every round, and how tables show them."""
 
 from dataclasses import dataclass
 
@@ -7,8 +7,8 @@ from parbals.errors import InputError
 
 __all__ = ["METRICS", "Metric", "calibration_error", "measure", "metric_named"]
 
-_LEAST = 1e-12
-"""A class that happens despite probability 0 costs ln(1e12) and not infinity."""
+_MIN_PROBABILITY = 1e-12
+"""A true class of probability 0 costs ln(1e12) instead of infinity."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ def measure(probs: np.ndarray, truth: np.ndarray) -> dict[str, float]:
     values = (
         (predicted == truth).mean(),
         # scikit-learn's log loss clips at the precision of the probabilities: 1e-7 for float32.
-        -np.log(np.clip(at_truth, _LEAST, 1.0)).mean(),
+        -np.log(np.clip(at_truth, _MIN_PROBABILITY, 1.0)).mean(),
         calibration_error(probs, truth),
         f1[1] if len(classes) == 2 else f1[occurs | np.isin(classes, predicted)].mean(),
         recall[occurs].mean(),
@@ -107,7 +107,7 @@ def measure(probs: np.ndarray, truth: np.ndarray) -> dict[str, float]:
 def calibration_error(probs: np.ndarray, truth: np.ndarray, n_bins: int = 15) -> float:
     """Expected calibration error: mean |accuracy - confidence| over equal bins of confidence."""
     confidence = probs.max(axis=1).astype(np.float64)
-    right = probs.argmax(axis=1) == truth
+    is_correct = probs.argmax(axis=1) == truth
     bins = np.minimum((confidence * n_bins).astype(int), n_bins - 1)
-    gaps = np.bincount(bins, weights=right - confidence, minlength=n_bins)
+    gaps = np.bincount(bins, weights=is_correct - confidence, minlength=n_bins)
     return float(np.abs(gaps).sum() / len(truth))

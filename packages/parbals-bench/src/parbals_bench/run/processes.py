@@ -29,7 +29,7 @@ __all__ = ["LocalProcesses"]
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 # Otherwise the first process takes three quarters of the GPU's memory for itself.
 _SHARE_GPU = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
-_TRIES = 2
+_MAX_TRIES = 2
 
 
 @dataclass
@@ -84,10 +84,10 @@ class LocalProcesses:
                     except (EOFError, OSError):
                         worker.process.join()
                         tries[run.key] = tries.get(run.key, 0) + 1
-                        if tries[run.key] < _TRIES:
+                        if tries[run.key] < _MAX_TRIES:
                             waiting.appendleft(run)
                         else:
-                            yield Outcome(run, None, _epitaph(worker.process))
+                            yield Outcome(run, None, _death_message(worker.process))
                         workers[workers.index(worker)] = _start(worker.cores, loader)
                         continue
                     worker.run = None
@@ -104,16 +104,16 @@ class LocalProcesses:
 
 def _start(cores: tuple[int, ...], loader: Loader) -> _Worker:
     context = get_context("spawn")
-    ours, theirs = context.Pipe()
-    process = context.Process(target=_serve, args=(theirs, loader), daemon=True)
+    parent_pipe, worker_pipe = context.Pipe()
+    process = context.Process(target=_serve, args=(worker_pipe, loader), daemon=True)
     with _pinned(cores):
         process.start()
-    theirs.close()  # so that its death is seen as the end of the pipe
-    return _Worker(process, ours, cores)
+    worker_pipe.close()  # so that its death is seen as the end of the pipe
+    return _Worker(process, parent_pipe, cores)
 
 
 def _serve(pipe: Any, loader: Loader) -> None:
-    """What a worker process does: compute what it is sent, until nobody is there to send."""
+    """The loop of a worker process: compute every run it receives until the pipe is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends us
     threading.Thread(target=_end_with_parent, daemon=True).start()
     while True:
@@ -158,7 +158,7 @@ def _cores() -> list[int]:
     return list(range(os.cpu_count() or 1))
 
 
-def _epitaph(process: BaseProcess) -> str:
+def _death_message(process: BaseProcess) -> str:
     return (
         f"Its process died twice (exit code {process.exitcode}); if the machine ran out of memory, "
         "use fewer --workers."

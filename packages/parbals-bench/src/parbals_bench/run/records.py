@@ -1,4 +1,4 @@
-"""The result of one run as one line of JSON that notices when it was damaged."""
+"""The record of one run as a line of JSON with a checksum."""
 
 import hashlib
 import json
@@ -17,7 +17,7 @@ _CHECK = ',"check":"'
 
 @dataclass(frozen=True)
 class RunRecord:
-    """What happened in one run.
+    """The record of one run.
 
     Attributes:
         run: what was run.
@@ -25,11 +25,10 @@ class RunRecord:
         initial: pool positions of the initial set.
         chosen: pool positions of every batch, in the order of choice.
         seconds: per stage (fit, predict, select), one number each time the stage ran.
-        versions: of the libraries, and the device.
-        data: digest of the features and labels that were used; a dataset's name does not tell when
-            they change.
-        inference: where the posterior of each fit came from, "smc" or "ep"; () in older records.
-        notes: every doubt the model or the strategy had, each once.
+        versions: versions of the libraries, and the device.
+        data: digest of the features and labels, which may change under one dataset name.
+        inference: inference method of each fit, "smc" or "ep"; () in older records.
+        notes: warnings of the model and the strategy, each once.
     """
 
     run: Run
@@ -52,14 +51,14 @@ class RunRecord:
 
 
 def write_line(record: RunRecord) -> str:
-    """One compact line, without its end; the check at its end covers all before it."""
+    """One compact line without a line feed; its checksum covers everything before it."""
     text = json.dumps(record.as_dict(), separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     text = text.removesuffix("}")
     return f'{text}{_CHECK}{_checksum(text)}"}}'
 
 
 def read_line(line: str) -> RunRecord:
-    """The record behind a line; a line that was cut short or changed is refused."""
+    """Parse a line; one that was truncated or changed is refused."""
     text, _, check = line.rstrip("\n").rpartition(_CHECK)
     if check != f'{_checksum(text)}"}}':
         raise InputError("A line of results is damaged: its check does not fit.")
@@ -67,7 +66,7 @@ def read_line(line: str) -> RunRecord:
 
 
 def record_of(values: Mapping[str, Any]) -> RunRecord:
-    """The record behind the plain values of :meth:`RunRecord.as_dict`."""
+    """Build a record from the plain values of :meth:`RunRecord.as_dict`."""
     try:
         record = RunRecord(
             run=Run.from_dict(values["run"]),

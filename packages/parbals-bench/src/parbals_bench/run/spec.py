@@ -1,4 +1,4 @@
-"""What a run *is*: names and numbers, with a key that is the same on every machine for ever.
+"""The specification of a run: its names and numbers, with a key that never changes.
 
 Nothing here loads a model, so that `bench status` and `bench report` start at once.
 """
@@ -16,7 +16,7 @@ from parbals.validate import check_prior_scale
 __all__ = ["ALL_CLASSES", "PAPER", "Budget", "Run", "Settings", "split_reference"]
 
 ALL_CLASSES = "*"
-"""In the place of a positive class: the dataset with all its classes."""
+"""Stands for all classes, where a positive class may be named."""
 _PARTICLES = "smc"
 _SCALE = 1.0
 _INFERENCES = (_PARTICLES, "auto", "ep", "nuts")
@@ -69,7 +69,7 @@ class Budget:
 
 @dataclass(frozen=True)
 class Settings:
-    """What a run needs beside its strategy; the defaults are the paper's.
+    """Sizes, model and loss of a run; the defaults are the paper's.
 
     ``inference`` is the posterior's: particles as the paper's samples, or "ep" or "auto" as in
     :class:`parbals.BayesianLogisticRegression`; ``prior_scale`` is 1 as in the paper, or "auto".
@@ -103,22 +103,26 @@ class Settings:
 
     @property
     def in_words(self) -> str:
-        words = (
+        text = (
             f"{self.n_candidates:,} candidates and {self.n_targets:,} targets a round, "
             f"{self.n_samples:,} posterior samples, {self.n_universes} universes, {self.loss} loss"
         )
-        words = words if self.inference == _PARTICLES else f"{words}, inference {self.inference}"
-        words = words if self.prior_scale == _SCALE else f"{words}, prior scale {self.prior_scale}"
-        return words if not self.departures else f"{words}; as the authors' code: {self.departures}"
+        if self.inference != _PARTICLES:
+            text += f", inference {self.inference}"
+        if self.prior_scale != _SCALE:
+            text += f", prior scale {self.prior_scale}"
+        if self.departures:
+            text += f"; as the authors' code: {self.departures}"
+        return text
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON; the paper's model goes unnamed: older keys stay as they are."""
-        unnamed = {"inference": _PARTICLES, "prior_scale": _SCALE, "departures": ""}
-        return {name: x for name, x in asdict(self).items() if unnamed.get(name) != x}
+        """Plain values for JSON; the paper's model is left out, so that older keys stay valid."""
+        omitted = {"inference": _PARTICLES, "prior_scale": _SCALE, "departures": ""}
+        return {name: x for name, x in asdict(self).items() if omitted.get(name) != x}
 
 
 PAPER = Settings()
-_LETTERS = {
+_SYMBOLS = {
     "n_universes": "m",
     "n_samples": "K",
     "n_candidates": "N",
@@ -132,9 +136,13 @@ _LETTERS = {
 
 @dataclass(frozen=True)
 class Run:
-    """One run: everything its result depends on, beside the data itself.
+    """One run: everything that its result depends on, except the data itself.
 
-    ``positive`` is the class that is set against all others; ``None`` is the dataset's own choice.
+    ``positive`` is the class that is set against all others; ``None`` means the dataset's default.
+
+    >>> run = Run("ag-news", Budget.parse("100+10x20"), "parbals-epig", seed=0, positive="Sports")
+    >>> run.reference, run.budget.total
+    ('ag-news:Sports', 300)
     """
 
     dataset: str
@@ -153,32 +161,38 @@ class Run:
     @property
     def cell(self) -> str:
         """A file name for the runs that differ in their seed alone, readable and unique."""
-        parts = (self.dataset, self.positive, str(self.budget), self.strategy)
-        readable = "_".join(re.sub(r"[^A-Za-z0-9+.-]+", "-", part) for part in parts if part)
+        names = (self.dataset, self.positive, str(self.budget), self.strategy)
+        readable = "_".join(re.sub(r"[^A-Za-z0-9+.-]+", "-", name) for name in names if name)
         return f"{readable[:120]}_{_digest(self._identity())[:8]}"
 
     @property
     def reference(self) -> str:
-        """How the loader is asked for the data: "ag-news" or "ag-news:Sports"."""
+        """The name under which the loader finds the data: "ag-news" or "ag-news:Sports"."""
         return self.dataset if self.positive is None else f"{self.dataset}:{self.positive}"
 
     def variant(self, baseline: Settings) -> str:
-        """What sets this run apart from the baseline, such as "m = 5"; "" for the baseline."""
-        ours, theirs = asdict(self.settings), asdict(baseline)
-        parts = [
-            f"{letter} = {ours[name]}"
-            for name, letter in _LETTERS.items()
-            if ours[name] != theirs[name]
+        """Settings and options that differ from the baseline, such as "m = 5"; "" if none do."""
+        settings = asdict(self.settings)
+        defaults = asdict(baseline)
+        changes = [
+            f"{symbol} = {settings[name]}"
+            for name, symbol in _SYMBOLS.items()
+            if settings[name] != defaults[name]
         ]
-        parts += [f"{name} = {value}" for name, value in sorted(self.options.items())]
-        return ", ".join(parts)
+        changes += [f"{name} = {value}" for name, value in sorted(self.options.items())]
+        return ", ".join(changes)
 
     def values_of(self, variants: Iterable[str]) -> str:
-        """Its own values of what the given variants change: "m = 10" beside "m = 5"."""
-        named = {part.partition(" = ")[0] for variant in variants for part in variant.split(", ")}
-        ours = asdict(self.settings)
-        parts = [f"{letter} = {ours[name]}" for name, letter in _LETTERS.items() if letter in named]
-        return ", ".join(parts) or "default"
+        """This run's values of the settings that the variants change: "m = 10" beside "m = 5"."""
+        changes = [change for variant in variants for change in variant.split(", ")]
+        changed_symbols = {change.partition(" = ")[0] for change in changes}
+        settings = asdict(self.settings)
+        values = [
+            f"{symbol} = {settings[name]}"
+            for name, symbol in _SYMBOLS.items()
+            if symbol in changed_symbols
+        ]
+        return ", ".join(values) or "default"
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
@@ -194,10 +208,11 @@ class Run:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        given = dict(values)
-        given["budget"] = Budget.parse(given["budget"])
-        given["settings"] = Settings(**given["settings"])
-        return cls(**given)
+        """Build a run from the plain values of :meth:`as_dict`."""
+        arguments = dict(values)
+        arguments["budget"] = Budget.parse(arguments["budget"])
+        arguments["settings"] = Settings(**arguments["settings"])
+        return cls(**arguments)
 
     def _identity(self) -> list[Any]:
         *identity, _ = self.as_dict().values()  # all but the seed

@@ -10,7 +10,7 @@ import click
 from parbals.cli.base import Command
 from parbals.cli.output import JSON, print_result, printable, progress
 from parbals.errors import InputError
-from parbals.wording import PROGRAM, counted
+from parbals.wording import PROGRAM_PREFIX, counted
 
 from parbals_label.cli.options import (
     COST,
@@ -223,7 +223,7 @@ def _store_answers(
     counts: Counter[str] = Counter()
     with store.transaction():
         for name, submissions in by_annotator.items():
-            source = "machine" if name.startswith(PROGRAM) else "person"
+            source = "machine" if name.startswith(PROGRAM_PREFIX) else "person"
             result = store.submit(submissions, annotator=name, source=source, revise=revise)
             counts.update({key: getattr(result, key) for key in _COUNTS})
     return counts

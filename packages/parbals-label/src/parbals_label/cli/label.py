@@ -13,7 +13,7 @@ from typing import Any
 import click
 from parbals.cli.output import print_result, printable, progress
 from parbals.errors import InputError
-from parbals.wording import PROGRAM
+from parbals.wording import PROGRAM_PREFIX
 
 from parbals_label.cli.options import COST, NO_REPORT, SECONDS, command, open_store, option
 
@@ -94,7 +94,7 @@ def label(
 
         program = Program(words, store.settings.media)
         short_name = _checked_name(name, program.name)
-        annotator = f"{PROGRAM}{short_name}"
+        annotator = f"{PROGRAM_PREFIX}{short_name}"
         rules = Rules(**options, costs=_full_names(costs, short_name, annotator))
         features_of(store)  # before anything starts: without features nothing can be chosen
         total = store.n_items - store.n_labelled

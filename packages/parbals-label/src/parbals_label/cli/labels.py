@@ -48,7 +48,7 @@ def review(folder: Path, n_labels: int, ask_again: str | None, as_json: bool) ->
       parbals labels review spam
       parbals labels review spam --ask-again 17
     """
-    from parbals_label.project.copies import contradictions
+    from parbals_label.project.duplicates import contradictions
     from parbals_label.project.label_issues import current_label_issues
     from parbals_label.project.summary import newer_answers
 

@@ -106,7 +106,7 @@ _PREDICATES: dict[str, Callable[[Detail], str]] = {
     records.RENAMED_CLASS: lambda detail: f"renamed class {detail['old']} to {detail['new']}",
     records.ADDED: _added,
     records.EXPORTED: _exported,
-    records.TAKEN_BACK: lambda detail: (
+    records.ANSWER_UNDONE: lambda detail: (
         f"undid {detail['name']}'s label of item {detail['item']}, which was {detail['was']}"
     ),
     records.RELEASED: _released,
@@ -114,13 +114,13 @@ _PREDICATES: dict[str, Callable[[Detail], str]] = {
     records.NEW_LINK: _new_link,
     records.ROLE: _role,
     records.REVOKED: lambda detail: f"revoked the link of {detail['name']}",
-    records.WITHDRAWN: _withdrawn,
+    records.WORK_REMOVED: _withdrawn,
     records.BACKED_UP: lambda detail: (
         f"backed up {counted(detail['answers'], 'answer')} to {detail['file']}"
     ),
     records.SIGNED_IN: lambda detail: f"signed in at {detail['place']}",
     records.ENDED: _ended,
-    records.FORGOTTEN: lambda detail: f"removed a person, now called {detail['name']}",
+    records.PERSON_REMOVED: lambda detail: f"removed a person, now called {detail['name']}",
     records.ADAPTED: _adapted,
     records.IN_BULK: _labelled,
     records.DECIDED: _decided,

@@ -202,7 +202,7 @@ class _Adaptation:
         """Draw folds and unlabelled items; an error if there are too few labels."""
         name, base = starting_point(store, encoder)
         learner = learner_of(store, with_pending=False)
-        positions, class_indices = learner.state.training
+        positions, class_indices = learner.state.training_labels
         n_classes = len(np.unique(class_indices))
         if len(positions) < _MIN_LABELS or n_classes < 2:
             raise InputError(

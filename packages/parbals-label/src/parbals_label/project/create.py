@@ -31,7 +31,7 @@ from parbals_label.encoders.base import Kind, Options
 from parbals_label.encoders.embedding import Progress
 from parbals_label.encoders.table import AUTO, default_encoder
 from parbals_label.files import check_new_folder, new_folder
-from parbals_label.project.copies import find_duplicates, near_duplicate_notes
+from parbals_label.project.duplicates import find_duplicates, near_duplicate_notes
 from parbals_label.project.embedding import (
     EncodedItems,
     Recipe,

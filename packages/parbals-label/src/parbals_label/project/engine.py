@@ -21,7 +21,7 @@ from parbals.learner.evaluation.expectation import temperature_scaled
 from parbals.learner.evaluation.report import Report
 from parbals.learner.reporting import prediction_temperature
 from parbals.types import Batch
-from parbals.wording import PROGRAM
+from parbals.wording import PROGRAM_PREFIX
 
 from parbals_label.answer_form import NUMBERS
 from parbals_label.project.consensus import aggregate_labels
@@ -113,7 +113,9 @@ def learner_of(
     labels = _trusted_labels(store)
     answers = store.current_labels()
     has_programs = any(
-        name.startswith(PROGRAM) for by_annotator in answers.values() for name in by_annotator
+        name.startswith(PROGRAM_PREFIX)
+        for by_annotator in answers.values()
+        for name in by_annotator
     )
     min_annotators: float = 2 if models_annotators or has_programs else np.inf
     if model_single_annotator:
@@ -172,7 +174,7 @@ def _tell_labels(
     labelled_by_people = {
         position
         for position in positions
-        if any(not name.startswith(PROGRAM) for name in answers[position])
+        if any(not name.startswith(PROGRAM_PREFIX) for name in answers[position])
     }
     is_right = {
         (position, name): answers[position][name] == labels[position]
@@ -187,7 +189,7 @@ def _tell_labels(
         if position in audit:
             learner.tell(position, labels[position])
         for name, label in signed_labels.items():
-            if position not in audit or name.startswith(PROGRAM):
+            if position not in audit or name.startswith(PROGRAM_PREFIX):
                 learner.tell(position, label, annotator=name)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from parbals.learner.evaluation.metric import METRICS
+from parbals.learner.evaluation.metric import LOSS_OF_METRIC
 from parbals.learner.evaluation.report import (
     Measurement,
     Report,
@@ -177,7 +177,7 @@ def metric_of(setting: str) -> str:
     >>> metric_of("error"), metric_of("f1:spam")
     ('accuracy', 'f1:spam')
     """
-    return next((metric for metric, loss in METRICS.items() if loss == setting), setting)
+    return next((metric for metric, loss in LOSS_OF_METRIC.items() if loss == setting), setting)
 
 
 def metric_setting(metric: str) -> str:
@@ -186,7 +186,7 @@ def metric_setting(metric: str) -> str:
     >>> metric_setting("accuracy"), metric_setting("f1:spam")
     ('error', 'f1:spam')
     """
-    return METRICS.get(metric, metric)
+    return LOSS_OF_METRIC.get(metric, metric)
 
 
 def metric_lines(metric: str, report: Report | None) -> list[str]:

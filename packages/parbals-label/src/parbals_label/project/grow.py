@@ -18,8 +18,8 @@ from parbals.errors import InputError, ShapeError
 from parbals_label.encoders.base import Options
 from parbals_label.encoders.embedding import Progress
 from parbals_label.encoders.scratch import ROWS, scratch
-from parbals_label.project.copies import find_duplicates, near_duplicate_notes
 from parbals_label.project.create import media_folder
+from parbals_label.project.duplicates import find_duplicates, near_duplicate_notes
 from parbals_label.project.embedding import (
     EncodedItems,
     Recipe,

@@ -49,7 +49,7 @@ def find_label_issues(learner: ActiveLearner, classes: Sequence[str]) -> list[La
     gaussian = getattr(learner.fitted(), "gaussian", None) if is_classifier else None
     if gaussian is None:
         return []
-    positions, class_indices = learner.state.training
+    positions, class_indices = learner.state.training_labels
     rows, probs = gaussian.leave_one_out(all_labels=True)
     is_label = rows < len(positions)  # descriptions of classes come after the labels
     rows = rows[is_label]

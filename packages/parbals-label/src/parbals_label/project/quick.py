@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 from parbals.errors import ProjectError
-from parbals.learner.evaluation.audit import AUDIT, interleave, n_audit_items_due
+from parbals.learner.evaluation.audit import AUDIT, interleaved_order, n_audit_items_due
 from parbals.randomness import derive_generator
 from parbals.strategies.table import UNIFORM
 
@@ -60,7 +60,7 @@ def quick_batch(store: Store, n: int = QUICK_BATCH, *, queued: bool = True) -> i
     if n > n_audit:
         choice = _choose(store, available, n - n_audit)
     drawn = audit_left[:n_audit]
-    order = interleave(choice.positions, drawn)
+    order = interleaved_order(choice.positions, drawn)
     positions = np.concatenate([choice.positions, drawn])[order]
     scores = np.concatenate([choice.scores, np.full(n_audit, np.nan)])[order]
     rows = [(p, score, score) for p, score in zip(positions.tolist(), scores.tolist(), strict=True)]

@@ -12,10 +12,10 @@ from parbals.errors import InputError
 from parbals.learner.evaluation import report as reports
 from parbals.learner.evaluation.audit import AUDIT
 from parbals.learner.evaluation.certify import CERTIFY
-from parbals.learner.evaluation.metric import METRICS, class_weight_positions
+from parbals.learner.evaluation.metric import LOSS_OF_METRIC, class_weight_positions
 from parbals.learner.tasks.table import task_named
 from parbals.strategies.table import UNIFORM, strategy_title
-from parbals.types import TARGETS
+from parbals.types import DEFAULT_N_TARGETS
 from parbals.wording import counted, percent
 
 from parbals_label.answer_form import NUMBERS, ORDERED, AnswerForm, in_words
@@ -457,9 +457,9 @@ def decision_rule_of(store: Store, probs: np.ndarray) -> DecisionRule:
     """
     settings = store.settings
     metric = metric_of(settings.loss)
-    if metric in METRICS or settings.task == NUMBERS:
+    if metric in LOSS_OF_METRIC or settings.task == NUMBERS:
         return DecisionRule(metric)
-    positions = class_weight_positions(settings.seed, len(probs), TARGETS, settings.audit)
+    positions = class_weight_positions(settings.seed, len(probs), DEFAULT_N_TARGETS, settings.audit)
     task = task_named(settings.task, store.classes[: probs.shape[1]])
     return DecisionRule(metric, task.class_weights(metric, probs[positions].astype(np.float64)))
 

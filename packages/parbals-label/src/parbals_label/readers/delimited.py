@@ -150,7 +150,7 @@ def open_delimited(
 
 
 class _Scan(NamedTuple):
-    """What one pass over a file found, with quotes read as quotes.
+    """The result of one pass over a file, with quotes read as quotes.
 
     Attributes:
         encoding: the encoding that was used.

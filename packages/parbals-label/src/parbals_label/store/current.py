@@ -16,7 +16,7 @@ __all__ = [
     "CURRENT",
     "CURRENT_PASSES",
     "PASSED",
-    "PASS_TAKEN_BACK",
+    "PASS_UNDONE",
     "RENAMES",
     "SINCE",
     "UNOPENED",
@@ -31,9 +31,9 @@ __all__ = [
 
 RENAMES = "renames"
 """The setting that lists the renamed classes."""
-PASS_TAKEN_BACK = "taken back"
+PASS_UNDONE = "taken back"
 """The kind of a pass that undoes the annotator's earlier one."""
-PASSED = f"kind <> '{PASS_TAKEN_BACK}'"
+PASSED = f"kind <> '{PASS_UNDONE}'"
 """A condition on a current pass: it was not undone."""
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from parbals.errors import InputError
 
 from parbals_label.store.people import name_key
-from parbals_label.store.records import FORGOTTEN
+from parbals_label.store.records import PERSON_REMOVED
 from parbals_label.store.rows import checksum, from_json, to_json
 from parbals_label.store.schema import COLUMNS, triggers
 from parbals_label.store.settings import write_meta
@@ -47,7 +47,7 @@ def forget_person(store: Store, name: str) -> dict[str, str]:
             for _, statement in triggers(table):
                 connection.execute(statement)
         write_meta(connection, database.project, {"heard": []})  # the next report stores it again
-        store._log(connection, FORGOTTEN, {"name": ", ".join(pseudonyms.values())})
+        store._log(connection, PERSON_REMOVED, {"name": ", ".join(pseudonyms.values())})
         database.journal.file.unlink(missing_ok=True)
     store.close()
     with Store.open(store.folder) as reopened, reopened._db.reading() as connection:

@@ -6,9 +6,9 @@ Passes are stored like answers: appended, never changed, verified by a checksum.
 from parbals.errors import InputError
 
 from parbals_label.store.answers import LabelConflictError, LatestEntry, Writer
-from parbals_label.store.current import CURRENT, CURRENT_PASSES, PASS_TAKEN_BACK, PASSED, has_label
+from parbals_label.store.current import CURRENT, CURRENT_PASSES, PASS_UNDONE, PASSED, has_label
 from parbals_label.store.queue import current_lease, lease_to
-from parbals_label.store.records import WITHDRAWN, Lease
+from parbals_label.store.records import WORK_REMOVED, Lease
 from parbals_label.store.rows import check_position, check_text, lease_clock
 from parbals_label.store.settings import Settings
 
@@ -92,7 +92,7 @@ class Passes(Settings):
         with self._db.transaction() as connection:
             writer = Writer(self._db, connection, annotator)
             position = check_position(position, writer.n_items, "position")
-            undos = (("answers", position, None), ("passes", position, PASS_TAKEN_BACK))
+            undos = (("answers", position, None), ("passes", position, PASS_UNDONE))
             earlier = writer.earlier_request(request_id, "request_id", *undos)
             if earlier is None:
                 undone = _undo_latest(writer, position, request_id)
@@ -118,10 +118,10 @@ class Passes(Settings):
             for position, revision, source in labels:
                 writer.append(position, revision + 1, None, None, None, source)
             for (position,) in passes:
-                self._db.insert("passes", position, annotator, PASS_TAKEN_BACK, None, None)
+                self._db.insert("passes", position, annotator, PASS_UNDONE, None, None)
             if labels or passes:
                 counts = {"answers": len(labels), "passes": len(passes)}
-                self._log(connection, WITHDRAWN, {"name": annotator, "since": since, **counts})
+                self._log(connection, WORK_REMOVED, {"name": annotator, "since": since, **counts})
         return len(labels), len(passes)
 
     def passes(self) -> dict[int, dict[str, str]]:
@@ -138,7 +138,7 @@ class Passes(Settings):
 def _current_pass(writer: Writer, position: int) -> LatestEntry:
     """Return the annotator's pass of an item; empty if there is none or it was undone."""
     entry = writer.latest("passes", position)
-    return LatestEntry() if entry.value == PASS_TAKEN_BACK else entry
+    return LatestEntry() if entry.value == PASS_UNDONE else entry
 
 
 def _undo_latest(writer: Writer, position: int, request: str | None) -> dict[str, str]:
@@ -152,7 +152,7 @@ def _undo_latest(writer: Writer, position: int, request: str | None) -> dict[str
         raise InputError(
             f"{writer.annotator!r} has neither labelled nor skipped item {writer.name(position)!r}."
         )
-    writer.database.insert("passes", position, writer.annotator, PASS_TAKEN_BACK, request, None)
+    writer.database.insert("passes", position, writer.annotator, PASS_UNDONE, request, None)
     return _undone_fields("passes", current_pass)
 
 

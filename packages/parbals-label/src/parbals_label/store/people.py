@@ -13,7 +13,7 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 from parbals.errors import InputError
-from parbals.wording import PROGRAM
+from parbals.wording import PROGRAM_PREFIX
 
 from parbals_label.store import records
 from parbals_label.store.records import Person, SessionRow
@@ -39,7 +39,7 @@ OWNER = "owner"
 ANNOTATOR = "annotator"
 RESERVED = ("import",)
 """Names under which programs label."""
-PREFIXES = (PROGRAM, "label-studio ")
+PREFIXES = (PROGRAM_PREFIX, "label-studio ")
 """Prefixes of names under which programs label."""
 _BIDI_CONTROLS = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 """Characters that change the direction of text, so that a name reads differently."""

@@ -7,23 +7,23 @@ from typing import Any
 __all__ = [
     "ADAPTED",
     "ADDED",
+    "ANSWER_UNDONE",
     "BACKED_UP",
     "CHANGED",
     "DECIDED",
     "ENDED",
     "EXPORTED",
-    "FORGOTTEN",
     "INVITED",
     "IN_BULK",
     "LOGGED",
     "NEW_LINK",
+    "PERSON_REMOVED",
     "RELEASED",
     "RENAMED_CLASS",
     "REVOKED",
     "ROLE",
     "SIGNED_IN",
-    "TAKEN_BACK",
-    "WITHDRAWN",
+    "WORK_REMOVED",
     "Annotator",
     "Answer",
     "BatchItem",
@@ -45,19 +45,19 @@ CHANGED = "settings changed"
 RENAMED_CLASS = "class renamed"
 ADDED = "items added"
 EXPORTED = "exported"
-TAKEN_BACK = "label taken back"
+ANSWER_UNDONE = "label taken back"
 """An owner undid an answer of somebody else."""
 RELEASED = "items given back"
 INVITED = "invited"
 NEW_LINK = "new link"
 ROLE = "role changed"
 REVOKED = "link revoked"
-WITHDRAWN = "work taken back"
+WORK_REMOVED = "work taken back"
 """All labels and skips of a person were removed."""
 BACKED_UP = "backed up"
 SIGNED_IN = "signed in"
 ENDED = "session ended"
-FORGOTTEN = "person removed"
+PERSON_REMOVED = "person removed"
 ADAPTED = "encoder adapted"
 IN_BULK = "labelled in bulk"
 DECIDED = "decided"
@@ -68,17 +68,17 @@ LOGGED = (
     RENAMED_CLASS,
     ADDED,
     EXPORTED,
-    TAKEN_BACK,
+    ANSWER_UNDONE,
     RELEASED,
     INVITED,
     NEW_LINK,
     ROLE,
     REVOKED,
-    WITHDRAWN,
+    WORK_REMOVED,
     BACKED_UP,
     SIGNED_IN,
     ENDED,
-    FORGOTTEN,
+    PERSON_REMOVED,
     ADAPTED,
     IN_BULK,
     DECIDED,

@@ -7,14 +7,14 @@ two of three fits of the model. Reports always model annotator noise. Even with 
 choice is closer to the strategy than the fallback queue.
 """
 
-from parbals.types import TARGETS
+from parbals.types import DEFAULT_N_TARGETS
 
 __all__ = ["EFFORTS", "QueuePlanner"]
 
 EFFORTS = (
-    {"n_universes": 10, "n_targets": TARGETS, "models_annotators": True},
-    {"n_universes": 4, "n_targets": TARGETS // 2, "models_annotators": False},
-    {"n_universes": 2, "n_targets": TARGETS // 4, "models_annotators": False},
+    {"n_universes": 10, "n_targets": DEFAULT_N_TARGETS, "models_annotators": True},
+    {"n_universes": 4, "n_targets": DEFAULT_N_TARGETS // 2, "models_annotators": False},
+    {"n_universes": 2, "n_targets": DEFAULT_N_TARGETS // 4, "models_annotators": False},
 )
 """Arguments of the learner: the normal effort, then reduced ones for when it is outpaced."""
 _MIN_QUEUED = 10

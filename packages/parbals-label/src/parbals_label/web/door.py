@@ -44,7 +44,7 @@ _MAX_SPELLINGS = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Visitor:
-    """Who makes a request.
+    """The person or program that makes a request.
 
     Attributes:
         name: None if the page's own link was used.

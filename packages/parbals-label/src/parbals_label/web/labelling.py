@@ -222,7 +222,7 @@ def _add_undo_route(routes: APIRouter, session: Session, door: Door) -> None:
             is_retry = store.revision()[:2] == revision
             if body.as_owner and not is_retry:
                 value = undone.get("label") or undone["kind"]
-                store.log(records.TAKEN_BACK, name=name, item=task.id, was=value)
+                store.log(records.ANSWER_UNDONE, name=name, item=task.id, was=value)
             return schemas.UndoneOut(item=task, was=undone)
 
         return await session.desk.write(acting_as(visitor, act))

@@ -7,7 +7,8 @@ clock; the times that stand beside answers come from ``datetime``, which is left
 import os
 import time
 
-_file, _true = os.environ.get("PARBALS_SOAK_CLOCK"), time.time
+_file = os.environ.get("PARBALS_SOAK_CLOCK")
+_true = time.time
 
 
 def _jumped():

@@ -23,7 +23,7 @@ from parbals.learner.evaluation.certify import (
 from parbals.learner.evaluation.report import Report
 from parbals.learner.features import FeatureTable, Preparation
 from parbals.learner.ledger import Event, Ledger
-from parbals.learner.models import SAMPLED_TARGETS, LogisticModel, as_sample_model, fresh_copy
+from parbals.learner.models import USER_MODEL_N_TARGETS, LogisticModel, as_sample_model, fresh_copy
 from parbals.learner.pictures import as_figure, as_html, progress_sentence
 from parbals.learner.reporting import make_report, predict, predict_proba
 from parbals.learner.settings import (
@@ -39,7 +39,7 @@ from parbals.learner.tasks.table import task_named
 from parbals.posterior.inference import INFERENCES
 from parbals.randomness import Seed, seed_from
 from parbals.strategies.table import DEFAULT
-from parbals.types import TARGETS, Batch, BatchRecord
+from parbals.types import DEFAULT_N_TARGETS, Batch, BatchRecord
 from parbals.validate import check_choice, check_positive_int, check_prior_scale
 
 __all__ = ["ActiveLearner"]
@@ -71,15 +71,15 @@ class ActiveLearner:
 
     A choice is a function of the seed, the labels and the pending items alone. It does not depend
     on the order in which labels came, on items that were asked for and forgotten, or on saving and
-    loading. An audit does not change the choice among the other items.
+    loading. Audit items and their labels have no influence on which other items are chosen.
 
-    The first batch is chosen by ``kmeans``, until there is a label; with your own model, until
-    there are labels of two classes. If classes are described, the model chooses at once.
+    Until there is a label (with your own model: labels of two classes), ``kmeans`` chooses in place
+    of strategies that need a model. With ``class_descriptions`` the model chooses from the start.
 
     Args:
         X_pool: (N, D) features: NumPy, a memory map or the path of an ``.npy`` file, pandas,
-            polars, Arrow, SciPy sparse, PyTorch, or a Dask array whose rows stay in their cluster.
-            Or N texts, in a list or a column.
+            polars, Arrow, SciPy sparse, PyTorch, or a Dask array, which is scored where its blocks
+            are and never collected. Or N texts, in a list or a column.
         classes: the class labels: strings, ints or bools, at least two; None for regression.
         X_target: (M, D) features from the distribution on which the model will be used; leave it
             out if that is the pool's.
@@ -96,13 +96,13 @@ class ActiveLearner:
             regression. It is copied for every fit and is not changed.
         standardise: scale features to unit standard deviation first.
         class_descriptions: {class: sentence}, for some classes or all, with ``encoder=...``; or
-            {class: row (D,)}. The model then predicts before the first label; descriptions that
-            labels contradict are dropped (:mod:`parbals.learner.descriptions`).
+            {class: features (D,)}. The model then predicts before the first label; descriptions
+            that labels contradict are dropped (:mod:`parbals.learner.descriptions`).
         audit: number of random items that measure the error instead of training the model; every
-            third item asked for is one of them until all are labelled. Or the items themselves, if
-            they were drawn elsewhere (:mod:`parbals.learner.evaluation.audit`).
-        find: a rare class to find: items that are likely to be of this class are asked for, random
-            ones among them, and the report estimates the recall
+            third item asked for is one of them until none is left. Or the items themselves, if you
+            have drawn them at random (:mod:`parbals.learner.evaluation.audit`).
+        find: a rare class to find: ``ask`` then returns the items that are most likely to be of
+            this class, mixed with random ones, and the report estimates the recall
             (:mod:`parbals.learner.evaluation.find`).
         ids: N distinct hashable names of the items, used instead of positions.
         on_batch: called with a :class:`~parbals.types.BatchRecord` after each choice of ``ask``,
@@ -113,15 +113,15 @@ class ActiveLearner:
         **settings: single fields of these three, such as ``n_samples=200`` or ``n_universes=4``.
 
     Attributes:
-        setup: the arguments, checked; ``state`` adds labels and pending items.
+        setup: the checked arguments; ``state`` is the setup with labels and pending items.
         classes: the class labels; probabilities are in their order.
         task: name of the task.
         metric: name of the metric.
         pool: the features.
         audit: positions of the audit items, in the order in which they are asked for.
         last_batch: the batch that ``ask`` chose last; None before the first, and after loading.
-        reports: all reports so far, for ``plot``; in reports that were saved and loaded, class
-            labels are strings.
+        reports: all reports so far, for ``plot``. In reports of a loaded learner the class labels
+            are strings.
     """
 
     def __init__(
@@ -167,7 +167,7 @@ class ActiveLearner:
         seed = seed_from(random_state)
         pool = _encode_pool(X_pool, inputs, seed)
         if pool.is_distributed and not isinstance(label_task, Classification):
-            raise InputError('A pool that stays in its cluster needs task="classes".')
+            raise InputError('A Dask array as X_pool needs task="classes".')
         ledger = Ledger(pool.n_rows, label_task, ids)
         users_model = None
         if model is not None:
@@ -201,7 +201,10 @@ class ActiveLearner:
         )
         is_closed_form = model is None and posterior.inference in ("auto", "ep")
         if self.setup.class_descriptions is not None and not is_closed_form:
-            raise InputError("Descriptions of classes need the default model in closed form.")
+            raise InputError(
+                "class_descriptions and class_scores need the default model in closed form, with "
+                'inference="auto" or "ep".'
+            )
         self.classes = label_task.classes
         self.task = label_task.name
         self.metric = self.setup.metric
@@ -242,9 +245,11 @@ class ActiveLearner:
     ) -> Any:
         """Choose ``n`` items and mark them as pending.
 
-        Returns an array of positions, or a list of ids. With ``annotators``, or ``costs`` of their
-        answers, a list of (item, annotator): the questions of the highest information per cost,
-        which may be second opinions (:mod:`parbals.learner.choosing`).
+        Returns an array of positions, or a list of ids if the items have ids.
+
+        With ``annotators`` (names), or ``costs`` (annotator → cost of one answer), returns a list
+        of up to ``n`` questions (item, annotator) instead: those of highest information per cost.
+        Some may ask for a second opinion on an item (:mod:`parbals.learner.choosing`).
 
         >>> import parbals
         >>> X = np.random.default_rng(0).standard_normal((50, 2))
@@ -260,7 +265,7 @@ class ActiveLearner:
         batch = self.choose(n)
         state = self.state
         positions = batch.indices.tolist()
-        self._change().ask(positions)
+        self._ledger_for_change().ask(positions)
         self.last_batch = batch
         if self.on_batch is not None:
             self.on_batch(BatchRecord(batch, len(state.labels), len(state.pending)))
@@ -268,7 +273,7 @@ class ActiveLearner:
 
     def _ask_annotators(self, n: int, costs: Mapping[str, float]) -> list[Question]:
         questions = choose_questions(self.state, n, costs, self._ledger.asked_annotators)
-        ledger = self._change()
+        ledger = self._ledger_for_change()
         for position, annotator in questions:
             ledger.record(Event(position, "ask", None, annotator))
         return [Question(ledger.name(position), annotator) for position, annotator in questions]
@@ -283,13 +288,15 @@ class ActiveLearner:
     ) -> Batch:
         """Return the batch that ``ask(n)`` would choose, without marking it as pending.
 
-        Its indices are positions; audit items are spread over it and have no scores.
+        Its ``indices`` are positions in the pool, also if the items have ids. Audit items are
+        spread evenly over the batch, and their scores are NaN.
 
         Args:
             n: number of items.
             strategy: replaces the learner's strategy.
-            leave_out: positions not to choose; unlike pending ones, no labels are expected of them.
-            with_audit: False for items that the strategy chooses alone.
+            leave_out: positions not to choose. Unlike pending items, they do not affect the choice
+                among the others: no labels are expected for them.
+            with_audit: False for a batch without audit items.
         """
         strategy = self.setup.strategy if strategy is None else strategy
         self.setup.task.check_strategy(strategy)
@@ -297,8 +304,8 @@ class ActiveLearner:
         return choose_items(self.state, size, strategy, leave_out, with_audit=with_audit)
 
     def mark_pending(self, items: Any) -> None:
-        """Mark items as pending that were chosen elsewhere."""
-        self._change().ask(self._ledger.positions(items))
+        """Mark items as pending that something other than ``ask`` has chosen."""
+        self._ledger_for_change().ask(self._ledger.positions(items))
 
     def tell(self, items: Any, labels: Any, annotator: str | None = None) -> int:
         """Record labels of any items, in any order, and return how many are new.
@@ -315,18 +322,18 @@ class ActiveLearner:
         >>> learner.labels
         {'d': 'spam', 'a': 'ham'}
         """
-        return self._change().tell(items, labels, annotator)
+        return self._ledger_for_change().tell(items, labels, annotator)
 
     def correct(self, items: Any, labels: Any, annotator: str | None = None) -> int:
         """Change earlier labels, and return how many changed; the history keeps both."""
-        return self._change().correct(items, labels, annotator)
+        return self._ledger_for_change().correct(items, labels, annotator)
 
     def forget(self, items: Any) -> None:
         """Return pending or labelled items to the pool: they can be asked for again."""
-        self._change().forget(items)
+        self._ledger_for_change().forget(items)
 
-    def _change(self) -> Ledger:
-        """Return the ledger for a change; the state is computed anew afterwards."""
+    def _ledger_for_change(self) -> Ledger:
+        """Return the ledger to change it; ``state`` will be computed anew from it."""
         self._state = None
         return self._ledger
 
@@ -366,7 +373,7 @@ class ActiveLearner:
         """Return class probabilities (C,) of every labelled item, given all answers to it.
 
         They also take the model's leave-one-out predictions into account, except for audit items.
-        ``labels`` has the most probable of the classes that an annotator named.
+        The item's label in ``labels`` is the most probable of the classes that somebody answered.
         """
         state = self.state
         fit = state.annotator_fit
@@ -400,18 +407,18 @@ class ActiveLearner:
     # -- the model
 
     def fitted(self, *, with_audit: bool = False) -> Any:
-        """Return the model of the current labels: a function of the seed and the labels.
+        """Return a model trained on the current labels; it depends on them and the seed alone.
 
-        ``with_audit``: train on the audit's labels, too. Your own model is wrapped in one that
-        checks its output; the model itself is ``fitted().model``.
+        ``with_audit``: train on the audit's labels, too. Your own model is returned in a wrapper
+        that checks its output, and is itself ``fitted().model``.
         """
         return self.state.fitted(with_audit=with_audit)
 
     def predict_proba(self, X: Any, *, with_audit: bool = False) -> np.ndarray:
         """Return probabilities (N, C) in the order of ``classes``.
 
-        ``with_audit``: by a model that is trained on the audit's labels, too. The audit measures
-        the model without them.
+        ``with_audit``: by a model that is trained on the audit's labels, too. The error that the
+        audit measures is that of the model without them.
         """
         return predict_proba(self.state, X, with_audit=with_audit)
 
@@ -428,7 +435,7 @@ class ActiveLearner:
     # -- evaluation
 
     def report(self, batch_size: int = 10) -> Report:
-        """Estimate the error on the target set and the gain of the next ``batch_size`` labels."""
+        """Estimate the error on the target set, and what ``batch_size`` more labels would gain."""
         report = make_report(self.state, check_positive_int(batch_size, "batch_size"))
         self.reports.append(report)
         return report
@@ -450,11 +457,11 @@ class ActiveLearner:
         20
         """
         sample = draw_certificate_sample(self.state, check_positive_int(n, "n"), self._ledger.name)
-        self._change().ask(sample.positions)
+        self._ledger_for_change().ask(sample.positions)
         return sample
 
     def certified(self, sample: Sample) -> Certificate | None:
-        """Return the measured error of a sample's predictions; None until all have a label."""
+        """Return the measured error of a sample's decisions; None until all items have a label."""
         return evaluate_sample(sample, self.state.labels)
 
     # -- display
@@ -472,15 +479,16 @@ class ActiveLearner:
         return as_html(self.state, self.reports)
 
     def plot(self) -> Any:
-        """Return a matplotlib figure: error after each report, and the pool with its labels."""
+        """Return a matplotlib figure: the error in each report, and the pool with its labels."""
         return as_figure(self.state, self.last_batch, self.reports)
 
     # -- files
 
     def save(self, path: str | Path, *, include_features: bool = True) -> None:
-        """Save to one file without pickle, written whole or not at all.
+        """Save to one file, without pickle and atomically (:mod:`parbals.learner.archive`).
 
-        See :mod:`parbals.learner.archive`.
+        A file without features (``include_features=False``) is smaller, and ``load`` then needs
+        ``X_pool`` and, if there was one, ``X_target``.
         """
         write_learner(Path(path), self.setup, self.ids, self.events, self.reports, include_features)
 
@@ -499,13 +507,15 @@ class ActiveLearner:
         except ParbalsError:
             raise
         except (TypeError, ValueError, LookupError, AttributeError, OverflowError) as error:
-            # Values of types that no learner writes; the file may have been made to harm.
-            raise InputError(f"{path} is not a saved learner as we write them ({error}).") from None
+            # The file has values that `save` never writes: it is damaged, or forged to do harm.
+            raise InputError(
+                f"{path} is not a saved learner: it has values that save never writes ({error})."
+            ) from None
         return learner
 
 
 def _encode_pool(X_pool: Any, inputs: InputSettings, seed: int) -> FeatureTable:
-    """Check the features of the pool, after learning their encoding if they need one."""
+    """Check the features of the pool; learn their encoding unless ``inputs`` brings one."""
     encoding = inputs.features
     if isinstance(encoding, str):
         encoding = learn_encoding(X_pool, "X_pool", encoding, seed)
@@ -513,6 +523,6 @@ def _encode_pool(X_pool: Any, inputs: InputSettings, seed: int) -> FeatureTable:
 
 
 def _default_n_targets(users_model: Any) -> int:
-    """Return how many target points are used by default: fewer where samples are compared."""
+    """Return how many target points are used by default: fewer with a user's own model."""
     is_logistic_model = users_model is None or isinstance(users_model, LogisticModel)
-    return TARGETS if is_logistic_model else SAMPLED_TARGETS
+    return DEFAULT_N_TARGETS if is_logistic_model else USER_MODEL_N_TARGETS

@@ -1,34 +1,39 @@
 """Dawid–Skene with a classifier prior: one confusion matrix per annotator.
 
-Annotator j answers a for an item of class c with probability π_j[c, a], the confusion matrix. The
-answers to item i have the likelihood Σ_c w_ic p(c | f_i), w_ic = Π_j π_j[c, a_ij], and expectation
-propagation fits the classifier to these likelihoods just as it does to labels. The posterior of an
-item's true class is r_ic ∝ w_ic p_-i(c), where p_-i is the classifier's leave-one-out prediction:
-Dawid and Skene use the class frequencies in its place. EM alternates both: the E-step computes r,
-the M-step estimates each π_j from the counts Σ_i r_ic [a_ij = a].
+Annotator j gives answer a to an item of class c with probability π_j[c, a]: π_j is the annotator's
+confusion matrix. All answers to item i together have the likelihood w_ic = Π_j π_j[c, a_ij] if its
+class is c. Given the classifier's logits f_i they have the likelihood Σ_c w_ic p(c | f_i), to which
+expectation propagation fits the classifier just as it does to labels. The posterior of an item's
+true class is r_ic ∝ w_ic p_-i(c), where p_-i is the classifier's leave-one-out prediction; Dawid
+and Skene have the class frequencies in its place. EM alternates between computing r, which includes
+a fit of the classifier (E-step), and estimating each π_j from the counts Σ_i r_ic [a_ij = a]
+(M-step).
 
-*Few answers.* Each row of a confusion matrix has a Dirichlet prior worth 8 answers. The prior mean
-consists of the annotator's accuracy and of the classes that the annotator names by mistake. The
-accuracy itself has a prior of 9 correct answers in 10. So the first answers estimate one number per
-annotator, and it takes hundreds of answers to estimate a full matrix.
+*Few answers.* Each row of a confusion matrix has a Dirichlet prior that is worth 8 answers. On the
+diagonal, the prior mean is the annotator's overall accuracy. The rest of the row is divided among
+the wrong classes by how often the annotator names each of them by mistake, whatever the true class.
+The overall accuracy is estimated with a prior of 9 correct answers in 10. So the first answers
+estimate hardly more than one number per annotator; a full matrix takes hundreds of answers.
 
 *Programs* (annotators whose names start with ``machine:``) make correlated errors: similar items
 get the same wrong answer, and a classifier trained on these answers would find them right. The fit
 therefore has three stages:
 
-1. :func:`_fit_on_people` runs EM with the answers of people alone. The resulting classifier and the
-   people's answers estimate the confusion matrix of each program. Items that people have answered
-   too count most: people may have been asked about unusual items, and a classifier trained on
-   unusual items may be wrong about the others.
-2. :func:`_select_program_weight` weights the log-likelihoods of all programs' answers by 1, 0.3 or
-   0. The weight is 0 only if that predicts people's answers clearly better, leave-one-out.
+1. :func:`_fit_on_people` runs EM with the answers of people alone. Its r then serve to estimate the
+   confusion matrix of each program. The answers that are *checked*, because a person has answered
+   the same item, count most: for the others r is the classifier's prediction alone. That may be
+   wrong if people were asked about unusual items, which then trained the classifier.
+2. :func:`_select_program_weight` multiplies the log-likelihoods of all programs' answers by a
+   weight, 1, 0.3 or 0: the one with which the classifier best predicts people's answers,
+   leave-one-out. The weight is 0 only if that is clearly better.
 3. :func:`_aggregate` combines all answers with that weight.
 
-So people expose a program that lies. Where no person has answered, programs are treated as people.
+So programs have no effect on the classifier once people have contradicted them often enough. If no
+person has answered any item, programs are treated as people.
 
-Audit items do not train the confusion matrices, because the classifier must not depend on them. The
-reported error rates of the annotators include them. Labels without an annotator are treated as
-gold: they show how accurate annotators are.
+Audit items are not counted in the confusion matrices, because the classifier must not depend on
+them. They are counted in the error rates that are reported. Labels without an annotator are treated
+as gold, that is, as certainly right.
 """
 
 from collections.abc import Callable, Mapping
@@ -38,7 +43,7 @@ import numpy as np
 from scipy.special import betaincinv
 
 from parbals.types import Estimate
-from parbals.wording import PROGRAM
+from parbals.wording import PROGRAM_PREFIX
 
 __all__ = [
     "Annotator",
@@ -56,13 +61,13 @@ _DIRICHLET_CONCENTRATION = 8.0
 """Number of answers that the prior of a row of a confusion matrix is worth."""
 _MAX_EM_ROUNDS = 5
 _EM_TOLERANCE = 0.02
-"""EM stops when no entry of a person's confusion matrix changes by more."""
+"""EM stops when no entry of a person's confusion matrix has changed by as much."""
 _ENOUGH_CHECKED_ANSWERS = 20.0
-"""Answers of a program that people have checked: from this number on, they alone can count."""
+"""With so many checked answers, a program's unchecked ones are ignored if they tell otherwise."""
 _PROGRAM_WEIGHTS = (1.0, 0.3)
 """Candidate weights of programs' answers, besides 0."""
 _MIN_GAIN_OF_ZERO_WEIGHT = 0.5
-"""Nats per √n by which weight 0 must predict n answers better than others: beyond chance."""
+"""Weight 0 must predict n answers of people better by this times √n nats: more than by chance."""
 _EPS = 1e-12
 """Guards divisions and logarithms."""
 
@@ -72,7 +77,8 @@ AnswersByItem = Mapping[int, Mapping[str | None, int]]
 LeaveOneOutPredict = Callable[[np.ndarray, np.ndarray], np.ndarray]
 """(rows (k,), likelihoods (k, C)) → predictions (n, C) of a classifier that is trained on ``rows``.
 
-The prediction for a row that it was trained on leaves the answers to that row out.
+``rows`` are indices among the n labelled items. The prediction for an item that the classifier was
+trained on is made without the answers to that item.
 """
 
 
@@ -93,11 +99,12 @@ class Annotator(NamedTuple):
 
 
 class AnnotatorFit(NamedTuple):
-    """Fitted annotators and aggregated (consensus) labels of n labelled positions, ascending.
+    """Fitted annotators, and the consensus of their answers to n items, by ascending position.
 
     Attributes:
         annotators: one for each name, in alphabetical order.
-        likelihoods: (n, C) likelihoods w of the answers given each class; the largest is 1.
+        likelihoods: (n, C) likelihoods w of the answers given each class, scaled so that the
+            largest for each item is 1.
         label_probs: (n, C) posterior probabilities r of the true class. For audit items they
             combine the answers alone, without the classifier's predictions.
     """
@@ -131,27 +138,29 @@ class Answers(NamedTuple):
     @classmethod
     def from_items(cls, answers_by_item: AnswersByItem, positions: np.ndarray) -> "Answers":
         """Collect the answers to labelled positions (n,), ascending."""
-        signed = []
+        named_answers = []  # (annotator, row, label)
         gold = []
         for row, position in enumerate(positions.tolist()):
             labels = answers_by_item[position]
             gold.append(labels.get(None, -1))
-            signed += [(name, row, labels[name]) for name in sorted(filter(None, labels))]
-        names = tuple(sorted({name for name, _, _ in signed}))
+            named_answers += [(name, row, labels[name]) for name in sorted(filter(None, labels))]
+        names = tuple(sorted({name for name, _, _ in named_answers}))
         return cls(
             names=names,
-            annotator=np.array([names.index(name) for name, _, _ in signed], int),
-            row=np.array([row for _, row, _ in signed], int),
-            label=np.array([label for _, _, label in signed], int),
+            annotator=np.array([names.index(name) for name, _, _ in named_answers], int),
+            row=np.array([row for _, row, _ in named_answers], int),
+            label=np.array([label for _, _, label in named_answers], int),
             gold=np.array(gold, int),
         )
 
     def likelihoods(self, confusions: np.ndarray, weights: np.ndarray | float = 1.0) -> np.ndarray:
         """Compute w (n, C), the likelihood of each item's answers given each class.
 
+        Each row is divided by its largest entry; a gold label makes it one-hot.
+
         Args:
             confusions: (J, C, C) confusion matrices.
-            weights: (J,) weight of each annotator's log-likelihoods.
+            weights: (J,) factor of each annotator's log-likelihoods; 0 ignores the annotator.
         """
         log_likelihoods = np.zeros((len(self.gold), confusions.shape[1]))
         weight = np.broadcast_to(weights, len(self.names))[self.annotator, None]
@@ -163,11 +172,11 @@ class Answers(NamedTuple):
         return likelihoods
 
     def counts(self, label_probs: np.ndarray, is_counted: np.ndarray) -> np.ndarray:
-        """Count answers (J, C, C) by annotator, true class and answered class.
+        """Count answers (J, C, C) by annotator, true class and answered class, in expectation.
 
         Args:
             label_probs: (n, C) posterior probabilities of the true class.
-            is_counted: (n,) rows whose answers count.
+            is_counted: (n,) whether answers to the item are counted.
         """
         n_classes = label_probs.shape[1]
         counted = is_counted[self.row]
@@ -192,7 +201,7 @@ def confusion_matrix(counts: np.ndarray) -> np.ndarray:
     n_correct = np.trace(counts)
     accuracy = (_PRIOR_ACCURACY * _PRIOR_ANSWERS + n_correct) / (_PRIOR_ANSWERS + counts.sum())
     off_diagonal = 1.0 - np.eye(n_classes)
-    # An annotator who often names a class by mistake does so whatever the true class is.
+    # Mistakes by answered class, plus one for each: assumed to be alike for every true class.
     mistakes = off_diagonal * (1.0 + (off_diagonal * counts).sum(axis=0))
     off_diagonal_mean = (1.0 - accuracy) * mistakes / mistakes.sum(axis=1, keepdims=True)
     prior_mean = accuracy * np.eye(n_classes) + off_diagonal_mean
@@ -205,7 +214,7 @@ def confusion_matrix(counts: np.ndarray) -> np.ndarray:
 def fit_annotators(
     answers: Answers,
     n_classes: int,
-    trains: np.ndarray,
+    is_training: np.ndarray,
     predict: LeaveOneOutPredict,
 ) -> AnnotatorFit:
     """Estimate every annotator's confusion matrix, and aggregate their answers.
@@ -220,23 +229,23 @@ def fit_annotators(
     Args:
         answers: all answers to n items.
         n_classes: C.
-        trains: (n,) rows that the classifier may be trained on; the others are audit items.
+        is_training: (n,) whether the classifier may be trained on the item: not on audit items.
         predict: trains the classifier and returns its leave-one-out predictions.
     """
-    is_program = np.array([name.startswith(PROGRAM) for name in answers.names])
+    is_program = np.array([name.startswith(PROGRAM_PREFIX) for name in answers.names])
     is_checked = _answered_by_people(answers, is_program)
-    if not (trains & is_checked).any():
+    if not (is_training & is_checked).any():
         # No person has answered: treat programs as people.
         is_program = np.zeros_like(is_program)
-        is_checked = trains
-    people_fit = _fit_on_people(answers, n_classes, trains, is_checked, is_program, predict)
+        is_checked = is_training
+    people_fit = _fit_on_people(answers, n_classes, is_training, is_checked, is_program, predict)
     if is_program.any():
         selection = _select_program_weight(
-            answers, trains, is_checked, is_program, people_fit, predict
+            answers, is_training, is_checked, is_program, people_fit, predict
         )
     else:
         selection = _ProgramWeight(1.0, people_fit.predictions)
-    return _aggregate(answers, trains, is_checked, is_program, people_fit, selection)
+    return _aggregate(answers, is_training, is_checked, is_program, people_fit, selection)
 
 
 class _PeopleFit(NamedTuple):
@@ -247,7 +256,7 @@ class _PeopleFit(NamedTuple):
         likelihoods: (n, C) of people's answers.
         predictions: (n, C) leave-one-out predictions of the classifier.
         label_probs: (n, C) posterior probabilities of the true class.
-        unchecked_weights: (J,) weight of answers to items that no person has answered.
+        unchecked_weights: (J,) weight, in the counts, of each annotator's unchecked answers.
     """
 
     confusions: np.ndarray
@@ -265,7 +274,7 @@ class _ProgramWeight(NamedTuple):
 
 
 def _answered_by_people(answers: Answers, is_program: np.ndarray) -> np.ndarray:
-    """Find the rows (n,) that a person has answered, or that have a gold label."""
+    """Return whether each item (n,) was answered by a person or has a gold label."""
     is_answered = answers.gold >= 0
     is_answered[answers.row[~is_program[answers.annotator]]] = True
     return is_answered
@@ -274,13 +283,13 @@ def _answered_by_people(answers: Answers, is_program: np.ndarray) -> np.ndarray:
 def _fit_on_people(
     answers: Answers,
     n_classes: int,
-    trains: np.ndarray,
+    is_training: np.ndarray,
     is_checked: np.ndarray,
     is_program: np.ndarray,
     predict: LeaveOneOutPredict,
 ) -> _PeopleFit:
-    """Run EM with the answers of people; programs only get confusion matrices from it."""
-    rows = np.flatnonzero(trains & is_checked)
+    """Run EM with the answers of people alone; estimate programs' confusion matrices as well."""
+    rows = np.flatnonzero(is_training & is_checked)
     initial = confusion_matrix(np.zeros((n_classes, n_classes)))
     confusions = np.stack([initial] * len(answers.names))
     for _ in range(_MAX_EM_ROUNDS):
@@ -289,8 +298,8 @@ def _fit_on_people(
         predictions = predict(rows, likelihoods[rows])
         label_probs = _normalised(likelihoods * predictions)
         # M-step.
-        checked_counts = answers.counts(label_probs, trains & is_checked)
-        unchecked_counts = answers.counts(label_probs, trains & ~is_checked)
+        checked_counts = answers.counts(label_probs, is_training & is_checked)
+        unchecked_counts = answers.counts(label_probs, is_training & ~is_checked)
         unchecked_weights = _unchecked_weights(checked_counts, unchecked_counts)
         counts = checked_counts + unchecked_weights[:, None, None] * unchecked_counts
         previous = confusions
@@ -301,11 +310,11 @@ def _fit_on_people(
 
 
 def _unchecked_weights(checked_counts: np.ndarray, unchecked_counts: np.ndarray) -> np.ndarray:
-    """Weight the answers (J,) that no person has checked.
+    """Compute the weight (J,) of each annotator's answers that no person has checked.
 
-    The weight is 1 where the classifier finds about the same accuracy among unchecked answers as
-    people find among checked ones. Otherwise people are believed: unchecked answers then only make
-    up for checked ones that are missing to ``_ENOUGH_CHECKED_ANSWERS``.
+    The weight is 1 if an annotator's unchecked answers are about as accurate, judged by the
+    classifier, as the checked ones, judged by people. Otherwise people are believed: together the
+    unchecked answers count as many as the checked ones fall short of ``_ENOUGH_CHECKED_ANSWERS``.
 
     Args:
         checked_counts, unchecked_counts: (J, C, C) answers by true class and answered class.
@@ -324,25 +333,26 @@ def _unchecked_weights(checked_counts: np.ndarray, unchecked_counts: np.ndarray)
 
 def _select_program_weight(
     answers: Answers,
-    trains: np.ndarray,
+    is_training: np.ndarray,
     is_checked: np.ndarray,
     is_program: np.ndarray,
     people_fit: _PeopleFit,
     predict: LeaveOneOutPredict,
 ) -> _ProgramWeight:
     """Choose the weight of programs' answers that best predicts people's, leave-one-out."""
-    checked_rows = np.flatnonzero(trains & is_checked)
-    training_rows = np.flatnonzero(trains)
+    checked_rows = np.flatnonzero(is_training & is_checked)
+    training_rows = np.flatnonzero(is_training)
     people_likelihoods = people_fit.likelihoods[checked_rows]
-    # People tend to be asked about items where a program's answer is unusual. So every weight is
-    # scored given the programs' answers to the item itself; the weight only affects the training.
+    # People tend to be asked about items where a program's answer is unusual. So all predictions of
+    # a person's answer use the programs' answers to the same item with weight 1, and the weights
+    # that are compared differ only in what the classifier was trained on.
     program_likelihoods = answers.likelihoods(people_fit.confusions, is_program)[checked_rows]
     has_gold = answers.gold[checked_rows] >= 0
     program_likelihoods = np.where(has_gold[:, None], 1.0, program_likelihoods)
 
     def score(predictions: np.ndarray) -> float:
-        given_program = _normalised(program_likelihoods * predictions[checked_rows])
-        return _log_likelihood(people_likelihoods, given_program)
+        given_programs = _normalised(program_likelihoods * predictions[checked_rows])
+        return _log_likelihood(people_likelihoods, given_programs)
 
     best = _ProgramWeight(0.0, people_fit.predictions)
     best_score = score(best.predictions) - _MIN_GAIN_OF_ZERO_WEIGHT * np.sqrt(len(checked_rows))
@@ -359,7 +369,7 @@ def _select_program_weight(
 
 def _aggregate(
     answers: Answers,
-    trains: np.ndarray,
+    is_training: np.ndarray,
     is_checked: np.ndarray,
     is_program: np.ndarray,
     people_fit: _PeopleFit,
@@ -369,10 +379,10 @@ def _aggregate(
     weights = np.where(is_program, selection.weight, 1.0)
     likelihoods = answers.likelihoods(people_fit.confusions, weights)
     # Audit items are aggregated from the answers alone.
-    predictions = np.where(trains[:, None], selection.predictions, 1.0)
+    predictions = np.where(is_training[:, None], selection.predictions, 1.0)
+    counts_fully = is_checked | ~is_training
     annotators = []
     for j, name in enumerate(answers.names):
-        counts_fully = is_checked | ~trains
         row_weights = np.where(counts_fully, 1.0, people_fit.unchecked_weights[j])
         annotator = Annotator(
             name=name,
@@ -389,7 +399,7 @@ def _aggregate(
 
 
 def _log_likelihood(likelihoods: np.ndarray, probs: np.ndarray) -> float:
-    """Compute Σ_i ln Σ_c w_ic p_ic: how well predictions (n, C) predict answers."""
+    """Compute Σ_i ln Σ_c w_ic p_ic: how well predictions p (n, C) agree with answers."""
     return float(np.log(np.maximum((likelihoods * probs).sum(axis=1), _EPS)).sum())
 
 
@@ -401,15 +411,17 @@ def _normalised(values: np.ndarray) -> np.ndarray:
 def _error_rate(
     answers: Answers, label_probs: np.ndarray, row_weights: np.ndarray, j: int
 ) -> Estimate:
-    """Estimate annotator j's error rate, with a beta interval widened for uncertain true labels.
+    """Estimate annotator j's error rate, with a beta interval.
+
+    The interval is wider where the true labels are uncertain.
 
     Args:
         label_probs: (n, C) posterior probabilities of the true class.
         row_weights: (n,) weight of the annotator's answer to each item.
     """
-    is_mine = answers.annotator == j
-    rows = answers.row[is_mine]
-    prob_correct = label_probs[rows, answers.label[is_mine]]
+    is_from_annotator = answers.annotator == j
+    rows = answers.row[is_from_annotator]
+    prob_correct = label_probs[rows, answers.label[is_from_annotator]]
     weights = row_weights[rows]
     n = _PRIOR_ANSWERS + weights.sum()
     mean = 1.0 - (_PRIOR_ACCURACY * _PRIOR_ANSWERS + weights @ prob_correct) / n

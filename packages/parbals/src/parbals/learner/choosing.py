@@ -1,27 +1,33 @@
 """Choose the next items, including audit items, and their annotators.
 
-*Annotators.* An answer is a label seen through the annotator's confusion matrix π, and so carries
-less information about a target than the label itself. If a label changes a target's class
-probabilities by little (which a single label does), its information is ½ Σ_c δ_c² / p_c, where p_c
-are the label's class probabilities and δ_c their change with the target's class. The information of
-an answer is ½ Σ_a (Σ_c π_ca δ_c)² / P_a with P_a = Σ_c p_c π_ca. The ratio of both is, exactly for
-two classes and for more on average over changes δ with the covariance of the label,
+*Items.* A strategy gives each item i a score_i: how much its true label would tell about the
+targets. Annotators may answer wrongly, though, and differ in cost.
+
+*Answers.* Let an item's true label have the class probabilities p, and let π be an annotator's
+confusion matrix: π_ca is the probability of answer a if the true class is c. If p_c would change by
+δ_c were the class of a target known, and δ is small (as it is for single labels), the label's
+information about the target is ½ Σ_c δ_c² / p_c. That of the answer is ½ Σ_a (Σ_c π_ca δ_c)² / P_a,
+where P_a = Σ_c p_c π_ca is the probability of answer a. Their ratio is the answer's efficiency
 
     ρ(p) = (Σ_ca p_c π_ca² / P_a - 1) / (C - 1):
 
-1 for an annotator who is always right, 0 for one who clicks at random. A second opinion asks for a
-label that is partly known: its class probabilities are r instead of p. Information is proportional
-to Σ p (1 - p), so it is worth Σ r (1 - r) / Σ p (1 - p) of the item's score as a new item.
+1 for an annotator who is always right, 0 for one who answers at random. The formula is exact for
+two classes. For more, it is an average over δ whose covariance is that of the one-hot label.
 
-The value of asking annotator j for item i is thus
+*Second opinions.* Where an item has answers already, its class probabilities are r instead of p,
+and less of its label is unknown. Information is proportional to the impurity Σ_c p_c (1 - p_c), so
+the score of the item falls by the factor Σ r (1 - r) / Σ p (1 - p).
 
-    score_i · Σ r (1 - r) / Σ p (1 - p) · ρ_j(r) / cost_j.
+*Questions.* The value of asking annotator j about item i is thus
 
-A batch of n questions has the n best of n new items and n second opinions. Audit items go to the
-most accurate person.
+    score_i · Σ r (1 - r) / Σ p (1 - p) · ρ_j(r) / cost_j,     with r = p for a new item.
 
-*Checks.* People check ten random answers of programs before other second opinions: the answers with
-the highest value are on unusual items, where a good program looks bad and a bad one good.
+A strategy chooses n new items, and n answered ones for a second opinion; of these 2 n questions the
+n with the highest values are asked. Audit items go to the most accurate person.
+
+*Checks of programs.* Before any other second opinion, people check ten random answers of programs.
+Second opinions of high value would not do as checks: they are about unusual items, on which a
+program may be much better or worse than on the others.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -34,7 +40,7 @@ from parbals.errors import InputError
 from parbals.learner.annotators import confusion_matrix
 from parbals.learner.evaluation.audit import n_audit_items_due, with_audit_items
 from parbals.learner.evaluation.find import choose_likely_positives
-from parbals.learner.models import SAMPLED_CANDIDATES
+from parbals.learner.models import USER_MODEL_N_CANDIDATES
 from parbals.learner.state import State
 from parbals.learner.tasks.base import Classification
 from parbals.randomness import derive_generator
@@ -43,24 +49,25 @@ from parbals.strategies.problem import Labelled
 from parbals.strategies.scoring import affordable_rows
 from parbals.strategies.table import COLD_START, UNIFORM, strategy_named
 from parbals.types import Batch, Loss
-from parbals.wording import PROGRAM
+from parbals.wording import PROGRAM_PREFIX
 
 __all__ = [
     "Question",
+    "answer_efficiency",
     "check_costs",
     "choose_among",
     "choose_items",
     "choose_questions",
-    "efficiency",
 ]
 
 _N_CANDIDATES = 10_000
-"""Free items that are considered for one batch where samples are compared: a few seconds' work."""
+"""Default number of free items that are considered for a batch: a few seconds' work."""
 _MIN_UNIVERSES = 2
+"""Least number of universes with many labels, unless the user asked for fewer."""
 _SECOND_OPINIONS_PER_QUESTION = 4
-"""Answered items, the least certain ones, that are considered for each question."""
+"""For n questions, second opinions on the 4 n least certain items are considered."""
 _N_PROGRAM_CHECKS = 10
-"""Random answers of programs that people check."""
+"""Number of random answers of programs that people check."""
 _EPS = 1e-12
 
 
@@ -91,7 +98,7 @@ def choose_items(
     audit_items = free_audit[:n_audit]
     if n_audit == n:
         return with_audit_items(None, audit_items)
-    # A search for a rare class is faster than any other strategy, and needs no fallback.
+    # The search for a rare class replaces every strategy but "random".
     if state.setup.find is not None and strategy != UNIFORM:
         batch = choose_likely_positives(state, free, n - n_audit)
     else:
@@ -104,9 +111,9 @@ def choose_among(
 ) -> Batch:
     """Choose ``n`` of the ``free`` positions (ascending) by a strategy.
 
-    Pending items count as a batch already begun. If more items are free than the learner considers
-    at a time, a random sample is considered. ``loss`` is the one to minimise, by default that of
-    the metric.
+    Pending items count as the beginning of the batch. If there are more free items than can be
+    considered at a time, a random sample of them is. ``loss`` is the loss that the strategy
+    minimises, by default that of the metric.
     """
     setup = state.setup
     used_strategy = _strategy_or_cold_start(state, strategy)
@@ -115,6 +122,7 @@ def choose_among(
     key = state.key(with_pending=True)
     model = state.fitted(warm_start=False) if entry.uses_predictions else None
     is_closed_form = entry.uses_predictions and has_closed_form(entry, model)
+    # Scores in closed form are computed block by block, so the rows need not be in memory at once.
     reads_rows_in_place = is_closed_form and isinstance(setup.task, Classification)
     candidates = free
     scores_whole_pool = reads_rows_in_place and setup.pool.is_distributed
@@ -152,14 +160,15 @@ def choose_among(
 
 
 def _strategy_or_cold_start(state: State, strategy: str) -> str:
-    """Return the strategy, or the one that replaces it until there are labels.
+    """Return the strategy, or the cold-start strategy if it needs a model and there are no labels.
 
-    Strategies that could choose under the prior are replaced, too, because their first batches are
-    worse (studies/cold_start); not where classes are described, nor where the pool is distributed.
+    A model without labels predicts from its prior. A strategy could choose by that, but its first
+    batches would be worse than those of the cold-start strategy (studies/cold_start). It does so
+    only if classes are described, or if the pool is distributed.
     """
     entry = strategy_named(strategy)
     setup = state.setup
-    has_no_labels = len(state.training.positions) == 0
+    has_no_labels = len(state.training_labels.positions) == 0
     has_prior_information = setup.class_descriptions is not None or setup.pool.is_distributed
     can_start_with_prior = has_prior_information and not entry.needs_labels
     use_cold_start = not state.can_fit or (has_no_labels and not can_start_with_prior)
@@ -167,12 +176,16 @@ def _strategy_or_cold_start(state: State, strategy: str) -> str:
 
 
 def _multilabel_budget(state: State, budget: int) -> int:
-    """Divide a budget by √n_models to bound run time (effect on quality unmeasured)."""
+    """Divide a number of universes or candidates by √n_models: less work per model of a label.
+
+    The task has one model, and the number stays as it is, unless it is multi-label. The effect on
+    the quality of the choice has not been measured.
+    """
     return round(budget / np.sqrt(state.setup.task.n_models))
 
 
 def _max_candidates(state: State, *, is_closed_form: bool) -> int:
-    """Return how many free items are considered at most."""
+    """Return the largest number of free items that are considered for a batch."""
     setup = state.setup
     if setup.n_candidates is not None:
         return setup.n_candidates
@@ -180,7 +193,7 @@ def _max_candidates(state: State, *, is_closed_form: bool) -> int:
         latents = state.fitted(warm_start=False).gaussian.latents
         return max(_N_CANDIDATES, affordable_rows(latents, setup.n_targets))
     if setup.model is not None:
-        return SAMPLED_CANDIDATES
+        return USER_MODEL_N_CANDIDATES
     return _multilabel_budget(state, _N_CANDIDATES)
 
 
@@ -194,7 +207,7 @@ def _sample_candidates(seed: int, key: bytes, free: np.ndarray, size: int) -> np
 
 def _labelled_rows(state: State) -> Labelled:
     """Return the training labels with their rows, for strategies that compare items with them."""
-    positions, labels = state.training
+    positions, labels = state.training_labels
     if not len(positions):
         return Labelled()
     return Labelled(labels, state.setup.pool_rows(positions))
@@ -204,7 +217,7 @@ def _labelled_rows(state: State) -> Labelled:
 
 
 class Question(NamedTuple):
-    """An item for an annotator."""
+    """A question to an annotator: what is the label of this item?"""
 
     item: Any
     annotator: str
@@ -222,25 +235,29 @@ def check_costs(
         raise InputError('annotators and costs need task="classes"; leave them out.')
     costs = costs or {}
     names = list(costs) if annotators is None else list(annotators)
-    if isinstance(annotators, str) or not names or not all(isinstance(n, str) for n in names):
+    are_names = bool(names) and all(isinstance(name, str) for name in names)
+    if isinstance(annotators, str) or not are_names:
         raise InputError(f"annotators is {annotators!r}; pass a list of names.")
     cost_of = {name: float(costs.get(name, 1.0)) for name in names}
     for name, cost in {**costs, **cost_of}.items():
         if name not in cost_of or not 0.0 < cost < np.inf:
             raise InputError(
-                f"costs has {cost!r} for {name!r}; give a positive number for names of annotators."
+                f"costs has {cost!r} for {name!r}; give a positive number for names in annotators, "
+                "and no others."
             )
     return cost_of
 
 
-def efficiency(confusion: np.ndarray, probs: np.ndarray) -> np.ndarray:
-    """Compute ρ (n,), the information of an answer relative to that of a label.
+def answer_efficiency(confusion: np.ndarray, probs: np.ndarray) -> np.ndarray:
+    """Compute ρ (n,), the information of an answer relative to that of the true label.
 
-    An annotator who is always right, and one who clicks at random:
+    An annotator who is always right, and one who answers at random:
 
     >>> probs = np.array([[0.3, 0.7]])
-    >>> efficiency(np.eye(2), probs).round(6), efficiency(np.full((2, 2), 0.5), probs).round(6)
-    (array([1.]), array([0.]))
+    >>> answer_efficiency(np.eye(2), probs).round(6)
+    array([1.])
+    >>> answer_efficiency(np.full((2, 2), 0.5), probs).round(6)
+    array([0.])
 
     Args:
         confusion: (C, C) confusion matrix of the annotator.
@@ -252,7 +269,10 @@ def efficiency(confusion: np.ndarray, probs: np.ndarray) -> np.ndarray:
 
 
 class _Candidate(NamedTuple):
-    """A question that may be asked; ``value`` is its expected information per cost."""
+    """A question that may be asked; ``value`` is its expected information per cost.
+
+    The value is infinite for questions that come before all others.
+    """
 
     value: float
     position: int
@@ -276,7 +296,7 @@ class _Annotators:
     @property
     def programs(self) -> set[str]:
         """The annotators that are programs."""
-        return {name for name in self.costs if name.startswith(PROGRAM)}
+        return {name for name in self.costs if name.startswith(PROGRAM_PREFIX)}
 
     @property
     def most_accurate_person(self) -> str:
@@ -296,22 +316,22 @@ class _Annotators:
 
         Args:
             positions: (n,) of the items.
-            scores: (n,) information of a label; NaN where it is unknown.
-            probs: (n, C) class probabilities, given the answers there are.
+            scores: (n,) information of the true label; NaN for items that the strategy does not
+                score, which come first: audit items, and all items of a cold start.
+            probs: (n, C) class probabilities of the items, given any answers to them.
         """
-        gains = {
-            name: efficiency(self.confusions[name], probs) / cost
+        efficiencies_per_cost = {
+            name: answer_efficiency(self.confusions[name], probs) / cost
             for name, cost in self.costs.items()
         }
         candidates = []
         for row, position in enumerate(positions.tolist()):
             unavailable = self.answered_or_asked(state, position)
             available = [name for name in self.costs if name not in unavailable]
-            annotator = max(available, key=lambda name: gains[name][row])
-            # Items without a score come first: audit items, and all items before any label.
+            annotator = max(available, key=lambda name: efficiencies_per_cost[name][row])
             value = np.inf
             if np.isfinite(scores[row]):
-                value = scores[row] * gains[annotator][row]
+                value = scores[row] * efficiencies_per_cost[annotator][row]
             if position in state.setup.audit:
                 annotator = self.most_accurate_person
             candidates.append(_Candidate(value, position, annotator))
@@ -325,14 +345,14 @@ def choose_questions(
     asked_annotators: Mapping[int, set[str]],
     leave_out: Collection[int] = (),
 ) -> list[tuple[int, str]]:
-    """Choose at most ``n`` pairs (position, annotator), the highest value per cost first.
+    """Choose at most ``n`` pairs (position, annotator), those of the highest value first.
 
     Args:
-        state: of the learner.
+        state: the learner's state.
         n: number of questions.
         costs: annotator → cost of one answer.
         asked_annotators: position → annotators who were asked already.
-        leave_out: positions that nobody is to be asked for.
+        leave_out: positions of items that nobody is to be asked about.
     """
     excluded = sorted(leave_out)
     annotators = _Annotators(costs, _confusions(state, costs), asked_annotators)
@@ -365,7 +385,7 @@ def _prior_confusion(state: State) -> np.ndarray:
 def _new_items(
     state: State, n: int, annotators: _Annotators, excluded: Sequence[int]
 ) -> list[_Candidate]:
-    """Choose at most ``n`` items without a label, audit items among them."""
+    """Choose at most ``n`` items without a label, audit items included, and whom to ask."""
     setup = state.setup
     free_audit = np.setdiff1d(setup.audit[state.is_free()[setup.audit]], excluded)
     free = np.setdiff1d(state.choosable(), excluded)
@@ -384,7 +404,7 @@ def _new_items(
 def _second_opinions(
     state: State, n: int, annotators: _Annotators, excluded: Sequence[int]
 ) -> list[_Candidate]:
-    """Choose at most ``n`` answered items for which another answer has the highest value."""
+    """Choose at most ``n`` answered items that need a second opinion most, and whom to ask."""
     setup = state.setup
     if not state.answers or setup.find is not None or not state.can_fit:
         return []
@@ -406,6 +426,7 @@ def _second_opinions(
     batch = choose_among(state, np.sort(considered), min(n, len(considered)), setup.strategy)
     if not np.isfinite(batch.scores).all():
         return []
+    # The information that is left after the answers, as a share of that of a new item.
     probs_with_answers = label_probs[np.searchsorted(state.labelled, batch.indices)]
     probs_without = setup.predictions(state.fitted(), batch.indices)
     share_left = _impurity(probs_with_answers) / np.maximum(_impurity(probs_without), _EPS)
@@ -419,7 +440,8 @@ def _label_probs(state: State) -> np.ndarray:
     fit = state.annotator_fit
     if fit is not None:
         return fit.label_probs
-    # The model takes the answers of a single annotator for gold; a second opinion must not.
+    # With a single annotator there is no annotator fit, and the model treats the answers as gold.
+    # A second opinion can only be worth asking for if they may be wrong, as in the prior.
     labels = state.encoded_labels(state.labelled)
     likelihoods = _prior_confusion(state)[:, labels].T
     probs = likelihoods * state.setup.predictions(state.fitted(), state.labelled)
@@ -429,7 +451,10 @@ def _label_probs(state: State) -> np.ndarray:
 def _program_checks(
     state: State, annotators: _Annotators, excluded: Sequence[int]
 ) -> list[_Candidate]:
-    """Choose random answers of programs for people to check, until ten were checked."""
+    """Choose random items that only programs have answered, for a person to check.
+
+    There are as many as are missing until people have checked ``_N_PROGRAM_CHECKS``.
+    """
     programs = annotators.programs
     has_people = bool(annotators.costs.keys() - programs)
     if not programs or not has_people:
@@ -454,9 +479,9 @@ def _program_checks(
 
 def _ranked(candidates: Sequence[_Candidate], checks: Sequence[_Candidate]) -> list[_Candidate]:
     """Sort by value, the highest first; a check replaces other questions about its item."""
-    checked = {check.position for check in checks}
-    unchecked = [candidate for candidate in candidates if candidate.position not in checked]
-    return sorted([*unchecked, *checks], key=lambda candidate: -candidate.value)
+    check_positions = {check.position for check in checks}
+    others = [candidate for candidate in candidates if candidate.position not in check_positions]
+    return sorted([*others, *checks], key=lambda candidate: -candidate.value)
 
 
 def _impurity(probs: np.ndarray) -> np.ndarray:

@@ -24,8 +24,8 @@ from parbals.errors import InputError, ParbalsWarning, first_line
 from parbals.posterior.estimator import LogisticModel
 
 __all__ = [
-    "SAMPLED_CANDIDATES",
-    "SAMPLED_TARGETS",
+    "USER_MODEL_N_CANDIDATES",
+    "USER_MODEL_N_TARGETS",
     "EnsembleModel",
     "LogisticModel",
     "SampleModel",
@@ -33,11 +33,11 @@ __all__ = [
     "fresh_copy",
 ]
 
-SAMPLED_CANDIDATES = 1_000
-"""Default number of candidates of a user's model."""
-SAMPLED_TARGETS = 200
-"""Default number of targets of a user's model: another random forest changes the ranking far more
-than 800 further targets.
+USER_MODEL_N_CANDIDATES = 1_000
+"""Default number of candidates that are scored by a user's model."""
+USER_MODEL_N_TARGETS = 200
+"""Default number of target points for a user's model. With 1,000, the ranking of candidates changes
+far less than from one random forest to the next.
 """
 
 _ENSEMBLES_OF_SAMPLES = {"BaseForest", "BaseBagging", "VotingClassifier"}
@@ -71,8 +71,8 @@ class EnsembleModel:
     """The members of a scikit-learn ensemble (forest, extra trees, bagging, voting) as samples.
 
     The ensemble may be the last step of a pipeline. A leaf of a tree with n labels and class
-    frequencies f predicts (n f + 1/C) / (n + 1), its posterior mean. The frequencies of fully grown
-    trees are zeros and ones, and one surprising label would leave a single tree with any weight.
+    frequencies f predicts (n f + 1/C) / (n + 1), its posterior mean. In fully grown trees f is
+    zero or one: a single label would then give weight zero to every tree that did not expect it.
     Other members give their own predictions, and zero to a class that they have not seen.
 
     >>> from sklearn.ensemble import RandomForestClassifier
@@ -105,7 +105,7 @@ class EnsembleModel:
             X = X.to_numpy() if hasattr(X, "to_numpy") else X  # a data frame, by set_output
         members = list(ensemble.estimators_)
         columns = getattr(ensemble, "estimators_features_", [slice(None)] * len(members))
-        # Ensembles number the classes in their labels, and fit their members to those numbers.
+        # scikit-learn fits members to indices into ensemble.classes_, which lacks unseen classes.
         ensemble_classes = np.array([self.labels.index(y) for y in ensemble.classes_.tolist()])
         probs = np.zeros((X.shape[0], len(members), self.n_classes))
         for k, (member, member_columns) in enumerate(zip(members, columns, strict=True)):
@@ -119,7 +119,7 @@ class EnsembleModel:
 
 
 def as_sample_model(model: Any, n_classes: int) -> SampleModel:
-    """Return the model itself if it gives samples, an adapter if its members do."""
+    """Return the model itself if it has ``sample_proba``; an adapter if it is an ensemble."""
     if isinstance(model, type):
         raise InputError(
             f"model is the class {model.__name__}; pass an object of it: {model.__name__}(...)."
@@ -131,7 +131,7 @@ def as_sample_model(model: Any, n_classes: int) -> SampleModel:
                 f"{n_classes}; leave classes out of the model."
             )
         model_copy: LogisticModel = fresh_copy(model)
-        model_copy.classes = np.arange(n_classes)  # also classes without a label
+        model_copy.classes = np.arange(n_classes)  # all classes, even before they have labels
         return model_copy
     if isinstance(model, SampleModel):
         return model
@@ -154,7 +154,7 @@ def _last_step(model: Any) -> Any:
 
 
 def fresh_copy(model: Any, *, warn: bool = True) -> Any:
-    """Return an independent copy, unfitted if possible; a model that cannot be copied itself."""
+    """Return an independent copy, unfitted if possible; if it cannot be copied, the model."""
     if isinstance(model, EnsembleModel):
         return EnsembleModel(fresh_copy(model.ensemble, warn=warn), model.n_classes, model.labels)
     if hasattr(model, "get_params"):

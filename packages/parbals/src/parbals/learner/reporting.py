@@ -7,7 +7,7 @@ import numpy as np
 from parbals.arrays import effective_sample_size, mean_prediction
 from parbals.errors import InputError
 from parbals.learner.choosing import choose_among
-from parbals.learner.evaluation.audit import audit_predictions, measure
+from parbals.learner.evaluation.audit import audit_predictions, measure_error
 from parbals.learner.evaluation.expectation import (
     Temperature,
     expected_error_and_log_loss,
@@ -159,7 +159,7 @@ def make_report(state: State, batch_size: int) -> Report:
         batch_size=size,
         next_gain=gain,
         warnings=tuple(getattr(diagnostics, "problems", ())),
-        measured=measured_rmse(state) if is_regression else measure(state),
+        measured=measured_rmse(state) if is_regression else measure_error(state),
         recall=estimate_recall(state),
         metric=setup.metric,
         expected_metric=expected.metric,

@@ -1,6 +1,6 @@
-"""The data of a learner at one moment: a frozen record that everything else is computed from.
+"""The state of a learner: a frozen record from which everything else is computed.
 
-:class:`Setup` holds the arguments of a learner, checked. :class:`State` adds its labels and pending
+:class:`Setup` holds the checked arguments of a learner. :class:`State` adds its labels and pending
 items. Choosing, the audit, the report and the plots are functions of a state; the learner replaces
 its state whenever labels or pending items change. Fitted models are kept in a :class:`FitCache`.
 """
@@ -16,7 +16,7 @@ import numpy as np
 from parbals.errors import InputError
 from parbals.learner.annotators import AnnotatorFit, Answers, AnswersByItem, fit_annotators
 from parbals.learner.descriptions import ClassDescriptions, condition_on_descriptions
-from parbals.learner.evaluation.metric import METRICS, class_weight_positions
+from parbals.learner.evaluation.metric import LOSS_OF_METRIC, class_weight_positions
 from parbals.learner.features import FeatureTable, Preparation
 from parbals.learner.ledger import Ledger
 from parbals.learner.models import fresh_copy
@@ -40,18 +40,18 @@ __all__ = [
 
 _N_FOLDS = 5
 _MAX_MOMENT_ROWS = 4_096
-"""Pool rows from which the prior learns how features vary: more hardly change it."""
+"""Number of pool rows from which the prior's feature moments are estimated: enough."""
 _BLOCK_ROWS = 4_096
-_UNWEIGHTED_METRICS = (*METRICS, "hamming", "subset", "rank-error")
+_UNWEIGHTED_METRICS = (*LOSS_OF_METRIC, "hamming", "subset", "rank-error")
 """Metrics in which all classes have equal weights."""
 _MIN_TARGETS = 100
-"""Least number of target points where each is evaluated by many models."""
+"""A multi-label task divides the target points among its models, but uses at least so many."""
 _MIN_ROWS_PER_DUPLICATE = 5
-"""Equal rows are taken for duplicates while at most one row in five has one in the audit."""
+"""Pool rows that equal an audit item's count as duplicates only if they are at most one in five."""
 
 
 class HeldOut(NamedTuple):
-    """Predictions for items whose labels have trained the encoder of the features.
+    """Cross-validated predictions for items whose labels have trained the encoder of the features.
 
     Attributes:
         positions: (n,) of the items.
@@ -76,9 +76,10 @@ class TrainingLabels(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Setup:
-    """The arguments of a learner, checked; see :class:`parbals.ActiveLearner`.
+    """The checked arguments of a learner, as described in :class:`parbals.ActiveLearner`.
 
-    ``audit`` holds positions in the order in which they are asked for; ``find`` is a class number.
+    ``audit`` holds positions in the order in which they are asked for; ``find`` is a class number;
+    ``model`` is the user's own model, or None for the task's.
     """
 
     pool: FeatureTable
@@ -114,7 +115,7 @@ class Setup:
         return self.preparation(self.pool.rows(positions))
 
     def prepared_blocks(self, X: Any) -> Iterator[np.ndarray]:
-        """Yield prepared rows of features like the pool's, block by block."""
+        """Yield the prepared rows of new features with the pool's columns, block by block."""
         table = FeatureTable(X, "X", like=self.pool)
         return (self.preparation(rows) for _, rows in table.blocks(_BLOCK_ROWS))
 
@@ -126,10 +127,10 @@ class Setup:
 
     @cached_property
     def audit_duplicates(self) -> np.ndarray:
-        """Positions of duplicates of audit items, ascending: the model is not trained on them.
+        """Positions of other items with the row of an audit item, ascending.
 
-        If they are more than a fifth of the pool, the features are coarse and equal rows need not
-        be duplicates; then there are none.
+        The model is not trained on them. If they are more than a fifth of the pool, the features
+        are too coarse for equal rows to mean equal items, and the result is empty.
         """
         duplicates = self.pool.duplicates_of(self.audit)
         if _MIN_ROWS_PER_DUPLICATE * len(duplicates) > self.pool.n_rows:
@@ -138,7 +139,7 @@ class Setup:
 
     @cached_property
     def weighting_rows(self) -> np.ndarray:
-        """Prepared rows (n, D), of the target set or else the pool, that set the class weights."""
+        """Prepared rows (n, D) of the target set, or else the pool, that set the class weights."""
         table = self.pool if self.target is None else self.target
         audit = self.audit.tolist() if self.target is None else []
         positions = class_weight_positions(self.seed, table.n_rows, self.n_targets, audit)
@@ -168,7 +169,7 @@ class Setup:
         digest.update(positions.tobytes() + b"|" + labels.tobytes() + suffix)
         return digest.digest()
 
-    @several_threads()  # the library alone would spin more than it computes
+    @several_threads()  # BLAS threads would mostly wait for each other on these small matrices
     def fit(
         self,
         positions: np.ndarray,
@@ -183,9 +184,10 @@ class Setup:
             positions: (n,) pool items.
             labels: (n,) their encoded labels.
             seed: of draws from the posterior; a user's model has its own.
-            warm_start: a model of nearly the same labels, to start from where there are thousands.
-            likelihoods: (n, C) of the annotators' answers; a user's model, and particles, are
-                fitted to the labels instead.
+            warm_start: a model of nearly the same labels; with thousands of labels, the fit starts
+                from it.
+            likelihoods: (n, C) of the annotators' answers. A Gaussian posterior is fitted to them;
+                particles and a user's model are fitted to ``labels``.
         """
         if not isinstance(self.task, Classification):
             return self.task.fit(
@@ -206,7 +208,7 @@ class Setup:
         return condition_on_descriptions(model, prepared, len(positions))
 
     def _fit_users_model(self, positions: np.ndarray, labels: np.ndarray) -> CheckedModel:
-        model = fresh_copy(self.model, warn=False)  # the learner warned when it was created
+        model = fresh_copy(self.model, warn=False)  # the learner's constructor has warned
         rows = self.pool_rows(positions)
         if isinstance(model, LogisticModel) and isinstance(model.prior_scale, str):
             model.fit(rows, labels, self.pool_moments)
@@ -239,10 +241,10 @@ class Setup:
 
 
 class FitCache:
-    """The two latest models and the latest annotator fit of one learner, by digests of labels.
+    """The two latest models and the latest annotator fit; keys are digests of the labels.
 
-    All states of a learner share one cache. The model before the latest is kept because the audit
-    and the next choice need models of different labels.
+    All states of a learner share one cache. It holds two models because the audit and the next
+    choice need models of different labels.
 
     >>> cache = FitCache()
     >>> for key, model in [(b"a", "first"), (b"b", "second"), (b"c", "third")]:
@@ -283,8 +285,8 @@ class State:
     """A setup with its labels and pending items.
 
     Attributes:
-        majority_labels: position → encoded label, in the order in which the labels came; where
-            annotators answered, their majority vote.
+        majority_labels: position → encoded label, in the order in which the labels came; the
+            majority vote where several annotators answered.
         pending: positions that were asked for and have no label yet, in the order of asking.
         answers: position → {annotator: class number}; empty unless annotators were named.
         cache: fitted models, shared by all states of a learner.
@@ -305,15 +307,15 @@ class State:
 
     @cached_property
     def labels(self) -> Mapping[int, Any]:
-        """Position → encoded label; of several answers, the most probable one."""
+        """Position → encoded label; the most probable one where several annotators answered."""
         fit = self.annotator_fit
         if fit is None:
             return self.majority_labels
         label_probs = dict(zip(self.labelled.tolist(), fit.label_probs, strict=True))
         consensus = {}
         for position, by_annotator in self.answers.items():
-            distinct = list(dict.fromkeys(by_annotator.values()))
-            most_probable = max(distinct, key=label_probs[position].__getitem__)
+            answered_classes = list(dict.fromkeys(by_annotator.values()))
+            most_probable = max(answered_classes, key=label_probs[position].__getitem__)
             consensus[position] = by_annotator.get(None, most_probable)  # a gold label wins
         return {position: consensus[position] for position in self.majority_labels}
 
@@ -327,13 +329,14 @@ class State:
     def training_positions(self) -> np.ndarray:
         """Positions of labels that the model is trained on, ascending: none of the audit's."""
         positions = np.setdiff1d(self.labelled, self.setup.audit)
-        # Search the whole pool for duplicates only if a label is one: a choice need not wait.
+        # The whole pool is searched for duplicates only if an item with a label is one: it takes
+        # time, and somebody may be waiting for the next item.
         if len(self.setup.pool.duplicates_of(self.setup.audit, positions)):
             positions = np.setdiff1d(positions, self.setup.audit_duplicates)
         return positions
 
     @cached_property
-    def training(self) -> TrainingLabels:
+    def training_labels(self) -> TrainingLabels:
         """The labels that the model is trained on."""
         positions = self.training_positions
         return TrainingLabels(positions, self.encoded_labels(positions))
@@ -351,7 +354,7 @@ class State:
 
     @cached_property
     def annotator_fit(self) -> AnnotatorFit | None:
-        """Fitted annotators; None with fewer than two, where gold labels count as one."""
+        """Fitted annotators; None with fewer than two (gold labels count as an annotator)."""
         if not self.answers:
             return None
         training_answers = [self.answers[p] for p in self.training_positions.tolist()]
@@ -365,21 +368,21 @@ class State:
         key = digest.digest()
         fit = self.cache.annotator_fit(key)
         if fit is None:
-            trains = np.isin(self.labelled, self.training_positions)
+            is_training = np.isin(self.labelled, self.training_positions)
             n_classes = len(self.setup.classes)
-            fit = fit_annotators(answers, n_classes, trains, self._leave_one_out_predictions)
+            fit = fit_annotators(answers, n_classes, is_training, self._leave_one_out_predictions)
             self.cache.set_annotator_fit(key, fit)
         return fit
 
     def _leave_one_out_predictions(self, rows: np.ndarray, likelihoods: np.ndarray) -> np.ndarray:
         """Return predictions (n, C) for labelled items by a model trained on some of them.
 
-        The prediction for a training item leaves its own answers out. A model that cannot do so
-        predicts the class frequencies.
+        The prediction for a training item is made without the answers to it. Only a Gaussian
+        posterior can do so; for other models, all predictions are the class frequencies.
 
         Args:
-            rows: (k,) indices of training items among the labelled ones.
-            likelihoods: (k, C) of their answers.
+            rows: (k,) indices of the training items among the labelled ones.
+            likelihoods: (k, C) of the answers to them.
         """
         setup = self.setup
         positions = self.labelled
@@ -393,7 +396,7 @@ class State:
             return np.tile(class_frequencies, (len(positions), 1))
         fitted_rows, leave_one_out = model.gaussian.leave_one_out(all_labels=True)
         probs = setup.predictions(model, positions)
-        is_item = fitted_rows < len(rows)  # class descriptions come after the items
+        is_item = fitted_rows < len(rows)  # class descriptions are fitted as rows after the items
         probs[rows[fitted_rows[is_item]]] = leave_one_out[is_item]
         return probs
 
@@ -420,14 +423,14 @@ class State:
         return np.flatnonzero(is_choosable)
 
     def pending_positions(self) -> np.ndarray:
-        """Return pending positions, ascending, without audit items: no choice depends on those."""
+        """Return pending positions, ascending, without audit items, which no choice depends on."""
         return np.setdiff1d(np.array(self.pending, np.int64), self.setup.audit)
 
     def target_rows(self) -> np.ndarray:
         """Return prepared rows (M, D) of the target set, or else of the pool.
 
-        At most ``n_targets``, drawn again whenever labels change. Audit items are not among them:
-        labels chosen to predict them well would make the audit too optimistic.
+        There are at most ``n_targets``, drawn again whenever labels change. Audit items are not
+        among them: the model would be better on them than elsewhere, and the audit too optimistic.
         """
         setup = self.setup
         generator = derive_generator(setup.seed, "targets", self.key(with_pending=False).hex())
@@ -443,19 +446,19 @@ class State:
 
     @property
     def can_fit(self) -> bool:
-        """Whether a model can be fitted: a user's model needs labels of two classes, ours none."""
-        return self._are_enough(self.training.labels)
+        """Whether a model can be fitted: a user's needs labels of two classes, others need none."""
+        return self._can_fit_to(self.training_labels.labels)
 
     def fitted(self, *, with_audit: bool = False, warm_start: bool = True) -> Any:
-        """Return the model of these labels.
+        """Return the model trained on the labels.
 
         Args:
             with_audit: train on the audit's labels, too.
-            warm_start: with thousands of labels, start from the model fitted last. Another start
-                changes predictions by up to 1e-3; a choice must depend on the labels alone, and so
-                is made with ``warm_start=False``.
+            warm_start: with thousands of labels, start from the model fitted last, which changes
+                predictions by up to 1e-3. A choice must depend on the labels alone, and so is made
+                with ``warm_start=False``.
         """
-        positions = self.labelled if with_audit else self.training.positions
+        positions = self.labelled if with_audit else self.training_labels.positions
         model = self.model_of(positions, warm_start=warm_start)
         if model is None:
             raise InputError(
@@ -464,11 +467,12 @@ class State:
         return model
 
     def model_of(self, positions: np.ndarray, *, warm_start: bool = True) -> Any:
-        """Return the model trained on these positions (ascending) alone; None if it needs more."""
+        """Return the model trained on these positions (ascending); None if they are too few."""
         labels = self.encoded_labels(positions)
-        if not self._are_enough(labels):
+        if not self._can_fit_to(labels):
             return None
         key = self._digest(positions)
+        # A model fitted without a warm start depends on its labels alone, and is preferred.
         cold_start_key = key + b" alone"
         needs_cold_start = not warm_start or self.cache.model(cold_start_key) is not None
         if len(positions) >= sites.MANY_LABELS and needs_cold_start:
@@ -486,7 +490,10 @@ class State:
         return model
 
     def key(self, *, with_pending: bool) -> bytes:
-        """Return a digest of everything that a choice may depend on."""
+        """Return a digest of the seed, the training labels and, on request, the pending items.
+
+        A choice depends on nothing else that changes.
+        """
         pending = b"|" + self.pending_positions().tobytes() if with_pending else b""
         return self._digest(self.training_positions, pending)
 
@@ -499,32 +506,33 @@ class State:
     def cross_validated_predictions(self, model: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return cross-validated predictions (m, C) for training labels, and the labels (m,).
 
-        Leave-one-out in closed form; otherwise five-fold, with Laplace's approximation in place of
-        particles and chains, which take long. Labels that have trained the encoder of the features
-        are predicted by ``setup.held_out``. All are flattened, as in :meth:`Task.flatten`.
+        They are leave-one-out predictions in closed form where there is a Gaussian posterior, and
+        otherwise five-fold predictions; for these, Laplace's approximation replaces particles and
+        NUTS, which would take long. Items whose labels have trained the encoder of the features
+        have the predictions in ``setup.held_out``. All are flattened, as in :meth:`Task.flatten`.
         """
-        positions, labels = self.training
+        positions, labels = self.training_labels
         gaussian = getattr(model, "gaussian", None)
         if gaussian is None:
             rows, probs = self._five_fold_predictions()
         else:
             rows, probs = gaussian.leave_one_out()
-            is_label = rows < len(positions)  # class descriptions come after the labels
-            rows = rows[is_label]
-            probs = probs[is_label]
+            is_item = rows < len(positions)  # class descriptions are fitted as rows after the items
+            rows = rows[is_item]
+            probs = probs[is_item]
         held_out = self.setup.held_out
         if held_out is not None:
-            is_trusted = ~np.isin(positions[rows], held_out.positions)
+            is_not_held_out = ~np.isin(positions[rows], held_out.positions)
             is_training = np.isin(held_out.positions, positions)
             held_out_rows = np.searchsorted(positions, held_out.positions[is_training])
-            rows = np.append(rows[is_trusted], held_out_rows)
-            probs = np.concatenate([probs[is_trusted], held_out.probs[is_training]])
+            rows = np.append(rows[is_not_held_out], held_out_rows)
+            probs = np.concatenate([probs[is_not_held_out], held_out.probs[is_training]])
         return self.setup.task.flatten(probs, labels[rows])
 
     def _five_fold_predictions(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return rows (m,) of training labels, and predictions (m, C) of fits without them."""
+        """Return indices (m,) of training labels, and predictions (m, C) by models without them."""
         setup = self.setup
-        positions, labels = self.training
+        positions, labels = self.training_labels
         quick_setup = setup if setup.model is not None else replace(setup, inference="laplace")
         shuffled = derive_generator(setup.seed, "folds").permutation(len(labels))
         folds = shuffled % _N_FOLDS
@@ -533,13 +541,14 @@ class State:
         for fold in range(_N_FOLDS):
             test = folds == fold
             train = ~test
-            if test.any() and self._are_enough(labels[train]):
+            if test.any() and self._can_fit_to(labels[train]):
                 model = quick_setup.fit(positions[train], labels[train], setup.seed)
                 probs[test] = setup.predictions(model, positions[test])
                 is_predicted[test] = True
         return np.flatnonzero(is_predicted), probs[is_predicted]
 
-    def _are_enough(self, labels: np.ndarray) -> bool:
+    def _can_fit_to(self, labels: np.ndarray) -> bool:
+        """Return whether the labels suffice to fit the model."""
         return self.setup.model is None or len(np.unique(labels)) >= 2
 
 

@@ -15,7 +15,7 @@ from parbals.scores.losses import Loss
 from parbals.select import select_batch_from_model
 from parbals.skactiveml.classifier import NoModel, classes_of, fitted_copy, sample_model
 from parbals.strategies.table import COLD_START, DEFAULT, Strategy, strategy_named
-from parbals.types import TARGETS, Batch
+from parbals.types import DEFAULT_N_TARGETS, Batch
 
 __all__ = ["ParbalsQuery"]
 
@@ -117,7 +117,7 @@ class ParbalsQuery(_Query):
         is_labelled = _utils.is_labeled(y, self.missing_label_)
         if X_target is None:
             order = derive_generator(seed, "target").permutation(len(X))
-            X_target = X[np.sort(order[:TARGETS])]
+            X_target = X[np.sort(order[:DEFAULT_N_TARGETS])]
         strategy = strategy_named(self.strategy)
         model = None
         class_numbers = None

@@ -7,7 +7,12 @@ import numpy as np
 import parbals
 import pytest
 from parbals.errors import InputError
-from parbals.learner.evaluation.audit import draw_audit, interleave, measure, n_audit_items_due
+from parbals.learner.evaluation.audit import (
+    draw_audit,
+    interleaved_order,
+    measure_error,
+    n_audit_items_due,
+)
 from parbals.learner.evaluation.looks import latest_look, ppi_limits
 from parbals.learner.evaluation.report import class_lines, measured_error_sentence
 from parbals.types import Estimate
@@ -59,9 +64,9 @@ def test_a_late_audit_takes_half_a_batch_and_what_others_cannot_fill():
 
 
 def test_the_audit_is_spread_over_a_batch():
-    order = interleave(np.arange(6), np.arange(3))
+    order = interleaved_order(np.arange(6), np.arange(3))
     assert order.tolist() == [0, 6, 1, 2, 7, 3, 4, 8, 5]
-    assert interleave(np.arange(2), np.arange(0)).tolist() == [0, 1]
+    assert interleaved_order(np.arange(2), np.arange(0)).tolist() == [0, 1]
 
 
 def test_asking_mixes_the_audit_in_and_says_so():
@@ -107,7 +112,7 @@ def test_the_measurement_is_what_the_model_of_the_first_labels_gets_wrong():
     model.tell(training, Y[training])
     audited = np.array([p for p in first if p in set(active.audit)])
     decisions = np.array(model.predict(X[audited]))
-    measured = measure(active.state)
+    measured = measure_error(active.state)
     wrong = decisions != Y[audited]
     assert (measured.n, measured.n_wrong) == (19, int(wrong.sum()))
     assert measured.n_labels == look.n_labels
@@ -151,10 +156,10 @@ def test_rows_that_are_alike_by_coarse_features_are_no_copies():
 
 def test_between_two_looks_the_measurement_stands():
     active = make_labelled(70)
-    before = measure(active.state)
+    before = measure_error(active.state)
     batch = active.ask(5)
     active.tell(batch, Y[batch])
-    assert measure(active.state) == before
+    assert measure_error(active.state) == before
 
 
 @pytest.mark.parametrize("n_runs", [12, pytest.param(300, marks=pytest.mark.full)])
@@ -173,7 +178,7 @@ def test_the_interval_holds_the_error_of_a_model_that_chose_its_labels(n_runs):
             batch = active.ask(29)
             active.tell(batch, y[batch])
         decisions = np.array(active.predict(features[300:]))
-        estimate = measure(active.state).error
+        estimate = measure_error(active.state).error
         covered += estimate.low <= np.mean(decisions != y[300:]) <= estimate.high
     assert covered / n_runs >= 0.9 - 3 * np.sqrt(0.09 / n_runs)
 
@@ -192,9 +197,9 @@ def test_the_report_gives_it_in_words_and_in_json():
 
 def test_an_audit_without_labels_promises_a_measurement():
     active = make_learner()
-    assert measure(active.state).error is None
+    assert measure_error(active.state).error is None
     active.tell(np.setdiff1d(np.arange(300), active.audit)[:1], ["no"])
-    sentence = measured_error_sentence(measure(active.state))
+    sentence = measured_error_sentence(measure_error(active.state))
     assert sentence.startswith("The error will be measured as the 20 random items")
 
 
@@ -204,7 +209,7 @@ def test_classes_that_the_audit_hardly_saw_have_no_interval():
     )
     active.tell(active.audit, Y[active.audit])
     active.tell(np.arange(60), Y[:60])
-    measured = measure(active.state)
+    measured = measure_error(active.state)
     assert measured.recall["never"] is None
     assert class_lines(measured)[-1] == "  too few random items to tell: never"
 
@@ -212,7 +217,7 @@ def test_classes_that_the_audit_hardly_saw_have_no_interval():
 def test_a_custom_model_is_measured_too():
     forest = RandomForestClassifier(20, random_state=0)
     active = make_labelled(60, strategy="margin", model=forest)
-    assert measure(active.state).n == 19
+    assert measure_error(active.state).n == 19
 
 
 def test_the_last_items_of_all_may_be_the_audits():
@@ -245,4 +250,4 @@ def test_the_audit_survives_saving(tmp_path):
     loaded = parbals.ActiveLearner.load(tmp_path / "file")
     assert loaded.audit.tolist() == active.audit.tolist()
     assert list(loaded.ask(9)) == list(active.ask(9))
-    assert measure(loaded.state) == measure(active.state)
+    assert measure_error(loaded.state) == measure_error(active.state)

@@ -58,7 +58,7 @@ def test_a_learner_certifies_what_it_decides_now():
     active = make_labelled()
     before = active.predict(X)
     sample = active.certify(50)
-    assert (sample.n_pile, sample.n_labels, len(set(sample.items))) == (270, 30, 50)
+    assert (sample.n_population, sample.n_labels, len(set(sample.items))) == (270, 30, 50)
     assert not set(sample.positions) & set(active.labelled)
     assert set(active.pending) == set(sample.items)
     assert active.certified(sample) is None

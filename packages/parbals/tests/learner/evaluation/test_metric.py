@@ -6,7 +6,7 @@ import pytest
 from parbals.errors import InputError
 from parbals.learner.evaluation.metric import (
     BALANCED,
-    METRICS,
+    LOSS_OF_METRIC,
     class_weights_for,
     decide,
     metric_values,
@@ -33,8 +33,8 @@ def chosen_items(**settings):
 
 
 def test_every_loss_has_one_metric():
-    assert sorted(METRICS.values()) == sorted(LOSSES)
-    for metric, loss in METRICS.items():
+    assert sorted(LOSS_OF_METRIC.values()) == sorted(LOSSES)
+    for metric, loss in LOSS_OF_METRIC.items():
         assert Classification([0, 1]).loss(metric) == loss
     assert Classification([0, 1]).loss(BALANCED) == "error"
 
@@ -72,7 +72,9 @@ def test_a_custom_model_optimises_the_metric_too():
 @pytest.mark.filterwarnings("ignore::parbals.errors.SampleCollapseWarning")
 def test_a_report_speaks_of_log_loss_whatever_items_are_chosen_for():
     forest = RandomForestClassifier(30, random_state=0)
-    gains = [make_labelled(model=forest, metric=metric).report(3).next_gain for metric in METRICS]
+    gains = [
+        make_labelled(model=forest, metric=metric).report(3).next_gain for metric in LOSS_OF_METRIC
+    ]
     assert gains[0] == gains[1] > 0
 
 

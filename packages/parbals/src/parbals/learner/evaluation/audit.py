@@ -1,10 +1,10 @@
 """An audit: a random hold-out set that measures the model's error.
 
 The audit is drawn uniformly from the pool, before anything is chosen. Its labels train no model,
-and its items are neither candidates nor targets, so no model of the session depends on them. The
-model's losses on the audit are therefore those on fresh random items from the same source, whatever
-strategy chose the training labels. Items that took part in choosing would not do: those that a
-strategy leaves unlabelled are the easy ones.
+and its items are neither candidates nor targets, so no model depends on them. The model's losses on
+the audit are therefore distributed like those on new random items from the same source, whatever
+strategy chose the training labels. A random sample of the items that a strategy has left unlabelled
+would not do: most of them are easy.
 
 The interval assumes that whether an audit item is labelled yet does not depend on its content.
 """
@@ -23,7 +23,7 @@ from parbals.randomness import derive_generator
 from parbals.types import Batch, Estimate
 from parbals.validate import check_positive_int
 
-if TYPE_CHECKING:  # a project draws its audit without loading a model
+if TYPE_CHECKING:  # so that an audit can be drawn without loading the models
     from parbals.learner.ledger import Ledger
     from parbals.learner.state import State
 
@@ -34,20 +34,20 @@ __all__ = [
     "audit_predictions",
     "current_look",
     "draw_audit",
-    "interleave",
-    "measure",
+    "interleaved_order",
+    "measure_error",
     "n_audit_items_due",
     "with_audit_items",
 ]
 
 AUDIT = "audit"
-"""The name, in place of a strategy's, under which audit items are chosen."""
+"""Stands in place of a strategy's name for audit items."""
 _AUDIT_INTERVAL = 3
-"""Every third requested item is an audit item: two train the model for each that measures it."""
+"""Every third requested item is an audit item; the other two train the model."""
 _MIN_CLASS_ITEMS = 5
-"""A recall or precision from fewer items is not worth an interval."""
+"""A recall or precision is not estimated from fewer items."""
 _MAX_POOL_ITEMS = 4_096
-"""Pool items over which the expected error is averaged: many compared with an audit."""
+"""Number of pool items over which the expected error is averaged: many more than in an audit."""
 
 
 def draw_audit(n_items: int, size: int, seed: int, taken: Sequence[int] = ()) -> np.ndarray:
@@ -58,7 +58,7 @@ def draw_audit(n_items: int, size: int, seed: int, taken: Sequence[int] = ()) ->
 
     Args:
         n_items: number of items in the pool.
-        size: of the audit; at most half of the items that are not ``taken``.
+        size: number of items in the audit, at most half of those that are not ``taken``.
         taken: positions that already have a label.
     """
     if size == 0:
@@ -78,7 +78,7 @@ def audit_positions(audit: Any, ledger: "Ledger", seed: int) -> np.ndarray:
     """Convert the learner's ``audit`` argument to positions, in the order they are requested.
 
     Args:
-        audit: size of the audit, which is then drawn, or the items themselves.
+        audit: number of items to draw, or the items themselves.
     """
     if isinstance(audit, int | float | np.integer):
         return draw_audit(ledger.n_items, check_positive_int(audit, "audit", minimum=0), seed)
@@ -90,8 +90,9 @@ def n_audit_items_due(
 ) -> int:
     """Count how many of the next ``n`` items are to be audit items.
 
-    Every third item is one until the audit is complete. An audit that lags behind, such as after
-    imported labels, takes at most half of a batch, or more if nothing else is left.
+    Every third item is one until none is left. If fewer than a third of the items so far are from
+    the audit, for example because labels were imported, at most half of the batch is; more only if
+    there are not enough other items.
 
     >>> n_audit_items_due(9, 0, 0, 30, 500)
     3
@@ -106,14 +107,15 @@ def n_audit_items_due(
     return max(0, min(max(at_most_half, needed_to_fill), n_audit_left))
 
 
-def interleave(chosen: np.ndarray, audit: np.ndarray) -> np.ndarray:
-    """Compute the order (B,) that spreads audit items evenly over a batch.
+def interleaved_order(chosen: np.ndarray, audit: np.ndarray) -> np.ndarray:
+    """Return indices (B,) into [*chosen, *audit] that spread audit items evenly over a batch.
 
-    >>> interleave(np.array([7, 8]), np.array([3]))  # indices into [7, 8, 3]
+    >>> interleaved_order(np.array([7, 8]), np.array([3]))  # indices into [7, 8, 3]
     array([0, 2, 1])
 
     Args:
-        chosen, audit: items of the batch; the order indexes their concatenation.
+        chosen: items of the batch that a strategy has chosen.
+        audit: audit items of the batch.
     """
     n_chosen = len(chosen)
     n_audit = len(audit)
@@ -126,7 +128,7 @@ def interleave(chosen: np.ndarray, audit: np.ndarray) -> np.ndarray:
 
 
 def with_audit_items(batch: Batch | None, positions: np.ndarray) -> Batch:
-    """Spread audit items over a batch; without a batch, return one of audit items alone."""
+    """Add audit items to a batch, spread evenly; if it is None, return a batch of them alone."""
     no_scores = np.full(len(positions), np.nan)
     no_counts = np.zeros(len(positions), np.int64)
     if batch is None:
@@ -140,7 +142,7 @@ def with_audit_items(batch: Batch | None, positions: np.ndarray) -> Batch:
             n_samples=0,
             notes=("All of them are random items of the audit.",),
         )
-    order = interleave(batch.indices, positions)
+    order = interleaved_order(batch.indices, positions)
     note = f"{len(positions)} of the {len(order)} items are random ones of the audit."
     return replace(
         batch,
@@ -154,7 +156,7 @@ def with_audit_items(batch: Batch | None, positions: np.ndarray) -> Batch:
 
 
 def audit_predictions(state: "State", model: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Predict the labelled audit items: probabilities (n, C), and their class numbers (n,)."""
+    """Return predictions (n, C) for the labelled audit items, and their labels (n,), flattened."""
     if not len(state.audited):
         return np.zeros((0, len(state.setup.classes))), np.zeros(0, np.int64)
     probs = state.setup.predictions(model, state.audited)
@@ -166,12 +168,12 @@ class CurrentLook(NamedTuple):
 
     Attributes:
         look: None before the first look.
-        training: positions, ascending, of the labels that the evaluated model is trained on.
-        audited: positions of the audit labels, in the order they arrived.
+        training_positions: of the labels that the evaluated model is trained on, ascending.
+        audited: positions of the audit items that are labelled, in the order of their labels.
     """
 
     look: Look | None
-    training: np.ndarray
+    training_positions: np.ndarray
     audited: np.ndarray
 
 
@@ -184,19 +186,19 @@ def current_look(state: "State") -> CurrentLook:
         return CurrentLook(None, order[:0], order[:0])
     order = order[: look.n_labels]
     is_audit = is_audit[: look.n_labels]
-    training = np.setdiff1d(order[~is_audit], state.setup.audit_duplicates)
-    return CurrentLook(look, training, order[is_audit])
+    training_positions = np.setdiff1d(order[~is_audit], state.setup.audit_duplicates)
+    return CurrentLook(look, training_positions, order[is_audit])
 
 
-def measure(state: "State") -> Measurement | None:
+def measure_error(state: "State") -> Measurement | None:
     """Measure the error of a state's model at the latest look; None without an audit."""
     setup = state.setup
     task = setup.task
     n_audit = len(setup.audit)
     if not n_audit:
         return None
-    look, training, audited = current_look(state)
-    model = state.model_of(training) if look is not None else None
+    look, training_positions, audited = current_look(state)
+    model = state.model_of(training_positions) if look is not None else None
     if look is None or model is None:
         return Measurement(
             error=None,
@@ -221,11 +223,11 @@ def measure(state: "State") -> Measurement | None:
     expected_pool = task.expected_losses(pool_probs, pool_decisions)
     error, low, high = ppi_limits(losses, expected, expected_pool, look.delta)
 
-    def share_correct(number: int, class_numbers: np.ndarray) -> Estimate | None:
-        """Estimate the share of items of a class, by label or decision, that are correct."""
+    def share_correct(number: int, labels_or_decisions: np.ndarray) -> Estimate | None:
+        """Estimate the recall of a class, given the labels; its precision, given the decisions."""
         is_correct = task.contains(labels, number) & task.contains(decisions, number)
         n_correct = int(is_correct.sum())
-        n = int(task.contains(class_numbers, number).sum())
+        n = int(task.contains(labels_or_decisions, number).sum())
         if n < _MIN_CLASS_ITEMS:
             return None
         return Estimate(n_correct / n, *clopper_pearson_limits(n_correct, n, look.delta))

@@ -1,14 +1,16 @@
-"""A certificate: the error of decisions for a finite population, by a fresh random sample.
+"""A certificate: limits of the error of the model's current decisions, from a new random sample.
 
-An audit is drawn at the beginning and evaluated at several looks. A certificate is a single look,
-at any time, also without an audit. From the R items without a label, n are drawn at random. The
-model's decisions for all R items are fixed, and people label the n. If M of the R decisions are
-wrong, the number K of wrong ones in the sample is hypergeometric, and
+An audit is drawn at the beginning and evaluated several times. A certificate can be requested at
+any time, with or without an audit, and is evaluated once. There are R items that are neither
+labelled nor pending. The model's decisions for all of them are fixed, n of the items are drawn at
+random, and people label these. If M of the R decisions are wrong, the number K of wrong ones in the
+sample has a hypergeometric distribution. Where k are observed, M lies between
 
-    U = max {M : P(K ≤ k | M) > δ},    L = min {M : P(K ≥ k | M) > δ}
+    L = min {M : P(K ≥ k | M) > δ}    and    U = max {M : P(K ≤ k | M) > δ},
 
-each fail with probability δ = 5 % at most, exactly, whatever the model is and however the other
-labels were chosen. The statement is about these R decisions: only the draw is random.
+and each limit fails with a probability of at most δ = 5 %: exactly, whatever the model is and
+however the other labels were chosen. The statement is about these R decisions; only the draw is
+random.
 """
 
 from bisect import bisect_left, bisect_right
@@ -25,7 +27,7 @@ from parbals.randomness import derive_generator
 from parbals.types import Estimate
 from parbals.wording import percent
 
-if TYPE_CHECKING:  # a project draws its sample without loading a model
+if TYPE_CHECKING:  # so that a sample can be drawn without loading the models
     from parbals.learner.state import State
 
 __all__ = [
@@ -39,56 +41,56 @@ __all__ = [
 ]
 
 CERTIFY = "certify"
-"""The name, in place of a strategy's, under which items of a certificate's sample are chosen."""
+"""Stands in place of a strategy's name for items that a certificate's sample contains."""
 
 
 @dataclass(frozen=True)
 class Sample:
-    """A random sample of items without a label, with the decisions made before they were labelled.
+    """A random sample of free items, with the decisions made before they were labelled.
 
     Attributes:
         items: (n,) the items as the learner names them.
         positions: (n,) their positions in the pool.
-        decided: (n,) class numbers that the model decided for them.
-        n_pile: R, the number of items that the sample was drawn from.
+        decided: (n,) encoded labels that the model decided for them.
+        n_population: R, the number of items that the sample was drawn from.
         n_labels: number of labels that the model was trained with.
     """
 
     items: list[Any]
     positions: list[int]
     decided: list[int]
-    n_pile: int
+    n_population: int
     n_labels: int
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """The error of a model's decisions for the items without a label, measured by a sample.
+    """The error of a model's decisions for all free items, measured by a sample of them.
 
     Attributes:
         n: size of the sample.
         n_wrong: number of wrong decisions in the sample.
-        n_pile: R, the number of items that the sample was drawn from.
+        n_population: R, the number of items that the sample was drawn from.
         n_labels: number of labels that the model was trained with.
         error: share of wrong decisions among the R items, with a 90 % interval.
     """
 
     n: int
     n_wrong: int
-    n_pile: int
+    n_population: int
     n_labels: int
     error: Estimate
 
     def __str__(self) -> str:
         return (
             f"With 95 % confidence the error is below {percent(self.error.high)}: of {self.n} "
-            f"random items among the {self.n_pile:,} without a label the model trained on "
+            f"random items among the {self.n_population:,} without a label the model trained on "
             f"{self.n_labels:,} labels got {self.n_wrong} wrong, {with_interval(self.error)}."
         )
 
 
 def draw_sample(population: np.ndarray, n: int, generator: np.random.Generator) -> np.ndarray:
-    """Draw (n,) of the positions in a population, in random order."""
+    """Draw ``n`` of a population's positions, in random order."""
     if n > len(population):
         raise InputError(
             f"A sample of {n} items was requested, but only {len(population)} items are neither "
@@ -97,16 +99,19 @@ def draw_sample(population: np.ndarray, n: int, generator: np.random.Generator) 
     return generator.choice(population, n, replace=False)
 
 
-def draw_certificate_sample(state: "State", n: int, name: Callable[[int], Any]) -> Sample:
+def draw_certificate_sample(state: "State", n: int, name_of: Callable[[int], Any]) -> Sample:
     """Draw ``n`` of a learner's free items, and fix the model's decisions for them.
 
     Args:
         n: size of the sample.
-        name: returns the learner's name for the item at a position.
+        name_of: position → the item as the learner names it.
     """
     setup = state.setup
     if not setup.classes:
-        raise InputError("A certificate counts wrong classes, not numbers; use an audit.")
+        raise InputError(
+            "A certificate counts wrong decisions, and a number is never exactly right; use an "
+            "audit."
+        )
     population = np.flatnonzero(state.is_free())
     key = state.key(with_pending=True).hex()
     generator = derive_generator(setup.seed, CERTIFY, len(state.pending), key)
@@ -115,10 +120,10 @@ def draw_certificate_sample(state: "State", n: int, name: Callable[[int], Any]) 
     decisions = setup.decide(model, setup.predictions(model, drawn))
     positions = drawn.tolist()
     return Sample(
-        items=[name(position) for position in positions],
+        items=[name_of(position) for position in positions],
         positions=positions,
         decided=decisions.tolist(),
-        n_pile=len(population),
+        n_population=len(population),
         n_labels=len(state.labels),
     )
 
@@ -127,18 +132,18 @@ def evaluate_sample(sample: Sample, labels: Mapping[int, int]) -> Certificate | 
     """Compare a sample's decisions with its labels; None until every item has a label.
 
     Args:
-        labels: position → class number.
+        labels: position → encoded label.
     """
     if any(position not in labels for position in sample.positions):
         return None
     decisions = zip(sample.positions, sample.decided, strict=True)
     n_wrong = sum(labels[position] != decision for position, decision in decisions)
     n = len(sample.positions)
-    low, high = hypergeometric_limits(n_wrong, n, sample.n_pile)
+    low, high = hypergeometric_limits(n_wrong, n, sample.n_population)
     return Certificate(
         n=n,
         n_wrong=n_wrong,
-        n_pile=sample.n_pile,
+        n_population=sample.n_population,
         n_labels=sample.n_labels,
         error=Estimate(n_wrong / n, low, high),
     )
@@ -155,18 +160,20 @@ def hypergeometric_limits(n_wrong: int, n: int, n_population: int) -> tuple[floa
         n: size of the sample, drawn without replacement.
         n_population: size of the population.
     """
-    candidates = range(n_population + 1)
+    possible_totals = range(n_population + 1)
 
-    def upper_tail(n_marked: int) -> float:
-        return 1.0 - _hypergeometric_cdf(n_wrong - 1, n, n_marked, n_population)
+    def upper_tail(total: int) -> float:
+        """Compute P(K ≥ n_wrong) if ``total`` items of the population are wrong."""
+        return 1.0 - _hypergeometric_cdf(n_wrong - 1, n, total, n_population)
 
-    def negative_lower_tail(n_marked: int) -> float:
-        return -_hypergeometric_cdf(n_wrong, n, n_marked, n_population)
+    def negative_lower_tail(total: int) -> float:
+        """Compute -P(K ≤ n_wrong) if ``total`` items of the population are wrong."""
+        return -_hypergeometric_cdf(n_wrong, n, total, n_population)
 
-    # Both tails increase with the number of wrong items, so bisection finds the limits.
-    lowest_possible = bisect_right(candidates, DELTA, key=upper_tail)
-    first_impossible = bisect_left(candidates, -DELTA, key=negative_lower_tail)
-    return lowest_possible / n_population, (first_impossible - 1) / n_population
+    # Both functions increase with the total, so bisection finds where they cross ±δ.
+    lowest_total = bisect_right(possible_totals, DELTA, key=upper_tail)
+    first_total_too_high = bisect_left(possible_totals, -DELTA, key=negative_lower_tail)
+    return lowest_total / n_population, (first_total_too_high - 1) / n_population
 
 
 def _hypergeometric_cdf(k: int, n: int, n_marked: int, n_population: int) -> float:
@@ -174,6 +181,7 @@ def _hypergeometric_cdf(k: int, n: int, n_marked: int, n_population: int) -> flo
     from scipy.special import gammaln  # scipy.stats takes seconds to load
 
     def log_choose(total: int, chosen: np.ndarray | int) -> Any:
+        """Compute the logarithm of the binomial coefficient."""
         log_orders = gammaln(np.add(chosen, 1))
         return gammaln(total + 1) - log_orders - gammaln(total - np.asarray(chosen) + 1)
 

@@ -3,24 +3,25 @@
 *Which.* Items are ranked by an upper confidence bound of their probability: mean plus one standard
 deviation of the logit with two classes and a Gaussian posterior, otherwise the probability itself.
 Every tenth item is random, and every second one until the first item of the class is found. Random
-items show how common the class is in regions that nobody has searched, and no strategy finds the
-first item much sooner.
+items show how common the class is in regions that nobody has searched, and until the first item is
+found, nothing finds it much sooner than they do.
 
 *How many.* Let R be the number of items of the class among those without a label, and f the number
 found. The recall is f / (f + R). If posterior sample k were the truth, R would have the mean
 Σ_i p_k(x_i). A model whose labels were chosen because they look like the class overestimates how
 common it is elsewhere, so it is calibrated by its latest predictions: among the latest twenty
-labels, the model of all labels before them expected q of the class, and y were. The calibration
-ratio ρ ≤ 1, actual over expected, has the posterior Gamma(y + ½, q + ½), truncated at 1. It is 1
-until five items are found, because a single item proves nothing. Then
+labels, the model trained on all labels before them expected q items of the class, and there were y.
+The calibration ratio ρ ≤ 1, actual over expected, is drawn from Gamma(y + ½, q + ½), draws above 1
+being set to 1. It is 1 until five items are found, because a single item proves nothing. Then
 
     R ~ Poisson(ρ Σ_i p_k(x_i)).
 
 The lower limit of the recall is at the 95 % quantile of R. Most of R lies with many items of small
-p, for which no label has checked the model. The upper limit therefore counts only the twenty most
-probable items in place of all: the model is calibrated on such items. The study of the search
-compares both limits with the truth. With an audit the class is also counted among its random items,
-which assumes nothing about the model but says little unless the audit is large.
+p, for which no label has checked the model. The upper limit is therefore at the 5 % quantile of the
+number of items of the class among the twenty most probable ones alone: the model is calibrated on
+such items. studies/find compares both limits with the truth. With an audit the class is also
+counted among its random items, which assumes nothing about the model but says little unless the
+audit is large.
 """
 
 from typing import Any, NamedTuple
@@ -40,7 +41,7 @@ from parbals.wording import percent
 __all__ = ["FIND", "choose_likely_positives", "estimate_recall"]
 
 FIND = "find"
-"""The name, in place of a strategy's, under which these items are chosen."""
+"""Stands in place of a strategy's name for items that this search chooses."""
 _RANDOM_INTERVAL = 10
 """Every tenth item is random."""
 _RANDOM_INTERVAL_BEFORE_FIRST = 2
@@ -48,23 +49,23 @@ _RANDOM_INTERVAL_BEFORE_FIRST = 2
 _CALIBRATION_WINDOW = 20
 """Number of latest labels that calibrate the model."""
 _LOOKAHEAD = 20
-"""Number of most probable items in which the next finds are expected."""
+"""Number of most probable items among which the next finds are counted."""
 _MIN_FOUND = 5
-"""Finds from which on the model is calibrated: a single item proves nothing."""
+"""From so many finds on the model is calibrated, and advice to stop is given."""
 _TARGET_RECALL = 0.9
-"""A recall at which most searches may stop."""
+"""The search may stop if the lower limit of the recall is at least this."""
 _MIN_NEXT_FINDS = 0.25
-"""The search may stop when fewer items are expected among the next ``_LOOKAHEAD``."""
+"""It may also stop if fewer finds are expected among the next ``_LOOKAHEAD``: one in eighty."""
 _N_DRAWS = 4_000
 _BLOCK_ROWS = 4_096
 _MAX_SAMPLED_ITEMS = 4_096
-"""Items from which the spread between posterior samples is estimated."""
+"""Largest number of items from which the spread between posterior samples is estimated."""
 _EPS = 1e-300
 """Guards divisions."""
 
 
 class _ClassProbs(NamedTuple):
-    """Probabilities (n,) of the class, and ranking scores (n,)."""
+    """Probabilities (n,) of the class, and scores (n,) by which items are ranked."""
 
     probs: np.ndarray
     ranking: np.ndarray
@@ -104,8 +105,8 @@ def choose_likely_positives(state: State, free: np.ndarray, n: int) -> Batch:
 
 
 def _n_random_items(state: State, n: int) -> int:
-    """Count how many of the next ``n`` items are random; all of them before there is a model."""
-    positions, labels = state.training
+    """Return how many of the next ``n`` items are random: all, if there is no model yet."""
+    positions, labels = state.training_labels
     if not len(positions) or not state.can_fit:
         return n
     has_found = (labels == state.setup.find).any()
@@ -115,7 +116,7 @@ def _n_random_items(state: State, n: int) -> int:
 
 
 def _class_probs_and_ranking(state: State, model: Any, positions: np.ndarray) -> _ClassProbs:
-    """Predict the probability of the class at positions (n,), and rank them."""
+    """Compute the class probability and the ranking score of the items at positions (n,)."""
     class_number = state.setup.find
     gaussian = getattr(model, "gaussian", None)
     probs = np.empty(len(positions))
@@ -132,7 +133,7 @@ def _class_probs_and_ranking(state: State, model: Any, positions: np.ndarray) ->
 
 
 def estimate_recall(state: State) -> Recall | None:
-    """Estimate how much of the class has been found; None without a class or a model."""
+    """Estimate how much of the class has been found; None without ``find`` or without a model."""
     setup = state.setup
     if setup.find is None or not state.can_fit:
         return None
@@ -230,9 +231,9 @@ def _sample_calibration_ratio(state: State, generator: np.random.Generator) -> n
 
 
 def _audit_recall(state: State, n_found: int) -> Estimate | None:
-    """Estimate the recall from the class's share among audit items, whatever the model.
+    """Estimate the recall from the class's share among audit items, without the model.
 
-    The limits hold at every look of :mod:`parbals.learner.evaluation.looks`.
+    The limits are those of the latest look (:mod:`parbals.learner.evaluation.looks`).
     """
     look, _, audited = current_look(state)
     if look is None:

@@ -1,29 +1,31 @@
-"""When an audit is evaluated, and at what risk: a confidence sequence over its looks.
+"""When an audit is evaluated (its *looks*), and limits of the error that hold at all of them.
 
-*Looks.* An audit is evaluated at fixed looks, as in a group-sequential trial, and a result stands
-until the next look. The audit counts as full at 95 % of its n labels, because people skip an item
-now and then. That is one look; later looks follow whenever the number of labels has doubled. Before
-that there are looks at a half of the audit, a quarter, and so on, down to 20 labels. At each
-look a model is trained on the labels so far and evaluated on the audit items labelled so far; no
-audit label trains it.
+*Looks.* The limits would fail more often if the audit were evaluated after every label. It is
+therefore evaluated at fixed times only, as in a group-sequential trial. These are called looks, and
+a result stands until the next. The main look is when the audit is full, which means that 95 % of it
+are labelled, because people skip an item now and then. Earlier looks are at a half of the audit, a
+quarter, and so on, but not at fewer than 20 audit labels. Later looks are whenever the number of
+all labels, not only of the audit's, has doubled since the audit was full. At each look a model is
+trained on the labels so far, except those of the audit, and evaluated on the audit labels so far.
 
-*One look.* Given the model, its errors ℓ_i are independent draws with one probability p. The
-Clopper–Pearson limits for Σ ℓ_i errors each fail with probability δ at most, exactly. The model
+*One look.* Given the model, whether it is wrong on audit item i, ℓ_i (0 or 1), is an independent
+draw with the same probability p for every item: the error. The Clopper–Pearson limits of p, given
+Σ ℓ_i, each fail with a probability of at most δ, exactly. The model
 also predicts its probability of being wrong, f_i, and the mean f̄ over the pool is known without
 labels. So ℓ_i - λ (f_i - f̄) has mean p as well, with less variance (PPI++,
 :mod:`parbals.learner.evaluation.ppi`). The estimate is as precise as n' ≥ n plain draws, and the
 limits are those of Clopper and Pearson for n' draws with error p̂ (Korn and Graubard's method for
-surveys). They are exact where λ = 0, such as without an error, and otherwise asymptotic: P(p > U) ≤
-δ + O(1/√n).
+surveys). They are exact where λ = 0, for example where no ℓ_i is 1, and otherwise asymptotic:
+P(p > U) ≤ δ + O(1/√n).
 
 *All looks.* Look k has the risk δ_k = δ w_k with Σ_k w_k = 1 (alpha spending). By the union bound,
 whatever the models are,
 
     P(p_k < L_k at some look) ≤ Σ δ_k = δ,   P(p_k > U_k at some look) ≤ δ,
 
-so both limits also hold at a stopping time, such as the first look with a small U. With δ = 5 % the
-interval has a confidence of 90 %, and its upper limit alone of 95 %. The look at the full audit
-gets most of the risk.
+so each limit also holds if somebody stops at a look because of its result, such as a small U. With
+δ = 5 % the interval has a confidence of 90 %, and its upper limit alone of 95 %. The look at the
+full audit gets most of the risk.
 """
 
 import math
@@ -36,7 +38,7 @@ from parbals.learner.evaluation.ppi import ppi_mean
 __all__ = ["DELTA", "Look", "clopper_pearson_limits", "latest_look", "ppi_limits"]
 
 DELTA = 0.05
-"""Probability that a limit fails at any look."""
+"""δ: at most this is the probability that an upper limit fails at some look; a lower likewise."""
 _WEIGHT_FULL = 0.7
 """Share of the risk that the look at the full audit gets."""
 _WEIGHT_BEFORE = 0.1
@@ -53,8 +55,8 @@ class Look(NamedTuple):
     """One evaluation of an audit.
 
     Attributes:
-        n_labels: the look uses the first so many labels, audit labels included.
-        delta: probability that one of its limits fails.
+        n_labels: number of labels that the look uses, the earliest ones; audit labels included.
+        delta: the upper limit fails with at most this probability; so does the lower.
     """
 
     n_labels: int
@@ -78,7 +80,7 @@ def latest_look(is_audit: np.ndarray, size: int) -> Look | None:
         return None
 
     def n_labels_at(count: int) -> int:
-        """Count the labels at the time when ``count`` of them were audit labels."""
+        """Return how many labels there were when the audit label number ``count`` arrived."""
         return int(np.searchsorted(np.cumsum(is_audit), count)) + 1
 
     full = math.ceil(_FULL_SHARE * size)
@@ -128,7 +130,8 @@ def ppi_limits(
     plain_variance = plain_error * (1.0 - plain_error) / n
     if plain_variance == 0.0 or not 0.0 < error < 1.0:
         return plain_error, *clopper_pearson_limits(plain_error * n, n, delta)
-    # λ is fitted to the same draws, which costs degrees of freedom; at worst it gains nothing.
+    # Two degrees of freedom less, because λ is fitted to the same draws. The estimate then counts
+    # for as many plain draws as its variance is smaller, and never for fewer than n.
     variance_ratio = deviation**2 / plain_variance * n / max(n - 2, 1)
     n_effective = n / min(1.0, variance_ratio)
     return error, *clopper_pearson_limits(error * n_effective, n_effective, delta)

@@ -28,7 +28,7 @@ from parbals.validate import check_choice
 
 __all__ = [
     "BALANCED",
-    "METRICS",
+    "LOSS_OF_METRIC",
     "BestF1",
     "best_f1",
     "check_metric",
@@ -39,8 +39,8 @@ __all__ = [
     "metric_values",
 ]
 
-METRICS: dict[str, Loss] = {"accuracy": "error", "log-loss": "log"}
-"""Metrics that are means over target points → the loss that strategies minimise."""
+LOSS_OF_METRIC: dict[str, Loss] = {"accuracy": "error", "log-loss": "log"}
+"""Metric → the loss that strategies minimise, for metrics that weight all target points equally."""
 BALANCED = "balanced-accuracy"
 _F1_PREFIX = "f1:"
 _METRIC_NAMES = ("accuracy", BALANCED, f"{_F1_PREFIX}CLASS", "log-loss")
@@ -60,7 +60,7 @@ def check_metric(metric: Any, classes: Sequence[Any]) -> str:
                 f"classes: {class_names}."
             )
         return metric
-    if metric not in (*METRICS, BALANCED):
+    if metric not in (*LOSS_OF_METRIC, BALANCED):
         check_choice(metric, _METRIC_NAMES, "metric")
     return str(metric)
 

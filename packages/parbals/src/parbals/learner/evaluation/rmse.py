@@ -32,7 +32,7 @@ _EPS = 1e-300
 
 def expected_rmse(state: State, targets: np.ndarray) -> Estimate | None:
     """Estimate the RMSE on target rows (M, D), with a 90 % interval; None before two labels."""
-    if len(state.training[0]) < 2:
+    if len(state.training_labels[0]) < 2:
         return None
     posterior = state.fitted().gaussian
     generator = derive_generator(state.setup.seed, "report")
@@ -54,7 +54,7 @@ def expected_rmse(state: State, targets: np.ndarray) -> Estimate | None:
 def _fit_log_temperature(state: State) -> tuple[float, float]:
     """Fit ln T to leave-one-out residuals and audit residuals: its mean and standard deviation."""
     model = state.fitted()
-    _, labels = state.training
+    _, labels = state.training_labels
     mean, deviation = model.gaussian.leave_one_out()
     residuals = (labels - mean) / deviation
     if len(state.audited):
@@ -80,7 +80,7 @@ def measured_rmse(state: State) -> Measurement | None:
     n_audit = len(state.setup.audit)
     if not n_audit:
         return None
-    look, training, audited = current_look(state)
+    look, training_positions, audited = current_look(state)
     if look is None:
         return Measurement(
             error=None,
@@ -92,7 +92,7 @@ def measured_rmse(state: State) -> Measurement | None:
             precision={},
             loss="rmse",
         )
-    model = state.model_of(training)
+    model = state.model_of(training_positions)
     mean, _ = model.predict(state.setup.pool_rows(audited))
     squares = np.square(state.encoded_labels(audited) - mean)
     n = len(squares)

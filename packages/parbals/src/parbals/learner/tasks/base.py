@@ -1,8 +1,9 @@
 """What a label is: how it is checked, stored, learnt from and predicted.
 
-A task is a likelihood on a Gaussian posterior. The rest of the learner stores a label as one plain
-number, the *encoded label*, and asks its :class:`Task` for everything that depends on the label
-type. This module holds the base class and the default task, one class per item.
+The rest of the learner stores a label as one plain number, the *encoded label*, and asks its
+:class:`Task` for everything that depends on the type of the labels: above all the model, which has
+a Gaussian posterior and the task's likelihood. This module has the base class and the default task,
+one class per item.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
@@ -12,7 +13,7 @@ import numpy as np
 
 from parbals.errors import InputError, LabelError
 from parbals.learner.evaluation.metric import (
-    METRICS,
+    LOSS_OF_METRIC,
     check_metric,
     class_weights_for,
     decide,
@@ -22,13 +23,13 @@ from parbals.strategies.table import STRATEGIES, strategy_named
 from parbals.types import ClassWeights, Loss
 from parbals.validate import check_choice
 
-if TYPE_CHECKING:  # a task's name and labels are used without loading a model
+if TYPE_CHECKING:  # so that labels can be checked without loading the models
     from parbals.posterior.closed.prior import PoolMoments
 
 __all__ = ["Classification", "DecisionWeights", "Task", "as_list", "plain_value"]
 
 DecisionWeights = ClassWeights | tuple[ClassWeights, ...] | None
-"""Class weights of the 0-1 loss: one record, one for each label, or None for equal weights."""
+"""Class weights of the 0-1 loss; for a multi-label task, those of each label; None if all are 1."""
 
 
 class Task:
@@ -43,10 +44,10 @@ class Task:
             posterior samples.
         audit_loss: the loss that an audit measures, as in
             :class:`~parbals.learner.evaluation.report.Measurement`.
-        has_samples: whether models give probabilities (N, K, C) of mutually exclusive classes,
-            which every strategy can use.
-        dtype: type of the encoded labels.
-        n_models: how many two-class models a choice evaluates: one, or one per label.
+        has_samples: whether ``sample_proba`` of the models returns probabilities (N, K, C) of
+            mutually exclusive classes, so that every strategy can be used.
+        dtype: NumPy type of the encoded labels.
+        n_models: number of models that a choice evaluates: one, or one per label.
     """
 
     name: ClassVar[str]
@@ -73,7 +74,7 @@ class Task:
         return self.class_number(label, name)
 
     def decode(self, encoded: Any) -> Any:
-        """Return the label of an encoded one."""
+        """Return the label that an encoded label stands for."""
         return self.classes[encoded]
 
     def class_number(self, label: Any, name: str = "labels[0]") -> int:
@@ -82,7 +83,7 @@ class Task:
             number = self._number_of.get(label)
         except TypeError:  # unhashable, such as a list
             number = None
-        # A dictionary takes True and 1.0 for 1; a label of another type is a mistake.
+        # A dictionary finds the class 1 for True as well, which must be a mistake.
         if number is None or isinstance(label, bool) != isinstance(self.classes[number], bool):
             raise LabelError(
                 f"{name} is {label!r}, which is not one of the classes {list(self.classes)!r}; "
@@ -123,7 +124,10 @@ class Task:
         return entry.closed_form or name in self.uncertainty_strategies
 
     def check_settings(self, inference: str, prior_scale: Any, **settings: Any) -> None:
-        """Refuse settings that apply to single-label classification only."""
+        """Refuse settings that apply to ``task="classes"`` only: each must be None.
+
+        ``inference`` must be "auto" or "ep", and ``prior_scale`` one that the task's model has.
+        """
         settings["inference"] = None if inference in ("auto", "ep") else inference
         for name, value in settings.items():
             if value is not None:
@@ -216,10 +220,10 @@ class Classification(Task):
         return check_metric("accuracy" if metric is None else metric, self.classes)
 
     def loss(self, metric: str) -> Loss:
-        return METRICS.get(metric, METRICS["accuracy"])
+        return LOSS_OF_METRIC.get(metric, LOSS_OF_METRIC["accuracy"])  # others: weighted 0-1 losses
 
     def check_settings(self, inference: str, prior_scale: Any, **settings: Any) -> None:
-        """Accept all settings: each of them applies to classes."""
+        """Accept all settings."""
 
     def class_weights(self, metric: str, probs: np.ndarray) -> DecisionWeights:
         return class_weights_for(metric, probs, self.classes)
@@ -259,9 +263,7 @@ def as_list(values: Any, name: str) -> list[Any]:
     is_table = hasattr(values, "columns")
     if is_table or isinstance(values, Mapping | set | frozenset):
         type_name = "table" if is_table else type(values).__name__
-        raise InputError(
-            f"{name} is a {type_name}, which is no list of single values; pass a list."
-        )
+        raise InputError(f"{name} is a {type_name}, not a list of single values; pass a list.")
     if hasattr(values, "tolist"):  # NumPy and PyTorch
         values = values.tolist()
     if hasattr(values, "to_list"):  # polars

@@ -1,4 +1,4 @@
-"""Texts that repeat are told, asked for once, and never both in the audit and outside."""
+"""Duplicate texts are noted, labelled once, and never both in the audit and outside."""
 
 import csv
 import json
@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 from message_projects import run  # noqa: F401
-from parbals_label.project import copies
+from parbals_label.project import duplicates
 from parbals_label.project.create import Roles, create_project
 from parbals_label.project.engine import choose_batch
 from parbals_label.project.grow import add_items
@@ -106,7 +106,7 @@ def test_items_that_nearly_repeat_others_are_told_at_init_and_add(tmp_path):
 
 @pytest.mark.parametrize("compared", [pytest.param(20_000, marks=pytest.mark.full), 700])
 def test_near_copies_by_definition(tmp_path, monkeypatch, compared):
-    monkeypatch.setattr(copies, "_MAX_COMPARED", compared)
+    monkeypatch.setattr(duplicates, "_MAX_COMPARED", compared)
     generator = np.random.default_rng(0)
     rows = generator.normal(size=(1_100, 6)) + 5.0
     for n in range(0, 1_100, 37):
@@ -117,8 +117,8 @@ def test_near_copies_by_definition(tmp_path, monkeypatch, compared):
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     wanted = [n for n in range(1, len(rows)) if max(rows[n] @ rows[m] for m in range(n)) >= 0.97]
     with Store.open(tmp_path / "p") as store:
-        (said,) = copies.near_duplicate_notes(store)
+        (said,) = duplicates.near_duplicate_notes(store)
         store.update_settings(copies=[(n, 0) for n in wanted[1:]])
-        assert copies.near_duplicate_notes(store)[0].count("1 near duplicate:") == 1
+        assert duplicates.near_duplicate_notes(store)[0].count("1 near duplicate:") == 1
     assert f"{len(wanted):,} near duplicates, such as {wanted[0] + 1} and " in said
     assert said.startswith("Of the first 700, ") == (compared == 700)

@@ -1,4 +1,4 @@
-"""Questions by what answers are worth for their cost: batch files, and programs."""
+"""Choose questions by information per cost: batch files, and programs."""
 
 import csv
 import json

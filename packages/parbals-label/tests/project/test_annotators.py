@@ -1,4 +1,4 @@
-"""Several people's answers in a project: what they come to, and how often each is wrong."""
+"""Several annotators in a project: consensus labels, and error rates of each annotator."""
 
 import csv
 import json
