@@ -253,10 +253,11 @@ def _gain_in_closed_form(state: State, model: Any, size: int) -> float:
 def _gain_from_samples(
     state: State, model: Any, samples: _TargetSamples, size: int, log_loss: float
 ) -> float | None:
-    """Estimate the gain from predictive samples, less the noise of finitely many of them.
+    """Estimate the gain from predictive samples, after subtracting their noise floor.
 
-    None where the rest is negligible and the samples cannot tell: if they are few, because a few
-    networks that agree may still change with more labels, or if the noise alone is large.
+    If the difference is negligible, that may be due to the samples, and the result is None: if they
+    are few, because a few networks that agree may still change with more labels, or if the noise
+    floor itself is not negligible.
     """
     batch = choose_among(state, state.choosable(), size, DEFAULT, "log")
     items = model.sample_proba(state.setup.pool_rows(batch.indices))
@@ -271,11 +272,12 @@ def _gain_from_samples(
 def _noise_floor(
     items: np.ndarray, targets: np.ndarray, weights: np.ndarray, n_effective: np.ndarray
 ) -> np.ndarray:
-    """Compute the EPIG (B,), in nats, that finitely many samples show between independent labels.
+    """Compute the noise floor (B,): the EPIG, in nats, of labels that are in fact independent.
 
-    A score is about ½ Σ_ab c_ab² / (P_a Q_b), and a covariance c_ab of n effective samples has
-    variance σ_a² σ_b² / n: (Σ_a σ_a²/P_a)(Σ_b σ_b²/Q_b) / 2n on average, the second factor a mean
-    over the targets.
+    EPIG is about ½ Σ_ab c_ab² / (P_a Q_b), where c_ab is the covariance of the item's probability
+    of class a (mean P_a, variance σ_a²) with the target's of class b (mean Q_b, variance τ_b²). If
+    they are independent, c_ab from n effective samples still has the variance σ_a² τ_b² / n. So
+    EPIG is on average (Σ_a σ_a²/P_a)(Σ_b τ_b²/Q_b) / 2n, the second factor averaged over targets.
 
     Args:
         items: predictive samples (B, K, C) of the batch.

@@ -6,10 +6,10 @@ measured on the M target points would be a mean of independent Bernoulli variabl
 and the Bernoulli noise: the error that somebody who labelled the whole target set would measure.
 The log loss is treated likewise.
 
-A posterior is only as good as its family. On most data the classes lie farther apart than weights
-drawn from any Gaussian would put them, and the model is right more often than it expects. The
-model's own labels correct this by temperature scaling. With p_-i the leave-one-out prediction for
-label i, the *temperature* T maximises
+A model that does not fit the data has a misleading posterior, too. On most data the classes lie
+farther apart than weights drawn from any Gaussian would put them, and the model is right more often
+than it expects. Temperature scaling, fitted to the training labels, corrects this. With p_-i the
+leave-one-out prediction for label i, the *temperature* T maximises
 
     Σ_i ln q_T(y_i | x_i) + ln p(ln T),    q_T ∝ p_-i^(1/T),    ln T ~ N(0, 0.7²).
 
@@ -17,13 +17,13 @@ Labels are then expected to follow p^(1/T), and the interval includes the uncert
 standard deviation is ς. Decisions, choices and predictions remain the model's own, so the log loss
 is that of the unscaled p.
 
-The fitted T need not be the one at which the expected error equals the real error: models are not
-wrong by exactly a power of p, and labels that a strategy selects are harder than others. Over 24
-datasets (tables, texts, images; 2 to 20 classes), four strategies and 110 to 250 labels, ln T of
-the real error minus ln T of the leave-one-out predictions has, beyond ς, mean 0.03. Its standard
-deviation is 0.13 for random labels. For actively selected labels it is √(0.13² + 0.22²) = 0.26.
-Twelve of the datasets were held out while these constants were estimated
-(docs/explanation/coverage.md). Both the mean and the standard deviation enter the report.
+The fitted T need not be T*, the one at which the expected error equals the real error: models are
+not wrong by exactly a power of p, and items that a strategy selects are harder than others. Over 24
+datasets (tables, texts, images; 2 to 20 classes), four strategies and 110 to 250 labels, ln T*
+minus the fitted ln T has mean 0.03. Its standard deviation, in addition to ς, is 0.13 for random
+labels. For actively selected labels it is √(0.13² + 0.22²) = 0.26. Twelve of the datasets were held
+out while these constants were estimated (docs/explanation/coverage.md). Both the mean and the
+standard deviation enter the report.
 
 Audit labels are random, and the model is not trained on them. Where there are any, ln T is also
 fitted to the model's predictions for them, with the result above as its prior.
@@ -49,11 +49,11 @@ _N_DRAWS = 4_000
 _N_LABELLINGS = 200
 _LOG_T_PRIOR_SD = 0.7
 _LOG_T_SHIFT = 0.03
-"""Mean of ln T of the real error minus ln T of leave-one-out predictions."""
+"""Mean of ln T* minus the fitted ln T (see the module's docstring)."""
 _LOG_T_MISFIT_SD = 0.13
-"""Standard deviation of that difference."""
+"""Standard deviation of that difference for random labels."""
 _LOG_T_SELECTION_SD = 0.22
-"""Extra SD of ln T, added in quadrature, for actively selected labels."""
+"""Further standard deviation for actively selected labels; the variances add up."""
 _LOG_T_BOUND = 3.0
 _LOG_T_STEP = 0.1
 """Step of ln T in the second difference that estimates the curvature."""
@@ -195,10 +195,10 @@ def expected_error_and_log_loss(
     # Log losses: means and variances over the possible labels, (M, K) each.
     label_loss = -np.log(np.maximum(probs, _EPS))
     density_ratio = scaled_probs / np.maximum(probs, _EPS)
-    powers = [density_ratio * label_loss, density_ratio * np.square(label_loss)]
-    # In the samples' own precision: they are many, and are not copied.
-    label_powers = np.stack(powers, axis=2).astype(samples.dtype)  # (M, C, 2)
-    log_loss, squared_log_loss = np.moveaxis(samples @ label_powers, 2, 0).astype(np.float64)
+    loss_and_square = [density_ratio * label_loss, density_ratio * np.square(label_loss)]
+    # Cast to the type of the samples, which are large and would otherwise be copied.
+    by_label = np.stack(loss_and_square, axis=2).astype(samples.dtype)  # (M, C, 2)
+    log_loss, squared_log_loss = np.moveaxis(samples @ by_label, 2, 0).astype(np.float64)
     log_loss_variance = squared_log_loss - np.square(log_loss)
 
     sample_draws = generator.choice(len(weights), _N_DRAWS, p=weights)
@@ -257,9 +257,9 @@ def sample_labellings(
     generator: np.random.Generator,
     temperature: Temperature,
 ) -> np.ndarray:
-    """Draw labels (labellings, M) of the target set (M, K, C), as probable as the report says.
+    """Draw labels (labellings, M) of the M target points from the temperature-scaled predictions.
 
-    Each labelling has its own draw from the posterior, and its own temperature.
+    Each labelling has its own posterior sample and its own draw of the temperature.
     """
     probs = mean_prediction(samples, weights)
     best_index = (np.arange(len(probs)), probs.argmax(axis=1))
@@ -287,10 +287,10 @@ def sample_labellings(
 def _rescaled_error(
     prob_correct: np.ndarray, mean: np.ndarray, target_mean: np.ndarray
 ) -> np.ndarray:
-    """Rescale the errors 1 - p (…, M) of samples such that their mean becomes 1 - ``target_mean``.
+    """Rescale the errors 1 - p (…, M) of samples so that their mean becomes 1 - ``target_mean``.
 
-    Where the error is to fall, the errors are scaled down; where it is to rise, the probabilities
-    of being correct are. So the results stay in [0, 1].
+    Where the mean error must fall, the errors are multiplied by a factor below 1; where it must
+    rise, the probabilities p are. So all results stay in [0, 1].
 
     Args:
         prob_correct: (…, M) probability p of the decision under each sample.

@@ -19,9 +19,9 @@ being set to 1. It is 1 until five items are found, because a single item proves
 The lower limit of the recall is at the 95 % quantile of R. Most of R lies with many items of small
 p, for which no label has checked the model. The upper limit is therefore at the 5 % quantile of the
 number of items of the class among the twenty most probable ones alone: the model is calibrated on
-such items. studies/find compares both limits with the truth. With an audit the class is also
-counted among its random items, which assumes nothing about the model but says little unless the
-audit is large.
+such items. studies/imbalance/rare_class compares both limits with the truth. With an audit the
+class is also counted among its random items, which assumes nothing about the model but says little
+unless the audit is large.
 """
 
 from typing import Any, NamedTuple

@@ -99,7 +99,8 @@ def class_weights_for(
 def class_weight_positions(seed: int, n_items: int, size: int, audit: Sequence[int]) -> np.ndarray:
     """Draw the pool items from which class weights are computed: at most ``size``, none audited.
 
-    They do not change, and so neither do the decisions that a look at the audit evaluates.
+    They are drawn once, so that the same model always makes the same decisions, as the looks at an
+    audit require.
     """
     generator = derive_generator(seed, "stakes")
     return drawn_positions(generator, n_items, size, np.asarray(audit, np.int64))

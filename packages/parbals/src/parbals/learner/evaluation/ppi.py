@@ -11,8 +11,8 @@ is an unbiased estimate of the mean of y, however good the predictions are. Its 
 
 is smallest at λ = cov(y, ŷ) / ((1 + n/N) var ŷ), which is estimated from the data and clipped to
 [0, 1] (Angelopoulos, Duchi and Zrnic, PPI++, 2023). λ = 0 is the plain mean, so useless predictions
-do no harm. The interval is a normal one: it holds as n grows, provided that neither group of items
-was selected by what it shows.
+do no harm. A normal interval from this variance is valid for large n, provided that both groups of
+items are random, not selected by their content.
 """
 
 from typing import NamedTuple

@@ -1,12 +1,12 @@
 """The root mean squared error (RMSE) of a regression: expected by the model, measured by an audit.
 
 *Expected.* If a posterior draw f were the truth, labels of the M target points would show a mean
-squared error of (mean of (m - f)²) + σ² χ²_M / M. The report is over draws of f, of σ² and of that
-noise. A posterior is only as good as its family, so its errors are scaled by a temperature T that
-its own labels estimate. Leave-one-out residuals, divided by their predicted deviations, are
-N(0, T²), with the prior ln T ~ N(0, 0.35²). Audit labels, which do not train the model, count as
-well. The standard deviation of ln T is at least 0.1, because the labels that a strategy selects
-differ from others.
+squared error of (mean of (m - f)²) + σ² χ²_M / M, m being the predicted mean and σ² the variance of
+the noise. The median and the interval are over draws of f, σ² and χ²_M. Since the model may not fit
+the data, expected errors are multiplied by a temperature T: leave-one-out residuals, divided by
+their predicted standard deviations, are taken to be N(0, T²), with the prior ln T ~ N(0, 0.35²).
+Residuals of audit items, on which the model is not trained, count as well. The standard deviation
+of ln T is at least 0.1, because the items that a strategy selects differ from others.
 
 *Measured.* Squared errors are unbounded, so no interval is exact. The audit's interval is normal in
 ln of the mean squared error: it holds as the audit grows.
@@ -68,7 +68,8 @@ def _fit_log_temperature(state: State) -> tuple[float, float]:
     variance = max(float(squares.var()) / mean_square**2, 2.0) / (4.0 * n)
     prior_variance = _LOG_T_PRIOR_SD**2
     shrinkage = prior_variance / (prior_variance + variance)
-    # Zero residuals have the likelihood T⁻ⁿ, and so the posterior mode -n · prior variance.
+    # If all residuals are zero, the likelihood is T⁻ⁿ and the posterior mode of ln T is finite: -n
+    # times the prior variance.
     log_mean = max(0.5 * np.log(mean_square) * shrinkage, -n * prior_variance)
     return log_mean, float(np.hypot(np.sqrt(shrinkage * variance), _LOG_T_MISFIT_SD))
 
