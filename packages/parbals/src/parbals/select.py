@@ -220,9 +220,9 @@ def select_batch_from_model(
 
     Args:
         model: a fitted model.
-        X_pool: (N, D) features of the candidates. A Dask array stays in its cluster, which works
-            for closed-form strategies with ``inference="ep"`` and for "random". Sparse rows are
-            made dense, because the model determines the columns.
+        X_pool: (N, D) features of the candidates. A Dask array is
+            scored in its cluster, which closed-form strategies with ``inference="ep"``, and
+            "random", can do. Sparse rows are made dense, because the model determines the columns.
         X_target: (M, D) features of points from the distribution the model will be used on; by
             default a random 1,000 of the pool. A random 1,000 of a Dask array are fetched.
         batch_size: B, the number of points to choose.

@@ -4,8 +4,8 @@ A description of class c becomes a row e_c in the feature space of the items: th
 sentence, or the weighted mean of the items that another model assigns to the class. The model
 treats it as an item of class c that was labelled three times. For a linear model with a Gaussian
 prior this sets the prior mean: before any label the posterior mean of w_c is along T Tᵀ e_c, where
-T Tᵀ is the covariance of the prior. Scale and shape of the prior are still learnt from the labels
-alone, because descriptions are no sample of the items.
+T Tᵀ is the covariance of the prior. The scale and shape of that covariance are still learnt from
+the labels alone, because descriptions are not a random sample of the items.
 
 Descriptions may be wrong, or mean nothing to the encoder. So the model is fitted with and without
 them, and they are used if the leave-one-out likelihood Σ ln p_-i(y_i) of the labels is at least as
@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 _LABELS_PER_DESCRIPTION = 3
-"""Weight of a description: more gained nothing on AG News, one a little less."""
+"""A description counts as so many labels. On AG News one was a little worse, more no better."""
 _MAX_LABELS = 500
 """Number of labels from which on descriptions are not worth a second fit."""
 _BLOCK_ROWS = 4_096
@@ -54,7 +54,8 @@ def condition_on_descriptions(
 ) -> LogisticModel:
     """Condition a model of ``n_labels`` labels on class descriptions, if they help.
 
-    The prior is not learnt again. Descriptions come after the labels in the posterior.
+    The prior stays that of the model. In the posterior, the rows of the descriptions come after
+    those of the labels.
     """
     if n_labels >= _MAX_LABELS:
         return model
@@ -75,7 +76,7 @@ def _leave_one_out_log_likelihood(model: LogisticModel, labels: np.ndarray) -> f
     if model.gaussian is None:
         return -np.inf
     rows, probs = model.gaussian.leave_one_out(all_labels=True)
-    is_label = rows < len(labels)  # descriptions come after the labels
+    is_label = rows < len(labels)  # the rows of descriptions come after those of the labels
     label_of_row = labels[rows[is_label]]
     label_probs = probs[is_label][np.arange(len(label_of_row)), label_of_row]
     return float(np.log(np.maximum(label_probs, _EPS)).sum())
@@ -138,8 +139,8 @@ def as_probabilities(scores: np.ndarray) -> np.ndarray:
 def _class_means(pool: FeatureTable, n_classes: int, scores: Any) -> np.ndarray:
     """Compute the means (C, D) of the pool's rows, weighted by the probability of each class.
 
-    A mean lies closer to the centre than items do; it is moved out to their root mean square
-    distance.
+    Means lie closer to the centre of the pool than items do. Each is moved away from it, to the
+    root mean square distance of the items.
     """
     scores = np.asarray(scores, np.float64)
     if scores.shape != (pool.n_rows, n_classes) or not np.isfinite(scores).all():

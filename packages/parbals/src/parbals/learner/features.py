@@ -1,8 +1,9 @@
 """Feature matrices in any form: NumPy, memory maps, frames, SciPy sparse, PyTorch, Dask.
 
 The data stay in their original form, and only rows that are needed become dense floats, so that a
-memory-mapped pool of a million rows takes no memory. Data that are no numeric matrix are encoded
-first by an :class:`~parbals.features.frames.Encoding`. Rows may be standardised, by the pool alone.
+memory-mapped pool of a million rows takes no memory. Data that are not a numeric matrix are first
+encoded by an :class:`~parbals.features.frames.Encoding`. Rows may be standardised; their means and
+standard deviations are those of the pool.
 """
 
 from collections.abc import Iterator
@@ -22,7 +23,7 @@ from parbals.validate import check_column_names, check_features
 __all__ = ["FeatureTable", "LazyRows", "Preparation"]
 
 _BLOCK_ENTRIES = 1 << 22
-"""Numbers that are read at a time."""
+"""How many numbers are read at a time."""
 _GATHER_ROWS = 512
 """Rows that are read from a memory map before its pages are released."""
 _MAX_SCALING_ROWS = 20_000
@@ -41,7 +42,7 @@ class FeatureTable:
 
     Attributes:
         source: the data, readable by slices and by arrays of positions.
-        encoding: encodes data that are no numeric matrix, or None.
+        encoding: what encoded the data, or None for a numeric matrix.
         names: of the columns, or None.
         n_rows: N.
         n_columns: D.
@@ -62,9 +63,9 @@ class FeatureTable:
             X: the data.
             name: of the data in error messages.
             like: a table with the same columns, in the same order if both have names. Its encoding
-                is used; rows that are encoded already are taken as they are.
+                is applied, unless ``X`` is a matrix as wide as the encoding and so encoded already.
             checked: the data are known to be finite numbers.
-            encoding: encodes data that are no numeric matrix.
+            encoding: applied to data that are not a numeric matrix.
         """
         self.encoding: Encoding | None = like.encoding if like is not None else encoding
         if self.encoding is not None:
@@ -144,7 +145,8 @@ class FeatureTable:
     def duplicates_of(self, positions: np.ndarray, among: np.ndarray | None = None) -> np.ndarray:
         """Return positions of other rows that equal one at ``positions``, ascending.
 
-        ``among`` restricts the search to these positions. Distributed rows have no duplicates.
+        ``among`` restricts the search to these positions. Distributed rows are not searched, and
+        the result is empty.
         """
         if not len(positions) or self.is_distributed:
             return np.zeros(0, np.int64)
@@ -155,7 +157,7 @@ class FeatureTable:
         for block in block_rows(len(searched), self._block_size):
             rows = self.rows(block if among is None else searched[block])
             release_pages(self.source)
-            # Compare the first column before whole rows: few are left.
+            # Whole rows are compared only where the first column agrees.
             similar = np.flatnonzero(np.isin(rows[:, 0], originals[:, 0]))
             block_positions = searched[block]
             for index in similar.tolist():
@@ -166,7 +168,7 @@ class FeatureTable:
     def sample(
         self, generator: np.random.Generator, size: int, *, leave_out: np.ndarray | None = None
     ) -> np.ndarray:
-        """Return at most ``size`` different rows in their order, none at ``leave_out``."""
+        """Return at most ``size`` random rows by ascending position, none at ``leave_out``."""
         positions = drawn_positions(generator, self.n_rows, size, leave_out)
         return self.rows(slice(None) if len(positions) == self.n_rows else positions)
 
@@ -224,9 +226,9 @@ class Preparation:
 
 
 def _gather(source: np.memmap, positions: np.ndarray) -> np.ndarray:
-    """Read scattered rows of a memory map, releasing pages in between.
+    """Read scattered rows of a memory map, releasing its pages now and then.
 
-    The system maps sixteen pages around each row, which would fill the memory.
+    The operating system loads sixteen pages around each row, which would soon fill the memory.
     """
     rows = np.empty((len(positions), source.shape[1]), source.dtype)
     for block in block_rows(len(positions), _GATHER_ROWS):
@@ -265,5 +267,5 @@ def _map_file(path: Path, name: str) -> np.ndarray:
 
 
 def _numeric(array: np.ndarray, name: str) -> np.ndarray:
-    """Return an array of numbers; objects that are no numbers are named in the error."""
+    """Return an array of numbers; an error names values that are not numbers."""
     return array if array.dtype.kind in "fiub" else check_features(array, name)

@@ -12,9 +12,10 @@ __all__ = ["paper_learner"]
 def paper_learner(X_pool: Any, classes: Sequence[Hashable], **arguments: Any) -> ActiveLearner:
     """Create an :class:`ActiveLearner` with the paper's settings.
 
-    A prior of scale 1 sampled 400 times, ParBaLS EPIG with 10 universes for log loss, 10,000
-    candidates and 1,000 targets. The posterior is particles, which pseudo-labels move;
-    ``inference="nuts"`` is the paper's sampler, whose draws they reweight.
+    They are a prior of scale 1, 400 posterior samples, ParBaLS EPIG with 10 universes for log loss,
+    10,000 candidates and 1,000 targets. One thing differs: the samples are particles (SMC), which
+    are reweighted and moved when a universe adds a pseudo-label. The paper samples by NUTS and only
+    reweights; ``inference="nuts"`` does so.
 
     >>> import numpy as np
     >>> X = np.random.default_rng(0).standard_normal((50, 2))
