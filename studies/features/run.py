@@ -172,7 +172,7 @@ def page(records: list[Record]) -> Iterator[str]:
     yield TAIL
 
 
-HEAD = f"""# Features that come with parbals
+HEAD = f"""# Which built-in features give the lowest error?
 
 Written by `python studies features`; do not edit.
 

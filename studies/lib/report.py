@@ -132,7 +132,7 @@ def machine(n_cores: int) -> dict[str, Any]:
 def markdown(sections: Iterable[Section], facts: dict[str, Any]) -> list[str]:
     """The lines of a page: what ran where, the ratios, then every section."""
     sections = list(sections)
-    text = ["# Beside what people use today", "", _heading(facts), ""]
+    text = ["# How fast is it compared with PyMC, NumPyro and BlackJAX?", "", _heading(facts), ""]
     text += [f"Written by `{COMMAND} {facts['options']}`; do not edit.", "", "## Ratios", ""]
     text += _markdown_table(RATIO_COLUMNS, _ratio_rows(sections))
     for section in sections:

@@ -374,14 +374,14 @@ def _error(kind: str, learner: Any, test: np.ndarray, y: np.ndarray) -> float:
 
 
 HEADS = {
-    "numbers": ("Numbers", "root mean squared error"),
-    "labels": ("Several labels an item", "1 - micro-F1"),
-    "ranks": ("Five ratings", "mean distance in ranks of the median"),
+    "numbers": ("Regression", "root mean squared error"),
+    "labels": ("Multi-label", "1 - micro-F1"),
+    "ranks": ("Ordinal: five ratings", "mean distance in ranks of the median"),
 }
 
 
 def page(records: list[Record]) -> Iterator[str]:
-    yield "# Numbers, several labels an item and ratings, beside others\n"
+    yield "# How good are batches for regression, multi-label and ordinal tasks?\n"
     yield (
         f"Pools of at most {N_POOL} items; ten random labels first, then batches of 10 (several "
         "labels: 20) by each way; the same model, ours, learns from all of them and is judged by "

@@ -99,7 +99,7 @@ def test_each_part_runs_and_writes_its_results(part, tmp_path):
     assert (
         (tmp_path / "README.md")
         .read_text(encoding="utf-8")
-        .startswith("# Beside what people use today")
+        .startswith("# How fast is it compared with PyMC, NumPyro and BlackJAX?")
     )
 
 

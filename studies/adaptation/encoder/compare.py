@@ -50,7 +50,7 @@ N_POOL, N_TEST, BATCH, FOLDS = 3_000, 1_500, 25, 3
 FIRST_ADAPTED, AGAIN = 100, 50
 LENGTH = 3.0  # of rows, as in a project
 TRIED = """
-## Ways of teaching
+## Settings of fine-tuning
 
 Not recorded. Texts: errors in % of the head that teaches, with 100 and 250 labels, mean of eleven
 runs of ag_news-4, ag_news-2 and sms-2. Rate 5e-5, which is what is done: 6.4 and 4.9; 2e-5: 6.4 and
@@ -333,7 +333,7 @@ def pack_images(folder: Path) -> None:
 
 
 def page(records: list[Record]) -> Iterator[str]:
-    yield "# Which labels, and which model: strategies × {linear, adapted}"
+    yield "# Which strategy suits a fine-tuned encoder?"
     yield ""
     yield "Written by `python studies adaptation.encoder.compare`; do not edit."
     yield ""
@@ -394,7 +394,7 @@ def _priors(records: list[Record]) -> Iterator[str]:
 
 def _honesty(records: list[Record]) -> Iterator[str]:
     """The real error of the adapted model, what each way expects, and log losses by each way."""
-    yield from ("", "## What the adapted model expects of itself", "")
+    yield from ("", "## Which temperature suits the fine-tuned model?", "")
     yield (
         "Log loss of test items at the temperature of each way, means over runs. *Naive*: by "
         "left-out predictions of features that saw the labels; *folds*: by held-out predictions of "

@@ -198,7 +198,7 @@ def _in_full(folder: Path, place: Path) -> Path:
 
 
 def page(records: list[Record]) -> Iterator[str]:
-    yield "# The same encoder and labels: SetFit and small-text beside `parbals adapt`"
+    yield "# How does `parbals adapt` compare with SetFit and small-text?"
     yield ""
     yield "Written by `python studies adaptation.encoder.rivals`; do not edit."
     yield ""

@@ -90,7 +90,7 @@ def _news(n: int, seed: int) -> tuple[list[str], np.ndarray]:
 
 
 def page(records: list[Record]) -> Iterator[str]:
-    yield "# An encoder that learns from the labels, and what it says of itself"
+    yield "# Does fine-tuning the encoder pay, and is its expected error accurate?"
     yield ""
     yield "Written by `python studies adaptation.encoder`; do not edit."
     yield ""

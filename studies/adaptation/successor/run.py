@@ -170,7 +170,7 @@ def _texts(folder: Path, name: str, seed: int) -> tuple[list[str], np.ndarray, n
 
 
 def page(records: list[Record]) -> Iterator[str]:
-    yield "# Chosen labels for another model, alone and with soft labels"
+    yield "# Do labels chosen for one model help another?"
     yield ""
     yield "Written by `python studies adaptation.successor`; do not edit."
     yield ""

@@ -278,7 +278,7 @@ def by_confidence(apart: float, is_told: bool, seed: int) -> Record:
 def page(records: list[Record]) -> Iterator[str]:
     ways = ("majority", "Dawid and Skene", "CROWDLAB", "parbals")
     n_seeds = len({record["run"][-1] for record in records if record["run"][0] == "cost"})
-    yield "# Answers of people who err\n"
+    yield "# How accurate are aggregated labels?\n"
     yield (
         f"{N_ITEMS} items of AG News (embeddings of all-MiniLM-L6-v2; *two*: business beside "
         f"science), or of two made clouds, seeds: {n_seeds} (four classes: at most 3), simulated "
@@ -286,7 +286,7 @@ def page(records: list[Record]) -> Iterator[str]:
         "regression (C = 10, five folds) for its classifier. Real votes, such as CIFAR-10N's, are "
         "not in it. Written by `python studies annotators.consensus`; do not edit.\n"
     )
-    yield "## Right labels, of 100\n"
+    yield "## Correct aggregated labels, %\n"
     yield f"| who answers | {' | '.join(ways)} |\n| --- |{' ---: |' * len(ways)}"
     level = total = 0
     for name in SETTINGS:
@@ -297,7 +297,7 @@ def page(records: list[Record]) -> Iterator[str]:
         level, total = level + (means[3] >= means[2] - 1e-9), total + 1
         yield f"| {name} | {' | '.join(f'{mean:.1f}' for mean in means)} |"
     yield f"\nAt least CROWDLAB's in {level} of {total} settings.\n"
-    yield "## Right predictions on new items, of 100, by a model that learns from these labels\n"
+    yield "## Accuracy on new items of a model trained on these labels, %\n"
     ways = ("majority", "CROWDLAB", "parbals")
     yield f"| who answers | {' | '.join(ways)} |\n| --- |{' ---: |' * len(ways)}"
     for name in SETTINGS:
@@ -306,7 +306,7 @@ def page(records: list[Record]) -> Iterator[str]:
             means = [100 * np.mean([r["predicted"][way] for r in found]) for way in ways]
             yield f"| {name} | {' | '.join(f'{mean:.1f}' for mean in means)} |"
     yield (
-        f"\n## Right predictions at equal cost\n\n{BUDGET:.0f} may be spent on {N_ASKED_OF} items: "
+        f"\n## Accuracy at equal cost, %\n\n{BUDGET:.0f} may be spent on {N_ASKED_OF} items: "
         "a person of 95 % costs 1 an answer, the program 0.01. *Majority of both*: the person "
         "answers what is chosen, the program all else. By the 2,000 items to test by alone, the "
         "standard error of one run is 0.8.\n"

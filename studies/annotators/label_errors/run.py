@@ -81,7 +81,7 @@ def measured(name: str, way: str, share: float, seed: int) -> Record:
 
 
 def page(records: list[Record]) -> Iterator[str]:
-    yield "# Do doubts find wrong labels? Beside cleanlab"
+    yield "# How well are label errors ranked, compared with cleanlab?"
     yield ""
     yield "Written by `python studies annotators.label_errors`; do not edit."
     yield ""

@@ -35,7 +35,7 @@ PROBLEMS = {  # data set, labels, factor of the features
     "CIFAR-10, 150 labels": ("cifar10", 150, 16.0),
 }
 GROUPS = 4
-TEXT = """# Scores with more than two classes
+TEXT = """# How accurate are scores with more than two classes?
 
 300 candidates, 200 targets. The truth is EPIG from posterior draws (particles; column *draws*).
 Draws of their own add about (C-1)²/2T nats to every score: the part ½ Σ cov²/(p q) of the mutual

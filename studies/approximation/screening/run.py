@@ -34,7 +34,7 @@ LABELS = (30, 100, 400)
 LIMITS = ("SHORTLIST", "DECISION_SHORTLIST", "MAX_SCREENED")
 SCORES: tuple[ScoreName, ...] = ("quadratic", "decision")
 BATCH, UNIVERSES, LEADERS = 10, 10, 20
-TEXT = """# What the screen leaves out
+TEXT = """# What does the screen of a batch's steps miss?
 
 {n_pool} candidates, {n_targets} targets, random labels. *rank*: rank correlation of the screen with
 the quadratic form over the pool. *best*: where the form's best point stands by the screen.

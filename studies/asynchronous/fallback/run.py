@@ -188,7 +188,7 @@ def lines(records: list[Record]) -> Iterable[str]:
     each = Counter(record["run"][0] for record in records if record["run"][1] == "never")
     few, most = min(each.values()), max(each.values())
     seeds = f"{few} seeds" if few == most else f"{few} to {most} seeds"
-    yield "# What does the stand-in cost?"
+    yield "# What does the fallback queue cost?"
     yield ""
     yield (
         "Written by `python studies asynchronous.fallback --data FOLDER`; do not edit. "

@@ -80,7 +80,7 @@ def measured(n_labels: int, way: str, seed: int) -> Record:
 
 
 def page(records: list[Record]) -> Iterator[str]:
-    yield "# Classes described in a sentence each"
+    yield "# What do class descriptions gain?"
     yield ""
     yield "Written by `python studies cold_start.descriptions`; do not edit."
     yield ""

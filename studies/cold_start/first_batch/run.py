@@ -118,7 +118,7 @@ def labels_needed(data: str, finder: str, seed: int) -> float:
 
 def page(records: list[dict[str, Any]]) -> Iterator[str]:
     """Both tables: means over seeds ± standard errors."""
-    yield "# Cold start"
+    yield "# Which items should the first batch have?"
     yield ""
     yield "Written by `python studies cold_start.first_batch`; do not edit."
     yield ""

@@ -76,7 +76,7 @@ def judged(data: str, chooser: str, seed: int) -> dict[str, Any]:
 
 def page(records: list[Record]) -> Iterator[str]:
     """One table; means over the seeds that all have ± standard errors."""
-    yield "# Judged by balanced accuracy or F1"
+    yield "# Does it pay to choose and decide for balanced accuracy or F1?"
     yield ""
     yield "Written by `python studies imbalance.metrics`; do not edit."
     yield ""

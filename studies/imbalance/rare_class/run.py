@@ -68,7 +68,7 @@ def search(data: str, finder: str, seed: int) -> dict[str, Any]:
 def page(records: list[Record]) -> Iterator[str]:
     """How soon, and how honest."""
     values = {tuple(record["run"]): record for record in records}
-    yield "# Finding a rare class"
+    yield "# How many labels find a rare class?"
     yield ""
     yield "Written by `python studies imbalance.rare_class`; do not edit."
     yield ""
@@ -86,7 +86,7 @@ def page(records: list[Record]) -> Iterator[str]:
             cells = [_median([row[n] for row in of], finder) for n in range(3)]
             yield f"| {data} | {len(of)} | {finder} | " + " | ".join(cells) + " |"
     yield ""
-    yield "## Is the recall honest?"
+    yield "## Is the estimated recall accurate?"
     yield ""
     yield (
         f"The report's recall after every batch once one positive is found, beside the truth, "

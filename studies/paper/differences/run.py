@@ -272,7 +272,7 @@ def _paper(strategy: str, dataset: str) -> str:
     return "not stored" if found is None else f"{found[0]:.2f} ± {found[1]:.2f}"
 
 
-HEAD = """# Where our figures differ from the paper's
+HEAD = """# Why do some of our figures differ from the paper's?
 
 Written by `python studies paper.differences`; do not edit.
 

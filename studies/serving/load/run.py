@@ -53,7 +53,8 @@ def main() -> int:
     print("\n".join(lines))
     if options.write:
         text = (
-            f"# {options.people} annotators at once\n\n{options.people} people × {options.labels} "
+            f"# Does the server keep up with {options.people} annotators?\n\n"
+            f"{options.people} people × {options.labels} "
             f"labels over HTTP, {options.think:g} s of thought before each, one server and one "
             f"worker on {os.cpu_count()} cores ({platform.machine()}), which the simulated people "
             "share.\nWritten by `python studies serving.load --write`; do not "

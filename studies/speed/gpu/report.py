@@ -21,7 +21,7 @@ def page(results: dict[str, Any]) -> str:
 def _batches(limits: dict[str, Any], rows: list[dict[str, Any]]) -> list[str]:
     facts, sizes, most = limits["machine"], limits["sizes"], limits["float32_tflops"]
     lines = [
-        "# A batch on a GPU",
+        "# How fast is a batch on a GPU?",
         "",
         f"{limits['device']}, JAX {limits['jax']}, {facts['date']}, commit {facts['commit']}; "
         "written by `python studies speed.gpu --report` from `record.json`. "

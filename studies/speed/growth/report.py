@@ -66,7 +66,12 @@ def write_growth(results: dict[str, Any], folder: Path) -> str:
         f"{facts['versions'].get('jax', '?')}, commit {facts['commit']}{facts.get('remark', '')}"
         for name, facts in ((name, device["machine"]) for name, device in results.items())
     ]
-    text = ["# Growth", "", "![Time and memory against each size](growth.svg)", ""]
+    text = [
+        "# How do time and memory grow?",
+        "",
+        "![Time and memory against each size](growth.svg)",
+        "",
+    ]
     text += [
         "Written by `python studies speed.growth`; do not edit.",
         "",

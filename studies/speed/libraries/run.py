@@ -206,7 +206,7 @@ def as_rows(name, results):
 def as_markdown(rows, notes, sizes):
     shape = ", ".join(f"{letter} = {size:,}" for letter, size in sizes.items())
     lines = [
-        "# Beside the libraries people use",
+        "# How fast is it compared with other libraries?",
         "",
         f"{shape} (N pool, M targets, K samples, C classes, B batch, S label configurations), "
         "float32 samples, two cores, one process for each row. `make bench-ecosystem` writes this "

@@ -221,7 +221,7 @@ def main(arguments: list[str] | None = None) -> int:
     folder = options.out or (None if options.smoke or options.dataset else Path(__file__).parent)
     if folder is not None:
         load = ", ".join(str(value) for value in facts["load_before"])
-        head = f"""# What one ParBaLS run costs
+        head = f"""# What does one ParBaLS run cost?
 
 {options.cores} cores of {facts["processor"]}, load average before the run {load};
 commit {facts["commit"]}. One run is 100 + 10×20 labels with 10,000 candidates, 1,000 targets, 400
