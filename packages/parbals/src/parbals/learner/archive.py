@@ -1,15 +1,15 @@
 """A learner in one file: a zip archive of a JSON document and plain arrays.
 
-No pickle; nothing in it can run.
+It has no pickles, so loading a file runs no code of its author.
 
     learner.json    format, version, settings, classes, ids, the history of every item, reports
     X_pool.npy      features as the model sees them, unless left out
     X_target.npy
     encoding/*.npy  arrays of the encoding of sparse rows or of words, if there is one
 
-It is written whole or not at all; the zip format has a checksum of every member, which is verified
-on loading. Members are not compressed, so that a file from somebody else takes no more memory than
-its size; a compressed file is refused.
+The file is written atomically. The zip format has a checksum of every member, which is verified on
+loading. Members are not compressed, and compressed ones are refused, so that a file from somebody
+else cannot take more memory than its size.
 """
 
 import json

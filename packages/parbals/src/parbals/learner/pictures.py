@@ -29,7 +29,8 @@ class PoolMap(NamedTuple):
 
     Attributes:
         coordinates: (n, 2).
-        classes: (n,) class numbers, 0 for labels that are no classes, and -1 without a label.
+        classes: (n,) class numbers, -1 without a label; 0 for every label of a task without class
+            numbers.
         is_in_batch: (n,) whether the item is in the last batch.
     """
 
@@ -39,9 +40,9 @@ class PoolMap(NamedTuple):
 
 
 def as_figure(state: State, batch: Batch | None, reports: Sequence[Report]) -> Any:
-    """Draw a matplotlib figure: errors after each report, and the pool with its labels.
+    """Draw a matplotlib figure: the error in each report, and the pool with its labels.
 
-    ``batch`` is the last one (None after loading: all pending items).
+    ``batch`` is the last batch, which is marked; if it is None, all pending items are.
     """
     figures = need("matplotlib.figure", "Plotting", "parbals[plot]")
     figure = figures.Figure(figsize=(9, 3.6), layout="constrained")

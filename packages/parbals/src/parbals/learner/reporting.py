@@ -40,14 +40,14 @@ __all__ = [
 
 _METRICS_IN_EVERY_REPORT = ("accuracy", "log-loss", "hamming")
 _MAX_LOOKAHEAD = 1_000
-"""Free items among which the next batch is sought: its gain is within a few hundredths of that of
-the best batch of all.
+"""Number of random free items from which the next batch is chosen to estimate its gain, which is
+within a few hundredths of that of a batch from all free items.
 """
 _MAX_MULTILABEL_LOOKAHEAD = 200
 _N_LOOKAHEAD_UNIVERSES = 2
-"""Universes of that batch: the sum of its scores is within a few hundredths of that of ten."""
+"""Number of universes for that batch: its gain is within a few hundredths of that with ten."""
 _MIN_SAMPLES = 30
-"""With fewer effective samples nobody can tell how far the model may still change."""
+"""With fewer effective samples a small gain is not reported: see ``_gain_from_samples``."""
 _UNKNOWN = Estimate(np.nan, np.nan, np.nan)
 
 
@@ -92,8 +92,8 @@ def calibration_temperature(state: State, model: Any) -> Temperature:
 def prediction_temperature(state: State) -> float:
     """Return the temperature of the probabilities that users see.
 
-    It is 1, unless labels have trained the encoder of the features: a model of such features is
-    overconfident on the labels that it has seen.
+    It is 1, unless labels have trained the encoder of the features. On such features the model fits
+    the labels too well and is overconfident.
     """
     if state.setup.held_out is None:
         return 1.0

@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 NEGLIGIBLE_GAIN = 0.01
-"""A batch that is expected to lower the log loss by a smaller share hardly changes the model."""
+"""If the next batch is expected to lower the log loss by a smaller share, labelling may stop."""
 _UNKNOWN = Estimate(math.nan, math.nan, math.nan)
 _NULLABLE_ESTIMATES = ("expected_error", "expected_log_loss")
 """Estimates of a report that are NaN before there is a model, and None among its plain values."""
@@ -48,15 +48,14 @@ class Measurement:
     """The audit's result at the latest look (:mod:`parbals.learner.evaluation.looks`).
 
     Attributes:
-        error: share of wrong decisions on random items; None until the look has audit labels.
+        error: the loss on random items, see ``loss``; None before the first look.
         n: number of audit labels that it is based on.
-        n_wrong: number of these that the model got wrong.
+        n_wrong: number of these that the model got wrong; 0 in regression.
         n_audit: number of items in the audit.
-        n_labels: the look uses the first so many labels, audit labels included.
+        n_labels: number of labels that the look uses, the earliest ones; audit labels included.
         recall, precision: of each class, over the audit items with this label or this decision;
             None where there are fewer than five. Each interval alone is a 90 % one.
-        loss: the loss that ``error`` is: "error", the share of wrong decisions; "hamming", the
-        share
+        loss: what ``error`` measures: "error", the share of wrong decisions; "hamming", the share
             of wrong labels in multi-label tasks; "rmse" in regression.
     """
 
@@ -122,20 +121,21 @@ class Report:
         n_targets: number of target points that the expected values are about.
         class_balance: number of labels of each class.
         expected_error: share of wrong decisions on the target set, as the model expects it.
-        expected_log_loss: nats per target point. Both are NaN until a custom model has labels of
-            two classes.
+        expected_log_loss: log loss on the target set, as the model expects it, in nats per target
+            point. Both are NaN while a user's own model has no labels of two classes.
         batch_size: number of labels that ``next_gain`` is about; 0 when nothing is left to label.
         next_gain: expected decrease of the log loss by these labels, in nats per target point; None
             when nothing is left to label, when there is no model yet, or when the model has too few
             samples to tell.
         warnings: of the model's diagnostics.
         measured: the audit's result; None without an audit.
-        recall: how much of the class to find has been found; None without such a class. ``stop``
-            and ``advice`` are then about it.
+        recall: how much of the rare class has been found; None if the learner has no ``find``. If
+            it has, ``stop`` and ``advice`` are about that search.
         metric: the metric that the learner optimises.
         expected_metric: the metric on the target set, as the model expects it; None where it is the
             error or the log loss, which the report has anyway.
-        decide_from: {class: probability from which it is decided}, where one threshold says it.
+        decide_from: {class: probability from which it is decided}; None if decisions do not depend
+            on a threshold for one class.
         task: the kind of labels. In multi-label tasks ``expected_error`` is the Hamming loss and
             ``expected_log_loss`` is per label. In regression both are NaN, and ``expected_metric``
             is the RMSE.
