@@ -13,7 +13,7 @@ import pytest
 from message_data import truth
 from message_projects import ROLES, fill
 from parbals.errors import InputError, LabelError
-from parbals.strategies.table import DEFAULT
+from parbals.strategies.table import DEFAULT_STRATEGY
 from parbals_label.store.store import Store
 
 
@@ -130,7 +130,15 @@ class TestProcesses:
         """On a CPU; with samples, averages and in closed form."""
         (tmp_path / "b.csv").write_text("id,label\n010,ham\n")
         folder, commands = str(project), [["tell", str(project), "b.csv"]]
-        for strategy in (DEFAULT, "epig", "bald", "power-bald", "confidence", "margin", "entropy"):
+        for strategy in (
+            DEFAULT_STRATEGY,
+            "epig",
+            "bald",
+            "power-bald",
+            "confidence",
+            "margin",
+            "entropy",
+        ):
             commands += [["edit", folder, "--strategy", strategy], ["next", folder, "-n", "1"]]
         code = f"""
 import sys

@@ -21,7 +21,7 @@ from parbals.randomness import Seed, derive_generator
 from parbals.strategies.choose import CheckedModel, check_settings, choose_batch, solve
 from parbals.strategies.distributed import is_distributed
 from parbals.strategies.problem import Labelled
-from parbals.strategies.table import DEFAULT, strategy_named
+from parbals.strategies.table import DEFAULT_STRATEGY, strategy_named
 from parbals.types import DEFAULT_N_TARGETS, Batch, Loss
 from parbals.validate import (
     check_column_names,
@@ -38,7 +38,7 @@ def select_batch(
     pool_probs: Any,
     target_probs: Any = None,
     batch_size: int = 1,
-    strategy: str = DEFAULT,
+    strategy: str = DEFAULT_STRATEGY,
     *,
     n_universes: int = 10,
     sample_weights: Any = None,
@@ -196,7 +196,7 @@ def select_batch_from_model(
     X_pool: Any,
     X_target: Any = None,
     batch_size: int = 1,
-    strategy: str = DEFAULT,
+    strategy: str = DEFAULT_STRATEGY,
     *,
     X_labelled: Any = None,
     y_labelled: Any = None,

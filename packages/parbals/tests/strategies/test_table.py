@@ -8,7 +8,12 @@ import pytest
 from parbals import plugins
 from parbals.errors import InputError
 from parbals.strategies import STRATEGIES, Strategy, all_strategies, strategy_named
-from parbals.strategies.table import COLD_START, DEFAULT, UNIFORM, strategy_title
+from parbals.strategies.table import (
+    COLD_START_STRATEGY,
+    DEFAULT_STRATEGY,
+    RANDOM_STRATEGY,
+    strategy_title,
+)
 
 NAMES = [
     "random",
@@ -47,18 +52,18 @@ def test_a_row_is_all_there_is_to_say(name):
     assert row.title not in {other.title for other in others}
     assert row.about.split()[0] in ("chosen", "drawn")  # This item was ...
     assert not row.about.endswith(".")
-    assert bool(row.tables) == (name != COLD_START)  # the paper has no cold start
+    assert bool(row.tables) == (name != COLD_START_STRATEGY)  # the paper has no cold start
     assert set(row.tables) <= {"bayesian", "heuristics"}
     assert row.style is not None
     assert row.style[:3] not in {other.style[:3] for other in others}
     assert row.cost
-    assert row.reference or name == UNIFORM
+    assert row.reference or name == RANDOM_STRATEGY
 
 
 def test_names_with_a_part_to_play_are_in_the_table():
-    assert {DEFAULT, COLD_START, UNIFORM} <= set(STRATEGIES)
-    assert not STRATEGIES[COLD_START].uses_predictions
-    assert strategy_title(DEFAULT) == "ParBaLS EPIG"
+    assert {DEFAULT_STRATEGY, COLD_START_STRATEGY, RANDOM_STRATEGY} <= set(STRATEGIES)
+    assert not STRATEGIES[COLD_START_STRATEGY].uses_predictions
+    assert strategy_title(DEFAULT_STRATEGY) == "ParBaLS EPIG"
     assert strategy_title("gone") == "gone"
 
 

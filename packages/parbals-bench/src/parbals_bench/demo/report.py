@@ -6,7 +6,7 @@ from html import escape
 import numpy as np
 from matplotlib.figure import Figure
 from parbals import __version__
-from parbals.strategies.table import DEFAULT, UNIFORM, strategy_title
+from parbals.strategies.table import DEFAULT_STRATEGY, RANDOM_STRATEGY, strategy_title
 from parbals.strategies.table import STRATEGIES as TABLE
 from parbals.wording import percent
 
@@ -40,7 +40,7 @@ def curves(demo: Demo, metric: str) -> Figure:
 def build_report(demo: Demo) -> str:
     """The whole page."""
     budget = demo.budget
-    settings = demo.records[DEFAULT][0].run.settings
+    settings = demo.records[DEFAULT_STRATEGY][0].run.settings
     largest = max(float(batch.evaluation.initial_scores.max()) for batch in demo.first.values())
     words = {name: f"{METRICS[name].title} against the number of labels" for name in _SHOWN_METRICS}
     seconds = {
@@ -85,16 +85,16 @@ def worth_sentences(demo: Demo) -> list[str]:
         "said twice."
         for strategy, batch in demo.first.items()
     ]
-    ours = demo.first[DEFAULT].joint
+    ours = demo.first[DEFAULT_STRATEGY].joint
     compared = [
         f"{ours / batch.joint:.1f} times as much as the {strategy_title(other)} batch"
         for other, batch in demo.first.items()
-        if other != DEFAULT and batch.joint > 0
+        if other != DEFAULT_STRATEGY and batch.joint > 0
     ]
     if compared:
         sentences.append(
-            f"The {strategy_title(DEFAULT)} batch teaches {' and '.join(compared)}, for the same "
-            "labelling work."
+            f"The {strategy_title(DEFAULT_STRATEGY)} batch teaches {' and '.join(compared)}, for "
+            "the same labelling work."
         )
     return sentences
 
@@ -111,11 +111,13 @@ def curve_sentences(demo: Demo) -> list[str]:
         f"With {demo.budget.total} labels the mean test accuracy over {seeds} was: {means}."
     ]
     for other in STRATEGIES:
-        if other == DEFAULT:
+        if other == DEFAULT_STRATEGY:
             continue
-        gap = mean_interval(final[DEFAULT] - final[other])  # paired: a seed is a split of the data
+        gap = mean_interval(
+            final[DEFAULT_STRATEGY] - final[other]
+        )  # paired: a seed is a split of the data
         lead = (
-            f"{strategy_title(DEFAULT)} ended {abs(gap.mean):.1f} points "
+            f"{strategy_title(DEFAULT_STRATEGY)} ended {abs(gap.mean):.1f} points "
             f"{'above' if gap.mean >= 0 else 'below'} {strategy_title(other)}"
         )
         interval = f"(95% interval ±{gap.half_width:.1f})"
@@ -130,10 +132,10 @@ def curve_sentences(demo: Demo) -> list[str]:
 
 def _card(demo: Demo, strategy: str) -> str:
     batch = demo.first[strategy]
-    random_information = demo.first[UNIFORM].joint
+    random_information = demo.first[RANDOM_STRATEGY].joint
     accuracy = demo.values(strategy, "accuracy")[:, -1].mean() / 100
     beside = ""
-    if strategy != UNIFORM and random_information > 0:
+    if strategy != RANDOM_STRATEGY and random_information > 0:
         times = batch.joint / random_information
         beside = f"<br>It teaches <b>{times:.1f}</b> times as much as the random one."
     return (

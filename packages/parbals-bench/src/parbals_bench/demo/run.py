@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from parbals import BayesianLogisticRegression, select_batch_from_model
-from parbals.strategies.table import DEFAULT, UNIFORM, strategy_title
+from parbals.strategies.table import DEFAULT_STRATEGY, RANDOM_STRATEGY, strategy_title
 from parbals.types import Batch
 
 from parbals_bench.datasets.sms_spam import CLASSES, Messages, load, load_messages, split_messages
@@ -16,7 +16,7 @@ from parbals_bench.run.spec import Budget, Settings
 
 __all__ = ["STRATEGIES", "Demo", "FirstBatch", "evaluate_batch", "run_demo"]
 
-STRATEGIES = (UNIFORM, ONE_BY_ONE, DEFAULT)
+STRATEGIES = (RANDOM_STRATEGY, ONE_BY_ONE, DEFAULT_STRATEGY)
 _EVALUATION_UNIVERSES = 10
 _EVALUATION_SEED = 1_000_003
 
@@ -63,11 +63,11 @@ class Demo:
 
     @property
     def budget(self) -> Budget:
-        return self.records[DEFAULT][0].run.budget
+        return self.records[DEFAULT_STRATEGY][0].run.budget
 
     @property
     def n_seeds(self) -> int:
-        return len(self.records[DEFAULT])
+        return len(self.records[DEFAULT_STRATEGY])
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from parbals.strategies.table import DEFAULT
+from parbals.strategies.table import DEFAULT_STRATEGY
 
 from parbals_bench.report.stats import half_width
 from parbals_bench.report.tasks import Line, table_row
@@ -77,7 +77,7 @@ def curve_figure(
             continue
         row = table_row(curve.strategy)
         banded = len(main) <= _MAX_BANDED_LINES or (row is not None and len(row.tables) > 1)
-        banded &= len(values) >= _MIN_BANDED_SEEDS or curve.strategy == DEFAULT
+        banded &= len(values) >= _MIN_BANDED_SEEDS or curve.strategy == DEFAULT_STRATEGY
         _draw(ax, curve, values, next(styles), index, banded=banded and len(values) > 1)
     order = sorted(means, key=lambda name: means[name][-1], reverse=not metric.lower_is_better)
     handles = {line.get_label(): line for line in ax.get_lines()}
@@ -250,6 +250,6 @@ def _draw(
         markerfacecolor=colour if dashes == "-" else "white",
         markeredgewidth=1.1,
         markevery=(index % step, step),
-        zorder=4 if curve.strategy == DEFAULT and not curve.faint else 3,
+        zorder=4 if curve.strategy == DEFAULT_STRATEGY and not curve.faint else 3,
         clip_on=False,
     )

@@ -7,7 +7,13 @@ from functools import cache
 
 import numpy as np
 from parbals.errors import InputError
-from parbals.strategies.table import DEFAULT, STRATEGIES, UNIFORM, Strategy, strategy_named
+from parbals.strategies.table import (
+    DEFAULT_STRATEGY,
+    RANDOM_STRATEGY,
+    STRATEGIES,
+    Strategy,
+    strategy_named,
+)
 
 from parbals_bench.datasets.table import dataset_title
 from parbals_bench.report.stats import Standing, compare
@@ -49,7 +55,7 @@ class Line:
         return f"{name} ({self.variant})" if self.variant else name
 
 
-OURS = Line(DEFAULT)
+OURS = Line(DEFAULT_STRATEGY)
 SEQUENTIAL = Line(ONE_BY_ONE)
 """What ParBaLS EPIG is with one label at a time: the comparison that shows what batches cost."""
 
@@ -102,10 +108,10 @@ class Task:
 
     def random_beside(self, line: Line) -> Line | None:
         """The reference of a line: Random with the line's settings, else any Random."""
-        random_line = Line(UNIFORM, line.variant)
+        random_line = Line(RANDOM_STRATEGY, line.variant)
         if random_line in self.records:
             return random_line
-        return next((line for line in self.records if line.strategy == UNIFORM), None)
+        return next((line for line in self.records if line.strategy == RANDOM_STRATEGY), None)
 
     def standings(self, metric: Metric, kind: str | None = None) -> dict[Line, Standing]:
         """Everyone's standing in the metric's unit among the lines of a kind, or among all."""

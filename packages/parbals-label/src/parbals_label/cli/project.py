@@ -183,12 +183,12 @@ def _settings(
     options: dict[str, Any], task: str, metric: str | None, describe: tuple[str, ...]
 ) -> dict[str, Any]:
     """Settings of the new project, from the options that were set."""
-    from parbals.strategies.table import DEFAULT, strategy_named
+    from parbals.strategies.table import DEFAULT_STRATEGY, strategy_named
 
     from parbals_label.project.goal import metric_setting
 
     settings = {name: value for name, value in options.items() if value is not None}
-    settings.setdefault("strategy", DEFAULT)
+    settings.setdefault("strategy", DEFAULT_STRATEGY)
     strategy_named(settings["strategy"])
     settings["task"] = task
     settings["loss"] = metric and metric_setting(metric)

@@ -24,7 +24,7 @@ from parbals.features.reading import guess_reading
 from parbals.features.table import is_identifier, is_text
 from parbals.learner.evaluation.audit import draw_audit
 from parbals.learner.tasks.table import task_named
-from parbals.strategies.table import DEFAULT
+from parbals.strategies.table import DEFAULT_STRATEGY
 
 from parbals_label.answer_form import NUMBERS, AnswerForm
 from parbals_label.encoders.base import Kind, Options
@@ -476,7 +476,7 @@ def _check_task(form: AnswerForm, settings: Mapping[str, Any]) -> str:
     task = task_named(form.task, list(form.classes) or None)
     stored = settings.get("loss")
     metric = task.check_metric(metric_of(stored) if stored else stored)
-    task.check_strategy(settings.get("strategy", DEFAULT))
+    task.check_strategy(settings.get("strategy", DEFAULT_STRATEGY))
     task.check_settings(
         "auto",
         "auto",

@@ -14,7 +14,7 @@ import numpy as np
 from parbals.errors import ProjectError
 from parbals.learner.evaluation.audit import AUDIT, interleaved_order, n_audit_items_due
 from parbals.randomness import derive_generator
-from parbals.strategies.table import UNIFORM
+from parbals.strategies.table import RANDOM_STRATEGY
 
 from parbals_label.answer_form import NUMBERS
 from parbals_label.project.features import features_of, predictions_of
@@ -96,7 +96,7 @@ def _choose(store: Store, available: np.ndarray, n: int) -> _Choice:
         with suppress(ProjectError):  # no features, or damaged ones: the model's process reports it
             medoids = _medoids(features_of(store)[available], n, generator)
             return _Choice(START, available[medoids], no_scores)
-    return _Choice(UNIFORM, generator.permutation(available)[:n], no_scores)
+    return _Choice(RANDOM_STRATEGY, generator.permutation(available)[:n], no_scores)
 
 
 def _current_predictions(store: Store) -> np.ndarray | None:

@@ -14,7 +14,7 @@ from parbals.learner.evaluation.audit import AUDIT
 from parbals.learner.evaluation.certify import CERTIFY
 from parbals.learner.evaluation.metric import LOSS_OF_METRIC, class_weight_positions
 from parbals.learner.tasks.table import task_named
-from parbals.strategies.table import UNIFORM, strategy_title
+from parbals.strategies.table import RANDOM_STRATEGY, strategy_title
 from parbals.types import DEFAULT_N_TARGETS
 from parbals.wording import counted, percent
 
@@ -399,7 +399,7 @@ def strategy_line(overview: Overview) -> str | None:
     n_cold_start = counts.pop(START, 0)
     if n_cold_start:
         parts.append(f"{n_cold_start:,} by k-means, before there was a model")
-    n_fallback = sum(counts.pop(name, 0) for name in (QUICK, UNIFORM))
+    n_fallback = sum(counts.pop(name, 0) for name in (QUICK, RANDOM_STRATEGY))
     if n_fallback:
         share = percent(n_fallback / total)
         parts.append(f"{n_fallback:,} by a quick fallback, so that nobody had to wait ({share})")

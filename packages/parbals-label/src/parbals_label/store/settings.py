@@ -12,7 +12,7 @@ from unicodedata import normalize
 from zlib import crc32
 
 from parbals.errors import InputError, LabelError, ProjectError
-from parbals.strategies.table import DEFAULT
+from parbals.strategies.table import DEFAULT_STRATEGY
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from parbals_label.answer_form import NUMBERS, AnswerForm
@@ -148,7 +148,7 @@ class ProjectSettings(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     task: Literal["classes", "many-labels", "ordinal", "regression"] = "classes"
-    strategy: str = DEFAULT
+    strategy: str = DEFAULT_STRATEGY
     seed: _Count = 0
     n_samples: Annotated[int, Field(strict=True, ge=2)] = 400
     prior_scale: _Number | Literal["auto"] = 1.0

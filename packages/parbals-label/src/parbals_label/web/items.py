@@ -12,7 +12,7 @@ import numpy as np
 from parbals.errors import ProjectDamagedError
 from parbals.learner.evaluation.audit import AUDIT
 from parbals.learner.evaluation.certify import CERTIFY
-from parbals.strategies.table import STRATEGIES, UNIFORM
+from parbals.strategies.table import RANDOM_STRATEGY, STRATEGIES
 
 from parbals_label.answer_form import MANY, NUMBERS
 from parbals_label.project.consensus import consensus_labels, tied_positions
@@ -164,7 +164,7 @@ def _why(
     if why is None:
         sentence = "This item was not chosen by a strategy; it was opened from the list."
         return schemas.WhyOut(sentence=sentence, predicted=predicted)
-    is_start = why.strategy == START or (predicted is None and why.strategy == UNIFORM)
+    is_start = why.strategy == START or (predicted is None and why.strategy == RANDOM_STRATEGY)
     return schemas.WhyOut(
         strategy=why.strategy,
         sentence=why_words(predicted, task=task, is_start=is_start),

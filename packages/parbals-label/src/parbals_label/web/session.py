@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from parbals.strategies.table import UNIFORM
+from parbals.strategies.table import RANDOM_STRATEGY
 
 from parbals_label.project.quick import QUICK, START, quick_batch
 from parbals_label.server.desk import Desk
@@ -88,7 +88,7 @@ class Session:
                 quick_batch(store)
             queue = _queue_state(store)
             # Items of the last run count as requested now, unless the fallback chose some.
-            has_fallback = bool(queue.fallback[QUICK] + queue.fallback[UNIFORM])
+            has_fallback = bool(queue.fallback[QUICK] + queue.fallback[RANDOM_STRATEGY])
             self._requested_at = queue.n_done - has_fallback
 
     async def start(self) -> None:
@@ -238,7 +238,7 @@ class Session:
 
 def _queue_state(store: Store) -> _QueueState:
     unopened = store.unopened()
-    fallback_strategies = {START, QUICK, UNIFORM} - {store.settings.strategy}
+    fallback_strategies = {START, QUICK, RANDOM_STRATEGY} - {store.settings.strategy}
     return _QueueState(
         n_waiting=store.queue_counts().waiting,
         capacity=store.queue_capacity(),

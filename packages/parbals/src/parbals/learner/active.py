@@ -38,7 +38,7 @@ from parbals.learner.tasks.base import Classification
 from parbals.learner.tasks.table import task_named
 from parbals.posterior.inference import INFERENCES
 from parbals.randomness import Seed, seed_from
-from parbals.strategies.table import DEFAULT
+from parbals.strategies.table import DEFAULT_STRATEGY
 from parbals.types import DEFAULT_N_TARGETS, Batch, BatchRecord
 from parbals.validate import check_choice, check_positive_int, check_prior_scale
 
@@ -129,7 +129,7 @@ class ActiveLearner:
         X_pool: Any,
         classes: Sequence[Hashable] | None = None,
         X_target: Any = None,
-        strategy: str = DEFAULT,
+        strategy: str = DEFAULT_STRATEGY,
         random_state: Seed = None,
         *,
         task: str = "classes",

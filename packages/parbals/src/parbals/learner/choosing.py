@@ -47,7 +47,7 @@ from parbals.randomness import derive_generator
 from parbals.strategies.choose import check_settings, choose_batch, has_closed_form
 from parbals.strategies.problem import Labelled
 from parbals.strategies.scoring import affordable_rows
-from parbals.strategies.table import COLD_START, UNIFORM, strategy_named
+from parbals.strategies.table import COLD_START_STRATEGY, RANDOM_STRATEGY, strategy_named
 from parbals.types import Batch, Loss
 from parbals.wording import PROGRAM_PREFIX
 
@@ -99,7 +99,7 @@ def choose_items(
     if n_audit == n:
         return with_audit_items(None, audit_items)
     # The search for a rare class replaces every strategy but "random".
-    if state.setup.find is not None and strategy != UNIFORM:
+    if state.setup.find is not None and strategy != RANDOM_STRATEGY:
         batch = choose_likely_positives(state, free, n - n_audit)
     else:
         batch = choose_among(state, free, n - n_audit, strategy)
@@ -172,7 +172,7 @@ def _strategy_or_cold_start(state: State, strategy: str) -> str:
     has_prior_information = setup.class_descriptions is not None or setup.pool.is_distributed
     can_start_with_prior = has_prior_information and not entry.needs_labels
     use_cold_start = not state.can_fit or (has_no_labels and not can_start_with_prior)
-    return COLD_START if entry.uses_predictions and use_cold_start else strategy
+    return COLD_START_STRATEGY if entry.uses_predictions and use_cold_start else strategy
 
 
 def _multilabel_budget(state: State, budget: int) -> int:

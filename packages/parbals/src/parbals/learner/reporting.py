@@ -27,7 +27,7 @@ from parbals.machine import several_threads
 from parbals.randomness import derive_generator
 from parbals.strategies.choose import check_settings, choose_batch
 from parbals.strategies.problem import Labelled
-from parbals.strategies.table import DEFAULT, UNIFORM
+from parbals.strategies.table import DEFAULT_STRATEGY, RANDOM_STRATEGY
 from parbals.validate import check_weights
 
 __all__ = [
@@ -85,7 +85,7 @@ def calibration_temperature(state: State, model: Any) -> Temperature:
     return fit_temperature(
         state.cross_validated_predictions(model),
         audit_predictions(state, model),
-        actively_selected=state.setup.strategy != UNIFORM,
+        actively_selected=state.setup.strategy != RANDOM_STRATEGY,
     )
 
 
@@ -238,7 +238,7 @@ def _gain_in_closed_form(state: State, model: Any, size: int) -> float:
         free = np.sort(generator.choice(free, n_candidates, replace=False))
     rows = setup.pool_rows(np.concatenate([free, state.pending_positions()]))
     settings = check_settings(
-        DEFAULT,
+        DEFAULT_STRATEGY,
         len(rows),
         size,
         pending=np.arange(len(free), len(rows)),
@@ -259,7 +259,7 @@ def _gain_from_samples(
     are few, because a few networks that agree may still change with more labels, or if the noise
     floor itself is not negligible.
     """
-    batch = choose_among(state, state.choosable(), size, DEFAULT, "log")
+    batch = choose_among(state, state.choosable(), size, DEFAULT_STRATEGY, "log")
     items = model.sample_proba(state.setup.pool_rows(batch.indices))
     noise = _noise_floor(items, samples.probs, samples.weights, batch.effective_sample_size)
     gain = float(np.maximum(batch.scores - noise, 0.0).sum())

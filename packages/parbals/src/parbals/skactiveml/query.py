@@ -14,7 +14,7 @@ from parbals.randomness import derive_generator
 from parbals.scores.losses import Loss
 from parbals.select import select_batch_from_model
 from parbals.skactiveml.classifier import NoModel, classes_of, fitted_copy, sample_model
-from parbals.strategies.table import COLD_START, DEFAULT, Strategy, strategy_named
+from parbals.strategies.table import COLD_START_STRATEGY, DEFAULT_STRATEGY, Strategy, strategy_named
 from parbals.types import DEFAULT_N_TARGETS, Batch
 
 __all__ = ["ParbalsQuery"]
@@ -50,7 +50,7 @@ class ParbalsQuery(_Query):
 
     def __init__(
         self,
-        strategy: str = DEFAULT,
+        strategy: str = DEFAULT_STRATEGY,
         n_universes: int = 10,
         loss: str = "log",
         beta: float = 1.0,
@@ -140,7 +140,7 @@ class ParbalsQuery(_Query):
             rows,
             X_target,
             batch_size,
-            COLD_START if is_cold_start else self.strategy,
+            COLD_START_STRATEGY if is_cold_start else self.strategy,
             n_universes=self.n_universes,
             random_state=seed,
             X_labelled=X[is_labelled] if is_labelled.any() else None,

@@ -20,20 +20,20 @@ if TYPE_CHECKING:
     from parbals.types import Batch
 
 __all__ = [
-    "COLD_START",
-    "DEFAULT",
+    "COLD_START_STRATEGY",
+    "DEFAULT_STRATEGY",
+    "RANDOM_STRATEGY",
     "STRATEGIES",
-    "UNIFORM",
     "Strategy",
     "all_strategies",
     "strategy_named",
     "strategy_title",
 ]
 
-DEFAULT = "parbals-epig"
-COLD_START = "kmeans"
-"""Chooses the first batch, before there are labels or descriptions of the classes."""
-UNIFORM = "random"
+DEFAULT_STRATEGY = "parbals-epig"
+COLD_START_STRATEGY = "kmeans"
+"""Chooses items while there are neither labels nor descriptions of the classes."""
+RANDOM_STRATEGY = "random"
 """The baseline of all other strategies."""
 
 
