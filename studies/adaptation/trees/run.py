@@ -310,12 +310,12 @@ def page(records: list[Record]) -> Iterator[str]:
     yield ""
     yield (
         "**Mostly, and held-out labels show when.** Test errors in %, means over seeds, random "
-        "labels. *Linear*: the closed-form model. *Leaves*: the closed-form model on the leaves "
-        "of a forest. *Product*: its predictions times those of a bagged forest, with exponents "
-        "chosen by leave-one-out predictions. *Project*: the model of a project. *Adapted*: with tree "
-        "features appended. *Kept*: the model that `parbals adapt` keeps, that with tree features "
-        "if the log loss of held-out labels is lower, as in *used* seeds. *Trees* and *boosting*: "
-        "scikit-learn's, tuned by three folds."
+        "labels. *Linear*: the closed-form model. *Leaves*: the closed-form model on the leaves"
+        " of a forest. *Product*: its predictions times those of a bagged forest, with "
+        "exponents chosen by leave-one-out predictions. *Project*: the model of a project. "
+        "*Adapted*: with tree features appended. *Kept*: the model that `parbals adapt` keeps, "
+        "that with tree features if the log loss of held-out labels is lower, as in *used* "
+        "seeds. *Trees* and *boosting*: scikit-learn's, tuned by three folds."
     )
     yield ""
     yield "| table | labels | seeds | " + " | ".join(WAYS) + " | used |"

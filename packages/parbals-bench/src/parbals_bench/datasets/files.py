@@ -17,8 +17,16 @@ from parbals_label.readers.source import check_column, where
 
 from parbals_bench.datasets.base import Origin
 
-__all__ = ["Table", "count_note", "find", "find_parquet", "published_file"]
-__all__ += ["read_matrix", "read_table", "read_vector"]
+__all__ = [
+    "Table",
+    "count_note",
+    "find",
+    "find_parquet",
+    "published_file",
+    "read_matrix",
+    "read_table",
+    "read_vector",
+]
 
 DAMAGED = (EOFError, OSError, zlib.error, lzma.LZMAError, tarfile.TarError)
 
@@ -50,17 +58,17 @@ def published_file(
             return
         if archive is None:
             raise origin.error(folder, names[0])
-        with tarfile.open(archive) as tar, tempfile.TemporaryDirectory() as place:
-            wanted = {Path(name).name for name in names}
+        with tarfile.open(archive) as tar, tempfile.TemporaryDirectory() as unpacked:
+            base_names = {Path(name).name for name in names}
             files = (member for member in tar if member.isfile())
-            found = next((file for file in files if Path(file.name).name in wanted), None)
-            if found is None:
+            member = next((file for file in files if Path(file.name).name in base_names), None)
+            if member is None:
                 raise InputError(
                     f"{archive.name} has no file {names[0]}; download it again from {origin.page}."
                 )
-            found.name = Path(found.name).name
-            tar.extract(found, place, filter="data")
-            yield Path(place) / found.name
+            member.name = Path(member.name).name
+            tar.extract(member, unpacked, filter="data")
+            yield Path(unpacked) / member.name
     except DAMAGED as error:
         raise InputError(
             f"{path or archive} is damaged or cut short ({error}); delete it and download it again."
@@ -78,9 +86,9 @@ class Table:
     def classes(self, column: str, numbers: Mapping[Any, int]) -> np.ndarray:
         """Class numbers of a column of labels as the publisher writes them."""
         y = np.array([numbers.get(label, -1) for label in self.cells[column]], np.int64)
-        known = ", ".join(repr(label) for label in list(numbers)[:10])
-        known += ", …" if len(numbers) > 10 else ""
-        self._refuse(column, y < 0, f"it must be one of: {known}", LabelError)
+        labels = ", ".join(repr(label) for label in list(numbers)[:10])
+        labels += ", …" if len(numbers) > 10 else ""
+        self._refuse(column, y < 0, f"it must be one of: {labels}", LabelError)
         return y
 
     def numbers(self, column: str, *, allow_missing: bool = False) -> np.ndarray:
@@ -105,8 +113,8 @@ class Table:
         self, column: str, wrong: np.ndarray, needed: str, error: type[InputError] = InputError
     ) -> None:
         for row in np.flatnonzero(wrong)[:1]:
-            place = where(self.name, row + self.first_row, column)
-            raise error(f"{place} is {self.cells[column][row]!r}; {needed}.")
+            cell = where(self.name, row + self.first_row, column)
+            raise error(f"{cell} is {self.cells[column][row]!r}; {needed}.")
 
 
 def read_table(path: Path, columns: Sequence[str], *, header: bool = True) -> Table:
@@ -118,8 +126,8 @@ def read_table(path: Path, columns: Sequence[str], *, header: bool = True) -> Ta
         check_column(source, column)
     cells: dict[str, list[Any]] = {column: [] for column in columns}
     for _, values in source.rows():
-        for column, kept in cells.items():
-            kept.append(values[column])
+        for column, column_cells in cells.items():
+            column_cells.append(values[column])
     if not cells[columns[0]]:
         raise InputError(f"{path.name} has no rows.")
     return Table(path.name, cells, 2 if is_csv and header else 1)

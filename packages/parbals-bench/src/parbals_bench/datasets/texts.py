@@ -28,27 +28,31 @@ class _Texts:
     archive: str
 
     def load(self, folder: Path | None = None, *, features: str = "auto", seed: int = 0) -> Data:
-        """Pool: train. Target source and test: the halves of test, the same for every seed."""
-        place = data_folder(folder, self.origin.name)
-        return embedded(self.read(folder), place, features, seed, PAPER_ENCODER)
+        """Pool: train. Target source and test: the halves of test, equal for all seeds."""
+        path = data_folder(folder, self.origin.name)
+        return embedded(self.read(folder), path, features, seed, PAPER_ENCODER)
 
     def read(self, folder: Path | None = None) -> Raw:
         """Texts and classes of train and test; the archive may stay packed."""
-        place = data_folder(folder, self.origin.name)
-        parts = {part: self._part(place, part) for part in self.published}
-        notes = [note for _, one in parts.values() for note in one]
-        rows = {name: part for name, (part, _) in parts.items()}
-        return Raw(self.origin.name, "text", rows, self.classes, tuple(notes))
+        path = data_folder(folder, self.origin.name)
+        parts: dict[str, Part] = {}
+        notes: list[str] = []
+        for name in self.published:
+            parts[name], part_notes = self._read_part(path, name)
+            notes += part_notes
+        return Raw(self.origin.name, "text", parts, self.classes, tuple(notes))
 
-    def _part(self, folder: Path, part: str) -> tuple[Part, tuple[str, ...]]:
-        csv_names = [f"{part}.csv", f"{part}.csv.gz", f"{self.inside}/{part}.csv"]
-        parquet = find_parquet(folder, part, csv_names)
+    def _read_part(self, folder: Path, name: str) -> tuple[Part, tuple[str, ...]]:
+        csv_names = [f"{name}.csv", f"{name}.csv.gz", f"{self.inside}/{name}.csv"]
+        parquet = find_parquet(folder, name, csv_names)
         if parquet is not None:
-            table, stem = read_table(parquet, ("label", "text")), parquet.stem
+            table = read_table(parquet, ("label", "text"))
+            stem = parquet.stem
             y = table.classes("label", {c: c for c in range(len(self.classes))})
             texts = [_plain(text) for text in table.cells["text"]]
         else:
-            columns, stem = (_LABEL, *self.columns), part
+            columns = (_LABEL, *self.columns)
+            stem = name
             with published_file(folder, csv_names, self.origin, (self.archive,)) as path:
                 table = read_table(path, columns, header=False)
             if table.cells[_LABEL][0].strip().lower() == _LABEL:  # added by some mirrors
@@ -57,7 +61,7 @@ class _Texts:
             y = table.classes(_LABEL, {str(c + 1): c for c in range(len(self.classes))})
             rows = zip(*(table.cells[column] for column in self.columns), strict=True)
             texts = [" ".join(map(_plain, pieces)) for pieces in rows]
-        return Part(texts, y, stem), count_note(table.name, len(y), self.published[part])
+        return Part(texts, y, stem), count_note(table.name, len(y), self.published[name])
 
 
 def _plain(text: str) -> str:

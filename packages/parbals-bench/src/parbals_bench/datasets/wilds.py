@@ -15,7 +15,8 @@ from parbals_bench.datasets.files import Table, count_note, find, published_file
 __all__ = ["CIVIL_COMMENTS", "FMOW", "IWILDCAM"]
 
 _BUNDLES = "https://worksheets.codalab.org/rest/bundles"
-_TEXT_ENCODER, _IMAGE_ENCODER = "bert-base-uncased", "clip-vit-b32"
+_TEXT_ENCODER = "bert-base-uncased"
+_IMAGE_ENCODER = "clip-vit-b32"
 
 
 def _loader(read: Callable[[Path | None], Raw], encoder: str) -> Callable[..., Data]:
@@ -33,16 +34,19 @@ def _parts(
     """The rows of each split, in file order; notes on those that are fewer than published."""
     parts: dict[str, Part] = {}
     notes: list[str] = []
-    for part, size in published.items():
-        rows = np.flatnonzero(split == part).tolist()
+    for split_name, size in published.items():
+        rows = np.flatnonzero(split == split_name).tolist()
         if not rows:
-            raise InputError(f"{name} has no row whose split is {part!r}; is it the file of WILDS?")
-        notes += count_note(f"{name} ({part})", len(rows), size)
-        parts[part] = Part([items[i] for i in rows], y[rows], part)
+            raise InputError(
+                f"{name} has no row whose split is {split_name!r}; is it the file of WILDS?"
+            )
+        notes += count_note(f"{name} ({split_name})", len(rows), size)
+        parts[split_name] = Part([items[i] for i in rows], y[rows], split_name)
     return parts, tuple(notes)
 
 
-_COMMENTS, _COMMENTS_FOLDER = "all_data_with_identities.csv", "civilcomments_v1.0"
+_COMMENTS = "all_data_with_identities.csv"
+_COMMENTS_FOLDER = "civilcomments_v1.0"
 _COMMENTS_URL = f"{_BUNDLES}/0x8cd3de0634154aeaad2ee6eb96723c6e/contents/blob/"
 _COMMENTS_ORIGIN = Origin(
     "civil-comments", _COMMENTS_URL, (f"{_COMMENTS_FOLDER}.tar.gz",), (_COMMENTS_URL,)
@@ -51,9 +55,10 @@ _COMMENTS_ORIGIN = Origin(
 
 def _read_comments(folder: Path | None = None) -> Raw:
     """Comments, toxic if at least half of the readers said so; the archive may stay packed."""
-    origin, place = _COMMENTS_ORIGIN, data_folder(folder, _COMMENTS_ORIGIN.name)
+    origin = _COMMENTS_ORIGIN
     names = (_COMMENTS, f"{_COMMENTS_FOLDER}/{_COMMENTS}")
-    with published_file(place, names, origin, origin.files) as path:
+    path_of_folder = data_folder(folder, origin.name)
+    with published_file(path_of_folder, names, origin, origin.files) as path:
         table = read_table(path, ("comment_text", "toxicity", "split"))
     published = {"train": 269_038, "val": 45_180, "test": 133_782}
     y = (table.shares("toxicity") >= 0.5).astype(np.int64)
@@ -82,7 +87,8 @@ def _read_animals(folder: Path | None = None) -> Raw:
     """Image paths and species; the cameras of val and test are not those of train."""
     place, table = _metadata(_ANIMALS_ORIGIN, folder, "metadata.csv", "split y filename")
     numbers = {str(number): number for number in range(len(_SPECIES))}
-    y, split = table.classes("y", numbers), np.array(table.cells["split"])
+    y = table.classes("y", numbers)
+    split = np.array(table.cells["split"])
     paths = [place / "train" / filename for filename in table.cells["filename"]]
     published = {"train": 129_809, "val": 14_961, "test": 42_791}
     parts, notes = _parts(paths, y, split, published, table.name)

@@ -140,8 +140,8 @@ class _Model(Encoder):
         except torch.OutOfMemoryError:
             n_items = len(prepared)
             raise InputError(
-                f"The device ran out of memory with {n_items} items at once; finished items are kept, "
-                f"so run it again with --batch-size {max(1, n_items // 2)}."
+                f"The device ran out of memory with {n_items} items at once; finished items are "
+                f"kept, so run it again with --batch-size {max(1, n_items // 2)}."
             ) from None
 
 
