@@ -7,7 +7,7 @@
 A real project and its queue, ten people who hold four items each and answer in turn; time alone is
 made up: it is counted in answers. A batch is begun when fewer than half of one wait, knows the
 answers and the items that were out then, and is there so many answers later, in the place of what
-the stand-in chose and nobody has; meanwhile whoever finds the queue empty gets items from
+the fallback chose and nobody has; meanwhile whoever finds the queue empty gets items from
 :mod:`parbals_label.project.quick`, by predictions up to twenty answers old. The pace decides how
 many items the strategy chooses in the end. At 100 and at 250 labels a row notes what the report
 expects, and what 4,000 other items say.
@@ -153,7 +153,7 @@ class _Choosing:
 
 
 def _predict(store: Any) -> None:
-    """What the stand-in goes by, renewed as the report renews it."""
+    """Predictions that the fallback queue uses, updated when a report is."""
     from parbals_label.project.engine import learner_of
     from parbals_label.project.features import store_features
     from parbals_label.store.settings import PredictionsFile
@@ -195,14 +195,14 @@ def lines(records: list[Record]) -> Iterable[str]:
         "Nobody waits for the model on the page: where people are quicker than the project's "
         "strategy, ParBaLS EPIG, they get the items of which the last report's predictions are "
         f"least sure (Confidence). {len(each)} sets, {seeds} of each, a pool of 2,000 items, ten "
-        "people who hold four items each. Queue, stand-in and strategy are the page's own, the "
+        "people who hold four items each. Queue, fallback and strategy are the page's own, the "
         "strategy as it is in haste (two universes, 250 targets); time is counted in answers, so "
         "no machine matters. Everybody is right."
     )
     yield ""
     yield (
         "*Strategy alone*: a batch is there at once. *Quick*: forty items, there after twenty more "
-        "answers. *Very quick*: twenty items, after sixty. *Never*: the stand-in alone, as nearly "
+        "answers. *Very quick*: twenty items, after sixty. *Never*: the fallback alone, as nearly "
         "with fifty people on a small machine. *Share*: of the labelled items, chosen by the "
         "strategy; the first twenty are always k-means's, and those that people got before there "
         "was a prediction are random. *More error*: than by the strategy alone, same set and seed, "
@@ -285,7 +285,7 @@ def _found(cells: dict[tuple[str, str, int], np.ndarray]) -> Iterable[str]:
     yield (
         "The paces differ in more than the share. The last item of a quick batch is labelled some "
         "eighty answers after it was chosen, forty items being out and forty in the batch; the "
-        "stand-in goes by predictions that are at most twenty answers old. That is a reason why "
-        "choosing far ahead may cost more than the stand-in; it was not tried apart. The "
+        "fallback uses predictions that are at most twenty answers old. That is a reason why "
+        "choosing far ahead may cost more than the fallback; it was not measured separately. The "
         "intervals are of single comparisons, and a set with many seeds weighs more."
     )

@@ -61,19 +61,17 @@ def _batches(limits: dict[str, Any], rows: list[dict[str, Any]]) -> list[str]:
 
 def _since(found: dict[str, Any]) -> list[str]:
     lines = [
-        "## One program a step",
+        "## Batches of 10,000 items",
         "",
-        f"{found['device']}, {found['date']}: commit {found['base']}, whose step took two "
-        f"programs, and {found['commit']}, in which it is one and two are compiled in all, on one "
-        "machine and after each other; 10,000 items. Median of nine batches and the quickest; the "
-        "first batch of a process with an empty cache of compiled programs, JAX and the device "
-        "started.",
+        f"{found['device']}, {found['date']}, commit {found['commit']}. *Warm*: median of nine "
+        "batches. *First*: the first batch of a process with an empty cache of compiled programs, "
+        "after JAX and the device have started.",
         "",
-        "| classes | warm before, s | warm, s | quickest, s | first before, s | first, s |",
-        "|" + " ---: |" * 6,
+        "| classes | warm, s | quickest, s | first, s |",
+        "|" + " ---: |" * 4,
     ]
     for row in found["rows"]:
-        values = [row[key] for key in ("before", "now", "least", "first_before", "first")]
+        values = [row[key] for key in ("now", "least", "first")]
         cells = " | ".join("–" if value is None else f"{value:.2f}" for value in values)
         lines.append(f"| {row['classes']} | {cells} |")
     return [*lines, ""]
