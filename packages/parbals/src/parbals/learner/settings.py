@@ -53,9 +53,10 @@ class SearchSettings:
         n_universes: labellings of the batch that ParBaLS strategies simulate.
         options: further options of the strategy, as in :func:`parbals.select_batch`.
         n_candidates: at most so many free items are considered at a time, drawn again whenever
-            labels change; the batch says so. By default 10,000; for a strategy in closed form as
-            many as a CPU scores in a second or two (120,000 with two classes and 300 features); for
-            your own model 1,000. A Dask array is always scored as a whole in closed form.
+            labels change; a note of the batch says so. By default 10,000; for a strategy in closed
+            form as many as a CPU scores in a second or two (120,000 with two classes and 300
+            features); for your own model 1,000. A Dask array is always scored as a whole in closed
+            form.
         n_targets: at most so many target points are used at a time, drawn again likewise; by
             default 1,000, for your own model 200.
     """
@@ -78,16 +79,17 @@ class InputSettings:
             and reduces sparse rows of more than 1,024 columns by truncated SVD; ``pool.notes`` and
             the notes of every batch describe what it did. "numbers" refuses the first and leaves
             the second as it is.
-        checked: the features are known to be finite numbers, so a large file is not read again.
+        checked: True if the features are known to be finite numbers; a large file is then not read
+            through to check them.
         encoder: encodes the sentences of ``class_descriptions`` as rows (n, D), as it encoded the
             texts of ``X_pool``.
         class_scores: (N, C) scores of each class for each item by a model that has seen no label,
             such as an LLM's probabilities or CLIP's similarities. They count as class descriptions.
-        held_out: (items, probs (n, C)) where the encoder of the features was fine-tuned on labels:
-            the items whose labels it has seen, and predictions for them by features that have not
-            seen the label, such as those of cross-validation. Leave-one-out predictions of features
-            that have seen the label are too optimistic; the report and the predicted probabilities
-            are calibrated by these instead. ``prior_scale="even"`` is meant for such features.
+        held_out: (items, probs (n, C)), if the encoder of the features was fine-tuned on labels:
+            the items with these labels, and predictions for each of them with an encoder that has
+            not seen its label, as cross-validation makes them. The report and the predicted
+            probabilities are then calibrated by these predictions. Leave-one-out predictions with
+            the fine-tuned features would be too optimistic. Use ``prior_scale="even"`` as well.
     """
 
     features: str | Encoding | None = "auto"

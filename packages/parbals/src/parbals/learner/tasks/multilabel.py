@@ -25,7 +25,10 @@ _MAX_LABELS = 62  # bits of a positive 64-bit integer
 
 @dataclass(frozen=True)
 class MultiLabelPosterior:
-    """Independent posteriors of L labels with a shared prior; methods take design rows (N, d)."""
+    """Independent posteriors of L labels with a shared prior.
+
+    Methods take rows (N, d) to which the bias column has been added.
+    """
 
     posteriors: tuple[GaussianPosterior, ...]
 
@@ -45,7 +48,7 @@ class MultiLabelPosterior:
 
 
 class MultiLabelModel:
-    """The posteriors of all labels, for prepared rows (N, D)."""
+    """The posteriors of all labels as a model; its methods take prepared rows (N, D)."""
 
     def __init__(
         self, gaussian: MultiLabelPosterior, prior_description: str, n_samples: int, seed: int
@@ -120,8 +123,8 @@ class MultiLabel(Task):
     def encode(self, label: Any, name: str) -> int:
         if not isinstance(label, list | tuple | set | frozenset):
             raise LabelError(
-                f"{name} is {label!r}; give every item a list of its labels, which may be empty, "
-                "and nothing was recorded."
+                f"{name} is {label!r}; give every item a list of its labels, which may be empty; "
+                "nothing was recorded."
             )
         indices = {self.class_number(class_name, name) for class_name in label}
         return sum(1 << index for index in indices)
@@ -174,9 +177,9 @@ class MultiLabel(Task):
         """Return the class weights of each label, given probabilities (M, L) at the targets."""
         if metric not in ("micro-f1", "macro-f1"):
             return None
-        columns = list(probs.T)  # macro: the mean of each label's own F1
+        columns = list(probs.T)  # macro: each label has its own F1
         if metric == "micro-f1":
-            columns = [probs.ravel()] * probs.shape[1]  # F1 of all pairs together
+            columns = [probs.ravel()] * probs.shape[1]  # one F1 of all pairs of item and label
         weights = []
         for column in columns:
             best, n_decided = best_f1(column)
