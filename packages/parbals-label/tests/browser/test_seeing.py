@@ -264,7 +264,7 @@ def test_a_goal_that_the_model_expects_to_have_reached_has_a_button_that_measure
         store.update_settings(goal_error=0.99)
     ada = person(labelled)
     side = ada.page.locator(".side")
-    button = side.get_by_role("button", name="Measure the error: 60 labels")
+    button = side.get_by_role("button", name="Label 60 random items")
     expect(button).to_be_visible(timeout=SOON)
     button.click()
     said = ada.page.locator(".toast")

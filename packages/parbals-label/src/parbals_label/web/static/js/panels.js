@@ -89,7 +89,7 @@ function ownLabels({ annotators }) {
 
 /** Draw a random sample that measures whether the goal is reached; its items are labelled next. */
 function measureButton() {
-  const button = h("button", { type: "button", class: "button" }, `Measure the error: ${SAMPLE_SIZE} labels`);
+  const button = h("button", { type: "button", class: "button" }, `Label ${SAMPLE_SIZE} random items`);
   button.addEventListener("click", async () => {
     button.disabled = true;
     try {
@@ -327,7 +327,7 @@ export function peoplePanel() {
           {},
           h("th", { scope: "col" }, "Name"),
           h("th", { scope: "col", class: "numeric" }, "Answers"),
-          h("th", { scope: "col" }, "Last answer"),
+          h("th", { scope: "col" }, "Last"),
           isOwner() && h("td", {}),
         ),
       ),
