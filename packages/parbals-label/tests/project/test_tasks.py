@@ -192,7 +192,7 @@ def test_a_certificate_counts_items_with_a_mistake(project):
     assert found.result.n_wrong == sum(said[str(p + 1)] != labels[p] for p in drawn)
     name = project.classes[0]
     (group,) = estimate_shares(project, name)
-    assert 0 <= group.share.low <= group.share.high <= 1.2
+    assert 0 <= group.share.low <= group.share.high <= 1
 
 
 @pytest.mark.parametrize(

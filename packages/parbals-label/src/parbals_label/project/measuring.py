@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from parbals.errors import InputError
 from parbals.learner.evaluation.certify import CERTIFY, draw_sample
-from parbals.learner.evaluation.ppi import ppi_mean
+from parbals.learner.evaluation.looks import ppi_limits
 from parbals.randomness import derive_generator
 from parbals.types import Estimate
 
@@ -25,8 +25,8 @@ from parbals_label.store.store import Store
 
 __all__ = ["ShareEstimate", "draw_certificate", "estimate_shares"]
 
-_Z_90 = 1.6448536269514722
-"""Φ⁻¹(0.95), for 90 % intervals."""
+_DELTA = 0.05
+"""Probability that each end of a 90 % interval fails."""
 _MIN_LABELS = 5
 """Random labels of a group from which a share is estimated."""
 _ALL_ITEMS = "all items"
@@ -104,9 +104,10 @@ def draw_certificate(
 def estimate_shares(store: Store, label: str, column: str | None = None) -> list[ShareEstimate]:
     """The share of a class among all items, or among those of every value of a column.
 
-    Prediction-powered (:mod:`parbals.learner.evaluation.ppi`): random labels, those of the audit or
-    of the latest sample if it has more, correct the predictions for unlabelled items. Labels that
-    were there before the draw are counted as they are.
+    Prediction-powered (:func:`parbals.learner.evaluation.looks.ppi_limits`): random labels, those
+    of the audit or of the latest sample if it has more, correct the predictions for unlabelled
+    items. Labels that were there before the draw are counted as they are. The intervals are those
+    of Clopper and Pearson, so they also hold for few labels and for a class without any.
     """
     if store.settings.task == NUMBERS:
         raise InputError("The labels are numbers, so there are no classes to count.")
@@ -115,33 +116,22 @@ def estimate_shares(store: Store, label: str, column: str | None = None) -> list
     population = _population(store, label)
     groups, names = _groups(store, column)
     estimates: list[ShareEstimate] = []
-    first: _Share | None = None
     for name in names:
         group = population.restricted_to(groups == name)
         share = group.share()
         difference = None
-        if share is not None and estimates and first is not None:
-            sd = float(np.hypot(share.sd, first.sd))
-            difference = _interval(share.mean - first.mean, sd)
-        if not estimates:
-            first = share
+        if share is not None and estimates and estimates[0].share is not None:
+            difference = _difference(share, estimates[0].share)
         estimates.append(
             ShareEstimate(
                 name=name,
                 n_items=group.n_items,
                 n=int(group.is_sampled.sum()),
-                share=None if share is None else _interval(share.mean, share.sd),
+                share=share,
                 difference=difference,
             )
         )
     return estimates
-
-
-class _Share(NamedTuple):
-    """An estimated share and its standard error."""
-
-    mean: float
-    sd: float
 
 
 class _Population(NamedTuple):
@@ -176,19 +166,24 @@ class _Population(NamedTuple):
             is_unlabelled=self.is_unlabelled & is_member,
         )
 
-    def share(self) -> _Share | None:
-        """The share of the class; None if there are too few random labels."""
+    def share(self) -> Estimate | None:
+        """The share of the class with a 90 % interval; None if there are too few random labels."""
         n_sampled = int(self.is_sampled.sum())
         if n_sampled < _MIN_LABELS:
             return None
-        mean, sd, _ = ppi_mean(
+        mean, low, high = ppi_limits(
             self.is_class[self.is_sampled],
             self.probs[self.is_sampled],
             self.probs[self.is_unlabelled],
+            _DELTA,
         )
-        sampled_part = (n_sampled + self.is_unlabelled.sum()) / self.n_items
-        known_share = self.is_class[self.is_known].sum() / self.n_items
-        return _Share(mean * sampled_part + known_share, sd * sampled_part)
+        sampled_part = float(n_sampled + self.is_unlabelled.sum()) / self.n_items
+        known_share = float(self.is_class[self.is_known].sum()) / self.n_items
+        return Estimate(
+            mean * sampled_part + known_share,
+            low * sampled_part + known_share,
+            high * sampled_part + known_share,
+        )
 
 
 def _population(store: Store, label: str) -> _Population:
@@ -265,6 +260,13 @@ def _groups(store: Store, column: str | None) -> tuple[np.ndarray, list[str]]:
     return groups, names[np.argsort(-counts, kind="stable")].tolist()
 
 
-def _interval(mean: float, sd: float) -> Estimate:
-    """The normal 90 % interval of a mean with this standard error."""
-    return Estimate(mean, mean - _Z_90 * sd, mean + _Z_90 * sd)
+def _difference(share: Estimate, first: Estimate) -> Estimate:
+    """The difference of two independent shares: Newcombe's interval from those of each.
+
+    Its half-widths are the root of the sum of the squared half-widths of the two on the sides that
+    move the difference the same way.
+    """
+    mean = share.mean - first.mean
+    below = np.hypot(share.mean - share.low, first.high - first.mean)
+    above = np.hypot(share.high - share.mean, first.mean - first.low)
+    return Estimate(mean, float(mean - below), float(mean + above))
