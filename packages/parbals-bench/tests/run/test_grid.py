@@ -134,7 +134,7 @@ class TestSuites:
             ),
             ("[data.mine]\nfile = 'a.csv'\n" + GRID + "seeds = 1", "unknown name 'file'"),
             ("[data.mine]\npath = 3\n" + GRID + "seeds = 1", "path must be in quotes"),
-            ("[data.'mine:x']\npath = 'a.csv'\n" + GRID + "seeds = 1", "a name may have letters"),
+            ("[data.'mine:x']\npath = 'a.csv'\n" + GRID + "seeds = 1", "may have only letters"),
         ],
     )
     def test_mistakes_are_refused_in_one_sentence(self, text, message):

@@ -506,15 +506,30 @@ class State:
     def cross_validated_predictions(self, model: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return cross-validated predictions (m, C) for training labels, and the labels (m,).
 
+        All are flattened, as in :meth:`Task.flatten`.
+        """
+        training = self.training_labels
+        rows, probs = self.out_of_sample_predictions(model, training)
+        return self.setup.task.flatten(probs, training.labels[rows])
+
+    def out_of_sample_predictions(
+        self, model: Any, training: TrainingLabels
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Predict training labels without their own labels: indices (m,) of them, and probs (m, C).
+
         They are leave-one-out predictions in closed form where there is a Gaussian posterior, and
         otherwise five-fold predictions; for these, Laplace's approximation replaces particles and
         NUTS, which would take long. Items whose labels have trained the encoder of the features
-        have the predictions in ``setup.held_out``. All are flattened, as in :meth:`Task.flatten`.
+        have the predictions in ``setup.held_out``. Many labels are represented by random ones.
+
+        Args:
+            model: fitted to these labels.
+            training: the labels, with ascending positions.
         """
-        positions, labels = self.training_labels
+        positions = training.positions
         gaussian = getattr(model, "gaussian", None)
         if gaussian is None:
-            rows, probs = self._five_fold_predictions()
+            rows, probs = self._five_fold_predictions(training)
         else:
             rows, probs = gaussian.leave_one_out()
             is_item = rows < len(positions)  # class descriptions are fitted as rows after the items
@@ -527,12 +542,12 @@ class State:
             held_out_rows = np.searchsorted(positions, held_out.positions[is_training])
             rows = np.append(rows[is_not_held_out], held_out_rows)
             probs = np.concatenate([probs[is_not_held_out], held_out.probs[is_training]])
-        return self.setup.task.flatten(probs, labels[rows])
+        return rows, probs
 
-    def _five_fold_predictions(self) -> tuple[np.ndarray, np.ndarray]:
+    def _five_fold_predictions(self, training: TrainingLabels) -> tuple[np.ndarray, np.ndarray]:
         """Return indices (m,) of training labels, and predictions (m, C) by models without them."""
         setup = self.setup
-        positions, labels = self.training_labels
+        positions, labels = training
         quick_setup = setup if setup.model is not None else replace(setup, inference="laplace")
         shuffled = derive_generator(setup.seed, "folds").permutation(len(labels))
         folds = shuffled % _N_FOLDS

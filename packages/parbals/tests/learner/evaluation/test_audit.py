@@ -8,6 +8,8 @@ import parbals
 import pytest
 from parbals.errors import InputError
 from parbals.learner.evaluation.audit import (
+    _expected_losses_of_pool,
+    current_look,
     draw_audit,
     interleaved_order,
     measure_error,
@@ -15,7 +17,7 @@ from parbals.learner.evaluation.audit import (
 )
 from parbals.learner.evaluation.looks import latest_look, ppi_limits
 from parbals.learner.evaluation.report import class_lines, measured_error_sentence
-from parbals.types import Estimate
+from parbals.learner.state import mean_proba
 from sklearn.ensemble import RandomForestClassifier
 
 GENERATOR = np.random.default_rng(5)
@@ -118,8 +120,13 @@ def test_the_measurement_is_what_the_model_of_the_first_labels_gets_wrong():
     assert measured.n_labels == look.n_labels
     pool = np.setdiff1d(np.arange(300), active.audit)
     expected = 1.0 - model.predict_proba(X[audited]).max(axis=1)
-    expected_pool = 1.0 - model.predict_proba(X[pool]).max(axis=1)
-    assert measured.error == Estimate(*ppi_limits(wrong, expected, expected_pool, look.delta))
+    unseen = np.setdiff1d(pool, training)
+    without_own_label = model.state.cross_validated_predictions(model.state.fitted())[0]
+    expected_pool = 1.0 - np.append(
+        model.predict_proba(X[unseen]).max(axis=1), without_own_label.max(axis=1)
+    )
+    by_hand = ppi_limits(wrong, expected, expected_pool, look.delta)
+    assert (measured.error.mean, measured.error.low, measured.error.high) == pytest.approx(by_hand)
     hits = (decisions == "yes") & (Y[audited] == "yes")
     assert measured.recall["yes"].mean == hits.sum() / (Y[audited] == "yes").sum()
     assert measured.precision["yes"].mean == hits.sum() / (decisions == "yes").sum()
@@ -251,3 +258,56 @@ def test_the_audit_survives_saving(tmp_path):
     assert loaded.audit.tolist() == active.audit.tolist()
     assert list(loaded.ask(9)) == list(active.ask(9))
     assert measure_error(loaded.state) == measure_error(active.state)
+
+
+def separable(rng, n, weights):
+    X = rng.standard_normal((n, len(weights)))
+    return X, (X @ weights > 0).astype(int)
+
+
+def measured_and_true_error(seed, model=None, n_columns=200, n_pool=400, n_labels=300):
+    """The measurement of a model that was trained on most of its pool, and its error on new items.
+
+    Labels are told in random order, so the audit is full near the end.
+    """
+    rng = np.random.default_rng(seed)
+    weights = rng.standard_normal(n_columns)
+    X, y = separable(rng, n_pool, weights)
+    X_new, y_new = separable(rng, 4_000, weights)
+    learner = parbals.ActiveLearner(X, [0, 1], audit=60, random_state=seed, model=model)
+    others = rng.permutation(np.setdiff1d(np.arange(n_pool), learner.audit))
+    items = rng.permutation(np.append(learner.audit, others[: n_labels - 60]))
+    learner.tell(items, y[items])
+    state = learner.state
+    evaluated = state.model_of(current_look(state).training_positions)
+    true_error = np.mean(mean_proba(evaluated, X_new).argmax(axis=1) != y_new)
+    return measure_error(state).error, true_error
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("model", [None, RandomForestClassifier(20, random_state=0)])
+@pytest.mark.filterwarnings("ignore::parbals.errors.SampleCollapseWarning")
+def test_the_upper_limit_holds_where_most_of_the_pool_trained_the_model(model):
+    """Models are too sure of items that they were trained on: these must not count as others do."""
+    n_runs = 60 if model is None else 20
+    runs = [measured_and_true_error(seed, model) for seed in range(n_runs)]
+    failures = np.mean([true_error > error.high for error, true_error in runs])
+    delta = 0.035  # the share of the risk that the look at the full audit gets
+    assert failures <= delta + 2 * np.sqrt(delta * (1 - delta) / n_runs)
+    biases = np.array([error.mean - true_error for error, true_error in runs])
+    assert biases.mean() > -0.02
+
+
+def test_trained_items_count_with_predictions_that_have_not_seen_their_labels():
+    rng = np.random.default_rng(3)
+    X, y = separable(rng, 90, rng.standard_normal(40))
+    learner = parbals.ActiveLearner(X, [0, 1], audit=30, random_state=3)
+    learner.tell(range(90), y)  # every item that is not the audit's trains the model
+    state = learner.state
+    training = state.training_labels
+    model = state.model_of(training.positions)
+    _, probs = state.out_of_sample_predictions(model, training)
+    expected = _expected_losses_of_pool(state, model, training.positions)
+    np.testing.assert_allclose(np.sort(expected), np.sort(probs.min(axis=1)))
+    seen = mean_proba(model, X[training.positions]).min(axis=1)
+    assert expected.mean() > 1.2 * seen.mean()

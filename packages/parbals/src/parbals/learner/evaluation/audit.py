@@ -190,6 +190,37 @@ def current_look(state: "State") -> CurrentLook:
     return CurrentLook(look, training_positions, order[is_audit])
 
 
+def _expected_losses_of_pool(
+    state: "State", model: Any, training_positions: np.ndarray
+) -> np.ndarray:
+    """Return the losses (n,) that the model expects of pool items other than the audit's.
+
+    A model is surer of items that it was trained on than of any others, such as those of the audit.
+    For these items, predictions without their own labels stand in. Leaving them out instead would
+    leave the easy items, because strategies choose hard ones. The result is empty if there are no
+    such predictions: the error is then measured by the audit's labels alone.
+    """
+    from parbals.learner.state import TrainingLabels
+
+    setup = state.setup
+    generator = derive_generator(setup.seed, "audit", "pool")
+    positions = drawn_positions(generator, setup.pool.n_rows, _MAX_POOL_ITEMS, setup.audit)
+    is_training = np.isin(positions, training_positions)
+    n_training = int(is_training.sum())
+    expected = np.zeros(0)
+    if n_training < len(positions):
+        probs = setup.predictions(model, positions[~is_training])
+        expected = setup.task.expected_losses(probs, setup.decide(model, probs))
+    if not n_training:
+        return expected
+    training = TrainingLabels(training_positions, state.encoded_labels(training_positions))
+    _, probs = state.out_of_sample_predictions(model, training)
+    if not len(probs):
+        return np.zeros(0)
+    expected_training = setup.task.expected_losses(probs, setup.decide(model, probs))
+    return np.append(expected, np.resize(expected_training, n_training))
+
+
 def measure_error(state: "State") -> Measurement | None:
     """Measure the error of a state's model at the latest look; None without an audit."""
     setup = state.setup
@@ -214,13 +245,8 @@ def measure_error(state: "State") -> Measurement | None:
     probs = setup.predictions(model, audited)
     decisions = setup.decide(model, probs)
     losses = task.losses(decisions, labels)
-    # The expected error is averaged over pool items other than the audit's.
-    generator = derive_generator(setup.seed, "audit", "pool")
-    pool_positions = drawn_positions(generator, setup.pool.n_rows, _MAX_POOL_ITEMS, setup.audit)
-    pool_probs = setup.predictions(model, pool_positions)
-    pool_decisions = setup.decide(model, pool_probs)
     expected = task.expected_losses(probs, decisions)
-    expected_pool = task.expected_losses(pool_probs, pool_decisions)
+    expected_pool = _expected_losses_of_pool(state, model, training_positions)
     error, low, high = ppi_limits(losses, expected, expected_pool, look.delta)
 
     def share_correct(number: int, labels_or_decisions: np.ndarray) -> Estimate | None:
