@@ -43,6 +43,12 @@ def threads_of_our_own() -> Iterator[None]:
         yield
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Print the slowest tests in CI, where suites must stay within their time."""
+    if RECORD is not None:
+        config.option.durations = 12
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """In a dose, each test function keeps a few of its parameter sets."""

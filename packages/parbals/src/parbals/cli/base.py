@@ -5,7 +5,6 @@ named below the others, ``--help-all`` explains them, and a file given by ``--se
 them.
 """
 
-import tomllib
 from collections.abc import Iterable
 from difflib import get_close_matches
 from pathlib import Path
@@ -110,6 +109,8 @@ def _read_settings(context: click.Context, parameter: click.Parameter, path: Pat
     """Take the values of a TOML file as defaults of the options of this command."""
     if path is None:
         return
+    import tomllib
+
     try:
         values = tomllib.loads(path.read_text("utf-8"))
     except OSError as error:
