@@ -12,7 +12,8 @@ trained on the labels so far, except those of the audit, and evaluated on the au
 draw with the same probability p for every item: the error. The Clopper–Pearson limits of p, given
 Σ ℓ_i, each fail with a probability of at most δ, exactly. The model
 also predicts its probability of being wrong, f_i, and the mean f̄ over the pool is known without
-labels; items that trained the model count with predictions without their own labels. So ℓ_i - λ (f_i - f̄) has mean p as well, with less variance (PPI++,
+labels; items that trained the model count with predictions without their own labels. So
+ℓ_i - λ (f_i - f̄) has mean p as well, with less variance (PPI++,
 :mod:`parbals.learner.evaluation.ppi`). The estimate is as precise as n' ≥ n plain draws, and the
 limits are those of Clopper and Pearson for n' draws with error p̂ (Korn and Graubard's method for
 surveys). They are exact where λ = 0, for example where no ℓ_i is 1, and otherwise asymptotic:
