@@ -112,7 +112,7 @@ def test_a_picture_fits_and_can_be_zoomed(serve, person):
     frame, picture, level = (
         ada.page.locator(f".stage {part}") for part in (".frame", ".picture", ".zoom-level")
     )
-    assert picture.evaluate("image => image.decode().then(() => image.naturalWidth)") == 640
+    expect(picture).to_have_js_property("naturalWidth", 640)  # once it has been fetched
     expect(level).to_have_text("100 %")
     ada.page.get_by_role("button", name="Zoom in").click()
     expect(level).to_have_text("150 %")

@@ -81,7 +81,7 @@ def test_the_map_tells_items_by_colour_and_shape_and_shows_the_one_pointed_at(la
     canvas = page.locator("canvas")
     expect(canvas).to_be_visible(timeout=SOON)
     page.get_by_label("Colours of the map").select_option("state")
-    for name in ("labelled", "out", "queued", "unlabelled"):
+    for name in ("labelled", "assigned", "queued", "unlabelled"):
         expect(page.locator(".legend")).to_contain_text(name)
     assert (
         len(
