@@ -39,8 +39,9 @@ class Suite:
     target: str
     proves: str
     in_ci: bool = True
-    dose: bool = False  # CI runs a share of its repetitions
+    dose: bool = False  # CI runs a share of its repetitions and parameter sets
     arguments: tuple[str, ...] = ()
+    ci_arguments: tuple[str, ...] = ()
 
 
 SUITES = (
@@ -50,8 +51,13 @@ SUITES = (
     Suite("test-integrations", "scikit-activeml's own suite, modAL, baal, PyTorch models, MLflow."),
     Suite("test-label-studio", "A real Label Studio server: tasks, annotations, interruptions."),
     Suite("test-deploy", "nginx, Caddy and systemd with the files under `deploy/`."),
-    Suite("test-lowest", "The lowest versions of every dependency that is allowed."),
-    Suite("test-pythons", "The built wheels on Python 3.11 to 3.13, newest and lowest versions."),
+    Suite("test-lowest", "The lowest versions of every dependency that is allowed.", dose=True),
+    Suite(
+        "test-pythons",
+        "The built wheels on Python 3.11 to 3.13, newest and lowest versions.",
+        dose=True,
+        ci_arguments=("VERSIONS=highest",),  # test-lowest has the lowest
+    ),
     Suite("test-statistics", "Samplers against long reference chains, and calibration.", dose=True),
     Suite("test-faults", "Kills, full disks, flipped bytes, crowds, bad numbers.", dose=True),
     Suite("sizes", "Each package installs alone, stays light, and works."),
@@ -130,7 +136,8 @@ def run_suite(suite: Suite, full_counts: bool) -> Outcome:
         environment = os.environ | {"PARBALS_TEST_RECORD": str(record)}
         if dose:
             environment["PARBALS_DOSE"] = DOSE
-        command = ["make", "--no-print-directory", suite.target, *suite.arguments]
+        arguments = suite.arguments if full_counts else (*suite.arguments, *suite.ci_arguments)
+        command = ["make", "--no-print-directory", suite.target, *arguments]
         limit = None if full_counts else TIME_LIMIT
         outcome.exit_code = run(command, environment, limit)
         sessions = read_lines(record)
