@@ -7,18 +7,18 @@ into, or the log-odds of boosted trees, the features are
 
     [x, s √p],    p = softmax(Σ_k a_k l_k).
 
-The blend weights a ≥ 0 maximise the likelihood of the labels. The scale s gives the second part the
-variance n / 40, where a number of a table has about 1: the more labels n there are, the more the
-trees count. √p is easier for a linear model than log-odds, whose weights differ between each pair
-of classes; most of √p is near 0.
+The blend weights a ≥ 0 maximise the likelihood of the labels, with a weak prior. The scale s gives
+the second part the variance n / 40, while a number of the table has a variance of about 1: the more
+labels n there are, the more the trees count. √p suits a linear model better than log-odds, for
+which it needs other weights between each pair of classes; most entries of √p are near 0.
 
 Trees overfit the labels that trained them. The features of a training row are therefore
 *out-of-fold* (ten folds): they come from trees that were trained on the other folds and saw neither
 the row nor a duplicate of it. The blend weights, and the model on these features, are fitted to
 out-of-fold predictions.
 
-A boosted tree is fitted to the residuals y - softmax(f) of all classes, and its leaves add a tenth
-of a Newton step, Σ (y - p) / (1 + Σ p (1 - p)), to the log-odds f.
+A boosted tree is fitted to the residuals y - q of all classes, where q = softmax(f), and its leaves
+add a tenth of a Newton step, Σ (y - q) / (1 + Σ q (1 - q)), to the log-odds f.
 
 Trees are stored as plain arrays, which are checked when they are read.
 """
@@ -47,7 +47,7 @@ _BOOSTED_TREE: dict[str, Any] = {"max_leaf_nodes": 16, "min_samples_leaf": 2, "m
 _LEARNING_RATE = 0.1
 _N_FOLDS = 10
 _LABELS_FOR_UNIT_VARIANCE = 40
-"""Labels at which tree features count as much as a number of the table (studies/adaptation)."""
+"""Labels at which a tree feature has the variance of a number of the table (studies/adaptation)."""
 _BLOCK_ROWS = 256
 _SHARE_FLOOR = 0.01
 """Added to class shares before the logarithm."""
@@ -63,14 +63,15 @@ _STORED_NAMES = {
 
 @dataclass(frozen=True)
 class Forest:
-    """Trees as arrays of nodes, parents before their children; as many trees of each ensemble.
+    """Trees as arrays of nodes, parents before their children; T / 3 trees of each ensemble.
 
     Attributes:
         root_nodes: (T,) the root of each tree.
         children: (M, 2) of each node; a leaf is its own child.
         column: (M,) x[column] > threshold leads to the second child.
         threshold: (M,).
-        values: (M, C) class shares; of boosted trees, the last third, T / 3 times their steps.
+        values: (M, C) class shares. The last third of the trees are boosted: there, T / 3 times the
+            steps, so that the mean over these trees is the sum of their steps.
     """
 
     root_nodes: np.ndarray
@@ -181,32 +182,32 @@ class TableTrees(Encoder):
         tree_rows = rows[:, _columns_without_bins(table)]
         log_scores = _out_of_fold_scores(tree_rows, one_hot, seed)
         blend_weights = _fit_blend_weights(log_scores, labels)
-        root_probs = _root_probs(log_scores, blend_weights)
+        sqrt_probs = _sqrt_probs(log_scores, blend_weights)
         variance = len(rows) / _LABELS_FOR_UNIT_VARIANCE
-        scale = float(np.sqrt(variance / max(root_probs.var(axis=0).mean(), 1e-6)))
+        scale = float(np.sqrt(variance / max(sqrt_probs.var(axis=0).mean(), 1e-6)))
         return cls(
             table=table,
             forest=Forest.fit(tree_rows, one_hot, seed),
             blend_weights=blend_weights,
             scale=scale,
-            out_of_fold=dict(zip(map(_row_digest, rows), scale * root_probs, strict=True)),
+            out_of_fold=dict(zip(map(_row_digest, rows), scale * sqrt_probs, strict=True)),
         )
 
     def encode(self, prepared: Sequence[Any]) -> np.ndarray:
-        """(B, D + C) float32 of items' columns."""
+        """(B, D + C) float32 of B items, given as columns."""
         cells = {name: [item.get(name) for item in prepared] for name in self.table.names}
         return self.rows(self.table.transform(cells))
 
-    def rows(self, table: np.ndarray) -> np.ndarray:
+    def rows(self, table_rows: np.ndarray) -> np.ndarray:
         """(n, D + C) float32 of a table's rows (n, D); out-of-fold for training rows."""
-        log_scores = self.forest.log_scores(table[:, self.tree_columns])
-        tree_features = self.scale * _root_probs(log_scores, self.blend_weights)
+        log_scores = self.forest.log_scores(table_rows[:, self.tree_columns])
+        tree_features = self.scale * _sqrt_probs(log_scores, self.blend_weights)
         if self.out_of_fold:
-            for index, row in enumerate(table):
+            for index, row in enumerate(table_rows):
                 out_of_fold = self.out_of_fold.get(_row_digest(row))
                 if out_of_fold is not None:
                     tree_features[index] = out_of_fold
-        return np.concatenate([table, tree_features], axis=1, dtype=np.float32)
+        return np.concatenate([table_rows, tree_features], axis=1, dtype=np.float32)
 
     def as_arrays(self) -> dict[str, Any]:
         """Plain arrays that ``from_arrays`` reads, without the out-of-fold predictions."""
@@ -229,7 +230,7 @@ class TableTrees(Encoder):
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, np.ndarray], where: Path | str) -> Self:
-        """Rebuild the features from arrays of a file, which may hold anything."""
+        """Rebuild the encoder from the arrays of a file, which are checked."""
         try:
             table = TableEncoding.from_json(json.loads(str(arrays["table"])))
             forest = Forest(**{name: arrays[stored] for name, stored in _STORED_NAMES.items()})
@@ -261,10 +262,11 @@ def _out_of_fold_scores(tree_rows: np.ndarray, one_hot: np.ndarray, seed: int) -
     Duplicate rows are in the same fold. If all rows are equal, there is nothing to learn: zeros.
     """
     scores = np.zeros((len(tree_rows), _N_ENSEMBLES, one_hot.shape[1]))
-    distinct = np.unique(tree_rows, axis=0, return_inverse=True)[1].reshape(-1)
-    folds = np.random.default_rng(seed).permutation(distinct.max() + 1)[distinct] % _N_FOLDS
-    has_distinct_rows = distinct.any()
-    if has_distinct_rows:
+    # Equal rows have the same number, from 0.
+    row_numbers = np.unique(tree_rows, axis=0, return_inverse=True)[1].reshape(-1)
+    n_distinct = row_numbers.max() + 1
+    folds = np.random.default_rng(seed).permutation(n_distinct)[row_numbers] % _N_FOLDS
+    if n_distinct > 1:
         for fold in np.unique(folds):
             is_test = folds == fold
             forest = Forest.fit(tree_rows[~is_test], one_hot[~is_test], seed)
@@ -275,7 +277,7 @@ def _out_of_fold_scores(tree_rows: np.ndarray, one_hot: np.ndarray, seed: int) -
 def _boosted_trees(
     rows: np.ndarray, one_hot: np.ndarray, seed: int
 ) -> Iterator[tuple[Any, np.ndarray]]:
-    """Gradient-boosted trees, and the step (nodes, C) that each node adds to the log-odds."""
+    """Gradient-boosted trees, and the steps (nodes, C) that their leaves add to the log-odds."""
     from scipy.special import softmax
     from sklearn.tree import DecisionTreeRegressor
 
@@ -308,8 +310,8 @@ def _fit_blend_weights(log_scores: np.ndarray, labels: np.ndarray) -> np.ndarray
     return np.asarray(minimize(loss, prior_mean, bounds=bounds).x)
 
 
-def _root_probs(log_scores: np.ndarray, blend_weights: np.ndarray) -> np.ndarray:
-    """√p (n, C) from l (n, 3, C)."""
+def _sqrt_probs(log_scores: np.ndarray, blend_weights: np.ndarray) -> np.ndarray:
+    """√p (n, C) of the module's text from l (n, 3, C)."""
     from scipy.special import softmax
 
     return np.sqrt(softmax(blend_weights @ log_scores, axis=1))
@@ -321,6 +323,7 @@ def _columns_without_bins(table: TableEncoding) -> np.ndarray:
     for column in table.columns:
         edges = getattr(column, "edges", None)
         n_bins = 0 if edges is None else len(edges) + 1
+        # Features of a number: itself, its bins, whether it is missing. A category has no bins.
         is_read += [True] + n_bins * [False] + (column.width - 1 - n_bins) * [True]
     return np.flatnonzero(is_read)
 

@@ -2,7 +2,7 @@
 
 Every valid answer is stored as soon as it arrives, with source 'machine' and the annotator's name.
 The start and end of every run, and the items that the machine abstained on, are logged as events.
-Items are leased to the machine by name, so the next run finds those that an interrupted one left.
+Items are leased to the machine by name, so that the next run finds those that a killed one left.
 """
 
 from collections.abc import Callable, Collection
@@ -35,7 +35,7 @@ _ABSTAINED = "machine abstained"
 _MAX_UNANSWERED_BATCHES = 2
 """Batches in a row without a single answer after which the annotator counts as broken."""
 _MAX_NAMED = 3
-"""Items that a sentence names; further ones are counted."""
+"""Items that a message names; further ones are counted."""
 
 
 @dataclass
@@ -43,12 +43,12 @@ class Result:
     """Summary of a run.
 
     Attributes:
-        stored: labels.
+        stored: labels that were stored.
         abstained: items on which the machine abstained.
         failed: items without an answer after all attempts.
-        batches: batches asked.
+        batches: batches that the machine was asked about.
         ended: a key of ``ENDINGS``.
-        fault: what does not work, if it ended by that.
+        fault: what does not work, if ``ended`` is "failed".
     """
 
     stored: int = 0
@@ -69,8 +69,9 @@ def label_items(
     say: Callable[[str], None],
     progress: Callable[[str, int], None] = lambda stage, stored: None,
 ) -> Result:
-    """Let ``program`` label as ``name`` until ``stop`` is set; no item stays assigned to it.
+    """Let ``program`` label under ``name`` until ``stop`` is set or there is another reason to end.
 
+    Items that it has not answered are released at the end.
     ``say`` is called with sentences for people, ``progress`` with the stage and the number of
     stored labels.
     """
@@ -84,7 +85,7 @@ def label_items(
         try:
             run.work()
         except BaseException:
-            # Raise the first error, not one of this cleanup; leases expire by themselves.
+            # Raise this error, not one of the cleanup: leases also expire by themselves.
             with suppress(ParbalsError):
                 run.end_leases(store.pending(annotator=name))
             raise
@@ -115,7 +116,8 @@ class _Run:
             self.say,
             RateLimit(self.rules.rate),
         )
-        # Not asked again: it would probably abstain again, at the same cost.
+        # Not asked again: items on which it abstained in any run, because it would probably do so
+        # again at the same cost; and, later, items that failed in this run.
         self._excluded = _abstentions(self.store, self.name)
 
     def work(self) -> None:
@@ -138,7 +140,7 @@ class _Run:
             queue = queue[size:]
             self._show("asking")
             outcome = self._asking.batch(self.store.visible_items(positions), self._store_replies)
-            self._count(outcome)
+            self._handle_unanswered(outcome)
             n_unanswered = 0 if outcome.n_answered else n_unanswered + 1
             first_failure = outcome.failed[0][1] if outcome.failed else ""
             fault = outcome.final or first_failure
@@ -150,18 +152,20 @@ class _Run:
         self.result.fault = fault if ended == "failed" else None
 
     def _resumed_items(self) -> list[int]:
-        """Items that an earlier run left unanswered; leases of others are ended."""
+        """Items that an earlier run left unanswered; the leases of its other items are ended."""
         answered = self.store.current_labels()
         leased = self.store.pending(annotator=self.name)
         excluded = self._not_to_ask()
-        queue = [p for p in leased if p not in excluded and p not in answered]
+        queue = [
+            position for position in leased if position not in excluded and position not in answered
+        ]
         self.end_leases(set(leased).difference(queue))
         if queue:
             self.say(f"{len(queue)} items that were assigned to an earlier run are asked first.")
         return queue
 
     def _reason_without_items(self, n_unanswered: int) -> str:
-        """Why the run ends where no item is left to ask."""
+        """Why the run ends when no item is left to ask about."""
         has_answers = self.result.stored or self.result.abstained
         if n_unanswered and not has_answers:
             return "failed"  # a small pool is used up before the second unanswered batch
@@ -181,28 +185,31 @@ class _Run:
 
         size = self._next_size()
         costs = self.rules.costs
-        lease: dict[str, Any] = {
+        options: dict[str, Any] = {
             "expires": lease_clock() + self.rules.lease_seconds,
             "leave_out": self._not_to_ask(),
         }
         try:
             if costs:
-                _, questions = choose_by_cost(self.store, size, costs, only=self.name, **lease)
+                _, questions = choose_by_cost(self.store, size, costs, only=self.name, **options)
                 return [position for position, _ in questions]
-            _, batch = choose_batch(self.store, size, fewer=True, annotator=self.name, **lease)
+            _, batch = choose_batch(self.store, size, fewer=True, annotator=self.name, **options)
         except NothingAvailableError:
             return []
         return [int(position) for position in batch.indices]
 
     def _not_to_ask(self) -> set[int]:
-        """Positions excluded for this annotator; the audit is for people, unless anyone may."""
+        """Positions that the machine is not asked about: also the audit, which is for people.
+
+        If anyone may label the audit, only what programs have labelled of it.
+        """
         settings = self.store.settings
         if settings.audit_by == "anyone":
             return self._excluded | self.store.audit_labelled_by_programs()
         return self._excluded | set(settings.audit)
 
     def _next_size(self) -> int:
-        """Items of the next batch: limited by the budget."""
+        """Number of items of the next batch, limited by the budget."""
         batch_size = self.rules.batch_size
         if self.rules.budget is None:
             return batch_size
@@ -228,7 +235,7 @@ class _Run:
             self.result.abstained += len(abstained)
 
     def _submit(self, labelled: list[tuple[Item, Reply]]) -> int:
-        """Store labels, one by one where together they are refused; the number of new ones."""
+        """Store labels, one by one if together they are refused; returns the number of new ones."""
         rows = [
             Submission(item.position, reply.label or "", comment=reply.remark())
             for item, reply in labelled
@@ -236,7 +243,7 @@ class _Run:
         try:
             return self.store.submit(rows, annotator=self.name, source="machine").new
         except InputError as error:
-            # One of them cannot be stored, such as a label given under this name meanwhile.
+            # One of them cannot be stored, such as for an item labelled under this name meanwhile.
             if len(labelled) > 1:
                 return sum(self._submit([pair]) for pair in labelled)
             self.say(f"Not stored: {error}")
@@ -244,8 +251,8 @@ class _Run:
             self.end_leases([rows[0].position])
             return 0
 
-    def _count(self, outcome: BatchOutcome) -> None:
-        """Report failed items by their reason, and end the leases of unanswered ones."""
+    def _handle_unanswered(self, outcome: BatchOutcome) -> None:
+        """Count the batch, report and exclude failed items, and end leases without an answer."""
         names_by_reason: dict[str, list[str]] = {}
         for item, reason in outcome.failed:
             names_by_reason.setdefault(reason, []).append(repr(item.id))
@@ -259,7 +266,7 @@ class _Run:
 
 
 def _failure_sentence(names: list[str], reason: str) -> str:
-    """Items that failed for one reason, in one sentence."""
+    """A sentence about the items that failed for the same reason."""
     if len(names) == 1:
         return f"No label for item {names[0]}: {reason}; it is back in the pool."
     listed = ", ".join(names[:_MAX_NAMED])

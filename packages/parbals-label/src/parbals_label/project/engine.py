@@ -53,7 +53,7 @@ __all__ = [
 ]
 
 _BLOCK_ENTRIES = 2**22
-"""Features that are read and predicted at a time: 32 MB."""
+"""Entries of the feature matrix that are read and predicted at a time: at most 32 MB."""
 _T = TypeVar("_T")
 _MAX_ATTEMPTS = 20
 """Attempts to choose a batch while others take some of its items."""
@@ -62,7 +62,8 @@ _PER_ITEM_FIELDS = ("indices", "scores", "initial_scores", "effective_sample_siz
 _MIN_CHECKED_ANSWERS = 20
 """Answers of a program that people must have checked before its confidence is used."""
 _MIN_Z = 1.64
-"""Standard deviations by which accuracy must correlate with confidence: one-sided, 95 %."""
+"""Standard errors by which the correlation of accuracy and confidence must exceed 0: one-sided,
+95 %."""
 _CONFIDENCE_THIRDS = ("least sure", "surer", "surest")
 
 
@@ -80,12 +81,13 @@ def learner_of(
 
     Args:
         store: the project.
-        with_pending: items that are assigned or skipped are pending, so they are not chosen.
+        with_pending: mark items that are assigned or skipped as pending, so that they are not
+            chosen.
         n_candidates: see :class:`ActiveLearner`.
         renew: strategies whose unopened items in the queue may be chosen again.
         model_single_annotator: fit annotator errors even if there is a single annotator.
-        models_annotators: fit annotator errors; if False those of people are ignored, though not
-            those of programs, which saves two of three fits.
+        models_annotators: fit annotator errors if there are several annotators. False saves two of
+            three fits, but is ignored if a program has answered.
         changes: arguments of the learner in place of the project's, such as ``n_universes``.
     """
     settings = store.settings
@@ -122,11 +124,12 @@ def learner_of(
         min_annotators = 1
     _tell_labels(
         learner,
-        # In the order of arrival: an audit's looks are at the first so many.
+        # In the order of arrival: an evaluation of the audit uses the earliest labels.
         [position for position in store.answered() if position in labels],
         {position: form.plain(label) for position, label in labels.items()},
         answers,
-        # An answer that is still to be given has no confidence yet.
+        # For questions that are still to be asked, annotators are not split by confidence: the
+        # answer has none yet.
         {} if model_single_annotator else store.confidences(),
         min_annotators=min_annotators,
     )
@@ -162,7 +165,8 @@ def _tell_labels(
 ) -> None:
     """Tell the learner labels, with their annotators if at least ``min_annotators`` gave them.
 
-    People's label of an audit item is gold; answers of programs to it show how good they are.
+    What people say about an audit item is told as its true label, without annotators. Programs'
+    answers to it are told as theirs, so that the learner sees how often they are right.
     """
     audit = set(learner.audit.tolist())
     annotators = {
@@ -183,12 +187,12 @@ def _tell_labels(
     }
     aliases = split_by_confidence(confidences, is_right)
     for position in positions:
-        signed_labels = {
+        label_by_annotator = {
             aliases.get((position, name), name): label for name, label in answers[position].items()
         }
         if position in audit:
             learner.tell(position, labels[position])
-        for name, label in signed_labels.items():
+        for name, label in label_by_annotator.items():
             if position not in audit or name.startswith(PROGRAM_PREFIX):
                 learner.tell(position, label, annotator=name)
 
@@ -196,11 +200,11 @@ def _tell_labels(
 def split_by_confidence(
     confidences: Mapping[tuple[int, str], float], is_right: Mapping[tuple[int, str], bool]
 ) -> dict[tuple[int, str], str]:
-    """(position, program) → an annotator name for each third of its answers, by confidence.
+    """Split a program's answers into thirds by confidence: (position, program) → name of the third.
 
     The learner treats each third as an annotator. A program is split only when the answers that
     people have checked (``is_right``) show, beyond chance, that it is right more often where it is
-    more confident.
+    more confident. The answers of other programs are not in the result.
 
     >>> confidences = {(i, "bot"): i / 40 for i in range(40)}
     >>> names = split_by_confidence(confidences, {key: key[0] > 20 for key in confidences})
@@ -229,7 +233,7 @@ def split_by_confidence(
 
 
 def _is_informative(checked: list[tuple[float, bool]]) -> bool:
-    """Whether accuracy increases with confidence beyond chance, by (confidence, is right)."""
+    """Whether accuracy increases with confidence beyond chance, in pairs (confidence, is right)."""
     if len(checked) < _MIN_CHECKED_ANSWERS:
         return False
     is_constant = any(len(set(values)) == 1 for values in zip(*checked, strict=True))
@@ -242,7 +246,8 @@ def _is_informative(checked: list[tuple[float, bool]]) -> bool:
 def assigned_or_skipped(store: Store, labels: Collection[int] | None = None) -> list[int]:
     """Positions that are assigned or skipped and have no label.
 
-    An item that waits for a second opinion has a label.
+    An item that waits for a second opinion has a label, so it is not among them. ``labels`` are the
+    labelled positions, if the caller knows them.
     """
     labelled = store.votes() if labels is None else labels
     unavailable = dict.fromkeys([*store.pending(), *store.passes()])
@@ -268,7 +273,7 @@ def choose_batch(
     models_annotators: bool = True,
     changes: Mapping[str, Any] | None = None,
 ) -> tuple[int, Batch]:
-    """Choose ``n`` items, assign them, and record why; the batch's number, and the stored batch.
+    """Choose ``n`` items, assign them, and record why; returns the batch's number and the batch.
 
     If others take some of the items meanwhile, a new batch is chosen that takes this into account
     (a ``queued`` batch only loses those items); ``ItemsUnavailableError`` if that happens every
@@ -280,9 +285,9 @@ def choose_batch(
         fewer: choose fewer items where fewer are available; ``NothingAvailableError`` where none
             is.
         annotator: to whom the items are assigned.
-        expires: until when they are assigned (as ``lease_clock()``).
+        expires: until when they are assigned, as a time of ``lease_clock``.
         queued: the items wait on the labelling page for anybody who asks.
-        strategy: replaces the project's.
+        strategy: used in place of the project's strategy.
         leave_out: positions that are not chosen, such as those on which a program abstained.
         n_candidates: at most so many available items are considered, drawn again when labels
             change.
@@ -312,7 +317,7 @@ def choose_batch(
         number = store.record_batch(
             batch.strategy,
             learner.setup.seed,
-            [(int(position), float(score), float(alone)) for position, score, alone in scores],
+            [(int(position), float(score), float(initial)) for position, score, initial in scores],
             {
                 "n_labelled": len(learner.labelled),
                 "n_candidates": batch.n_candidates,
@@ -334,14 +339,19 @@ def choose_batch(
 
 
 class _Availability(NamedTuple):
-    """Positions that must not be chosen although they are free, and the number of the others."""
+    """Which of the free items, neither labelled nor pending, can be chosen.
+
+    Attributes:
+        excluded: free positions that must not be chosen.
+        n_available: number of the other free positions.
+    """
 
     excluded: set[int]
     n_available: int
 
 
 def _duplicates(store: Store) -> set[int]:
-    """Positions of texts that repeat an earlier item."""
+    """Positions of items whose text repeats that of an earlier item."""
     return {duplicate for duplicate, _ in store.settings.copies}
 
 
@@ -349,7 +359,7 @@ def _availability(learner: ActiveLearner, leave_out: Collection[int]) -> _Availa
     unavailable = {*learner.labelled.tolist(), *learner.pending}
     excluded = set(leave_out) - unavailable
     is_free = learner.state.is_free()
-    is_free[learner.setup.audit_duplicates] = False  # duplicates of audit items
+    is_free[learner.setup.audit_duplicates] = False  # the learner does not choose these
     return _Availability(excluded, int(is_free.sum()) - len(excluded))
 
 
@@ -388,17 +398,17 @@ def choose_by_cost(
     expires: float | None = None,
     leave_out: Collection[int] = (),
 ) -> tuple[int | None, list[tuple[int, str]]]:
-    """Choose at most ``n`` pairs (position, annotator), most information per cost first.
+    """Choose at most ``n`` questions (position, annotator), most information per cost first.
 
-    Items without a label are assigned as a batch, which records all questions; its number is
-    returned first (None where all questions are second opinions).
+    Items without a label are assigned as a batch, which also records all questions. Returns the
+    number of the batch (None if all questions are second opinions) and the questions.
 
     Args:
         store: the project.
         n: number of questions.
         costs: annotator → cost of an answer.
         only: keep the questions of this annotator, and assign the items to them.
-        expires: until when the items are assigned.
+        expires: until when the items are assigned, as a time of ``lease_clock``.
         leave_out: positions that are not chosen.
     """
     if store.form.task != "classes":
@@ -434,7 +444,7 @@ def choose_by_cost(
 
 
 def _restrict(batch: Batch, positions: list[int]) -> Batch:
-    """The batch without items at other positions than these."""
+    """The batch with only the items at these positions."""
     is_recorded = np.isin(batch.indices, positions)
     fields = {name: getattr(batch, name)[is_recorded] for name in _PER_ITEM_FIELDS}
     return replace(batch, **fields)
@@ -452,11 +462,11 @@ def refresh(
     Args:
         store: the project.
         progress: called with the stage, and how much of it is done.
-        with_pending: the gain of the next labels is what they add to the assigned items, too;
-            otherwise what they add to the labels that exist.
-        n_candidates: the gain is that of the best of at most so many items.
+        with_pending: estimate the gain of the next labels as if the assigned and skipped items were
+            already labelled; otherwise from the labels that exist.
+        n_candidates: at most so many items are considered for the next labels.
     """
-    # Before the labels are read: an answer that arrives meanwhile makes the predictions stale.
+    # Read before the labels: predictions count as stale if an answer arrives meanwhile.
     last_answer = store.revision()[0]
     features = store.settings.features
     learner = learner_of(store, with_pending=with_pending, n_candidates=n_candidates)
@@ -464,14 +474,15 @@ def refresh(
     if not with_pending:
         report = replace(report, n_pending=len(assigned_or_skipped(store, learner.labels)))
     # The report is stored before the predictions, which take long for many items.
-    store.save_report(
-        report.to_dict(), len(learner.labelled) + len(store.audit_labelled_by_programs())
-    )
+    # Audit items that only programs have labelled count as labels; the learner does not see them.
+    n_labels = len(learner.labelled) + len(store.audit_labelled_by_programs())
+    store.save_report(report.to_dict(), n_labels)
     if not learner.state.can_fit:
         return report
     predictions = _predict_pool(learner, progress)
     written = store_features(store.folder, predictions, name="predictions")
-    # Stored last: after an interruption the old predictions still count as older.
+    # The settings change last: until then they name the old predictions, which are known to be
+    # stale.
     with store.transaction():
         previous = store.settings.predictions
         if store.settings.features == features:
@@ -482,13 +493,13 @@ def refresh(
                 heard=[(a.name, a.n_answers, *astuple(a.error)) for a in annotators],
                 judged=_model_consensus(learner, store.votes()),
             )
-    # Removes the new file if items were added or features replaced meanwhile.
+    # Removes the old file; or the new one, if items were added or features replaced meanwhile.
     remove_matrices(store, previous, written)
     return report
 
 
 def _predict_pool(learner: ActiveLearner, progress: Callable[[str, int, int], None]) -> np.ndarray:
-    """Predictions (N, C) float32 of all items at the learner's temperature; (N, 2) of numbers."""
+    """Predictions of all items as they are stored, float32 (N, C); (N, 2) for regression."""
     pool = learner.pool
     width = 2 if learner.task == NUMBERS else len(learner.classes)
     predictions = np.empty((pool.n_rows, width), np.float32)
@@ -506,7 +517,7 @@ def _predict_pool(learner: ActiveLearner, progress: Callable[[str, int, int], No
 def _model_consensus(
     learner: ActiveLearner, votes: Mapping[int, Mapping[str, str]]
 ) -> list[tuple[int, int, str]]:
-    """(position, number of answers, likeliest answer) of items whose answers differ."""
+    """(position, number of answers, likeliest answer) of items on which annotators disagree."""
     if not learner.annotators():
         return []
     audit = set(learner.audit.tolist())
@@ -522,7 +533,7 @@ def _model_consensus(
 
 
 def open_project(folder: str | PathLike[str]) -> ActiveLearner:
-    """Load a project as a learner: its items by their ids, its labels.
+    """Load a project as a learner, with its labels; items are named by their ids.
 
     The learner is a copy: telling it labels or asking it changes nothing in the project, and labels
     that the project gets later do not appear in it. To add labels to the project use ``parbals

@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 _MAX_UNMEASURED_SHARE = 0.99
-"""Progress towards an error that is only estimated, or not reached, is never complete."""
+"""Largest progress towards an error as long as no measurement shows that it is reached."""
 _SELF_EXPLANATORY_METRICS = ("accuracy", "hamming", "rank-error", "rmse", "subset")
 
 
@@ -74,7 +74,7 @@ class Advice:
     Attributes:
         sentence: the advice in words.
         stop: the goal is reached; or no item is left to choose; or there is no goal, and more
-            labels hardly change the model. The model may still be bad, and hard to improve.
+            labels hardly change the model, which may nevertheless be bad.
         is_reached: the goal is reached.
         measures: a random sample would tell whether the goal is reached.
     """
@@ -136,7 +136,7 @@ def advice(
         return Advice("Keep labelling: the first estimate appears after a few labels.")
     if report.recall is not None:  # the goal is to find a rare class
         return Advice(report.advice, stop=report.stop, is_reached=report.stop)
-    if report.batch_size == 0:
+    if report.batch_size == 0:  # no item is left to choose
         return Advice(report.advice, stop=True)
     if goal.labels is not None and n_labelled >= goal.labels:
         return Advice("You reached your label goal, but the error is still above target.")
@@ -190,7 +190,7 @@ def metric_setting(metric: str) -> str:
 
 
 def metric_lines(metric: str, report: Report | None) -> list[str]:
-    """A sentence about the metric, unless it is like accuracy or the report has one."""
+    """A line that explains the metric; none if that is not needed or the report has such a line."""
     if metric in _SELF_EXPLANATORY_METRICS or metric_line(report):
         return []
     consequence = "It scores the probabilities, not the decisions."
@@ -200,7 +200,7 @@ def metric_lines(metric: str, report: Report | None) -> list[str]:
 
 
 def _error_format(report: Report | None) -> Callable[[float], str]:
-    """Formats an error: as a percentage, or as an RMSE in the unit of the labels."""
+    """A function that formats errors: as a percentage, or as an RMSE in the unit of the labels."""
     if report is not None and report.task == "regression":
         return "{:.3g}".format
     return percent

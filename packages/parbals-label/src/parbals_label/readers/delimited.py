@@ -49,7 +49,7 @@ class Layout:
         raw: whether quotes are ordinary characters.
         has_header: whether the first record names the columns.
         header: the names of the columns.
-        records: the first records, without the header.
+        records: the first records, without the header: row number and cells.
         notes: sentences about how it is read.
     """
 
@@ -75,35 +75,35 @@ class Layout:
             )
             if self.has_header:
                 next(records, None)
-            for row, record in records:
-                yield self._row(row, record)
+            for row_number, record in records:
+                yield self._row(row_number, record)
 
     def head(self) -> tuple[Row, ...]:
-        """Return the first rows, up to one that is refused."""
+        """Return the first rows, up to the first one that is refused."""
         rows: list[Row] = []
         with suppress(InputError):
-            for row, record in self.records:
-                rows.append(self._row(row, record))
+            for row_number, record in self.records:
+                rows.append(self._row(row_number, record))
         return tuple(rows)
 
-    def _row(self, row: int, record: list[str]) -> Row:
+    def _row(self, row_number: int, record: list[str]) -> Row:
         width = len(self.header)
         if len(record) != width and self.forgiving and not any(record[width:]):
             # Missing last cells are empty; superfluous empty cells are dropped.
             record = record[:width] + [""] * (width - len(record))
         if len(record) != width:
-            raise InputError(self._ragged_message(row, record))
+            raise InputError(self._ragged_message(row_number, record))
         pairs = zip(self.header, record, strict=True)
-        return Row(row, {name: cell for name, cell in pairs if name.strip()})
+        return Row(row_number, {name: cell for name, cell in pairs if name.strip()})
 
-    def _ragged_message(self, row: int, record: list[str]) -> str:
+    def _ragged_message(self, row_number: int, record: list[str]) -> str:
         """Return the error message for a row with too few or too many cells."""
         fault = f"more after column {self.header[-1]!r}"
         if len(record) < len(self.header):
             fault = f"nothing for column {self.header[len(record)]!r}"
         reference = "header" if self.has_header else "first row"
         return (
-            f"{where(self.path.name, row)} has {len(record)} cells and the {reference} "
+            f"{where(self.path.name, row_number)} has {len(record)} cells and the {reference} "
             f"{len(self.header)}, so there is {fault}; put quotes around cells that contain "
             f"{short(self.delimiter)}."
         )
@@ -121,14 +121,15 @@ def open_delimited(
 
     Args:
         path: the file.
-        kind: "csv", "tsv", or "txt", for which all lines must have the same number of tabs.
+        kind: "csv"; "tsv"; or "txt", which is read like "tsv" if all lines have the same number of
+            tabs, and otherwise refused.
         encoding: the encoding; by default it is detected.
         forgiving: accept changes by spreadsheets: columns without a name are left out, and short
             rows are filled up, because Excel omits the last delimiters of rows whose last columns
             are empty.
-        names: names of the columns of a file without a header row. If the first row is clearly
-            data, its columns are called "column 1", "column 2", ..., and so is a column without a
-            name.
+        names: names of the columns of a file without a header row. By default, the first row is the
+            header, unless it is clearly data. Columns without a name are called "column 1",
+            "column 2", ... by their place.
         errors: how bytes that cannot be decoded are treated: "strict" or "replace".
     """
     layout = decoding(
@@ -156,10 +157,10 @@ class _Scan(NamedTuple):
         encoding: the encoding that was used.
         delimiter: the character between cells.
         has_sep_line: whether the first line only names the delimiter.
-        records: the first records.
+        records: the first records: row number and cells.
         n_records: how many records were read.
-        tabs: the tabs of all lines.
-        error: the first fault, None if there was none.
+        tabs: counts the tabs of all lines.
+        error: the first error in the records, None if there was none.
     """
 
     encoding: str
@@ -182,10 +183,10 @@ def _detect_layout(
             "give it the extension .csv or .tsv."
         )
     # Quotes are ordinary characters if, read as quotes, they break or join rows of a tab-separated
-    # file. That is certain only if every line has the same number of tabs, which a quoted cell with
-    # several lines would not have.
-    has_tabs = scan.delimiter == "\t" and not forgiving and scan.tabs.is_table
-    raw = has_tabs and (scan.error is not None or scan.n_records != scan.tabs.n_lines)
+    # file. That is certain only if every line has the same number of tabs: lines of a quoted cell
+    # with line breaks would differ.
+    is_tab_table = scan.delimiter == "\t" and not forgiving and scan.tabs.is_table
+    raw = is_tab_table and (scan.error is not None or scan.n_records != scan.tabs.n_lines)
     notes = [*replaced(path.name, scan.encoding, errors)]
     records = scan.records
     if raw:
@@ -207,13 +208,16 @@ def _detect_layout(
         raw=raw,
         has_header=has_header,
         header=header,
-        records=records[has_header:],
+        records=records[1:] if has_header else records,
         notes=notes + header_notes,
     )
 
 
 def _scan(path: Path, kind: str, encoding: str | None, errors: str, forgiving: bool) -> _Scan:
-    """Detect the delimiter and read the first records, or the whole file where it matters."""
+    """Detect the delimiter and read the first records.
+
+    The rest of the file is read, too, where the encoding or the meaning of quotes depends on it.
+    """
     csv.field_size_limit(LIMIT)
     error: InputError | None = None
     records: list[tuple[int, list[str]]] = []
@@ -238,12 +242,12 @@ def _scan(path: Path, kind: str, encoding: str | None, errors: str, forgiving: b
         tabs = _TabCounter()
         counted_lines = tabs.count(chain(sample, lines))
         try:
-            for row, record in _records(
+            for row_number, record in _records(
                 counted_lines, path.name, used_encoding, delimiter, raw=False
             ):
                 n_records += 1
                 if n_records <= HEAD:
-                    records.append((row, record))
+                    records.append((row_number, record))
                 elif delimiter != "\t" or forgiving:
                     break
         except UndecodableError:
@@ -271,28 +275,31 @@ def _scan(path: Path, kind: str, encoding: str | None, errors: str, forgiving: b
 
 
 def _header(
-    records: list[tuple[int, list[str]]], name: str, forgiving: bool, names: Sequence[str]
+    records: list[tuple[int, list[str]]], file_name: str, forgiving: bool, names: Sequence[str]
 ) -> tuple[list[str], bool, list[str]]:
     """Return the names of the columns, whether the first record names them, and notes."""
     first = records[0][1]
-    numbered = [f"column {number}" for number in range(1, len(first) + 1)]
+    numbered_names = [f"column {number}" for number in range(1, len(first) + 1)]
     if forgiving:
         return first, True, []
     if names or _is_headless([record for _, record in records]):
-        columns = list(names or numbered)
+        columns = list(names or numbered_names)
         if len(columns) != len(first):
             raise InputError(
-                f"{len(columns)} names were given for the columns of {name}, and its first row has "
-                f"{len(first)} cells."
+                f"{len(columns)} names were given for the columns of {file_name}, and its first "
+                f"row has {len(first)} cells."
             )
-        note = f"{name} has no header row: its columns are {_first_names(columns)}."
-        return columns, False, [] if names else [note]
+        note = f"{file_name} has no header row: its columns are {_first_names(columns)}."
+        notes = [] if names else [note]
+        return columns, False, notes
     columns = [
-        name if name.strip() else number for name, number in zip(first, numbered, strict=True)
+        cell if cell.strip() else numbered_name
+        for cell, numbered_name in zip(first, numbered_names, strict=True)
     ]
     unnamed = [name for name in columns if name not in first]
     note = f"A column without a name is called {_first_names(unnamed)}."
-    return columns, True, [note] if unnamed else []
+    notes = [note] if unnamed else []
+    return columns, True, notes
 
 
 def _first_names(names: Sequence[str]) -> str:
@@ -304,6 +311,7 @@ def _detect_delimiter(sample: list[str]) -> str:
     """Return the delimiter (, ; or tab) with which most lines have as many cells as the first."""
 
     def fit(delimiter: str) -> tuple[float, int]:
+        """Return the share of lines with as many cells as the first, and how many these are."""
         widths: list[int] = []
         with suppress(csv.Error):  # reading the whole file reports the error
             widths.extend(
@@ -345,10 +353,10 @@ class _TabCounter:
 
 
 def _is_headless(records: Sequence[Sequence[str]]) -> bool:
-    """Whether the first record is data: one of its words, such as a label, occurs below it again.
+    """Whether the first record is data: one of its words, such as a label, is also below it.
 
-    A word that is the only value of its column does not count, as in exports of checkboxes, nor
-    does a header that is repeated as a whole.
+    The name of a column does not count if it is also the only value there, as in exports of
+    checkboxes; nor does a header that is repeated as a whole.
     """
     header, *others = records
     if header in others:
@@ -363,11 +371,11 @@ def _is_headless(records: Sequence[Sequence[str]]) -> bool:
 
 
 def _records(
-    lines: Iterator[str], name: str, encoding: str, delimiter: str, raw: bool
+    lines: Iterator[str], file_name: str, encoding: str, delimiter: str, raw: bool
 ) -> Iterator[tuple[int, list[str]]]:
-    """Iterate over records with their row; blank lines are counted, but left out."""
+    """Iterate over (row number, cells); blank lines are counted, but left out."""
     csv.field_size_limit(LIMIT)
-    row = 0
+    row_number = 0
     has_nul = False
 
     def checked_lines() -> Iterator[str]:
@@ -383,21 +391,22 @@ def _records(
         quoting=csv.QUOTE_NONE if raw else csv.QUOTE_MINIMAL,
     )
     try:
-        for row, record in enumerate(reader, start=1):
+        for row_number, record in enumerate(reader, start=1):
             if has_nul:
                 cells = enumerate(record, start=1)
                 column = next((number for number, cell in cells if "\0" in cell), 1)
-                raise InputError(f"{where(name, row)}, column {column} {NUL}.")
+                raise InputError(f"{where(file_name, row_number)}, column {column} {NUL}.")
             if record:
-                yield row, record
+                yield row_number, record
     except csv.Error as error:
-        raise InputError(f"{where(name, row + 1)} {_explain(str(error), delimiter)}.") from None
+        location = where(file_name, row_number + 1)
+        raise InputError(f"{location} {_explain(str(error), delimiter)}.") from None
     except UnicodeError:
-        raise UndecodableError(where(name, row + 1), encoding) from None
+        raise UndecodableError(where(file_name, row_number + 1), encoding) from None
 
 
 def _explain(error: str, delimiter: str) -> str:
-    """Explain an error of the csv module."""
+    """Explain an error message of the csv module."""
     if "unexpected end" in error:
         return "opens a quote that is never closed; close it, or write a quote inside a cell twice"
     if "field limit" in error:

@@ -69,12 +69,12 @@ class Batches:
             check_text(annotator, "annotator")
         if not items:
             raise InputError("The batch has no items; choose at least one.")
-        body = to_json(settings, "settings")
+        settings_json = to_json(settings, "settings")
         with self._db.transaction() as connection:
             n_items = count_items(connection)
             batch = connection.execute(
                 "INSERT INTO batches (created, strategy, seed, settings) VALUES (?, ?, ?, ?)",
-                (utc_now(), strategy, seed, body),
+                (utc_now(), strategy, seed, settings_json),
             ).lastrowid
             assert batch is not None
             now = lease_clock()
@@ -82,17 +82,17 @@ class Batches:
             if renew:
                 _remove_unopened(connection, renew)
             rank = 0
-            for row, (item, score, initial_score) in enumerate(items):
-                position = check_position(item, n_items, f"items[{row}]")
-                reason = _unavailable(connection, position, batch, now, position in audit)
+            for index, (given_position, score, initial_score) in enumerate(items):
+                position = check_position(given_position, n_items, f"items[{index}]")
+                reason = _why_unavailable(connection, position, batch, now, position in audit)
                 # A queued batch loses unavailable items, unless none would be left.
-                if reason and queued and (rank or row + 1 < len(items)):
+                if reason and queued and (rank or index + 1 < len(items)):
                     continue
                 if reason:
                     name = read_item(connection, self._db.project, position).id
                     error = InputError if reason == _DUPLICATE else ItemsUnavailableError
                     raise error(
-                        f"items[{row}] (item {name!r}) {reason}; leave it out of the batch."
+                        f"items[{index}] (item {name!r}) {reason}; leave it out of the batch."
                     )
                 connection.execute(
                     "INSERT INTO batch_items VALUES (?, ?, ?, ?, ?)",
@@ -109,7 +109,8 @@ class Batches:
     def pending(self, now: float | None = None, *, annotator: str | None = None) -> list[int]:
         """Return positions that are assigned or wait on the page, in order of batch and rank.
 
-        With an ``annotator``, only those assigned to them as a batch of their own.
+        With an ``annotator``, only those of batches that were assigned to them as a whole, not
+        through the page.
         """
         by_annotator = "" if annotator is None else "AND NOT queued AND annotator = :who "
         rows = self._db.rows(
@@ -120,7 +121,7 @@ class Batches:
         return [position for (position,) in rows]
 
     def end_leases(self, positions: Collection[int], *, annotator: str | None = None) -> int:
-        """End the leases of these items, or only the annotator's; returns how many ended."""
+        """End the leases of these items; returns how many. ``annotator`` as for ``pending``."""
         by_annotator = "" if annotator is None else " AND NOT queued AND annotator = :who"
         with self._db.transaction() as connection:
             return sum(
@@ -191,12 +192,12 @@ def _remove_unopened(connection: sqlite3.Connection, strategies: Collection[str]
             )
 
 
-def _unavailable(
+def _why_unavailable(
     connection: sqlite3.Connection, position: int, batch: int, now: float, is_audit: bool
 ) -> str | None:
-    """Return why an item cannot be assigned, or None.
+    """Return why an item cannot be assigned in a batch, None if it can.
 
-    An audit item stays available until a person has labelled it.
+    An audit item stays available until a person has labelled it, whatever programs have answered.
     """
     lease = connection.execute(
         "SELECT batch, expires, queued FROM leases WHERE position = ?", (position,)
@@ -209,7 +210,7 @@ def _unavailable(
             return f"is already assigned in batch {lease_batch}"
     if is_audit and by_machines(connection, position):
         return None
-    for annotator, label, _ in labels_of(connection, position):
+    for annotator, label, _ in labels_of(connection, position):  # one label is enough
         return f"already has the label {label!r} from {annotator!r}"
     return None
 

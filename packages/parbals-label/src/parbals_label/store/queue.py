@@ -33,19 +33,20 @@ SECOND_OPINION = "second opinion"
 MAX_LEASES = 20
 """Items that one person may hold on the page: more than a page shows at once."""
 _MAX_NEWCOMER_LEASES = 200
-"""Items that all newcomers together may hold in a large pool: the pages of ten people."""
+"""Items that all newcomers together may hold in a large pool: as many as ten people."""
 _MIN_NEWCOMER_LEASES = 10
-"""Items that they may hold in any pool: the page of one person."""
+"""Items that they may hold in a small pool: as many as a page takes in one request."""
 _QUEUED_PER_ANNOTATOR = 10
 """Items that may be queued for every person who labels."""
 _QUEUED_PER_ANSWER = 2
 """Items that may be queued for every answer."""
 
-# Conditions on a row of ``leases``, with the parameters :now and :who.
+# Conditions on a row of ``leases``, with the parameters :now and :who. Every item in the queue has
+# such a row; its annotator is who holds the item, or held it until the lease expired.
 WAITING_SQL = "queued AND (annotator IS NULL OR expires <= :now)"
-"""The item is in the queue and assigned to nobody."""
+"""The item is in the queue, and nobody holds it: it has no annotator, or the lease has expired."""
 ASSIGNED_SQL = "queued AND annotator IS NOT NULL AND expires > :now"
-"""The item is in the queue and assigned to an annotator."""
+"""The item is in the queue, and an annotator holds it."""
 _ITEM_AND_WHO = ("leases.position", ":who")
 _UNANSWERED_SQL = f"NOT {has_label(*_ITEM_AND_WHO)} AND NOT {has_passed(*_ITEM_AND_WHO)}"
 """The annotator :who has neither labelled nor skipped the item."""
@@ -60,12 +61,13 @@ class Queue:
     _db: Database
 
     def take(self, annotator: str, n: int, lease_seconds: float) -> list[Lease]:
-        """Assign at most ``n`` items to an annotator, on leases that start now; never over 20.
+        """Assign up to ``n`` items to an annotator, at most ``MAX_LEASES``; the leases start now.
 
         Items that the annotator already holds come first, so that a reload shows the same items.
         Waiting items that the annotator has neither labelled nor skipped follow, by batch and
-        rank. Waiting items that already have enough answers leave the queue. When newcomers have
-        reached their limit, their items follow, those that expire first at the front.
+        rank; those that already have enough answers leave the queue. If these are fewer than ``n``
+        and newcomers have reached their limit, items that newcomers hold follow, in the order in
+        which their leases expire.
         """
         check_text(annotator, "annotator")
         n = min(n, MAX_LEASES)
@@ -89,6 +91,7 @@ class Queue:
                     "UPDATE leases SET annotator = ?, expires = ? WHERE position = ?",
                     (annotator, expires, position),
                 )
+                # Remembered for ever: an answer may come after the lease has ended.
                 connection.execute(
                     "INSERT OR IGNORE INTO given VALUES (?, ?)", (position, annotator)
                 )
@@ -109,7 +112,7 @@ class Queue:
     def _update_leases(
         self, annotator: str, positions: Sequence[int], *, holder: str | None, expires: float | None
     ) -> list[int]:
-        """Change holder and expiry of the annotator's leases; returns those that were theirs."""
+        """Change holder and expiry of the annotator's leases; returns their positions."""
         with self._db.transaction() as connection:
             return [
                 position
@@ -122,7 +125,7 @@ class Queue:
             ]
 
     def release_all(self, annotator: str | None = None) -> int:
-        """Release every item assigned to the annotator, or to anybody; returns how many.
+        """Release every item assigned to the annotator, or to anybody if None; returns how many.
 
         Items of the page wait there again. Items that were handed out as a file or to a program
         may be chosen again. A late answer is still stored.
@@ -164,7 +167,7 @@ class Queue:
             )
 
     def restart_leases(self, lease_seconds: float) -> None:
-        """Restart every lease of the page, because the clock may have jumped since it began."""
+        """Restart every lease of the page, in case the clock has jumped since it began."""
         with self._db.transaction() as connection:
             connection.execute(
                 "UPDATE leases SET expires = ? WHERE queued AND annotator IS NOT NULL",
@@ -172,10 +175,11 @@ class Queue:
             )
 
     def queue_capacity(self) -> int:
-        """Return how many more items may be queued; it grows with every label and annotator."""
+        """Return how many more items may be queued; it grows with every answer and annotator."""
         with self._db.reading() as connection:
             n_annotators = len(self._db.answered(connection).names)
             (n_queued,) = connection.execute("SELECT count(*) FROM leases WHERE queued").fetchone()
+            # Answers are numbered from 1 and never deleted.
             (n_answers,) = connection.execute(
                 "SELECT coalesce(max(answer), 0) FROM answers"
             ).fetchone()
@@ -187,7 +191,7 @@ class Queue:
         return max(0, capacity - n_queued)
 
     def queue_counts(self, annotator: str | None = None) -> QueueCounts:
-        """Count the items of the page that are available to the annotator, waiting and assigned."""
+        """Count items of the page: available to this annotator, waiting, assigned to anybody."""
         available_sql = WAITING_SQL if annotator is None else AVAILABLE_SQL
         return QueueCounts(
             available=self._count_leases(available_sql, annotator),
@@ -201,7 +205,7 @@ class Queue:
         return int(count)
 
     def unopened(self) -> dict[str, list[int]]:
-        """Return strategy → positions in the queue that nobody has labelled, skipped or holds.
+        """Return strategy → positions in the queue that nobody holds, or has labelled or skipped.
 
         A better batch may replace them.
         """
@@ -211,7 +215,7 @@ class Queue:
         return positions
 
     def queued(self) -> tuple[list[int], list[int]]:
-        """Return the positions that wait on the page, and those assigned there or as a file."""
+        """Return the positions that wait on the page, and all that are assigned, there or not."""
         now = lease_clock()
         waiting = []
         assigned = []
@@ -240,7 +244,7 @@ class Queue:
 
 
 class LeaseAssignment:
-    """The ``positions`` that are assigned to an annotator in one call, in order."""
+    """Collects the ``positions`` that one call of ``Queue.take`` assigns, in order."""
 
     def __init__(
         self,
@@ -299,12 +303,12 @@ class LeaseAssignment:
 
 
 def newcomer_limit(n_items: int) -> int:
-    """Return how many items all newcomers together may hold: half of a small pool, at most 200."""
+    """Return how many items all newcomers together may hold: half the pool, from 10 to 200."""
     return min(_MAX_NEWCOMER_LEASES, max(_MIN_NEWCOMER_LEASES, n_items // 2))
 
 
 def newcomer_capacity(connection: sqlite3.Connection, experienced: set[str], now: float) -> int:
-    """Return how many more items newcomers may hold together."""
+    """Return how many more items all newcomers together may hold; negative beyond the limit."""
     holders = connection.execute(f"SELECT annotator FROM leases WHERE {ASSIGNED_SQL}", {"now": now})
     n_held = sum(name not in experienced for (name,) in holders)
     return newcomer_limit(count_items(connection)) - n_held
@@ -315,7 +319,7 @@ def lease_to(
 ) -> Lease:
     """Lease an item to an annotator, unless somebody else holds it or it was never in a batch.
 
-    For an annotator at the limit of leases, the item goes back to the queue.
+    For an annotator who already holds ``MAX_LEASES`` items, the item only returns to the queue.
     """
     why = why_of(connection, position)
     if why is None:
@@ -345,7 +349,7 @@ def lease_to(
 
 
 def current_lease(connection: sqlite3.Connection, position: int, annotator: str) -> Lease:
-    """Return an annotator's lease of an item; where there is none, an expired one."""
+    """Return an annotator's lease of an item; if there is none, one that has just expired."""
     row = connection.execute(
         "SELECT expires FROM leases WHERE position = ? AND annotator = ? AND queued",
         (position, annotator),
@@ -355,7 +359,7 @@ def current_lease(connection: sqlite3.Connection, position: int, annotator: str)
 
 
 def why_of(connection: sqlite3.Connection, position: int) -> Why | None:
-    """Like ``Queue.why``, inside a transaction."""
+    """Like ``Queue.why``, on an open connection."""
     row = connection.execute(
         "SELECT batch, rank, (SELECT count(*) FROM batch_items AS b WHERE b.batch = i.batch), "
         "score, initial_score, strategy FROM batch_items AS i JOIN batches USING (batch) WHERE "

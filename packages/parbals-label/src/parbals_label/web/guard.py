@@ -34,11 +34,11 @@ MAX_BODY_BYTES = 1_000_000
 """Largest body of a request."""
 _MAX_DISCARDED_BYTES = 8 * MAX_BODY_BYTES
 _DISCARD_SECONDS = 1.0
-"""How much of a refused body is read, and how long, before the connection is closed."""
+"""How much of a refused request's body is read, and how long, before the connection is closed."""
 _BODY_SECONDS = 10.0
 _MAX_COOKIES = 20
 KEY = "x-parbals-key"
-"""The header with the session's key."""
+"""The header with the session's key (:mod:`parbals_label.web.door`)."""
 _ENTER_SCRIPT = "/static/js/enter.js"
 _WRITING_METHODS = ("POST", "PATCH")
 _SINGLE_HEADERS = (
@@ -58,8 +58,8 @@ _SECURITY_HEADERS = [
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"x-frame-options", b"DENY"),
 ]
-# A page that redirects by script: if the link was clicked on another site, an HTTP redirect would
-# still count as that site's request and come without the cookie. The script first stores the key.
+# The answer to a valid link: a page whose script stores the session's key and then opens "/". After
+# an HTTP redirect, the browser would leave out the cookie if the link was clicked on another site.
 _ENTER_PAGE = Path(__file__).with_name("pages").joinpath("enter.html").read_text("utf-8")
 
 
@@ -93,15 +93,15 @@ class Guard:
                 raise RefusedError(405, "method", "This method is not allowed.", allow=allowed)
             if _is_page_request(scope):
                 token = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[-1]
-                newcomer = await self.door.by_link(token) if token else None
-                if newcomer is not None:
-                    newcomer = replace(newcomer, origin=self._client_address(scope, headers))
-                    page = await self._sign_in(newcomer, token, headers)
+                link_visitor = await self.door.by_link(token) if token else None
+                if link_visitor is not None:
+                    client = self._client_address(scope, headers)
+                    page = await self._sign_in(replace(link_visitor, origin=client), token, headers)
                     await page(scope, receive, send)
                     return
             is_public = scope["path"] == _ENTER_SCRIPT  # it runs before anybody is signed in
             visitor = None if is_public else await self._visitor(scope, headers)
-            body = await _read_body(scope["method"], headers, receive, self.body_seconds)
+            replay_body = await _read_body(scope["method"], headers, receive, self.body_seconds)
         except (RefusedError, ParbalsError) as error:
             response = refusal(scope["path"], _without_details(error))
             if scope["method"] == "GET":
@@ -110,9 +110,9 @@ class Guard:
                 response.headers["connection"] = "close"  # the rest of the body is not read
                 await response(scope, receive, _after_discarding_body(receive, send))
             return
-        if body is not None:
+        if replay_body is not None:
             scope["state"] = {**scope.get("state", {}), "visitor": visitor}
-            await self.app(scope, body, send)
+            await self.app(scope, replay_body, send)
 
     def _check_origin(self, scope: Scope, headers: dict[str, str]) -> None:
         """Refuse requests with another host name, and those from pages of other sites."""
@@ -136,7 +136,8 @@ class Guard:
     async def _visitor(self, scope: Scope, headers: dict[str, str]) -> Visitor:
         """Authenticate the visitor.
 
-        A change that browsers authenticate automatically must come from the page itself.
+        Browsers add cookies, and a proxy adds its header, to requests of any page. A change that is
+        authenticated in this way must therefore come from the page itself.
         """
         peer = str((scope.get("client") or ("",))[0])
         is_proxy = self.address.is_proxy(peer)
@@ -166,15 +167,16 @@ class Guard:
                 "printed, or your personal link.",
                 www_authenticate="Bearer",
             )
-        is_ambient = user or visitor.session is not None
+        is_automatic = user or visitor.session is not None
         is_from_page = "origin" in headers or headers.get("sec-fetch-site") == "same-origin"
-        if is_ambient and scope["method"] in _WRITING_METHODS and not is_from_page:
+        if is_automatic and scope["method"] in _WRITING_METHODS and not is_from_page:
             raise RefusedError(403, "origin", "A change must come from the page itself.")
         return replace(visitor, origin=self._client_address(scope, headers))
 
     def _client_address(self, scope: Scope, headers: dict[str, str]) -> str:
-        """Return the IP address of the client, which the proxy forwards in a header."""
+        """Return the IP address of the client; behind the proxy, the one that it forwards."""
         peer = str((scope.get("client") or ("",))[0])
+        # The proxy appends the last entry; ";" joins several headers of this name.
         forwarded = headers.get("x-forwarded-for", "").replace(";", ",").rpartition(",")[2].strip()
         if self.address.is_proxy(peer) and parse_ip(forwarded):
             return forwarded
@@ -187,8 +189,9 @@ class Guard:
         name = self.address.cookie(host)
         # Parsed by hand: a parser may fail on cookies of other servers on this machine.
         pairs = (pair.strip().partition("=") for pair in headers.get("cookie", "").split(";"))
+        # Only requests of scripts can carry the key; other files contain nothing of the project.
         key = headers.get(KEY, "") if scope["path"].startswith("/api") else None
-        # Servers on other ports may have set cookies with this name, for paths that come first.
+        # Other servers on this machine may have set cookies of this name, which may come first.
         values = [value for cookie_name, _, value in pairs if cookie_name == name and value]
         for cookie in values[:_MAX_COOKIES]:
             if (visitor := await self.door.by_session(cookie, key, host)) is not None:
@@ -198,8 +201,8 @@ class Guard:
     async def _sign_in(self, visitor: Visitor, token: str, headers: dict[str, str]) -> Response:
         """Start a session and redirect to the page, whose address does not contain the token.
 
-        If another site has opened the link, the page's script first asks a signed-in person:
-        otherwise any site could sign a browser in as anybody.
+        If another site has opened the link, no session is started yet: the page's script first asks
+        a person who is signed in. Otherwise any site could sign a browser in as somebody else.
         """
         if headers.get("sec-fetch-site") in ("same-site", "cross-site"):
             return HTMLResponse(_ENTER_PAGE.format(data=f'data-who="{escape(visitor.name or "")}"'))
@@ -211,9 +214,9 @@ class Guard:
     async def begin(self, visitor: Visitor, token: str, host: str) -> tuple[str, str]:
         """Start a session; returns its key and the Set-Cookie header."""
         session, key = await self.door.start_session(visitor, token, host)
-        rules = f"Path=/; HttpOnly; SameSite=Strict; Max-Age={self.door.session_seconds:.0f}"
+        attributes = f"Path=/; HttpOnly; SameSite=Strict; Max-Age={self.door.session_seconds:.0f}"
         secure = "; Secure" if self.address.is_https(host) else ""
-        return key, f"{self.address.cookie(host)}={session}; {rules}{secure}"
+        return key, f"{self.address.cookie(host)}={session}; {attributes}{secure}"
 
     def _parse_headers(self, headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
         """Return headers by name; those that matter for security may occur only once."""
@@ -263,9 +266,9 @@ def _with_security_headers(scope: Scope, send: Send) -> Send:
 
 
 def _after_discarding_body(receive: Receive, send: Send) -> Send:
-    """Send the response after the rest of the body was read and discarded, or after a second.
+    """Send the response once the rest of the body was read and discarded, or after a second.
 
-    A proxy that is still sending the body would lose the response.
+    Otherwise a proxy that is still sending the body would lose the response.
     """
 
     async def wrapped(message: Message) -> None:
@@ -286,7 +289,10 @@ def _after_discarding_body(receive: Receive, send: Send) -> Send:
 async def _read_body(
     method: str, headers: dict[str, str], receive: Receive, seconds: float
 ) -> Receive | None:
-    """Read the body, within limits of size and time; None if the client disconnected."""
+    """Read the body, within limits of size and time.
+
+    Returns a ``receive`` that gives it to the application; None if the client disconnected.
+    """
     length = headers.get("content-length", "0")
     if not length.isascii() or not length.isdigit():
         raise RefusedError(400, "length", "Content-Length is not a number.")
@@ -333,7 +339,7 @@ async def _read_body(
 
 
 def _is_utf8(body: bytes) -> bool:
-    """Whether the body is UTF-8; JSON with a zero byte would be parsed as UTF-16."""
+    """Whether the body is UTF-8 without zero bytes, which a JSON parser would take for UTF-16."""
     try:
         return "\x00" not in body.decode("utf-8")
     except UnicodeDecodeError:

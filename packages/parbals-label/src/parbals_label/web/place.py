@@ -36,7 +36,7 @@ _PATH = re.compile(r"(/p/[A-Za-z0-9._~%-]+)?")
 _HEADER = re.compile(r"[a-z][a-z0-9-]{0,60}")
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _MARKS = "page-marks"
-"""The file that records which of the page's files were written on this machine."""
+"""The file that lists the page's files with their inodes, so that copies of them are recognised."""
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{43}")
 
 
@@ -48,7 +48,7 @@ class PageAddress:
         host, port: the IP address or name, and the port that it listens on.
         public: the origin of a reverse proxy, such as https://label.example.
         user_header: the header in which the proxy names the user; trusted from ``proxies`` only.
-        proxies: IP addresses of the proxy.
+        proxies: IP addresses or networks of the proxy.
         path: the path of a project's page, such as /p/spam; "" if only one project is served.
         names: host names that requests may use.
 
@@ -108,11 +108,11 @@ class PageAddress:
         return f"{self.origin}{self.path}/?token={token}"
 
     def is_host(self, host: str, local: str) -> bool:
-        """Whether a Host header names this server; ``local`` is the IP that the request went to."""
+        """Whether a Host header names this server; ``local`` is the IP that the request reached."""
         if self._is_public(host):
             return True
-        name, colon, port = host.rpartition(":") if not host.endswith("]") else (host, "", "")
-        if not colon:
+        name, colon, port = host.rpartition(":")
+        if not colon or host.endswith("]"):  # without a port; [::1] has colons of its own
             name = host
             port = str(_DEFAULT_PORTS["http"])
         # A dual-stack socket reports an IPv4 address as ::ffff:10.0.0.1; the browser sends
@@ -121,7 +121,7 @@ class PageAddress:
         return port == str(self.port) and (name.lower() in self.names or name == local)
 
     def is_origin(self, origin: str, local: str) -> bool:
-        """Whether an Origin header is an origin of this server."""
+        """Whether an Origin header is an origin of this server; ``local`` as for ``is_host``."""
         if origin == self.public:
             return True
         host = origin.removeprefix("http://")
@@ -132,7 +132,7 @@ class PageAddress:
         return self.public is not None and host.lower() == urlsplit(self.public).netloc
 
     def is_proxy(self, peer: str) -> bool:
-        """Whether a request comes from the proxy."""
+        """Whether a request from the IP address ``peer`` comes from the proxy."""
         if self.public is None:
             return False
         ip = parse_ip(peer.removeprefix("::ffff:"))
@@ -202,19 +202,19 @@ def page_token(folder: Path, *, new: bool = False, name: str = "page-token") -> 
         if _TOKEN.fullmatch(token):
             return token
     token = secrets.token_urlsafe(32)
-    _write(file, f"{token}\n")
+    _write_and_mark(file, f"{token}\n")
     return token
 
 
 def opening_file(folder: Path, link: str) -> Path:
-    """Write a page that redirects to the link and that only this user can read.
+    """Write an HTML file that redirects to the link, and that only this user can read.
 
     The browser is started with this file instead of the link, because other users can see the
     arguments of processes and the link contains the token.
     """
     file = folder / "page-open.html"
     page = Path(__file__).with_name("pages").joinpath("open.html").read_text("utf-8")
-    _write(file, page.format(link=escape(link)))
+    _write_and_mark(file, page.format(link=escape(link)))
     return file
 
 
@@ -222,7 +222,7 @@ def remember_address(folder: Path, address: PageAddress) -> None:
     """Store the URL of the page, so that commands can create links to it."""
     url = f"{address.origin}{address.path}"
     if known_address(folder) != url:
-        _write(folder / "page-address", f"{url}\n")
+        _write_and_mark(folder / "page-address", f"{url}\n")
 
 
 def known_address(folder: Path) -> str | None:
@@ -238,12 +238,13 @@ def known_address(folder: Path) -> str | None:
 
 
 def is_copied(folder: Path) -> bool:
-    """Whether the folder contains a token or URL that was written on another machine."""
+    """Whether the folder contains a token or URL that was copied, not written there."""
     files = [folder / "page-token", folder / "page-address"]
     return any(file.is_file() and not _was_written_here(file) for file in files)
 
 
-def _write(file: Path, text: str) -> None:
+def _write_and_mark(file: Path, text: str) -> None:
+    """Write a file of the page, and record that it was written here."""
     _write_private(file, text)
     marks = {mark for mark in _marks(file.parent) if not mark.startswith(f"{file.name}:")}
     _write_private(file.parent / _MARKS, " ".join(sorted({*marks, _mark(file)})))
@@ -256,11 +257,12 @@ def _write_private(file: Path, text: str) -> None:
 
 
 def _was_written_here(file: Path) -> bool:
-    """Whether the file was written in this folder: a copy has another inode."""
+    """Whether the file was written here, not copied: a copy has another inode."""
     return _mark(file) in _marks(file.parent)
 
 
 def _mark(file: Path) -> str:
+    """Return name and inode of a file; "" if it does not exist."""
     try:
         return f"{file.name}:{file.stat().st_ino}"
     except OSError:
@@ -268,6 +270,7 @@ def _mark(file: Path) -> str:
 
 
 def _marks(folder: Path) -> list[str]:
+    """Return the marks of the files that were written in a folder."""
     with suppress(OSError, UnicodeDecodeError):
         return (folder / _MARKS).read_text("ascii")[:500].split()
     return []

@@ -1,12 +1,12 @@
 """The worker process of the page: chooses items, updates the report, and fine-tunes the encoder.
 
-Commands arrive as JSON lines on standard input: {"choose": n, "renew": strategies whose unopened
-items are replaced, "effort": arguments of the learner}. Its state goes to standard output, also as
-JSON lines. Three threads, each with its own store, run independently: one chooses items, one
-updates report, predictions and map, and one fine-tunes the encoder if an owner has switched that
-on. All run on one core at low priority. The process ends with its input and may be killed at any
-time: nobody waits for it, because the server has a fallback queue
-(:mod:`parbals_label.project.quick`).
+Commands arrive as JSON lines on standard input: {"choose": number of items, "renew": strategies
+whose unopened items are replaced, "effort": arguments of the learner}. The worker reports its state
+on standard output, also as JSON lines. Three threads, each with its own store, run independently:
+one chooses items, one updates report, predictions and map, and one fine-tunes the encoder if an
+owner has switched that on. All run at low priority, and the supervisor keeps libraries from
+starting further threads. The process ends when its input ends, and may be killed at any time:
+nobody waits for it, because the server has a fallback queue (:mod:`parbals_label.project.quick`).
 """
 
 import json
@@ -42,21 +42,23 @@ _CONFLICT_PAUSE_SECONDS = 2.0
 _PROGRESS_SECONDS = 1.0
 _ADAPT_GROWTH = 1.5
 """Fine-tune again at this multiple of the last number of labels: fewer change an encoder little."""
-_MIN_REPORT_SECONDS = 3.0
+_MIN_REPORT_INTERVAL = 3.0
+"""Smallest number of seconds between the starts of two reports."""
 _MAX_REPORT_SHARE = 0.2
 """Largest share of the time that reports may take."""
-_MAX_NEWER_ANSWERS = 10
-"""With so many newer answers, the pause before the next report is halved."""
+_MANY_NEWER_ANSWERS = 10
+"""With so many answers since the latest report, the next one comes after half the interval."""
 _QUIET_SECONDS = 8.0
-"""After this time without an answer there is no pause: nobody is waiting for items."""
+"""After this time without an answer a report may start at once: nobody is waiting for items."""
 _CANDIDATES = 2_000
 _REPORT_CANDIDATES = 1_000
-"""Fewer candidates than a command uses: annotators are waiting on the page."""
+"""Items considered for a batch, and in a report: fewer than commands use, because annotators are
+waiting on the page."""
 _EXIT_SECONDS = 2.0
 
 
 class _Step:
-    """A step that the worker repeats, with a pause after an error."""
+    """Work that the worker repeats; after an error it pauses. ``say`` sends a message."""
 
     def __init__(self, store: Store, say: Callable[..., None]) -> None:
         self.store = store
@@ -64,7 +66,7 @@ class _Step:
         self.paused_until = 0.0
 
     def attempt(self, work: Callable[[], bool]) -> bool:
-        """Run the step; returns whether it did something. After an error it is retried later."""
+        """Do the work, unless it pauses after an error; returns whether it did something."""
         if time.monotonic() < self.paused_until:
             return False
         try:
@@ -78,7 +80,7 @@ class _Step:
             return False
 
     def failed(self, message: str) -> None:
-        """Report why a step failed."""
+        """Tell the server why the work failed."""
         self.say(state="failed", message=message)
 
 
@@ -147,17 +149,17 @@ class Reporter(_Step):
     """Seconds between the starts of two reports."""
     last_answer_at = 0.0
     map_features: str | None = None
-    """The digest of the features that the map shows."""
+    """The digest of the features that the stored map was made from."""
 
     def step(self) -> bool:
-        """Update the report or the map if it is due; returns whether one was."""
+        """Update the report or else the map, if it is due; returns whether one was."""
         return self.attempt(lambda: self._update_report() or self._update_map())
 
     def is_due(self, n_answers: int) -> bool:
         """Whether a new report is due at this number of answers.
 
-        Reports use at most 20 % of the time, 40 % once ten answers are new; no limit while nobody
-        answers.
+        Reports use at most 20 % of the time, 40 % once ten answers are new, and any share while
+        nobody answers.
         """
         now = time.monotonic()
         if n_answers != self.n_seen:
@@ -167,7 +169,7 @@ class Reporter(_Step):
             return False
         elapsed = now - self.started_at
         is_quiet = now - self.last_answer_at >= _QUIET_SECONDS
-        is_behind = n_answers - self.n_reported >= _MAX_NEWER_ANSWERS
+        is_behind = n_answers - self.n_reported >= _MANY_NEWER_ANSWERS
         min_interval = 0.5 * self.min_interval if is_behind else self.min_interval
         return is_quiet or elapsed >= min_interval
 
@@ -186,7 +188,7 @@ class Reporter(_Step):
         self.started_at = time.monotonic()
         load_engine().refresh(store, with_pending=False, n_candidates=_REPORT_CANDIDATES)
         seconds = time.monotonic() - self.started_at
-        self.min_interval = max(_MIN_REPORT_SECONDS, seconds / _MAX_REPORT_SHARE)
+        self.min_interval = max(_MIN_REPORT_INTERVAL, seconds / _MAX_REPORT_SHARE)
         self.n_reported = n_answers
         self.say(reported=n_answers)
         return True
@@ -241,7 +243,7 @@ class Adapter(_Step):
             return False
         from parbals_label.project.adapting import adapt_project, starting_point
 
-        starting_point(self.store)  # raises early if the encoder cannot be fine-tuned
+        starting_point(self.store)  # raises if the encoder cannot be fine-tuned
         earlier = [event.detail["n_labels"] for event in self.store.events(ADAPTED)]
         last_n_labels = earlier[-1] if earlier else 0
         is_due = n_labels >= max(ADAPT_FROM, _ADAPT_GROWTH * last_n_labels)
@@ -258,7 +260,7 @@ class Adapter(_Step):
         if time.monotonic() < self.progress_at + _PROGRESS_SECONDS:
             return
         self.progress_at = time.monotonic()
-        if not self.store.settings.adapt:
+        if not self.store.settings.adapt:  # the error ends the fine-tuning
             raise ProjectError("Fine-tuning was switched off; the features are unchanged.")
         share = f": {100 * done // total} %" if total else ""
         self.say(adapting=f"Fine-tuning the encoder on the labels, {stage}{share}.")
@@ -291,9 +293,9 @@ def main(folder: Path) -> None:
     with Store.open(folder) as store:
         chooser = Chooser(store, say)
         say(state="idle")
-        load_engine()  # before two threads import it at once
-        for step in (Reporter, Adapter):
-            threading.Thread(target=_repeat, args=(step, folder, say), daemon=True).start()
+        load_engine()  # here, so that two threads do not import it at once
+        for step_class in (Reporter, Adapter):
+            threading.Thread(target=_repeat, args=(step_class, folder, say), daemon=True).start()
         while (command := commands.get()) is not None:
             with suppress(queue.Empty):
                 while True:
@@ -309,7 +311,7 @@ def main(folder: Path) -> None:
 
 
 def _lower_priority() -> None:
-    """Compute only while the server is idle, so that storing a label is never delayed.
+    """Compute only while the processor is idle, so that storing a label is never delayed.
 
     Niceness alone is not enough: Linux lets a nice process finish its time slice of a few
     milliseconds, but preempts a process of the idle class at once.
@@ -320,11 +322,11 @@ def _lower_priority() -> None:
         os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
 
 
-def _repeat(kind: type[Reporter | Adapter], folder: Path, say: Callable[..., None]) -> None:
-    """Repeat a step for ever, in a thread with its own store."""
+def _repeat(step_class: type[Reporter | Adapter], folder: Path, say: Callable[..., None]) -> None:
+    """Repeat a step for ever, with a store of its own; the main function of a thread."""
     try:
         with Store.open(folder) as store:
-            step = kind(store, say)
+            step = step_class(store, say)
             while True:
                 if not step.step():
                     time.sleep(_POLL_SECONDS)
@@ -341,7 +343,7 @@ def _read_commands(commands: "queue.SimpleQueue[dict[str, Any] | None]") -> None
 
 
 def _stop(commands: "queue.SimpleQueue[dict[str, Any] | None]") -> None:
-    """Stop at the next command, or after two seconds in the middle of a long computation.
+    """Stop before the next command; a long computation is ended after two seconds.
 
     Stored data is never half-written.
     """
@@ -352,10 +354,10 @@ def _stop(commands: "queue.SimpleQueue[dict[str, Any] | None]") -> None:
 
 
 def run(folder: Path) -> None:
-    """Serve, then end the process at once.
+    """Run the worker, then end the process without Python's shutdown.
 
-    The threads that report and fine-tune may be inside compiled code. Python's own shutdown would
-    end them there, which C++ answers with an abort. Everything is stored by then.
+    The threads that report and fine-tune may be inside compiled code. Python's shutdown would end
+    them there, and C++ would abort the process. Everything that is finished is stored by then.
     """
     try:
         main(folder)

@@ -11,7 +11,7 @@ import { on, state } from "./state.js";
 const HIT_RADIUS_PX = 14;
 const HOVER_DELAY_MS = 120;
 const RELOAD_MS = 2500;
-const snippets = new Map();
+const snippets = new Map(); // by position
 
 async function snippet(position) {
   if (!snippets.has(position)) {
@@ -25,12 +25,13 @@ async function snippet(position) {
 function isInside({ x, y }, polygon) {
   let odd = false;
   polygon.forEach(([ax, ay], i) => {
-    const [bx, by] = polygon[(i || polygon.length) - 1];
+    const [bx, by] = polygon.at(i - 1);
     if (ay > y !== by > y && x < ax + ((y - ay) / (by - ay)) * (bx - ax)) odd = !odd;
   });
   return odd;
 }
 
+/** The panel with the map; `full` is the large one of the overview, with a lasso and a description. */
 export function mapPanel({ full = false } = {}) {
   const canvas = h("canvas", {
     class: "map",
@@ -67,14 +68,14 @@ export function mapPanel({ full = false } = {}) {
     note,
   );
   let map = null;
-  let spots = [];
-  let focused = -1; // the spot under the pointer or the arrow keys
+  let spots = []; // the drawn items, with their places on the canvas
+  let focused = -1; // the index of the spot under the pointer, or reached with the arrow keys
   let current = state.shown?.position ?? null; // the item on the labelling page
   let requestNumber = 0;
-  let hover = 0;
-  let reload = 0;
+  let hoverTimer = 0;
+  let reloadTimer = 0;
   let loadedAt = 0;
-  let modeChosen = false;
+  let modeChosen = false; // by the person
   let lasso = null; // its corners while one is drawn
   let pointer = null; // the last event of a pointer over the map
 
@@ -83,7 +84,7 @@ export function mapPanel({ full = false } = {}) {
     spots = drawMap(canvas, map.points, { mode: mode.value, large: full, current, focused, lasso });
   }
 
-  /** Draw again and update the tooltip: items may have moved under a resting pointer. */
+  /** Draw again, and show the tooltip of an item that has moved under a resting pointer. */
   function redraw() {
     draw();
     if (focused < 0) follow();
@@ -117,19 +118,21 @@ export function mapPanel({ full = false } = {}) {
     }
   }
 
+  /** The index of the spot at the pointer, -1 if none is near. */
   function nearest(event) {
     const box = canvas.getBoundingClientRect();
     const [px, py] = [event.clientX - box.left, event.clientY - box.top];
     let best = -1;
     let least = HIT_RADIUS_PX ** 2;
     spots.forEach((spot, i) => {
-      const gap = (spot.x - px) ** 2 + (spot.y - py) ** 2 - (spot.state > 0 ? 30 : 0); // labelled and queued items are easier to hit
-      if (gap < least) [best, least] = [i, gap];
+      const bonus = spot.state > 0 ? 30 : 0; // labelled, assigned and queued items are easier to hit
+      const squaredDistance = (spot.x - px) ** 2 + (spot.y - py) ** 2 - bonus;
+      if (squaredDistance < least) [best, least] = [i, squaredDistance];
     });
     return best;
   }
 
-  /** Move to the closest item in the arrow's direction. */
+  /** Move to the closest item in the arrow's direction; at first, to the item on the labelling page. */
   function step(dx, dy) {
     if (!spots.length) return;
     if (focused < 0)
@@ -152,41 +155,42 @@ export function mapPanel({ full = false } = {}) {
     if (best >= 0) focusSpot(best, true);
   }
 
+  /** Focus the spot at the pointer, after a short delay. */
   function follow() {
     if (!pointer) return;
     const i = nearest(pointer);
     canvas.classList.toggle("pointing", i >= 0);
     if (i === focused) return;
-    clearTimeout(hover);
-    hover = setTimeout(() => focusSpot(i, false), i < 0 ? 0 : HOVER_DELAY_MS);
+    clearTimeout(hoverTimer);
+    hoverTimer = setTimeout(() => focusSpot(i, false), i < 0 ? 0 : HOVER_DELAY_MS);
   }
 
-  const isDrawing = () => lassoButton.getAttribute("aria-pressed") === "true";
+  const isLassoOn = () => lassoButton.getAttribute("aria-pressed") === "true";
   lassoButton.addEventListener("click", () => {
-    lassoButton.setAttribute("aria-pressed", String(!isDrawing()));
-    canvas.classList.toggle("drawing", isDrawing());
+    lassoButton.setAttribute("aria-pressed", String(!isLassoOn()));
+    canvas.classList.toggle("drawing", isLassoOn());
     lasso = null;
     selection.hidden = true;
     draw();
   });
   canvas.addEventListener("pointerdown", (event) => {
-    if (!isDrawing()) return;
+    if (!isLassoOn()) return;
     lasso = [];
     selection.hidden = true;
     canvas.setPointerCapture(event.pointerId);
   });
   canvas.addEventListener("pointerup", () => {
-    if (!isDrawing() || !lasso) return;
-    const inside = spots.filter((spot) => isInside(spot, lasso)).map((spot) => spot.position);
-    selection.hidden = inside.length === 0;
+    if (!isLassoOn() || !lasso) return;
+    const positions = spots.filter((spot) => isInside(spot, lasso)).map((spot) => spot.position);
+    selection.hidden = positions.length === 0;
     selection.replaceChildren(
-      h("span", {}, `${plural(inside.length, "item")} selected`),
-      h("button", { type: "button", class: "primary", onclick: () => labelTogether(inside, () => lassoButton.click()) }, "Label …"),
+      h("span", {}, `${plural(positions.length, "item")} selected`),
+      h("button", { type: "button", class: "primary", onclick: () => labelTogether(positions, () => lassoButton.click()) }, "Label …"),
     );
-    note.textContent = inside.length ? `${plural(inside.length, "item")} selected.` : "No item is inside the lasso.";
+    note.textContent = positions.length ? `${plural(positions.length, "item")} selected.` : "No item is inside the lasso.";
   });
   canvas.addEventListener("pointermove", (event) => {
-    if (isDrawing()) {
+    if (isLassoOn()) {
       if (!lasso || event.buttons === 0) return;
       const box = canvas.getBoundingClientRect();
       lasso.push([event.clientX - box.left, event.clientY - box.top]);
@@ -197,14 +201,14 @@ export function mapPanel({ full = false } = {}) {
   });
   const leave = () => {
     pointer = null;
-    clearTimeout(hover);
+    clearTimeout(hoverTimer);
     focusSpot(-1, false);
     note.textContent = description();
   };
   canvas.addEventListener("pointerleave", leave);
   canvas.addEventListener("blur", leave);
   canvas.addEventListener("click", (event) => {
-    const i = isDrawing() ? -1 : nearest(event);
+    const i = isLassoOn() ? -1 : nearest(event);
     if (i >= 0) openItem(spots[i].position);
   });
   canvas.addEventListener("keydown", (event) => {
@@ -230,26 +234,26 @@ export function mapPanel({ full = false } = {}) {
   }
 
   async function load() {
-    clearTimeout(reload);
+    clearTimeout(reloadTimer);
     if (node.getBoundingClientRect().width === 0) return; // hidden: it is loaded when it comes into view
     if (Date.now() - loadedAt < RELOAD_MS) {
-      reload = setTimeout(load, RELOAD_MS);
+      reloadTimer = setTimeout(load, RELOAD_MS);
       return;
     }
     loadedAt = Date.now();
     try {
       map = await get("/api/map");
     } catch {
-      return;
+      return; // the map stays as it is
     }
     const hasPoints = map.points?.position?.length > 0;
-    if (map.by_model && !modeChosen) mode.value = "class"; // items are placed by their predicted classes then
+    if (map.by_model && !modeChosen) mode.value = "class"; // because items are placed by their predicted classes
     canvas.hidden = !hasPoints;
     legend.hidden = !hasPoints;
     node.classList.toggle("no-map", !hasPoints);
     note.textContent = description();
     if (!hasPoints) {
-      reload = setTimeout(load, RELOAD_MS); // the worker is still computing it
+      reloadTimer = setTimeout(load, RELOAD_MS); // the worker is still computing it
       return;
     }
     drawLegend();

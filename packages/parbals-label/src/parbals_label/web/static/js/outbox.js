@@ -14,18 +14,19 @@ const PREFIX = "parbals:out:";
 const UNREADABLE_PREFIX = "parbals:unreadable:";
 const LAST_NUMBER = "last-entry";
 const DISMISSED = "seen-unreadable";
-const MAX_FAILURES = 5; // server errors (status 500) for one entry
+const MAX_FAILURES = 5; // server errors (status 500) for one entry, which `failed` counts
 const MIN_WAIT_MS = 500;
 const MAX_WAIT_MS = 15_000;
 
 const inMemory = new Map(); // entries of a browser whose storage is full or switched off
 let lastNumber = 0;
-let failures = 0;
+let failures = 0; // failed attempts in a row, of any entry
 let timer = 0;
 let sending = false;
 
 const keysOf = (prefix) => Object.keys(localStorage).filter((key) => key.startsWith(prefix));
 
+/** Entries of all projects and people in this browser, oldest first: a key begins with the entry's number. */
 function all() {
   const entries = [...inMemory.values()];
   try {
@@ -47,7 +48,7 @@ function read(key) {
     const entry = JSON.parse(text);
     if (typeof entry.request_id === "string" && typeof entry.kind === "string") return entry;
   } catch {
-    /* treated like an entry that lacks these fields */
+    /* handled below, like an entry without these fields */
   }
   try {
     localStorage.setItem(UNREADABLE_PREFIX + key.slice(PREFIX.length), text);
@@ -61,6 +62,7 @@ function read(key) {
 /** A number larger than all earlier ones in any tab, even when the clock is set back. */
 function nextNumber() {
   const newest = all().at(-1)?.key.slice(PREFIX.length).slice(0, 15);
+  // The filter removes NaN, and numbers that no clock can have given.
   const earlier = [lastNumber, Number(memory.get(LAST_NUMBER)), Number(newest)].filter((number) => number < 1e14);
   lastNumber = Math.max(Date.now(), 1 + Math.max(...earlier));
   memory.set(LAST_NUMBER, String(lastNumber));
@@ -89,11 +91,11 @@ function drop(entry) {
 /** Entries of this project and, with a personal link, of this person, oldest first. */
 export function entries() {
   const project = projectKey();
-  const mine = (entry) => state.me.name === null || entry.annotator === state.me.name;
-  return all().filter((entry) => entry.project === project && mine(entry));
+  const isMine = (entry) => state.me.name === null || entry.annotator === state.me.name;
+  return all().filter((entry) => entry.project === project && isMine(entry));
 }
 
-/** The number of entries of other projects that were served at this address, or of other people's links. */
+/** The number of entries for other projects that were served at this address, or for other people's links. */
 export function countElsewhere() {
   return all().length - entries().length;
 }
@@ -117,7 +119,7 @@ export function find(request) {
   return entries().find((entry) => entry.request_id === request);
 }
 
-/** Resolve an entry that the server rejected: send it as a correction, or discard it. */
+/** Resolve an entry that the server rejected: send it again as a correction, or discard it. */
 export function resolve(request, { correct }) {
   const entry = find(request);
   if (!entry) return;
@@ -127,7 +129,7 @@ export function resolve(request, { correct }) {
   flush();
 }
 
-/** Retry entries that the server failed to store. */
+/** Retry all entries that the server failed to store, or the one with this request id. */
 export function retry(request = null) {
   for (const entry of entries())
     if (entry.stuck?.code === "failing" && (request === null || entry.request_id === request))
@@ -175,7 +177,7 @@ function send(entry) {
   return post("/api/passes", pass);
 }
 
-/** The oldest entry that may be sent: entries wait behind a rejected entry of the same item. */
+/** The oldest entry that may be sent: entries wait behind a stuck entry (rejected or failing) of the same item. */
 function nextToSend() {
   const blocked = new Set();
   for (const entry of entries()) {
@@ -185,14 +187,14 @@ function nextToSend() {
   return null;
 }
 
-/** Exponential backoff, at least as long as the server asked for. */
+/** Count a failed attempt; returns the milliseconds to wait: doubled each time, at least what the server asked for. */
 function backoff(error) {
   const wait = Math.min(MIN_WAIT_MS * 2 ** failures, MAX_WAIT_MS);
   failures += 1;
   return Math.max(error.wait * 1000, wait);
 }
 
-/** Send all entries in order; returns the milliseconds to wait before the next attempt, 0 when none is left. */
+/** Send all entries in order; returns the milliseconds to wait before the next attempt, 0 when none is needed. */
 async function sendAll() {
   try {
     if (!(await sameProject())) return MAX_WAIT_MS;
@@ -214,6 +216,7 @@ async function sendAll() {
       }
       if (error.temporary) error.code = "failing";
       failures = 0;
+      // `held`: the label that the server has already, if it differs.
       save({ ...entry, stuck: { code: error.code, message: error.message, held: error.detail.held ?? null } });
     }
     notifyChange();
@@ -221,7 +224,7 @@ async function sendAll() {
   return 0;
 }
 
-/** Send all entries. Tabs take turns where the browser has locks; otherwise the server recognises repeats by their id. */
+/** Send all entries. Tabs take turns if the browser has locks; otherwise the server recognises repeats by their id. */
 export async function flush() {
   if (sending || entries().every((entry) => entry.stuck)) return;
   sending = true;
@@ -239,8 +242,8 @@ export async function flush() {
 }
 
 export function startOutbox() {
-  on("connection", ({ state }) => {
-    if (state === "ok") retry();
+  on("connection", ({ state: connectionState }) => {
+    if (connectionState === "ok") retry();
   });
   window.addEventListener("online", flush);
   window.addEventListener("storage", (event) => {

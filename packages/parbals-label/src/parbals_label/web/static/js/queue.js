@@ -12,31 +12,31 @@ import { emit, memory, on, projectKey, state } from "./state.js";
 const PREFETCHED = 3;
 const MAX_TAKE = 10; // the server's limit for one request
 const RETRY_MS = [1000, 1500, 2500, 4000];
-const STALE_MS = 150_000; // timers of hidden tabs run once a minute
+const STALE_MS = 150_000; // claims are renewed every minute, and timers of hidden tabs may be a minute late
 const TAB_ID = randomId(12);
 const CLAIM_PREFIX = "tab:";
 
 const tasks = []; // the first is on the screen
-const answered = new Set();
+const answered = new Set(); // positions, so that the server's reply to an earlier request does not show them again
 const pictures = new Map();
 const channel = "BroadcastChannel" in window ? new BroadcastChannel("parbals") : null;
-let info = null;
+let info = null; // what the server last said about its queue
 let isTaking = false;
 let nRetries = 0;
 let timer = 0;
-let lastHeartbeat = Date.now();
+let lastHeartbeat = Date.now(); // when the leases were last renewed
 
 export const current = () => tasks[0] ?? null;
 export const queueInfo = () => info;
 
-/** The open tabs, or null in browsers without locks: each tab holds a lock, which a crash releases. */
+/** The names of the open tabs' locks, or null in browsers without locks: each tab holds one, which a crash releases. */
 async function openTabs() {
   if (!navigator.locks) return null;
   const { held: locks } = await navigator.locks.query();
   return new Set(locks.map((lock) => lock.name));
 }
 
-/** The positions of other open tabs with the same name; claims of closed or crashed tabs are removed. */
+/** The positions that other open tabs of this annotator hold; claims of closed or crashed tabs are removed. */
 async function othersClaims() {
   const positions = new Set();
   try {
@@ -72,6 +72,7 @@ export function pictureOf(task) {
   return pictures.get(task.position);
 }
 
+/** Ask the server for items, and add those that no other tab holds. */
 async function take() {
   if (!(await sameProject())) return;
   const claimed = await othersClaims();
@@ -80,6 +81,7 @@ async function take() {
       .filter((entry) => entry.kind !== "undo")
       .map((entry) => entry.position),
   );
+  // The reply begins with the items that this annotator holds, in any tab, also those with an unsent answer.
   const n = Math.min(MAX_TAKE, PREFETCHED + 1 + claimed.size + unsent.size);
   const name = state.name;
   const reply = await post("/api/take", { annotator: name, n });
@@ -105,7 +107,7 @@ export async function refill() {
   if (isTaking || !state.name || tasks.length > PREFETCHED) return;
   isTaking = true;
   clearTimeout(timer);
-  const before = current();
+  const shownBefore = current();
   let failed = null;
   try {
     await (navigator.locks ? navigator.locks.request("parbals-take", take) : take());
@@ -114,7 +116,7 @@ export async function refill() {
   }
   isTaking = false;
   if (current()) nRetries = 0;
-  if (current() !== before || !current()) emit("task", { failed });
+  if (current() !== shownBefore || !current()) emit("task", { failed });
   if (!current() || failed) {
     const wait = info?.state === "finished" && !failed ? 10_000 : RETRY_MS[Math.min(nRetries, RETRY_MS.length - 1)];
     nRetries += 1;
@@ -130,7 +132,7 @@ function removeTask(position) {
   return index;
 }
 
-/** Remove an item that was answered or skipped; the next one moves up. */
+/** Remove an item that was answered or skipped, so that the next one is shown. */
 export function finish(position) {
   answered.add(position);
   removeTask(position);
@@ -139,7 +141,7 @@ export function finish(position) {
   refill();
 }
 
-/** Show an item again whose answer was undone, before the others. */
+/** Show an item again whose answer is being undone. */
 export function putBack(task) {
   answered.delete(task.position);
   removeTask(task.position);
@@ -148,7 +150,7 @@ export function putBack(task) {
   writeClaim();
 }
 
-/** Update the tasks after the server stored an answer, which may have been given under Browse. */
+/** Update the tasks after the server stored an answer, which may have been given on the page Browse. */
 function updateAfterStored(entry, reply) {
   if (entry.kind !== "undo") {
     answered.add(entry.position);
@@ -160,6 +162,7 @@ function updateAfterStored(entry, reply) {
   else answered.delete(entry.position);
 }
 
+/** Renew the leases of this tab, and remove items that it has lost. */
 async function heartbeat() {
   const away = Date.now() - lastHeartbeat;
   lastHeartbeat = Date.now();
@@ -182,10 +185,12 @@ async function heartbeat() {
   if (lost.length > 0) refill();
 }
 
+/** Milliseconds: a third of a lease, at most a minute. */
 function heartbeatInterval() {
   return Math.min(60, ((state.project.lease_minutes ?? 30) * 60) / 3) * 1000;
 }
 
+/** Put the items of this tab back into the server's queue. */
 function releaseAll(name = state.name) {
   if (tasks.length > 0 && name)
     sendOnLeave("/api/release", { annotator: name, positions: tasks.map((task) => task.position) });
