@@ -4,12 +4,19 @@ import csv
 import time
 
 import numpy as np
+import parbals
 import pytest
 from message_data import message, truth
 from message_projects import copy_project
 from parbals.errors import InputError
 from parbals_label.project.create import Roles, create_project
-from parbals_label.project.engine import NothingAvailableError, choose_batch, learner_of, refresh
+from parbals_label.project.engine import (
+    NothingAvailableError,
+    _availability,
+    choose_batch,
+    learner_of,
+    refresh,
+)
 from parbals_label.project.features import features_of, load_features
 from parbals_label.store.batches import ItemsUnavailableError
 from parbals_label.store.records import Submission
@@ -194,3 +201,12 @@ def test_predictions_do_not_learn_from_the_audit(audited, tmp_path):
         found = np.array(load_features(store.folder, store.settings.predictions))
         np.testing.assert_allclose(found, learner.predict_proba(features), atol=1e-6)
         assert np.abs(found - learner.predict_proba(features, with_audit=True)).max() > 0.01
+
+
+def test_an_item_that_is_excluded_for_two_reasons_is_counted_once():
+    rows = np.random.default_rng(0).normal(size=(20, 3))
+    rows[19] = rows[0]
+    learner = parbals.ActiveLearner(rows, ["no", "yes"], audit=range(3), random_state=0)
+    assert learner.setup.audit_duplicates.tolist() == [19]
+    assert _availability(learner, {18}).n_available == 18
+    assert _availability(learner, {18, 19}).n_available == 18

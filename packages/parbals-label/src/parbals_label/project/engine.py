@@ -360,7 +360,8 @@ def _availability(learner: ActiveLearner, leave_out: Collection[int]) -> _Availa
     excluded = set(leave_out) - unavailable
     is_free = learner.state.is_free()
     is_free[learner.setup.audit_duplicates] = False  # the learner does not choose these
-    return _Availability(excluded, int(is_free.sum()) - len(excluded))
+    is_free[sorted(excluded)] = False  # some may be duplicates of audit items as well
+    return _Availability(excluded, int(is_free.sum()))
 
 
 def _too_few_available(n: int, learner: ActiveLearner, availability: _Availability) -> InputError:
