@@ -3,6 +3,7 @@
     python3 .ci/suites.py                what CI runs: long suites in a dose
     python3 .ci/suites.py docs sizes     these suites alone
     python3 .ci/suites.py --everything   full counts, and the suites that need PyTorch's encoders
+    python3 .ci/suites.py --table        runs nothing; writes the table of the record again
 
 Each suite is a target of the Makefile. A test that fails is run once more, alone: if it passes
 then, it is listed as flaky and does not stop the run. The table at the end has a row a suite; the
@@ -96,7 +97,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("suites", nargs="*", help="targets to run; by default all of CI's")
     parser.add_argument("--everything", action="store_true", help="full counts, and all suites")
+    parser.add_argument("--table", action="store_true", help="run nothing, write the table again")
     options = parser.parse_args()
+    if options.table:
+        write_page(read_record())
+        return 0
     unknown = set(options.suites) - {suite.target for suite in SUITES}
     if unknown:
         parser.error(f"no such suite: {', '.join(sorted(unknown))}")
@@ -189,14 +194,23 @@ def commit() -> str:
 
 def keep(outcome: Outcome) -> None:
     """Replace the suite's row in the record, and the table of the page."""
-    rows = json.loads(RECORD.read_text("utf-8")) if RECORD.exists() else {}
+    rows = read_record()
     rows[outcome.suite] = asdict(outcome)
     rows = {suite.target: rows[suite.target] for suite in SUITES if suite.target in rows}
     RECORD.write_text(json.dumps(rows, indent=1) + "\n", "utf-8")
-    if PAGE.exists():
-        before, rest = PAGE.read_text("utf-8").split(TABLE_START)
-        after = rest.split(TABLE_END)[1]
-        PAGE.write_text(before + TABLE_START + as_markdown(rows) + TABLE_END + after, "utf-8")
+    write_page(rows)
+
+
+def read_record() -> dict[str, dict]:
+    """The latest outcome of each suite that ever ran, by its target."""
+    return json.loads(RECORD.read_text("utf-8")) if RECORD.exists() else {}
+
+
+def write_page(rows: dict[str, dict]) -> None:
+    """Replace the table of the page."""
+    before, rest = PAGE.read_text("utf-8").split(TABLE_START)
+    after = rest.split(TABLE_END)[1]
+    PAGE.write_text(before + TABLE_START + as_markdown(rows) + TABLE_END + after, "utf-8")
 
 
 def as_markdown(rows: dict[str, dict]) -> str:
