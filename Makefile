@@ -167,14 +167,16 @@ test-lowest: $(VENV)/tools/.installed  ## the tests of the core and the store wi
 	$(UV) pip install --quiet --python $(VENV)/lowest --no-deps $(addprefix --editable ,$(PACKAGES) examples/parbals-density)
 	$(VENV)/lowest/bin/python -m pytest -q -n 2 --dist worksteal $(LOWEST_WARNINGS) $(LOWEST_TESTS) $(PYTEST_ARGS)
 
-# uv takes the interpreters that are there, and fetches the others.
+# uv takes the interpreters that are there, those of pyenv too, and fetches the others; one that cannot be had is left out.
 test-pythons: $(VENV)/tools/.installed $(VENV)/.installed-dev  ## the built wheels on Python 3.11 to 3.13, with the newest and the lowest dependencies
 	rm -rf $(VENV)/wheel
 	printf '%s ; python_version < "3"\n' $(NAMES) > $(VENV)/tools/left-out.txt
 	set -e; for package in $(PACKAGES); do $(BIN)/python -m build --no-isolation --outdir $(VENV)/wheel $$package; done
 	set -e; for python in $(PYTHONS); do for versions in $(VERSIONS); do \
 		echo "Python $$python, $$versions"; environment=$(VENV)/python-$$python-$$versions; \
-		$(UV) venv --quiet --clear --python $$python $$environment; \
+		interpreter=$$(ls -d $${PYENV_ROOT:-$$HOME/.pyenv}/versions/$$python.*/bin/python 2>/dev/null | tail -n 1); \
+		$(UV) venv --quiet --clear --python $${interpreter:-$$python} $$environment || \
+			{ echo "NOT TESTED: Python $$python is not here and cannot be fetched"; continue; }; \
 		$(UV) pip compile --quiet --no-build --resolution $$versions --python $$environment --override $(VENV)/tools/left-out.txt \
 			$(PROJECTS) --extra jax --output-file $$environment/requirements.txt; \
 		$(UV) pip install --quiet --python $$environment --requirement $$environment/requirements.txt $(LOWEST_TOOLS); \

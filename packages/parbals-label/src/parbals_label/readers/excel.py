@@ -1,7 +1,8 @@
 """Excel files (.xlsx), read with openpyxl row by row: the first sheet that is not empty."""
 
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import closing
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -31,14 +32,15 @@ def open_excel(path: Path) -> Source:
     if not sheets:
         raise InputError(f"{path.name} is empty; the first row must name the columns.")
 
-    def records() -> Iterator[tuple[int, list[Any]]]:
+    def records() -> Generator[tuple[int, list[Any]]]:
         book = _load_workbook(path)
         try:
             yield from _cells(book, sheets[0], path.name)
         finally:
             book.close()
 
-    head = list(islice(records(), HEAD))
+    with closing(records()) as first_records:  # closes the file now, not when it is collected
+        head = list(islice(first_records, HEAD))
     header_row, header = head[0]
     width = max(len(cells) for _, cells in head)
     names = {index: str(cell).strip() for index, cell in enumerate(header) if cell is not None}
