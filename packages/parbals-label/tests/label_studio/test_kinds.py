@@ -74,5 +74,6 @@ def test_a_short_lived_token_is_renewed(studio, admin, key):
     project = admin.new_project("Renewed", CONFIG)
     client = Client(studio.url, key)
     client.project(project)
-    client._access = client._access[:-6] + "AAAAAA"  # as if its five minutes were over
+    expired = client._access_token[:-6] + "AAAAAA"  # as if its five minutes were over
+    client._access_token = expired
     assert client.project(project)["title"] == "Renewed"
