@@ -8,5 +8,14 @@ from parbals_label.encoders.base import BadItem, Encoder, Entry, Items, Options
 from parbals_label.encoders.embedding import Embedded, embed
 from parbals_label.encoders.table import ENCODERS, load_encoder
 
-__all__ = ["ENCODERS", "BadItem", "Embedded", "Encoder", "Entry", "Items", "Options"]
-__all__ += ["embed", "load_encoder"]
+__all__ = [
+    "ENCODERS",
+    "BadItem",
+    "Embedded",
+    "Encoder",
+    "Entry",
+    "Items",
+    "Options",
+    "embed",
+    "load_encoder",
+]

@@ -77,8 +77,8 @@ def near_duplicate_notes(store: Store) -> list[str]:
         return []
     later, earlier = (item.id for item in store.items(list(pairs[0])))
     among = "" if store.n_items <= _MAX_COMPARED else f"Of the first {_MAX_COMPARED:,}, "
-    found = counted(len(pairs), "near duplicate:", "near duplicates, such as")
-    return [f"{among}{found} {later} and {earlier}."]
+    count_text = counted(len(pairs), "near duplicate:", "near duplicates, such as")
+    return [f"{among}{count_text} {later} and {earlier}."]
 
 
 def contradictions(store: Store) -> list[tuple[int, str, int, str]]:

@@ -441,7 +441,8 @@ def _store_answer(
         is_repeated = False
     if is_repeated:
         writer.store_repeat(request, "answers", latest.number, position)
-        outcome, number = "repeated", latest.number
+        outcome = "repeated"
+        number = latest.number
     else:
         comment = submission.comment or None
         number = writer.append(position, latest.revision + 1, label, request, comment)
