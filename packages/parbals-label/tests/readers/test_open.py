@@ -1,8 +1,10 @@
 """Every kind of file a user may bring is read as it was meant, as often as it is asked for."""
 
 import datetime
+import gc
 import gzip
 import json
+import os
 import re
 import sys
 import unicodedata
@@ -246,6 +248,19 @@ class TestExcel:
             ("8", {"text": None, "when": None}, None),
         ]
         assert [a[1:3] for a in read_answers(tmp_path / "items.xlsx", form)] == [("007", "1")]
+
+    def test_a_file_that_was_read_in_part_is_closed(self, book, tmp_path):
+        book.active.append(["text"])
+        book.active.append(["a"])
+        book.create_sheet("prices").append([1])
+        book.save(tmp_path / "items.xlsx")
+        gc.disable()  # a file that only the collector closes would stay open
+        try:
+            next(open_source(tmp_path / "items.xlsx").rows())
+            links = [os.path.realpath(f"/dev/fd/{name}") for name in os.listdir("/dev/fd")]
+        finally:
+            gc.enable()
+        assert str(tmp_path / "items.xlsx") not in links
 
     def test_an_empty_book_and_one_that_fills_the_disk(self, book, tmp_path, monkeypatch):
         book.save(tmp_path / "x.xlsx")

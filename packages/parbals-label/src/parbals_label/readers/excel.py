@@ -2,10 +2,10 @@
 
 import zipfile
 from collections.abc import Generator, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from parbals.errors import InputError
 from parbals.files import need
@@ -24,20 +24,14 @@ def open_excel(path: Path) -> Source:
     The first row names the columns. Empty rows and columns are left out; rows are numbered as in
     Excel.
     """
-    book = _load_workbook(path)
-    try:
+    with _open_workbook(path) as book:
         sheets = [name for name in book.sheetnames if any(_cells(book, name, path.name))]
-    finally:
-        book.close()
     if not sheets:
         raise InputError(f"{path.name} is empty; the first row must name the columns.")
 
     def records() -> Generator[tuple[int, list[Any]]]:
-        book = _load_workbook(path)
-        try:
+        with _open_workbook(path) as book:
             yield from _cells(book, sheets[0], path.name)
-        finally:
-            book.close()
 
     with closing(records()) as first_records:  # closes the file now, not when it is collected
         head = list(islice(first_records, HEAD))
@@ -66,14 +60,33 @@ def _cell_at(cells: list[Any], index: int) -> Any:
     return cells[index] if index < len(cells) else None
 
 
-def _load_workbook(path: Path) -> Any:
+@contextmanager
+def _open_workbook(path: Path) -> Iterator[Any]:
+    """Open a file, and close it at the end.
+
+    openpyxl gets an open file, because closing the book leaves a file of its own open as long as
+    a sheet was read in part.
+    """
+    try:
+        file = path.open("rb")
+    except OSError as error:
+        raise broken(path.name, error) from None
+    with file:
+        book = _load_workbook(file, path)
+        try:
+            yield book
+        finally:
+            book.close()
+
+
+def _load_workbook(file: BinaryIO, path: Path) -> Any:
     excel = need("openpyxl", "Reading Excel files", "parbals[excel]")
     try:
-        with zipfile.ZipFile(path) as parts:
+        with zipfile.ZipFile(file) as parts:
             size = sum(part.file_size for part in parts.infolist())
         if size > _MAX_UNPACKED_BYTES:
             raise InputError(f"{path.name} would unpack to {size:,} bytes; save the sheet as CSV.")
-        return excel.load_workbook(path, read_only=True, data_only=True)
+        return excel.load_workbook(file, read_only=True, data_only=True)
     except InputError:
         raise
     except Exception as error:  # openpyxl raises many kinds of errors for damaged files
