@@ -12,9 +12,11 @@ from parbals_label.machines.json_lines import (
     parse_line,
     request_lines,
 )
+from parbals_label.readers.answers import Classes
 from parbals_label.store.records import Item
 
 FORM = AnswerForm(classes=("ham", "spam"))
+CLASSES = Classes(FORM.classes)
 ITEMS = [Item(0, "a", {"text": "é\nzwei"}), Item(7, "007", {"text": None})]
 
 
@@ -28,20 +30,37 @@ def test_an_item_is_one_line_with_what_is_needed_to_label_it():
 
 def test_a_full_reply_keeps_comment_and_confidence_as_compact_json():
     reply = parse_line(
-        '{"id":"a","label":"spam","comment":" naïve ","confidence":1,"model":"x"}'.encode(), FORM
+        '{"id":"a","label":"spam","comment":" naïve ","confidence":1,"model":"x"}'.encode(),
+        FORM,
+        CLASSES,
     )
     assert reply == Reply("a", "spam", "naïve", 1.0)
     assert reply.remark() == '{"confidence":1.0,"comment":"naïve"}'
 
 
 def test_a_bare_reply_has_no_remark_and_null_abstains():
-    assert parse_line(b'{"id":"a","label":"ham"}\r', FORM).remark() is None
-    assert parse_line(b'{"id":"a","label":null}', FORM).label is None
+    assert parse_line(b'{"id":"a","label":"ham"}\r', FORM, CLASSES).remark() is None
+    assert parse_line(b'{"id":"a","label":null}', FORM, CLASSES).label is None
+
+
+@pytest.mark.parametrize("name", ["spam", "Spam ", " SPAM", "junk"])
+def test_labels_are_matched_as_tell_matches_them(name):
+    classes = Classes(FORM.classes, {"junk": "spam"})
+    line = json.dumps({"id": "a", "label": name}).encode()
+    assert parse_line(line, FORM, classes).label == "spam"
+
+
+def test_names_that_differ_only_by_capitals_are_not_guessed():
+    form = AnswerForm(classes=("May", "may"))
+    classes = Classes(form.classes)
+    assert parse_line(b'{"id":"a","label":"may "}', form, classes).label == "may"
+    with pytest.raises(BadLine, match="not one of the classes"):
+        parse_line(b'{"id":"a","label":"MAY"}', form, classes)
 
 
 def test_a_long_comment_is_cut():
     reply = parse_line(
-        json.dumps({"id": "a", "label": "ham", "comment": "x" * 10_000}).encode(), FORM
+        json.dumps({"id": "a", "label": "ham", "comment": "x" * 10_000}).encode(), FORM, CLASSES
     )
     assert len(reply.comment) == MAX_COMMENT
     assert reply.comment.endswith("…")
@@ -61,7 +80,7 @@ def test_a_long_comment_is_cut():
         (b'{"label":"ham"}', "not an object with the text `id`"),
         (b'{"id":7,"label":"ham"}', "not an object with the text `id`"),
         (b'{"id":"a"}', "no `label`"),
-        (b'{"id":"a","label":"Spam"}', "'Spam' is not one of the classes ham, spam"),
+        (b'{"id":"a","label":"Spams"}', "'Spams' is not one of the classes ham, spam"),
         (b'{"id":"a","label":""}', "not one of the classes"),
         (b'{"id":"a","label":1}', "not one of the classes"),
         (b'{"id":"a","label":["ham"]}', "not one of the classes"),
@@ -77,7 +96,7 @@ def test_a_long_comment_is_cut():
 )
 def test_a_bad_line_is_refused_with_its_reason(line, why):
     with pytest.raises(BadLine, match=why) as refused:
-        parse_line(line, FORM)
+        parse_line(line, FORM, CLASSES)
     assert str(refused.value).isprintable()
 
 
@@ -92,8 +111,8 @@ def test_the_first_answer_counts_and_a_contradiction_is_told():
 
 def test_a_bad_line_about_an_item_is_its_reason_until_a_good_one_comes():
     tally = Tally(ITEMS, FORM)
-    assert tally.accept(b'{"id":"007","label":"Ham"}') is None
-    assert tally.reasons == {"007": "its label 'Ham' is not one of the classes ham, spam"}
+    assert tally.accept(b'{"id":"007","label":"Hams"}') is None
+    assert tally.reasons == {"007": "its label 'Hams' is not one of the classes ham, spam"}
     assert tally.accept(b'{"id":"007","label":"ham"}') is not None
     assert tally.reasons == {}
     assert list(tally.missing) == ["a"]

@@ -175,6 +175,30 @@ def test_an_annotator_that_never_answers_has_failed_however_small_the_pool(label
     assert found.result.fault == "it ended with exit code 1"
 
 
+def test_a_program_that_abstains_once_a_batch_and_fails_is_stopped(label, write):
+    body = "got = items()\nsay(got[0], None)\nsys.exit('429 Too Many Requests')\n"
+    found = label(write(body), batch_size=3, retries=1)
+    assert (found.result.ended, found.result.batches, found.result.stored) == ("failed", 2, 0)
+    assert found.result.fault == "it ended with exit code 1, saying: 429 Too Many Requests"
+
+
+def test_batches_of_abstentions_alone_do_not_stop_a_rule(label, write):
+    body = "for item in items(): say(item, 'spam' if item['id'] == '011' else None)\n"
+    found = label(write(body), batch_size=3)
+    assert (found.result.ended, found.result.stored, found.result.abstained) == ("done", 1, 11)
+
+
+def test_abstentions_between_two_failed_batches_do_not_hide_them(label, write):
+    body = """
+n = turn()
+for item in items():
+    if n == 2: say(item, None)
+sys.exit(0 if n == 2 else '429')
+"""
+    found = label(write(body), batch_size=3, retries=0)
+    assert (found.result.ended, found.result.batches, found.result.stored) == ("failed", 3, 0)
+
+
 def test_what_an_earlier_run_had_out_is_asked_first(label, write, project, tmp_path):
     with Store.open(project) as store:
         left = killed_with_items_out(store, 3)

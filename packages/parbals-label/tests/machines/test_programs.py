@@ -160,6 +160,30 @@ def test_a_full_error_stream_does_not_block_it(label, write):
     assert (found.result.stored, found.said) == (4, [])
 
 
+def test_a_flood_of_errors_takes_no_space_on_the_disk(label, write, tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "work"))
+    (tmp_path / "work").mkdir()
+    body = f"""
+got = items()
+block = 'warning ' * 8192 + '\\n'
+for _ in range(1000):
+    sys.stderr.write(block)
+written = sum(f.stat().st_size for f in Path({str(tmp_path / "work")!r}).rglob("*") if f.is_file())
+for item in got: say(item, comment=str(written < 1_000_000))
+"""
+    found = label(write(body), budget=4)
+    assert {answer.comment for answer in found.answers} == {'{"comment":"True"}'}
+
+
+def test_the_last_error_is_quoted_where_lines_are_missing_despite_exit_code_0(label, write):
+    body = "print('busy', file=sys.stderr)\nprint('429 Too Many Requests', file=sys.stderr)\n"
+    found = label(write(body), batch_size=2, retries=0)
+    assert (found.result.ended, found.result.batches) == ("failed", 2)
+    assert found.result.fault == (
+        "no line about it came back (standard error ends with: 429 Too Many Requests)"
+    )
+
+
 def test_a_program_that_never_reads_is_still_heard(label, write):
     found = label(write("sys.exit(0)\n"), batch_size=2, retries=0)
     assert (found.result.ended, found.result.fault) == ("failed", "no line about it came back")

@@ -1,7 +1,7 @@
 """Ask a program about a batch, again where answers are missing; answers are stored at once."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from threading import Event
 
@@ -22,6 +22,7 @@ _EXIT_SECONDS = 5.0
 _MAX_PAUSE_SECONDS = 60.0
 """Longest pause between two attempts: services limit their rate by the minute."""
 _MIN_LEASE_SECONDS = 1800.0
+_NO_LINE = "no line about it came back"
 
 StoreReplies = Callable[[list[tuple[Item, Reply]]], None]
 
@@ -63,13 +64,13 @@ class BatchOutcome:
     """The outcome of a batch.
 
     Attributes:
-        n_answered: items that were labelled or abstained on.
+        n_labelled: items that were labelled; abstentions do not count.
         failed: items without an answer after all attempts, each with the reason.
         unasked: items without an answer because the run was stopped.
         final: the reason why no further batch can succeed, if that is known.
     """
 
-    n_answered: int = 0
+    n_labelled: int = 0
     failed: list[tuple[Item, str]] = field(default_factory=list)
     unasked: list[Item] = field(default_factory=list)
     final: str | None = None
@@ -85,10 +86,11 @@ class Asking:
     stop: Event
     say: Callable[[str], None]
     rate_limit: RateLimit = field(default_factory=lambda: RateLimit(None))
+    former_classes: Mapping[str, str] = field(default_factory=dict)
 
     def batch(self, items: Sequence[Item], store_replies: StoreReplies) -> BatchOutcome:
         """Ask about these items; ``store_replies`` is called with valid replies as they arrive."""
-        tally = Tally(items, self.form)
+        tally = Tally(items, self.form, self.former_classes)
         outcome = BatchOutcome()
         faults: dict[str, str] = {}
         waiting = list(items)
@@ -102,7 +104,7 @@ class Asking:
             waiting = waiting[1:] + waiting[:1]
             if not waiting or outcome.final or self.stop.is_set():
                 break
-        outcome.n_answered = len(items) - len(waiting)
+        outcome.n_labelled = tally.n_labelled
         self._say_notes(tally)
         if self.stop.is_set():
             outcome.unasked = waiting
@@ -110,7 +112,7 @@ class Asking:
             order = {item.id: rank for rank, item in enumerate(items)}
             reasons = faults | tally.reasons
             outcome.failed = [
-                (item, reasons.get(item.id, "no line about it came back"))
+                (item, reasons.get(item.id, _NO_LINE))
                 for item in sorted(waiting, key=lambda item: order[item.id])
             ]
         return outcome
@@ -148,13 +150,16 @@ class Asking:
         conversation = self.program.ask(items, self.form)
         try:
             ending = self._listen(conversation, items, tally, store_replies)
+            error_line = conversation.last_error()
         finally:
             conversation.close()
-        if ending.fault is not None:
-            unanswered = [item for item in items if item.id in tally.missing]
-            faults.update({item.id: ending.fault for item in unanswered})
-            if not unanswered:
-                self.say(f"All {len(items)} items were answered, but {ending.fault}.")
+        unanswered = [item for item in items if item.id in tally.missing]
+        fault = ending.fault or _NO_LINE
+        if error_line and error_line not in fault:
+            fault += f" (standard error ends with: {error_line})"
+        faults.update({item.id: fault for item in unanswered})
+        if ending.fault is not None and not unanswered:
+            self.say(f"All {len(items)} items were answered, but {ending.fault}.")
         if ending.final:
             outcome.final = ending.fault
 

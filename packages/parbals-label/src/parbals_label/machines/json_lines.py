@@ -8,13 +8,14 @@ program, in any order; the label null abstains, comment and confidence are optio
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from parbals.errors import LabelError
 
 from parbals_label.answer_form import AnswerForm
+from parbals_label.readers.answers import Classes
 from parbals_label.readers.cells import plain_text
 from parbals_label.readers.json_files import without_repeats
 from parbals_label.readers.source import short
@@ -75,8 +76,11 @@ def request_lines(items: Sequence[Item], form: AnswerForm) -> bytes:
     return "".join(f"{line}\n" for line in lines).encode()
 
 
-def parse_line(line: bytes, form: AnswerForm) -> Reply:
-    """Parse and check a line; :class:`BadLine` if it cannot be stored."""
+def parse_line(line: bytes, form: AnswerForm, classes: Classes) -> Reply:
+    """Parse and check a line; :class:`BadLine` if it cannot be stored.
+
+    ``classes`` matches names as `parbals tell` does: surrounding blanks and capitals are ignored.
+    """
     try:
         text = line.decode()
     except UnicodeDecodeError:
@@ -93,7 +97,7 @@ def parse_line(line: bytes, form: AnswerForm) -> Reply:
     label = record["label"]
     if label is not None:
         try:
-            label = form.read(label, form.known, "its line")
+            label = classes.read(form, label, "its line")
         except LabelError:
             names = ", ".join(form.classes[:10]) + (", …" if len(form.classes) > 10 else "")
             expected = f"one of the classes {names}" if names else "a number"
@@ -115,12 +119,24 @@ class Tally:
         notes: one phrase for every unusable line that names no missing item.
     """
 
-    def __init__(self, items: Sequence[Item], form: AnswerForm) -> None:
+    def __init__(
+        self,
+        items: Sequence[Item],
+        form: AnswerForm,
+        former_classes: Mapping[str, str] | None = None,
+    ) -> None:
+        """``former_classes``: former names of classes → present names."""
         self.missing = {item.id: item for item in items}
         self.reasons: dict[str, str] = {}
         self.notes: list[str] = []
         self._form = form
+        self._classes = Classes(form.classes, former_classes)
         self._replies: dict[str, Reply] = {}
+
+    @property
+    def n_labelled(self) -> int:
+        """Number of items with a label; abstentions do not count."""
+        return sum(reply.label is not None for reply in self._replies.values())
 
     def accept_all(self, lines: Sequence[bytes]) -> list[tuple[Item, Reply]]:
         """The items and replies of new, valid lines."""
@@ -132,7 +148,7 @@ class Tally:
         if not line.strip():
             return None
         try:
-            reply = parse_line(line, self._form)
+            reply = parse_line(line, self._form, self._classes)
         except BadLine as error:
             if error.item in self.missing:
                 self.reasons[error.item] = str(error)

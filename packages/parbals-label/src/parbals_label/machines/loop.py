@@ -32,8 +32,10 @@ ENDINGS = {
     "worth": "others' answers have more information per cost now",
 }
 _ABSTAINED = "machine abstained"
-_MAX_UNANSWERED_BATCHES = 2
-"""Batches in a row without a single answer after which the annotator counts as broken."""
+_MAX_FAILED_BATCHES = 2
+"""Batches in a row with failures and without a label after which the annotator counts as broken.
+
+A batch on which it only abstains is none of them: a rule may know few items."""
 _MAX_NAMED = 3
 """Items that a message names; further ones are counted."""
 
@@ -115,6 +117,7 @@ class _Run:
             self.stop,
             self.say,
             RateLimit(self.rules.rate),
+            self.store.former_classes,
         )
         # Not asked again: items on which it abstained in any run, because it would probably do so
         # again at the same cost; and, later, items that failed in this run.
@@ -123,14 +126,14 @@ class _Run:
     def work(self) -> None:
         """Ask batches until there is a reason to stop; ``result`` is kept up to date."""
         queue = self._resumed_items()
-        n_unanswered = 0
+        n_failed_batches = 0
         fault = ""
         while True:
             ended = self._reason_to_stop()
             if ended is None and not queue:
                 self._show("choosing")
                 queue = self._choose()
-                ended = self._reason_without_items(n_unanswered) if not queue else None
+                ended = self._reason_without_items(n_failed_batches) if not queue else None
                 if self.stop.is_set():  # while the model was choosing
                     ended = self._reason_to_stop()
             if ended is not None:
@@ -141,10 +144,13 @@ class _Run:
             self._show("asking")
             outcome = self._asking.batch(self.store.visible_items(positions), self._store_replies)
             self._handle_unanswered(outcome)
-            n_unanswered = 0 if outcome.n_answered else n_unanswered + 1
-            first_failure = outcome.failed[0][1] if outcome.failed else ""
-            fault = outcome.final or first_failure
-            is_broken = outcome.final or n_unanswered == _MAX_UNANSWERED_BATCHES
+            if outcome.n_labelled:
+                n_failed_batches = 0
+            elif outcome.failed:
+                n_failed_batches += 1
+            if outcome.failed or outcome.final:
+                fault = outcome.final or outcome.failed[0][1]
+            is_broken = outcome.final or n_failed_batches == _MAX_FAILED_BATCHES
             if is_broken and not self.stop.is_set():
                 ended = "failed"
                 break
@@ -164,11 +170,10 @@ class _Run:
             self.say(f"{len(queue)} items that were assigned to an earlier run are asked first.")
         return queue
 
-    def _reason_without_items(self, n_unanswered: int) -> str:
+    def _reason_without_items(self, n_failed_batches: int) -> str:
         """Why the run ends when no item is left to ask about."""
-        has_answers = self.result.stored or self.result.abstained
-        if n_unanswered and not has_answers:
-            return "failed"  # a small pool is used up before the second unanswered batch
+        if n_failed_batches and not self.result.stored:
+            return "failed"  # a small pool is used up before the second failed batch
         return "worth" if self.rules.costs else "done"
 
     def _show(self, stage: str) -> None:

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Thread
+from typing import IO
 
 from parbals.errors import InputError
 
@@ -20,7 +22,10 @@ from parbals_label.store.records import Item
 __all__ = ["Conversation", "Ending", "Program", "split_command"]
 
 _TAIL_BYTES = 2_000
-"""End of the error output that is read for the reason of a failure."""
+"""End of the error output that is kept for the reason of a failure."""
+_CHUNK_BYTES = 1 << 16
+_TAIL_SECONDS = 1.0
+"""Time to wait for the rest of the error output; children of the program may keep it open."""
 _MAX_BATCH_BYTES = 1 << 20
 _MAX_ITEM_BYTES = 1 << 16
 """A program may write so much about a batch, and in addition so much about each item."""
@@ -91,8 +96,9 @@ class Ending:
 class Conversation:
     """A running program with its batch.
 
-    It reads from a file and writes into files: neither side waits for the other, as with pipes, and
-    its output is complete however it ends.
+    It reads from a file and writes into a file: neither side waits for the other, as with pipes,
+    and its output is complete however it ends. Of its error output, which has no limit, only the
+    end is kept.
     """
 
     def __init__(
@@ -106,24 +112,23 @@ class Conversation:
         folder = Path(self._resources.enter_context(temporary))
         (folder / "items").write_bytes(body)
         self._output = folder / "output"
-        self._errors = folder / "errors"
         try:
             with (
                 (folder / "items").open("rb") as items,
                 self._output.open("wb") as output,
-                self._errors.open("wb") as errors,
             ):
                 self._process = subprocess.Popen(
                     words,
                     stdin=items,
                     stdout=output,
-                    stderr=errors,
+                    stderr=subprocess.PIPE,
                     env=environment,
                     # Its own group: Ctrl-C does not reach it, and its children end with it.
                     start_new_session=os.name == "posix",
                 )
         except OSError as error:
             self._start_fault = f"{words[0]} cannot be started ({error.strerror})"
+        self._errors = _Tail(self._process.stderr) if self._process is not None else None
         self._reader = self._resources.enter_context(self._output.open("rb"))
 
     def receive(self, seconds: float) -> list[bytes] | Ending | None:
@@ -140,9 +145,11 @@ class Conversation:
             with suppress(subprocess.TimeoutExpired):
                 self._process.wait(seconds)
             return None
-        return Ending(
-            None if code == 0 else f"it ended with {_exit_reason(code)}{self._last_error()}"
-        )
+        if code == 0:
+            return Ending()
+        error_line = self.last_error()
+        quotation = f", saying: {error_line}" if error_line else ""
+        return Ending(f"it ended with {_exit_reason(code)}{quotation}")
 
     def abort(self) -> None:
         """End the program; its output can still be received."""
@@ -166,15 +173,33 @@ class Conversation:
             self._partial_line = b""
         return lines
 
-    def _last_error(self) -> str:
-        """The last line of its error output, usually the reason."""
-        with self._errors.open("rb") as file:
-            file.seek(max(0, self._errors.stat().st_size - _TAIL_BYTES))
-            errors = file.read().decode(errors="replace").strip()
+    def last_error(self) -> str:
+        """The last line of its error output, usually the reason of a failure; "" if none."""
+        errors = self._errors.read() if self._errors is not None else ""
         if not errors:
             return ""
         text = errors.splitlines()[-1].strip()[:200]
-        return ", saying: " + "".join(c if c.isprintable() else "?" for c in text)
+        return "".join(c if c.isprintable() else "?" for c in text)
+
+
+class _Tail:
+    """The end of a stream, which a thread reads so that the writer never waits for it."""
+
+    def __init__(self, stream: IO[bytes] | None) -> None:
+        assert stream is not None
+        self._bytes = b""
+        self._thread = Thread(target=self._drain, args=[stream], daemon=True)
+        self._thread.start()
+
+    def read(self) -> str:
+        """The last bytes as text; complete if the stream has ended."""
+        self._thread.join(_TAIL_SECONDS)
+        return self._bytes.decode(errors="replace").strip()
+
+    def _drain(self, stream: IO[bytes]) -> None:
+        with stream:
+            while chunk := os.read(stream.fileno(), _CHUNK_BYTES):
+                self._bytes = (self._bytes + chunk)[-_TAIL_BYTES:]
 
 
 def _kill(process: "subprocess.Popen[bytes]", *, hard: bool) -> None:

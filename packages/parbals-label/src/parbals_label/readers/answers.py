@@ -160,6 +160,8 @@ class Classes:
         """Return the class of a cell; ``location`` is used in errors."""
         if isinstance(cell, list):
             raise LabelError(f"{location}: {short(cell)} is a list; each item needs one label.")
+        if not isinstance(cell, str):
+            raise LabelError(f"{location}: the label {short(cell)} is not text.")
         texts = (cell, cell.strip(), raw_cell(cell.strip()))
         for text in texts:
             if text in self._present_names:
