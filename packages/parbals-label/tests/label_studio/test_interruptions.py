@@ -102,10 +102,11 @@ def test_a_run_outlives_the_server(studio, admin, people, folder, key):
 def test_two_runs_at_once_are_refused(admin, folder, supply, studio, key):
     from parbals.errors import ProjectError
     from parbals_label.files import sole_run
+    from parbals_label.label_studio.responses import Project
     from parbals_label.label_studio.tasks import project_uid
 
     project = admin.new_project("Two runs", CONFIG)
-    uid = project_uid(admin.call("GET", f"projects/{project}/"))
+    uid = project_uid(Project(**admin.call("GET", f"projects/{project}/")))
     with (
         sole_run(folder, "label-studio", uid, ""),
         pytest.raises(ProjectError, match="Another process"),

@@ -6,15 +6,29 @@ on disk, some pinned to one release. Six requests are needed here.
 
 import json
 import secrets
+import socket
+import threading
 import urllib.error
 import urllib.request
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
-from http.client import HTTPException
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from typing import Any, NoReturn
 from urllib.parse import urlencode, urlsplit
 
 from parbals.errors import InputError, ParbalsError, first_line
+
+from parbals_label.label_studio.responses import (
+    AccessToken,
+    CreatedTasks,
+    Project,
+    TaskPage,
+    UploadedFile,
+    UploadedFiles,
+    printable,
+    read_response,
+)
 
 __all__ = ["ITEM", "PROJECT", "Client", "GoneError", "ServerError", "changed_or_open"]
 
@@ -26,7 +40,10 @@ PROJECT = "parbals_project"
 _TIMEOUT_SECONDS = 60.0
 _CREATE_TIMEOUT_SECONDS = 600.0
 """Longer for requests that create tasks: after a timeout they might still be carried out."""
+_ANSWER_SECONDS = 900.0
+"""A whole answer: the timeouts above end a silent server, not one that sends a byte at a time."""
 _PAGE_SIZE = 100
+_MAX_TASKS = 10_000_000
 _MAX_BYTES = 1 << 28
 _OVERLAP = timedelta(seconds=60)
 """Changes are read again from so long before the latest one: servers with several workers do not
@@ -49,6 +66,63 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 
     def redirect_request(self, *arguments: Any) -> None:
         return None
+
+
+class _Deadline:
+    """Cuts the connections of a request that takes longer than ``_ANSWER_SECONDS`` in all."""
+
+    def __init__(self) -> None:
+        self.has_passed = False
+        self.connections: list[socket.socket] = []
+        self._timer = threading.Timer(_ANSWER_SECONDS, self._cut)
+        self._timer.daemon = True
+
+    def __enter__(self) -> "_Deadline":
+        self._timer.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._timer.cancel()
+
+    def _cut(self) -> None:
+        self.has_passed = True
+        for connection in self.connections:
+            with suppress(OSError):  # it is closed already
+                # The method of plain sockets: that of TLS sockets would also end the encryption,
+                # which the thread that reads does not expect.
+                socket.socket.shutdown(connection, socket.SHUT_RDWR)
+
+
+class _Connection(HTTPConnection):
+    """A connection of which a request's deadline knows."""
+
+    deadline: _Deadline
+
+    def connect(self) -> None:
+        super().connect()
+        self.deadline.connections.append(self.sock)
+
+
+class _EncryptedConnection(_Connection, HTTPSConnection):
+    """The same over TLS."""
+
+
+class _Handler(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
+    """Opens connections of which a request's deadline knows."""
+
+    def http_open(self, request: urllib.request.Request) -> HTTPResponse:
+        return self._open(_Connection, request)
+
+    def https_open(self, request: urllib.request.Request) -> HTTPResponse:
+        return self._open(_EncryptedConnection, request)
+
+    def _open(self, kind: type[_Connection], request: urllib.request.Request) -> HTTPResponse:
+        def connection(*arguments: Any, **options: Any) -> HTTPConnection:
+            new = kind(*arguments, **options)
+            new.deadline = request.deadline  # type: ignore[attr-defined]
+            return new
+
+        return self.do_open(connection, request)
 
 
 def changed_or_open(since: str, open_tasks: Collection[int]) -> list[dict[str, Any]]:
@@ -97,14 +171,14 @@ class Client:
         self._access_token = ""
         if not self._key or not self._key.isascii() or not self._key.isprintable():
             raise InputError(f"The key of Label Studio is empty or damaged; {_KEY_ADVICE}.")
-        self._opener = urllib.request.build_opener(_NoRedirect)
+        self._opener = urllib.request.build_opener(_NoRedirect, _Handler)
         is_local = parts.hostname in ("localhost", "127.0.0.1", "::1")
         self.is_readable = parts.scheme == "http" and not is_local
         """Whether others in the network can read requests, and the key in them."""
 
-    def project(self, number: int) -> dict[str, Any]:
-        """A project's title, labelling interface and settings."""
-        return self._request("GET", f"/api/projects/{number}/")
+    def project(self, number: int) -> Project:
+        """A project's labelling interface and settings."""
+        return read_response(Project, self._request("GET", f"/api/projects/{number}/"))
 
     def change_project(self, number: int, **changes: Any) -> None:
         """Change a project, such as its ``label_config``."""
@@ -124,6 +198,7 @@ class Client:
         page = 0
         n_read = 0
         total = 1
+        numbers: set[int] = set()
         while n_read < total:
             page += 1
             try:
@@ -132,24 +207,35 @@ class Client:
                 if page == 1:
                     raise
                 return  # tasks were deleted while they were read, so there is no such page now
-            tasks = answer.get("tasks")
-            if not isinstance(tasks, list) or not tasks:
-                return
-            yield from (task for task in tasks if isinstance(task, dict))
-            n_read += len(tasks)
-            total = int(answer.get("total") or 0)
+            tasks = read_response(TaskPage, answer)
+            new_tasks = [task for task in tasks.tasks if _is_new(task, numbers)]
+            if not new_tasks:
+                return  # the end, or a server that gives the same page again and again
+            yield from new_tasks
+            n_read += len(tasks.tasks)
+            total = tasks.total
+            if total > _MAX_TASKS:
+                raise InputError(
+                    f"{self.url} reports {total:,} tasks in project {project}; at most "
+                    f"{_MAX_TASKS:,} can be read."
+                )
 
     def create_tasks(self, project: int, tasks: Sequence[dict[str, Any]]) -> list[int]:
         """Create tasks in this order; their numbers."""
         path = f"/api/projects/{project}/import?return_task_ids=true"
         answer = self._request("POST", path, list(tasks), seconds=_CREATE_TIMEOUT_SECONDS)
-        numbers = answer.get("task_ids")
-        if not isinstance(numbers, list) or len(numbers) != len(tasks):
+        if "task_ids" not in answer:
             raise InputError(
                 f"Label Studio was given {len(tasks)} tasks and does not say which numbers they "
                 "have. Servers that create tasks in the background (Enterprise) cannot be used."
             )
-        return [int(number) for number in numbers]
+        numbers = read_response(CreatedTasks, answer).task_ids
+        if len(set(numbers)) != len(tasks):
+            raise InputError(
+                f"Label Studio was given {len(tasks)} tasks and names {len(set(numbers))} "
+                "numbers; look at the project's tasks there before you go on."
+            )
+        return numbers
 
     def has_task(self, number: int) -> bool:
         """Whether there is a task of that number."""
@@ -172,9 +258,9 @@ class Client:
         form_type = f"multipart/form-data; boundary={boundary}"
         path = f"/api/projects/{project}/import?commit_to_project=false"
         answer = self._request("POST", path, body, kind=form_type, seconds=_CREATE_TIMEOUT_SECONDS)
-        (number,) = answer["file_upload_ids"]
-        uploaded = self._request("GET", f"/api/import/file-upload/{int(number)}")
-        return f"/data/{str(uploaded['file']).lstrip('/')}"
+        (number,) = read_response(UploadedFiles, answer).file_upload_ids
+        answer = self._request("GET", f"/api/import/file-upload/{number}")
+        return f"/data/{read_response(UploadedFile, answer).file.lstrip('/')}"
 
     def _request(self, method: str, path: str, body: Any = None, **how: Any) -> dict[str, Any]:
         """The server's answer to a request, always a JSON object."""
@@ -190,7 +276,8 @@ class Client:
         if not self._access_token:
             path = "/api/token/refresh/"
             status, answer = self._send("POST", path, {"refresh": self._key})
-            self._access_token = str(self._record(status, answer, path)["access"])
+            record = self._record(status, answer, path)
+            self._access_token = read_response(AccessToken, record).access
         return f"Bearer {self._access_token}"
 
     def _send(
@@ -211,23 +298,37 @@ class Client:
             request.add_header("Content-Type", kind)
         if authorization is not None:
             request.add_unredirected_header("Authorization", authorization)
-        try:
+        with _Deadline() as deadline:
+            request.deadline = deadline  # type: ignore[attr-defined]
             try:
-                with self._opener.open(request, timeout=seconds) as response:
-                    return response.status, _parsed(response.read(_MAX_BYTES))
-            except urllib.error.HTTPError as error:
-                with error:
-                    if 300 <= error.code < 400:
-                        location = error.headers.get("Location", "another address")
-                        raise InputError(
-                            f"{self.url} redirects requests to {location}; give that server's "
-                            "address as --url."
-                        ) from None
-                    return error.code, _parsed(error.read(_MAX_BYTES))
-        except (OSError, HTTPException) as error:
-            reason = getattr(error, "reason", error)
-            detail = first_line(reason) if isinstance(reason, BaseException) else str(reason)
-            raise ServerError(f"{self.url} does not answer ({detail}).") from None
+                status, body = self._receive(request, seconds)
+            except (OSError, HTTPException) as error:
+                reason = getattr(error, "reason", error)
+                detail = first_line(reason) if isinstance(reason, BaseException) else str(reason)
+                if deadline.has_passed:
+                    detail = f"the answer was not complete after {_ANSWER_SECONDS:g} seconds"
+                raise ServerError(f"{self.url} does not answer ({printable(detail)}).") from None
+            if deadline.has_passed:
+                raise ServerError(
+                    f"{self.url} does not answer (the answer was not complete after "
+                    f"{_ANSWER_SECONDS:g} seconds)."
+                )
+        return status, _parsed(body)
+
+    def _receive(self, request: urllib.request.Request, seconds: float) -> tuple[int, bytes]:
+        """Status and body of the answer to a request; a redirect is an error."""
+        try:
+            with self._opener.open(request, timeout=seconds) as response:
+                return response.status, response.read(_MAX_BYTES)
+        except urllib.error.HTTPError as error:
+            with error:
+                if 300 <= error.code < 400:
+                    location = printable(error.headers.get("Location", "another address"))
+                    raise InputError(
+                        f"{self.url} redirects requests to {location}; give that server's "
+                        "address as --url."
+                    ) from None
+                return error.code, error.read(_MAX_BYTES)
 
     def _record(self, status: int, answer: Any, path: str) -> dict[str, Any]:
         if not 200 <= status < 300:
@@ -242,8 +343,8 @@ class Client:
         """Raise the error that a status means."""
         detail = answer.get("detail") if isinstance(answer, dict) else None
         if isinstance(answer, dict) and answer.get("validation_errors"):
-            detail = json.dumps(answer["validation_errors"])[:300]
-        reason = f" ({str(detail).rstrip('.')})" if detail else ""
+            detail = json.dumps(answer["validation_errors"])
+        reason = f" ({printable(detail)})" if detail else ""
         if status in (401, 403):
             raise InputError(f"{self.url} does not accept the key{reason}; {_KEY_ADVICE}.")
         if status == 404:
@@ -251,6 +352,15 @@ class Client:
         if status >= 500 or status == 429:
             raise ServerError(f"{self.url} cannot answer now: status {status}{reason}.")
         raise InputError(f"{self.url} refuses {path}: status {status}{reason}.")
+
+
+def _is_new(task: Any, numbers: set[int]) -> bool:
+    """Whether a task's number is not among those that were read; adds it to them."""
+    number = task.get("id") if isinstance(task, dict) else None
+    if not isinstance(number, int) or isinstance(number, bool) or number in numbers:
+        return False
+    numbers.add(number)
+    return True
 
 
 def _parsed(body: bytes) -> Any:

@@ -29,6 +29,7 @@ from parbals_label.label_studio.client import (
     changed_or_open,
 )
 from parbals_label.label_studio.interface import Interface, is_empty, read_interface
+from parbals_label.label_studio.responses import Project, printable
 from parbals_label.label_studio.tasks import (
     TASKS,
     data_of,
@@ -166,7 +167,7 @@ class _Connection:
             return False
         return self.store.n_completed() >= self.store.n_items
 
-    def _project(self) -> dict[str, Any]:
+    def _project(self) -> Project:
         """The Label Studio project as it is now."""
         try:
             return self.client.project(self.number)
@@ -180,28 +181,28 @@ class _Connection:
         """Set up the Label Studio project where necessary; its ``uid``."""
         project = self._project()
         uid = project_uid(project)
-        if is_empty(str(project.get("label_config") or "")):
+        if is_empty(project.label_config or ""):
             self.client.change_project(self.number, label_config=first_interface(self.store))
             self._say_once(
                 "The project had no labelling interface; it shows the items and the classes now."
             )
         n_answers = self.store.settings.answers_wanted
-        if n_answers > int(project.get("maximum_annotations") or 1):
+        if n_answers > (project.maximum_annotations or 1):
             self.client.change_project(self.number, maximum_annotations=n_answers)
             self._say_once(
                 f"The project asks for {n_answers} annotations of each task now, as many as "
                 "parbals requires."
             )
-        if project.get("sampling") not in (None, "Sequential sampling"):
+        if project.sampling not in (None, "Sequential sampling"):
             self._say_once(
-                f"Its tasks are given out by {str(project['sampling']).lower()}; set Sequential "
+                f"Its tasks are given out by {printable(project.sampling).lower()}; set Sequential "
                 "sampling in the project's settings to give out the most useful first."
             )
         return uid
 
     def _interface(self) -> Interface:
         """The labelling interface as it is now."""
-        config = str(self._project().get("label_config") or "")
+        config = self._project().label_config or ""
         classes = self.store.classes
         interface = read_interface(config, self.store.form, self.store.former_classes)
         if self._last_interface == (config, classes):

@@ -1,7 +1,7 @@
 """Tasks of Label Studio: their data, and which item each is about."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
@@ -9,6 +9,7 @@ from parbals.errors import InputError, ProjectDamagedError
 
 from parbals_label.label_studio.client import ITEM, PROJECT
 from parbals_label.label_studio.interface import Interface, new_interface
+from parbals_label.label_studio.responses import Project
 from parbals_label.project.media import MediaError, image_column, read_image
 from parbals_label.readers.cells import cell_text
 from parbals_label.store.records import Item, Why
@@ -25,12 +26,12 @@ So a task that somebody deleted is distinguished from one that was never created
 """
 
 
-def project_uid(project: Mapping[str, Any]) -> str:
+def project_uid(project: Project) -> str:
     """Identifies a Label Studio project, whatever address the server has."""
     try:
-        created = datetime.fromisoformat(str(project["created_at"]))
-        return f"{int(project['id'])}.{int(created.timestamp())}"
-    except (KeyError, ValueError, TypeError):
+        created = datetime.fromisoformat(project.created_at)
+        return f"{project.id}.{int(created.timestamp())}"
+    except (ValueError, OverflowError, OSError):
         raise InputError(
             "The server does not say which project this is; is it Label Studio?"
         ) from None
