@@ -18,7 +18,6 @@ from parbals.errors import InputError, ShapeError
 from parbals_label.encoders.base import Options
 from parbals_label.encoders.embedding import Progress
 from parbals_label.encoders.scratch import ROWS, scratch
-from parbals_label.project.create import media_folder
 from parbals_label.project.duplicates import find_duplicates, near_duplicate_notes
 from parbals_label.project.embedding import (
     EncodedItems,
@@ -29,6 +28,7 @@ from parbals_label.project.embedding import (
     replace_features,
 )
 from parbals_label.project.features import GIVEN, features_of
+from parbals_label.project.media import media_folder
 from parbals_label.readers.items import NUMBERED, id_column_of, plan_items
 from parbals_label.readers.open import open_source
 from parbals_label.readers.source import Source, check_column, short

@@ -19,6 +19,7 @@ __all__ = [
     "MediaError",
     "image_address",
     "image_column",
+    "media_folder",
     "missing_images",
     "open_image",
     "read_image",
@@ -41,6 +42,11 @@ class MediaError(Exception):
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
         self.status = status
+
+
+def media_folder(data: Path) -> Path:
+    """The folder that image paths are relative to."""
+    return (data if data.is_dir() else data.parent).resolve()
 
 
 def image_column(store: Store) -> str | None:

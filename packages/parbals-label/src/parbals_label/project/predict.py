@@ -26,7 +26,6 @@ from parbals.learner.state import mean_proba
 from parbals_label.answer_form import NUMBERS, AnswerForm
 from parbals_label.encoders.base import Encoder, Options
 from parbals_label.encoders.embedding import encoded_rows, prepared_item
-from parbals_label.project.create import media_folder
 from parbals_label.project.embedding import (
     columns_of,
     contents_of,
@@ -43,6 +42,7 @@ from parbals_label.project.features import (
     embed_advice,
     features_of,
 )
+from parbals_label.project.media import media_folder
 from parbals_label.project.predicted import DecisionRule, predicted_records, raw_predictions
 from parbals_label.readers.items import id_column_of, plan_items
 from parbals_label.readers.open import open_source
