@@ -1,5 +1,7 @@
 """Hand-made reports for tests of the sentences about them."""
 
+from dataclasses import replace
+
 from parbals.learner.evaluation.report import Estimate, Measurement, Recall, Report
 
 RECALL = Recall(
@@ -46,3 +48,14 @@ def report(mean, high, *, gain=0.1, measured=None, **changes):
         "measured": measurement,
     }
     return Report(**(defaults | changes))
+
+
+REPORTS_AND_STOP = [
+    (report(0.1, 0.2), False),
+    (report(0.1, 0.2, gain=1e-4), True),
+    (report(0.1, 0.2, gain=None, batch_size=0), True),
+    (report(0.1, 0.2, gain=None), False),
+    (report(0.1, 0.2, recall=RECALL), False),
+    (report(0.1, 0.2, recall=replace(RECALL, stop=True)), True),
+]
+"""Reports, and whether each advises to stop."""

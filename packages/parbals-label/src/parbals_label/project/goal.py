@@ -138,8 +138,8 @@ def advice(
         return Advice(report.advice, stop=report.stop, is_reached=report.stop)
     if report.batch_size == 0:  # no item is left to choose
         return Advice(report.advice, stop=True)
-    if goal.labels is not None and n_labelled >= goal.labels:
-        return Advice("You reached your label goal, but the error is still above target.")
+    if goal.error is not None and goal.labels is not None and n_labelled >= goal.labels:
+        return _only_labels_reached(goal.error, report, sample)
     if report.stop and not parts:
         return Advice(f"{report.advice} Set a goal to know when to stop.", stop=True)
     return Advice(report.advice)
@@ -153,6 +153,19 @@ def _goal_reached(report: Report | None, sample: CertificateSample | None) -> Ad
         format_error = _error_format(report)
         sentence += f" The {known.source} error is {format_error(known.error.mean)}."
     return Advice(sentence, stop=True, is_reached=True)
+
+
+def _only_labels_reached(
+    goal_error: float, report: Report, sample: CertificateSample | None
+) -> Advice:
+    """The advice where there are enough labels, and the error is not shown to be low enough."""
+    sentence = "You reached your label goal, but the error"
+    error = _known_error(report, sample).error
+    if error is None:
+        return Advice(f"{sentence} is not known yet.")
+    if error.mean < goal_error:
+        return Advice(f"{sentence} may still be above target.")
+    return Advice(f"{sentence} is still above target.")
 
 
 def _goal_expected(sample: CertificateSample | None) -> Advice:
@@ -219,8 +232,10 @@ class _KnownError(NamedTuple):
 
 def _known_error(report: Report | None, sample: CertificateSample | None) -> _KnownError:
     """The error measured by the audit, else by the sample, else the one that the model expects."""
-    if report is not None and report.measured is not None:
-        return _KnownError(report.measured.error, "measured")
+    if report is not None and report.measured_error is not None:
+        return _KnownError(report.measured_error, "measured")
     if sample is not None and sample.result is not None:
         return _KnownError(sample.result.error, "measured")
+    if report is not None and report.measured is not None:  # an audit that is still to be labelled
+        return _KnownError(None, "measured")
     return _KnownError(None if report is None else expected_error(report), "expected")

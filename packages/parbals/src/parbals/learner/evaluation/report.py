@@ -9,7 +9,7 @@ truth. This module needs no model: it reads a stored report back and puts it int
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, is_dataclass
+from dataclasses import MISSING, asdict, dataclass, fields, is_dataclass
 from types import NoneType
 from typing import Any, NamedTuple, Self, get_args, get_origin, get_type_hints
 
@@ -273,12 +273,18 @@ def _parse(annotation: Any, value: Any, name: str) -> Any:
 
 
 def _parse_record(record_type: Any, value: Mapping[str, Any], name: str) -> Any:
-    """Convert a mapping to a dataclass; every field must be there."""
+    """Convert a mapping to a dataclass; only fields with a default may be missing.
+
+    A field that is added with a default does not make reports unreadable that were stored earlier.
+    """
     annotations = get_type_hints(record_type)
     nullable = _NULLABLE_ESTIMATES if record_type is Report else ()
     arguments: dict[str, Any] = {}
-    for field_name in [field.name for field in fields(record_type)]:
+    for field in fields(record_type):
+        field_name = field.name
         if field_name not in value:
+            if field.default is not MISSING:
+                continue
             raise InputError(f"The {name} has no {field_name}, so parbals did not write it.")
         field_value = value[field_name]
         if field_value is None and field_name in nullable:
