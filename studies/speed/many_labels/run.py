@@ -16,7 +16,7 @@ import time
 import numpy as np
 import parbals
 from parbals.posterior import inference
-from parbals.posterior.closed import classes, ep, prior, sites
+from parbals.posterior.closed import classes, ep, moments, prior
 from parbals.posterior.closed.whitening import PoolMoments
 
 N_FEATURES, N_TEST, AFFORDABLE = 384, 2_000, 5_000
@@ -41,7 +41,7 @@ def timed(function):
 
 def usual_sweeps(function, n_prior):
     """What the function returns where no number of labels is many; the prior is of ``n_prior``."""
-    modules, most = (sites, ep, classes, inference), prior._MAX_LABELS
+    modules, most = (moments, ep, classes, inference), prior._MAX_LABELS
     kept = ep.MANY_LABELS
     try:
         for module in modules:

@@ -22,7 +22,7 @@ from parbals.learner.ledger import Ledger
 from parbals.learner.models import fresh_copy
 from parbals.learner.tasks.base import Classification, Task
 from parbals.machine import several_threads
-from parbals.posterior.closed import sites
+from parbals.posterior.closed import moments
 from parbals.posterior.closed.prior import PoolMoments
 from parbals.posterior.estimator import LogisticModel
 from parbals.randomness import derive_generator
@@ -475,7 +475,7 @@ class State:
         # A model fitted without a warm start depends on its labels alone, and is preferred.
         cold_start_key = key + b" alone"
         needs_cold_start = not warm_start or self.cache.model(cold_start_key) is not None
-        if len(positions) >= sites.MANY_LABELS and needs_cold_start:
+        if len(positions) >= moments.MANY_LABELS and needs_cold_start:
             key = cold_start_key
         model = self.cache.model(key)
         if model is None:

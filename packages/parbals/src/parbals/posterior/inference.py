@@ -13,13 +13,10 @@ import numpy as np
 from parbals.files import need
 from parbals.posterior.closed.classes import ClassesPosterior, fit_classes
 from parbals.posterior.closed.ep import GaussianPosterior, fit_gaussian
+from parbals.posterior.closed.labels import concatenate_labels, most_likely_class
 from parbals.posterior.closed.laplace import laplace_reference
+from parbals.posterior.closed.moments import MANY_LABELS
 from parbals.posterior.closed.prior import Prior
-from parbals.posterior.closed.sites import (
-    MANY_LABELS,
-    concatenate_labels,
-    most_likely_class,
-)
 from parbals.posterior.predictive import contrast_basis
 from parbals.posterior.smc import Population, condition_population, draw_population
 from parbals.randomness import derive_generator

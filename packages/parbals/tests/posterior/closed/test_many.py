@@ -4,9 +4,9 @@ import numpy as np
 import parbals
 import pytest
 from parbals.posterior import inference
-from parbals.posterior.closed import classes, ep, prior, sites
+from parbals.posterior.closed import classes, ep, many_labels, moments, prior
+from parbals.posterior.closed.labels import label_keys
 from parbals.posterior.closed.prior import learn_prior, random_subset
-from parbals.posterior.closed.sites import label_keys
 from parbals.posterior.closed.whitening import PoolMoments
 
 N = 300
@@ -27,7 +27,7 @@ def many(monkeypatch):
     """Two hundred labels count as many, and the prior is learnt from a hundred."""
 
     def switch(on=True):
-        for module in (sites, ep, classes, inference):
+        for module in (moments, ep, classes, inference):
             monkeypatch.setattr(module, "MANY_LABELS", 200 if on else 10**9)
         monkeypatch.setattr(prior, "_MAX_LABELS", 100)
 
@@ -72,9 +72,11 @@ def test_labels_that_come_one_by_one_sweep_few_sites(many, n_classes, monkeypatc
     y[-2:] = (y[-2:] + 1) % n_classes
     one_by_one = model(y[:-2], X[:-2])
     covariance_calls = []
-    real_precision_roots = sites.precision_roots
+    real_precision_roots = many_labels.precision_roots
     monkeypatch.setattr(
-        sites, "precision_roots", lambda *a: covariance_calls.append(1) or real_precision_roots(*a)
+        many_labels,
+        "precision_roots",
+        lambda *a: covariance_calls.append(1) or real_precision_roots(*a),
     )
     for row in (N - 2, N - 1):
         one_by_one = one_by_one.condition(X[row : row + 1], y[row : row + 1])

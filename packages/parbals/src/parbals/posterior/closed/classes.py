@@ -23,22 +23,23 @@ from scipy.linalg import solve_triangular
 
 from parbals.arrays import block_rows
 from parbals.machine import several_threads
+from parbals.posterior.closed.labels import Labels, most_likely_class
 from parbals.posterior.closed.laplace import mode
 from parbals.posterior.closed.latents import Latents, row_space
-from parbals.posterior.closed.sites import (
+from parbals.posterior.closed.many_labels import fit_many_sites
+from parbals.posterior.closed.moments import (
     MANY_LABELS,
-    Labels,
+    latent_cavities,
+    posterior_mean,
+    precision_roots,
+)
+from parbals.posterior.closed.sites import (
     LeaveOneOut,
     SitePosterior,
     Sites,
     SweepResult,
     WarmStart,
-    fit_many_sites,
     iterate_to_convergence,
-    latent_cavities,
-    most_likely_class,
-    posterior_mean,
-    precision_roots,
 )
 from parbals.posterior.closed.whitening import Whitening
 from parbals.posterior.predictive import contrast_basis
@@ -210,7 +211,7 @@ def _fit_many(
     start: Sites | None,
     warm_start: WarmStart | None,
 ) -> ClassesPosterior:
-    """Fit thousands of labels, see :func:`parbals.posterior.closed.sites.fit_many_sites`."""
+    """Fit thousands of labels, see :func:`parbals.posterior.closed.many_labels.fit_many_sites`."""
     rows = whitening.rows(X) if warm_start is None else warm_start.rows
 
     def match_moments(mean: np.ndarray, variance: np.ndarray, selected: Any) -> Sites:

@@ -20,18 +20,17 @@ import numpy as np
 from scipy.linalg import cho_solve, cholesky, solve_triangular
 
 from parbals.mixture import label_evidence, sigmoid_means
+from parbals.posterior.closed.labels import Labels, most_likely_class
 from parbals.posterior.closed.laplace import mode
 from parbals.posterior.closed.latents import Latents, SingleLatent, row_space
+from parbals.posterior.closed.many_labels import fit_many_sites
+from parbals.posterior.closed.moments import MANY_LABELS
 from parbals.posterior.closed.sites import (
-    MANY_LABELS,
-    Labels,
     LeaveOneOut,
     SitePosterior,
     Sites,
     WarmStart,
-    fit_many_sites,
     iterate_to_convergence,
-    most_likely_class,
 )
 from parbals.posterior.closed.whitening import Whitening
 from parbals.shapes import Array, Float
@@ -148,7 +147,7 @@ def _fit_many(
     start: Sites | None,
     warm_start: WarmStart | None,
 ) -> GaussianPosterior:
-    """Fit thousands of labels, see :func:`parbals.posterior.closed.sites.fit_many_sites`."""
+    """Fit thousands of labels, see :func:`parbals.posterior.closed.many_labels.fit_many_sites`."""
     rows = whitening.rows(X) if warm_start is None else warm_start.rows
     signs = 2.0 * most_likely_class(labels)[:, None] - 1.0
     label_noise = _label_noise(labels)

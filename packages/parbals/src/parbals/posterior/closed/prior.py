@@ -42,7 +42,8 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from parbals.posterior.closed.ep import cavities, matched_sites
-from parbals.posterior.closed.sites import Sites, iterate_to_convergence, label_keys
+from parbals.posterior.closed.labels import label_keys
+from parbals.posterior.closed.sites import Sites, iterate_to_convergence
 from parbals.posterior.closed.whitening import INTERCEPT_SD, POWERS, PoolMoments, Whitening
 from parbals.shapes import Array, Bool, Float, Int
 

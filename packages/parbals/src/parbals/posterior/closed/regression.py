@@ -23,9 +23,10 @@ from typing import NamedTuple
 import numpy as np
 
 from parbals.posterior.closed.ep import cavities, latents_from_sites
+from parbals.posterior.closed.labels import label_keys
 from parbals.posterior.closed.latents import Latents, SingleLatent
 from parbals.posterior.closed.prior import Shapes, random_subset
-from parbals.posterior.closed.sites import Sites, label_keys
+from parbals.posterior.closed.sites import Sites
 from parbals.posterior.closed.whitening import POWERS, PoolMoments, Whitening
 from parbals.shapes import Array, Float
 
