@@ -82,7 +82,7 @@ def _help(command: click.Command) -> Iterator[str]:
 
 def route_lines() -> Iterator[str]:
     """Yield a table with one row for each route: address, description, status codes."""
-    from parbals_label.web.place import PageAddress
+    from parbals_label.web.address import PageAddress
     from parbals_label.web.serve import make_app
 
     # Routes use their session only when they are called, and nothing calls them here.

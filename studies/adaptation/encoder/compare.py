@@ -34,7 +34,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from lib.places import ROOT
+from lib.folders import ROOT
 from lib.records import Record, Todo, study
 
 HERE = Path(__file__).parent

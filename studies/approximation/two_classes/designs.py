@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from lib.places import ROOT
+from lib.folders import ROOT
 from scipy.special import expit
 
 __all__ = ["Design", "all_designs", "pack_real"]

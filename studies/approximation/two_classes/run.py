@@ -19,7 +19,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
-from lib.places import EXPLANATION
+from lib.folders import EXPLANATION
 
 HERE = Path(__file__).parent
 

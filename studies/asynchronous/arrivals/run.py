@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from lib.places import EXPLANATION
+from lib.folders import EXPLANATION
 from lib.records import Record, Todo, study
 
 HERE = Path(__file__).parent

@@ -122,7 +122,7 @@ class _Choosing:
 
     def _begin(self, done: int) -> None:
         from parbals_label.project.engine import learner_of
-        from parbals_label.web.ahead import EFFORTS
+        from parbals_label.web.queue_planner import EFFORTS
 
         changes = dict(EFFORTS[-1])
         models_annotators = bool(changes.pop("models_annotators"))
@@ -131,7 +131,7 @@ class _Choosing:
             learner = learner_of(
                 self.store,
                 n_candidates=2_000,
-                renew=STAND_INS,
+                replaces=STAND_INS,
                 models_annotators=models_annotators,
                 changes=changes,
             )
@@ -146,7 +146,7 @@ class _Choosing:
         items = zip(batch.indices.tolist(), batch.scores, batch.initial_scores, strict=True)
         try:
             self.store.record_batch(
-                batch.strategy, 0, list(items), {}, queued=True, renew=STAND_INS
+                batch.strategy, 0, list(items), {}, queued=True, replaces=STAND_INS
             )
         except ItemsUnavailableError:  # people got all of them meanwhile
             return

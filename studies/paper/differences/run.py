@@ -26,8 +26,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from lib.folders import DOCS
 from lib.paired import paired, shown
-from lib.places import DOCS
 from lib.records import Record, Todo, study
 from paper.differences import paper_sampler
 from parbals.strategies import badge

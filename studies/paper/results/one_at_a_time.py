@@ -11,7 +11,7 @@ import argparse
 from pathlib import Path
 
 import numpy as np
-from lib.places import DOCS
+from lib.folders import DOCS
 from parbals_bench.report.page import read_results
 from parbals_bench.report.stats import mean_interval
 from parbals_bench.report.tasks import SEQUENTIAL

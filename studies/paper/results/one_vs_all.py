@@ -14,8 +14,8 @@ from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
+from lib.folders import DOCS
 from lib.paired import paired, shown
-from lib.places import DOCS
 from parbals_bench.report.stats import holm, mean_interval
 from parbals_bench.report.tasks import Line
 from parbals_bench.run.folder import ResultsFiles

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
-from lib.places import DOCS, EXPLANATION
+from lib.folders import DOCS, EXPLANATION
 from matplotlib.figure import Figure
 from parbals_bench.datasets.table import DATASETS
 from parbals_bench.report.plots import to_png

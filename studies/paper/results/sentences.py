@@ -15,8 +15,8 @@ from itertools import combinations
 from pathlib import Path
 
 import numpy as np
+from lib.folders import DOCS
 from lib.paired import paired
-from lib.places import DOCS
 from paper.results.run import LEARNT, MAIN, OURS, curve, final, labels_share, of_task
 from parbals.posterior.closed.prior import PoolMoments
 from parbals.posterior.estimator import LogisticModel

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from lib.places import EXPLANATION
+from lib.folders import EXPLANATION
 from lib.records import Record, Todo, study
 from lib.rows import load
 from parbals.learner.evaluation.expectation import fit_temperature, temperature_scaled

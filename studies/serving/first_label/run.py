@@ -22,7 +22,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from lib.places import ROOT
+from lib.folders import ROOT
 from serving.waiting.run import Client
 
 DATA = ROOT / "packages/parbals-bench/src/parbals_bench/datasets/data/SMSSpamCollection.tsv.gz"

@@ -20,7 +20,7 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 import numpy as np
-from lib.places import STUDIES
+from lib.folders import STUDIES
 from lib.report import machine
 from parbals.posterior.estimator import LogisticModel
 from parbals.strategies import backends, scoring

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from lib.folders import STUDIES
 from lib.isolate import memory_peak, reset_memory_peak, timed
-from lib.places import STUDIES
 
 BLOCK = 100_000
 START = "import parbals_label.project.engine"

@@ -22,8 +22,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from lib.folders import STUDIES
 from lib.isolate import pin_cores
-from lib.places import STUDIES
 from lib.report import machine
 from speed.growth.report import write_growth
 

@@ -82,7 +82,7 @@ class TestCertify:
         with Store.open(project) as store:
             assert not store.batch_positions(waiting), "they gave way, and may be drawn"
             assert store.unopened() == {}
-            choose_batch(store, 5, queued=True, renew=["certify"])
+            choose_batch(store, 5, queued=True, replaces=["certify"])
             assert set(positions) <= set(store.pending())
 
     def test_a_sample_larger_than_the_pool_is_refused(self, run, project):

@@ -9,7 +9,8 @@ from parbals.errors import ProjectError
 from parbals_label.files import locked
 from parbals_label.store.records import Submission
 from parbals_label.store.store import Store
-from parbals_label.web.place import PageAddress, remember_address
+from parbals_label.web.address import PageAddress
+from parbals_label.web.page_files import remember_address
 
 
 @pytest.fixture

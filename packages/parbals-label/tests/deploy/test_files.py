@@ -14,7 +14,7 @@ import yaml
 from page_server import Client, make_project
 from parbals_label.cli.serve import serve
 from parbals_label.store.store import Store
-from parbals_label.web.place import PageAddress
+from parbals_label.web.address import PageAddress
 from repository import ROOT
 
 DEPLOY = ROOT / "deploy"

@@ -53,7 +53,7 @@ def test_who_chose_what_is_told_as_it_was(tmp_path):
         store.record_batch("k-means", 0, [(n, None, None) for n in range(4)], {}, queued=True)
         store.submit([Submission(0, "ham")], annotator="ann")
         rows = [(n, None, None) for n in (1, 5, 6)]
-        store.record_batch("parbals-epig", 0, rows, {}, queued=True, renew=["k-means"])
+        store.record_batch("parbals-epig", 0, rows, {}, queued=True, replaces=["k-means"])
         store.submit([Submission(n, "ham") for n in (1, 2, 5)], annotator="ann")
         assert overview(store).chosen_by == {"parbals-epig": 2, "": 1, "k-means": 1}
 

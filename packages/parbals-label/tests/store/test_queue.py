@@ -69,6 +69,23 @@ def test_a_lease_can_be_renewed_after_its_time_while_nobody_else_has_the_item(st
     assert taken(store, "bob") == [7]
 
 
+def test_an_undone_skip_does_not_take_an_item_from_somebody_else(store):
+    taken(store, "ann", 1)
+    store.pass_over(4, "skip", annotator="ann")
+    assert taken(store, "bob", 1) == [4]
+    _, lease = store.undo(4, "ann", lease_seconds=60.0)
+    assert lease.expires <= time.time(), "bob holds it"
+    assert store.renew("ann", [4], 60.0) == []
+    assert taken(store, "bob", 1) == [4]
+
+
+def test_an_undone_label_of_an_item_that_was_never_chosen_leases_nothing(store):
+    store.submit([Submission(0, "ham")], annotator="ann")
+    _, lease = store.undo(0, "ann", lease_seconds=60.0)
+    assert lease.expires <= time.time()
+    assert lease.why is None
+
+
 def test_released_items_go_to_the_next_person(store):
     assert taken(store, "ann", 2) == [4, 2]
     assert store.release("bob", [4]) == 0, "only one's own"

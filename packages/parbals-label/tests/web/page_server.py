@@ -20,7 +20,8 @@ import numpy as np
 from parbals_label.project.features import store_features
 from parbals_label.server.connections import listen
 from parbals_label.store.store import Store
-from parbals_label.web.place import PageAddress, page_token
+from parbals_label.web.address import PageAddress
+from parbals_label.web.page_files import page_token
 from parbals_label.web.serve import make_server
 from parbals_label.web.session import Session
 

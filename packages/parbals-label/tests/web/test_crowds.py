@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from dose import small_and_full
 from page_server import make_project, page
-from parbals_label.server.pace import RateLimiter
+from parbals_label.server.rate_limits import RateLimiter
 from parbals_label.store.store import Store
 
 

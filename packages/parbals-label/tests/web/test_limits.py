@@ -12,7 +12,7 @@ from page_server import WITHOUT_WORKER, make_project, page, serving, wait_for
 from parbals_label.server import connections
 from parbals_label.server.desk import BusyError
 from parbals_label.server.logs import RateLimitFilter
-from parbals_label.server.pace import RateLimiter, TokenBuckets
+from parbals_label.server.rate_limits import RateLimiter, TokenBuckets
 from parbals_label.store.store import Store
 
 HALF = b"POST /api/answers HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: appl"

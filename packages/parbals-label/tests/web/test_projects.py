@@ -8,7 +8,8 @@ from parbals.errors import InputError
 from parbals_label.server import connections
 from parbals_label.store.store import Store
 from parbals_label.web import projects
-from parbals_label.web.place import PageAddress, known_address, page_token
+from parbals_label.web.address import PageAddress
+from parbals_label.web.page_files import known_address, page_token
 from parbals_label.web.supervisor import Supervisor
 from test_guard import ROUTES
 

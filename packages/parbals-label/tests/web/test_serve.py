@@ -16,7 +16,7 @@ from parbals_label.files import locked
 from parbals_label.store.records import Submission
 from parbals_label.store.store import Store
 from parbals_label.web import serve as server_module
-from parbals_label.web.place import PageAddress
+from parbals_label.web.address import PageAddress
 from parbals_label.web.serve import run_server
 
 OPTIONS = {"address": PageAddress(), "browser": False, "new_token": False}

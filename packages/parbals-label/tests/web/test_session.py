@@ -108,9 +108,11 @@ def test_what_was_chosen_in_haste_is_replaced_as_soon_as_something_is_new(opened
     assert missing(session, "ann") == 0
     answer(session, 0)
     session.supervisor.state = "idle"
-    n_items, renew = asyncio.run(session._missing())
+    n_items, replaces = asyncio.run(session._missing())
     assert n_items == 6, "four of ten that the strategy chose are left, and they stay"
-    assert set(renew) == {"confidence", "random"}, "the first items, if there are any, stay as well"
+    assert set(replaces) == {"confidence", "random"}, (
+        "the first items, if there are any, stay as well"
+    )
 
 
 def test_when_everything_is_labelled_or_passed_the_queue_says_so(opened):

@@ -66,9 +66,9 @@ def test_a_better_batch_takes_the_place_of_what_nobody_has_seen(store):
     store.submit([Submission(0, "ham"), Submission(1, "spam")], annotator="ann")
     store.record_batch("confidence", 0, [(n, None, None) for n in range(2, 20)], {}, queued=True)
     (mine,) = store.take("ann", 1, 60.0)
-    assert Chooser(store, silent).step(5, renew=["confidence"])
+    assert Chooser(store, silent).step(5, replaces=["confidence"])
     assert list(store.unopened()) == ["parbals-epig"]
-    assert Chooser(store, silent).step(3, renew=["confidence"])
+    assert Chooser(store, silent).step(3, replaces=["confidence"])
     assert len(store.unopened()["parbals-epig"]) == 8, "its own stay"
     assert mine.position in store.pending(), "what somebody has stays theirs"
     assert [len(record.items) for record in store.batches()] == [1, 5, 3]

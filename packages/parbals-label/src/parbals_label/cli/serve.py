@@ -72,7 +72,7 @@ def serve(
       parbals serve --projects our-projects
     """
     from parbals_label.server.logs import set_up_logs
-    from parbals_label.web.place import LOOPBACK, PageAddress
+    from parbals_label.web.address import LOOPBACK, PageAddress
     from parbals_label.web.serve import run_server
 
     set_up_logs(log_level)

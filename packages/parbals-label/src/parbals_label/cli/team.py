@@ -63,7 +63,8 @@ def invite(
       parbals team invite spam "Grace Hopper" --role owner
       parbals team invite spam bob --days 14
     """
-    from parbals_label.web.place import PageAddress, known_address, public_origin
+    from parbals_label.web.address import PageAddress, public_origin
+    from parbals_label.web.page_files import known_address
 
     origin = public_origin(public_url) if public_url else None
     with open_store(folder) as store:

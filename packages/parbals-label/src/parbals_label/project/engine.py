@@ -72,7 +72,7 @@ def learner_of(
     *,
     with_pending: bool = True,
     n_candidates: int | None = None,
-    renew: Collection[str] = (),
+    replaces: Collection[str] = (),
     model_single_annotator: bool = False,
     models_annotators: bool = True,
     changes: Mapping[str, Any] | None = None,
@@ -84,7 +84,7 @@ def learner_of(
         with_pending: mark items that are assigned or skipped as pending, so that they are not
             chosen.
         n_candidates: see :class:`ActiveLearner`.
-        renew: strategies whose unopened items in the queue may be chosen again.
+        replaces: strategies whose unopened items in the queue may be chosen again.
         model_single_annotator: fit annotator errors even if there is a single annotator.
         models_annotators: fit annotator errors if there are several annotators. False saves two of
             three fits, but is ignored if a program has answered.
@@ -137,7 +137,7 @@ def learner_of(
         replaceable = {
             position
             for strategy, positions in store.unopened().items()
-            if strategy in renew
+            if strategy in replaces
             for position in positions
         }
         pending = assigned_or_skipped(store, labels)
@@ -269,7 +269,7 @@ def choose_batch(
     strategy: str | None = None,
     leave_out: Collection[int] = (),
     n_candidates: int | None = None,
-    renew: Collection[str] = (),
+    replaces: Collection[str] = (),
     models_annotators: bool = True,
     changes: Mapping[str, Any] | None = None,
 ) -> tuple[int, Batch]:
@@ -291,7 +291,7 @@ def choose_batch(
         leave_out: positions that are not chosen, such as those on which a program abstained.
         n_candidates: at most so many available items are considered, drawn again when labels
             change.
-        renew: strategies whose unopened items in the queue are replaced by this batch.
+        replaces: strategies whose unopened items in the queue are replaced by this batch.
         models_annotators: see :func:`learner_of`.
         changes: see :func:`learner_of`.
     """
@@ -301,7 +301,7 @@ def choose_batch(
         learner = learner_of(
             store,
             n_candidates=n_candidates,
-            renew=renew,
+            replaces=replaces,
             models_annotators=models_annotators,
             changes=changes,
         )
@@ -331,7 +331,7 @@ def choose_batch(
             annotator=annotator,
             expires=expires,
             queued=queued,
-            renew=renew,
+            replaces=replaces,
         )
         return number, _restrict(batch, store.batch_positions(number))
 

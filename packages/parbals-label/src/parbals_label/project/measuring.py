@@ -97,7 +97,7 @@ def draw_certificate(
     }
     items = [(position, None, None) for position in sample.tolist()]
     return store.record_batch(
-        CERTIFY, store.settings.seed, items, record, queued=queued, renew=unopened
+        CERTIFY, store.settings.seed, items, record, queued=queued, replaces=unopened
     )
 
 

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 
-from parbals_label.server.pace import TokenBuckets
+from parbals_label.server.rate_limits import TokenBuckets
 
 __all__ = ["LEVELS", "LOGGERS", "RATE_LIMIT", "REQUESTS", "set_up_logs"]
 

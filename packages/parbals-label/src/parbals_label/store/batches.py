@@ -45,7 +45,7 @@ class Batches:
         annotator: str | None = None,
         expires: float | None = None,
         queued: bool = False,
-        renew: Collection[str] = (),
+        replaces: Collection[str] = (),
     ) -> int:
         """Store a batch and lease its items; returns the number of the batch.
 
@@ -61,7 +61,7 @@ class Batches:
             queued: the items wait on the labelling page for anybody. Items that were labelled or
                 assigned while the batch was being chosen are left out, and do not count in the
                 ranks of the others.
-            renew: strategies whose unopened items in the queue this batch replaces. Those items
+            replaces: strategies whose unopened items in the queue this batch replaces. Those items
                 also leave their batches, which list only items that were assigned.
         """
         check_text(strategy, "strategy")
@@ -79,8 +79,8 @@ class Batches:
             assert batch is not None
             now = lease_clock()
             audit = frozenset(ProjectSettings.of(read_meta(connection)[0]).audit)
-            if renew:
-                _remove_unopened(connection, renew)
+            if replaces:
+                _remove_unopened(connection, replaces)
             rank = 0
             for index, (given_position, score, initial_score) in enumerate(items):
                 position = check_position(given_position, n_items, f"items[{index}]")

@@ -319,11 +319,12 @@ def lease_to(
 ) -> Lease:
     """Lease an item to an annotator, unless somebody else holds it or it was never in a batch.
 
-    For an annotator who already holds ``MAX_LEASES`` items, the item only returns to the queue.
+    For an annotator who already holds ``MAX_LEASES`` items, the item only returns to the queue. The
+    lease that is returned has expired if the annotator did not get the item.
     """
     why = why_of(connection, position)
     if why is None:
-        return Lease(position, expires, why)
+        return current_lease(connection, position, annotator)
     connection.execute(
         "INSERT INTO leases (position, batch, queued) VALUES (?, ?, 1) ON CONFLICT DO NOTHING",
         (position, why.batch),
@@ -333,7 +334,7 @@ def lease_to(
         (annotator, position),
     ).fetchone()
     if n_held >= MAX_LEASES:
-        return Lease(position, lease_clock(), why)
+        return current_lease(connection, position, annotator)
     parameters = {
         "who": annotator,
         "expires": expires,
@@ -345,7 +346,7 @@ def lease_to(
         f"({WAITING_SQL} OR queued AND annotator = :who)",
         parameters,
     )
-    return Lease(position, expires, why)
+    return current_lease(connection, position, annotator)
 
 
 def current_lease(connection: sqlite3.Connection, position: int, annotator: str) -> Lease:

@@ -17,7 +17,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from parbals_label.server.desk import Desk
-from parbals_label.server.pace import RateLimiter
+from parbals_label.server.rate_limits import RateLimiter
 from parbals_label.store.people import OWNER, StoredSession, hashed, is_reserved, name_key
 from parbals_label.store.records import Person
 from parbals_label.store.store import Store

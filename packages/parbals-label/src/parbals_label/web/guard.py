@@ -22,8 +22,8 @@ from starlette.responses import HTMLResponse, Response
 from starlette.types import Message, Receive, Scope, Send
 
 from parbals_label.server.desk import BusyError
+from parbals_label.web.address import PageAddress, parse_ip
 from parbals_label.web.door import Door, Visitor
-from parbals_label.web.place import PageAddress, parse_ip
 from parbals_label.web.refusals import RefusedError, refusal
 
 __all__ = ["KEY", "MAX_BODY_BYTES", "Guard"]

@@ -26,15 +26,16 @@ from starlette.responses import JSONResponse, PlainTextResponse, RedirectRespons
 from starlette.types import Receive, Scope, Send
 
 from parbals_label.server import connections
-from parbals_label.server.pace import RateLimiter
+from parbals_label.server.rate_limits import RateLimiter
 from parbals_label.store.folder import FILE_NAME
 from parbals_label.store.people import OWNER, name_key
+from parbals_label.web.address import PageAddress
 from parbals_label.web.door import SESSION_SECONDS, Door, Visitor, require_owner, visitor_of
 from parbals_label.web.guard import Guard
 from parbals_label.web.health import ALWAYS, Watch
-from parbals_label.web.place import PageAddress, remember_address
+from parbals_label.web.hosted_project import HostedProject
+from parbals_label.web.page_files import remember_address
 from parbals_label.web.refusals import RefusedError, handle_errors, refusal
-from parbals_label.web.rooms import HostedProject
 from parbals_label.web.schemas import InModel
 from parbals_label.web.serve import add_static, open_browser, run_listening, serving, warn_of_reach
 

@@ -23,18 +23,12 @@ from parbals_label.files import locked
 from parbals_label.server import connections
 from parbals_label.store.people import OWNER
 from parbals_label.store.store import Store
+from parbals_label.web.address import PageAddress, parse_ip
 from parbals_label.web.door import Door
 from parbals_label.web.guard import Guard
 from parbals_label.web.health import Watch
 from parbals_label.web.labelling import labelling_routes
-from parbals_label.web.place import (
-    PageAddress,
-    is_copied,
-    opening_file,
-    page_token,
-    parse_ip,
-    remember_address,
-)
+from parbals_label.web.page_files import is_copied, opening_file, page_token, remember_address
 from parbals_label.web.refusals import handle_errors
 from parbals_label.web.session import Session
 from parbals_label.web.team import team_routes

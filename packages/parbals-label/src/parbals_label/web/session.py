@@ -13,9 +13,9 @@ from parbals_label.project.quick import QUICK, START, quick_batch
 from parbals_label.server.desk import Desk
 from parbals_label.store.records import QueueCounts
 from parbals_label.store.store import Store
-from parbals_label.web.ahead import QueuePlanner
 from parbals_label.web.items import Tasks
 from parbals_label.web.progress import Curve, live, revision
+from parbals_label.web.queue_planner import QueuePlanner
 from parbals_label.web.schemas import LiveOut, QueueOut, ServerOut
 from parbals_label.web.supervisor import Supervisor
 
@@ -185,8 +185,8 @@ class Session:
                 await asyncio.wait_for(self._wake.wait(), _TICK_SECONDS)
             self._wake.clear()
             try:
-                n_items, renew = await self._missing()
-                self.supervisor.ask(n_items, renew, self._planner.effort)
+                n_items, replaces = await self._missing()
+                self.supervisor.ask(n_items, replaces, self._planner.effort)
             except Exception:  # the project cannot be read just now; requests report why
                 await asyncio.sleep(_TICK_SECONDS)
             await asyncio.sleep(_PAUSE_SECONDS)
@@ -205,8 +205,8 @@ class Session:
         self._planner.update(self.supervisor.n_batches, seconds, n_chosen, rate)
         queue_length = self._planner.queue_length(len(self._active_at), seconds, n_chosen, rate)
         n_newer = queue.n_done - self._requested_at
-        renew = [name for name in queue.fallback if name != START or n_newer >= _START_ANSWERS]
-        n_replaced = sum(queue.fallback[name] for name in renew)
+        replaces = [name for name in queue.fallback if name != START or n_newer >= _START_ANSWERS]
+        n_replaced = sum(queue.fallback[name] for name in replaces)
         n_left = max(self._least_available(queue) - n_replaced, 0)
         capacity = queue.capacity + n_replaced
         is_low = 2 * n_left < queue_length
@@ -215,7 +215,7 @@ class Session:
         if is_busy or self.finished or not n_newer or not (is_low and capacity):
             return 0, []
         self._requested_at = queue.n_done
-        return min(queue_length - n_left, capacity), renew
+        return min(queue_length - n_left, capacity), replaces
 
     def _labelling_rate(self) -> float:
         """Return the answers a second in the last half minute; inactive annotators are dropped."""

@@ -93,10 +93,10 @@ class Supervisor:
             self._thread.join()
 
     def ask(
-        self, n_items: int, renew: Sequence[str] = (), effort: Mapping[str, int] | None = None
+        self, n_items: int, replaces: Sequence[str] = (), effort: Mapping[str, int] | None = None
     ) -> None:
-        """Ask the worker to choose items, replacing unopened items of strategies to ``renew``."""
-        command = {"choose": n_items, "renew": renew, "effort": dict(effort or {})}
+        """Ask for ``n_items``, in place of unopened items of the strategies in ``replaces``."""
+        command = {"choose": n_items, "replaces": replaces, "effort": dict(effort or {})}
         self._command = command if n_items else None
         if self.state != "choosing":  # missing items are counted again after the batch
             self._send()

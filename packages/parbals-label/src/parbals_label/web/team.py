@@ -9,8 +9,8 @@ from parbals_label.project.history import log_rows
 from parbals_label.store.records import Person
 from parbals_label.store.store import Store
 from parbals_label.web import schemas
+from parbals_label.web.address import PageAddress
 from parbals_label.web.door import Door, acting_as, require_owner, visitor_of
-from parbals_label.web.place import PageAddress
 from parbals_label.web.refusals import ERRORS
 from parbals_label.web.session import Session
 

@@ -1,6 +1,6 @@
 """The worker process of the page: chooses items, updates the report, and fine-tunes the encoder.
 
-Commands arrive as JSON lines on standard input: {"choose": number of items, "renew": strategies
+Commands arrive as JSON lines on standard input: {"choose": number of items, "replaces": strategies
 whose unopened items are replaced, "effort": arguments of the learner}. The worker reports its state
 on standard output, also as JSON lines. Three threads, each with its own store, run independently:
 one chooses items, one updates report, predictions and map, and one fine-tunes the encoder if an
@@ -88,15 +88,15 @@ class Chooser(_Step):
     """Chooses items by the project's strategy."""
 
     def step(
-        self, n_items: int, *, renew: Sequence[str] = (), effort: Mapping[str, int] | None = None
+        self, n_items: int, *, replaces: Sequence[str] = (), effort: Mapping[str, int] | None = None
     ) -> bool:
-        """Choose ``n_items``, replacing unopened items of the strategies to ``renew``.
+        """Choose ``n_items``; the batch replaces unopened items of the strategies in ``replaces``.
 
         Returns whether a batch was stored.
         """
-        return n_items > 0 and self.attempt(lambda: self._choose(n_items, renew, effort or {}))
+        return n_items > 0 and self.attempt(lambda: self._choose(n_items, replaces, effort or {}))
 
-    def _choose(self, n_items: int, renew: Sequence[str], effort: Mapping[str, int]) -> bool:
+    def _choose(self, n_items: int, replaces: Sequence[str], effort: Mapping[str, int]) -> bool:
         self.say(state="choosing")
         engine = load_engine()
         changes = dict(effort)
@@ -110,7 +110,7 @@ class Chooser(_Step):
                     n_items,
                     fewer=True,
                     queued=True,
-                    renew=renew,
+                    replaces=replaces,
                     n_candidates=_CANDIDATES,
                     models_annotators=models_annotators,
                     changes=changes,
@@ -305,7 +305,7 @@ def main(folder: Path) -> None:
                     command = later  # only the latest command counts
             chooser.step(
                 int(command.get("choose", 0)),
-                renew=command.get("renew", ()),
+                replaces=command.get("replaces", ()),
                 effort=command.get("effort"),
             )
 

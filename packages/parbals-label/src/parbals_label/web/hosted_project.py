@@ -14,9 +14,10 @@ from starlette.types import Receive, Scope, Send
 
 from parbals_label.files import locked
 from parbals_label.store.store import Store
+from parbals_label.web.address import PageAddress
 from parbals_label.web.guard import Guard
 from parbals_label.web.health import Watch
-from parbals_label.web.place import PageAddress, page_token
+from parbals_label.web.page_files import page_token
 from parbals_label.web.serve import make_app
 from parbals_label.web.session import Session
 

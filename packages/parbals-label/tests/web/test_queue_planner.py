@@ -3,7 +3,7 @@
 import heapq
 
 import pytest
-from parbals_label.web.ahead import EFFORTS, QueuePlanner
+from parbals_label.web.queue_planner import EFFORTS, QueuePlanner
 
 # CPU seconds on two busy cores, 3,000 items of ten classes and 50 features: what every batch costs,
 # what every item costs that is chosen or out, and every label: a fit, or three where people are

@@ -6,7 +6,8 @@ import pytest
 from page_server import make_project, page
 from parbals.errors import InputError
 from parbals_label.store.store import Store
-from parbals_label.web.place import PageAddress, is_copied, page_token
+from parbals_label.web.address import PageAddress
+from parbals_label.web.page_files import is_copied, page_token
 
 PUBLIC = "https://label.example"
 HOST = {"Host": "label.example"}
