@@ -10,12 +10,12 @@ from parbals.learner.choosing import answer_efficiency
 CLASSES = ["a", "b"]
 
 
-def make_clouds(seed, n_items=300, n_classes=2, separation=2.5):
+def make_clouds(seed, n_items=300, n_classes=2, separation=2.5, n_columns=5):
     """Clouds of items and their classes."""
     generator = np.random.default_rng(seed)
     true = generator.integers(n_classes, size=n_items)
-    centres = separation * np.eye(n_classes, 5)
-    return centres[true] + generator.standard_normal((n_items, 5)), true, generator
+    centres = separation * np.eye(n_classes, n_columns)
+    return centres[true] + generator.standard_normal((n_items, n_columns)), true, generator
 
 
 def noisy_answers(generator, true, accuracy, n_classes=2):
@@ -109,6 +109,37 @@ def test_a_program_that_lies_costs_little(strategy):
         liar = next(a for a in beside.annotators() if a.name == "machine:liar")
         assert liar.error.low > 0.35
     assert np.mean(costs) < 0.005 + 2.0 * np.std(costs) / np.sqrt(len(costs))
+
+
+@pytest.mark.parametrize(
+    ("n_classes", "accuracy"),
+    [
+        (2, 0.5),
+        pytest.param(2, 0.7, marks=pytest.mark.full),
+        pytest.param(2, 0.95, marks=pytest.mark.full),
+        pytest.param(3, 1 / 3, marks=pytest.mark.full),
+        pytest.param(3, 0.5, marks=pytest.mark.full),
+    ],
+)
+def test_a_program_that_guesses_does_no_harm(n_classes, accuracy):
+    """300 answers of a program beside 37 of a person cost at most a point of accuracy.
+
+    The prior learnt from the most likely classes would be that of labels without structure: the
+    model would lose more than 20 points with three classes.
+    """
+    gains = []
+    for seed in range(6):
+        X, true, generator = make_clouds(seed + 400, 1600, n_classes, 2.0, n_columns=20)
+        answers = noisy_answers(generator, true, accuracy, n_classes)
+        right = []
+        for n_program in (0, 300):
+            learner = ActiveLearner(X[:600], list(range(n_classes)), random_state=seed)
+            learner.tell(range(37), true[:37].tolist(), annotator="ada")
+            items = range(27, 27 + n_program)
+            learner.tell(items, answers[items].tolist(), annotator="machine:guess")
+            right.append((np.array(learner.predict(X[600:])) == true[600:]).mean())
+        gains.append(right[1] - right[0])
+    assert np.mean(gains) > -0.01 - 2.0 * np.std(gains) / np.sqrt(len(gains))
 
 
 def test_a_label_without_an_annotator_is_gold():

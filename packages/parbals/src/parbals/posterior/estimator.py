@@ -252,7 +252,9 @@ class LogisticModel:
         if warm_start_from is not None and warm_start_from.gaussian is not None:
             previous_prior = warm_start_from._inference.prior
             previous = PreviousFit(warm_start_from.gaussian, previous_prior)
-        prior = make_prior(self.prior_scale, rows, labels, len(classes), pool, previous_prior)
+        prior = make_prior(
+            self.prior_scale, rows, labels, len(classes), pool, previous_prior, likelihoods
+        )
         self.classes_ = classes
         self._inference = Inference(
             method=self.inference,

@@ -6,6 +6,7 @@ import pytest
 from parbals.posterior.closed.ep import fit_gaussian
 from parbals.posterior.closed.prior import (
     PoolMoments,
+    _pair_label_noise,
     converged_sites,
     evidence_profile,
     learn_prior,
@@ -255,6 +256,58 @@ def test_at_converged_sites_its_slope_is_that_of_the_true_evidence():
     low, high = evidence_profile(rows, sites, 1.0).log_evidence(np.array([at - h, at + h]))
     slope = (true(at + h) - true(at - h)) / (2.0 * h)
     assert (high - low) / (2.0 * h) == pytest.approx(slope, abs=0.01)
+
+
+def test_its_slope_is_that_of_the_true_evidence_where_labels_are_noisy():
+    """Two labels that are wrong at times, by quadrature."""
+    grid = np.linspace(-40.0, 40.0, 801)
+    f = np.stack(np.meshgrid(grid, grid, indexing="ij"), axis=-1)
+    rows = np.array([[1.0, 0.0], [0.6, 0.9]])
+    noise = np.array([0.1, 0.5])
+
+    def true(log_scale):
+        cov = np.exp(2.0 * log_scale) * rows @ rows.T + 1.0
+        density = multivariate_normal.pdf(f, cov=cov)
+        first = noise[0] + (1.0 - noise[0]) * expit(f[..., 0])
+        second = noise[1] + (1.0 - noise[1]) * expit(-f[..., 1])
+        return np.log((density * first * second).sum())
+
+    at = np.log(3.0)
+    h = 0.05
+    inside = np.column_stack([3.0 * rows, np.ones(2)])
+    sites = converged_sites(inside, np.array([1.0, -1.0]), label_noise=noise, **FINE)
+    low, high = evidence_profile(rows, sites, 1.0).log_evidence(np.array([at - h, at + h]))
+    slope = (true(at + h) - true(at - h)) / (2.0 * h)
+    assert (high - low) / (2.0 * h) == pytest.approx(slope, abs=0.02)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_certain_likelihoods_are_labels_and_flat_ones_are_none(n_classes):
+    X, y = make_labelled_rows(90, 3.0, n_classes=n_classes)
+    pool = PoolMoments.of(X)
+    plain = learn_prior(X, y, n_classes, pool)
+    certain = learn_prior(X, y, n_classes, pool, likelihoods=np.eye(n_classes)[y])
+    assert certain.scale == plain.scale
+    guesses = np.random.default_rng(1).integers(n_classes, size=90)
+    flat = np.ones((90, n_classes))
+    both = learn_prior(
+        np.concatenate([X, X]),
+        np.concatenate([y, guesses]),
+        n_classes,
+        pool,
+        likelihoods=np.concatenate([np.eye(n_classes)[y], flat]),
+    )
+    assert both.scale == pytest.approx(plain.scale, rel=0.02)
+
+
+def test_a_third_class_counts_for_both_of_a_pair():
+    """λ + (1 - λ) σ(f) is w_a σ(f) + w_b σ(-f) + ½ W, up to a factor."""
+    w = np.array([[0.7, 0.1, 0.2], [0.2, 0.6, 0.2]])
+    noise = _pair_label_noise(w, np.array([0, 1]))
+    f = np.linspace(-3.0, 3.0, 7)
+    likelihood = 0.7 * expit(f) + 0.1 * expit(-f) + 0.5 * 0.2
+    formula = noise[0] + (1.0 - noise[0]) * expit(f)
+    np.testing.assert_allclose(formula / formula[0], likelihood / likelihood[0])
 
 
 def test_its_sites_are_those_of_the_fit():

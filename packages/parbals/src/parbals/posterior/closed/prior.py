@@ -14,6 +14,13 @@ variance of its directions, and a prior that follows them would count the labels
 directions get the same variance, and an intercept may be as large as the logits: classes lie far
 apart, and their boundary may be anywhere.
 
+*Label noise.* Answers of noisy annotators have a likelihood w_c under every class c, and the evidence
+is that of these likelihoods, not of the most likely classes: answers of a program that guesses say
+nothing about the scale, where labels without structure would shrink it. In the problem of classes a
+and b, of which a is likelier, a third class would tell nothing about f_a - f_b, so that it counts
+for both: with W the likelihoods of all other classes together, p(answers | f) is proportional to
+λ + (1 - λ) σ(f_a - f_b), λ = (w_b + ½ W) / (w_a + ½ W).
+
 *Algorithm.* Labels become Gaussian sites under the averaged prior, the sites give every shape its
 scale and weight (:class:`EvidenceProfile`), and this is repeated under the new average. All labels
 are used: labels that a strategy chose are unbiased only together with the labels it chose them by.
@@ -99,6 +106,7 @@ def make_prior(
     n_classes: int,
     pool: PoolMoments | None,
     previous: Prior | None = None,
+    likelihoods: np.ndarray | None = None,
 ) -> Prior:
     """Return the prior for the setting ``prior_scale``: "auto", "even" or a number.
 
@@ -109,7 +117,9 @@ def make_prior(
     0.5
     """
     if isinstance(scale, str):
-        return learn_prior(rows, labels, n_classes, pool, previous, even=scale == "even")
+        return learn_prior(
+            rows, labels, n_classes, pool, previous, likelihoods, even=scale == "even"
+        )
     if previous is not None and previous.scale == scale:
         return previous
     return fixed_prior(float(scale), rows.shape[1])
@@ -135,6 +145,7 @@ def learn_prior(
     n_classes: int,
     pool: PoolMoments | None,
     previous: Prior | None = None,
+    likelihoods: Float[Array, "n C"] | None = None,
     *,
     even: bool = False,
 ) -> Prior:
@@ -150,6 +161,8 @@ def learn_prior(
         pool: how features vary.
         previous: a prior learnt with this pool, returned if its subset of many labels is nearly the
             current one.
+        likelihoods: of noisy annotators' answers under every class; ``labels`` are then the most
+            likely classes.
         even: learn the scale alone.
 
     >>> X = np.random.default_rng(0).standard_normal((60, 2))
@@ -158,7 +171,7 @@ def learn_prior(
     ('directions', True)
     """
     if len(rows) > _MAX_LABELS:
-        return _learn_from_subset(rows, labels, n_classes, pool, previous, even=even)
+        return _learn_from_subset(rows, labels, n_classes, pool, previous, likelihoods, even=even)
     n_rows, n_columns = rows.shape
     has_shape = not even and (pool is not None or n_rows >= 2 * n_columns)
     if pool is None:
@@ -166,7 +179,7 @@ def learn_prior(
     powers = POWERS if has_shape else POWERS[:1]
     shapes = Shapes.of(pool, powers, by_columns=has_shape and pool.has_mixed_units)
     shapes = shapes._replace(wide_intercept=even)
-    problems = _BinaryProblems.of(labels, n_columns)
+    problems = _BinaryProblems.of(labels, n_columns, likelihoods)
     sites = None
     if len(problems.signs):
         shapes, sites = _fit_shapes(shapes, problems, rows)
@@ -189,18 +202,27 @@ def _learn_from_subset(
     n_classes: int,
     pool: PoolMoments | None,
     previous: Prior | None,
+    likelihoods: Float[Array, "n C"] | None,
     *,
     even: bool,
 ) -> Prior:
     """Learn the prior from a random subset of many labels, or reuse the previous one."""
-    keys = label_keys(rows, labels)
+    # Likelihoods change a little with every answer; the prior need not.
+    keys = label_keys(rows, labels if likelihoods is None else likelihoods.round(1))
     subset = random_subset(keys)
     if previous is not None and previous.subset_keys is not None:
         overlap = np.isin(keys[subset], previous.subset_keys).mean()
         if overlap >= _MIN_OVERLAP:
             return previous
     pool = pool or PoolMoments.of(rows)
-    prior = learn_prior(rows[subset], labels[subset], n_classes, pool, even=even)
+    prior = learn_prior(
+        rows[subset],
+        labels[subset],
+        n_classes,
+        pool,
+        likelihoods=None if likelihoods is None else likelihoods[subset],
+        even=even,
+    )
     return prior._replace(sites=None, subset_keys=keys[subset])
 
 
@@ -325,6 +347,7 @@ def _fit_shapes(
             sites,
             tolerance=_SITE_TOLERANCE,
             max_sweeps=_SWEEPS_PER_ROUND,
+            label_noise=problems.label_noise,
         )
         candidates = list(compress(factors, is_candidate))
         best_log_scales, best_evidence = _maximise_evidence(candidates, problems, sites, intercept)
@@ -409,9 +432,12 @@ class _BinaryProblems(NamedTuple):
     rows: Int[Array, "P n"]  # positions
     signs: Float[Array, "P n"]  # ±1, 0 for padding
     weight: float  # of a problem: C classes have C - 1 differences, but more pairs
+    label_noise: Float[Array, "P n"] | None = None  # λ
 
     @classmethod
-    def of(cls, labels: Any, n_columns: int) -> "_BinaryProblems":
+    def of(
+        cls, labels: Any, n_columns: int, likelihoods: Float[Array, "n C"] | None = None
+    ) -> "_BinaryProblems":
         """All pairs of the classes that have labels.
 
         Where that would be too much work, every class is paired with its neighbours in a ring.
@@ -427,11 +453,17 @@ class _BinaryProblems(NamedTuple):
         size = max(map(len, members), default=0)
         rows = np.zeros((len(pairs), size), int)
         signs = np.zeros((len(pairs), size))
-        for p, ((_, second), positions) in enumerate(zip(pairs, members, strict=True)):
+        label_noise = None if likelihoods is None else np.zeros((len(pairs), size))
+        for p, ((first, second), positions) in enumerate(zip(pairs, members, strict=True)):
             is_second = labels[positions] == classes[second]
             rows[p, : len(positions)] = positions
             signs[p, : len(positions)] = np.where(is_second, 1.0, -1.0)
-        return cls(rows=rows, signs=signs, weight=(n_classes - 1) / max(len(pairs), 1))
+            if likelihoods is not None:
+                pair_classes = classes[[first, second]]
+                noise = _pair_label_noise(likelihoods[positions], pair_classes)
+                label_noise[p, : len(positions)] = noise
+        weight = (n_classes - 1) / max(len(pairs), 1)
+        return cls(rows=rows, signs=signs, weight=weight, label_noise=label_noise)
 
     @classmethod
     def _of_multi_labels(cls, bits: Bool[Array, "n L"], n_columns: int) -> "_BinaryProblems":
@@ -464,6 +496,16 @@ class _BinaryProblems(NamedTuple):
         products = rows @ rows.swapaxes(-1, -2)
         products += _JITTER * np.trace(products, axis1=1, axis2=2).max() * np.eye(n_rows)
         return np.asarray(np.linalg.cholesky(products))
+
+
+def _pair_label_noise(
+    likelihoods: Float[Array, "n C"], pair_classes: Int[Array, "2"]
+) -> Float[Array, " n"]:
+    """λ (n,) of answers in the problem of two classes; a third class counts for both."""
+    of_pair = likelihoods[:, pair_classes]
+    of_others = likelihoods.sum(axis=1) - of_pair.sum(axis=1)
+    for_both = 0.5 * np.maximum(of_others, 0.0)
+    return (of_pair.min(axis=1) + for_both) / (of_pair.max(axis=1) + for_both)
 
 
 def _problem_work(n_rows: int, n_columns: int) -> int:
@@ -527,10 +569,12 @@ def converged_sites(
     *,
     tolerance: float,
     max_sweeps: int,
+    label_noise: Float[Array, "*#P n"] | None = None,
 ) -> Sites:
     """Run EP for labels ±1 under f = F u, F (..., n, r); return sites (..., n).
 
-    Labels of 0 are padding and get flat sites.
+    Labels of 0 are padding and get flat sites. ``label_noise``: λ of
+    :func:`~parbals.posterior.closed.ep.matched_sites`.
 
     >>> sites = converged_sites(np.array([[1.0]]), np.array([1.0]), tolerance=1e-6, max_sweeps=50)
     >>> sites.precisions.round(3)
@@ -549,7 +593,7 @@ def converged_sites(
         mean = ((spread @ sites.linear_terms[..., None]).swapaxes(-1, -2) @ spread)[..., 0, :]
         variance = np.square(spread).sum(axis=-2)
         cavity_mean, cavity_variance = cavities(mean, variance, sites)
-        matched = matched_sites(cavity_mean, cavity_variance, signs)
+        matched = matched_sites(cavity_mean, cavity_variance, signs, label_noise)
         return Sites(is_present * matched.precisions, is_present * matched.linear_terms)
 
     if start is None:
