@@ -184,7 +184,8 @@ def export(
         if renew and (store.n_labelled or store.settings.described or store.settings.scores):
             update_report(store)
         n_newer = newer_answers(store)
-        note = _outdated_note(store, n_newer, folder)
+        notes = [_outdated_note(store, n_newer, folder), _measured_note(store)]
+        note = " ".join(filter(None, notes)) or None
         rows = export_records(store, labelled_only)
         count = write_export(path, rows, file_format, export_columns(store))
     log_quietly(folder, EXPORTED, format=file_format, labelled_only=labelled_only)
@@ -193,6 +194,17 @@ def export(
     if str(path) != "-":
         record = {"file": str(path), "items": count, "newer_answers": n_newer, "note": note}
         print_result(as_json, record, f"{counted(count, 'item')} in {path}.")
+
+
+def _measured_note(store: "Store") -> str | None:
+    """A sentence where the export has no predictions for items that are being measured."""
+    from parbals_label.project.measured import unlabelled_measured_positions
+
+    n_hidden = len(unlabelled_measured_positions(store)) if store.settings.predictions else 0
+    if not n_hidden:
+        return None
+    items = counted(n_hidden, "item that measures", "items that measure")
+    return f"Predictions of {items} the error are left out until they are labelled."
 
 
 def _outdated_note(store: "Store", n_newer: int, folder: Path) -> str | None:

@@ -34,6 +34,7 @@ from parbals_label.project.features import (
     uses_table_features,
 )
 from parbals_label.project.goal import Goal, advice, goal_parts, metric_lines, metric_of
+from parbals_label.project.measured import unlabelled_measured_positions
 from parbals_label.project.predicted import (
     PREDICTED,
     DecisionRule,
@@ -475,8 +476,9 @@ def export_columns(store: Store) -> list[str]:
 
     id, the items' columns, label, annotators, votes (labels and how many gave them, such as
     spam:2;ham:1), agreement (the share of the most frequent one), whether the item belongs to the
-    audit, the prediction, and the probability of each class. A duplicate text has the label of the
-    first one, and ``copy of`` its id as annotator.
+    audit, the prediction, and the probability of each class; an item that is being measured has no
+    prediction. A duplicate text has the label of the first one, and ``copy of`` its id as
+    annotator.
     """
     settings = store.settings
     added = _added_columns(store)
@@ -502,6 +504,8 @@ def export_records(store: Store, labelled_only: bool = False) -> Iterator[dict[s
     }
     predictions = predictions_of(store)
     decision_rule = None if predictions is None else decision_rule_of(store, predictions)
+    hidden = unlabelled_measured_positions(store)
+    no_prediction = dict.fromkeys(predicted_columns(predicted_form))
     for item in store.iter_items():
         position = item.position
         if labelled_only and position not in labels:
@@ -521,6 +525,8 @@ def export_records(store: Store, labelled_only: bool = False) -> Iterator[dict[s
         if audit:
             record[_AUDIT_COLUMN] = position in audit
         if predictions is not None:
+            record |= no_prediction
+        if predictions is not None and position not in hidden:
             row = predictions[position][None]
             record |= predicted_records(predicted_form, row, decision_rule)[0]
         yield record

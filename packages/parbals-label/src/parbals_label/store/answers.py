@@ -8,24 +8,34 @@ late retry would restore a label that was corrected or undone in the meantime.
 
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
 from parbals.errors import InputError, LabelError
+from parbals.wording import PROGRAM_PREFIX
 
 from parbals_label.answer_form import AnswerForm
-from parbals_label.store.current import CURRENT, SINCE, Renames, by_machines, count_labels
+from parbals_label.store.current import (
+    CURRENT,
+    CURRENT_OF,
+    SINCE,
+    Renames,
+    by_machines,
+    count_labels,
+)
 from parbals_label.store.database import Database
 from parbals_label.store.integrity import read_meta
 from parbals_label.store.items import count_items, read_item
+from parbals_label.store.people import is_reserved, name_key
 from parbals_label.store.records import Annotator, Answer, Submission, SubmitResult
-from parbals_label.store.rows import check_position, check_text
+from parbals_label.store.rows import check_position, check_text, to_json
 from parbals_label.store.schema import COLUMNS
 from parbals_label.store.settings import ProjectSettings
 
 __all__ = [
     "SOURCES",
     "Answers",
+    "CurrentAnswer",
     "LabelConflictError",
     "LatestEntry",
     "RequestIdReusedError",
@@ -36,6 +46,8 @@ __all__ = [
 SOURCES = ("person", "import", "machine", "bulk", "decision")
 """Sources of an answer: "bulk" is a person's label for many items at once, "decision" the final
 label that an owner set where annotators disagree."""
+_COUNTED_SOURCES = ("person", "decision")
+"""Sources of answers that count in a measurement."""
 _ENTRY_BY_TABLE = {
     "answers": "SELECT 'answers', answer, position, annotator, label FROM answers",
     "passes": "SELECT 'passes', pass, position, annotator, kind FROM passes",
@@ -74,6 +86,15 @@ class RequestRecord(NamedTuple):
     position: int
     annotator: str
     value: str | None
+
+
+class CurrentAnswer(NamedTuple):
+    """An annotator's current label of an item, by its current name, and its source."""
+
+    position: int
+    annotator: str
+    label: str
+    source: str
 
 
 class LatestEntry(NamedTuple):
@@ -199,6 +220,30 @@ class Answers:
             votes = machines | votes
         return dict(sorted(votes.items()))
 
+    def counted_answers(self, positions: Collection[int]) -> list[CurrentAnswer]:
+        """Return the current answers to these items that count in a measurement of the error.
+
+        These are answers of people to one item at a time: given on the page, or read from a file
+        under a person's name. Imported labels, labels in bulk, and labels under a name that is
+        reserved for programs or that a program has do not count.
+        """
+        if not positions:
+            return []
+        with self._db.reading() as connection:
+            names = self._db.answered(connection).names
+        programs = {
+            name_key(name.removeprefix(PROGRAM_PREFIX))
+            for name in names
+            if name.startswith(PROGRAM_PREFIX)
+        }
+        return [
+            answer
+            for answer in self._current(positions)
+            if answer.source in _COUNTED_SOURCES
+            and not is_reserved(answer.annotator)
+            and name_key(answer.annotator) not in programs
+        ]
+
     def unfinished(self) -> set[int]:
         """Return positions that need more answers: people have labelled them, but too few.
 
@@ -236,15 +281,19 @@ class Answers:
         )
         return [position for (position,) in self._db.rows(query)]
 
-    def _current(self) -> list[tuple[int, str, str, str]]:
+    def _current(self, positions: Collection[int] | None = None) -> list[CurrentAnswer]:
+        """Return the current answers with a label, of all items or of some."""
+        current = CURRENT if positions is None else CURRENT_OF
+        parameters = {} if positions is None else {"positions": to_json([*positions], "positions")}
         with self._db.reading() as connection:
             renames = Renames.read(connection)
             rows = connection.execute(
-                f"SELECT position, annotator, label, source, answer FROM ({CURRENT}) AS c WHERE "
-                f"label IS NOT NULL ORDER BY position, {SINCE}"
+                f"SELECT position, annotator, label, source, answer FROM ({current}) AS c WHERE "
+                f"label IS NOT NULL ORDER BY position, {SINCE}",
+                parameters,
             )
             return [
-                (
+                CurrentAnswer(
                     position,
                     annotator,
                     str(renames.current_name(label, answer)) if renames else label,

@@ -14,6 +14,7 @@ from parbals_label.store.rows import UNREADABLE, from_json
 
 __all__ = [
     "CURRENT",
+    "CURRENT_OF",
     "CURRENT_PASSES",
     "PASSED",
     "PASS_UNDONE",
@@ -54,6 +55,8 @@ def _passes(where: str = "") -> str:
 
 CURRENT = _answers()
 """The latest revision of every item and annotator."""
+CURRENT_OF = _answers("position IN (SELECT value FROM json_each(:positions))")
+"""The same of some items: :positions is a JSON list."""
 CURRENT_PASSES = _passes()
 """The latest pass of every item and annotator."""
 SINCE = (

@@ -11,13 +11,13 @@ from typing import Literal
 import numpy as np
 from parbals.errors import ProjectDamagedError
 from parbals.learner.evaluation.audit import AUDIT
-from parbals.learner.evaluation.certify import CERTIFY
 from parbals.strategies.table import RANDOM_STRATEGY, STRATEGIES
 
 from parbals_label.answer_form import MANY, NUMBERS
 from parbals_label.project.consensus import consensus_labels, tied_positions
 from parbals_label.project.features import predictions_of, uses_table_features
 from parbals_label.project.label_issues import current_label_issues
+from parbals_label.project.measured import measured_positions
 from parbals_label.project.media import image_address, image_column
 from parbals_label.project.predicted import DecisionRule, decisions
 from parbals_label.project.quick import START
@@ -85,13 +85,12 @@ def _text_columns(store: Store) -> list[str]:
 class Predictions:
     """The latest stored predictions of all items; ``rows`` is None where there are none yet.
 
-    Audit items have no visible prediction, because it would bias the annotator and with them the
-    measurement.
+    Items that are being measured have no visible prediction.
     """
 
     def __init__(self, store: Store) -> None:
         self.form = store.form
-        self.audit = frozenset(store.settings.audit)
+        self.hidden = measured_positions(store)
         self.rows: np.ndarray | None = None
         self.decision_rule: DecisionRule | None = None
         with suppress(ProjectDamagedError):  # the next report stores them again
@@ -102,7 +101,7 @@ class Predictions:
 
     def of(self, position: int) -> schemas.Probabilities:
         """Return class → probability; for regression the mean and the standard deviation."""
-        if self.rows is None or position in self.audit:
+        if self.rows is None or position in self.hidden:
             return None
         row = self.rows[position]
         if self.form.task == NUMBERS:
@@ -119,7 +118,7 @@ class Predictions:
         form = replace(self.form, classes=self.form.classes[: self.rows.shape[1]])
         predicted = decisions(form, self.rows[positions], self.decision_rule)
         return [
-            -1 if position in self.audit else form.classes.index(label)
+            -1 if position in self.hidden else form.classes.index(label)
             for position, label in zip(positions, predicted, strict=True)
         ]
 
@@ -137,12 +136,11 @@ class Tasks:
     def task(self, store: Store, lease: Lease) -> schemas.TaskOut:
         """Return the task of a leased item."""
         item = store.items([lease.position])[0].without(self._hidden_columns)
-        is_certificate = lease.why is not None and lease.why.strategy == CERTIFY
-        is_test_item = is_certificate or item.position in self._predictions.audit
+        self._predictions.hidden = measured_positions(store)  # these change with answers
         why = _why(
             lease.why,
             self._predictions.of(item.position),
-            is_test_item,
+            item.position in self._predictions.hidden,
             self._predictions.form.task,
         )
         return schemas.TaskOut(
@@ -253,7 +251,11 @@ def list_items(
 
 def _likely_errors(store: Store, rows: "_Rows", only: str | None) -> schemas.ItemsOut:
     """Return the likely label errors, the least probable label first; none for an annotator."""
-    issues = [] if only else current_label_issues(store)
+    issues = [
+        issue
+        for issue in ([] if only else current_label_issues(store))
+        if issue.position not in rows.predictions.hidden
+    ]
     items = _read(store, [issue.position for issue in issues])
     page = [rows.row(item) for item in items]
     for row, issue in zip(page, issues, strict=True):

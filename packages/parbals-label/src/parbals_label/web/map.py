@@ -74,14 +74,18 @@ def show_map(store: Store) -> MapOut:
     states = dict.fromkeys(waiting, 1) | dict.fromkeys(assigned, 2) | dict.fromkeys(labels, 3)
     positions = _shown_positions(states, n_items)
     predictions = Predictions(store)
-    if predictions.rows is not None:  # coordinates would reveal predictions of audit items
-        hidden = predictions.audit - labels.keys()
+    if predictions.rows is not None:  # their place would reveal their prediction
+        hidden = predictions.hidden - labels.keys()
         positions = [position for position in positions if position not in hidden]
     class_indices = {label: index for index, label in enumerate(store.classes)}
     xy = np.asarray(coordinates[positions], np.float64)
     by_model = predictions.rows is not None and predictions.form.task not in (MANY, NUMBERS)
     if predictions.rows is not None and by_model:
-        xy = _towards_classes(xy, predictions.rows[positions])
+        rows = np.array(predictions.rows[positions], np.float64)
+        for index, position in enumerate(positions):
+            if position in predictions.hidden:  # it stands where its label is, not the prediction
+                rows[index] = np.arange(rows.shape[1]) == class_indices[labels[position]]
+        xy = _towards_classes(xy, rows)
     xy = xy.round(5)
     points = Points(
         position=positions,

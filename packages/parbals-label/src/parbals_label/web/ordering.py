@@ -13,6 +13,7 @@ from parbals.errors import InputError
 from parbals_label.answer_form import MANY, NUMBERS
 from parbals_label.project.features import features_of
 from parbals_label.project.label_issues import current_label_issues
+from parbals_label.project.measured import measured_positions
 from parbals_label.project.predicted import DecisionRule, decisions, uncertainty
 from parbals_label.store.store import Store
 
@@ -54,7 +55,7 @@ def by_model(
 ) -> np.ndarray:
     """Rank the items (N,) by their stored predictions (N, C).
 
-    Audit items come last, because their rank would reveal their prediction.
+    Items that are being measured come last, because their rank would reveal their prediction.
 
     Args:
         store: the project.
@@ -75,7 +76,7 @@ def by_model(
         key = _predicted_key(store, probs, rule)
     else:
         key = _probability_key(store, probs, order.class_name)
-    key[list(store.settings.audit)] = np.inf
+    key[list(measured_positions(store))] = np.inf
     return _ranks(key)
 
 

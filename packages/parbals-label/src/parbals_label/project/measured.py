@@ -1,0 +1,66 @@
+"""Which items are being measured, and whose labels count.
+
+A random sample measures the error of the model's predictions. Its items are *being measured* until
+every one of them has its labels, or was skipped; items of a sample that is kept open
+(``settings.audit``) always are. While an item is being measured nobody is shown what the model
+predicts for it, because a visible prediction biases annotators, and with them the measurement.
+Every reader of predictions asks :func:`measured_positions`.
+"""
+
+from collections import Counter
+
+from parbals.learner.evaluation.certify import CERTIFY
+
+from parbals_label.store.records import BatchRecord
+from parbals_label.store.store import Store
+
+__all__ = ["is_complete", "measured_positions", "open_sample", "unlabelled_measured_positions"]
+
+
+def open_sample(store: Store) -> BatchRecord | None:
+    """The latest random sample, unless it is complete."""
+    samples = store.batches(CERTIFY)
+    if not samples or is_complete(store, samples[-1]):
+        return None
+    return samples[-1]
+
+
+def is_complete(store: Store, sample: BatchRecord) -> bool:
+    """Whether every item of a sample has its labels from people, or was skipped."""
+    positions = [item.position for item in sample.items]
+    n_wanted = sample.settings.get("answers_wanted", 1)
+    n_labels = Counter(answer.position for answer in store.counted_answers(positions))
+    missing = [position for position in positions if n_labels[position] < n_wanted]
+    return not missing or store.passes().keys() >= set(missing)
+
+
+def measured_positions(store: Store) -> frozenset[int]:
+    """Positions of items that are being measured, with duplicates of their texts."""
+    positions = set(store.settings.audit)
+    sample = open_sample(store)
+    if sample is not None:
+        positions.update(item.position for item in sample.items)
+    return _with_duplicates(store, positions)
+
+
+def unlabelled_measured_positions(store: Store) -> frozenset[int]:
+    """Positions of items that are being measured and whose sample still needs their label.
+
+    An export has no predictions for these.
+    """
+    labelled = {answer.position for answer in store.counted_answers(store.settings.audit)}
+    positions = set(store.settings.audit) - labelled
+    sample = open_sample(store)
+    if sample is not None:
+        positions.update(item.position for item in sample.items)
+    return _with_duplicates(store, positions)
+
+
+def _with_duplicates(store: Store, positions: set[int]) -> frozenset[int]:
+    """Positions with those of items that have the same text: they have the same prediction."""
+    if not positions:
+        return frozenset()
+    firsts = dict(store.settings.copies)
+    measured_firsts = {firsts.get(position, position) for position in positions}
+    duplicates = {duplicate for duplicate, first in firsts.items() if first in measured_firsts}
+    return frozenset(positions | measured_firsts | duplicates)
