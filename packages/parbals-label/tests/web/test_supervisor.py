@@ -1,12 +1,14 @@
 """The supervisor: a worker that ends is started again, and one that keeps ending is reported."""
 
+import os
+import signal
 import subprocess
 import sys
 import threading
 
 import pytest
 from parbals_label.web import supervisor as module
-from parbals_label.web.supervisor import Supervisor
+from parbals_label.web.supervisor import Supervisor, worker_environment
 
 CHOOSES_AND_DIES = """
 import json, sys
@@ -22,6 +24,13 @@ NEVER_ENDS = """
 import time
 print('{"state": "idle"}', flush=True)
 time.sleep(1000)
+"""
+SAYS_THAT_IT_IS_ALIVE = """
+import time
+print('{"state": "choosing"}', flush=True)
+while True:
+    print('{"alive": true}', flush=True)
+    time.sleep(0.1)
 """
 
 
@@ -69,3 +78,33 @@ def test_a_worker_that_does_not_end_is_ended(supervised, monkeypatch):
     supervisor.stop()
     assert isinstance(process, subprocess.Popen)
     assert process.returncode == -9
+
+
+def test_a_worker_that_was_stopped_is_ended_and_started_again(supervised, monkeypatch):
+    monkeypatch.setattr(module, "_MAX_SILENCE_SECONDS", 2.0)
+    is_choosing = threading.Event()
+    restarted = threading.Event()
+    lives = []
+
+    def react(supervisor):
+        if supervisor.state == "choosing":
+            lives.append(supervisor.process_id)
+            is_choosing.set()
+            if len(lives) == 2:
+                restarted.set()
+
+    supervisor = supervised(SAYS_THAT_IT_IS_ALIVE, react)
+    assert is_choosing.wait(60)
+    assert not restarted.wait(5.0), "a worker that computes for long is left alone"
+    os.kill(lives[0], signal.SIGSTOP)
+    assert restarted.wait(60)
+    assert lives[0] != lives[1]
+    assert supervisor.ends == 1
+
+
+def test_a_worker_leaves_the_gpu_to_others_unless_the_user_says_otherwise(monkeypatch):
+    name = "XLA_PYTHON_CLIENT_PREALLOCATE"
+    monkeypatch.delenv(name, raising=False)
+    assert worker_environment()[name] == "false"
+    monkeypatch.setenv(name, "true")
+    assert worker_environment()[name] == "true"

@@ -1,5 +1,6 @@
 """The command line: quick to start, one sentence for an error, honest exit codes."""
 
+import os
 import subprocess
 import sys
 from importlib.metadata import entry_points
@@ -232,3 +233,21 @@ for arguments in {looks}:
         output = capsys.readouterr().err
         assert output.startswith("parbals: ")
         assert len(output.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize("value", [None, "true"])
+def test_a_command_leaves_gpu_memory_to_pytorch_unless_the_user_says_otherwise(value):
+    name = "XLA_PYTHON_CLIENT_PREALLOCATE"
+    program = (
+        "import atexit, os, sys\n"
+        f"atexit.register(lambda: print(os.environ[{name!r}]))\n"
+        "sys.argv = ['parbals', '--version']\n"
+        "from parbals.cli import program\n"
+        "program()\n"
+    )
+    environment = {key: text for key, text in os.environ.items() if key != name}
+    if value is not None:
+        environment[name] = value
+    command = [sys.executable, "-c", program]
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert ended.stdout.splitlines()[-1] == (value or "false")

@@ -21,14 +21,14 @@ from multiprocessing import connection, get_context, parent_process
 from multiprocessing.process import BaseProcess
 from typing import Any
 
+from parbals.environment import SHARE_GPU
+
 from parbals_bench.run.executors import Loader, Outcome, attempt
 from parbals_bench.run.spec import Run
 
 __all__ = ["LocalProcesses"]
 
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-# Otherwise the first process takes three quarters of the GPU's memory for itself.
-_SHARE_GPU = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
 _MAX_TRIES = 2
 
 
@@ -134,8 +134,8 @@ def _end_with_parent() -> None:
 @contextmanager
 def _pinned(cores: tuple[int, ...]) -> Iterator[None]:
     """A process started meanwhile has these cores and thread counts from its first instruction."""
-    before = {name: os.environ.get(name) for name in (*_THREAD_VARIABLES, *_SHARE_GPU)}
-    os.environ.update({**_SHARE_GPU, **dict.fromkeys(_THREAD_VARIABLES, str(len(cores)))})
+    before = {name: os.environ.get(name) for name in (*_THREAD_VARIABLES, *SHARE_GPU)}
+    os.environ.update({**SHARE_GPU, **dict.fromkeys(_THREAD_VARIABLES, str(len(cores)))})
     allowed = None
     if hasattr(os, "sched_setaffinity"):
         allowed = os.sched_getaffinity(0)

@@ -10,6 +10,7 @@ and refuses everything else.
 import functools
 import hashlib
 import os
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -140,9 +141,24 @@ class _Model(Encoder):
         except torch.OutOfMemoryError:
             n_items = len(prepared)
             raise InputError(
-                f"The device ran out of memory with {n_items} items at once; finished items are "
-                f"kept, so run it again with --batch-size {max(1, n_items // 2)}."
+                f"The device ran out of memory with {n_items} items at once{self._memory()}; "
+                "finished items are kept, so run it again with --batch-size "
+                f"{max(1, n_items // 2)}."
             ) from None
+
+    def _memory(self) -> str:
+        """Who holds a GPU's memory, in words; nothing for other devices."""
+        import torch
+
+        if self.device.type != "cuda":
+            return ""
+        n_free, n_bytes = torch.cuda.mem_get_info(self.device)
+        n_own = torch.cuda.memory_reserved(self.device)
+        others = "JAX and other programs" if "jax" in sys.modules else "other programs"
+        return (
+            f" (of its {n_bytes / 1e9:.1f} GB this model holds {n_own / 1e9:.1f}, "
+            f"{others} {(n_bytes - n_free - n_own) / 1e9:.1f})"
+        )
 
 
 class ImageModel(_Model):

@@ -26,7 +26,7 @@ from parbals_label.label_studio.responses import (
     TaskPage,
     UploadedFile,
     UploadedFiles,
-    printable,
+    one_line,
     read_response,
 )
 
@@ -307,7 +307,7 @@ class Client:
                 detail = first_line(reason) if isinstance(reason, BaseException) else str(reason)
                 if deadline.has_passed:
                     detail = f"the answer was not complete after {_ANSWER_SECONDS:g} seconds"
-                raise ServerError(f"{self.url} does not answer ({printable(detail)}).") from None
+                raise ServerError(f"{self.url} does not answer ({one_line(detail)}).") from None
             if deadline.has_passed:
                 raise ServerError(
                     f"{self.url} does not answer (the answer was not complete after "
@@ -323,7 +323,7 @@ class Client:
         except urllib.error.HTTPError as error:
             with error:
                 if 300 <= error.code < 400:
-                    location = printable(error.headers.get("Location", "another address"))
+                    location = one_line(error.headers.get("Location", "another address"))
                     raise InputError(
                         f"{self.url} redirects requests to {location}; give that server's "
                         "address as --url."
@@ -344,7 +344,7 @@ class Client:
         detail = answer.get("detail") if isinstance(answer, dict) else None
         if isinstance(answer, dict) and answer.get("validation_errors"):
             detail = json.dumps(answer["validation_errors"])
-        reason = f" ({printable(detail)})" if detail else ""
+        reason = f" ({one_line(detail)})" if detail else ""
         if status in (401, 403):
             raise InputError(f"{self.url} does not accept the key{reason}; {_KEY_ADVICE}.")
         if status == 404:

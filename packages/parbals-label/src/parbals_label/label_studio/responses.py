@@ -12,7 +12,7 @@ __all__ = [
     "TaskPage",
     "UploadedFile",
     "UploadedFiles",
-    "printable",
+    "one_line",
     "read_response",
 ]
 
@@ -89,10 +89,10 @@ def read_response(kind: type[Response], answer: Any) -> Response:
         ) from None
 
 
-def printable(text: Any) -> str:
+def one_line(text: Any) -> str:
     """A server's words to quote inside a sentence: on one line, without control characters.
 
-    >>> printable("No.\\r\\n\\x1b[2JAll is well.")
+    >>> one_line("No.\\r\\n\\x1b[2JAll is well.")
     'No. [2JAll is well'
     """
     words = "".join(character if character.isprintable() else " " for character in str(text))

@@ -29,7 +29,7 @@ from parbals_label.label_studio.client import (
     changed_or_open,
 )
 from parbals_label.label_studio.interface import Interface, is_empty, read_interface
-from parbals_label.label_studio.responses import Project, printable
+from parbals_label.label_studio.responses import Project, one_line
 from parbals_label.label_studio.tasks import (
     TASKS,
     data_of,
@@ -195,7 +195,7 @@ class _Connection:
             )
         if project.sampling not in (None, "Sequential sampling"):
             self._say_once(
-                f"Its tasks are given out by {printable(project.sampling).lower()}; set Sequential "
+                f"Its tasks are given out by {one_line(project.sampling).lower()}; set Sequential "
                 "sampling in the project's settings to give out the most useful first."
             )
         return uid

@@ -14,6 +14,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from parbals.environment import SHARE_GPU
+
 from parbals_label.web.schemas import State
 
 __all__ = ["Supervisor", "worker_environment"]
@@ -24,15 +26,26 @@ _MAX_PAUSE_SECONDS = 30.0
 _MAX_CRASHES = 3
 """Crashes in a row after which the worker is reported as failed."""
 _STOP_SECONDS = 3.0
+_MAX_SILENCE_SECONDS = 300.0
+"""A worker says every few seconds that it is alive; after so long without a word it is killed."""
 
 
 def worker_environment() -> dict[str, str]:
-    """Return environment variables that restrict numerical libraries to one core."""
+    """Return environment variables that restrict numerical libraries to one core.
+
+    JAX and PyTorch share a GPU, unless the user's environment says otherwise.
+    """
     one_thread = dict.fromkeys(
         ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NPROC"), "1"
     )
     flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_multi_thread_eigen=false".strip()
-    return {**os.environ, **one_thread, "XLA_FLAGS": flags, "PYTHONUNBUFFERED": "1"}
+    return {
+        **SHARE_GPU,
+        **os.environ,
+        **one_thread,
+        "XLA_FLAGS": flags,
+        "PYTHONUNBUFFERED": "1",
+    }
 
 
 class Supervisor:
@@ -63,8 +76,10 @@ class Supervisor:
         self.n_batches = 0
         self._process: subprocess.Popen[str] | None = None
         self._command: dict[str, Any] | None = None
+        self._last_message_at = 0.0
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._keep_running, daemon=True)
+        self._watch = threading.Thread(target=self._end_silent_workers, daemon=True)
         self._lock = threading.Lock()
 
     @property
@@ -76,6 +91,7 @@ class Supervisor:
     def start(self) -> None:
         """Start the worker, and keep it running."""
         self._thread.start()
+        self._watch.start()
 
     def stop(self) -> None:
         """Ask the worker to stop, and kill it if it does not."""
@@ -91,6 +107,7 @@ class Supervisor:
                 process.kill()
         if self._thread.ident is not None:
             self._thread.join()
+            self._watch.join()
 
     def ask(
         self, n_items: int, replaces: Sequence[str] = (), effort: Mapping[str, int] | None = None
@@ -142,6 +159,16 @@ class Supervisor:
                 min(self._first_pause * 2.0 ** (self.deaths - 1), _MAX_PAUSE_SECONDS)
             )
 
+    def _end_silent_workers(self) -> None:
+        """Kill a worker that hangs or was stopped; it is restarted like one that crashed."""
+        while not self._stopping.wait(_MAX_SILENCE_SECONDS / 20):
+            process = self._process
+            silence = time.monotonic() - self._last_message_at
+            if process is not None and silence > _MAX_SILENCE_SECONDS:
+                facts = {"silent_for_seconds": round(silence)}
+                _log.warning("The worker process is silent; ending it", extra={"facts": facts})
+                process.kill()
+
     def _run(self) -> tuple[int, list[str]]:
         """Run the worker until it ends; returns its exit code and last lines of standard error."""
         error_lines: deque[str] = deque(maxlen=20)
@@ -161,6 +188,7 @@ class Supervisor:
             return 1, [str(error)]
         assert process.stdout is not None
         assert process.stderr is not None
+        self._last_message_at = time.monotonic()
         self._process = process
         if self._stopping.is_set():
             process.kill()
@@ -183,6 +211,7 @@ class Supervisor:
 
     def _receive(self, line: str) -> None:
         """Store a message of the worker."""
+        self._last_message_at = time.monotonic()
         try:
             message = json.loads(line)
         except ValueError:

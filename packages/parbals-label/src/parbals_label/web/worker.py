@@ -55,6 +55,7 @@ _REPORT_CANDIDATES = 1_000
 """Items considered for a batch, and in a report: fewer than commands use, because annotators are
 waiting on the page."""
 _EXIT_SECONDS = 2.0
+_ALIVE_SECONDS = 10.0
 
 
 class _Step:
@@ -288,6 +289,7 @@ def main(folder: Path) -> None:
             out.write(json.dumps(message) + "\n")
             out.flush()
 
+    threading.Thread(target=_say_alive, args=(say,), daemon=True).start()
     say(state="starting")
     sweep(folder, f".*{TEMPORARY_SUFFIX}", DAY)  # younger files may still be written
     with Store.open(folder) as store:
@@ -333,6 +335,13 @@ def _repeat(step_class: type[Reporter | Adapter], folder: Path, say: Callable[..
     except BaseException:  # a bug ends the process, which the supervisor restarts
         traceback.print_exc()
         os._exit(1)
+
+
+def _say_alive(say: Callable[..., None]) -> None:
+    """Tell the supervisor every few seconds that the process runs, also in a long computation."""
+    while True:
+        say(alive=True)
+        time.sleep(_ALIVE_SECONDS)
 
 
 def _read_commands(commands: "queue.SimpleQueue[dict[str, Any] | None]") -> None:
