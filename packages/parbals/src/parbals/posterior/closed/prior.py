@@ -14,11 +14,11 @@ variance of its directions, and a prior that follows them would count the labels
 directions get the same variance, and an intercept may be as large as the logits: classes lie far
 apart, and their boundary may be anywhere.
 
-*Label noise.* Answers of noisy annotators have a likelihood w_c under every class c, and the evidence
-is that of these likelihoods, not of the most likely classes: answers of a program that guesses say
-nothing about the scale, where labels without structure would shrink it. In the problem of classes a
-and b, of which a is likelier, a third class would tell nothing about f_a - f_b, so that it counts
-for both: with W the likelihoods of all other classes together, p(answers | f) is proportional to
+*Label noise.* Answers of noisy annotators have a likelihood w_c under every class c. The evidence is
+that of these likelihoods, not of the most likely classes: answers of a program that guesses say
+nothing about the scale, but taken as labels they would shrink it. In the problem of classes a and
+b, of which a is likelier, a third class would say nothing about f_a - f_b, so it counts for both:
+with W the sum of the other classes' likelihoods, p(answers | f) is proportional to
 λ + (1 - λ) σ(f_a - f_b), λ = (w_b + ½ W) / (w_a + ½ W).
 
 *Algorithm.* Labels become Gaussian sites under the averaged prior, the sites give every shape its
@@ -453,7 +453,7 @@ class _BinaryProblems(NamedTuple):
         size = max(map(len, members), default=0)
         rows = np.zeros((len(pairs), size), int)
         signs = np.zeros((len(pairs), size))
-        label_noise = None if likelihoods is None else np.zeros((len(pairs), size))
+        label_noise = np.zeros((len(pairs), size))
         for p, ((first, second), positions) in enumerate(zip(pairs, members, strict=True)):
             is_second = labels[positions] == classes[second]
             rows[p, : len(positions)] = positions
@@ -462,8 +462,12 @@ class _BinaryProblems(NamedTuple):
                 pair_classes = classes[[first, second]]
                 noise = _pair_label_noise(likelihoods[positions], pair_classes)
                 label_noise[p, : len(positions)] = noise
-        weight = (n_classes - 1) / max(len(pairs), 1)
-        return cls(rows=rows, signs=signs, weight=weight, label_noise=label_noise)
+        return cls(
+            rows=rows,
+            signs=signs,
+            weight=(n_classes - 1) / max(len(pairs), 1),
+            label_noise=None if likelihoods is None else label_noise,
+        )
 
     @classmethod
     def _of_multi_labels(cls, bits: Bool[Array, "n L"], n_columns: int) -> "_BinaryProblems":
