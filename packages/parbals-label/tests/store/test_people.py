@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from parbals.errors import InputError
 from parbals_label.project.features import store_features
-from parbals_label.store.people import NotAssignedError, hashed, name_key
+from parbals_label.store.names import name_key
+from parbals_label.store.people import NotAssignedError, hashed
 from parbals_label.store.records import Submission
 from parbals_label.store.store import Store
 

@@ -145,7 +145,7 @@ def _full_names(
 
 
 def _checked_name(name: str | None, default: str) -> str:
-    from parbals_label.store.people import check_name
+    from parbals_label.store.names import check_name
 
     if name is None:
         return re.sub(r"[^\w.:-]+", "-", default)[:_LONGEST_NAME].strip("-") or "program"

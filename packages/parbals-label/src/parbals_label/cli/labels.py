@@ -139,7 +139,7 @@ def remove(folder: Path, annotator: str, since: str | None, no_report: bool, as_
 
 def _annotator_named(store: "Store", annotator: str) -> str:
     """The annotator of exactly this name or, without one, the first whose name looks like it."""
-    from parbals_label.store.people import name_key
+    from parbals_label.store.names import name_key
 
     names = store.annotator_names()
     if annotator in names:

@@ -16,7 +16,6 @@ __all__ = ["team"]
 _MIN_ID_LENGTH = 6
 """Characters of a session's id that must be given: fewer could mean several sessions."""
 _DEFAULT_PORT = 8573
-_PAGE_LINK = "the page's link"
 
 
 @click.group(cls=Group)
@@ -100,7 +99,7 @@ def list_(folder: Path, as_json: bool) -> None:
     Example:
       parbals team list spam
     """
-    from parbals_label.store.people import name_key
+    from parbals_label.store.names import name_key
 
     with open_store(folder, read_only=True) as store:
         people = store.people()
@@ -171,6 +170,8 @@ def sessions(folder: Path, end: str | None, as_json: bool) -> None:
       parbals team sessions spam
       parbals team sessions spam --end 3f1c9a0b77
     """
+    from parbals_label.store.names import PAGE_LINK
+
     with open_store(folder, read_only=end is None) as store:
         if end is not None and not (len(end) >= _MIN_ID_LENGTH and store.end_sessions(end)):
             raise InputError(
@@ -178,7 +179,7 @@ def sessions(folder: Path, end: str | None, as_json: bool) -> None:
             )
         rows = store.sessions()
     lines = [
-        f"{row.id}  {row.name or _PAGE_LINK:<24} {row.place:<24} since "
+        f"{row.id}  {row.name or PAGE_LINK:<24} {row.place:<24} since "
         f"{_local_time(row.created)} until {_local_time(row.expires)}"
         for row in rows
     ]

@@ -17,7 +17,7 @@ from parbals_label.answer_form import MANY
 from parbals_label.label_studio.interface import Interface
 from parbals_label.readers.answers import Classes
 from parbals_label.readers.source import short
-from parbals_label.store.people import check_name
+from parbals_label.store.names import check_name
 from parbals_label.store.records import Submission
 from parbals_label.store.store import Store
 

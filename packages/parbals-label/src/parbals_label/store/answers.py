@@ -26,7 +26,7 @@ from parbals_label.store.current import (
 from parbals_label.store.database import Database
 from parbals_label.store.integrity import read_meta
 from parbals_label.store.items import count_items, read_item
-from parbals_label.store.people import is_reserved, name_key
+from parbals_label.store.names import is_reserved, name_key
 from parbals_label.store.records import Annotator, Answer, Submission, SubmitResult
 from parbals_label.store.rows import check_position, check_text, to_json
 from parbals_label.store.schema import COLUMNS

@@ -11,7 +11,7 @@ from typing import Any
 
 from parbals.errors import InputError
 
-from parbals_label.store.people import name_key
+from parbals_label.store.names import name_key
 from parbals_label.store.records import PERSON_REMOVED
 from parbals_label.store.rows import checksum, from_json, to_json
 from parbals_label.store.schema import COLUMNS, triggers

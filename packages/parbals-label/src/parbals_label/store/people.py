@@ -7,15 +7,14 @@ gives no access. Sessions are stored in the same way and end with their link.
 import secrets
 import sqlite3
 import time
-import unicodedata
 from collections.abc import Iterable
 from hashlib import sha256
 from typing import Any, NamedTuple
 
 from parbals.errors import InputError
-from parbals.wording import PROGRAM_PREFIX
 
 from parbals_label.store import records
+from parbals_label.store.names import check_invited_name, looks_like, name_key
 from parbals_label.store.records import Person, SessionRow
 from parbals_label.store.rows import check_text, utc_now
 from parbals_label.store.settings import Settings
@@ -23,40 +22,14 @@ from parbals_label.store.settings import Settings
 __all__ = [
     "ANNOTATOR",
     "OWNER",
-    "PREFIXES",
-    "RESERVED",
     "NotAssignedError",
     "People",
     "StoredSession",
-    "check_name",
     "hashed",
-    "is_reserved",
-    "look_key",
-    "name_key",
 ]
 
 OWNER = "owner"
 ANNOTATOR = "annotator"
-RESERVED = ("import",)
-"""Names under which programs label."""
-PREFIXES = (PROGRAM_PREFIX, "label-studio ")
-"""Prefixes of names under which programs label."""
-_BIDI_CONTROLS = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
-"""Characters that change the direction of text, so that a name reads differently."""
-_LOOK_ALIKES = {
-    **{"a": "430 3b1 251", "b": "432", "c": "441", "d": "501", "e": "435", "h": "4bb"},
-    **{"i": "456 3b9 131", "j": "458 3f3", "k": "43a 3ba", "l": "4cf 31 7c 1c0", "m": "43c"},
-    **{"o": "43e 3bf 30", "p": "440 3c1", "q": "51b", "s": "455", "t": "442 3c4", "u": "3c5"},
-    **{"v": "3bd 475", "w": "51d", "x": "445 3c7", "y": "443 3b3"},
-    **{"-": "2010 2011 2013 2014 2212", "'": "2019 2bc 60 b4"},
-}
-"""Letter → hexadecimal code points of characters that look like it."""
-_LATIN_LETTERS = {
-    int(code, 16): letter for letter, codes in _LOOK_ALIKES.items() for code in codes.split()
-}
-"""Code point → the letter that it looks like."""
-_MAX_NAME_LENGTH = 100
-"""Characters of a name: it is shown in lists and buttons."""
 _SESSION_ID_LENGTH = 10
 """Characters of a session's hash that identify it."""
 _MAX_SESSIONS = 1000
@@ -88,45 +61,6 @@ def hashed(secret: str) -> str:
     return sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def name_key(name: str) -> str:
-    """Return a key that is equal for spellings of the same name.
-
-    Case, spaces, compatible and invisible characters make no difference.
-
-    >>> name_key("Ada  LOVELACE") == name_key("ada lovelace")
-    True
-    """
-    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
-    visible = "".join(letter for letter in folded if unicodedata.category(letter) != "Cf")
-    return " ".join(visible.split())
-
-
-def look_key(name: str) -> str:
-    """Return a key that is equal for names that look alike; Zoë and Zoe look different."""
-    return name_key(name).translate(_LATIN_LETTERS)
-
-
-def is_reserved(name: str) -> bool:
-    """Whether the name is blank or reserved for programs."""
-    key = name_key(name)
-    return not key or key.startswith(PREFIXES) or key in RESERVED
-
-
-def check_name(name: Any) -> str:
-    """Return a name without superfluous spaces, or refuse one that nobody may have."""
-    text = " ".join(check_text(name, "The name").split())
-    if len(text) > _MAX_NAME_LENGTH or any(
-        unicodedata.category(c) == "Cc" or c in _BIDI_CONTROLS for c in text
-    ):
-        raise InputError(
-            f"The name is {text[:_MAX_NAME_LENGTH]!r}; it must be at most {_MAX_NAME_LENGTH} "
-            "characters that can be shown."
-        )
-    if is_reserved(text):
-        raise InputError(f"The name is {text!r}, which programs use; choose another.")
-    return text
-
-
 class People(Settings):
     """The part of the store that holds people, their links and their sessions."""
 
@@ -135,7 +69,7 @@ class People(Settings):
 
         It replaces an earlier link of the person: the old link and its sessions stop working.
         """
-        name = check_name(name)
+        name = check_invited_name(name)
         secret = secrets.token_urlsafe(32)
         expires = None if days is None else time.time() + 86_400.0 * days
         self.check_looks(name)
@@ -160,7 +94,7 @@ class People(Settings):
     def check_looks(self, name: str) -> None:
         """Refuse a name that looks like the name of somebody else."""
         for other in (*(person.name for person in self.people()), *self.annotator_names()):
-            if look_key(other) == look_key(name) and name_key(other) != name_key(name):
+            if name_key(other) != name_key(name) and looks_like(other, name):
                 raise InputError(f"The name {name!r} looks like {other!r}; choose another.")
 
     def set_role(self, name: str, role: str) -> None:

@@ -18,13 +18,13 @@ from starlette.requests import Request
 
 from parbals_label.server.desk import Desk
 from parbals_label.server.rate_limits import RateLimiter
-from parbals_label.store.people import OWNER, StoredSession, hashed, is_reserved, name_key
+from parbals_label.store.names import PAGE_LINK, is_reserved, name_key
+from parbals_label.store.people import OWNER, StoredSession, hashed
 from parbals_label.store.records import Person
 from parbals_label.store.store import Store
 
 __all__ = [
     "SESSION_SECONDS",
-    "SHARED",
     "Door",
     "Visitor",
     "acting_as",
@@ -34,8 +34,6 @@ __all__ = [
 
 T = TypeVar("T")
 
-SHARED = "the page's link"
-"""The name in the log of a visitor with the page's own link, which has no name."""
 SESSION_SECONDS = 30 * 24 * 3600.0
 _CACHE_SECONDS = 1.0
 _MAX_CACHED = 10_000
@@ -70,7 +68,7 @@ class Visitor:
     @property
     def signature(self) -> str:
         """The name in the log."""
-        return self.name or SHARED
+        return self.name or PAGE_LINK
 
 
 def visitor_of(request: Request) -> Visitor:

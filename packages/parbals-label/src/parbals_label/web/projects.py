@@ -28,7 +28,8 @@ from starlette.types import Receive, Scope, Send
 from parbals_label.server import connections
 from parbals_label.server.rate_limits import RateLimiter
 from parbals_label.store.folder import FILE_NAME
-from parbals_label.store.people import OWNER, name_key
+from parbals_label.store.names import name_key
+from parbals_label.store.people import OWNER
 from parbals_label.web.address import PageAddress
 from parbals_label.web.door import SESSION_SECONDS, Door, Visitor, require_owner, visitor_of
 from parbals_label.web.guard import Guard
