@@ -80,6 +80,25 @@ def run_page(page: str, folder: Path) -> None:
             run_commands(block, folder)
 
 
+def program_of(page: str) -> str:
+    """A Python program that runs a page's blocks, for an environment without this module."""
+    lines = [
+        "import os, subprocess, sys",
+        "programs = os.path.dirname(sys.executable)",
+        "os.environ['PATH'] = programs + os.pathsep + os.environ['PATH']",
+        "namespace = {'__name__': '__main__'}",
+        "shell = ['bash', '-euo', 'pipefail', '-c']",
+    ]
+    for block in blocks_of(page):
+        if block.reason or block.language not in RUN:
+            continue
+        if block.language == "python":
+            lines.append(f"exec({block.code!r}, namespace)")
+        else:
+            lines.append(f"subprocess.run([*shell, {block.code!r}], check=True)")
+    return "\n".join(lines) + "\n"
+
+
 def run_commands(block: Block, folder: Path) -> None:
     """Run a block of shell commands, each of which must succeed."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"

@@ -1,4 +1,4 @@
-"""Each package installed alone, as a user has it: how large it is, and what works there.
+"""Packages installed as a user has them: how large they are, and what works there.
 
 ``make sizes`` prints the table. Limits are of everything under site-packages, compiled files
 included, in MB of 10⁶ bytes.
@@ -6,22 +6,38 @@ included, in MB of 10⁶ bytes.
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from pages import program_of
 from repository import PACKAGES, ROOT
 
 pytestmark = [pytest.mark.full, pytest.mark.xdist_group("sizes")]
-LIMITS = {"parbals": 320, "parbals-label": 380}
+LIMITS = {"parbals": 320, "parbals-label": 380, "parbals-bench": 460}
+DOCUMENTED = re.compile(r"^\| `(parbals[\w-]*)` \|.*\| (\d+) MB", re.MULTILINE)
+"""A row of the table in docs/index.md: package and megabytes."""
+TOLERANCE = 25
+"""Megabytes by which wheels of other machines may differ from the documented size."""
 OPTIONAL = {
     "parbals": "blackjax jax jaxtyping matplotlib dask distributed skactiveml",
     "parbals-label": "PIL pyarrow datasets torch transformers safetensors huggingface_hub timm "
     "open_clip jax jaxtyping tokenizers",
+    "parbals-bench": "dask distributed dask_jobqueue cryptography torch transformers",
 }
 """What modules of a package may miss: packages of its extras."""
+
+
+def printed_installs(page):
+    """What a page tells its readers to install besides parbals."""
+    return re.findall(r"`pip install ([^`]+)`", page.read_text("utf-8"))
+
+
+TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.md"), key=printed_installs)
+"""Those that install nothing more come first: what others install does not help them."""
 
 
 class Place(NamedTuple):
@@ -30,13 +46,13 @@ class Place(NamedTuple):
     folder: Path
     site: Path
 
-    def run(self, *command: str) -> subprocess.CompletedProcess[str]:
+    def run(self, *command: str, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
         program, *rest = command
         kept = {key: os.environ[key] for key in ("PATH", "HOME", "LANG") if key in os.environ}
         return subprocess.run(
             [str(self.folder / "bin" / program), *rest],
-            cwd=self.folder,
-            env=kept | {"PARBALS_CACHE_DIR": str(self.folder / "cache")},
+            cwd=folder or self.folder,
+            env=kept | {"PARBALS_CACHE_DIR": str(self.folder / "cache"), "MPLBACKEND": "Agg"},
             capture_output=True,
             text=True,
             check=False,
@@ -83,6 +99,8 @@ def test_an_install_is_light(name, places):
     total = sum(sizes.values())
     sys.stdout.write(f"\n{name}: {total:.0f} MB of {LIMITS[name]} allowed ({shown})\n")
     assert total <= LIMITS[name], shown
+    documented = dict(DOCUMENTED.findall((ROOT / "docs" / "index.md").read_text("utf-8")))
+    assert abs(total - int(documented[name])) <= TOLERANCE, documented
 
 
 @pytest.mark.parametrize("name", LIMITS)
@@ -132,6 +150,30 @@ def test_a_command_of_a_package_that_is_not_there_names_it(command, package, pla
     dist = places["parbals"].folder.parent / "dist"
     (wheel,) = dist.glob(f"parbals_{package}-0*.whl")
     assert re.search(rf"pip install .*{re.escape(str(wheel))}$", done.stderr.strip())
+
+
+@pytest.mark.parametrize("page", TUTORIALS, ids=lambda page: page.stem)
+def test_a_tutorial_runs_where_its_packages_are_installed_as_it_says(page, places, tmp_path):
+    assert "../index.md#install" in page.read_text("utf-8"), "it leads to what it needs"
+    place = places["parbals-bench"]
+    lock = (ROOT / "requirements" / "dev.lock").read_text("utf-8")
+    versions = tmp_path / "versions.txt"
+    versions.write_text("\n".join(re.findall(r"^[\w.-]+==[^\s;]+", lock, re.MULTILINE)))
+    for requirement in printed_installs(page):
+        pip = [sys.executable, "-m", "pip", "--python", place.folder / "bin" / "python"]
+        checked(*pip, "install", "--quiet", "--constraint", versions, *shlex.split(requirement))
+    program = tmp_path / "page.py"
+    program.write_text(program_of(str(page.relative_to(ROOT))))
+    done = place.run("python", str(program), folder=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_every_page_that_installs_from_a_clone_installs_what_tutorials_need():
+    for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
+        for line in page.read_text("utf-8").splitlines():
+            if line.startswith("pip install ") and "packages" in line:
+                packages = re.findall(r"packages[/\\]([\w-]+)", line)
+                assert packages == list(PACKAGES), f"{page}: {line}"
 
 
 def test_projects_work_without_the_experiment(places):

@@ -78,6 +78,26 @@ class TestRound:
             assert store.current_labels()[7] == {"me": "ham"}
             assert store.current_labels()[9] == {"me": "spam"}
 
+    def test_a_batch_that_nobody_filled_in_is_named(self, run, project):
+        run("next", project, "-n", "3", "--out", "b.csv")
+        said = run("tell", project, "b.csv")
+        assert said.startswith("No labels: the column `label` of b.csv is empty; fill it in (ham,")
+
+    @pytest.mark.parametrize("quoting", [csv.QUOTE_MINIMAL, csv.QUOTE_ALL])
+    def test_a_program_may_leave_the_byte_order_mark_in_a_batch(
+        self, run, project, tmp_path, quoting
+    ):
+        """Python's csv reads the mark, which Excel needs, as a part of the first name."""
+        run("next", project, "-n", "3", "--out", "b.csv")
+        with open(tmp_path / "b.csv", newline="", encoding="utf-8") as file:
+            rows = list(csv.DictReader(file))
+        assert "\ufeffid" in rows[0]
+        with open(tmp_path / "c.csv", "w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, list(rows[0]), quoting=quoting)
+            writer.writeheader()
+            writer.writerows(row | {"label": "ham"} for row in rows)
+        assert run("tell", project, "c.csv", "--no-report").startswith("3 new labels")
+
     def test_one_wrong_row_stores_nothing(self, run, project, tmp_path):
         (tmp_path / "b.csv").write_text("id,label\n007,ham\n008,eggs\n")
         result = run("tell", project, "b.csv", fails=True)

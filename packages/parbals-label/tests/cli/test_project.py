@@ -81,6 +81,7 @@ class TestInit:
             ),
             (["--text", "message"], "Which classes are there"),
             (["--text", "message", "--classes", "ham"], "The classes are ham; name at least two"),
+            (["--text", "message", "--classes", "ham spam"], "by commas, such as ham,spam"),
             (["--features", "message", "--classes", "ham,spam"], "say --text message"),
             (
                 ["--text", "message", "--classes", "ham,spam", "--encoder", "gpt"],

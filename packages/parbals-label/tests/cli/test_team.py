@@ -46,6 +46,8 @@ def test_invite_prints_a_link_for_the_page_as_it_was_shown_last(folder, run):
     second = run("team", "invite", folder, "Olga", "--role", "owner")
     assert second.startswith("Olga, owner: https://label.example/?token=")
     assert len(second.splitlines()) == 1
+    again = run("team", "invite", folder, "olga")
+    assert again.splitlines()[1] == "The earlier link of Olga no longer works."
     shown = json.loads(
         run("team", "invite", folder, "ada", "--public-url", "http://lab:80/", "--json")
     )

@@ -97,7 +97,8 @@ class TestTables:
             )
         wanted = write_table(tmp_path / "new.csv", rules=True, seed=1)
         run("predict", project, tmp_path / "new.csv", "--out", tmp_path / "out.csv")
-        run("export", project, "--model", tmp_path / "m.npz")
+        exported = run("export", project, "--model", tmp_path / "m.npz")
+        assert f"it takes data frames with the columns {', '.join(COLUMNS)}" in exported
         said = read(tmp_path / "out.csv")
         assert (
             np.mean(

@@ -62,5 +62,8 @@ def test_somebody_else_is_asked_once_more(store):
 def test_a_command_lists_them(store, run):  # noqa: F811
     said = json.loads(run("labels", "review", store.folder, "-n", "3", "--json"))
     assert {record["id"] for record in said["doubts"]} == {"i3", "i17", "i31"}
-    assert "the model expects" in run("labels", "review", store.folder, "--ask-again", "i3")
+    assert {record["text"] for record in said["doubts"]} == {"text 3", "text 17", "text 31"}
+    listed = run("labels", "review", store.folder, "--ask-again", "i3")
+    assert "the model expects" in listed
+    assert "\n    text 17\n" in listed
     assert 3 in dict(store.settings.again)

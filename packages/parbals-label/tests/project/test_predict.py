@@ -91,6 +91,8 @@ class TestPredict:
         columns = {name: [row[name] for row in rows] for name in rows[0]}
         found = load_model("m.npz").predict_proba(columns)
         np.testing.assert_allclose(found, expected, atol=1e-4)
+        read_columns = "message, length" if "--text" in roles else "length, kind"
+        assert load_model("m.npz").input_words == f"data frames with the columns {read_columns}"
 
     def test_a_prediction_does_not_depend_on_the_items_beside_it(self, run, project, tmp_path):
         texts = [message(i) for i in range(200, 204)]
@@ -176,6 +178,8 @@ class TestModelFiles:
         np.testing.assert_allclose(loaded.predict_proba(texts), wanted, atol=1e-6)
         assert loaded.classes == ("ham", "spam")
         assert loaded.columns == ("message",)
+        assert repr(loaded) == "<ExportedModel of texts; classes ham, spam>"
+        assert "<tr><th>Classes</th><td>ham, spam</td></tr>" in loaded._repr_html_()
 
     def test_a_project_made_without_naming_an_encoder_leaves_whole(self, run, project, tmp_path):
         run("predict", project, "messages.csv", "--out", "p.csv")

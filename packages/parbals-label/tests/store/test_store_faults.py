@@ -20,6 +20,7 @@ from pathlib import Path
 import pytest
 from dose import small_and_full
 from parbals.errors import InputError, ProjectDamagedError, ProjectError
+from parbals_label.store.folder import explain
 from parbals_label.store.journal import Journal
 from parbals_label.store.records import Submission
 from parbals_label.store.store import Store
@@ -28,6 +29,15 @@ WRITER = Path(__file__).with_name("crash_writer.py")
 CLASSES = ("cat", "dog", 'it\'s "both"')
 FILE = "project.sqlite3"
 JOURNAL = "project.journal"
+
+
+def test_a_file_that_may_not_be_opened_is_not_said_to_be_missing(tmp_path):
+    """SQLite's error where a folder that may not be written to holds a -wal file."""
+    error = sqlite3.OperationalError("unable to open database file")
+    error.sqlite_errorcode = sqlite3.SQLITE_CANTOPEN
+    message = str(explain(error, tmp_path / FILE))
+    assert "exist" not in message
+    assert "permission to read it and to write to its folder" in message
 
 
 def label_of(number):

@@ -195,7 +195,8 @@ def check_features(
         if not np.isfinite(value):
             raise InputError(
                 f"{name}[{row}, {column}] is {value}; features must be finite numbers without NaN "
-                "or inf (impute or drop the row)."
+                "or inf (impute or drop the row; ActiveLearner also takes data frames with missing "
+                "values)."
             )
         raise InputError(
             f"{name}[{row}, {column}] is {value:.3g}; standardise features beyond "

@@ -8,6 +8,7 @@ import pytest
 from parbals.errors import InputError, ParbalsWarning, SampleCollapseWarning, ShapeError
 from parbals.learner.models import EnsembleModel, as_sample_model
 from sklearn.base import clone
+from sklearn.compose import make_column_transformer
 from sklearn.ensemble import (
     AdaBoostClassifier,
     BaggingClassifier,
@@ -192,6 +193,12 @@ REFUSED = {
     "voting without probabilities": (
         VotingClassifier([("a", GaussianNB()), ("b", SVC())], voting="soft"),
         "SVC, a member of VotingClassifier",
+    ),
+    "columns by name": (
+        make_pipeline(
+            make_column_transformer((StandardScaler(), ["age"])), RandomForestClassifier()
+        ),
+        "ColumnTransformer in your pipeline chooses the column 'age' by its name",
     ),
     "a class": (
         RandomForestClassifier,

@@ -183,10 +183,16 @@ def tell(
         positions = positions_of_answers(store, answers, file.name)
         counts = _store_answers(store, answers, positions, annotator, revise=revise)
         if not as_json:  # confirmed before anything slow begins
-            click.echo(
-                f"{counted(counts['new'], 'new label')}, {counts['revised']} revised, "
-                f"{counts['repeated']} known already."
-            )
+            if empty_cells and not answers:
+                click.echo(
+                    f"No labels: the column `label` of {file} is empty; fill it in "
+                    f"({store.form.hint}) and repeat the command."
+                )
+            else:
+                click.echo(
+                    f"{counted(counts['new'], 'new label')}, {counts['revised']} revised, "
+                    f"{counts['repeated']} known already."
+                )
             if revise and empty_cells:
                 click.echo(
                     f"{counted(len(empty_cells), 'empty cell')} changed nothing: to undo labels, "

@@ -1,5 +1,6 @@
 """The group `parbals labels`: review, undo, remove and trace labels."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,9 +13,13 @@ from parbals.errors import InputError
 from parbals_label.cli.options import NO_REPORT, command_in, open_store, option, update_report
 
 if TYPE_CHECKING:
+    from parbals_label.store.records import Item
     from parbals_label.store.store import Store
 
 __all__ = ["labels"]
+
+_EXCERPT_LENGTH = 100
+"""Characters of an item that a list shows."""
 
 
 @click.group(cls=Group)
@@ -58,7 +63,8 @@ def review(folder: Path, n_labels: int, ask_again: str | None, as_json: bool) ->
         if store.n_labelled and (newer_answers(store) or store.settings.predictions is None):
             update_report(store)
         suspects = current_label_issues(store)[:n_labels]
-        ids = [item.id for item in store.items([suspect.position for suspect in suspects])]
+        items = store.items([suspect.position for suspect in suspects])
+        texts = [_excerpt(item, store.settings.visible_columns) for item in items]
         duplicates = []
         for first, first_label, second, second_label in contradictions(store):
             first_item, second_item = store.items([first, second])
@@ -68,11 +74,20 @@ def review(folder: Path, n_labels: int, ask_again: str | None, as_json: bool) ->
             )
     records = []
     lines = list(duplicates)
-    for item_id, suspect in zip(ids, suspects, strict=True):
-        records.append({"id": item_id, **suspect._asdict()})
-        lines.append(f"{item_id}  {suspect.label}: {suspect.sentence}")
+    for item, text, suspect in zip(items, texts, suspects, strict=True):
+        records.append({"id": item.id, **suspect._asdict(), "text": text})
+        lines.append(f"{item.id}  {suspect.label}: {suspect.sentence}")
+        if text:
+            lines.append(f"    {text}")
     record = {"doubts": records, "same_text_other_label": duplicates}
     print_result(as_json, record, "\n".join(lines) or "There are no likely label errors.")
+
+
+def _excerpt(item: "Item", columns: Sequence[str]) -> str:
+    """The beginning of what annotators see of an item, on one line."""
+    cells = [str(item.content[name]) for name in columns if item.content.get(name) is not None]
+    text = " ".join(" · ".join(cells).split())
+    return text if len(text) <= _EXCERPT_LENGTH else f"{text[:_EXCERPT_LENGTH]}…"
 
 
 @command_in(labels)

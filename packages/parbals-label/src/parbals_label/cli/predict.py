@@ -101,12 +101,10 @@ def export_model(folder: Path, path: Path, *, force: bool, as_json: bool) -> Non
             probs, rows = sample_predictions(store, model, features)
             scaled = temperature_scaled(probs, temperature)
             save_folder(folder / features.name, exported, scaled, rows, path)
-    if not is_file:
-        usage = "texts. transformers alone predicts with it: docs/howto/predict.md."
-    elif "vocabulary" in exported.arrays:
-        usage = f"texts. {_MODEL_FILE_USAGE}"
+    if is_file:
+        usage = f"{exported.input_words}. {_MODEL_FILE_USAGE}"
     else:
-        usage = f"rows of the encoder {features.name}. {_MODEL_FILE_USAGE}"
+        usage = "texts. transformers alone predicts with it: docs/howto/predict.md."
     print_result(
         as_json,
         {"file": str(path), "encoder": features.name},

@@ -123,7 +123,7 @@ def init(
     """Create a project from a file or a folder.
 
     DIR is the new folder of the project. DATA is CSV, TSV, JSON or JSONL (also compressed,
-    .csv.gz), Parquet, .npy or .npz, or a folder of images.
+    .csv.gz), Excel (.xlsx), Parquet, .npy or .npz, or a folder of images.
 
     \b
     Examples:

@@ -78,6 +78,8 @@ def invite(
     assert person is not None
     link = f"{origin or PageAddress(port=_DEFAULT_PORT).origin}/?token={token}"
     lines = [f"{person.name}, {role}: {link}"]
+    if earlier is not None:
+        lines.append(f"The earlier link of {person.name} no longer works.")
     if origin is None:
         lines.append(
             "Start the page (parbals serve) before opening the link; if the page has another "

@@ -17,8 +17,9 @@ probabilities are p^(1/T), normalised. No pickle.
 
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from typing import Any, Self
 
@@ -43,6 +44,8 @@ __all__ = ["ExportedModel", "load_model", "save_folder"]
 _FORMAT = "parbals-model"
 _VERSION = 1
 _BLOCK_ROWS = 4_096
+_MAX_NAMES_SHOWN = 10
+"""Classes or columns that a description of a model lists."""
 _LOG_TEMPERATURE_BOUNDS = (-5.0, 5.0)
 
 
@@ -61,6 +64,28 @@ class ExportedModel:
     encoder: str
     columns: tuple[str, ...]
     arrays: dict[str, np.ndarray]
+
+    def __repr__(self) -> str:
+        return f"<ExportedModel of {self.input_words}; classes {_listed(self.classes)}>"
+
+    def _repr_html_(self) -> str:
+        """A small table, for the last line of a notebook cell."""
+        cells = {
+            "Predicts from": self.input_words,
+            "Classes": _listed(self.classes),
+            "Encoder": self.encoder,
+        }
+        rows = [f"<tr><th>{name}</th><td>{escape(text)}</td></tr>" for name, text in cells.items()]
+        return f"<table><caption>Model exported by parbals</caption>{''.join(rows)}</table>"
+
+    @property
+    def input_words(self) -> str:
+        """What :meth:`predict_proba` takes, in words."""
+        if "table" in self.arrays and self._has_encoder():
+            return f"data frames with the columns {_listed(self._input_columns())}"
+        if "vocabulary" in self.arrays:
+            return "texts"
+        return f"rows of the encoder {self.encoder}"
 
     @classmethod
     def of(
@@ -117,8 +142,8 @@ class ExportedModel:
 
     def _table_rows(self, items: Any) -> np.ndarray:
         """(N, D') of columns: the table, with tree features or beside encoded texts."""
-        table = TableEncoding.from_json(json.loads(str(self.arrays["table"])))
-        cells = {name: list(items[name]) for name in {*table.names, *self.columns}}
+        table = self._table()
+        cells = {name: list(items[name]) for name in self._input_columns()}
         table_rows = table.transform(cells).astype(np.float64)
         if "first" in self.arrays:
             return TableTrees.from_arrays(self.arrays, "The model").rows(table_rows)
@@ -127,6 +152,17 @@ class ExportedModel:
         texts = zip(*(cells[name] for name in self.columns), strict=True)
         text_rows = self.rows(["\n".join(str(cell or "") for cell in text) for text in texts])
         return np.concatenate([text_rows, table_rows], axis=1)
+
+    def _has_encoder(self) -> bool:
+        """Whether the file holds all that makes rows of columns: no encoder of texts is missing."""
+        return "vocabulary" in self.arrays or set(self.columns) <= set(self._table().names)
+
+    def _table(self) -> TableEncoding:
+        return TableEncoding.from_json(json.loads(str(self.arrays["table"])))
+
+    def _input_columns(self) -> list[str]:
+        """The columns of a data frame that the model reads, each once."""
+        return list(dict.fromkeys([*self.columns, *self._table().names]))
 
     def predict(self, items: Any) -> np.ndarray:
         """(N,) the predicted class, by the project's metric."""
@@ -169,6 +205,12 @@ class ExportedModel:
             return np.asarray(class_probs(mean.T, variance.T).T)
         (second,) = sigmoid_means(mean[:, 0], variance[:, 0], 0)
         return np.stack([1.0 - second, second], axis=1)
+
+
+def _listed(names: Sequence[str]) -> str:
+    """The first names, separated by commas."""
+    listed = ", ".join(names[:_MAX_NAMES_SHOWN])
+    return f"{listed}, …" if len(names) > _MAX_NAMES_SHOWN else listed
 
 
 def _encoder_arrays(fitted: FittedFeatures) -> dict[str, np.ndarray]:

@@ -278,7 +278,9 @@ def _header(
     records: list[tuple[int, list[str]]], file_name: str, forgiving: bool, names: Sequence[str]
 ) -> tuple[list[str], bool, list[str]]:
     """Return the names of the columns, whether the first record names them, and notes."""
-    first = records[0][1]
+    first = list(records[0][1])
+    # A program that quotes all cells may have moved the byte order mark into the first name.
+    first[0] = first[0].removeprefix("\ufeff")
     numbered_names = [f"column {number}" for number in range(1, len(first) + 1)]
     if forgiving:
         return first, True, []

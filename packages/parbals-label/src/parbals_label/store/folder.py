@@ -57,7 +57,8 @@ _REASONS = {
     sqlite3.SQLITE_READONLY: "cannot be written; check the permissions of it and its folder",
     sqlite3.SQLITE_IOERR: "could not be read or written (disk error, or no space left); nothing "
     "was stored, check the disk and repeat the call",
-    sqlite3.SQLITE_CANTOPEN: "cannot be opened; check that it exists, and its folder's permissions",
+    sqlite3.SQLITE_CANTOPEN: "cannot be opened; you need permission to read it and to write to its "
+    "folder, or copy the folder to a place of your own",
 }
 """Explanations of SQLite's error codes, to follow the name of the file."""
 

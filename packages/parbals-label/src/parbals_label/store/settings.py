@@ -437,7 +437,11 @@ def check_classes(classes: Sequence[str], task: str | None = None) -> list[str]:
         return []
     if isinstance(classes, str) or len(classes) < 2:
         listed = classes if isinstance(classes, str) else ", ".join(map(str, classes))
-        raise LabelError(f"The classes are {listed or 'none'}; name at least two.")
+        advice = "name at least two, separated by commas"
+        words = listed.split()
+        if len(words) > 1:
+            advice += f", such as {','.join(words)}"
+        raise LabelError(f"The classes are {listed or 'none'}; {advice}.")
     names = [normalize("NFC", check_text(name, "The name of a class")) for name in classes]
     for row, name in enumerate(names):
         if name in names[:row]:

@@ -15,7 +15,7 @@ be copied is fitted itself, with a warning.
 
 import copy
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
@@ -135,6 +135,7 @@ def as_sample_model(model: Any, n_classes: int) -> SampleModel:
         return model_copy
     if isinstance(model, SampleModel):
         return model
+    _check_column_choice(model)
     last = _last_step(model)
     base_names = {base.__name__ for base in type(last).__mro__}
     if _ENSEMBLES_OF_SAMPLES & base_names:
@@ -151,6 +152,27 @@ def _last_step(model: Any) -> Any:
     """Return the last step of a pipeline, or the model itself."""
     steps = getattr(model, "steps", None)
     return steps[-1][1] if isinstance(steps, list) and steps else model
+
+
+def _check_column_choice(model: Any) -> None:
+    """Refuse a pipeline that chooses columns by name: models receive numbers without names."""
+    steps = getattr(model, "steps", None)
+    transformers = [step for _, step in steps] if isinstance(steps, list) else []
+    for transformer in transformers:
+        for _, _, columns in getattr(transformer, "transformers", []):
+            names: list[Any] = []
+            if isinstance(columns, str):
+                names = [columns]
+            elif isinstance(columns, Iterable):
+                names = list(columns)
+            if names and isinstance(names[0], str):
+                step_name = type(transformer).__name__
+                raise InputError(
+                    f"{step_name} in your pipeline chooses the column {names[0]!r} by its name, "
+                    "but a model receives the encoded features, which are numbers without names; "
+                    f"leave {step_name} out (data frames are encoded for you), or pass its output "
+                    "as X_pool."
+                )
 
 
 def fresh_copy(model: Any, *, warn: bool = True) -> Any:
