@@ -46,6 +46,20 @@ def test_every_command_and_option_says_what_it_does(command):
             assert option.help, f"{option.opts} says nothing"
 
 
+def every_group(group=commands):
+    yield group
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        if isinstance(command, click.Group):
+            yield from every_group(command)
+
+
+@pytest.mark.parametrize("group", list(every_group()), ids=lambda group: group.name)
+def test_no_list_of_commands_cuts_a_sentence(group):
+    assert "..." not in group.get_help(click.Context(group)).replace("[ARGS]...", "")
+
+
 def test_every_command_and_option_is_in_the_reference():
     from reference import command_lines
 

@@ -73,7 +73,7 @@ def test_missing_projects_and_backups_are_refused(run, tmp_path):
 
 
 def test_the_latest_backup_is_tested_by_restoring_it(project, run, tmp_path):
-    assert "No file is known" in str(run("backup", "test", project, fails=True).exception)
+    assert "No backup of" in str(run("backup", "test", project, fails=True).exception)
     run("backup", "create", project, tmp_path / "b.zip")
     with Store.open(project) as store:
         store.submit([Submission(20, "ham")], annotator="ann")

@@ -59,8 +59,8 @@ def test_classes_are_merged_removed_and_put_in_order(run, project):
     [
         (["--add-class", "x", "--remove-class", "spam"], "answers name it"),
         (["--remove-class", "eggs"], "no class 'eggs'"),
-        (["--merge-class", "ham=spam"], "if two are left"),
-        (["--merge-class", "ham=eggs"], "if two are left"),
+        (["--merge-class", "ham=spam"], "two classes must remain"),
+        (["--merge-class", "ham=eggs"], "two classes must remain"),
     ],
 )
 def test_no_class_that_is_needed_is_removed(run, project, options, words):
@@ -141,7 +141,11 @@ def test_a_batch_file_may_use_the_old_name_of_a_class(run, project, tmp_path):
         (["--add-class", "x", "--rename-class", "spam=ham"], LabelError, "--merge-class"),
         (["--rename-class", "spam=x", "--add-class", "ham"], LabelError, "'ham' again"),
         (["--strategy", "magic"], InputError, "no strategy 'magic'"),
-        (["--add-class", "x", "--find", "eggs"], InputError, "'eggs' is to be found"),
+        (
+            ["--add-class", "x", "--find", "eggs"],
+            InputError,
+            "--find names 'eggs', which is not a class",
+        ),
     ],
 )
 def test_a_wrong_option_changes_nothing(run, project, arguments, error, complaint):

@@ -84,7 +84,7 @@ def test_items_that_fail_for_one_reason_share_a_sentence(label, write):
     assert told[0].count("no such model") == 1
     assert " and " in told[0]
     assert told[0].endswith(
-        " more: it ended with exit code 1, saying: no such model; they are back in the pool."
+        " more: it ended with exit code 1, saying: no such model; they can be labelled later."
     )
 
 
@@ -108,7 +108,7 @@ for item in items():
     (told,) = [said for said in found.said if said.startswith("No label")]
     assert told.startswith("No label for item '005': ")
     assert sentence in told
-    assert told.endswith("it is back in the pool.")
+    assert told.endswith("it can be labelled later.")
 
 
 def test_a_retry_asks_only_for_what_is_missing(label, write):

@@ -155,7 +155,7 @@ class TestPredict:
         (tmp_path / "told.csv").write_text("id,label\n1,a\n")
         run("tell", "p", "told.csv", "--no-report")
         error = run("predict", "p", "wide.npy", "--out", "p.csv", fails=True).exception
-        assert "5 of the 4 columns of numbers" in str(error)
+        assert "has 5 columns of features, where the project has 4" in str(error)
 
     def test_features_that_the_encoder_does_not_make_are_noticed(self, project, monkeypatch):
         features = np.random.default_rng(0).standard_normal((60, 3)).astype(np.float32)
@@ -299,7 +299,7 @@ def test_an_opened_project_is_a_copy_of_its_learner(project):
 def test_looking_for_a_rare_class_is_a_setting_of_the_project(run, messages, tmp_path):
     roles = ("--text", "message", "--label", "label", "--classes", "ham,spam")
     error = run("init", "p", messages, *roles, "--find", "scam", fails=True).exception
-    assert "'scam', which is to be found, is not one of the classes" in str(error)
+    assert "--find names 'scam', which is not one of the classes" in str(error)
     run("init", "p", messages, *roles, "--find", "spam")
     with Store.open(tmp_path / "p") as store:
         assert store.settings.find == "spam"

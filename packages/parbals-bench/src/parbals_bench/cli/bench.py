@@ -250,7 +250,7 @@ def status(results: Path, as_json: bool) -> None:
 )
 @JSON
 def report(results: Path, out: Path | None, metric: str, as_json: bool) -> None:
-    """Write tables, leaderboard and curves as a page and as files for a paper.
+    """Write tables and curves as a page and as files.
 
     Writes report.html, tables.tex and curves/ as PNG and SVG, with tables of all metrics. Works
     while the suite runs. RESULTS is a folder, or a tar archive of it.

@@ -81,7 +81,7 @@ _CLASS_OPTIONS = grouped(
     ),
     option(
         "--remove-class NAME",
-        "Remove a class without labels, past ones included.",
+        "Remove a class that never had a label.",
         argument="removed",
         multiple=True,
     ),
@@ -232,7 +232,7 @@ def _check(store: "Store", settings: dict[str, Any], metric: str | None) -> None
     if metric is not None:
         task.check_metric(metric)
     if find and find not in classes:
-        raise InputError(f"{find!r} is to be found, but is not a class of the project.")
+        raise InputError(f"--find names {find!r}, which is not a class of the project.")
 
 
 def _print_settings(store: "Store", has_new_class: bool, as_json: bool) -> None:
@@ -260,7 +260,7 @@ def _hidden_columns(
             )
     hidden = (set(settings.hidden) - set(show)) | set(hide)
     if hidden >= set(settings.columns):
-        raise InputError("Nothing would be left to see; leave a column that is shown.")
+        raise InputError("All columns would be hidden; leave one that annotators see.")
     return [name for name in settings.columns if name in hidden]
 
 

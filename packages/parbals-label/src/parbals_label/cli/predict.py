@@ -123,8 +123,8 @@ def _check_model_path(
     settings = store.settings
     if settings.task != "classes":
         raise InputError(
-            f"A file holds models of one class an item, and the labels here are {settings.task}"
-            f"; `parbals predict {folder} DATA --out FILE` predicts new items."
+            "A model can be exported where every item has one class, and the task here is "
+            f"{settings.task}; `parbals predict {folder} DATA --out FILE` predicts new items."
         )
     if is_file:
         check_destination(folder, path, force=force)

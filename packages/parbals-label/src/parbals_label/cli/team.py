@@ -95,7 +95,7 @@ def invite(
 
 @command_in(team, "list")
 def list_(folder: Path, as_json: bool) -> None:
-    """List the people with a link, past ones included, and their numbers of labels.
+    """List people, also past ones, and their numbers of labels.
 
     \b
     Example:
@@ -123,9 +123,9 @@ def list_(folder: Path, as_json: bool) -> None:
 @command_in(team)
 @click.argument("name")
 def revoke(folder: Path, name: str, as_json: bool) -> None:
-    """Revoke a person's link and end their sessions; their labels stay.
+    """Revoke a person's link; their labels stay.
 
-    An open page stops within a second.
+    Their sessions end, and an open page stops within a second.
 
     \b
     Example:
@@ -141,10 +141,11 @@ def revoke(folder: Path, name: str, as_json: bool) -> None:
 @click.argument("name")
 @flag("--yes", "Do not ask for confirmation.")
 def remove(folder: Path, name: str, yes: bool, as_json: bool) -> None:
-    """Remove a person and their name; their labels stay under a number.
+    """Remove a person's name; their labels stay.
 
-    This cannot be undone. Link and sessions end, and log and journal are rewritten without the
-    name. Comments, and earlier backups and exports, are not changed. Close the page first.
+    This cannot be undone. The labels stay under a number. Link and sessions end, and log and
+    journal are rewritten without the name. Comments, and earlier backups and exports, are not
+    changed. Close the page first.
 
     \b
     Example:
@@ -194,9 +195,10 @@ def _local_time(seconds: float) -> str:
 
 @command_in(team)
 def log(folder: Path, as_json: bool) -> None:
-    """List who changed what and when: settings, people, exports, others' labels.
+    """List who changed what and when.
 
-    Lines are added and never changed. Times are in UTC; --json prints all details. `parbals labels
+    Settings, people, exports and changes of other people's labels are logged. Lines are added and
+    never changed. Times are in UTC; --json prints all details. `parbals labels
     history` lists the labels.
 
     \b

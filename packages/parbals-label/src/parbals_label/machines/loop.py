@@ -273,11 +273,11 @@ class _Run:
 def _failure_sentence(names: list[str], reason: str) -> str:
     """A sentence about the items that failed for the same reason."""
     if len(names) == 1:
-        return f"No label for item {names[0]}: {reason}; it is back in the pool."
+        return f"No label for item {names[0]}: {reason}; it can be labelled later."
     listed = ", ".join(names[:_MAX_NAMED])
     if len(names) > _MAX_NAMED:
         listed += f" and {len(names) - _MAX_NAMED} more"
-    return f"No label for items {listed}: {reason}; they are back in the pool."
+    return f"No label for items {listed}: {reason}; they can be labelled later."
 
 
 def _abstentions(store: Store, name: str) -> set[int]:

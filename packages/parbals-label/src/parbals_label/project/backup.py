@@ -352,7 +352,7 @@ def trial_restore(folder: Path, file: Path | None = None) -> TrialRestore:
         backups = [event.detail.get("file") for event in store.events(BACKED_UP)]
     if file is None:
         if not backups or backups[-1] == "-":
-            raise InputError(f"No file is known that {folder} was backed up to; name it.")
+            raise InputError(f"No backup of {folder} is known; name its file.")
         file = Path(str(backups[-1]))
     with tempfile.TemporaryDirectory(prefix=_DRAFT_PREFIX) as workspace:
         restored = Path(workspace) / "restored"

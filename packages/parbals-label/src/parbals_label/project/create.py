@@ -200,7 +200,7 @@ def _hide_columns(store: Store, plan: Plan) -> list[str]:
     label_like = label_like_columns(plan.sniffed.source, candidates, plan.form.classes)
     hidden = [name for name in columns if name in label_like or name in roles.hide]
     if columns and len(hidden) == len(columns):
-        raise InputError(f"Nothing would be left to see: all of {', '.join(columns)} are hidden.")
+        raise InputError(f"All columns would be hidden: {', '.join(columns)}; leave one to show.")
     store.update_settings(columns=columns, hidden=hidden)
     features = {*plan.recipe.columns, *plan.recipe.table}
     return [

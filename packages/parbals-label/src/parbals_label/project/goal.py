@@ -141,7 +141,7 @@ def advice(
     if goal.error is not None and goal.labels is not None and n_labelled >= goal.labels:
         return _only_labels_reached(goal.error, report, sample)
     if report.stop and not parts:
-        return Advice(f"{report.advice} Set a goal to know when to stop.", stop=True)
+        return Advice(f"{report.advice} Set an error goal to see how far away it is.", stop=True)
     return Advice(report.advice)
 
 

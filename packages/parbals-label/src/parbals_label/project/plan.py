@@ -82,7 +82,7 @@ def make_plan(
     check_descriptions(settings.get("descriptions") or {}, form.classes, recipe.encoder)
     if settings.get("find") not in (None, *form.classes):
         raise InputError(
-            f"{settings['find']!r}, which is to be found, is not one of the classes: "
+            f"--find names {settings['find']!r}, which is not one of the classes: "
             f"{', '.join(form.classes)}."
         )
     if encoder == COLUMNS:

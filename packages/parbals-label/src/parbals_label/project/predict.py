@@ -265,11 +265,10 @@ def open_new_items(
     if (settings.encoder or GIVEN) == GIVEN:
         width = settings.features.shape[1] if settings.features else 0
         if source.features is None or source.features.shape[1] != width:
-            n_columns = "none" if source.features is None else f"{source.features.shape[1]}"
+            n_columns = "no" if source.features is None else f"{source.features.shape[1]}"
             raise InputError(
-                f"{source.name} has {n_columns} of the {width} columns of numbers that the "
-                "project's features are; give an .npy or .npz file like the one that it was made "
-                "from."
+                f"{source.name} has {n_columns} columns of features, where the project has "
+                f"{width}; give an .npy or .npz file like the one that the project was made from."
             )
     for column in (*settings.encoded_columns, *settings.table_columns):
         if column not in source.columns:

@@ -98,13 +98,16 @@ class Layout:
 
     def _ragged_message(self, row_number: int, record: list[str]) -> str:
         """Return the error message for a row with too few or too many cells."""
-        fault = f"more after column {self.header[-1]!r}"
-        if len(record) < len(self.header):
-            fault = f"nothing for column {self.header[len(record)]!r}"
+        n_cells = f"{len(record)} cells"
+        fault = f"one too many after column {self.header[-1]!r}"
+        if len(record) > len(self.header) + 1:
+            fault = f"too many after column {self.header[-1]!r}"
+        elif len(record) < len(self.header):
+            fault = f"and column {self.header[len(record)]!r} is missing"
         reference = "header" if self.has_header else "first row"
         return (
-            f"{where(self.path.name, row_number)} has {len(record)} cells and the {reference} "
-            f"{len(self.header)}, so there is {fault}; put quotes around cells that contain "
+            f"{where(self.path.name, row_number)} has {n_cells}, where the {reference} has "
+            f"{len(self.header)}: {fault}; put quotes around cells that contain "
             f"{short(self.delimiter)}."
         )
 
@@ -412,7 +415,10 @@ def _explain(error: str, delimiter: str) -> str:
     if "unexpected end" in error:
         return "opens a quote that is never closed; close it, or write a quote inside a cell twice"
     if "field limit" in error:
-        return f"has a cell of more than {LIMIT:,} characters; is a quote left open"
+        return (
+            f"has a cell of more than {LIMIT:,} characters; a quotation mark before it may not be "
+            "closed"
+        )
     if "expected after" in error:
         between = f"between a closing quote and the next {short(delimiter)}"
         return f"has text {between}; write a quote inside a cell twice"

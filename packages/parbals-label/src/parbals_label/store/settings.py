@@ -310,8 +310,8 @@ class Settings:
                 )
             if merge and (new not in classes or new == old or len(classes) < 3):
                 raise LabelError(
-                    f"{old!r} can be merged into another class of the project, if two are left; "
-                    f"the classes are {classes}."
+                    f"{old!r} cannot be merged into {new!r}: both must be classes, and two classes "
+                    f"must remain; the classes are {classes}."
                 )
             (last,) = connection.execute("SELECT coalesce(max(answer), 0) FROM answers").fetchone()
             changes: dict[str, Any] = {

@@ -149,8 +149,9 @@ def _embed_words(store: Store, words: str | None) -> np.ndarray:
         raise InputError("Type some words, or open an item and choose Find similar items.")
     if settings.encoder not in _QUICK_ENCODERS or settings.table_columns or not settings.features:
         raise InputError(
-            f"Typed words can be compared with texts of the encoders {', '.join(_QUICK_ENCODERS)}; "
-            f"this project uses {settings.encoder}. Open an item and choose Find similar items."
+            "Search by meaning needs texts and one of the quick encoders "
+            f"({', '.join(_QUICK_ENCODERS)}); this project uses {settings.encoder}. Open an item "
+            "and choose Find similar items instead."
         )
     fitted = _load_fitted(store.folder, settings.features.digest)
     content = dict.fromkeys(fitted.columns, "") | {fitted.columns[0]: words}

@@ -230,7 +230,7 @@ export function mapPanel({ full = false } = {}) {
     if (map.by_model)
       return `${sampled}Items sit near their predicted class: confident predictions at the edge, uncertain ones in the middle.`;
     const [first, second] = map.explained ?? [];
-    return `${sampled}The first two principal components, which explain ${percent(first + second)} of the variance. With labels, items move towards their predicted classes.`;
+    return `${sampled}Similar items lie close together, as far as a flat picture can show it (${percent(first + second)} of the differences). As you label, items move towards their predicted classes.`;
   }
 
   async function load() {
