@@ -31,7 +31,9 @@ from parbals_label.encoders.scratch import reduced_rows
 from parbals_label.encoders.sentences import sentence_weights
 
 HERE = Path(__file__).parent
-N_ITEMS, SIZES, BATCH = 1_000, (100, 250), 32
+N_ITEMS = 1_000
+SIZES = (100, 250)
+BATCH = 32
 FASHION = "/usr/share/datasets/fashion-mnist"
 MEGABYTES = {"words": 4, "sentences": 92, "wordllama": 44}
 NOTES = {
@@ -103,7 +105,8 @@ def compared(load: Any, name: str, seeds: int) -> Record:
     """Errors (seeds,) with each number of labels, recalls of the last class, CPU-s of encoding."""
     items, labels = load()
     rows = np.random.default_rng(0).permutation(len(labels))[:N_ITEMS]
-    items, labels = [items[row] for row in rows], np.asarray(labels)[rows]
+    items = [items[row] for row in rows]
+    labels = np.asarray(labels)[rows]
     features, seconds = encoded(name, items)
     found = {str(n): errors(features, labels, n, seeds).round(3).tolist() for n in SIZES}
     return {"errors": found, "encoding": round(seconds * 1_000 / len(items), 1)}
@@ -135,7 +138,8 @@ def wordllama(texts: list[str]) -> np.ndarray:
     path = folder / "weights" / "l2_supercat_256.safetensors"
     with path.open("rb") as file:
         header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
-        start, (entry,) = file.tell(), [v for k, v in header.items() if k != "__metadata__"]
+        start = file.tell()
+        (entry,) = [v for k, v in header.items() if k != "__metadata__"]
     vectors = np.fromfile(path, "<f2", offset=start).reshape(entry["shape"]).astype(np.float32)
     cut = Tokenizer.from_file(str(folder / "tokenizers" / "l2_supercat_tokenizer_config.json"))
     numbers = [part.ids for part in cut.encode_batch(texts, add_special_tokens=False)]
@@ -145,10 +149,12 @@ def wordllama(texts: list[str]) -> np.ndarray:
 
 def errors(features: np.ndarray, labels: np.ndarray, n_labels: int, seeds: int) -> np.ndarray:
     """(2, seeds): share of wrong predictions and recall of the last class, in percent."""
-    classes, found = sorted(set(labels.tolist())), []
+    classes = sorted(set(labels.tolist()))
+    found = []
     for seed in range(seeds):
         order = np.random.default_rng(seed).permutation(len(labels))
-        known, others = order[:n_labels], order[n_labels:]
+        known = order[:n_labels]
+        others = order[n_labels:]
         model = BayesianLogisticRegression(prior_scale="auto", classes=classes, random_state=0)
         model.fit(features[known], labels[known], features)
         guess = np.asarray(model.predict_proba(features[others])).argmax(axis=1)

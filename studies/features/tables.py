@@ -15,7 +15,9 @@ from parbals_bench.datasets.tabular import TabularFeatures
 from sklearn.datasets import load_breast_cancer
 from sklearn.linear_model import LogisticRegression
 
-ROWS, TEST, DRAWS = 20_000, 8_000, 8
+ROWS = 20_000
+TEST = 8_000
+DRAWS = 8
 LABELS = (30, 100, 300)
 PENALTIES = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 NOT_FEATURES = ("Unnamed: 0", "id", "satisfaction", "fraud", "row", "src", "paper_split")
@@ -33,7 +35,8 @@ def tables(airline: str | None, cards: str | None) -> Iterator[tuple[str, pd.Dat
 
 
 def kinds(frame: pd.DataFrame) -> dict[str, np.ndarray]:
-    numbers, names = frame.select_dtypes("number"), frame.select_dtypes(exclude="number")
+    numbers = frame.select_dtypes("number")
+    names = frame.select_dtypes(exclude="number")
     scores = ((numbers - numbers.mean()) / numbers.std()).fillna(0.0).clip(-3, 3).to_numpy()
     columns = pd.concat([names, numbers], axis=1).to_numpy(object)
     bins = TabularFeatures(names.shape[1]).fit(columns).transform(columns)
@@ -51,7 +54,8 @@ def accuracy(X: np.ndarray, y: np.ndarray, n_labels: int) -> float:
     found = np.empty((len(PENALTIES), DRAWS))
     for draw in range(DRAWS):
         order = np.random.default_rng(draw).permutation(len(y))
-        known, others = order[:n_labels], order[n_labels : n_labels + TEST]
+        known = order[:n_labels]
+        others = order[n_labels : n_labels + TEST]
         for row, penalty in enumerate(PENALTIES):
             model = LogisticRegression(C=penalty, max_iter=300).fit(X[known], y[known])
             found[row, draw] = np.mean(model.predict(X[others]) == y[others])

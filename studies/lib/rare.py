@@ -6,7 +6,8 @@ import numpy as np
 
 __all__ = ["N_POOL", "RARE", "load", "rare_pool"]
 
-N_POOL, RARE = 2_000, 20
+N_POOL = 2_000
+RARE = 20
 
 
 @cache

@@ -155,7 +155,8 @@ def write_report(sections: Iterable[Section], facts: dict[str, Any], folder: Pat
     """The results in ``folder``, for people and for programs."""
     sections = list(sections)
     folder.mkdir(parents=True, exist_ok=True)
-    page, numbers = folder / "README.md", folder / "record.json"
+    page = folder / "README.md"
+    numbers = folder / "record.json"
     page.write_text("\n".join(markdown(sections, facts)), encoding="utf-8")
     record = {"machine": facts, "sections": [asdict(section) for section in sections]}
     numbers.write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -91,7 +91,8 @@ def _parbals(
         n_samples=sizes.n_samples, prior_scale=1.0, inference=inference, random_state=seed
     ).fit(X, y)
     seconds = time.perf_counter() - start
-    coefficients, intercepts = model.coef_samples_, model.intercept_samples_
+    coefficients = model.coef_samples_
+    intercepts = model.intercept_samples_
     weights = np.concatenate(
         [coefficients[:, 1] - coefficients[:, 0], (intercepts[:, 1] - intercepts[:, 0])[:, None]],
         axis=1,

@@ -25,7 +25,8 @@ OTHER_LABELS = {
 """The airline's passengers with another column to foretell: three, six, four and seven classes."""
 DIGITS = ("digits-ink", "digits-odd")
 """Twenty classes, each digit with little or much ink; and two."""
-MOST, MOST_OTHERS = 16_000, 6_000
+MOST = 16_000
+MOST_OTHERS = 6_000
 
 
 def main() -> int:
@@ -109,7 +110,8 @@ def made(name: str) -> tuple[np.ndarray, np.ndarray, int]:
     """Rows of no real thing, as :func:`load` has them: what the model is right and wrong about."""
     from sklearn.datasets import make_classification
 
-    generator, n_rows = np.random.default_rng(5), MOST_OTHERS
+    generator = np.random.default_rng(5)
+    n_rows = MOST_OTHERS
     if name == "made-seven":  # some labels wrong
         terms = {"n_informative": 12, "n_redundant": 4, "flip_y": 0.05, "random_state": 3}
         X, y = make_classification(

@@ -132,7 +132,8 @@ def make_problem(design: str, sizes: Sizes, n_classes: int = 2) -> Problem:
         raise ValueError(f"design is {design!r}; choose one of {', '.join(DESIGNS)}.")
     y = (X @ weights + generator.gumbel(size=(n_rows, n_classes))).argmax(axis=1)
     y[-n_classes:] = np.arange(n_classes)  # every class is seen, also at the smallest sizes
-    pool, target = X[: sizes.n_pool], X[sizes.n_pool : sizes.n_pool + sizes.n_target]
+    pool = X[: sizes.n_pool]
+    target = X[sizes.n_pool : sizes.n_pool + sizes.n_target]
     return Problem(X[-sizes.n_labelled :], y[-sizes.n_labelled :], pool, target)
 
 
@@ -149,7 +150,8 @@ def plain_epig(pool: np.ndarray, target: np.ndarray, block: int = 500) -> np.nda
     (One einsum over all four cells takes twice as long: the class axis is too short for NumPy.)
     """
     n_samples, n_classes = pool.shape[1:]
-    pool_mean, target_mean = pool.mean(axis=1), target.mean(axis=1)
+    pool_mean = pool.mean(axis=1)
+    target_mean = target.mean(axis=1)
     scores = np.empty(len(pool), pool.dtype)
     for start in range(0, len(pool), block):
         rows = slice(start, start + block)

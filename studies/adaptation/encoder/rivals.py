@@ -29,7 +29,8 @@ from adaptation.encoder.compare import BATCH, N_TEST, SETS, _learner, _Task, _te
 from lib.records import Record, Todo, study
 
 HERE = Path(__file__).parent
-ARMS, OWN = ("random", "parbals-epig", "by small-text"), "parbals-epig, adapted"
+ARMS = ("random", "parbals-epig", "by small-text")
+OWN = "parbals-epig, adapted"
 WAYS = ("linear", "adapted", "SetFit", "small-text")
 BUDGETS = (100, 250)
 PAIRS = 20  # of each kind an item, as in SetFit's paper
@@ -67,7 +68,8 @@ def measured(folder: Path, name: str, arm: str, seed: int) -> Record:
 
 def _on_labels(weights: Path, task: _Task, strategy: str, seed: int) -> Record:
     classes = list(range(int(task.labels.max()) + 1))
-    learner, record = _learner(task.frozen[: task.n_pool], classes, strategy, seed), {}
+    learner = _learner(task.frozen[: task.n_pool], classes, strategy, seed)
+    record = {}
     while (n_labels := len(learner.labelled)) < max(BUDGETS):
         chosen = learner.ask(min(BATCH, max(BUDGETS) - n_labels))
         learner.tell(chosen, task.labels[chosen].tolist())
@@ -165,12 +167,15 @@ def _own_choices(weights: Path, task: _Task, seed: int) -> Record:
     from small_text import BreakingTies, PoolBasedActiveLearner
 
     _seeded(seed)
-    labels, n_classes = task.labels[: task.n_pool], int(task.labels.max()) + 1
+    labels = task.labels[: task.n_pool]
+    n_classes = int(task.labels.max()) + 1
     pool = _dataset(weights, task.texts[: task.n_pool], labels, n_classes)
     learner = PoolBasedActiveLearner(_factory(weights, n_classes), BreakingTies(), pool)
     first = np.random.default_rng(seed).permutation(task.n_pool)[:BATCH]
     learner.initialize_data(first, labels[first])
-    record, test, truth = {}, _test(weights, task), task.labels[task.n_pool :]
+    record = {}
+    test = _test(weights, task)
+    truth = task.labels[task.n_pool :]
     for n_labels in range(2 * BATCH, max(BUDGETS) + 1, BATCH):
         chosen = learner.query(num_samples=BATCH)
         learner.update(labels[chosen])

@@ -22,7 +22,8 @@ import numpy as np
 from lib.records import Record, Todo, study
 
 HERE = Path(__file__).parent
-N_WORDS, N_OTHERS = 20, 600
+N_WORDS = 20
+N_OTHERS = 600
 CLASSES = ("world", "sports", "business", "science")
 
 
@@ -105,7 +106,8 @@ def page(records: list[Record]) -> Iterator[str]:
     yield "| labels | seed | frozen, real | expected | adapted, real | expected (90 %) | naive |"
     yield "| ---: | ---: | ---: | ---: | ---: | ---: | ---: |"
     for record in sorted(records, key=lambda one: tuple(one["run"])):
-        frozen, adapted = record["frozen"], record["adapted"]
+        frozen = record["frozen"]
+        adapted = record["adapted"]
         low, high = (f"{100 * end:.1f}" for end in adapted["interval"])
         numbers = frozen["error"], frozen["expected"], adapted["error"], adapted["expected"]
         cells = [f"{100 * number:.1f}" for number in numbers]

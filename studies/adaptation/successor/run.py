@@ -24,16 +24,22 @@ import numpy as np
 from lib.records import Record, Todo, study
 
 HERE = Path(__file__).parent
-N_POOL, N_TEST, BATCH = 2_000, 1_500, 20
+N_POOL = 2_000
+N_TEST = 1_500
+BATCH = 20
 SETS = {"ag_news": "AG News, four classes", "sms": "SMS Spam"}
 STRATEGIES = ("random", "parbals-epig")
 MODELS = {"tfidf": "TF-IDF, logistic regression", "forest": "forest on rows"}
 MODELS["minilm"] = "MiniLM, fine-tuned"
-RATE, AT_A_TIME, EPOCHS_ALONE, EPOCHS = 5e-5, 16, 15, 4
+RATE = 5e-5
+AT_A_TIME = 16
+EPOCHS_ALONE = 15
+EPOCHS = 4
 
 
 def main() -> int:
-    files, options = (HERE / "record.jsonl", HERE / "README.md"), {"labels": 220, "folder": ""}
+    files = (HERE / "record.jsonl", HERE / "README.md")
+    options = {"labels": 220, "folder": ""}
     return study(__doc__ or "", *files, runs, page, seeds=5, options=options)
 
 
@@ -57,7 +63,8 @@ def measured(folder: Path, name: str, strategy: str, seed: int, n_labels: int) -
     from parbals.learner.reporting import calibration_temperature
 
     texts, rows, labels = _texts(folder, name, seed)
-    classes, truth = list(range(labels.max() + 1)), labels[N_POOL:]
+    classes = list(range(labels.max() + 1))
+    truth = labels[N_POOL:]
     learner = ActiveLearner(rows[:N_POOL], classes, strategy=strategy, random_state=seed)
     while (known := len(learner.labelled)) < n_labels:
         chosen = learner.ask(min(BATCH, n_labels - known))
@@ -93,9 +100,11 @@ def _fitted(model: str, X: Any, targets: np.ndarray, weights: np.ndarray, seed: 
 
     if targets.ndim == 2:
         places, numbers = np.nonzero(targets > 0.01)
-        X, weights = X[places], weights[places] * targets[places, numbers]
+        X = X[places]
+        weights = weights[places] * targets[places, numbers]
         targets = numbers
-    C, n_trees = 10.0, 200
+    C = 10.0
+    n_trees = 200
     if sparse.issparse(X):
         return LogisticRegression(C=C, max_iter=1_000).fit(X, targets, weights)
     forest = RandomForestClassifier(n_trees, random_state=seed, n_jobs=1)
@@ -110,7 +119,8 @@ def _fine_tuned(
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
     torch.manual_seed(seed)
-    device, place = "cuda" if torch.cuda.is_available() else "cpu", folder / "minilm"
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    place = folder / "minilm"
     words = AutoTokenizer.from_pretrained(place)
     network = AutoModelForSequenceClassification.from_pretrained(
         place, num_labels=probs.shape[1], dtype=torch.float32
@@ -127,10 +137,12 @@ def _fine_tuned(
     n_epochs = EPOCHS if len(texts) == N_POOL else EPOCHS_ALONE
     total = n_epochs * -(-len(texts) // AT_A_TIME)
     down = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: 1.0 - step / total)
-    order, generator = np.zeros(0, int), np.random.default_rng(seed)
+    order = np.zeros(0, int)
+    generator = np.random.default_rng(seed)
     for _ in range(total):
         order = order if len(order) else generator.permutation(len(texts))
-        some, order = order[:AT_A_TIME], order[AT_A_TIME:]
+        some = order[:AT_A_TIME]
+        order = order[AT_A_TIME:]
         own = (targets[some] * logits([texts[i] for i in some]).log_softmax(-1)).sum(-1)
         loss = -(shares[some] * own).sum() / shares[some].sum().clamp(min=1e-6)
         optimiser.zero_grad()
@@ -161,7 +173,8 @@ def _texts(folder: Path, name: str, seed: int) -> tuple[list[str], np.ndarray, n
 
     data = json.loads((folder / "data.json").read_text("utf-8"))[name]
     some = np.random.default_rng(seed).permutation(len(data["labels"]))[: N_POOL + N_TEST]
-    texts, labels = [data["texts"][i] for i in some], np.array(data["labels"])[some]
+    texts = [data["texts"][i] for i in some]
+    labels = np.array(data["labels"])[some]
     if name == "ag_news":
         return texts, 3.0 * np.load(folder / "ag_news_rows.npy")[some].astype(np.float32), labels
     words = _tfidf(texts)
@@ -196,7 +209,8 @@ def page(records: list[Record]) -> Iterator[str]:
 
 def _cells(values: np.ndarray) -> str:
     """Columns (n, k) as mean (standard error) in %."""
-    means, errors = 100 * values.mean(axis=0), np.zeros(values.shape[1])
+    means = 100 * values.mean(axis=0)
+    errors = np.zeros(values.shape[1])
     if len(values) > 1:
         errors = 100 * values.std(axis=0, ddof=1) / np.sqrt(len(values))
     pairs = zip(means, errors, strict=True)

@@ -41,7 +41,9 @@ HERE = Path(__file__).parent
 SETS = ("airline", "digits", "breast cancer", "rules", "lines", "forests")
 WAYS = ("linear", "leaves", "product", "project", "adapted", "kept", "trees", "boosting")
 PAIRS = ((1.0, 0.0), (0.7, 0.3), (0.5, 0.5), (0.7, 0.7), (0.0, 1.0))
-N_TREES, N_OTHERS, N_LEAVES = 200, 2_000, 50
+N_TREES = 200
+N_OTHERS = 2_000
+N_LEAVES = 50
 
 
 NOTES = """
@@ -96,7 +98,9 @@ def measured(name: str, size: int, seed: int) -> Record:
 
     X, y = _some(name, size, seed)
     X = (X - X.mean(axis=0)) / np.maximum(X.std(axis=0), 1e-9)
-    here, there, classes = slice(None, size), slice(size, None), list(range(y.max() + 1))
+    here = slice(None, size)
+    there = slice(size, None)
+    classes = list(range(y.max() + 1))
 
     def fitted(rows: np.ndarray) -> Any:
         learner = ActiveLearner(rows, classes, strategy="random", random_state=seed)
@@ -106,7 +110,8 @@ def measured(name: str, size: int, seed: int) -> Record:
     linear = fitted(X)
     probs, numbers = linear.state.cross_validated_predictions(linear.fitted())
     forest = _forest(seed).fit(X[here], y[here])
-    bagged, places = _full(forest, forest.oob_decision_function_, classes), _places(linear)
+    bagged = _full(forest, forest.oob_decision_function_, classes)
+    places = _places(linear)
     pair = _chosen(probs, bagged[places], numbers)
     both = linear.predict_proba(X[there]), _full(forest, forest.predict_proba(X[there]), classes)
     said = {"linear": both[0], "product": _product(*both, pair)}
@@ -133,7 +138,9 @@ def adapted(name: str, size: int, seed: int) -> Record:
     if name != "airline":
         record["columns"] = [{**column, "edges": None} for column in record["columns"]]
     table = TableEncoding.from_json(record)
-    rows, known, classes = table.transform(columns), np.arange(size), list(range(y.max() + 1))
+    rows = table.transform(columns)
+    known = np.arange(size)
+    classes = list(range(y.max() + 1))
 
     def taught(some: np.ndarray, number: int) -> np.ndarray:
         return TableTrees.grow(table, rows[some], y[some], number).rows(rows)
@@ -143,13 +150,15 @@ def adapted(name: str, size: int, seed: int) -> Record:
         learner.tell(some, y[some].tolist())
         return learner.predict_proba(features)
 
-    there, everywhere = slice(size, None), taught(known, 3)
+    there = slice(size, None)
+    everywhere = taught(known, 3)
     ways = {"project": said(rows, known), "adapted": said(everywhere, known)}
     errors = {way: float((p.argmax(axis=1) != y)[there].mean()) for way, p in ways.items()}
     fold = np.random.default_rng(seed).permutation(size) % 3
     held_out = {way: np.empty((size, len(classes))) for way in ways}
     for number in range(3):
-        part, rest = known[fold == number], known[fold != number]
+        part = known[fold == number]
+        rest = known[fold != number]
         held_out["project"][part] = said(rows, rest)[part]
         held_out["adapted"][part] = said(taught(rest, number), rest)[part]
     gain = np.subtract(*(_losses(held_out[way], y[known]) for way in ("project", "adapted")))
@@ -260,7 +269,8 @@ def _forests(
     generator: np.random.Generator, n_rows: int = 6_000, n_classes: int = 7
 ) -> tuple[np.ndarray, np.ndarray]:
     """Nine numbers, and a column for each of four regions and ten soils, by the height."""
-    height, others = generator.normal(size=n_rows), generator.normal(size=(n_rows, 8))
+    height = generator.normal(size=n_rows)
+    others = generator.normal(size=(n_rows, 8))
     regions = np.digitize(height + 0.7 * generator.normal(size=n_rows), [-0.8, 0.0, 0.8])
     soils = 4.5 + 2.0 * height + 1.5 * generator.normal(size=n_rows)
     soils = np.clip(soils.round(), 0, 9).astype(int)
@@ -298,7 +308,8 @@ def _cut(
     if depth == 0 or len(rows) < 20:
         y[rows] = generator.integers(0, 7)
         return
-    column, at = generator.integers(0, 6), generator.normal(0.0, 0.5)
+    column = generator.integers(0, 6)
+    at = generator.normal(0.0, 0.5)
     for side in (X[rows, column] < at, X[rows, column] >= at):
         _cut(X, rows[side], depth - 1, generator, y)
 

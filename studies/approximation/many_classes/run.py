@@ -65,7 +65,8 @@ class Sums:
 
     def parts(self):
         """Covariances (N, C, M, C), and products of means of the same shape."""
-        p, q = self.pool / self.n_draws, self.target / self.n_draws
+        p = self.pool / self.n_draws
+        q = self.target / self.n_draws
         apart = p[:, :, None, None] * q[None, None]
         return self.joint.reshape(apart.shape) / self.n_draws - apart, apart
 
@@ -105,11 +106,20 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--out", type=Path, default=HERE)
     parser.add_argument("--quick", action="store_true", help="tiny sizes, to see that it runs")
     options = parser.parse_args()
-    options.block, options.short, options.long = 4_000, 400, 4_000
-    options.repeats, options.long_repeats, options.sizes = 5, 2, (300, 200)
+    options.block = 4_000
+    options.short = 400
+    options.long = 4_000
+    options.repeats = 5
+    options.long_repeats = 2
+    options.sizes = (300, 200)
     if options.quick:
-        options.draws, options.block, options.short, options.long = 256, 64, 16, 64
-        options.repeats, options.long_repeats, options.sizes = 2, 1, (12, 8)
+        options.draws = 256
+        options.block = 64
+        options.short = 16
+        options.long = 64
+        options.repeats = 2
+        options.long_repeats = 1
+        options.sizes = (12, 8)
     if options.draws % (GROUPS * options.block):
         parser.error(f"--draws must be a multiple of {GROUPS * options.block}.")
     return options
@@ -164,7 +174,8 @@ def measured(name, X, labels, pool, target, options):
 
 def reference(name, X, labels, pool, target, options):
     """The truth (N,), averaged predictions (N, C), and how two truths from half the draws agree."""
-    classes, groups = np.unique(labels), []
+    classes = np.unique(labels)
+    groups = []
     for group in range(GROUPS):
         kept = sums_path(name, group, options)
         if kept.exists():
@@ -177,7 +188,8 @@ def reference(name, X, labels, pool, target, options):
             sums = sums + part
         np.savez(kept, **vars(sums))
         groups.append(sums)
-    one, other = debiased(groups[0], groups[1]), debiased(groups[2], groups[3])
+    one = debiased(groups[0], groups[1])
+    other = debiased(groups[2], groups[3])
     truth = debiased(groups[0] + groups[1], groups[2] + groups[3])
     everything = groups[0] + groups[1] + groups[2] + groups[3]
     return truth, everything.pool / everything.n_draws, quality(one, other)

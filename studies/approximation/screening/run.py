@@ -33,7 +33,9 @@ SETS = ("digits:*", "ag-news:*", "cifar10:*")
 LABELS = (30, 100, 400)
 LIMITS = ("SHORTLIST", "DECISION_SHORTLIST", "MAX_SCREENED")
 SCORES: tuple[ScoreName, ...] = ("quadratic", "decision")
-BATCH, UNIVERSES, LEADERS = 10, 10, 20
+BATCH = 10
+UNIVERSES = 10
+LEADERS = 20
 TEXT = """# What does the screen of a batch's steps miss?
 
 {n_pool} candidates, {n_targets} targets, random labels. *rank*: rank correlation of the screen with
@@ -57,7 +59,8 @@ targets; *made* are draws of a model with four classes and 40 columns). *level*:
 first value lies within a tenth of the best.
 
 """
-LARGE_LABELS, LARGE_TARGETS = 100, 400
+LARGE_LABELS = 100
+LARGE_TARGETS = 400
 
 
 def main() -> int:
@@ -121,7 +124,8 @@ def standing(context: ScoringContext, pool: np.ndarray) -> list[str]:
     screen, form = (score_pool(context, pool, score) for score in ("screen", "quadratic"))
     place = np.argsort(np.argsort(-screen)) + 1
     leaders = np.argsort(-form)[:LEADERS]
-    rank, median = spearmanr(screen, form).statistic, np.median(place[leaders])
+    rank = spearmanr(screen, form).statistic
+    median = np.median(place[leaders])
     return [f"{rank:.3f}", str(place[leaders[0]]), f"{median:.0f}"]
 
 
@@ -141,7 +145,9 @@ def search(
     latents: Latents, context: ScoringContext, pool: np.ndarray, start: np.ndarray, score: ScoreName
 ) -> list[Step]:
     """A batch of a pool (N, D) that was screened before, (N,)."""
-    labels, none, free = DrawnLabels(latents, UNIVERSES, 0), np.array([], int), start > -np.inf
+    labels = DrawnLabels(latents, UNIVERSES, 0)
+    none = np.array([], int)
+    free = start > -np.inf
     given = [(context, labels)], pool, start, free, none, BATCH, score, numpy_backend
     with gaussian.gaussian_universes(*given) as universes:
         return grow(universes, free, none, BATCH)
@@ -159,7 +165,8 @@ def large_table(sets: tuple[str, ...], quick: bool) -> Iterator[str]:
             learner = ActiveLearner(X, list(range(n_classes)), random_state=0, checked=True)
             learner.tell(labelled, y[labelled])
             latents = learner.fitted().gaussian.latents
-            context, pool = build_context(latents, X[target]), X[rest]
+            context = build_context(latents, X[target])
+            pool = X[rest]
             start = score_pool(context, pool)
             level = int((start > gaussian.MARGIN * start.max()).sum())
             for score in SCORES:

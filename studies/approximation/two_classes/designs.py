@@ -17,7 +17,9 @@ from scipy.special import expit
 
 __all__ = ["Design", "all_designs", "pack_real"]
 
-N_POOL, N_TARGETS, N_LABELS = 1_000, 300, 500
+N_POOL = 1_000
+N_TARGETS = 300
+N_LABELS = 500
 NORMS = (0.01, 1.0, 10.0, 100.0, 1000.0)
 DATASETS = ("airline", "credit-card", "ag-news", "cifar10", "sms-spam")
 RESCALED = ("ag-news", "cifar10")
@@ -86,7 +88,8 @@ def _made(
         y = (rng.random(len(X)) < expit(logits)).astype(int)
     labelled = np.arange(2 * N_LABELS)
     rows = _rare(y, labelled, n_labels) if rare else labelled[:n_labels]
-    pool, target = X[2 * N_LABELS :][:N_POOL], X[-N_TARGETS:]
+    pool = X[2 * N_LABELS :][:N_POOL]
+    target = X[-N_TARGETS:]
     return Design(X[rows], y[rows], pool, target)
 
 
@@ -102,13 +105,16 @@ def _real(
     X = X[rows]
     if norm is not None:
         factor = norm / np.sqrt(np.mean(np.square(pool).sum(axis=1)))
-        X, pool, target = factor * X, factor * pool, factor * target
+        X = factor * X
+        pool = factor * pool
+        target = factor * target
     return Design(X, y[rows], pool, target)
 
 
 def _rare(y: np.ndarray, rows: np.ndarray, n_labels: int) -> np.ndarray:
     """The first of these rows, one in a hundred of them positive."""
-    positives, negatives = rows[y[rows] == 1], rows[y[rows] == 0]
+    positives = rows[y[rows] == 1]
+    negatives = rows[y[rows] == 0]
     n_positive = n_labels // 100
     return np.concatenate([positives[:n_positive], negatives[: n_labels - n_positive]])
 
@@ -122,7 +128,8 @@ def pack_real(path: Path) -> list[str]:
     from parbals_bench.datasets.base import one_vs_all
     from parbals_bench.datasets.table import load_dataset
 
-    arrays, lines = {}, []
+    arrays = {}
+    lines = []
     for name in DATASETS:
         try:
             data = load_dataset(name)

@@ -177,12 +177,14 @@ def _half(
 ) -> Half:
     """Sums over blocks of draws (S, r); what lies across the row space is drawn from the prior."""
     sums = [np.zeros(len(target)) for _ in range(4)]
-    pool_sum, product = np.zeros(len(pool)), np.zeros((len(pool), len(target)))
+    pool_sum = np.zeros(len(pool))
+    product = np.zeros((len(pool), len(target)))
     for first in range(0, len(draws), _BLOCK):
         noise = rng.standard_normal((len(basis), len(draws[first : first + _BLOCK])))
         weights = basis @ (draws[first : first + _BLOCK].T - basis.T @ noise) + noise  # (d, S)
         f = target @ weights
-        q, p = expit(f), expit(pool @ weights)
+        q = expit(f)
+        p = expit(pool @ weights)
         for total, values in zip(sums, (q, q * q, f, f * f), strict=True):
             total += values.sum(axis=1)
         pool_sum += p.sum(axis=1)
@@ -243,7 +245,8 @@ def _of_ep(design: Design, truth: Moments, scores: np.ndarray) -> dict[str, Any]
 
     model, seconds = _fitted(design, inference="ep")
     posterior = model.gaussian
-    pool, target = add_bias(design.pool), add_bias(design.target)
+    pool = add_bias(design.pool)
+    target = add_bias(design.target)
     mean, variance = posterior.marginals(target)
     first, slope = sigmoid_means(mean, variance, 1)  # σ² = σ - σ'
     moments = Moments(

@@ -71,7 +71,8 @@ would choose, relative to the best point.
 
 def write_report(records: dict[str, dict[str, Any]], folder: Path) -> list[Path]:
     """The page and its picture."""
-    page, picture = folder / "trust.md", folder / "trust.png"
+    page = folder / "trust.md"
+    picture = folder / "trust.png"
     text = _TEXT.format(
         n=len(records),
         findings=_findings(records),
@@ -144,7 +145,8 @@ def _predictions(records: dict[str, dict[str, Any]]) -> str:
 def _epig(records: dict[str, dict[str, Any]]) -> str:
     lines = ["| design | best EPIG, nats | rank | efficiency |", "| --- | ---: | --- | --- |"]
     for name, record in records.items():
-        methods, facts = record["methods"], record["reference"]
+        methods = record["methods"]
+        facts = record["reference"]
         rank = " · ".join(f"{methods[method]['rank']:.3f}" for method in METHODS)
         efficiency = " · ".join(f"{methods[method]['efficiency']:.3f}" for method in METHODS)
         lines.append(

@@ -48,7 +48,8 @@ def main() -> int:
         from approximation.two_classes.designs import all_designs
         from approximation.two_classes.report import write_report
 
-        kept, order = read(options.out), all_designs(Path("every real design has a place"))
+        kept = read(options.out)
+        order = all_designs(Path("every real design has a place"))
         records = {name: kept[name] for name in order if name in kept}
         for path in write_report(records, EXPLANATION):
             print(f"wrote {path}")
@@ -73,13 +74,15 @@ def run(options: argparse.Namespace) -> int:
     missing.sort(key=lambda name: ("norm 100" not in name, "500 labels" not in name))
     print(f"{len(names)} designs, {len(names) - len(missing)} of them kept", flush=True)
     effort = (options.chains, options.warm_up, options.draws, options.seconds)
-    start, failed = time.perf_counter(), 0
+    start = time.perf_counter()
+    failed = 0
     with ProcessPoolExecutor(
         options.jobs, multiprocessing.get_context("spawn"), initializer=_one_core
     ) as executor:
         tasks = {executor.submit(_measured, name, options.real, effort): name for name in missing}
         for task in as_completed(tasks):
-            name, elapsed = tasks[task], time.perf_counter() - start
+            name = tasks[task]
+            elapsed = time.perf_counter() - start
             if task.exception() is not None:
                 failed += 1
                 print(f"{elapsed:6.0f} s  {name} FAILED: {task.exception()}", flush=True)

@@ -28,7 +28,9 @@ from lib.records import Record, Todo, study
 HERE = Path(__file__).parent
 WAYS = ("whole batches", "pending-aware", "pending ignored")
 COPIES = (1, 10)
-N_OUT, N_LABELS, EVERY = 20, 100, 10
+N_OUT = 20
+N_LABELS = 100
+EVERY = 10
 
 
 def main() -> int:
@@ -50,13 +52,15 @@ def simulate(way: str, seed: int, n_copies: int) -> Record:
     generator = np.random.default_rng(seed)
     split = split_messages(load_messages(), seed)
     features = TextFeatures().fit(split.pool.texts)
-    X, truth = features.transform(split.pool.texts), split.pool.labels
+    X = features.transform(split.pool.texts)
+    truth = split.pool.labels
     kept = np.arange(len(X))
     if n_copies > 1:  # as campaigns, retweets and neighbouring video frames are
         kept = generator.permutation(len(X))[: len(X) // n_copies].repeat(n_copies)
         X = X[kept] + 0.02 * generator.standard_normal((len(kept), X.shape[1]))
         truth = truth[kept]
-    X_test, y_test = features.transform(split.test.texts), split.test.labels
+    X_test = features.transform(split.test.texts)
+    y_test = split.test.labels
     learner = parbals.ActiveLearner(
         X,
         ["ham", "spam"],

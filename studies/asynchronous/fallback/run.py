@@ -36,14 +36,20 @@ PACES = {
     "never": (20, 10_000),
 }
 """Items of a batch, and answers that come while it is chosen."""
-SIZES, N_POOL, N_TEST = (100, 250), 2_000, 4_000
+SIZES = (100, 250)
+N_POOL = 2_000
+N_TEST = 4_000
 STAND_INS = ("k-means", "confidence", "random")
-FIRST, PEOPLE, HELD, LEARNT = 5, 10, 4, 20
+FIRST = 5
+PEOPLE = 10
+HELD = 4
+LEARNT = 20
 
 
 def main() -> int:
     options = {"only": ",".join(DATA), "paces": ",".join(PACES), "first": 0}
-    records, page = HERE / "record.jsonl", HERE / "README.md"
+    records = HERE / "record.jsonl"
+    page = HERE / "README.md"
     return study(__doc__, records, page, runs, lines, seeds=6, options=options)
 
 
@@ -61,7 +67,8 @@ def one_run(data: str, size: int, delay: int, seed: int) -> dict[str, Any]:
     X, y, n_classes = load(data)
     order = np.random.default_rng(seed).permutation(len(X))
     n_pool = min(N_POOL, 7 * len(X) // 10)
-    pool, test = order[:n_pool], order[n_pool:][:N_TEST]
+    pool = order[:n_pool]
+    test = order[n_pool:][:N_TEST]
     rows: list[Record] = []
     with tempfile.TemporaryDirectory() as place:
         store = _project(Path(place) / "project", X[pool], n_classes, seed)
@@ -108,7 +115,9 @@ class _Choosing:
     """The worker: a batch that is begun, and the moment at which it is there."""
 
     def __init__(self, store: Any, size: int, delay: int) -> None:
-        self.store, self.size, self.delay = store, size, delay
+        self.store = store
+        self.size = size
+        self.delay = delay
         self.batch: Any = None
         self.due = 0
 
@@ -142,7 +151,8 @@ class _Choosing:
 
         if self.batch is None or done < self.due:
             return
-        batch, self.batch = self.batch, None
+        batch = self.batch
+        self.batch = None
         items = zip(batch.indices.tolist(), batch.scores, batch.initial_scores, strict=True)
         try:
             self.store.record_batch(
@@ -186,7 +196,8 @@ def _row(store: Any, X_test: np.ndarray, y_test: np.ndarray) -> dict[str, Any]:
 def lines(records: list[Record]) -> Iterable[str]:
     cells = _cells(records)
     each = Counter(record["run"][0] for record in records if record["run"][1] == "never")
-    few, most = min(each.values()), max(each.values())
+    few = min(each.values())
+    most = max(each.values())
     seeds = f"{few} seeds" if few == most else f"{few} to {most} seeds"
     yield "# What does the fallback queue cost?"
     yield ""
@@ -240,7 +251,8 @@ def _cells(records: list[Record]) -> dict[tuple[str, str, int], np.ndarray]:
         alone = rows.get((name, "strategy alone", seed, size))
         if alone is None:
             continue
-        (mean, low, high), real = row["expected"], row["real"]
+        (mean, low, high) = row["expected"]
+        real = row["real"]
         values = [100 * row["share"], 100 * real, 100 * alone["real"]]
         values += [100 * (mean - real), low <= real <= high, 100 * (high - low)]
         found.setdefault((name, pace, size), []).append(values)

@@ -29,7 +29,8 @@ SENTENCES = (
 )
 SIZES = (0, 10, 20, 50, 100)
 WAYS = ("none", "described", "scores", "shuffled")
-N_POOL, N_TEST = 1_500, 2_000
+N_POOL = 1_500
+N_TEST = 2_000
 
 
 def main() -> int:
@@ -65,7 +66,8 @@ def measured(n_labels: int, way: str, seed: int) -> Record:
 
     X, y, rows = news()
     order = np.random.default_rng(seed).permutation(len(X))
-    pool, test = order[:N_POOL], order[N_POOL : N_POOL + N_TEST]
+    pool = order[:N_POOL]
+    test = order[N_POOL : N_POOL + N_TEST]
     told: dict[str, Any] = {}
     if way == "scores":
         told = {"class_scores": X[pool] @ rows.T}

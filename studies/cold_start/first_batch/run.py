@@ -23,8 +23,10 @@ from lib.records import Record, Todo, study
 
 HERE = Path(__file__).parent
 PAGE = HERE / "README.md"
-N_TEST, BATCH = 4_000, 20
-WANTED, MOST = 10, 600
+N_TEST = 4_000
+BATCH = 20
+WANTED = 10
+MOST = 600
 FIRST_SETS = (
     *("airline", "credit-card", "sms-spam", "breast-cancer", "ag-news", "cifar10"),
     *("ag-news:*", "cifar10:*", "digits:*"),
@@ -63,7 +65,8 @@ def accuracy(data: str, start: str, seed: int) -> float:
     X, y, n_classes = load(data)
     order = np.random.default_rng(seed).permutation(len(X))
     n_pool = min(N_POOL, 2 * len(X) // 3)
-    pool, test = order[:n_pool], order[n_pool:][:N_TEST]
+    pool = order[:n_pool]
+    test = order[n_pool:][:N_TEST]
     strategy = {"Random": "random", "CoreSet": "coreset"}.get(start, "parbals-epig")
     metric = "accuracy" if PARBALS.get(start) == "error" else "log-loss"
     learner = ActiveLearner(
@@ -72,7 +75,8 @@ def accuracy(data: str, start: str, seed: int) -> float:
     if start == "k-means":
         chosen = medoids(X[pool], seed)
     elif start in PARBALS:  # a learner would start with k-means
-        rows, loss = X[pool], LOSS_OF_METRIC[metric]
+        rows = X[pool]
+        loss = LOSS_OF_METRIC[metric]
         prior = learner.fitted()
         batch = select_batch_from_model(
             prior, rows, rows, BATCH, strategy, random_state=seed, loss=loss

@@ -30,7 +30,11 @@ CHOOSERS = {
     "ParBaLS, balanced accuracy": ("parbals-epig", "balanced-accuracy"),
     "ParBaLS, F1": ("parbals-epig", "f1:1"),
 }
-N_POOL, N_TEST, N_TARGETS, BATCH, SIZES = 1_000, 4_000, 500, 20, (60, 100, 200)
+N_POOL = 1_000
+N_TEST = 4_000
+N_TARGETS = 500
+BATCH = 20
+SIZES = (60, 100, 200)
 
 
 def main() -> int:
@@ -54,7 +58,8 @@ def judged(data: str, chooser: str, seed: int) -> dict[str, Any]:
 
     X, y, _ = load(data)
     order = np.random.default_rng(seed).permutation(len(X))
-    pool, test = order[:N_POOL], order[N_POOL:][:N_TEST]
+    pool = order[:N_POOL]
+    test = order[N_POOL:][:N_TEST]
     strategy, metric = CHOOSERS[chooser]
     learner = ActiveLearner(
         X[pool], range(2), strategy=strategy, metric=metric, random_state=seed, n_targets=N_TARGETS
@@ -65,7 +70,8 @@ def judged(data: str, chooser: str, seed: int) -> dict[str, Any]:
         while (n_left := size - len(learner.labelled)) > 0:
             asked = learner.ask(min(BATCH, n_left))
             learner.tell(asked, y[pool[asked]])
-        probs, there = learner.predict_proba(X[test]), learner.predict_proba(X[pool])
+        probs = learner.predict_proba(X[test])
+        there = learner.predict_proba(X[pool])
         row = []
         for name, score in ((BALANCED, balanced_accuracy_score), ("f1:1", f1_score)):
             own = decide(probs, class_weights_for(name, there, range(2)))

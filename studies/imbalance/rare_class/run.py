@@ -22,7 +22,9 @@ HERE = Path(__file__).parent
 PAGE = HERE / "README.md"
 SETS = ("sms-spam", "ag-news")
 FINDERS = ("Random", "Confidence", "find")
-BATCH, MOST, WANTED = 20, 400, 18
+BATCH = 20
+MOST = 400
+WANTED = 18
 
 
 def main() -> int:
@@ -106,7 +108,10 @@ def page(records: list[Record]) -> Iterator[str]:
         looks = np.array([look for search in of for look in search if look[1]], float)
         if not len(looks):  # its looks were at an interval that is reported no more
             continue
-        true, mean, low, high = looks[:, 1] / RARE, looks[:, 2], looks[:, 3], looks[:, 4]
+        true = looks[:, 1] / RARE
+        mean = looks[:, 2]
+        low = looks[:, 3]
+        high = looks[:, 4]
         stops = [next((look for look in search if look[6]), None) for search in of]
         then = [look[1] / RARE for look in stops if look]
         least = f"{min(then):.0%}" if then else "–"

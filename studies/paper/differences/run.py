@@ -45,7 +45,8 @@ from parbals_bench.run.spec import PAPER, Budget, Settings
 
 HERE = Path(__file__).parent
 BUDGET = "100+10x20"
-N_SEEDS, AUTHORS_SEEDS = 10, 3
+N_SEEDS = 10
+AUTHORS_SEEDS = 3
 FOUR = ("random", "confidence", "bald", "badge")
 SEEDING = "seeding-on-features"
 Finals = dict[tuple[str, str, str], dict[int, float]]

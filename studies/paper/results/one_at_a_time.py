@@ -41,7 +41,8 @@ def batch_gaps(results):
     By line of the batches: tasks, each with (seeds,) differences over the seeds that both have;
     those started from the same labels.
     """
-    gaps, key = {}, results.metric.key
+    gaps = {}
+    key = results.metric.key
     for task in results.tasks:
         if task.budget.batch == 1 and SEQUENTIAL in task.records:
             for other, line in results.batched(task):

@@ -24,10 +24,13 @@ from parbals_bench.run.folder import ResultsFiles
 from parbals_bench.run.spec import ALL_CLASSES, Budget, Settings
 from scipy import stats
 
-BEGIN, END = "<!-- findings.py: begin -->", "<!-- findings.py: end -->"
+BEGIN = "<!-- findings.py: begin -->"
+END = "<!-- findings.py: end -->"
 MAIN = Budget(100, 10, 20)
 LEARNT = Settings(inference="auto", prior_scale="auto")
-ERROR, SCALE_1, EP = "loss = error", "prior scale = 1.0", "inference = ep"
+ERROR = "loss = error"
+SCALE_1 = "prior scale = 1.0"
+EP = "inference = ep"
 FEWEST = 3
 MISSING = "–"
 COLUMNS = {
@@ -41,7 +44,8 @@ COLUMNS = {
     Line("parbals-epig"): "ParBaLS",
     Line("parbals-epig", ERROR): "ParBaLS, error",
 }
-RANDOM, OURS = Line("random"), Line("parbals-epig", ERROR)
+RANDOM = Line("random")
+OURS = Line("parbals-epig", ERROR)
 Summary = Callable[[np.ndarray], np.ndarray]
 """From (seeds, rounds + 1) to (seeds,)."""
 
@@ -240,7 +244,8 @@ def places(tasks: Sequence[Task]) -> Iterator[str]:
     yield _row("", [top, "curve", less, "curve", "labels saved, median (lowest)"])
     yield _rule(5)
     for line, name in COLUMNS.items():
-        counts, means = [], []
+        counts = []
+        means = []
         for summary in (final, curve):
             # Margin stands for itself only where there are more than two classes.
             settings = [of_task(task, summary) for task in tasks]

@@ -30,7 +30,8 @@ from parbals_bench.run.records import RunRecord
 from parbals_bench.run.spec import ALL_CLASSES, PAPER
 
 OF_PAPER = ("airline", "credit-card", "ag-news", "cifar10")
-PARBALS, CONFIDENCE = Line("parbals-epig"), Line("confidence")
+PARBALS = Line("parbals-epig")
+CONFIDENCE = Line("confidence")
 FALLS = 2.5
 """Points by which an accuracy falls and rises again, or falls at the end, to be called a fall."""
 
@@ -168,7 +169,8 @@ def with_data(records: dict[str, list[RunRecord]], fallen: list[tuple[Task, int,
             means[f"{strategy}, {of}"] = round(float(np.mean(chosen)), 2)
         print(f"{name}: the larger class {share:.1%}; distance from the pool's mean {means}")
     for task, seed, i in fallen:
-        data, record = load_data(task.dataset), task.records[CONFIDENCE][seed]
+        data = load_data(task.dataset)
+        record = task.records[CONFIDENCE][seed]
         rows = np.concatenate([record.initial, *record.chosen[:i]]).astype(int)
         order = derive_generator(seed, "bench moments").permutation(len(data.y_pool))
         moments = PoolMoments.of(data.X_pool[np.sort(order[: single._MOMENTS_OF])])

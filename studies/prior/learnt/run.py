@@ -43,12 +43,15 @@ SETS = (
     *("ag-news:*", "cifar10:*", "digits:*"),
 )
 SIZES = (20, 50, 100, 250)
-N_POOL, N_TEST = 4_096, 1_000
+N_POOL = 4_096
+N_TEST = 1_000
 GRID = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
 FOLDS = 5
 VALIDATED = "cross-validated scale"
 SAMPLED = "sampled"
-SAMPLED_SETS, SAMPLED_SIZE, SAMPLED_SEEDS = ("airline", "sms-spam", "cifar10:0"), 100, 3
+SAMPLED_SETS = ("airline", "sms-spam", "cifar10:0")
+SAMPLED_SIZE = 100
+SAMPLED_SEEDS = 3
 
 
 def main() -> int:
@@ -78,7 +81,8 @@ def divided(name: str) -> tuple[np.ndarray, ...]:
 
         X, y = load_breast_cancer(return_X_y=True)
         order = np.random.default_rng(0).permutation(len(X))
-        X, y = X[order], y[order]
+        X = X[order]
+        y = y[order]
     else:
         X, y, _ = load(name)
         X = X.astype(float)
@@ -92,7 +96,8 @@ def measured(name: str, size: int, seed: int) -> dict[str, list[float]]:
     X_pool, y_pool, X_test, y_test = divided(name)
     n_classes = int(y_pool.max()) + 1
     known = drawn(len(X_pool), size, seed)
-    X, y = X_pool[known], y_pool[known]
+    X = X_pool[known]
+    y = y_pool[known]
     pool = PoolMoments.of(X_pool)
     results = {}
     for recipe, choose in RECIPES.items():
@@ -188,7 +193,8 @@ def report(records: list[Record]) -> list[str]:
     ]
     lines += ["| --- | ---: | ---: |" + " --- |" * len(columns) + " ---: | ---: |"]
     times: dict[tuple[bool, int], list[np.ndarray]] = {}
-    risen, apart = [], []
+    risen = []
+    apart = []
     for name in SETS:
         for size in SIZES:
             found = [record for record in records if record["run"][:2] == [name, size]]

@@ -11,7 +11,8 @@ from parbals.posterior.closed.whitening import INTERCEPT_SD, PoolMoments
 
 __all__ = ["sampled_predictions"]
 
-WARM_UP, DRAWS = 500, 1_000
+WARM_UP = 500
+DRAWS = 1_000
 
 
 def sampled_predictions(
@@ -25,7 +26,8 @@ def sampled_predictions(
     from numpyro.infer import MCMC, NUTS
 
     varies = pool.shares > 1e-9
-    shares, directions = jnp.asarray(pool.shares[varies]), pool.directions[:, varies]
+    shares = jnp.asarray(pool.shares[varies])
+    directions = pool.directions[:, varies]
 
     def coordinates(rows: np.ndarray) -> jnp.ndarray:
         return jnp.asarray((rows - pool.mean) @ directions / np.sqrt(pool.total))

@@ -29,7 +29,9 @@ from prior.learnt.run import divided, fitted, judged, scale_alone
 HERE = Path(__file__).parent
 SETS = ("ag-news:*", "ag-news:0", "sms-spam", "digits:*", "airline", "credit-card", "cifar10:*")
 SETS += ("cifar10:0",)
-SIZES, LAST, FIRST = (50, 100, 250), 250, 50
+SIZES = (50, 100, 250)
+LAST = 250
+FIRST = 50
 STRATEGIES = ("random", "confidence", "parbals-epig")
 TIMES = (0.5, 1.0, 2.0)
 LEARNT = "learnt"
@@ -62,8 +64,11 @@ def measured(name: str, strategy: str, size: int, seed: int) -> Record:
         out = out[: size - len(known)]
         learner.tell(out, y_pool[out])
         known = np.append(known, out)
-    X, y, pool = X_pool[known], y_pool[known], PoolMoments.of(X_pool)
-    found, models = {}, {}
+    X = X_pool[known]
+    y = y_pool[known]
+    pool = PoolMoments.of(X_pool)
+    found = {}
+    models = {}
     for recipe, choose in RECIPES.items():
         chosen = choose(X, y, n_classes, pool)
         models[recipe] = model = fitted(X, y, n_classes, chosen._replace(sites=None))

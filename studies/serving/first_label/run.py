@@ -72,12 +72,14 @@ def walk(here: Path, truth: list[str]) -> dict[str, float]:
     commands = here / "venv" / ("Scripts" if os.name == "nt" else "bin")
     clean = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "VIRTUAL_ENV")}
     clean |= {"PARBALS_CACHE_DIR": str(here / "cache"), "PIP_NO_CACHE_DIR": "1"}
-    seconds, began = dict[str, float](), time.monotonic()
+    seconds = dict[str, float]()
+    began = time.monotonic()
 
     def took(step: str) -> None:
         nonlocal began
         now = time.monotonic()
-        seconds[step], began = round(now - began, 1), now
+        seconds[step] = round(now - began, 1)
+        began = now
 
     subprocess.run([sys.executable, "-m", "venv", str(here / "venv")], check=True)
     pip = [str(commands / "python"), "-m", *install, "--quiet"]

@@ -91,7 +91,8 @@ def measure(project: Path, people: int, labels: int, think: float) -> dict:
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         link = server.stdout.readline().split()[-1]
-        port, token = int(link.split(":")[2].split("/")[0]), link.split("token=")[1]
+        port = int(link.split(":")[2].split("/")[0])
+        token = link.split("token=")[1]
         before = np.array(cpu_seconds(server.pid))
         found = asyncio.run(everybody(port, token, people, labels, think))
         found["cpu"] = np.array(cpu_seconds(server.pid)) - before
@@ -156,11 +157,15 @@ class Person:
     """Somebody at a browser: one connection, three items at a time."""
 
     def __init__(self, number: int, port: int, token: str, think: float) -> None:
-        self.name, self.port, self.token, self.think = f"person {number}", port, token, think
+        self.name = f"person {number}"
+        self.port = port
+        self.token = token
+        self.think = think
         self.chance = random.Random(number)
         self.acks: list[float] = []
         self.confirmed: dict[str, tuple[str, int, str]] = {}
-        self.refused, self.waited = 0, 0.0
+        self.refused = 0
+        self.waited = 0.0
         self.next_look = time.monotonic() + self.chance.uniform(0, 5)
 
     async def work(self, labels: int) -> None:
@@ -182,7 +187,8 @@ class Person:
         self.writer.close()
 
     async def label(self, position: int) -> None:
-        label, request = self.chance.choice(CLASSES), f"{self.name}/{position}"
+        label = self.chance.choice(CLASSES)
+        request = f"{self.name}/{position}"
         answer = {"position": position, "label": label, "request_id": request}
         for _ in range(2 if self.chance.random() < 0.02 else 1):
             start = time.perf_counter()
@@ -259,7 +265,8 @@ def summary(found: dict) -> dict:
 def table(n: dict) -> list[str]:
     """The numbers for people."""
     chosen = ", ".join(f"{count:,} by {name}" for name, count in n["chosen"].items())
-    user, system = n["server_cpu_ms_per_label_user"], n["server_cpu_ms_per_label_system"]
+    user = n["server_cpu_ms_per_label_user"]
+    system = n["server_cpu_ms_per_label_system"]
     rows = [
         ("labels confirmed", f"{n['labels']:,} in {n['seconds']:.0f} s"),
         ("lost", f"{n['lost']}"),

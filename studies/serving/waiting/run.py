@@ -27,7 +27,9 @@ from typing import Any
 import numpy as np
 
 SERVE = "from parbals_label.cli.serve import serve; serve()"
-N_FEATURES, SPREAD, IN_HAND = 64, 0.5, 4
+N_FEATURES = 64
+SPREAD = 0.5
+IN_HAND = 4
 RETRY = 0.25
 
 
@@ -108,7 +110,9 @@ class Clock:
 
     def __init__(self, parent: int | None) -> None:
         self.parent = parent if Path("/proc/self/task").exists() else None
-        self.passed, self.last, self.used = 0.0, time.monotonic(), self._usage()[1]
+        self.passed = 0.0
+        self.last = time.monotonic()
+        self.used = self._usage()[1]
 
     def sleep_until(self, moment: float) -> None:
         """Until so many seconds have passed."""
@@ -117,16 +121,20 @@ class Clock:
 
     def now(self) -> float:
         """While the child wants to compute, its processor time; otherwise the time on the wall."""
-        moment, (is_busy, used) = time.monotonic(), self._usage()
+        moment = time.monotonic()
+        (is_busy, used) = self._usage()
         slice_ = moment - self.last
         got = min(slice_, max(0.0, used - self.used)) if is_busy else slice_
-        self.passed, self.last, self.used = self.passed + got, moment, used
+        self.passed = self.passed + got
+        self.last = moment
+        self.used = used
         return self.passed
 
     def _usage(self) -> tuple[bool, float]:
         if self.parent is None:
             return False, 0.0
-        is_busy, ticks = False, 0
+        is_busy = False
+        ticks = 0
         for process in Path("/proc").glob("[0-9]*"):
             if _fields(process / "stat")[1] == str(self.parent):
                 for thread in map(_fields, (process / "task").glob("*/stat")):
@@ -148,7 +156,11 @@ def label(link: str, truth: list[str], n_labels: int, pace: float, clock: Clock)
     client = Client(link)
     hand: list[int] = []
     times: list[float] = []
-    n_empty, slowest, oldest, n_newer, n_before = 0, 0.0, 0.0, 0, None
+    n_empty = 0
+    slowest = 0.0
+    oldest = 0.0
+    n_newer = 0
+    n_before = None
     answered: set[int] = set()
     begin = clock.now()
     while len(times) < n_labels:

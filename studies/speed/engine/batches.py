@@ -73,7 +73,8 @@ def run(bench: Bench) -> Section:
 
 
 def _refits(bench: Bench, method: str, design: str) -> list[float]:
-    label, sizes = f"(b) {design}: refits by {LABELS[method]}", bench.sizes
+    label = f"(b) {design}: refits by {LABELS[method]}"
+    sizes = bench.sizes
     if not bench.has_started(method):
         bench.call(method, f"{label}, compiling", measure_refit, method, design, 0, sizes)
     return [
@@ -109,12 +110,14 @@ def measure_own(design: str, sizes: Sizes) -> OwnTimes:
         )
 
     count = compile_counter()
-    compiled, batch = (0, 0.0), None
+    compiled = (0, 0.0)
+    batch = None
     with warnings.catch_warnings(record=True) as caught:
         for name in ways:
             first[name], chosen = timed(lambda name=name: choose(name, 0))
             if name == "parbals-epig":
-                compiled, batch = count(), chosen
+                compiled = count()
+                batch = chosen
         before = count()[0]
         for seed in range(1, sizes.batch_repeats + 1):
             for name in ways if seed <= sizes.sampled_repeats else _CLOSED:
@@ -135,7 +138,8 @@ def measure_plain(design: str, sizes: Sizes) -> tuple[list[float], list[float]]:
     # Any plausible weights will do: the time does not depend on them.
     weights = np.random.default_rng(0).standard_normal((sizes.n_samples, sizes.n_features + 1))
     weights /= max(1.0, float(np.linalg.norm(problem.X_pool, axis=1).mean()))
-    predicting, scoring = [], []
+    predicting = []
+    scoring = []
     for _ in range(sizes.plain_repeats):
         elapsed, (pool, target) = timed(
             lambda: (
@@ -168,7 +172,8 @@ def _report(
         (_OURS[name], seconds(own.first[name]), spread(times), "")
         for name, times in own.warm.items()
     ]
-    predicting, scoring = median(plain[0]), median(plain[1])
+    predicting = median(plain[0])
+    scoring = median(plain[1])
     piece = predicting + scoring
     rows.append(
         (
@@ -200,7 +205,8 @@ def _report(
             what = f"batch, {design} design: {_OURS[like]}, against refits by {LABELS[method]}"
             what += " (unlike)" if sampled and like == "parbals-epig" else ""
             section.ratios.append(Ratio(what, seconds(ours), seconds(total), total / ours, goal))
-        data["refits"][method], data["extrapolated"][method] = quartiles(times), total
+        data["refits"][method] = quartiles(times)
+        data["extrapolated"][method] = total
     first = own.first["parbals-epig"]
     columns = ("what", "first call", "time (quartiles)", "whole batch, multiplied out")
     section.details.append(Detail(f"{section.title}: {DESIGNS[design]}", columns, rows))

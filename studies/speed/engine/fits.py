@@ -107,7 +107,8 @@ def _report(
     reference: tuple[np.ndarray, np.ndarray],
 ) -> None:
     mean, deviation = reference
-    rows, data = [], {}
+    rows = []
+    data = {}
     for method, runs in fits.items():
         times = [run.seconds for run in runs]
         error = float(np.mean([np.square(run.mean - mean).mean() for run in runs]))

@@ -110,7 +110,8 @@ def measure(n_classes: int, sizes: Sizes) -> Peak:
     first_seconds, batch = timed(lambda: choose(0))
     first = memory_peak() - before
     compiled = count()[0]
-    second, second_seconds = None, None
+    second = None
+    second_seconds = None
     if n_classes == 2:
         # Against the same baseline: memory the first batch left behind counts as well.
         reset_memory_peak()

@@ -58,7 +58,8 @@ def main(arguments: list[str] | None = None) -> int:
     # A time limit or a scheduler ends us with SIGTERM; treat it like Ctrl-C, so that no worker
     # stays behind.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    sections, status = [], 0
+    sections = []
+    status = 0
     start = time.perf_counter()
     bench = Bench(sizes, methods, options.keep)
     try:

@@ -25,7 +25,8 @@ def run(bench: Bench) -> Section:
     times, difference = bench.call_fresh("(c) EPIG against a matrix product", measure, sizes)
     for dtype in ("float32", "float64"):
         ours = median(times["parbals.epig, " + dtype])
-        product, plain = median(times[_PRODUCT + dtype]), median(times[_PLAIN + dtype])
+        product = median(times[_PRODUCT + dtype])
+        plain = median(times[_PLAIN + dtype])
         goal = GOAL if dtype == "float32" else None
         what = f"EPIG {dtype}, its time as a multiple of the bare matrix product"
         section.ratios.append(
@@ -58,11 +59,10 @@ def measure(sizes: Sizes) -> tuple[dict[str, list[float]], float]:
     probs = {}
     for dtype in (np.float32, np.float64):
         name = np.dtype(dtype).name
-        pool, target = (
-            _probs(sizes.n_pool, sizes, dtype, 0),
-            _probs(sizes.n_target, sizes, dtype, 1),
-        )
-        A, B = np.ascontiguousarray(pool[:, :, 1]), np.ascontiguousarray(target[:, :, 1].T)
+        pool = _probs(sizes.n_pool, sizes, dtype, 0)
+        target = _probs(sizes.n_target, sizes, dtype, 1)
+        A = np.ascontiguousarray(pool[:, :, 1])
+        B = np.ascontiguousarray(target[:, :, 1].T)
         tasks["parbals.epig, " + name] = lambda pool=pool, target=target: parbals.epig(pool, target)
         tasks[_PRODUCT + name] = lambda A=A, B=B: A @ B
         tasks[_PLAIN + name] = lambda pool=pool, target=target: plain_epig(pool, target)

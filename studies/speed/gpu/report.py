@@ -19,7 +19,9 @@ def page(results: dict[str, Any]) -> str:
 
 
 def _batches(limits: dict[str, Any], rows: list[dict[str, Any]]) -> list[str]:
-    facts, sizes, most = limits["machine"], limits["sizes"], limits["float32_tflops"]
+    facts = limits["machine"]
+    sizes = limits["sizes"]
+    most = limits["float32_tflops"]
     lines = [
         "# How fast is a batch on a GPU?",
         "",

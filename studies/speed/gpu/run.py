@@ -40,7 +40,11 @@ SIZES = [
     (10, 1_000_000),
     (100, 10_000),
 ]
-N_FEATURES, N_TARGETS, N_LABELS, BATCH, UNIVERSES = 300, 1_000, 100, 20, 10
+N_FEATURES = 300
+N_TARGETS = 1_000
+N_LABELS = 100
+BATCH = 20
+UNIVERSES = 10
 
 
 def made(n_classes: int, n_pool: int, n_features: int = N_FEATURES) -> tuple:
@@ -127,14 +131,16 @@ def in_fresh_process(program: str, **environment: str) -> str:
 def walk_flop(seen: scoring.ScoringContext, n_pool: int) -> float:
     """Operations of the walk over the pool: coordinates, factors, covariances, the screen."""
     d, r = seen.basis.shape
-    n_latents, n_targets = seen.roots.shape[0], len(seen.share)
+    n_latents = seen.roots.shape[0]
+    n_targets = len(seen.share)
     across = 0 if d == r else 2 * d * r + 2 * d * n_targets
     return n_pool * (2 * d * r + across + n_latents * (2 * r * r + (2 * r + 4) * n_targets))
 
 
 def step_flop(seen: scoring.ScoringContext, n_scored: np.ndarray) -> float:
     """Operations of all steps at least: covariances given the labels before, and the screen."""
-    rows, n_labels = n_scored + SHORTLIST, np.arange(len(n_scored))
+    rows = n_scored + SHORTLIST
+    n_labels = np.arange(len(n_scored))
     pairs = (
         UNIVERSES * seen.targets.gains.size
     )  # a row with all targets, in all latents and universes
@@ -203,7 +209,8 @@ def measure_choices() -> list[dict]:
 
 def measure_stream(n_pool: int, folder: Path) -> dict:
     """A mapped file of float16 features, larger than one would hold on a device."""
-    n_features, part = 384, 200_000
+    n_features = 384
+    part = 200_000
     model, pool, target = made(2, 1_000, n_features)
     path = folder / "pool.npy"
     mapped = np.lib.format.open_memmap(path, "w+", np.float16, (n_pool, n_features))

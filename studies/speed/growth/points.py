@@ -36,10 +36,12 @@ def main() -> int:
 def make_pool(sizes: dict[str, int]) -> tuple[np.ndarray, np.ndarray]:
     """Unit-norm rows (N, D) float32 with a falling spectrum; classes (N,) of a softmax model."""
     generator = np.random.default_rng(0)
-    n_items, n_features = sizes["N"], sizes["D"]
+    n_items = sizes["N"]
+    n_features = sizes["D"]
     weights = 6.0 * generator.standard_normal((n_features, sizes["C"]), np.float32)
     scale = 1.0 / np.sqrt(1.0 + np.arange(n_features, dtype=np.float32))
-    X, y = np.empty((n_items, n_features), np.float32), np.empty(n_items, np.int32)
+    X = np.empty((n_items, n_features), np.float32)
+    y = np.empty(n_items, np.int32)
     for start in range(0, n_items, BLOCK):
         rows = X[start : start + BLOCK]
         rows[:] = generator.standard_normal(rows.shape, np.float32) * scale
@@ -92,7 +94,8 @@ def measure_project(sizes: dict[str, int], say: Callable[[dict[str, Any]], None]
     classes = [f"class{c}" for c in range(sizes["C"])]
     found: dict[str, Any] = {"start": _seconds_to_start()}
     with tempfile.TemporaryDirectory(prefix="parbals-growth-") as place:
-        folder, project = Path(place), str(Path(place) / "project")
+        folder = Path(place)
+        project = str(Path(place) / "project")
         os.environ["PARBALS_CACHE_DIR"] = str(folder / "cache")
         np.save(folder / "X.npy", X)
         np.save(folder / "y.npy", y)
@@ -172,7 +175,8 @@ def worker_steps(project: Path, truth: Path, n: int) -> dict[str, Any]:
     from parbals_label.store.store import Store
     from parbals_label.web.worker import Chooser, Reporter
 
-    y, found = np.load(truth), {}
+    y = np.load(truth)
+    found = {}
     with Store.open(project) as store:
         chooser, reporter = (part(store, lambda **words: None) for part in (Chooser, Reporter))
         for suffix in ("_first", ""):

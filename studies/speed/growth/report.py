@@ -48,7 +48,8 @@ COMMANDS = {
     "step": "worker's batch",
     "step_report": "worker's report",
 }
-INK, FAINT = "#222222", "#d9d9d9"
+INK = "#222222"
+FAINT = "#d9d9d9"
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7")
 DASHES = ("-", "--", ":", "-.")
 Lines = dict[tuple[str, str, int], list[dict[str, Any]]]

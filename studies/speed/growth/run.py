@@ -109,9 +109,11 @@ def points(options: argparse.Namespace) -> list[tuple[str, str, dict[str, int]]]
     for axis in AXES:
         if axis not in options.only:
             continue
-        values, classes = options.values[axis], BASE_CLASSES
+        values = options.values[axis]
+        classes = BASE_CLASSES
         if options.smoke:
-            values, classes = [base[axis], 2 * base[axis]], (base["C"],)
+            values = [base[axis], 2 * base[axis]]
+            classes = (base["C"],)
         fixed = [{**base, "C": c} for c in classes] if axis != "C" else [base | C_AXIS]
         listed += [("batch", axis, {**sizes, axis: v}) for sizes in fixed for v in values]
     if "projects" in options.only:

@@ -44,7 +44,8 @@ def samples(n, sizes, seed):
 def epig_parbals(sizes):
     import parbals
 
-    pool, target = samples(sizes["N"], sizes, 0), samples(sizes["M"], sizes, 1)
+    pool = samples(sizes["N"], sizes, 0)
+    target = samples(sizes["M"], sizes, 1)
     return lambda: parbals.epig(pool, target)
 
 
@@ -157,7 +158,9 @@ def with_cpu():
 def compare(name, engines, sizes):
     """What was measured of every engine that is installed, ours first, and sentences about the
     others."""
-    workers, results, notes = {}, {}, []
+    workers = {}
+    results = {}
+    notes = []
 
     def ask(engine, *call):
         """The answer of an engine's process; None, and no more questions, where it failed."""

@@ -19,7 +19,9 @@ from parbals.posterior import inference
 from parbals.posterior.closed import classes, ep, moments, prior
 from parbals.posterior.closed.whitening import PoolMoments
 
-N_FEATURES, N_TEST, AFFORDABLE = 384, 2_000, 5_000
+N_FEATURES = 384
+N_TEST = 2_000
+AFFORDABLE = 5_000
 
 
 def drawn(n_rows, n_classes, seed=0):
@@ -34,14 +36,16 @@ def drawn(n_rows, n_classes, seed=0):
 
 def timed(function):
     """What it returns, CPU seconds, seconds."""
-    cpu, wall = time.process_time(), time.perf_counter()
+    cpu = time.process_time()
+    wall = time.perf_counter()
     result = function()
     return result, time.process_time() - cpu, time.perf_counter() - wall
 
 
 def usual_sweeps(function, n_prior):
     """What the function returns where no number of labels is many; the prior is of ``n_prior``."""
-    modules, most = (moments, ep, classes, inference), prior._MAX_LABELS
+    modules = (moments, ep, classes, inference)
+    most = prior._MAX_LABELS
     kept = ep.MANY_LABELS
     try:
         for module in modules:
@@ -56,7 +60,8 @@ def usual_sweeps(function, n_prior):
 
 def row(n, n_classes):
     rows, y = drawn(n + 1 + N_TEST, n_classes)
-    test, pool = rows[n + 1 :], PoolMoments.of(rows)
+    test = rows[n + 1 :]
+    pool = PoolMoments.of(rows)
 
     def fit(size):
         model = parbals.BayesianLogisticRegression(classes=range(n_classes), random_state=0)
