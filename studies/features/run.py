@@ -30,7 +30,7 @@ from parbals_label.encoders import load_encoder
 from parbals_label.encoders.scratch import reduced_rows
 from parbals_label.encoders.sentences import sentence_weights
 
-HERE = Path(__file__).parent
+FOLDER = Path(__file__).parent
 N_ITEMS = 1_000
 SIZES = (100, 250)
 BATCH = 32
@@ -47,13 +47,13 @@ Items = tuple[list[Any], np.ndarray]
 
 def main() -> int:
     warnings.filterwarnings("ignore")
-    places = HERE / "record.jsonl", HERE / "README.md"
+    places = FOLDER / "record.jsonl", FOLDER / "README.md"
     return study(__doc__, *places, runs, page, seeds=10, options={"fashion": FASHION})
 
 
-def runs(given: Namespace) -> Iterator[Todo]:
+def runs(options: Namespace) -> Iterator[Todo]:
     news = Path(os.environ.get("PARBALS_DATA", ".")) / "ag_news" / "test.parquet"
-    clothes = Path(given.fashion)
+    clothes = Path(options.fashion)
     texts = ["words"]
     texts += ["wordllama"] if find_spec("wordllama") and find_spec("tokenizers") else []
     texts += ["sentences"] if sentence_weights() else []
@@ -68,7 +68,7 @@ def runs(given: Namespace) -> Iterator[Todo]:
     }
     for title, (load, encoders) in sets.items():
         for name in encoders:
-            yield (title, name, given.seeds), partial(compared, load, name, given.seeds)
+            yield (title, name, options.seeds), partial(compared, load, name, options.seeds)
 
 
 def spam() -> Items:
@@ -94,8 +94,8 @@ def digits() -> Items:
 
 def fashion(folder: Path) -> Items:
     raw = [
-        gzip.decompress((folder / f"t10k-{part}-ubyte.gz").read_bytes())
-        for part in ("images-idx3", "labels-idx1")
+        gzip.decompress((folder / f"t10k-{file_stem}-ubyte.gz").read_bytes())
+        for file_stem in ("images-idx3", "labels-idx1")
     ]
     images = np.frombuffer(raw[0], np.uint8, offset=16).reshape(-1, 28, 28)
     return list(images), np.frombuffer(raw[1], np.uint8, offset=8).astype(int)
@@ -108,8 +108,8 @@ def compared(load: Any, name: str, seeds: int) -> Record:
     items = [items[row] for row in rows]
     labels = np.asarray(labels)[rows]
     features, seconds = encoded(name, items)
-    found = {str(n): errors(features, labels, n, seeds).round(3).tolist() for n in SIZES}
-    return {"errors": found, "encoding": round(seconds * 1_000 / len(items), 1)}
+    errors_by_size = {str(n): errors(features, labels, n, seeds).round(3).tolist() for n in SIZES}
+    return {"errors": errors_by_size, "encoding": round(seconds * 1_000 / len(items), 1)}
 
 
 def encoded(name: str, items: list[Any]) -> tuple[np.ndarray, float]:
@@ -120,9 +120,9 @@ def encoded(name: str, items: list[Any]) -> tuple[np.ndarray, float]:
     encoder = load_encoder(name)
     encoder.fit(lambda: ((str(number), item) for number, item in enumerate(items)), len(items))
     prepared = [encoder.prepare(item) for item in items]
-    order = sorted(range(len(items)), key=lambda place: encoder.size(prepared[place]))
+    order = sorted(range(len(items)), key=lambda position: encoder.size(prepared[position]))
     rows = [
-        encoder.encode([prepared[place] for place in order[at : at + BATCH]])
+        encoder.encode([prepared[position] for position in order[at : at + BATCH]])
         for at in range(0, len(items), BATCH)
     ]
     features = np.concatenate(rows)[np.argsort(order)]
@@ -142,26 +142,28 @@ def wordllama(texts: list[str]) -> np.ndarray:
         (entry,) = [v for k, v in header.items() if k != "__metadata__"]
     vectors = np.fromfile(path, "<f2", offset=start).reshape(entry["shape"]).astype(np.float32)
     cut = Tokenizer.from_file(str(folder / "tokenizers" / "l2_supercat_tokenizer_config.json"))
-    numbers = [part.ids for part in cut.encode_batch(texts, add_special_tokens=False)]
-    rows = np.stack([vectors[each].sum(axis=0) for each in numbers])
+    numbers = [encoding.ids for encoding in cut.encode_batch(texts, add_special_tokens=False)]
+    rows = np.stack([vectors[tokens].sum(axis=0) for tokens in numbers])
     return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-9)
 
 
 def errors(features: np.ndarray, labels: np.ndarray, n_labels: int, seeds: int) -> np.ndarray:
     """(2, seeds): share of wrong predictions and recall of the last class, in percent."""
     classes = sorted(set(labels.tolist()))
-    found = []
+    percentages = []
     for seed in range(seeds):
         order = np.random.default_rng(seed).permutation(len(labels))
-        known = order[:n_labels]
-        others = order[n_labels:]
+        train = order[:n_labels]
+        test = order[n_labels:]
         model = BayesianLogisticRegression(prior_scale="auto", classes=classes, random_state=0)
-        model.fit(features[known], labels[known], features)
-        guess = np.asarray(model.predict_proba(features[others])).argmax(axis=1)
-        true = labels[others]
+        model.fit(features[train], labels[train], features)
+        guess = np.asarray(model.predict_proba(features[test])).argmax(axis=1)
+        true = labels[test]
         last = true == classes[-1]
-        found.append((100 * np.mean(guess != true), 100 * np.mean(guess[last] == classes[-1])))
-    return np.array(found).T
+        percentages.append(
+            (100 * np.mean(guess != true), 100 * np.mean(guess[last] == classes[-1]))
+        )
+    return np.array(percentages).T
 
 
 def page(records: list[Record]) -> Iterator[str]:
@@ -171,8 +173,8 @@ def page(records: list[Record]) -> Iterator[str]:
         cells = []
         for n_labels in SIZES:
             error, recall = np.array(record["errors"][str(n_labels)])
-            shown = f" (recall {recall.mean():.0f})" if title.startswith("SMS") else ""
-            cells.append(f"{error.mean():.1f} ± {error.std(ddof=1) / seeds**0.5:.1f}{shown}")
+            recall_words = f" (recall {recall.mean():.0f})" if title.startswith("SMS") else ""
+            cells.append(f"{error.mean():.1f} ± {error.std(ddof=1) / seeds**0.5:.1f}{recall_words}")
         row = [title, f"`{name}`", *cells, record["encoding"], MEGABYTES.get(name, 0), NOTES[name]]
         yield f"| {' | '.join(map(str, row))} |"
     yield TAIL

@@ -51,26 +51,27 @@ def kinds(frame: pd.DataFrame) -> dict[str, np.ndarray]:
 
 
 def accuracy(X: np.ndarray, y: np.ndarray, n_labels: int) -> float:
-    found = np.empty((len(PENALTIES), DRAWS))
+    accuracies = np.empty((len(PENALTIES), DRAWS))
     for draw in range(DRAWS):
         order = np.random.default_rng(draw).permutation(len(y))
-        known = order[:n_labels]
-        others = order[n_labels : n_labels + TEST]
+        train = order[:n_labels]
+        test = order[n_labels : n_labels + TEST]
         for row, penalty in enumerate(PENALTIES):
-            model = LogisticRegression(C=penalty, max_iter=300).fit(X[known], y[known])
-            found[row, draw] = np.mean(model.predict(X[others]) == y[others])
-    return float(found.mean(axis=1).max())
+            model = LogisticRegression(C=penalty, max_iter=300).fit(X[train], y[train])
+            accuracies[row, draw] = np.mean(model.predict(X[test]) == y[test])
+    return float(accuracies.mean(axis=1).max())
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--airline")
     parser.add_argument("--cards")
-    chosen = parser.parse_args()
-    for name, frame, truth in tables(chosen.airline, chosen.cards):
-        made = kinds(frame.drop(columns=[c for c in NOT_FEATURES if c in frame]))
+    options = parser.parse_args()
+    for name, frame, truth in tables(options.airline, options.cards):
+        features = kinds(frame.drop(columns=[c for c in NOT_FEATURES if c in frame]))
         for n_labels in LABELS:
-            shown = (
-                f"{k} {100 * accuracy(X, truth.to_numpy(), n_labels):.1f}" for k, X in made.items()
+            cells = (
+                f"{k} {100 * accuracy(X, truth.to_numpy(), n_labels):.1f}"
+                for k, X in features.items()
             )
-            print(f"{name}, {n_labels} labels: {' | '.join(shown)}", flush=True)
+            print(f"{name}, {n_labels} labels: {' | '.join(cells)}", flush=True)

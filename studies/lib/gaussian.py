@@ -7,7 +7,7 @@ import numpy as np
 __all__ = ["covariance_between"]
 
 
-def covariance_between(latents: Any, one: np.ndarray, other: np.ndarray) -> np.ndarray:
+def covariance_between(latents: Any, rows: np.ndarray, other_rows: np.ndarray) -> np.ndarray:
     """cov(f_a(x), f_a(x')) (A, n, m) for design rows (n, d) of the one and (m, d) of the other."""
     from parbals.strategies.scoring import covariance, project_rows
 
@@ -15,4 +15,4 @@ def covariance_between(latents: Any, one: np.ndarray, other: np.ndarray) -> np.n
         whitened = latents.whitening.rows(design)
         return project_rows(latents.basis, latents.location, latents.roots, whitened)
 
-    return np.asarray(covariance(projected(one), projected(other)))
+    return np.asarray(covariance(projected(rows), projected(other_rows)))

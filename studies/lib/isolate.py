@@ -53,14 +53,14 @@ def pin_cores(n_cores: int) -> list[str]:
             f"This system cannot pin a process to cores: more than {n_cores} cores may be used."
         ]
     available = sorted(os.sched_getaffinity(0))
-    chosen = _distinct_cores(available)[:n_cores]
-    if len(chosen) < n_cores:  # fewer real cores than asked for: take hyperthreads too
-        chosen = available[:n_cores]
-    if len(chosen) < n_cores:
-        warnings.append(f"Only {len(chosen)} of {n_cores} cores are available.")
+    cores = _distinct_cores(available)[:n_cores]
+    if len(cores) < n_cores:  # fewer real cores than asked for: take hyperthreads too
+        cores = available[:n_cores]
+    if len(cores) < n_cores:
+        warnings.append(f"Only {len(cores)} of {n_cores} cores are available.")
     if n_cores > 2:
         warnings.append(f"{n_cores} cores are used; the published ratios are for two.")
-    os.sched_setaffinity(0, chosen)
+    os.sched_setaffinity(0, cores)
     return warnings
 
 

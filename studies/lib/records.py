@@ -53,18 +53,21 @@ def study(
     parser.add_argument("--platform", help="cpu or cuda; by default what JAX finds")
     parser.add_argument("--out", type=Path, help="folder of records and page")
     parser.add_argument("--tables", action="store_true", help="compute nothing")
-    given = parser.parse_args()
-    for variable, value in (("PARBALS_DATA", given.data), ("JAX_PLATFORMS", given.platform)):
+    arguments = parser.parse_args()
+    for variable, value in (
+        ("PARBALS_DATA", arguments.data),
+        ("JAX_PLATFORMS", arguments.platform),
+    ):
         if value is not None:
             os.environ[variable] = str(value)
     try:
-        todo = [] if given.tables else list(runs(given))
+        todo = [] if arguments.tables else list(runs(arguments))
     except ValueError as error:
         parser.error(str(error))
-    file = given.out / records.name if given.out else records
-    found = _resumed(file, todo, given.workers)
-    text = "\n".join(lines(found)) + "\n"
-    (given.out / page.name if given.out else page).write_text(text, encoding="utf-8")
+    file = arguments.out / records.name if arguments.out else records
+    all_records = _resumed(file, todo, arguments.workers)
+    text = "\n".join(lines(all_records)) + "\n"
+    (arguments.out / page.name if arguments.out else page).write_text(text, encoding="utf-8")
     print(text, end="")
     return 0
 
@@ -79,8 +82,8 @@ def _resumed(file: Path, runs: list[Todo], workers: int) -> list[Record]:
     if file.exists():
         with _opened(file, "rt") as stream:
             records += map(json.loads, stream)
-    done = {tuple(record["run"]) for record in records}
-    todo = [one for one in runs if one[0] not in done]
+    computed = {tuple(record["run"]) for record in records}
+    todo = [run for run in runs if run[0] not in computed]
     for record in _in_processes(todo, workers) if workers > 1 else map(_computed, todo):
         records.append(record)
         with _opened(file, "at") as stream:
@@ -93,11 +96,11 @@ def _opened(file: Path, mode: str) -> TextIO:
     return (lzma.open if file.suffix == ".xz" else open)(file, mode, encoding="utf-8")
 
 
-def _computed(one: Todo) -> Record:
-    run, compute = one
-    began = time.process_time()
+def _computed(todo: Todo) -> Record:
+    run, compute = todo
+    started = time.process_time()
     record = {"run": list(run), **compute()}  # as it will be read
-    return {**record, "cpu_seconds": round(time.process_time() - began, 2)}
+    return {**record, "cpu_seconds": round(time.process_time() - started, 2)}
 
 
 def _in_processes(todo: list[Todo], workers: int) -> Iterator[Record]:
@@ -109,7 +112,7 @@ def _in_processes(todo: list[Todo], workers: int) -> Iterator[Record]:
         places.put(worker)
     pool = ProcessPoolExecutor(workers, context, initializer=_settle, initargs=(places,))
     try:
-        for future in as_completed([pool.submit(_computed, one) for one in todo]):
+        for future in as_completed([pool.submit(_computed, run) for run in todo]):
             yield future.result()
     finally:
         pool.shutdown(cancel_futures=True)

@@ -50,14 +50,14 @@ class Ratio:
         return self.ratio <= self.goal if self.upper_limit else self.ratio >= self.goal
 
     def cells(self) -> tuple[str, ...]:
-        shown = f"{self.ratio:.2f}" if self.ratio < 10 else f"{self.ratio:,.0f}"
+        ratio_text = f"{self.ratio:.2f}" if self.ratio < 10 else f"{self.ratio:,.0f}"
         sign = "≤" if self.upper_limit else "≥"
         goal = (
             ""
             if self.goal is None
             else f"{sign} {self.goal:g}{self.unit} {'met' if self.met else 'MISSED'}"
         )
-        return self.what, self.ours, self.theirs, shown + self.unit, goal
+        return self.what, self.ours, self.theirs, ratio_text + self.unit, goal
 
 
 @dataclass(frozen=True)
@@ -170,9 +170,9 @@ def _heading(facts: dict[str, Any]) -> str:
 
 def _ratio_rows(sections: Iterable[Section]) -> list[tuple[str, ...]]:
     return [
-        (f"({s.name}) {what}", *rest)
+        (f"({s.name}) {comparison}", *cells)
         for s in sections
-        for what, *rest in (ratio.cells() for ratio in s.ratios)
+        for comparison, *cells in (ratio.cells() for ratio in s.ratios)
     ]
 
 

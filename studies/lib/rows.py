@@ -25,8 +25,8 @@ OTHER_LABELS = {
 """The airline's passengers with another column to foretell: three, six, four and seven classes."""
 DIGITS = ("digits-ink", "digits-odd")
 """Twenty classes, each digit with little or much ink; and two."""
-MOST = 16_000
-MOST_OTHERS = 6_000
+MAX_ROWS = 16_000
+MAX_OTHER_ROWS = 6_000
 
 
 def main() -> int:
@@ -35,13 +35,13 @@ def main() -> int:
     )
     parser.add_argument("folder", type=Path)
     parser.add_argument("--data", type=Path, help="the datasets' folder; by default $PARBALS_DATA")
-    given = parser.parse_args()
-    if given.data is not None:
-        os.environ["PARBALS_DATA"] = str(given.data)
-    given.folder.mkdir(parents=True, exist_ok=True)
+    options = parser.parse_args()
+    if options.data is not None:
+        os.environ["PARBALS_DATA"] = str(options.data)
+    options.folder.mkdir(parents=True, exist_ok=True)
     for name in (*NAMES, *OTHER_LABELS, *DIGITS):
         X, y = _rows(name)
-        np.savez_compressed(given.folder / f"{name}.npz", X=X, y=y)
+        np.savez_compressed(options.folder / f"{name}.npz", X=X, y=y)
         print(name, X.shape, int(y.max()) + 1, "classes", flush=True)
     return 0
 
@@ -75,7 +75,7 @@ def _rows(name: str) -> tuple[np.ndarray, np.ndarray]:
     data = load_dataset(name)
     X = np.concatenate([data.X_pool, data.X_test])
     y = np.concatenate([data.y_pool, data.y_test])
-    drawn = np.random.default_rng(0).permutation(len(X))[:MOST]
+    drawn = np.random.default_rng(0).permutation(len(X))[:MAX_ROWS]
     return X[drawn].astype(np.float16), y[drawn].astype(np.int8)
 
 
@@ -84,7 +84,7 @@ def _passengers(label: str) -> tuple[np.ndarray, np.ndarray]:
     import pandas as pd
 
     frame = pd.read_csv(Path(os.environ.get("PARBALS_DATA", ".")) / "airline" / "train.csv.gz")
-    frame = frame.dropna().sample(MOST_OTHERS, random_state=0).drop(columns=["Unnamed: 0", "id"])
+    frame = frame.dropna().sample(MAX_OTHER_ROWS, random_state=0).drop(columns=["Unnamed: 0", "id"])
     classes = frame[label]
     if label == "Age":
         classes = pd.qcut(classes, 7, labels=False)
@@ -111,7 +111,7 @@ def made(name: str) -> tuple[np.ndarray, np.ndarray, int]:
     from sklearn.datasets import make_classification
 
     generator = np.random.default_rng(5)
-    n_rows = MOST_OTHERS
+    n_rows = MAX_OTHER_ROWS
     if name == "made-seven":  # some labels wrong
         terms = {"n_informative": 12, "n_redundant": 4, "flip_y": 0.05, "random_state": 3}
         X, y = make_classification(

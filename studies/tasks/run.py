@@ -29,7 +29,7 @@ from lib.gaussian import covariance_between
 from lib.records import Record, Todo, study
 from sklearn import datasets
 
-HERE = Path(__file__).parent
+FOLDER = Path(__file__).parent
 N_POOL = 600
 N_TEST = 600
 FIRST = 10
@@ -62,13 +62,15 @@ Sets = dict[str, Callable[[int], tuple[np.ndarray, np.ndarray]]]
 
 def main() -> int:
     return study(
-        *(__doc__, HERE / "record.jsonl", HERE / "README.md", runs, page), seeds=10, options={}
+        *(__doc__, FOLDER / "record.jsonl", FOLDER / "README.md", runs, page), seeds=10, options={}
     )
 
 
-def runs(given: Namespace) -> Iterator[Todo]:
+def runs(options: Namespace) -> Iterator[Todo]:
     for kind, sets in SETS.items():
-        n_seeds = given.seeds if kind == "numbers" else (given.seeds + 1) // 2  # they take longer
+        n_seeds = (
+            options.seeds if kind == "numbers" else (options.seeds + 1) // 2
+        )  # they take longer
         for name, seed, way in product(sets, range(n_seeds), WAYS[kind]):
             yield (kind, name, way, seed), partial(measured, kind, name, way, seed)
 
@@ -80,23 +82,25 @@ def _folder(name: str) -> Path:
     return Path(os.environ["PARBALS_DATA"], name)
 
 
-def _made(n_informative: int, n_columns: int, noise: float, **more: Any) -> Callable[[int], Any]:
+def _linear(
+    n_informative: int, n_columns: int, noise: float, **options: Any
+) -> Callable[[int], Any]:
     def draw(seed: int) -> tuple[np.ndarray, np.ndarray]:
-        found: tuple[np.ndarray, np.ndarray] = datasets.make_regression(
+        data: tuple[np.ndarray, np.ndarray] = datasets.make_regression(
             N_POOL + N_TEST,
             n_columns,
             n_informative=n_informative,
             noise=noise,
             random_state=seed,
-            **more,
+            **options,
         )
-        return found
+        return data
 
     return draw
 
 
 def _heavy(seed: int) -> tuple[np.ndarray, np.ndarray]:
-    X, y = _made(5, 10, 0.0)(seed)
+    X, y = _linear(5, 10, 0.0)(seed)
     return X, y / y.std() + 0.3 * np.random.default_rng(seed).standard_t(2, len(y))
 
 
@@ -155,16 +159,16 @@ def _length(seed: int) -> tuple[np.ndarray, np.ndarray]:
     return X, np.log([len(text) for text in texts])
 
 
-def _several(n_labels: int, each: int, n_columns: int) -> Callable[[int], Any]:
+def _several(n_labels: int, labels_per_item: int, n_columns: int) -> Callable[[int], Any]:
     def draw(seed: int) -> tuple[np.ndarray, np.ndarray]:
-        found: tuple[np.ndarray, np.ndarray] = datasets.make_multilabel_classification(
+        data: tuple[np.ndarray, np.ndarray] = datasets.make_multilabel_classification(
             N_POOL + N_TEST,
             n_features=n_columns,
             n_classes=n_labels,
-            n_labels=each,
+            n_labels=labels_per_item,
             random_state=seed,
         )
-        return found
+        return data
 
     return draw
 
@@ -176,19 +180,19 @@ def _strokes(seed: int) -> tuple[np.ndarray, np.ndarray]:
     return X, np.stack([y % 2 == 1, y >= 5, loop, straight, np.isin(y, [2, 3, 5, 7])], axis=1)
 
 
-def _things(seed: int) -> tuple[np.ndarray, np.ndarray]:
+def _kinds(seed: int) -> tuple[np.ndarray, np.ndarray]:
     folder = _folder("cifar10")
     X = np.load(folder / "efficientnet_lite0_r160_pca256_test_f16.npy").astype(np.float64)
     y = np.load(folder / "y_test.npy").astype(int)
     kinds = ([2, 3, 4, 5, 6, 7], [0, 2], [1, 9], [3, 5], [4, 7], [0, 8], [0, 1, 8, 9])
-    return X[:, :64], np.stack([np.isin(y, some) for some in kinds], axis=1)
+    return X[:, :64], np.stack([np.isin(y, classes) for classes in kinds], axis=1)
 
 
 def _topics(seed: int) -> tuple[np.ndarray, np.ndarray]:
     X, y, texts = _news()
-    said = [[word in text for text in texts] for word in ("Reuters", "AP", "$")]
+    has_word = [[word in text for text in texts] for word in ("Reuters", "AP", "$")]
     long = np.array([len(text) for text in texts]) > 250
-    return X, np.stack([*(y == c for c in range(4)), *np.array(said), long], axis=1)
+    return X, np.stack([*(y == c for c in range(4)), *np.array(has_word), long], axis=1)
 
 
 def _ranked(draw: Callable[[int], tuple[np.ndarray, np.ndarray]]) -> Callable[[int], Any]:
@@ -210,15 +214,15 @@ def _friedman(number: int) -> Callable[[int], Any]:
     def draw(seed: int) -> tuple[np.ndarray, np.ndarray]:
         noise = {1: 1.0, 2: 100.0, 3: 0.1}[number]
         make = getattr(datasets, f"make_friedman{number}")
-        found: tuple[np.ndarray, np.ndarray] = make(N_POOL + N_TEST, noise=noise, random_state=seed)
-        return found
+        data: tuple[np.ndarray, np.ndarray] = make(N_POOL + N_TEST, noise=noise, random_state=seed)
+        return data
 
     return draw
 
 
 def _diabetes(seed: int) -> tuple[np.ndarray, np.ndarray]:
-    found: tuple[np.ndarray, np.ndarray] = datasets.load_diabetes(return_X_y=True)
-    return found
+    data: tuple[np.ndarray, np.ndarray] = datasets.load_diabetes(return_X_y=True)
+    return data
 
 
 SETS: dict[str, Sets] = {
@@ -227,8 +231,8 @@ SETS: dict[str, Sets] = {
         "Friedman 1": _friedman(1),
         "Friedman 2": _friedman(2),
         "Friedman 3": _friedman(3),
-        "5 of 20 columns, noise": _made(5, 20, 30.0),
-        "low rank": _made(20, 50, 2.0, effective_rank=8),
+        "5 of 20 columns, noise": _linear(5, 20, 30.0),
+        "low rank": _linear(20, 50, 2.0, effective_rank=8),
         "heavy tails": _heavy,
         "crowds and waves": _waves,
         "cancer: concave points": _cancer,
@@ -242,14 +246,14 @@ SETS: dict[str, Sets] = {
         "10 made labels": _several(10, 3, 40),
         "5 rare made labels": _several(5, 1, 20),
         "digits: strokes": _strokes,
-        "CIFAR-10: kinds": _things,
+        "CIFAR-10: kinds": _kinds,
         "news: topics": _topics,
     },
     "ranks": {
         "diabetes": _ranked(_diabetes),
         "Friedman 1": _ranked(_friedman(1)),
         "Friedman 3": _ranked(_friedman(3)),
-        "5 of 20 columns, noise": _ranked(_made(5, 20, 30.0)),
+        "5 of 20 columns, noise": _ranked(_linear(5, 20, 30.0)),
         "digits: ink below": _ranked(_digits),
         "airline: boarding's rating": _rated,
     },
@@ -265,9 +269,9 @@ def drawn(kind: str, name: str, seed: int) -> tuple[np.ndarray, np.ndarray, int]
     """
     X, y = SETS[kind][name](seed)
     generator = np.random.default_rng(seed)
-    some = generator.permutation(len(X))[: N_POOL + N_TEST]
-    X = X[some]
-    y = y[some]
+    sample = generator.permutation(len(X))[: N_POOL + N_TEST]
+    X = X[sample]
+    y = y[sample]
     deviation = X.std(axis=0)
     if name.startswith(("news", "CIFAR")):
         deviation[:] = np.sqrt(np.square(deviation).mean())
@@ -295,12 +299,12 @@ def _lcmd(rows: np.ndarray, labelled: np.ndarray, size: int) -> list[int]:
     for index in labelled.tolist():
         centre(index)
     squares[labelled] = 0.0
-    chosen = []
+    batch = []
     for _ in range(size):
         largest = np.bincount(nearest, squares, minlength=len(rows)).argmax()
-        chosen.append(int(np.where(nearest == largest, squares, -1.0).argmax()))
-        centre(chosen[-1])
-    return chosen
+        batch.append(int(np.where(nearest == largest, squares, -1.0).argmax()))
+        centre(batch[-1])
+    return batch
 
 
 def _theirs(way: str, X: np.ndarray, y: np.ndarray, labelled: np.ndarray, seed: int) -> list[int]:
@@ -314,14 +318,14 @@ def _theirs(way: str, X: np.ndarray, y: np.ndarray, labelled: np.ndarray, seed: 
     model = (
         DecisionTreeRegressor(min_samples_leaf=3, random_state=seed) if tree else BayesianRidge()
     )
-    known = np.full(len(X), np.nan)
-    known[labelled] = y[labelled]
+    partial_labels = np.full(len(X), np.nan)
+    partial_labels[labelled] = y[labelled]
     strategy = getattr(skactiveml.pool, way)(random_state=seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         regressor = SklearnRegressor(model, random_state=seed)
-        found = strategy.query(X, known, regressor, batch_size=BATCH["numbers"])
-    return [int(index) for index in np.ravel(found)]
+        batch = strategy.query(X, partial_labels, regressor, batch_size=BATCH["numbers"])
+    return [int(index) for index in np.ravel(batch)]
 
 
 def measured(kind: str, name: str, way: str, seed: int) -> Record:
@@ -335,19 +339,19 @@ def measured(kind: str, name: str, way: str, seed: int) -> Record:
     task = {"numbers": "regression", "labels": "many-labels", "ranks": "ordinal"}[kind]
     task = "classes" if way == "five classes" else task
     metric = {"many-labels": "micro-f1", "ordinal": "rank-error"}.get(task)
-    own = way in ("random", "parbals-epig", "entropy", "confidence")
+    is_strategy = way in ("random", "parbals-epig", "entropy", "confidence")
     learner = ActiveLearner(
         *(pool, classes),
         task=task,
         metric=metric,
-        strategy=way if own else "parbals-epig",
+        strategy=way if is_strategy else "parbals-epig",
         random_state=seed,
     )
     learner.tell(np.arange(FIRST), y[:FIRST])
     errors = []
     while len(errors) < len(SIZES[kind]):
         size = min(BATCH[kind], SIZES[kind][len(errors)] - len(learner.labelled))
-        if own or way == "five classes":
+        if is_strategy or way == "five classes":
             items = learner.ask(size)
         elif way.startswith("LCMD"):
             rows = pool
@@ -371,8 +375,8 @@ def _error(kind: str, learner: Any, test: np.ndarray, y: np.ndarray) -> float:
     if kind == "numbers":
         return float(np.sqrt(np.square(learner.predict(test) - y).mean()))
     if kind == "labels":
-        said = learner.predict(test)
-        return float(1.0 - 2.0 * (said & y.astype(bool)).sum() / (said.sum() + y.sum()))
+        predicted = learner.predict(test)
+        return float(1.0 - 2.0 * (predicted & y.astype(bool)).sum() / (predicted.sum() + y.sum()))
     medians = (learner.predict_proba(test).cumsum(axis=1) < 0.5).sum(axis=1)
     return float(np.abs(medians - y).mean())
 
@@ -399,27 +403,27 @@ def page(records: list[Record]) -> Iterator[str]:
         "uncertainty sampling; *five classes* is our learner without the order of ratings. Written "
         "by `python studies tasks`; do not edit.\n"
     )
-    for kind, (title, what) in HEADS.items():
-        some = [record for record in records if record["run"][0] == kind]
-        if some:
-            yield from _table(kind, title, what, some)
+    for kind, (title, metric) in HEADS.items():
+        task_records = [record for record in records if record["run"][0] == kind]
+        if task_records:
+            yield from _table(kind, title, metric, task_records)
 
 
-def _table(kind: str, title: str, what: str, records: list[Record]) -> Iterator[str]:
+def _table(kind: str, title: str, metric: str, records: list[Record]) -> Iterator[str]:
     ways = WAYS[kind]
     sizes = SIZES[kind]
     errors: dict[tuple[str, str], list[list[float]]] = {}
-    for record in sorted(records, key=lambda one: one["run"][3]):
+    for record in sorted(records, key=lambda record: record["run"][3]):
         errors.setdefault(tuple(record["run"][1:3]), []).append(record["errors"])
     names = [name for name in SETS[kind] if all((name, way) in errors for way in ways)]
     # (sets, ways, seeds, sizes)
     n_seeds = min(len(errors[name, way]) for name in names for way in ways)
-    found = np.array([[errors[name, way][:n_seeds] for way in ways] for name in names])
-    means = found.mean(axis=2)
+    all_errors = np.array([[errors[name, way][:n_seeds] for way in ways] for name in names])
+    means = all_errors.mean(axis=2)
     ratios = means / means[:, :1]
     listed = ", ".join(map(str, sizes))
     yield f"## {title}\n"
-    yield f"The {what} after {listed} labels, that of random labels being 1; seeds: {n_seeds}.\n"
+    yield f"The {metric} after {listed} labels, that of random labels being 1; seeds: {n_seeds}.\n"
     yield "| | " + " | ".join(TITLES.get(way, way) for way in ways[1:]) + " |"
     yield "| --- |" + " ---: |" * (len(ways) - 1)
     middle = np.exp(np.log(ratios).mean(axis=0))
@@ -427,8 +431,10 @@ def _table(kind: str, title: str, what: str, records: list[Record]) -> Iterator[
         yield f"| {name} | " + " | ".join(" ".join(f"{x:.2f}" for x in r) for r in row[1:]) + " |"
     ours = ways.index("parbals-epig")
     best = np.where(np.arange(len(ways))[:, None] == ours, np.inf, means).argmin(axis=1)
-    rivals = np.take_along_axis(found, best[:, None, None, :], axis=1)[:, 0]  # (sets, seeds, sizes)
-    apart = found[:, ours] - rivals
+    rivals = np.take_along_axis(all_errors, best[:, None, None, :], axis=1)[
+        :, 0
+    ]  # (sets, seeds, sizes)
+    apart = all_errors[:, ours] - rivals
     spread = apart.std(axis=1, ddof=1) / np.sqrt(n_seeds)
     lead = apart.mean(axis=1)
     better = (lead <= 0).sum(axis=0)

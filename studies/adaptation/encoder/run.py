@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from lib.records import Record, Todo, study
 
-HERE = Path(__file__).parent
+FOLDER = Path(__file__).parent
 N_WORDS = 20
 N_OTHERS = 600
 CLASSES = ("world", "sports", "business", "science")
@@ -29,15 +29,15 @@ CLASSES = ("world", "sports", "business", "science")
 
 def main() -> int:
     return study(
-        *(__doc__, HERE / "record.jsonl", HERE / "README.md", runs, page),
+        *(__doc__, FOLDER / "record.jsonl", FOLDER / "README.md", runs, page),
         seeds=2,
         options={"sizes": "50,100,250"},
     )
 
 
-def runs(given: Namespace) -> Iterator[Todo]:
-    for size in map(int, given.sizes.split(",")):
-        for seed in range(given.seeds):
+def runs(options: Namespace) -> Iterator[Todo]:
+    for size in map(int, options.sizes.split(",")):
+        for seed in range(options.seeds):
             yield (size, seed), partial(measured, size, seed)
 
 
@@ -50,32 +50,32 @@ def measured(n_labels: int, seed: int) -> Record:
     from parbals_label.store.store import Store
 
     texts, labels = _news(n_labels + N_OTHERS, seed)
-    with tempfile.TemporaryDirectory() as place:
-        data = Path(place) / "texts.tsv"
+    with tempfile.TemporaryDirectory() as temporary:
+        data = Path(temporary) / "texts.tsv"
         data.write_text("text\n" + "\n".join(texts) + "\n", "utf-8")
         settings = {"strategy": "random", "seed": seed}
-        folder = Path(place) / "project"
+        folder = Path(temporary) / "project"
         create_project(folder, data, Roles(text=("text",)), list(CLASSES), settings)
         with Store.open(folder) as store:
             answers = [Submission(i, CLASSES[labels[i]]) for i in range(n_labels)]
             store.submit(answers, annotator="publisher")
             record = {"frozen": _numbers(learner_of(store), labels, n_labels)}
-            found = adapt_project(store, force=True)
+            adaptation = adapt_project(store, force=True)
             learner = learner_of(store)
             record["adapted"] = _numbers(learner, labels, n_labels)
             naive = learner_of(store, changes={"held_out": None})
             record["naive"] = naive.report().expected_error.mean
-        record["held_out"] = [found.error, found.frozen_error]
-        record["held_out_loss"] = [found.log_loss, found.frozen_log_loss]
+        record["held_out"] = [adaptation.error, adaptation.frozen_error]
+        record["held_out_loss"] = [adaptation.log_loss, adaptation.frozen_log_loss]
     return record
 
 
 def _numbers(learner: Any, labels: np.ndarray, n_labels: int) -> Record:
     """The real error of the items without a label, and the expected one with its interval."""
-    others = np.arange(n_labels, len(labels))
-    probs = learner.setup.predictions(learner.fitted(), others)
+    unlabelled = np.arange(n_labels, len(labels))
+    probs = learner.setup.predictions(learner.fitted(), unlabelled)
     expected = learner.report().expected_error
-    wrong = probs.argmax(axis=1) != labels[others]
+    wrong = probs.argmax(axis=1) != labels[unlabelled]
     interval = [expected.low, expected.high]
     return {"error": float(wrong.mean()), "expected": expected.mean, "interval": interval}
 
@@ -84,9 +84,9 @@ def _news(n: int, seed: int) -> tuple[list[str], np.ndarray]:
     from pyarrow import parquet
 
     table = parquet.read_table(Path(os.environ["PARBALS_DATA"], "ag_news/train_subset.parquet"))
-    chosen = np.random.default_rng(seed).permutation(table.num_rows)[:n]
-    texts = [str(table["text"][i]) for i in chosen.tolist()]
-    labels = np.array([int(table["label"][i].as_py()) for i in chosen.tolist()])
+    sample = np.random.default_rng(seed).permutation(table.num_rows)[:n]
+    texts = [str(table["text"][i]) for i in sample.tolist()]
+    labels = np.array([int(table["label"][i].as_py()) for i in sample.tolist()])
     return [" ".join(text.replace('"', "'").split()[:N_WORDS]) for text in texts], labels
 
 
@@ -105,7 +105,7 @@ def page(records: list[Record]) -> Iterator[str]:
     yield ""
     yield "| labels | seed | frozen, real | expected | adapted, real | expected (90 %) | naive |"
     yield "| ---: | ---: | ---: | ---: | ---: | ---: | ---: |"
-    for record in sorted(records, key=lambda one: tuple(one["run"])):
+    for record in sorted(records, key=lambda record: tuple(record["run"])):
         frozen = record["frozen"]
         adapted = record["adapted"]
         low, high = (f"{100 * end:.1f}" for end in adapted["interval"])

@@ -21,9 +21,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from lib.labelling import label_in_batches
 from lib.records import Record, Todo, study
 
-HERE = Path(__file__).parent
+FOLDER = Path(__file__).parent
 N_POOL = 2_000
 N_TEST = 1_500
 BATCH = 20
@@ -38,22 +39,22 @@ EPOCHS = 4
 
 
 def main() -> int:
-    files = (HERE / "record.jsonl", HERE / "README.md")
+    files = (FOLDER / "record.jsonl", FOLDER / "README.md")
     options = {"labels": 220, "folder": ""}
     return study(__doc__ or "", *files, runs, page, seeds=5, options=options)
 
 
-def runs(given: Namespace) -> Iterator[Todo]:
-    folder = Path(given.folder).resolve()
+def runs(options: Namespace) -> Iterator[Todo]:
+    folder = Path(options.folder).resolve()
     if not (folder / "ag_news_rows.npy").is_file():
         raise ValueError(
             "--folder names what `studies adaptation.encoder.compare --pack` has written"
         )
-    for seed in range(given.seeds):
+    for seed in range(options.seeds):
         for name in SETS:
             for strategy in STRATEGIES:
-                todo = partial(measured, folder, name, strategy, seed, given.labels)
-                yield (name, strategy, seed, given.labels), todo
+                todo = partial(measured, folder, name, strategy, seed, options.labels)
+                yield (name, strategy, seed, options.labels), todo
 
 
 def measured(folder: Path, name: str, strategy: str, seed: int, n_labels: int) -> Record:
@@ -66,24 +67,24 @@ def measured(folder: Path, name: str, strategy: str, seed: int, n_labels: int) -
     classes = list(range(labels.max() + 1))
     truth = labels[N_POOL:]
     learner = ActiveLearner(rows[:N_POOL], classes, strategy=strategy, random_state=seed)
-    while (known := len(learner.labelled)) < n_labels:
-        chosen = learner.ask(min(BATCH, n_labels - known))
-        learner.tell(chosen, labels[chosen].tolist())
-    given = learner.labelled
+    label_in_batches(learner, labels, n_labels, BATCH)
+    labelled = learner.labelled
     temperature = calibration_temperature(learner.state, learner.fitted())
     soft = temperature_scaled(learner.predict_proba(rows[:N_POOL]), temperature.value)
-    soft[given] = np.eye(len(classes))[labels[given]]
+    soft[labelled] = np.eye(len(classes))[labels[labelled]]
     surprise = -(soft * np.log(np.maximum(soft, 1e-300))).sum(axis=1)
     weights = 1.0 - surprise / np.log(len(classes))
-    own = learner.predict(rows[N_POOL:])
-    record: Record = {"learner": float((own != truth).mean())}
+    decisions = learner.predict(rows[N_POOL:])
+    record: Record = {"learner": float((decisions != truth).mean())}
     test = texts[N_POOL:]
-    hard = _fine_tuned(folder, [texts[i] for i in given], soft[given], weights[given], seed)
+    hard = _fine_tuned(
+        folder, [texts[i] for i in labelled], soft[labelled], weights[labelled], seed
+    )
     everything = _fine_tuned(folder, texts[:N_POOL], soft, weights, seed)
-    record["minilm"] = [float((said(test) != truth).mean()) for said in (hard, everything)]
+    record["minilm"] = [float((predict(test) != truth).mean()) for predict in (hard, everything)]
     for model in ("tfidf", "forest"):
         X = _tfidf(texts) if model == "tfidf" else rows
-        alone = _fitted(model, X[given], labels[given], np.ones(n_labels), seed)
+        alone = _fitted(model, X[labelled], labels[labelled], np.ones(n_labels), seed)
         all_of_them = _fitted(model, X[:N_POOL], soft, weights, seed)
         record[model] = [
             float((successor.predict(X[N_POOL:]) != truth).mean())
@@ -120,18 +121,18 @@ def _fine_tuned(
 
     torch.manual_seed(seed)
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    place = folder / "minilm"
-    words = AutoTokenizer.from_pretrained(place)
+    weights_folder = folder / "minilm"
+    words = AutoTokenizer.from_pretrained(weights_folder)
     network = AutoModelForSequenceClassification.from_pretrained(
-        place, num_labels=probs.shape[1], dtype=torch.float32
+        weights_folder, num_labels=probs.shape[1], dtype=torch.float32
     ).to(device)
     targets, shares = (
-        torch.as_tensor(part, dtype=torch.float32, device=device) for part in (probs, weights)
+        torch.as_tensor(values, dtype=torch.float32, device=device) for values in (probs, weights)
     )
 
-    def logits(some: list[str]) -> Any:
+    def logits(texts: list[str]) -> Any:
         how = {"padding": True, "truncation": True, "max_length": 128, "return_tensors": "pt"}
-        return network(**words(some, **how).to(device)).logits
+        return network(**words(texts, **how).to(device)).logits
 
     optimiser = torch.optim.AdamW(network.parameters(), lr=RATE)
     n_epochs = EPOCHS if len(texts) == N_POOL else EPOCHS_ALONE
@@ -141,22 +142,24 @@ def _fine_tuned(
     generator = np.random.default_rng(seed)
     for _ in range(total):
         order = order if len(order) else generator.permutation(len(texts))
-        some = order[:AT_A_TIME]
+        batch = order[:AT_A_TIME]
         order = order[AT_A_TIME:]
-        own = (targets[some] * logits([texts[i] for i in some]).log_softmax(-1)).sum(-1)
-        loss = -(shares[some] * own).sum() / shares[some].sum().clamp(min=1e-6)
+        log_likelihoods = (targets[batch] * logits([texts[i] for i in batch]).log_softmax(-1)).sum(
+            -1
+        )
+        loss = -(shares[batch] * log_likelihoods).sum() / shares[batch].sum().clamp(min=1e-6)
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()
         down.step()
     network.eval()
 
-    def said(some: list[str]) -> np.ndarray:
+    def predict(some: list[str]) -> np.ndarray:
         with torch.inference_mode():
             parts = [logits(some[i : i + 256]).argmax(-1).cpu() for i in range(0, len(some), 256)]
         return np.asarray(torch.cat(parts).numpy())
 
-    return said
+    return predict
 
 
 def _tfidf(texts: list[str]) -> Any:
@@ -172,11 +175,11 @@ def _texts(folder: Path, name: str, seed: int) -> tuple[list[str], np.ndarray, n
     from sklearn.decomposition import TruncatedSVD
 
     data = json.loads((folder / "data.json").read_text("utf-8"))[name]
-    some = np.random.default_rng(seed).permutation(len(data["labels"]))[: N_POOL + N_TEST]
-    texts = [data["texts"][i] for i in some]
-    labels = np.array(data["labels"])[some]
+    sample = np.random.default_rng(seed).permutation(len(data["labels"]))[: N_POOL + N_TEST]
+    texts = [data["texts"][i] for i in sample]
+    labels = np.array(data["labels"])[sample]
     if name == "ag_news":
-        return texts, 3.0 * np.load(folder / "ag_news_rows.npy")[some].astype(np.float32), labels
+        return texts, 3.0 * np.load(folder / "ag_news_rows.npy")[sample].astype(np.float32), labels
     words = _tfidf(texts)
     svd = TruncatedSVD(100, random_state=seed).fit(words[:N_POOL])
     return texts, 3.0 * svd.transform(words), labels
@@ -200,11 +203,12 @@ def page(records: list[Record]) -> Iterator[str]:
         yield "| ---: | --- | ---: | ---: |" + " ---: | ---: |" * len(MODELS)
         for n_labels in sorted({record["run"][3] for record in records}):
             for strategy in STRATEGIES:
-                wanted = [name, strategy, n_labels]
-                some = [r for r in records if [*r["run"][:2], r["run"][3]] == wanted]
-                values = [[r["learner"], *(v for m in MODELS for v in r[m])] for r in some]
+                group = [name, strategy, n_labels]
+                matching = [r for r in records if [*r["run"][:2], r["run"][3]] == group]
+                values = [[r["learner"], *(v for m in MODELS for v in r[m])] for r in matching]
                 if values:
-                    yield f"| {n_labels} | {strategy} | {len(some)} | {_cells(np.array(values))} |"
+                    cells = _cells(np.array(values))
+                    yield f"| {n_labels} | {strategy} | {len(values)} | {cells} |"
 
 
 def _cells(values: np.ndarray) -> str:

@@ -37,7 +37,7 @@ from typing import Any
 import numpy as np
 from lib.records import Record, Todo, study
 
-HERE = Path(__file__).parent
+FOLDER = Path(__file__).parent
 SETS = ("airline", "digits", "breast cancer", "rules", "lines", "forests")
 WAYS = ("linear", "leaves", "product", "project", "adapted", "kept", "trees", "boosting")
 PAIRS = ((1.0, 0.0), (0.7, 0.3), (0.5, 0.5), (0.7, 0.7), (0.0, 1.0))
@@ -78,14 +78,14 @@ sums of steps, 25.8 with tree features and 26.7 without (100 labels), 20.2 and 2
 
 
 def main() -> int:
-    files = HERE / "record.jsonl", HERE / "README.md"
+    files = FOLDER / "record.jsonl", FOLDER / "README.md"
     options = {"sizes": "50,100,250,1000"}
     return study(__doc__ or "", *files, runs, page, seeds=3, options=options)
 
 
-def runs(given: Namespace) -> Iterator[Todo]:
-    for size in map(int, given.sizes.split(",")):
-        for seed in range(given.seeds):
+def runs(options: Namespace) -> Iterator[Todo]:
+    for size in map(int, options.sizes.split(",")):
+        for seed in range(options.seeds):
             for name in SETS:
                 if (name, size) != ("breast cancer", 1000):  # it has 569 rows
                     yield (name, size, seed), partial(measured, name, size, seed)
@@ -96,30 +96,30 @@ def measured(name: str, size: int, seed: int) -> Record:
     """Test errors of every way, and the pair that the labels chose."""
     from parbals import ActiveLearner
 
-    X, y = _some(name, size, seed)
+    X, y = _sample(name, size, seed)
     X = (X - X.mean(axis=0)) / np.maximum(X.std(axis=0), 1e-9)
-    here = slice(None, size)
-    there = slice(size, None)
+    train = slice(None, size)
+    test = slice(size, None)
     classes = list(range(y.max() + 1))
 
     def fitted(rows: np.ndarray) -> Any:
         learner = ActiveLearner(rows, classes, strategy="random", random_state=seed)
-        learner.tell(np.arange(size), y[here].tolist())
+        learner.tell(np.arange(size), y[train].tolist())
         return learner
 
     linear = fitted(X)
     probs, numbers = linear.state.cross_validated_predictions(linear.fitted())
-    forest = _forest(seed).fit(X[here], y[here])
+    forest = _forest(seed).fit(X[train], y[train])
     bagged = _full(forest, forest.oob_decision_function_, classes)
     places = _places(linear)
-    pair = _chosen(probs, bagged[places], numbers)
-    both = linear.predict_proba(X[there]), _full(forest, forest.predict_proba(X[there]), classes)
-    said = {"linear": both[0], "product": _product(*both, pair)}
+    pair = _choose_exponents(probs, bagged[places], numbers)
+    both = linear.predict_proba(X[test]), _full(forest, forest.predict_proba(X[test]), classes)
+    probs_by_way = {"linear": both[0], "product": _product(*both, pair)}
     leaves = np.hstack([X, _leaves(forest, X, seed)])
-    said["leaves"] = fitted(leaves).predict_proba(leaves[there])
-    errors = {way: float((p.argmax(axis=1) != y[there]).mean()) for way, p in said.items()}
+    probs_by_way["leaves"] = fitted(leaves).predict_proba(leaves[test])
+    errors = {way: float((p.argmax(axis=1) != y[test]).mean()) for way, p in probs_by_way.items()}
     for way, model in _tuned(seed).items():
-        errors[way] = float((model.fit(X[here], y[here]).predict(X[there]) != y[there]).mean())
+        errors[way] = float((model.fit(X[train], y[train]).predict(X[test]) != y[test]).mean())
     return {"errors": errors, "pair": list(pair)}
 
 
@@ -132,36 +132,38 @@ def adapted(name: str, size: int, seed: int) -> Record:
     from parbals.features.table import TableEncoding
     from parbals_label.encoders.trees import TableTrees
 
-    X, y = _some(name, size, seed)
+    X, y = _sample(name, size, seed)
     columns = {str(number): column for number, column in enumerate(X.T)}
     record = TableEncoding.fit(columns, keep_identifiers=True).as_json()
     if name != "airline":
         record["columns"] = [{**column, "edges": None} for column in record["columns"]]
     table = TableEncoding.from_json(record)
     rows = table.transform(columns)
-    known = np.arange(size)
+    labelled = np.arange(size)
     classes = list(range(y.max() + 1))
 
-    def taught(some: np.ndarray, number: int) -> np.ndarray:
-        return TableTrees.grow(table, rows[some], y[some], number).rows(rows)
+    def tree_features(positions: np.ndarray, number: int) -> np.ndarray:
+        return TableTrees.grow(table, rows[positions], y[positions], number).rows(rows)
 
-    def said(features: np.ndarray, some: np.ndarray) -> np.ndarray:
+    def predictions(features: np.ndarray, positions: np.ndarray) -> np.ndarray:
         learner = ActiveLearner(features, classes, strategy="random", random_state=seed)
-        learner.tell(some, y[some].tolist())
+        learner.tell(positions, y[positions].tolist())
         return learner.predict_proba(features)
 
-    there = slice(size, None)
-    everywhere = taught(known, 3)
-    ways = {"project": said(rows, known), "adapted": said(everywhere, known)}
-    errors = {way: float((p.argmax(axis=1) != y)[there].mean()) for way, p in ways.items()}
+    test = slice(size, None)
+    everywhere = tree_features(labelled, 3)
+    ways = {"project": predictions(rows, labelled), "adapted": predictions(everywhere, labelled)}
+    errors = {way: float((p.argmax(axis=1) != y)[test].mean()) for way, p in ways.items()}
     fold = np.random.default_rng(seed).permutation(size) % 3
     held_out = {way: np.empty((size, len(classes))) for way in ways}
     for number in range(3):
-        part = known[fold == number]
-        rest = known[fold != number]
-        held_out["project"][part] = said(rows, rest)[part]
-        held_out["adapted"][part] = said(taught(rest, number), rest)[part]
-    gain = np.subtract(*(_losses(held_out[way], y[known]) for way in ("project", "adapted")))
+        validation = labelled[fold == number]
+        training = labelled[fold != number]
+        held_out["project"][validation] = predictions(rows, training)[validation]
+        held_out["adapted"][validation] = predictions(tree_features(training, number), training)[
+            validation
+        ]
+    gain = np.subtract(*(_losses(held_out[way], y[labelled]) for way in ("project", "adapted")))
     gain = float(gain.mean() / max(gain.std(), 1e-9) * np.sqrt(size))
     return {"errors": errors, "gain": gain}
 
@@ -172,8 +174,8 @@ def _losses(probs: np.ndarray, numbers: np.ndarray) -> np.ndarray:
     temperature = fit_temperature(
         (probs, numbers), (probs[:0], numbers[:0]), actively_selected=False
     )
-    own = temperature_scaled(probs, temperature.value)[np.arange(len(numbers)), numbers]
-    return np.asarray(-np.log(np.maximum(own, 1e-300)))
+    true_probs = temperature_scaled(probs, temperature.value)[np.arange(len(numbers)), numbers]
+    return np.asarray(-np.log(np.maximum(true_probs, 1e-300)))
 
 
 def _places(learner: Any) -> np.ndarray:
@@ -202,9 +204,11 @@ def _product(linear: np.ndarray, forest: np.ndarray, pair: tuple[float, float]) 
     return np.asarray(probs / probs.sum(axis=1, keepdims=True))
 
 
-def _chosen(linear: np.ndarray, forest: np.ndarray, numbers: np.ndarray) -> tuple[float, float]:
-    own = np.arange(len(numbers)), numbers
-    losses = [-np.log(_product(linear, forest, pair)[own]) for pair in PAIRS]
+def _choose_exponents(
+    linear: np.ndarray, forest: np.ndarray, numbers: np.ndarray
+) -> tuple[float, float]:
+    true_classes = np.arange(len(numbers)), numbers
+    losses = [-np.log(_product(linear, forest, pair)[true_classes]) for pair in PAIRS]
     best = int(np.argmin([loss.mean() for loss in losses]))
     gain = losses[0] - losses[best]
     is_sure = gain.mean() > gain.std() / np.sqrt(len(numbers))
@@ -235,7 +239,7 @@ def _tuned(seed: int) -> dict[str, Any]:
     }
 
 
-def _some(name: str, size: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def _sample(name: str, size: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """The labelled rows, and below them those that are predicted."""
     X, y = _table(name, seed)
     order = np.random.default_rng(seed).permutation(len(y))[: size + N_OTHERS]
@@ -270,7 +274,7 @@ def _forests(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Nine numbers, and a column for each of four regions and ten soils, by the height."""
     height = generator.normal(size=n_rows)
-    others = generator.normal(size=(n_rows, 8))
+    numbers = generator.normal(size=(n_rows, 8))
     regions = np.digitize(height + 0.7 * generator.normal(size=n_rows), [-0.8, 0.0, 0.8])
     soils = 4.5 + 2.0 * height + 1.5 * generator.normal(size=n_rows)
     soils = np.clip(soils.round(), 0, 9).astype(int)
@@ -279,16 +283,16 @@ def _forests(
     scores += generator.normal(size=(10, n_classes))[soils]
     scores += generator.normal(size=(4, n_classes))[regions]
     for number in range(n_classes):
-        both = others[:, generator.integers(0, 8, 2)] > generator.normal(0.0, 0.7, 2)
+        both = numbers[:, generator.integers(0, 8, 2)] > generator.normal(0.0, 0.7, 2)
         scores[:, number] += generator.normal(0.0, 1.5) * both.all(axis=1)
-    X = np.column_stack([height, others, np.eye(4)[regions], np.eye(10)[soils]])
+    X = np.column_stack([height, numbers, np.eye(4)[regions], np.eye(10)[soils]])
     return X, scores.argmax(axis=1)
 
 
 def _airline() -> tuple[np.ndarray, np.ndarray]:
     """The first 20,000 rows: numbers as they are, a column for each word of the others."""
-    place = Path(os.environ["PARBALS_DATA"], "airline/train.csv.gz")
-    with gzip.open(place, "rt", encoding="utf-8", newline="") as file:
+    path = Path(os.environ["PARBALS_DATA"], "airline/train.csv.gz")
+    with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
         lines = list(islice(csv.DictReader(file), 20_000))
     y = np.array([int(line["satisfaction"] == "satisfied") for line in lines])
     columns = []
@@ -331,22 +335,22 @@ def page(records: list[Record]) -> Iterator[str]:
     yield ""
     yield "| table | labels | seeds | " + " | ".join(WAYS) + " | used |"
     yield "| --- | ---: | ---: |" + " ---: |" * (len(WAYS) + 1)
-    found = {tuple(r["run"]): r for r in records}
+    by_run = {tuple(r["run"]): r for r in records}
     for name in SETS:
-        for size in sorted({run[1] for run in found if run[0] == name}):
+        for size in sorted({run[1] for run in by_run if run[0] == name}):
             both = [
-                (one, more)
-                for run, one in found.items()
-                if run[:2] == (name, size) and (more := found.get((*run, "adapted")))
+                (record, adapted_record)
+                for run, record in by_run.items()
+                if run[:2] == (name, size) and (adapted_record := by_run.get((*run, "adapted")))
             ]
-            used = sum(more["gain"] > 0.0 for _, more in both)
+            used = sum(adapted_record["gain"] > 0.0 for _, adapted_record in both)
             means = [100 * np.mean([_error(way, *pair) for pair in both]) for way in WAYS]
             cells = " | ".join(f"{mean:.1f}" for mean in means)
             yield f"| {name} | {size} | {len(both)} | {cells} | {used} |"
     yield from NOTES.rstrip().split("\n")
 
 
-def _error(way: str, one: Record, more: Record) -> float:
+def _error(way: str, record: Record, adapted_record: Record) -> float:
     if way == "kept":
-        way = "adapted" if more["gain"] > 0.0 else "project"
-    return float((one["errors"] | more["errors"])[way])
+        way = "adapted" if adapted_record["gain"] > 0.0 else "project"
+    return float((record["errors"] | adapted_record["errors"])[way])

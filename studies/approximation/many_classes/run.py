@@ -24,7 +24,7 @@ from parbals.strategies.problem import GaussianView
 from parbals.strategies.top import closed_form_gain
 from scipy.stats import spearmanr
 
-HERE = Path(__file__).parent
+FOLDER = Path(__file__).parent
 SOURCES = {
     "ag_news": ("minilm_l6_v2_train_subset_f16.npy", "labels_train_subset.npy"),
     "cifar10": ("efficientnet_lite0_r160_pca256_train_f16.npy", "y_train.npy"),
@@ -60,8 +60,8 @@ class Sums:
     target: np.ndarray | float = 0.0
     n_draws: int = 0
 
-    def __add__(self, other):
-        return Sums(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+    def __add__(self, addend):
+        return Sums(*(getattr(self, f.name) + getattr(addend, f.name) for f in fields(self)))
 
     def parts(self):
         """Covariances (N, C, M, C), and products of means of the same shape."""
@@ -103,7 +103,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--data", type=Path, help="a folder with ag_news/ and cifar10/")
     parser.add_argument("--only", choices=["digits", *SOURCES])
     parser.add_argument("--draws", type=int, default=48_000)
-    parser.add_argument("--out", type=Path, default=HERE)
+    parser.add_argument("--out", type=Path, default=FOLDER)
     parser.add_argument("--quick", action="store_true", help="tiny sizes, to see that it runs")
     options = parser.parse_args()
     options.block = 4_000
@@ -139,8 +139,8 @@ def problem(data, n_labels, factor, options):
     order = np.random.default_rng(0).permutation(len(X))
     n_pool, n_target = options.sizes
     n_labels = min(n_labels, 4 * n_pool)
-    known, pool, target = np.split(order[: n_labels + n_pool + n_target], [n_labels, -n_target])
-    return X[known], y[known], X[pool], X[target]
+    labelled, pool, target = np.split(order[: n_labels + n_pool + n_target], [n_labels, -n_target])
+    return X[labelled], y[labelled], X[pool], X[target]
 
 
 def measured(name, X, labels, pool, target, options):
@@ -177,46 +177,48 @@ def reference(name, X, labels, pool, target, options):
     classes = np.unique(labels)
     groups = []
     for group in range(GROUPS):
-        kept = sums_path(name, group, options)
-        if kept.exists():
-            groups.append(Sums(**dict(np.load(kept))))
+        file = sums_path(name, group, options)
+        if file.exists():
+            groups.append(Sums(**dict(np.load(file))))
             continue
         sums = Sums()
         for block in range(options.draws // GROUPS // options.block):
             seed = 100 * group + block
-            part, _ = drawn(X, labels, classes, pool, target, options.block, name, seed)
-            sums = sums + part
-        np.savez(kept, **vars(sums))
+            block_sums, _ = drawn(X, labels, classes, pool, target, options.block, name, seed)
+            sums = sums + block_sums
+        np.savez(file, **vars(sums))
         groups.append(sums)
-    one = debiased(groups[0], groups[1])
-    other = debiased(groups[2], groups[3])
+    first_half = debiased(groups[0], groups[1])
+    second_half = debiased(groups[2], groups[3])
     truth = debiased(groups[0] + groups[1], groups[2] + groups[3])
     everything = groups[0] + groups[1] + groups[2] + groups[3]
-    return truth, everything.pool / everything.n_draws, quality(one, other)
+    return truth, everything.pool / everything.n_draws, quality(first_half, second_half)
 
 
 def sums_path(name, group, options):
     return options.out / f"many_classes {name} {options.draws} {group}.npz"
 
 
-def drawn(X, labels, classes, pool, target, n_draws, what, seed):
+def drawn(X, labels, classes, pool, target, n_draws, title, seed):
     """Sums over one fit, and the part (N,) of its EPIG that is pairs of a draw with itself."""
-    print(f"{what}: {n_draws} draws, seed {seed}", file=sys.stderr, flush=True)
+    print(f"{title}: {n_draws} draws, seed {seed}", file=sys.stderr, flush=True)
     model = BayesianLogisticRegression(n_draws, 1.0, classes=classes, random_state=seed)
-    here, there = (
-        np.ascontiguousarray(part.transpose(0, 2, 1))
-        for part in map(model.fit(X, labels).sample_proba, (pool, target))
+    pool_probs, target_probs = (
+        np.ascontiguousarray(probs.transpose(0, 2, 1))
+        for probs in map(model.fit(X, labels).sample_proba, (pool, target))
     )
-    joint = here.reshape(-1, n_draws) @ there.reshape(-1, n_draws).T
-    sums = Sums(joint.astype(np.float64), here.sum(2, dtype=float), there.sum(2, dtype=float))
+    joint = pool_probs.reshape(-1, n_draws) @ target_probs.reshape(-1, n_draws).T
+    sums = Sums(
+        joint.astype(np.float64), pool_probs.sum(2, dtype=float), target_probs.sum(2, dtype=float)
+    )
     sums.n_draws = n_draws
-    own, other = (
-        (np.square(part - part.mean(axis=2, keepdims=True)) / part.mean(axis=2, keepdims=True)).sum(
-            axis=1
-        )
-        for part in (here, there)
+    pool_noise, target_noise = (
+        (
+            np.square(probs - probs.mean(axis=2, keepdims=True)) / probs.mean(axis=2, keepdims=True)
+        ).sum(axis=1)
+        for probs in (pool_probs, target_probs)
     )
-    return sums, 0.5 * own @ other.mean(axis=0) / n_draws**2
+    return sums, 0.5 * pool_noise @ target_noise.mean(axis=0) / n_draws**2
 
 
 def plain(sums):
@@ -226,12 +228,12 @@ def plain(sums):
     return (joint * np.log(np.maximum(joint, 1e-30) / apart)).sum(axis=(1, 3)).mean(axis=1)
 
 
-def debiased(one, other):
+def debiased(sums, other_sums):
     """EPIG (N,) of both together, less what their own errors add to it to second order."""
-    cov, apart = (one + other).parts()
-    crossed = one.parts()[0] * other.parts()[0]
+    cov, apart = (sums + other_sums).parts()
+    crossed = sums.parts()[0] * other_sums.parts()[0]
     excess = ((np.square(cov) - crossed) / apart).sum(axis=(1, 3)).mean(axis=1)
-    return plain(one + other) - 0.5 * excess
+    return plain(sums + other_sums) - 0.5 * excess
 
 
 def quality(scores, truth):

@@ -28,7 +28,7 @@ from parbals.strategies.universes.labels import DrawnLabels
 from parbals_bench.datasets.table import load_dataset
 from scipy.stats import spearmanr
 
-HERE = Path(__file__).parent
+FOLDER = Path(__file__).parent
 SETS = ("digits:*", "ag-news:*", "cifar10:*")
 LABELS = (30, 100, 400)
 LIMITS = ("SHORTLIST", "DECISION_SHORTLIST", "MAX_SCREENED")
@@ -49,7 +49,7 @@ what tells most, what changes decisions is taken.
 
 """
 LARGE = ("airline", "credit-card", "cifar10", "made")
-MOST = (512, 1_024, 2_048, 8_192)
+LIMITS_TRIED = (512, 1_024, 2_048, 8_192)
 LARGE_TEXT = """
 ## Large pools
 
@@ -68,13 +68,13 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--data", type=Path, help="the datasets' folder")
-    parser.add_argument("--out", type=Path, default=HERE)
+    parser.add_argument("--out", type=Path, default=FOLDER)
     parser.add_argument("--large", action="store_true", help="large pools, too")
     parser.add_argument("--quick", action="store_true", help="tiny sizes, to see that it runs")
-    given = parser.parse_args()
-    if given.data is not None:
-        os.environ["PARBALS_DATA"] = str(given.data)
-    n_pool, n_targets = (80, 20) if given.quick else (1_400, 400)
+    options = parser.parse_args()
+    if options.data is not None:
+        os.environ["PARBALS_DATA"] = str(options.data)
+    n_pool, n_targets = (80, 20) if options.quick else (1_400, 400)
     words = {"n_pool": f"{n_pool:,}", "n_targets": n_targets, "batch": BATCH, "leaders": LEADERS}
     words |= {
         "short": gaussian.SHORTLIST,
@@ -85,18 +85,18 @@ def main() -> int:
         "n_large_labels": LARGE_LABELS,
     }
     text = TEXT.format(**words)
-    for line in table(SETS if given.data else SETS[:1], n_pool, n_targets):
+    for line in table(SETS if options.data else SETS[:1], n_pool, n_targets):
         print(line, flush=True)
         text += line + "\n"
-    if given.large:
+    if options.large:
         text += LARGE_TEXT.format(**words)
-        for line in large_table(LARGE if given.data else LARGE[-1:], given.quick):
+        for line in large_table(LARGE if options.data else LARGE[-1:], options.quick):
             print(line, flush=True)
             text += line + "\n"
     on = machine(1)
     command = "python studies approximation.screening"
     text += f"\n{on['system']}, {on['date']}, `{command}`; do not edit.\n"
-    (given.out / "README.md").write_text(text, encoding="utf-8")
+    (options.out / "README.md").write_text(text, encoding="utf-8")
     return 0
 
 
@@ -122,22 +122,22 @@ def table(sets: tuple[str, ...], n_pool: int, n_targets: int) -> Iterator[str]:
 def standing(context: ScoringContext, pool: np.ndarray) -> list[str]:
     """How the screen orders the pool (N, D) before the batch."""
     screen, form = (score_pool(context, pool, score) for score in ("screen", "quadratic"))
-    place = np.argsort(np.argsort(-screen)) + 1
+    rank_of = np.argsort(np.argsort(-screen)) + 1
     leaders = np.argsort(-form)[:LEADERS]
     rank = spearmanr(screen, form).statistic
-    median = np.median(place[leaders])
-    return [f"{rank:.3f}", str(place[leaders[0]]), f"{median:.0f}"]
+    median = np.median(rank_of[leaders])
+    return [f"{rank:.3f}", str(rank_of[leaders[0]]), f"{median:.0f}"]
 
 
 def batches(latents: Latents, context: ScoringContext, pool: np.ndarray) -> Iterator[str]:
     """Batches by the form and by the gain in accuracy, beside those of a full search."""
     start = score_pool(context, pool)
     for score in SCORES:
-        found = search(latents, context, pool, start, score)
+        steps = search(latents, context, pool, start, score)
         with patch.multiple(gaussian, **dict.fromkeys(LIMITS, len(pool)), MARGIN=0.0):
             full = search(latents, context, pool, start, score)
-        common = len({step.index for step in found} & {step.index for step in full})
-        share = sum(step.score for step in found) / sum(step.score for step in full)
+        common = len({step.index for step in steps} & {step.index for step in full})
+        share = sum(step.score for step in steps) / sum(step.score for step in full)
         yield f"{share:.3f}, {common} of {BATCH}"
 
 
@@ -146,19 +146,23 @@ def search(
 ) -> list[Step]:
     """A batch of a pool (N, D) that was screened before, (N,)."""
     labels = DrawnLabels(latents, UNIVERSES, 0)
-    none = np.array([], int)
+    nothing = np.array([], int)
     free = start > -np.inf
-    given = [(context, labels)], pool, start, free, none, BATCH, score, numpy_backend
-    with gaussian.gaussian_universes(*given) as universes:
-        return grow(universes, free, none, BATCH)
+    arguments = [(context, labels)], pool, start, free, nothing, BATCH, score, numpy_backend
+    with gaussian.gaussian_universes(*arguments) as universes:
+        return grow(universes, free, nothing, BATCH)
 
 
 def large_table(sets: tuple[str, ...], quick: bool) -> Iterator[str]:
-    yield "| set | rows | classes | score | level | " + " | ".join(f"{n:,}" for n in MOST) + " |"
-    yield "|---" * (5 + len(MOST)) + "|"
+    yield (
+        "| set | rows | classes | score | level | "
+        + " | ".join(f"{n:,}" for n in LIMITS_TRIED)
+        + " |"
+    )
+    yield "|---" * (5 + len(LIMITS_TRIED)) + "|"
     for name in sets:
         for X, y, n_classes in large_pools(name, quick):
-            labelled, target, rest = np.split(
+            labelled, target, candidates = np.split(
                 np.random.default_rng(1).permutation(len(X)),
                 [LARGE_LABELS, LARGE_LABELS + LARGE_TARGETS],
             )
@@ -166,17 +170,17 @@ def large_table(sets: tuple[str, ...], quick: bool) -> Iterator[str]:
             learner.tell(labelled, y[labelled])
             latents = learner.fitted().gaussian.latents
             context = build_context(latents, X[target])
-            pool = X[rest]
+            pool = X[candidates]
             start = score_pool(context, pool)
             level = int((start > gaussian.MARGIN * start.max()).sum())
             for score in SCORES:
                 sums = []
-                for most in (*MOST, len(pool)):
-                    margin = 0.0 if most == len(pool) else gaussian.MARGIN
-                    with patch.multiple(gaussian, MAX_SCREENED=most, MARGIN=margin):
+                for limit in (*LIMITS_TRIED, len(pool)):
+                    margin = 0.0 if limit == len(pool) else gaussian.MARGIN
+                    with patch.multiple(gaussian, MAX_SCREENED=limit, MARGIN=margin):
                         steps = search(latents, context, pool, start, score)
                     sums.append(sum(step.score for step in steps))
-                shares = " | ".join(f"{found / sums[-1]:.3f}" for found in sums[:-1])
+                shares = " | ".join(f"{total / sums[-1]:.3f}" for total in sums[:-1])
                 yield f"| {name} | {len(pool):,} | {n_classes} | {score} | {level:,} | {shares} |"
 
 

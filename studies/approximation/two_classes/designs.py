@@ -38,12 +38,14 @@ def all_designs(real: Path | None) -> dict[str, Callable[[], Design]]:
     """Name → builder, in the order of the table; real ones only where their packed rows are."""
     designs: dict[str, Callable[[], Design]] = dict(_suite())
     for n_labels in (20, 100, 500):
-        designs[f"made, {n_labels} labels"] = partial(_made, n_labels)
-        designs[f"made, separable, {n_labels} labels"] = partial(_made, n_labels, separable=True)
+        designs[f"made, {n_labels} labels"] = partial(_synthetic, n_labels)
+        designs[f"made, separable, {n_labels} labels"] = partial(
+            _synthetic, n_labels, separable=True
+        )
     for n_labels in (100, 500):
-        designs[f"made, 1 % positive, {n_labels} labels"] = partial(_made, n_labels, rare=True)
+        designs[f"made, 1 % positive, {n_labels} labels"] = partial(_synthetic, n_labels, rare=True)
     for norm in NORMS:
-        designs[f"made, norm {norm:g}, 100 labels"] = partial(_made, 100, norm=norm)
+        designs[f"made, norm {norm:g}, 100 labels"] = partial(_synthetic, 100, norm=norm)
     for name in DATASETS if real is not None else ():
         of = partial(_real, real, name)
         for n_labels in (20, 100, 500):
@@ -73,7 +75,7 @@ def _suite() -> Iterator[tuple[str, Callable[[], Design]]]:
         yield f"suite, {name}", partial(build, name)
 
 
-def _made(
+def _synthetic(
     n_labels: int, *, separable: bool = False, rare: bool = False, norm: float | None = None
 ) -> Design:
     """20 normal features, weights from the prior; ``norm``: that of every row."""
@@ -98,7 +100,7 @@ def _real(
 ) -> Design:
     with np.load(packed) as arrays:
         X, y, pool, target = (
-            arrays[f"{name}/{part}"].astype(np.float64) for part in ("X", "y", "pool", "target")
+            arrays[f"{name}/{array}"].astype(np.float64) for array in ("X", "y", "pool", "target")
         )
     y = y.astype(int)
     rows = _rare(y, np.arange(len(y)), n_labels) if rare else np.arange(n_labels)
@@ -139,8 +141,9 @@ def pack_real(path: Path) -> list[str]:
         if len(data.classes) > 2:
             data = one_vs_all(data, data.classes[0])
         rng = np.random.default_rng(0)
-        rows = rng.permutation(len(data.X_pool))[: 2 * N_LABELS + N_POOL]
-        rows, pool = rows[: 2 * N_LABELS], rows[2 * N_LABELS :]
+        order = rng.permutation(len(data.X_pool))[: 2 * N_LABELS + N_POOL]
+        rows = order[: 2 * N_LABELS]
+        pool = order[2 * N_LABELS :]
         target = rng.permutation(len(data.X_target_source))[:N_TARGETS]
         arrays[f"{name}/X"] = np.asarray(data.X_pool[rows], np.float32)
         arrays[f"{name}/y"] = np.asarray(data.y_pool)[rows].astype(np.int8)

@@ -92,7 +92,7 @@ def _with_ones(X: np.ndarray) -> np.ndarray:
 def _reference(design: Design, effort: Effort) -> tuple[list[Half], dict[str, Any]]:
     start = time.perf_counter()
     rows, pool, target = (
-        np.sqrt(2.0) * _with_ones(part) for part in (design.X, design.pool, design.target)
+        np.sqrt(2.0) * _with_ones(matrix) for matrix in (design.X, design.pool, design.target)
     )
     signs = 2.0 * design.y - 1.0
     basis = np.linalg.qr(rows.T)[0] if len(rows) < rows.shape[1] else np.eye(rows.shape[1])
@@ -107,8 +107,8 @@ def _reference(design: Design, effort: Effort) -> tuple[list[Half], dict[str, An
     rng = np.random.default_rng(0)
     n_half = len(draws) // 2
     halves = []
-    for part in (draws[:n_half], draws[n_half:]):
-        flat = part.reshape(-1, part.shape[2])
+    for half_draws in (draws[:n_half], draws[n_half:]):
+        flat = half_draws.reshape(-1, half_draws.shape[2])
         halves.append(_half(flat, basis, pool, target, rng))
     return halves, facts
 
@@ -123,7 +123,7 @@ def _nuts(rows: np.ndarray, signs: np.ndarray, effort: Effort, start: float) -> 
     signed = signs[:, None] * rows
     with jax.enable_x64(True):
         center, spread, images, offsets = (
-            jnp.asarray(part) for part in (mode, root, signed @ root, signed @ mode)
+            jnp.asarray(array) for array in (mode, root, signed @ root, signed @ mode)
         )
 
         def potential(s: Any) -> Any:
@@ -231,7 +231,7 @@ def _least_effective(logits: np.ndarray) -> float:
     from blackjax.diagnostics import effective_sample_size
 
     parts = (logits[:, :, i : i + 20] for i in range(0, 100, 20))
-    return float(min(effective_sample_size(part).min() for part in parts))
+    return float(min(effective_sample_size(block).min() for block in parts))
 
 
 # -- what is judged
@@ -254,9 +254,9 @@ def _of_ep(design: Design, truth: Moments, scores: np.ndarray) -> dict[str, Any]
     )
     covariance = covariance_between(posterior.latents, pool, target)[0]
     parts = (*posterior.marginals(pool), mean, variance, covariance)
-    ours = np.asarray(closed_epig(*(jnp.asarray(part, jnp.float32) for part in parts)))
-    found = {"n_sweeps": posterior.n_sweeps, "change": posterior.residual}
-    return _judged(moments, ours, truth, scores, model, seconds) | found
+    ours = np.asarray(closed_epig(*(jnp.asarray(array, jnp.float32) for array in parts)))
+    result = {"n_sweeps": posterior.n_sweeps, "change": posterior.residual}
+    return _judged(moments, ours, truth, scores, model, seconds) | result
 
 
 def _of_particles(
@@ -270,7 +270,7 @@ def _of_particles(
     q = expit(f)
     moments = Moments(q.mean(axis=1), q.std(axis=1), f.mean(axis=1), f.std(axis=1))
     p = expit(_with_ones(design.pool) @ weights)
-    ours = epig(*(np.stack([1.0 - part, part], axis=2) for part in (p, q)))
+    ours = epig(*(np.stack([1.0 - probs, probs], axis=2) for probs in (p, q)))
     return _judged(moments, ours, truth, scores, model, seconds)
 
 
@@ -305,7 +305,9 @@ def _errors(moments: Moments, truth: Moments) -> dict[str, float]:
         "logit_mean": (moments.logit_mean - truth.logit_mean) / truth.logit_sd,
         "logit_sd": moments.logit_sd / truth.logit_sd - 1.0,
     }
-    errors = {name: float(np.sqrt(np.mean(np.square(part)))) for name, part in parts.items()}
+    errors = {
+        name: float(np.sqrt(np.mean(np.square(differences)))) for name, differences in parts.items()
+    }
     return errors | {"p_mean_max": float(np.abs(parts["p_mean"]).max())}
 
 

@@ -178,8 +178,8 @@ def _draw(records: dict[str, dict[str, Any]], path: Path) -> None:
             values = np.maximum(1.0 - values, 1e-5) if key == "rank" else values
             axis.plot(values, places, "o", color=_COLOURS[method], label=method, markersize=4)
         facts = [record["reference"] for record in records.values()]
-        own = [1.0 - f["rank"] if key == "rank" else f["error"][key] for f in facts]
-        axis.plot(own, places, "|", color="0.4", label="NUTS itself", markersize=8)
+        reference_errors = [1.0 - f["rank"] if key == "rank" else f["error"][key] for f in facts]
+        axis.plot(reference_errors, places, "|", color="0.4", label="NUTS itself", markersize=8)
         axis.set_xscale("log")
         axis.xaxis.set_minor_formatter(NullFormatter())
         axis.set_title(title, fontsize=10)

@@ -21,7 +21,7 @@ from typing import Any
 
 from lib.folders import EXPLANATION
 
-HERE = Path(__file__).parent
+FOLDER = Path(__file__).parent
 
 
 def main() -> int:
@@ -30,7 +30,7 @@ def main() -> int:
     )
     parser.add_argument("--pack", type=Path, metavar="FILE", help="write the real data's rows")
     parser.add_argument("--real", type=Path, metavar="FILE", help="the rows that --pack wrote")
-    parser.add_argument("--out", type=Path, default=HERE / "record.jsonl", help="kept results")
+    parser.add_argument("--out", type=Path, default=FOLDER / "record.jsonl", help="kept results")
     parser.add_argument("--only", default="", help="designs whose name contains this")
     parser.add_argument("--jobs", type=int, default=1, help="designs at a time")
     parser.add_argument("--draws", type=int, default=100_000, help="of all chains together")
@@ -48,9 +48,9 @@ def main() -> int:
         from approximation.two_classes.designs import all_designs
         from approximation.two_classes.report import write_report
 
-        kept = read(options.out)
+        stored = read(options.out)
         order = all_designs(Path("every real design has a place"))
-        records = {name: kept[name] for name in order if name in kept}
+        records = {name: stored[name] for name in order if name in stored}
         for path in write_report(records, EXPLANATION):
             print(f"wrote {path}")
         return 0
@@ -67,9 +67,9 @@ def run(options: argparse.Namespace) -> int:
     """Measure what is missing, longest first; 1 if a design failed."""
     from approximation.two_classes.designs import all_designs
 
-    kept = read(options.out)
+    stored = read(options.out)
     names = [name for name in all_designs(options.real) if options.only in name]
-    missing = [name for name in names if name not in kept]
+    missing = [name for name in names if name not in stored]
     # Steep likelihoods need short steps and many rows are slow: whoever begins last must be quick.
     missing.sort(key=lambda name: ("norm 100" not in name, "500 labels" not in name))
     print(f"{len(names)} designs, {len(names) - len(missing)} of them kept", flush=True)

@@ -25,7 +25,7 @@ import numpy as np
 from lib.folders import EXPLANATION
 from lib.records import Record, Todo, study
 
-HERE = Path(__file__).parent
+FOLDER = Path(__file__).parent
 WAYS = ("whole batches", "pending-aware", "pending ignored")
 COPIES = (1, 10)
 N_OUT = 20
@@ -34,12 +34,12 @@ EVERY = 10
 
 
 def main() -> int:
-    places = HERE / "record.jsonl", EXPLANATION / "asynchronous.md"
+    places = FOLDER / "record.jsonl", EXPLANATION / "asynchronous.md"
     return study(__doc__, *places, runs, page, seeds=10, options={})
 
 
-def runs(given: Namespace) -> Iterator[Todo]:
-    for seed, copies, way in product(range(given.seeds), COPIES, WAYS):
+def runs(options: Namespace) -> Iterator[Todo]:
+    for seed, copies, way in product(range(options.seeds), COPIES, WAYS):
         yield (copies, way, seed), partial(simulate, way, seed, copies)
 
 
@@ -54,11 +54,11 @@ def simulate(way: str, seed: int, n_copies: int) -> Record:
     features = TextFeatures().fit(split.pool.texts)
     X = features.transform(split.pool.texts)
     truth = split.pool.labels
-    kept = np.arange(len(X))
+    sources = np.arange(len(X))
     if n_copies > 1:  # as campaigns, retweets and neighbouring video frames are
-        kept = generator.permutation(len(X))[: len(X) // n_copies].repeat(n_copies)
-        X = X[kept] + 0.02 * generator.standard_normal((len(kept), X.shape[1]))
-        truth = truth[kept]
+        sources = generator.permutation(len(X))[: len(X) // n_copies].repeat(n_copies)
+        X = X[sources] + 0.02 * generator.standard_normal((len(sources), X.shape[1]))
+        truth = truth[sources]
     X_test = features.transform(split.test.texts)
     y_test = split.test.labels
     learner = parbals.ActiveLearner(
@@ -80,7 +80,7 @@ def simulate(way: str, seed: int, n_copies: int) -> Record:
 
     record(0)
     out: list[int] = []
-    for done in range(1, N_LABELS + 1):
+    for n_answers in range(1, N_LABELS + 1):
         if way == "whole batches":
             if not out:
                 out = learner.ask(N_OUT).tolist()
@@ -90,8 +90,8 @@ def simulate(way: str, seed: int, n_copies: int) -> Record:
         item = out.pop(int(generator.integers(len(out))))
         learner.tell(item, truth[item])
         answered.append(item)
-        record(done)
-    return {"accuracies": accuracies, "again": len(answered) - len(set(kept[answered].tolist()))}
+        record(n_answers)
+    return {"accuracies": accuracies, "again": len(answered) - len(set(sources[answered].tolist()))}
 
 
 def ask(learner: Any, n: int, ignore: bool) -> list[int]:
@@ -112,7 +112,7 @@ def page(records: list[Record]) -> Iterator[str]:
     """docs/explanation/asynchronous.md: a table for each pool, and the gain by pending items."""
     from scipy import stats
 
-    found = {tuple(record["run"]): record for record in records}
+    by_run = {tuple(record["run"]): record for record in records}
     yield "# Does labelling without waiting cost accuracy?"
     yield ""
     yield (
@@ -135,11 +135,11 @@ def page(records: list[Record]) -> Iterator[str]:
     )
     curves = {}
     for copies in COPIES:
-        seeds = [s for s in range(1000) if all((copies, way, s) in found for way in WAYS)]
+        seeds = [s for s in range(1000) if all((copies, way, s) in by_run for way in WAYS)]
         if len(seeds) < 2:
             continue
         half = stats.t.ppf(0.975, len(seeds) - 1) / np.sqrt(len(seeds))
-        rows = {way: [found[copies, way, seed] for seed in seeds] for way in WAYS}
+        rows = {way: [by_run[copies, way, seed] for seed in seeds] for way in WAYS}
         values = {way: 100 * np.array([r["accuracies"] for r in rows[way]]) for way in WAYS}
         curves[copies] = values
         many = "" if copies == 1 else f"{copies} times, with small noise"
@@ -158,17 +158,17 @@ def page(records: list[Record]) -> Iterator[str]:
         yield "| pending-aware less | points, mean over the run | p |"
         yield "| --- | ---: | ---: |"
         for way in ("whole batches", "pending ignored"):
-            less = aware - values[way].mean(axis=1)
-            p = stats.ttest_1samp(less, 0.0).pvalue
-            yield f"| {way} | {less.mean():+.2f} ± {half * less.std(ddof=1):.2f} | {p:.2g} |"
-    yield from _good_for(found)
+            gain = aware - values[way].mean(axis=1)
+            p = stats.ttest_1samp(gain, 0.0).pvalue
+            yield f"| {way} | {gain.mean():+.2f} ± {half * gain.std(ddof=1):.2f} | {p:.2g} |"
+    yield from _good_for(by_run)
     _picture(curves)
 
 
-def _good_for(found: dict[tuple[Any, ...], Record]) -> Iterator[str]:
+def _good_for(by_run: dict[tuple[Any, ...], Record]) -> Iterator[str]:
     """What the counts of messages that were asked before come to, of the pool of copies."""
     again = {
-        way: [r["again"] for run, r in found.items() if run[:2] == (COPIES[-1], way)]
+        way: [r["again"] for run, r in by_run.items() if run[:2] == (COPIES[-1], way)]
         for way in WAYS
     }
     if all(again.values()):

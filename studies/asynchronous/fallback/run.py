@@ -27,7 +27,7 @@ import numpy as np
 from lib.records import Record, Todo, study
 from lib.rows import load
 
-HERE = Path(__file__).parent
+FOLDER = Path(__file__).parent
 DATA = ["airline", "sms-spam", "credit-card", "ag-news:*", "digits:*", "cifar10"]
 PACES = {
     "strategy alone": (20, 0),
@@ -39,26 +39,26 @@ PACES = {
 SIZES = (100, 250)
 N_POOL = 2_000
 N_TEST = 4_000
-STAND_INS = ("k-means", "confidence", "random")
+FALLBACKS = ("k-means", "confidence", "random")
 FIRST = 5
 PEOPLE = 10
-HELD = 4
+N_HELD = 4
 LEARNT = 20
 
 
 def main() -> int:
     options = {"only": ",".join(DATA), "paces": ",".join(PACES), "first": 0}
-    records = HERE / "record.jsonl"
-    page = HERE / "README.md"
+    records = FOLDER / "record.jsonl"
+    page = FOLDER / "README.md"
     return study(__doc__, records, page, runs, lines, seeds=6, options=options)
 
 
-def runs(given: Namespace) -> Iterator[Todo]:
-    for name in given.only.split(","):
+def runs(options: Namespace) -> Iterator[Todo]:
+    for name in options.only.split(","):
         if name not in DATA:
             raise ValueError(f"there is no dataset {name!r}; choose some of: {', '.join(DATA)}")
-    seeds = range(given.first, given.first + given.seeds)
-    for seed, name, pace in product(seeds, given.only.split(","), given.paces.split(",")):
+    seeds = range(options.first, options.first + options.seeds)
+    for seed, name, pace in product(seeds, options.only.split(","), options.paces.split(",")):
         yield (name, pace, seed), partial(one_run, name, *PACES[pace], seed)
 
 
@@ -70,16 +70,16 @@ def one_run(data: str, size: int, delay: int, seed: int) -> dict[str, Any]:
     pool = order[:n_pool]
     test = order[n_pool:][:N_TEST]
     rows: list[Record] = []
-    with tempfile.TemporaryDirectory() as place:
-        store = _project(Path(place) / "project", X[pool], n_classes, seed)
+    with tempfile.TemporaryDirectory() as temporary:
+        store = _project(Path(temporary) / "project", X[pool], n_classes, seed)
         choosing = _Choosing(store, size, delay)
-        for done in range(SIZES[-1]):
-            choosing.look(done)
-            _answer(store, f"p{done % PEOPLE}", y[pool])
-            if delay and (done + 1) % LEARNT == LEARNT // 2:
+        for n_answers in range(SIZES[-1]):
+            choosing.look(n_answers)
+            _answer(store, f"p{n_answers % PEOPLE}", y[pool])
+            if delay and (n_answers + 1) % LEARNT == LEARNT // 2:
                 _predict(store)
-            if done + 1 in SIZES:
-                rows.append({"labels": done + 1} | _row(store, X[test], y[test]))
+            if n_answers + 1 in SIZES:
+                rows.append({"labels": n_answers + 1} | _row(store, X[test], y[test]))
         store.close()
     return {"rows": rows}
 
@@ -104,10 +104,10 @@ def _answer(store: Any, name: str, y: np.ndarray) -> None:
     from parbals_label.project.quick import quick_batch
     from parbals_label.store.records import Submission
 
-    held = store.take(name, HELD, 3600.0)
-    if len(held) < HELD and quick_batch(store) is not None:
-        held = store.take(name, HELD, 3600.0)
-    position = held[0].position
+    leases = store.take(name, N_HELD, 3600.0)
+    if len(leases) < N_HELD and quick_batch(store) is not None:
+        leases = store.take(name, N_HELD, 3600.0)
+    position = leases[0].position
     store.submit([Submission(position, store.classes[y[position]])], annotator=name)
 
 
@@ -121,42 +121,42 @@ class _Choosing:
         self.batch: Any = None
         self.due = 0
 
-    def look(self, done: int) -> None:
+    def look(self, n_answers: int) -> None:
         """After so many answers: hand over what is due, and begin the next."""
-        self._hand_over(done)
-        own = len(self.store.unopened().get(self.store.settings.strategy, ()))
-        if self.batch is None and done >= FIRST and 2 * own < self.size:
-            self._begin(done)
-            self._hand_over(done)
+        self._hand_over(n_answers)
+        n_queued = len(self.store.unopened().get(self.store.settings.strategy, ()))
+        if self.batch is None and n_answers >= FIRST and 2 * n_queued < self.size:
+            self._begin(n_answers)
+            self._hand_over(n_answers)
 
-    def _begin(self, done: int) -> None:
+    def _begin(self, n_answers: int) -> None:
         from parbals_label.project.engine import learner_of
         from parbals_label.web.queue_planner import EFFORTS
 
         changes = dict(EFFORTS[-1])
         models_annotators = bool(changes.pop("models_annotators"))
-        self.due = done + self.delay
+        self.due = n_answers + self.delay
         if self.due < SIZES[-1]:  # nobody would see it
             learner = learner_of(
                 self.store,
                 n_candidates=2_000,
-                replaces=STAND_INS,
+                replaces=FALLBACKS,
                 models_annotators=models_annotators,
                 changes=changes,
             )
             self.batch = learner.choose(self.size)
 
-    def _hand_over(self, done: int) -> None:
+    def _hand_over(self, n_answers: int) -> None:
         from parbals_label.store.batches import ItemsUnavailableError
 
-        if self.batch is None or done < self.due:
+        if self.batch is None or n_answers < self.due:
             return
         batch = self.batch
         self.batch = None
         items = zip(batch.indices.tolist(), batch.scores, batch.initial_scores, strict=True)
         try:
             self.store.record_batch(
-                batch.strategy, 0, list(items), {}, queued=True, replaces=STAND_INS
+                batch.strategy, 0, list(items), {}, queued=True, replaces=FALLBACKS
             )
         except ItemsUnavailableError:  # people got all of them meanwhile
             return
@@ -183,11 +183,11 @@ def _row(store: Any, X_test: np.ndarray, y_test: np.ndarray) -> dict[str, Any]:
     learner = learner_of(store, with_pending=False, models_annotators=False)
     expected = learner.report().expected_error
     probs = learner.predict_proba(X_test)
-    chosen = store.chosen_by()
-    share = chosen.get(store.settings.strategy, 0) / sum(chosen.values())
-    said = (expected.mean, expected.low, expected.high)
+    n_by_strategy = store.chosen_by()
+    share = n_by_strategy.get(store.settings.strategy, 0) / sum(n_by_strategy.values())
+    estimate = (expected.mean, expected.low, expected.high)
     real = float(np.mean(probs.argmax(axis=1) != y_test))
-    return {"real": round(real, 5), "expected": np.round(said, 5).tolist(), "share": share}
+    return {"real": round(real, 5), "expected": np.round(estimate, 5).tolist(), "share": share}
 
 
 # -- the page
@@ -195,17 +195,17 @@ def _row(store: Any, X_test: np.ndarray, y_test: np.ndarray) -> dict[str, Any]:
 
 def lines(records: list[Record]) -> Iterable[str]:
     cells = _cells(records)
-    each = Counter(record["run"][0] for record in records if record["run"][1] == "never")
-    few = min(each.values())
-    most = max(each.values())
-    seeds = f"{few} seeds" if few == most else f"{few} to {most} seeds"
+    counts = Counter(record["run"][0] for record in records if record["run"][1] == "never")
+    least_n = min(counts.values())
+    most_n = max(counts.values())
+    seeds = f"{least_n} seeds" if least_n == most_n else f"{least_n} to {most_n} seeds"
     yield "# What does the fallback queue cost?"
     yield ""
     yield (
         "Written by `python studies asynchronous.fallback --data FOLDER`; do not edit. "
         "Nobody waits for the model on the page: where people are quicker than the project's "
         "strategy, ParBaLS EPIG, they get the items of which the last report's predictions are "
-        f"least sure (Confidence). {len(each)} sets, {seeds} of each, a pool of 2,000 items, ten "
+        f"least sure (Confidence). {len(counts)} sets, {seeds} of each, a pool of 2,000 items, ten "
         "people who hold four items each. Queue, fallback and strategy are the page's own, the "
         "strategy as it is in haste (two universes, 250 targets); time is counted in answers, so "
         "no machine matters. Everybody is right."
@@ -226,19 +226,21 @@ def lines(records: list[Record]) -> Iterable[str]:
     yield "| pace | labels | share | error % | more error | bias | apart | held | width |"
     yield "| --- " + "| ---: " * 8 + "|"
     for pace, size in product(PACES, SIZES):
-        if found := [cells[key] for key in cells if key[1:] == (pace, size)]:
-            yield _line(pace, size, np.concatenate(found))
+        if runs_by_set := [cells[key] for key in cells if key[1:] == (pace, size)]:
+            yield _line(pace, size, np.concatenate(runs_by_set))
     yield ""
     yield "Error % of each set at 250 labels, and how often the interval held it:"
     yield ""
     yield "| set | " + " | ".join(PACES) + " |"
     yield "| --- " + "| ---: " * len(PACES) + "|"
     for name in DATA:
-        found = [cells.get((name, pace, SIZES[-1])) for pace in PACES]
-        told = ["" if v is None else f"{v[:, 1].mean():.1f} ({v[:, 4].mean():.2f})" for v in found]
-        yield f"| {name} | " + " | ".join(told) + " |"
+        runs_by_set = [cells.get((name, pace, SIZES[-1])) for pace in PACES]
+        texts = [
+            "" if v is None else f"{v[:, 1].mean():.1f} ({v[:, 4].mean():.2f})" for v in runs_by_set
+        ]
+        yield f"| {name} | " + " | ".join(texts) + " |"
     yield ""
-    yield from _found(cells)
+    yield from _conclusions(cells)
 
 
 def _cells(records: list[Record]) -> dict[tuple[str, str, int], np.ndarray]:
@@ -246,7 +248,7 @@ def _cells(records: list[Record]) -> dict[tuple[str, str, int], np.ndarray]:
     expected - real in points, held, width.
     """
     rows = {(*record["run"], row["labels"]): row for record in records for row in record["rows"]}
-    found: dict[tuple[str, str, int], list[list[float]]] = {}
+    values_by_cell: dict[tuple[str, str, int], list[list[float]]] = {}
     for (name, pace, seed, size), row in sorted(rows.items()):
         alone = rows.get((name, "strategy alone", seed, size))
         if alone is None:
@@ -255,44 +257,54 @@ def _cells(records: list[Record]) -> dict[tuple[str, str, int], np.ndarray]:
         real = row["real"]
         values = [100 * row["share"], 100 * real, 100 * alone["real"]]
         values += [100 * (mean - real), low <= real <= high, 100 * (high - low)]
-        found.setdefault((name, pace, size), []).append(values)
-    return {key: np.array(values, float) for key, values in found.items()}
+        values_by_cell.setdefault((name, pace, size), []).append(values)
+    return {key: np.array(values, float) for key, values in values_by_cell.items()}
 
 
-def _more(values: np.ndarray) -> tuple[float, float]:
+def _added_error(values: np.ndarray) -> tuple[float, float]:
     """Points of error more than by the strategy alone, and half of the 95 % interval."""
     from scipy import stats
 
-    more = values[:, 1] - values[:, 2]
-    half = stats.t.ppf(0.975, len(more) - 1) * more.std(ddof=1) / np.sqrt(len(more))
-    return float(more.mean()), float(half)
+    differences = values[:, 1] - values[:, 2]
+    half = (
+        stats.t.ppf(0.975, len(differences) - 1)
+        * differences.std(ddof=1)
+        / np.sqrt(len(differences))
+    )
+    return float(differences.mean()), float(half)
 
 
 def _line(pace: str, size: int, values: np.ndarray) -> str:
-    share, error, _, bias, held, width = values.mean(axis=0)
-    more = "" if pace == next(iter(PACES)) else "{:+.2f} ± {:.2f}".format(*_more(values))
+    share, error, _, bias, coverage, width = values.mean(axis=0)
+    difference = (
+        "" if pace == next(iter(PACES)) else "{:+.2f} ± {:.2f}".format(*_added_error(values))
+    )
     apart = np.abs(values[:, 3]).mean()
     return (
-        f"| {pace} | {size} | {share:.0f} % | {error:.1f} | {more} | {bias:+.1f} | {apart:.1f} | "
-        f"{held:.2f} | {width:.0f} |"
+        f"| {pace} | {size} | {share:.0f} % | {error:.1f} | {difference} | {bias:+.1f} | "
+        f"{apart:.1f} | {coverage:.2f} | {width:.0f} |"
     )
 
 
-def _found(cells: dict[tuple[str, str, int], np.ndarray]) -> Iterable[str]:
+def _conclusions(cells: dict[tuple[str, str, int], np.ndarray]) -> Iterable[str]:
     """What the table says, in words."""
-    others = [*PACES][1:]
+    other_paces = [*PACES][1:]
     for size in SIZES:
         clear = []
-        for pace in others:
-            more, half = _more(np.concatenate([cells[k] for k in cells if k[1:] == (pace, size)]))
-            side = "more" if more > half else "less" if more < -half else None
-            if side is not None:
-                clear.append(f"{pace} {abs(more):.2f} points {side}")
-        said = "; ".join(clear) or "no pace differs from the strategy alone beyond chance"
-        yield f"At {size} labels, error beyond what chance would show: {said}."
+        for pace in other_paces:
+            difference, half = _added_error(
+                np.concatenate([cells[k] for k in cells if k[1:] == (pace, size)])
+            )
+            if abs(difference) > half:
+                side = "more" if difference > 0 else "less"
+                clear.append(f"{pace} {abs(difference):.2f} points {side}")
+        sentence = "; ".join(clear) or "no pace differs from the strategy alone beyond chance"
+        yield f"At {size} labels, error beyond what chance would show: {sentence}."
     whole = {p: np.concatenate([cells[k] for k in cells if k[1] == p])[:, 4] for p in PACES}
-    told = ", ".join(f"{pace} {held.mean():.2f} of {len(held)}" for pace, held in whole.items())
-    yield f"The interval held, both sizes together: {told}."
+    coverages = ", ".join(
+        f"{pace} {is_covered.mean():.2f} of {len(is_covered)}" for pace, is_covered in whole.items()
+    )
+    yield f"The interval held, both sizes together: {coverages}."
     yield ""
     yield (
         "The paces differ in more than the share. The last item of a quick batch is labelled some "

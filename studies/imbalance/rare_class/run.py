@@ -18,25 +18,25 @@ import numpy as np
 from lib.rare import N_POOL, RARE, load, rare_pool
 from lib.records import Record, Todo, study
 
-HERE = Path(__file__).parent
-PAGE = HERE / "README.md"
+FOLDER = Path(__file__).parent
+PAGE = FOLDER / "README.md"
 SETS = ("sms-spam", "ag-news")
 FINDERS = ("Random", "Confidence", "find")
 BATCH = 20
-MOST = 400
-WANTED = 18
+MAX_LABELS = 400
+N_POSITIVES = 18
 
 
 def main() -> int:
     return study(
-        *(__doc__, HERE / "record.jsonl", PAGE, runs, page),
+        *(__doc__, FOLDER / "record.jsonl", PAGE, runs, page),
         seeds=10,
         options={"sets": ",".join(SETS)},
     )
 
 
-def runs(given: Namespace) -> Iterator[Todo]:
-    for seed, data, finder in product(range(given.seeds), given.sets.split(","), FINDERS):
+def runs(options: Namespace) -> Iterator[Todo]:
+    for seed, data, finder in product(range(options.seeds), options.sets.split(","), FINDERS):
         yield (data, finder, seed), partial(search, data, finder, seed)
 
 
@@ -49,21 +49,23 @@ def search(data: str, finder: str, seed: int) -> dict[str, Any]:
     truth = np.where(y[pool] == 1, "rare", "other")
     options = {"strategy": "confidence"} if finder == "Confidence" else {"find": "rare"}
     learner = ActiveLearner(X[pool], ["other", "rare"], random_state=seed, **options)
-    asked = list(range(N_POOL if finder == "Random" else BATCH))  # the pool is shuffled
+    labelled = list(range(N_POOL if finder == "Random" else BATCH))  # the pool is shuffled
     looks = []
-    while len(asked) < MOST:
-        learner.tell(asked[-BATCH:], truth[asked[-BATCH:]])
+    while len(labelled) < MAX_LABELS:
+        learner.tell(labelled[-BATCH:], truth[labelled[-BATCH:]])
         if finder == "find":
             from parbals.learner.evaluation.find import estimate_recall
 
-            seen = estimate_recall(learner.state)
-            assert seen is not None
-            recall = [seen.recall.mean, seen.recall.low, seen.recall.high]
-            recall += [seen.next_finds]
-            looks.append([len(asked), seen.found, *(round(x, 4) for x in recall), seen.stop])
-        asked += learner.ask(BATCH).tolist()
-    places = np.flatnonzero(truth[asked] == "rare") + 1
-    needed = [int(places[n - 1]) if len(places) >= n else None for n in (1, 10, WANTED)]
+            estimate = estimate_recall(learner.state)
+            assert estimate is not None
+            recall = [estimate.recall.mean, estimate.recall.low, estimate.recall.high]
+            recall += [estimate.next_finds]
+            looks.append(
+                [len(labelled), estimate.found, *(round(x, 4) for x in recall), estimate.stop]
+            )
+        labelled += learner.ask(BATCH).tolist()
+    places = np.flatnonzero(truth[labelled] == "rare") + 1
+    needed = [int(places[n - 1]) if len(places) >= n else None for n in (1, 10, N_POSITIVES)]
     return {"needed": needed, "looks": looks}
 
 
@@ -76,8 +78,8 @@ def page(records: list[Record]) -> Iterator[str]:
     yield ""
     yield (
         f"Pools of {N_POOL:,} with {RARE} positives; the first {BATCH} labels are random, then "
-        f"batches of {BATCH} until {MOST} labels. Medians over the seeds; a search that is not "
-        f"done by then counts as more than {MOST}."
+        f"batches of {BATCH} until {MAX_LABELS} labels. Medians over the seeds; a search that is "
+        f"not done by then counts as more than {MAX_LABELS}."
     )
     yield ""
     yield "| | seeds | chosen by | labels to the 1st | to the 10th | to the 18th (90 %) |"
@@ -94,8 +96,8 @@ def page(records: list[Record]) -> Iterator[str]:
         f"The report's recall after every batch once one positive is found, beside the truth, "
         f"found of {RARE}. *Covered*: the truth is within the 90 % interval. *Not below*: it is at "
         "least the lower end, which is what stopping relies on. *Advised*: searches in which the "
-        f"report advised to stop by {MOST} labels, how many labels that took (median), and the "
-        "least true recall when it did."
+        f"report advised to stop by {MAX_LABELS} labels, how many labels that took (median), and "
+        "the least true recall when it did."
     )
     yield ""
     yield (
@@ -114,18 +116,18 @@ def page(records: list[Record]) -> Iterator[str]:
         high = looks[:, 4]
         stops = [next((look for look in search if look[6]), None) for search in of]
         then = [look[1] / RARE for look in stops if look]
-        least = f"{min(then):.0%}" if then else "–"
+        least_recall = f"{min(then):.0%}" if then else "–"
         labels = f"{np.median([look[0] for look in stops if look]):.0f}" if then else "–"
         # A recall is found / all, and all is a whole number: the ends are met, not crossed.
         covered = (low <= true + 1e-3) & (true <= high + 1e-3)
         yield (
             f"| {data} | {len(looks)} | {covered.mean():.0%} | {(low <= true + 1e-3).mean():.0%} | "
             f"{100 * (mean - true).mean():+.0f} points | {len(then)} of {len(of)} | "
-            f"{labels} | {least} |"
+            f"{labels} | {least_recall} |"
         )
 
 
 def _median(needed: list[int | None], finder: str) -> str:
     value = float(np.median([np.inf if n is None else n for n in needed]))
-    most = N_POOL if finder == "Random" else MOST
-    return f"{value:.0f}" if np.isfinite(value) else f"> {most}"
+    limit = N_POOL if finder == "Random" else MAX_LABELS
+    return f"{value:.0f}" if np.isfinite(value) else f"> {limit}"

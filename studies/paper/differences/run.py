@@ -43,7 +43,7 @@ from parbals_bench.run.records import RunRecord
 from parbals_bench.run.single import run_one
 from parbals_bench.run.spec import PAPER, Budget, Settings
 
-HERE = Path(__file__).parent
+FOLDER = Path(__file__).parent
 BUDGET = "100+10x20"
 N_SEEDS = 10
 AUTHORS_SEEDS = 3
@@ -109,14 +109,14 @@ TITLES = {
 
 def main() -> int:
     return study(
-        *(__doc__, HERE / "record.jsonl", HERE / "README.md", runs, page),
+        *(__doc__, FOLDER / "record.jsonl", FOLDER / "README.md", runs, page),
         seeds=N_SEEDS,
         options={"only": ",".join(name for name in EXPERIMENTS if name != "sampler")},
     )
 
 
-def runs(given: Namespace) -> Iterator[Todo]:
-    for seed, name in product(range(given.seeds), given.only.split(",")):
+def runs(options: Namespace) -> Iterator[Todo]:
+    for seed, name in product(range(options.seeds), options.only.split(",")):
         changed = EXPERIMENTS[name]
         for dataset, strategy in product(changed.datasets, changed.strategies):
             yield (name, dataset, strategy, seed), partial(one_run, name, dataset, strategy, seed)
@@ -126,7 +126,9 @@ def runs(given: Namespace) -> Iterator[Todo]:
 def data_of(name: str, features: str, scale: float) -> Data:
     folder = Path(os.environ.get("PARBALS_DATA", ".")) / name.replace("-", "_")
     data = load_dataset(name, folder, features=features)
-    scaled = {part: scale * getattr(data, part) for part in ("X_pool", "X_target_source", "X_test")}
+    scaled = {
+        field: scale * getattr(data, field) for field in ("X_pool", "X_target_source", "X_test")
+    }
     return replace(data, **scaled)
 
 
@@ -145,45 +147,45 @@ def one_run(name: str, dataset: str, strategy: str, seed: int) -> Record:
 def page(records: list[Record]) -> Iterator[str]:
     yield HEAD
     published = ResultsFiles(DOCS / "results" / "records.tar.xz").records()
-    found: Finals = {}
+    finals: Finals = {}
     for record in records:
         name, dataset, strategy, seed = record["run"]
         column = "badge" if strategy == SEEDING else strategy
-        cell = found.setdefault((name, dataset, column), {})
+        cell = finals.setdefault((name, dataset, column), {})
         cell[seed] = 100.0 * record["accuracies"][-1]
-    told = _told_apart(found)
+    significance = _told_apart(finals)
     for dataset in BOTH:
         yield f"\n| {DATASETS[dataset].title} | {' | '.join(Line(s).title for s in FOUR)} |"
         yield "| --- |" + " ---: |" * len(FOUR)
         as_run = _finals(published, dataset, BUDGET)
-        yield f"| as run | {' | '.join(_shown(as_run[s]) for s in FOUR)} |"
+        yield f"| as run | {' | '.join(_with_interval(as_run[s]) for s in FOUR)} |"
         for name, title in TITLES.items():
             cells = []
-            for of_seed in (found.get((name, dataset, s), {}) for s in FOUR):
-                cells.append(_shown(of_seed[seed] for seed in sorted(of_seed)))
+            for of_seed in (finals.get((name, dataset, s), {}) for s in FOUR):
+                cells.append(_with_interval(of_seed[seed] for seed in sorted(of_seed)))
             for i, strategy in enumerate(FOUR):
-                cells[i] += told.get((name, dataset, strategy), "")
+                cells[i] += significance.get((name, dataset, strategy), "")
             if any(cells):
                 yield f"| {title} | {' | '.join(cells)} |"
         yield f"| the paper | {' | '.join(_paper(s, dataset) for s in FOUR)} |"
-    if (packed := HERE / "departures.tar.xz").exists():
+    if (packed := FOLDER / "departures.tar.xz").exists():
         yield from _authors(ResultsFiles(packed).records())
 
 
-def _told_apart(found: Finals) -> dict[tuple[str, str, str], str]:
+def _told_apart(finals: Finals) -> dict[tuple[str, str, str], str]:
     """What is changed less the same again, paired by seed; bold with Holm's correction."""
     gaps = {}
-    for (name, dataset, strategy), of_seed in found.items():
-        again = found.get(("again", dataset, strategy), {})
+    for (name, dataset, strategy), of_seed in finals.items():
+        again = finals.get(("again", dataset, strategy), {})
         seeds = sorted(of_seed.keys() & again.keys())
         if name not in ("again", "seeds") and len(seeds) > 1:
             gap = np.array([of_seed[seed] - again[seed] for seed in seeds])
             gaps[name, dataset, strategy] = gap
     texts: dict[tuple[str, str, str], str] = {}
     for name in TITLES:
-        own = {key: gap for key, gap in gaps.items() if key[0] == name}
-        doubts = holm({key: paired(gap)[2] for key, gap in own.items()})
-        texts |= {key: f"; {shown(gap, doubts[key])}" for key, gap in own.items()}
+        own_gaps = {key: gap for key, gap in gaps.items() if key[0] == name}
+        doubts = holm({key: paired(gap)[2] for key, gap in own_gaps.items()})
+        texts |= {key: f"; {shown(gap, doubts[key])}" for key, gap in own_gaps.items()}
     return texts
 
 
@@ -194,24 +196,24 @@ def _authors(records: list[RunRecord]) -> Iterator[str]:
     yield "correction for all rows.\n"
     yield "| | | ours | theirs | theirs less ours | the paper |"
     yield "| --- | --- |" + " ---: |" * 4
-    found = {(r.run.strategy, r.run.settings.departures) for r in records if _of_one(r)}
-    changes = sorted(pair for pair in found if pair[1] not in ("", "whitened"))
+    pairs = {(r.run.strategy, r.run.settings.departures) for r in records if _of_one(r)}
+    changes = sorted(pair for pair in pairs if pair[1] not in ("", "whitened"))
     sides: dict[tuple[str, str, str], list[list[float]]] = {}
     for (strategy, departure), dataset in product(changes, BOTH):
         sides[strategy, departure, dataset] = [
             _finals(
-                (r for r in records if _of_one(r) and r.run.settings.departures == own),
+                (r for r in records if _of_one(r) and r.run.settings.departures == departures),
                 dataset,
                 BUDGET,
             )[strategy]
-            for own in ("", departure)
+            for departures in ("", departure)
         ]
     gaps = {name: np.subtract(*pair[::-1]) for name, pair in sides.items()}
     doubts = holm({name: paired(gap)[2] for name, gap in gaps.items()})
     for (strategy, departure, dataset), pair in sides.items():
         name = strategy, departure, dataset
-        less = shown(gaps[name], doubts[name])
-        cells = (*map(_shown, pair), less, _paper(strategy, dataset))
+        difference = shown(gaps[name], doubts[name])
+        cells = (*map(_with_interval, pair), difference, _paper(strategy, dataset))
         title = f"{Line(strategy).title}, `{departure}` | {DATASETS[dataset].title}"
         yield f"| {title} | {' | '.join(cells)} |"
     yield "\n| one class against the others | ours | `whitened` | the paper |"
@@ -219,7 +221,9 @@ def _authors(records: list[RunRecord]) -> Iterator[str]:
     usual = ResultsFiles(DOCS / "results" / "one-vs-all.tar.xz").records()
     white = [r for r in records if r.run.settings.departures == "whitened"]
     for reference, strategy in product(WHITENED, ("random", "confidence")):
-        cells = [_shown(_finals(x, reference, BUDGET).get(strategy, ())) for x in (usual, white)]
+        cells = [
+            _with_interval(_finals(x, reference, BUDGET).get(strategy, ())) for x in (usual, white)
+        ]
         dataset = reference.partition(":")[0]
         title = f"{DATASETS[dataset].title}, {Line(strategy).title}"
         yield f"| {title} | {' | '.join(cells)} | {_paper(strategy, dataset)} |"
@@ -231,12 +235,12 @@ def _authors(records: list[RunRecord]) -> Iterator[str]:
         yield "| --- |" + " ---: |" * len(names)
         for dataset in BOTH:
             finals = _finals(whole, dataset, str(whole[0].run.budget))
-            cells = [_shown(finals.get(s, ()), usual=AUTHORS_SEEDS) for s in names]
+            cells = [_with_interval(finals.get(s, ()), usual=AUTHORS_SEEDS) for s in names]
             yield f"| {DATASETS[dataset].title} | {' | '.join(cells)} |"
             yield f"| the paper | {' | '.join(_paper(s, dataset) for s in names)} |"
         took = {name: [_seconds(r) for r in whole if r.run.strategy == name] for name in names}
-        each = (f"{Line(s).title} {np.mean(x):.0f}" for s, x in took.items())
-        yield f"\nSeconds a run by the clock, several at a time: {', '.join(each)}."
+        times = (f"{Line(s).title} {np.mean(x):.0f}" for s, x in took.items())
+        yield f"\nSeconds a run by the clock, several at a time: {', '.join(times)}."
 
 
 def _seconds(record: RunRecord) -> float:
@@ -249,28 +253,28 @@ def _of_one(record: RunRecord) -> bool:
 
 def _finals(records: Iterable[RunRecord], dataset: str, budget: str) -> dict[str, list[float]]:
     """Final accuracies in % by strategy, seeds ascending."""
-    found: dict[str, list[float]] = {}
+    accuracies: dict[str, list[float]] = {}
     for record in sorted(records, key=lambda record: record.run.seed):
         run = record.run
         if (run.reference, str(run.budget), run.settings.n_universes) == (dataset, budget, 10):
-            found.setdefault(run.strategy, []).append(100.0 * record.metrics["accuracy"][-1])
-    return found
+            accuracies.setdefault(run.strategy, []).append(100.0 * record.metrics["accuracy"][-1])
+    return accuracies
 
 
-def _shown(values: Iterable[float], usual: int = N_SEEDS) -> str:
+def _with_interval(values: Iterable[float], usual: int = N_SEEDS) -> str:
     values = list(values)
     if not values:
         return ""
-    found = mean_interval(values)
-    if found.n == 1:
-        return f"{found.mean:.2f} (1 seed)"
-    seeds = "" if found.n == usual else f" ({found.n} seeds)"
-    return f"{found.mean:.2f} ± {found.half_width:.2f}{seeds}"
+    interval = mean_interval(values)
+    if interval.n == 1:
+        return f"{interval.mean:.2f} (1 seed)"
+    seeds = "" if interval.n == usual else f" ({interval.n} seeds)"
+    return f"{interval.mean:.2f} ± {interval.half_width:.2f}{seeds}"
 
 
 def _paper(strategy: str, dataset: str) -> str:
-    found = paper_figures().get((BUDGET, strategy, dataset))
-    return "not stored" if found is None else f"{found[0]:.2f} ± {found[1]:.2f}"
+    figure = paper_figures().get((BUDGET, strategy, dataset))
+    return "not stored" if figure is None else f"{figure[0]:.2f} ± {figure[1]:.2f}"
 
 
 HEAD = """# Why do some of our figures differ from the paper's?

@@ -45,10 +45,10 @@ def batch_gaps(results):
     key = results.metric.key
     for task in results.tasks:
         if task.budget.batch == 1 and SEQUENTIAL in task.records:
-            for other, line in results.batched(task):
-                seeds = task.records[SEQUENTIAL].keys() & other.records[line].keys()
+            for batched_task, line in results.batched(task):
+                seeds = task.records[SEQUENTIAL].keys() & batched_task.records[line].keys()
                 if seeds:
-                    gap = other.final(line, key, seeds) - task.final(SEQUENTIAL, key, seeds)
+                    gap = batched_task.final(line, key, seeds) - task.final(SEQUENTIAL, key, seeds)
                     gaps.setdefault(line, []).append((task, gap))
     return gaps
 

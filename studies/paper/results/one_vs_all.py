@@ -25,32 +25,32 @@ from parbals_bench.run.spec import PAPER, Budget
 PUBLISHED = DOCS / "results" / "one-vs-all.tar.xz"
 TITLES = {"cifar10": "CIFAR-10", "ag-news": "AG News"}
 OURS = "parbals-epig"
-SHOWN = ("epig", "parbals-map-epig", OURS)
+COMPARED = ("epig", "parbals-map-epig", OURS)
 UNIVERSES = "cifar10:airplane", Budget(100, 10, 20)
 Finals = dict[int, dict[tuple[str, str], tuple[float, float]]]
 """By seed, then by class and strategy: accuracy and balanced accuracy."""
 
 
 def main() -> None:
-    place = Path(sys.argv[1]) if len(sys.argv) > 1 else PUBLISHED
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else PUBLISHED
     finals: dict[tuple[str, str], Finals] = defaultdict(lambda: defaultdict(dict))
     universes: dict[str, list[float]] = defaultdict(list)
-    for record in ResultsFiles(place).records():
+    for record in ResultsFiles(folder).records():
         run = record.run
         dataset, _, positive = run.reference.partition(":")
         if run.settings.n_universes == PAPER.n_universes:
             finals[dataset, run.budget.spelt][run.seed][positive, run.strategy] = judged(record)
-        if (run.reference, run.budget) == UNIVERSES and run.strategy in SHOWN:
+        if (run.reference, run.budget) == UNIVERSES and run.strategy in COMPARED:
             m = f", m = {run.settings.n_universes}" if run.strategy == OURS else ""
             universes[f"{Line(run.strategy).title}{m}"].append(judged(record)[0])
-    for (dataset, budget), found in sorted(finals.items()):
-        print("\n".join(table(f"{TITLES[dataset]}, {budget}", found)), end="\n\n")
+    for (dataset, budget), accuracies in sorted(finals.items()):
+        print("\n".join(table(f"{TITLES[dataset]}, {budget}", accuracies)), end="\n\n")
     print(
         f"{UNIVERSES[0]}, {UNIVERSES[1].spelt}, seeds, final accuracy ± half of its 95 % interval"
     )
     for name in sorted(universes):
-        found = mean_interval(universes[name])
-        print(f"{name}: {found.n}, {found.mean:.2f} ± {found.half_width:.2f}")
+        interval = mean_interval(universes[name])
+        print(f"{name}: {interval.n}, {interval.mean:.2f} ± {interval.half_width:.2f}")
 
 
 def judged(record: RunRecord) -> tuple[float, float]:
@@ -74,8 +74,8 @@ def table(title: str, finals: Finals) -> list[str]:
     ]
     for name in sorted(names, key=lambda n: -values[n][:, :, 0].mean()):
         plain, balanced = values[name].mean(axis=(0, 1))
-        less = "–" if name == OURS else shown(gaps[name], doubt[name])
-        cells = f"{plain:.2f} | {balanced:.2f} | {less} | {best.count(name)}"
+        difference = "–" if name == OURS else shown(gaps[name], doubt[name])
+        cells = f"{plain:.2f} | {balanced:.2f} | {difference} | {best.count(name)}"
         lines.append(f"| {Line(name).title} | {cells} |")
     return lines
 

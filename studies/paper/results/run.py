@@ -67,17 +67,17 @@ def main() -> None:
         parser.add_argument(f"--{name}", type=Path, default=where)
     parser.add_argument("--page", type=Path, default=EXPLANATION / "results.md")
     parser.add_argument("--picture", type=Path, default=DOCS / "results" / "learnt-prior.png")
-    given = parser.parse_args()
-    published = ResultsFiles(given.records).records()
-    both = in_order(collect([*published, *ResultsFiles(given.closed_form).records()]))
-    learnt = in_order(collect(ResultsFiles(given.learnt).records(), LEARNT))
-    before, _, rest = given.page.read_text("utf-8").partition(BEGIN)
-    _, found, after = rest.partition(END)
-    if not found:
-        parser.error(f"{given.page} has no lines {BEGIN} and {END}")
+    options = parser.parse_args()
+    published = ResultsFiles(options.records).records()
+    both = in_order(collect([*published, *ResultsFiles(options.closed_form).records()]))
+    learnt = in_order(collect(ResultsFiles(options.learnt).records(), LEARNT))
+    before, _, remainder = options.page.read_text("utf-8").partition(BEGIN)
+    _, mark, after = remainder.partition(END)
+    if not mark:
+        parser.error(f"{options.page} has no lines {BEGIN} and {END}")
     text = "\n".join(tables(both, learnt))
-    given.page.write_text(f"{before}{BEGIN}\n{text}\n{END}{after}", encoding="utf-8")
-    given.picture.write_bytes(to_png(picture(both, learnt)))
+    options.page.write_text(f"{before}{BEGIN}\n{text}\n{END}{after}", encoding="utf-8")
+    options.picture.write_bytes(to_png(picture(both, learnt)))
 
 
 def in_order(tasks: list[Task]) -> list[Task]:
@@ -105,10 +105,10 @@ def tables(both: list[Task], learnt: list[Task]) -> Iterator[str]:
         '*error*: `loss="error"`. With two classes Margin is Confidence.\n'
     )
     yield from standings([task for task in learnt if task.budget == MAIN], COLUMNS)
-    others = [task for task in learnt if task.budget != MAIN]
-    few = {x: name for x, name in COLUMNS.items() if any(x in task.records for task in others)}
+    other_tasks = [task for task in learnt if task.budget != MAIN]
+    few = {x: name for x, name in COLUMNS.items() if any(x in task.records for task in other_tasks)}
     yield ""
-    yield from standings(others, few)
+    yield from standings(other_tasks, few)
     yield ""
     yield from places(learnt)
     yield "\n### The whole pool, and particles"
@@ -145,15 +145,15 @@ def settings(tasks: list[Task]) -> Iterator[str]:
             if line.variant and line not in COLUMNS and SCALE_1 not in line.variant:
                 pair = (task, usual), (task, line)
                 name = f"{task.title}, {COLUMNS[usual]}"
-                what = line.variant.replace(f", {ERROR}", "").replace("N = 1000000", "whole pool")
-                what = what.replace("inference = smc", "particles")
-                yield _row(name, [str(len(shared(*pair))), what, gaps(*pair)])
+                title = line.variant.replace(f", {ERROR}", "").replace("N = 1000000", "whole pool")
+                title = title.replace("inference = smc", "particles")
+                yield _row(name, [str(len(shared(*pair))), title, gaps(*pair)])
 
 
 def at_scale_1(task: Task, line: Line, both: list[Task]) -> tuple[Task, Line]:
     """The same strategy under the paper's prior: published, or else in the learnt prior's suite."""
-    what = (task.dataset, task.positive, task.budget)
-    published = next((x for x in both if (x.dataset, x.positive, x.budget) == what), None)
+    key = (task.dataset, task.positive, task.budget)
+    published = next((x for x in both if (x.dataset, x.positive, x.budget) == key), None)
     return (published, line) if published else (task, Line(line.strategy, SCALE_1))
 
 
@@ -202,7 +202,10 @@ def standings(tasks: Sequence[Task], columns: dict[Line, str]) -> Iterator[str]:
                 cells.append(MISSING)
                 continue
             mean = f"{values[line].mean():.2f}"
-            mean = f"**{mean}**" if line == best else f"{mean}\\*" if line in top else mean
+            if line == best:
+                mean = f"**{mean}**"
+            elif line in top:
+                mean = f"{mean}\\*"
             cells.append(f"{mean} ± {_error(values[line]):.2f}")
         budget = "" if task.budget == MAIN else f", {task.budget.spelt}"
         yield _row(f"{task.title}{budget}", [str(len(values[best])), *cells])
@@ -214,9 +217,9 @@ def of_task(task: Task, summary: Summary) -> dict[Line, np.ndarray]:
     With two classes Margin chooses what Confidence chooses, and is left out.
     """
     skipped = None if task.positive == ALL_CLASSES else Line("margin")
-    kept = [x for x in COLUMNS if len(task.records.get(x, {})) >= FEWEST and x != skipped]
-    seeds = set.intersection(*(set(task.records[line]) for line in kept))
-    return {line: 100.0 * summary(task.values(line, seeds=seeds)) for line in kept}
+    lines = [x for x in COLUMNS if len(task.records.get(x, {})) >= FEWEST and x != skipped]
+    seeds = set.intersection(*(set(task.records[line]) for line in lines))
+    return {line: 100.0 * summary(task.values(line, seeds=seeds)) for line in lines}
 
 
 def within_noise(values: dict[Line, np.ndarray]) -> set[Line]:
@@ -228,8 +231,8 @@ def within_noise(values: dict[Line, np.ndarray]) -> set[Line]:
 def against_best(values: dict[Line, np.ndarray]) -> dict[Line, float]:
     """p of a paired t-test against the best mean, of all others."""
     best = max(values.values(), key=np.mean)
-    others = {line: x for line, x in values.items() if not np.array_equal(x, best)}
-    return {line: float(stats.ttest_rel(x, best).pvalue) for line, x in others.items()}
+    rivals = {line: x for line, x in values.items() if not np.array_equal(x, best)}
+    return {line: float(stats.ttest_rel(x, best).pvalue) for line, x in rivals.items()}
 
 
 def surely_behind(values: dict[Line, np.ndarray]) -> set[Line]:
@@ -239,9 +242,9 @@ def surely_behind(values: dict[Line, np.ndarray]) -> set[Line]:
 
 def places(tasks: Sequence[Task]) -> Iterator[str]:
     """Over settings: how often within noise of the best, and how far ParBaLS with error is off."""
-    less = "ParBaLS, error less it: final"
+    heading = "ParBaLS, error less it: final"
     top = "within noise, surely behind (Holm): final"
-    yield _row("", [top, "curve", less, "curve", "labels saved, median (lowest)"])
+    yield _row("", [top, "curve", heading, "curve", "labels saved, median (lowest)"])
     yield _rule(5)
     for line, name in COLUMNS.items():
         counts = []
@@ -270,9 +273,9 @@ def labels_share(task: Task, line: Line) -> float:
 def picture(both: list[Task], learnt: list[Task]) -> Figure:
     """Learning curves in four panels: the learnt prior (solid) beside scale 1 (dotted)."""
     figure = Figure(figsize=(9.0, 6.2), layout="constrained")
-    shown = [x for x in learnt if x.budget == MAIN and x.dataset in ("ag-news", "cifar10")]
+    pictured = [x for x in learnt if x.budget == MAIN and x.dataset in ("ag-news", "cifar10")]
     lines = {RANDOM: "#000000", Line("confidence"): "#e69f00", OURS: "#0072b2"}
-    for ax, task in zip(figure.subplots(2, 2).flat, shown, strict=True):
+    for ax, task in zip(figure.subplots(2, 2).flat, pictured, strict=True):
         pairs = [(at_scale_1(task, Line(x.strategy), both), (task, x)) for x in lines]
         seeds = set.intersection(*(shared(*pair) for pair in pairs))
         for pair, colour in zip(pairs, lines.values(), strict=True):

@@ -41,15 +41,15 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--data", type=Path, help="folder that holds airline/, credit_card/, ...")
-    given = parser.parse_args()
+    options = parser.parse_args()
     names = ("records", "closed-form", "learnt", "one-vs-all")
     records = {x: ResultsFiles(DOCS / "results" / f"{x}.tar.xz").records() for x in names}
     tasks = [x for x in collect(records["records"]) if x.is_default and x.budget.batch > 1]
     learnt = collect(records["learnt"], LEARNT)
     print("Labels saved against Random: median, lowest, highest, settings")
-    for title, some in (("scale 1, particles", tasks), ("learnt prior", learnt)):
+    for title, group in (("scale 1, particles", tasks), ("learnt prior", learnt)):
         for line in (CONFIDENCE, Line("parbals-map-epig"), PARBALS, OURS):
-            shares = [labels_share(x, line) for x in some if line in x.records]
+            shares = [labels_share(x, line) for x in group if line in x.records]
             if shares:
                 low, median, high = np.percentile(shares, (0, 50, 100))
                 span = f"{median:.0%}, {low:.0%}, {high:.0%}, {len(shares)}"
@@ -59,16 +59,16 @@ def main() -> None:
     universes(records["one-vs-all"])
     seconds(records)
     fallen = falls(learnt)
-    if given.data:
-        os.environ["PARBALS_DATA"] = str(given.data)
+    if options.data:
+        os.environ["PARBALS_DATA"] = str(options.data)
         with_data(records, fallen)
 
 
 def of_the_paper(tasks: list[Task]) -> None:
     print("ParBaLS EPIG less EPIG, mean of the four sets, and each")
     for budget in dict.fromkeys(x.budget for x in tasks):
-        some = [x for x in tasks if x.budget == budget]
-        gaps = [_mean(x, PARBALS) - _mean(x, Line("epig")) for x in some]
+        group = [x for x in tasks if x.budget == budget]
+        gaps = [_mean(x, PARBALS) - _mean(x, Line("epig")) for x in group]
         print(f"  {budget.spelt}: {np.mean(gaps):+.2f}", np.round(gaps, 2))
     print("Confidence less ParBaLS EPIG, Welch's test")
     for task in tasks:
@@ -84,14 +84,14 @@ def of_the_paper(tasks: list[Task]) -> None:
 def of_the_learnt_prior(tasks: list[Task]) -> None:
     print("ParBaLS with loss=error less another, the learnt prior; settings, ahead in")
     for name in (PARBALS, CONFIDENCE, Line("margin"), Line("bald"), Line("epig")):
-        for title, some in (
+        for title, group in (
             ("two classes", [x for x in tasks if x.positive != ALL_CLASSES]),
             ("all classes", [x for x in tasks if x.positive == ALL_CLASSES]),
             ("both", tasks),
         ):
             texts = []
             for summary in (final, curve):
-                gaps = np.array(list(_gaps(some, name, summary)))
+                gaps = np.array(list(_gaps(group, name, summary)))
                 if len(gaps) > 1:
                     _, error, _ = paired(gaps)
                     ahead = f"{int((gaps > 0).sum())} of {len(gaps)}"
@@ -125,32 +125,32 @@ def universes(records: list[RunRecord]) -> None:
 def seconds(records: dict[str, list[RunRecord]]) -> None:
     """By the clock, with as many runs at a time as the machine had cores."""
     print(f"Seconds to choose a batch, {MAIN.spelt}, median; and all stages of all runs")
-    for name, some in records.items():
+    for name, group in records.items():
         batches: dict[tuple[str, str], list[float]] = defaultdict(list)
-        for run, record in ((x.run, x) for x in some):
+        for run, record in ((x.run, x) for x in group):
             if run.budget == MAIN and run.settings.n_universes == PAPER.n_universes:
                 batches[run.strategy, record.versions["device"]] += record.seconds["select"]
         for (strategy, device), took in batches.items():
             if strategy in ("confidence", "parbals-epig"):
                 print(f"  {name}, {strategy}, {device}: {np.median(took):.2f}")
-        total = sum(sum(map(sum, x.seconds.values())) for x in some)
-        print(f"  {name}: {len(some)} runs, {total:.0f} s, {total / len(some):.1f} s each")
+        total = sum(sum(map(sum, x.seconds.values())) for x in group)
+        print(f"  {name}: {len(group)} runs, {total:.0f} s, {total / len(group):.1f} s each")
 
 
 def falls(tasks: list[Task]) -> list[tuple[Task, int, int]]:
     """Rounds of Confidence with two classes in which its accuracy falls: task, seed, round."""
     print("Falls of Confidence, two classes, batches of 50: accuracy before, then, after")
-    found = []
+    sentences = []
     for task in (x for x in tasks if x.budget.batch == 50 and x.positive != ALL_CLASSES):
         for seed, record in task.records[CONFIDENCE].items():
             values = 100.0 * np.array(record.metrics["accuracy"])
             for i in range(1, len(values)):
                 after = values[i + 1 : i + 2]
                 if values[i] < values[i - 1] - FALLS and np.all(values[i] < after - FALLS):
-                    shown = ", ".join(f"{x:.1f}" for x in values[i - 1 : i + 2])
-                    print(f"  {task.title}, seed {seed}, {task.budget.n_labels[i]} labels: {shown}")
-                    found.append((task, seed, i))
-    return found
+                    curve = ", ".join(f"{x:.1f}" for x in values[i - 1 : i + 2])
+                    print(f"  {task.title}, seed {seed}, {task.budget.n_labels[i]} labels: {curve}")
+                    sentences.append((task, seed, i))
+    return sentences
 
 
 def with_data(records: dict[str, list[RunRecord]], fallen: list[tuple[Task, int, int]]) -> None:
@@ -161,12 +161,12 @@ def with_data(records: dict[str, list[RunRecord]], fallen: list[tuple[Task, int,
         far = np.linalg.norm(X - X.mean(axis=0), axis=1)
         means = {}
         for strategy, of in (("bald", "closed-form"), ("bald", "records"), ("random", "records")):
-            chosen = [
+            selected = [
                 far[np.concatenate([*record.chosen]).astype(int)].mean()
                 for run, record in ((x.run, x) for x in records[of])
                 if (run.reference, run.strategy, run.budget) == (name, strategy, MAIN)
             ]
-            means[f"{strategy}, {of}"] = round(float(np.mean(chosen)), 2)
+            means[f"{strategy}, {of}"] = round(float(np.mean(selected)), 2)
         print(f"{name}: the larger class {share:.1%}; distance from the pool's mean {means}")
     for task, seed, i in fallen:
         data = load_data(task.dataset)

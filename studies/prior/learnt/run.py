@@ -34,7 +34,7 @@ from parbals.posterior.closed.whitening import PoolMoments
 from parbals.posterior.predictive import add_bias
 from prior.learnt.sampled import sampled_predictions
 
-HERE = Path(__file__).parent
+FOLDER = Path(__file__).parent
 PAGE = EXPLANATION / "prior.md"
 RAW = "breast-cancer raw"
 SETS = (
@@ -56,18 +56,18 @@ SAMPLED_SEEDS = 3
 
 def main() -> int:
     return study(
-        *(__doc__, HERE / "record.jsonl", PAGE, runs, report),
+        *(__doc__, FOLDER / "record.jsonl", PAGE, runs, report),
         seeds=5,
         options={"sets": ",".join(SETS)},
     )
 
 
-def runs(given: Namespace) -> Iterator[Todo]:
+def runs(options: Namespace) -> Iterator[Todo]:
     """Those of many labels take longest, so they come first."""
-    sets = given.sets.split(",")
+    sets = options.sets.split(",")
     if unknown := {*sets} - {*SETS}:
         raise ValueError(f"there is no dataset {min(unknown)!r}; choose some of: {', '.join(SETS)}")
-    for size, seed, name in product(reversed(SIZES), range(given.seeds), sets):
+    for size, seed, name in product(reversed(SIZES), range(options.seeds), sets):
         yield (name, size, seed), partial(measured, name, size, seed)
     for seed in range(SAMPLED_SEEDS if find_spec("numpyro") else 0):
         for name in sorted({*sets} & {*SAMPLED_SETS}):
@@ -95,35 +95,39 @@ def measured(name: str, size: int, seed: int) -> dict[str, list[float]]:
     with what choosing left and of one that does not, expected error as the report has it."""
     X_pool, y_pool, X_test, y_test = divided(name)
     n_classes = int(y_pool.max()) + 1
-    known = drawn(len(X_pool), size, seed)
-    X = X_pool[known]
-    y = y_pool[known]
+    labelled = drawn(len(X_pool), size, seed)
+    X = X_pool[labelled]
+    y = y_pool[labelled]
     pool = PoolMoments.of(X_pool)
     results = {}
     for recipe, choose in RECIPES.items():
         if recipe == VALIDATED and size > (100 if n_classes == 2 else 50):
             continue  # 45 fits
         begun = time.process_time()
-        chosen = choose(X, y, n_classes, pool)
+        recipe_prior = choose(X, y, n_classes, pool)
         times = [begun, time.process_time()]
-        model = fitted(X, y, n_classes, chosen)
+        model = fitted(X, y, n_classes, recipe_prior)
         times.append(time.process_time())
-        fitted(X, y, n_classes, chosen._replace(sites=None))
+        fitted(X, y, n_classes, recipe_prior._replace(sites=None))
         times.append(time.process_time())
         probs = model.predict_proba(add_bias(X_test))
         places, left_out = model.leave_one_out()
         nothing = np.zeros((0, n_classes)), np.zeros(0, int)
         temperature = fit_temperature((left_out, y[places]), nothing, actively_selected=False)
-        shown = temperature_scaled(probs, temperature.value)
-        results[recipe] = [*judged(probs, y_test), *np.diff(times), 1.0 - shown.max(axis=1).mean()]
+        scaled_probs = temperature_scaled(probs, temperature.value)
+        results[recipe] = [
+            *judged(probs, y_test),
+            *np.diff(times),
+            1.0 - scaled_probs.max(axis=1).mean(),
+        ]
     return results
 
 
 def sampled(name: str, size: int, seed: int) -> dict[str, list[float]]:
     X_pool, y_pool, X_test, y_test = divided(name)
-    known = drawn(len(X_pool), size, seed)
+    labelled = drawn(len(X_pool), size, seed)
     pool = PoolMoments.of(X_pool)
-    probs = sampled_predictions(X_pool[known], y_pool[known], pool, X_test, seed)
+    probs = sampled_predictions(X_pool[labelled], y_pool[labelled], pool, X_test, seed)
     return {SAMPLED: judged(probs, y_test)}
 
 
@@ -133,15 +137,17 @@ def drawn(n_pool: int, size: int, seed: int) -> np.ndarray:
 
 def judged(probs: np.ndarray, y: np.ndarray) -> list[float]:
     """Error, expected error, log loss."""
-    own = np.maximum(probs[np.arange(len(y)), y], 1e-12)
+    true_probs = np.maximum(probs[np.arange(len(y)), y], 1e-12)
     wrong = np.mean(probs.argmax(axis=1) != y)
-    return [float(wrong), float(1.0 - probs.max(axis=1).mean()), float(-np.log(own).mean())]
+    return [float(wrong), float(1.0 - probs.max(axis=1).mean()), float(-np.log(true_probs).mean())]
 
 
-def fitted(X: np.ndarray, y: np.ndarray, n_classes: int, chosen: prior.Prior) -> Any:
+def fitted(X: np.ndarray, y: np.ndarray, n_classes: int, recipe_prior: prior.Prior) -> Any:
     if n_classes == 2:
-        return fit_gaussian(add_bias(X), y, chosen.whitening.times(np.sqrt(2.0)), chosen.sites)
-    return fit_classes(add_bias(X), y, n_classes, chosen.whitening)
+        return fit_gaussian(
+            add_bias(X), y, recipe_prior.whitening.times(np.sqrt(2.0)), recipe_prior.sites
+        )
+    return fit_classes(add_bias(X), y, n_classes, recipe_prior.whitening)
 
 
 def fixed(X: np.ndarray, y: np.ndarray, n_classes: int, pool: PoolMoments) -> prior.Prior:
@@ -197,8 +203,8 @@ def report(records: list[Record]) -> list[str]:
     apart = []
     for name in SETS:
         for size in SIZES:
-            found = [record for record in records if record["run"][:2] == [name, size]]
-            of = {r: np.array([record[r] for record in found if r in record]) for r in columns}
+            group = [record for record in records if record["run"][:2] == [name, size]]
+            of = {r: np.array([record[r] for record in group if r in record]) for r in columns}
             if not len(of["learnt"]):
                 continue
             means = {r: values.mean(axis=0) for r, values in of.items() if len(values)}
@@ -206,15 +212,15 @@ def report(records: list[Record]) -> list[str]:
                 f"{100 * m[0]:.1f} / {100 * m[1]:.1f} / {m[2]:.3f}" if m is not None else "–"
                 for m in map(means.get, columns)
             ]
-            error, *_, shown = means["learnt"]
+            error, *_, reported = means["learnt"]
             ratios = of["learnt"][:, 2] / of["scale 1"][:, 2]
             change = 100 * (ratios.mean() - 1.0)
             spread = 100 * ratios.std() / max(len(ratios) - 1, 1) ** 0.5
             risen += [f"{name} at {size} ({change:+.0f} ± {spread:.0f} %)"] * bool(change > 2.0)
-            gap = 100 * (shown - error)
+            gap = 100 * (reported - error)
             if size >= 100 and abs(gap) > 3.0:
                 apart.append(f"{name} at {size} ({gap:+.1f})")
-            cells += [f"{100 * shown:.1f}", f"{change:+.0f} ± {spread:.0f} %"]
+            cells += [f"{100 * reported:.1f}", f"{change:+.0f} ± {spread:.0f} %"]
             lines.append(f"| {name} | {size} | {len(of['learnt'])} | {' | '.join(cells)} |")
             times.setdefault((name in SETS[-3:], size), []).append(means["learnt"][3:6])
     lines += [

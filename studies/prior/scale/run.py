@@ -26,12 +26,13 @@ from parbals.posterior.closed.whitening import PoolMoments
 from parbals.posterior.predictive import add_bias
 from prior.learnt.run import divided, fitted, judged, scale_alone
 
-HERE = Path(__file__).parent
+FOLDER = Path(__file__).parent
 SETS = ("ag-news:*", "ag-news:0", "sms-spam", "digits:*", "airline", "credit-card", "cifar10:*")
 SETS += ("cifar10:0",)
 SIZES = (50, 100, 250)
 LAST = 250
 FIRST = 50
+BATCH = 20
 STRATEGIES = ("random", "confidence", "parbals-epig")
 TIMES = (0.5, 1.0, 2.0)
 LEARNT = "learnt"
@@ -39,13 +40,13 @@ LEARNT = "learnt"
 
 def main() -> int:
     options = {"sets": ",".join(SETS), "strategies": ",".join(STRATEGIES)}
-    records = HERE / "record.jsonl"
-    return study(__doc__, records, HERE / "table.txt", runs, page, seeds=4, options=options)
+    records = FOLDER / "record.jsonl"
+    return study(__doc__, records, FOLDER / "table.txt", runs, page, seeds=4, options=options)
 
 
-def runs(given: Namespace) -> Iterator[Todo]:
+def runs(options: Namespace) -> Iterator[Todo]:
     for seed, strategy, name in product(
-        range(given.seeds), given.strategies.split(","), given.sets.split(",")
+        range(options.seeds), options.strategies.split(","), options.sets.split(",")
     ):
         for size in SIZES if strategy == "random" else (LAST,):
             yield (name, strategy, size, seed), partial(measured, name, strategy, size, seed)
@@ -58,65 +59,67 @@ def measured(name: str, strategy: str, size: int, seed: int) -> Record:
     X_pool, y_pool, X_test, y_test = divided(name)
     n_classes = int(y_pool.max()) + 1
     learner = parbals.ActiveLearner(X_pool, range(n_classes), strategy=strategy, random_state=seed)
-    known = np.empty(0, int)
-    while len(known) < size:
-        out = learner.ask(FIRST if len(known) == 0 else 20 if strategy != "random" else size)
-        out = out[: size - len(known)]
-        learner.tell(out, y_pool[out])
-        known = np.append(known, out)
-    X = X_pool[known]
-    y = y_pool[known]
+    labelled = np.empty(0, int)
+    while len(labelled) < size:
+        batch_size = FIRST if len(labelled) == 0 else BATCH
+        if len(labelled) and strategy == "random":
+            batch_size = size
+        batch = learner.ask(batch_size)[: size - len(labelled)]
+        learner.tell(batch, y_pool[batch])
+        labelled = np.append(labelled, batch)
+    X = X_pool[labelled]
+    y = y_pool[labelled]
     pool = PoolMoments.of(X_pool)
-    found = {}
+    results = {}
     models = {}
     for recipe, choose in RECIPES.items():
-        chosen = choose(X, y, n_classes, pool)
-        models[recipe] = model = fitted(X, y, n_classes, chosen._replace(sites=None))
+        recipe_prior = choose(X, y, n_classes, pool)
+        models[recipe] = model = fitted(X, y, n_classes, recipe_prior._replace(sites=None))
         places, without = model.leave_one_out()
         score = np.log(np.maximum(without[np.arange(len(places)), y[places]], 1e-12)).sum()
-        found[recipe] = (
+        results[recipe] = (
             model.predict_proba(add_bias(X_test)),
             without,
             places,
             score,
-            chosen.scale,
+            recipe_prior.scale,
         )
     scales = [f"{LEARNT} × {times:g}" if times != 1 else LEARNT for times in TIMES]
-    scores = np.array([found[recipe][3] for recipe in scales])
+    scores = np.array([results[recipe][3] for recipe in scales])
     shares = np.exp(scores - np.logaddexp.reduce(scores))
-    found["best left-out"] = found[max((*scales, "alike"), key=lambda r: found[r][3])]
-    found["averaged"] = tuple(
-        sum(share * found[r][part] for share, r in zip(shares, scales, strict=True))
-        if part in (0, 1, 4)
-        else found[LEARNT][part]
-        for part in range(5)
+    results["best left-out"] = results[max((*scales, "alike"), key=lambda r: results[r][3])]
+    results["averaged"] = tuple(
+        sum(share * results[r][field] for share, r in zip(shares, scales, strict=True))
+        if field in (0, 1, 4)
+        else results[LEARNT][field]
+        for field in range(5)
     )
     nothing = np.zeros((0, n_classes)), np.zeros(0, int)
     rows = {}
-    for recipe, (probs, without, places, _, scale) in found.items():
+    for recipe, (probs, without, places, _, scale) in results.items():
         temperature = fit_temperature(
             (without, y[places]), nothing, actively_selected=strategy != "random"
         )
-        shown = 1.0 - temperature_scaled(probs, temperature.value).max(axis=1).mean()
+        reported = 1.0 - temperature_scaled(probs, temperature.value).max(axis=1).mean()
         error, _, loss = judged(probs, y_test)
-        rows[recipe] = np.round([error, loss, shown, scale], 5).tolist()
+        rows[recipe] = np.round([error, loss, reported, scale], 5).tolist()
     return {"recipes": rows}
 
 
 def scaled(times: float, *terms: Any) -> Prior:
-    found = learn_prior(*terms)
-    return found._replace(whitening=found.whitening.times(times), scale=times * found.scale)
+    learnt = learn_prior(*terms)
+    return learnt._replace(whitening=learnt.whitening.times(times), scale=times * learnt.scale)
 
 
-def patched(terms: dict[str, Any], *given: Any) -> Prior:
+def patched(terms: dict[str, Any], *arguments: Any) -> Prior:
     """The learnt prior with other constants of its module."""
-    kept = {name: getattr(prior, name) for name in terms}
+    originals = {name: getattr(prior, name) for name in terms}
     try:
         for name, value in terms.items():
             setattr(prior, name, value)
-        return learn_prior(*given)
+        return learn_prior(*arguments)
     finally:
-        for name, value in kept.items():
+        for name, value in originals.items():
             setattr(prior, name, value)
 
 
@@ -150,11 +153,11 @@ def page(records: list[Record]) -> Iterator[str]:
         cells = [f"{100 * e:.1f} / {100 * s:.1f} / {g:.2g}" for e, _, s, g in np.mean(rows, axis=0)]
         yield f"| {name} | {strategy} | {size} | {len(rows)} | {' | '.join(cells)} |"
     for strategy in STRATEGIES:
-        some = [np.mean(rows, axis=0) for (_, s, _), rows in groups.items() if s == strategy]
-        if some:
-            all_rows = np.array(some)
+        group_means = [np.mean(rows, axis=0) for (_, s, _), rows in groups.items() if s == strategy]
+        if group_means:
+            all_rows = np.array(group_means)
             error, loss = np.mean(all_rows - all_rows[:, names.index(LEARNT), None], axis=0).T[:2]
             apart = 100 * np.abs(all_rows[:, :, 2] - all_rows[:, :, 0]).mean(axis=0)
-            said = zip(100 * error, loss, apart, strict=True)
-            cells = [f"{e:+.2f} / {v:+.3f} / {a:.1f}" for e, v, a in said]
-            yield f"| *mean* | {strategy} | | {len(some)} rows | {' | '.join(cells)} |"
+            triples = zip(100 * error, loss, apart, strict=True)
+            cells = [f"{e:+.2f} / {v:+.3f} / {a:.1f}" for e, v, a in triples]
+            yield f"| *mean* | {strategy} | | {len(group_means)} rows | {' | '.join(cells)} |"

@@ -35,26 +35,26 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--items", type=int, default=1_000)
-    given = parser.parse_args()
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        here = Path(folder)
-        truth = write_messages(here / "messages.csv", given.items)
-        record = walk(here, truth)
+        workspace = Path(folder)
+        truth = write_messages(workspace / "messages.csv", options.items)
+        record = walk(workspace, truth)
     record["total"] = round(sum(record.values()), 1)
-    print(json.dumps({"items": given.items, **record}))
+    print(json.dumps({"items": options.items, **record}))
     return int(record["total"] > LIMIT)
 
 
 def readme_lines() -> tuple[list[str], list[str], list[str]]:
     """The words of the three commands, as the README prints them."""
     text = (ROOT / "README.md").read_text("utf-8")
-    found = []
+    results = []
     for start in (r"pip install \./parbals \./parbals-label ", r"parbals init ", r"parbals serve "):
         line = re.search(rf"^{start}.*$", text, re.MULTILINE)
         if line is None:
             raise SystemExit(f"The README has no line that begins with {start}.")
-        found.append(shlex.split(line[0], comments=True))
-    return found[0], found[1], found[2]
+        results.append(shlex.split(line[0], comments=True))
+    return results[0], results[1], results[2]
 
 
 def write_messages(path: Path, n_items: int) -> list[str]:
@@ -66,33 +66,33 @@ def write_messages(path: Path, n_items: int) -> list[str]:
     return [label for label, _ in pairs]
 
 
-def walk(here: Path, truth: list[str]) -> dict[str, float]:
+def walk(workspace: Path, truth: list[str]) -> dict[str, float]:
     """Seconds of each step."""
     install, init, serve = readme_lines()
-    commands = here / "venv" / ("Scripts" if os.name == "nt" else "bin")
+    commands = workspace / "venv" / ("Scripts" if os.name == "nt" else "bin")
     clean = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "VIRTUAL_ENV")}
-    clean |= {"PARBALS_CACHE_DIR": str(here / "cache"), "PIP_NO_CACHE_DIR": "1"}
+    clean |= {"PARBALS_CACHE_DIR": str(workspace / "cache"), "PIP_NO_CACHE_DIR": "1"}
     seconds = dict[str, float]()
-    began = time.monotonic()
+    started = time.monotonic()
 
     def took(step: str) -> None:
-        nonlocal began
+        nonlocal started
         now = time.monotonic()
-        seconds[step] = round(now - began, 1)
-        began = now
+        seconds[step] = round(now - started, 1)
+        started = now
 
-    subprocess.run([sys.executable, "-m", "venv", str(here / "venv")], check=True)
+    subprocess.run([sys.executable, "-m", "venv", str(workspace / "venv")], check=True)
     pip = [str(commands / "python"), "-m", *install, "--quiet"]
     subprocess.run(pip, check=True, cwd=ROOT / "packages", env=clean)
     took("install")
     program = str(commands / "parbals")
-    subprocess.run([program, *init[1:]], check=True, cwd=here, env=clean, stdout=sys.stderr)
+    subprocess.run([program, *init[1:]], check=True, cwd=workspace, env=clean, stdout=sys.stderr)
     took("init")
     server = subprocess.Popen(
         [program, *serve[1:], "--no-browser", "--port", "0"],
         stdout=subprocess.PIPE,
         text=True,
-        cwd=here,
+        cwd=workspace,
         env=clean,
     )
     try:
@@ -103,8 +103,8 @@ def walk(here: Path, truth: list[str]) -> dict[str, float]:
             time.sleep(0.1)
         took("first item")
         position = items[0]["position"]
-        one = {"position": position, "label": truth[position], "request_id": "first"}
-        client.post("/api/answers", {"annotator": "ann", "answers": [one]})
+        answer = {"position": position, "label": truth[position], "request_id": "first"}
+        client.post("/api/answers", {"annotator": "ann", "answers": [answer]})
         took("first label")
     finally:
         server.send_signal(signal.SIGINT)

@@ -46,9 +46,9 @@ def main() -> int:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="parbals-annotators-") as folder:
         project = make_project(Path(folder) / "project", 2 * options.people * options.labels)
-        found = measure(project, options.people, options.labels, options.think)
-        found |= count(project, found.pop("confirmed"))
-    numbers = summary(found)
+        results = measure(project, options.people, options.labels, options.think)
+        results |= count(project, results.pop("confirmed"))
+    numbers = summary(results)
     lines = table(numbers)
     print("\n".join(lines))
     if options.write:
@@ -60,12 +60,12 @@ def main() -> int:
             "share.\nWritten by `python studies serving.load --write`; do not "
             "edit.\n\n"
         )
-        place = Path(__file__).with_name("README.md")
-        place.write_text(text + "\n".join(lines) + "\n", encoding="utf-8")
-        asked = {"people": options.people, "labels": options.labels, "think": options.think}
-        data = {"asked": asked, "found": numbers}
-        place.with_name("record.json").write_text(json.dumps(data, indent=1) + "\n")
-    return 1 if found["lost"] or found["doubled"] or found["wrong"] else 0
+        page = Path(__file__).with_name("README.md")
+        page.write_text(text + "\n".join(lines) + "\n", encoding="utf-8")
+        settings = {"people": options.people, "labels": options.labels, "think": options.think}
+        data = {"asked": settings, "found": numbers}
+        page.with_name("record.json").write_text(json.dumps(data, indent=1) + "\n")
+    return 1 if results["lost"] or results["doubled"] or results["wrong"] else 0
 
 
 def make_project(folder: Path, n_items: int) -> Path:
@@ -94,12 +94,12 @@ def measure(project: Path, people: int, labels: int, think: float) -> dict:
         port = int(link.split(":")[2].split("/")[0])
         token = link.split("token=")[1]
         before = np.array(cpu_seconds(server.pid))
-        found = asyncio.run(everybody(port, token, people, labels, think))
-        found["cpu"] = np.array(cpu_seconds(server.pid)) - before
+        results = asyncio.run(everybody(port, token, people, labels, think))
+        results["cpu"] = np.array(cpu_seconds(server.pid)) - before
     finally:
         server.send_signal(signal.SIGINT)
         server.wait(60)
-    return found
+    return results
 
 
 def cpu_seconds(server: int) -> tuple[float, float, float]:
@@ -119,10 +119,10 @@ def cpu_seconds(server: int) -> tuple[float, float, float]:
 def _times(file: Path) -> tuple[int, int, list[float]]:
     """A process, its parent, and its seconds: own and ended children's, programs and system."""
     try:
-        start, _, rest = file.read_text().rpartition(")")
+        start, _, numbers = file.read_text().rpartition(")")
     except OSError:  # it has just ended
         return 0, 0, []
-    fields = rest.split()
+    fields = numbers.split()
     seconds = [int(ticks) / os.sysconf("SC_CLK_TCK") for ticks in fields[11:15]]
     return int(start.split()[0]), int(fields[1]), seconds
 
@@ -133,10 +133,12 @@ async def everybody(port: int, token: str, people: int, labels: int, think: floa
     crowd = [Person(number, port, token, think) for number in range(people)]
     work = asyncio.gather(*(person.work(labels) for person in crowd))
     while not work.done():
-        done = sum(len(person.confirmed) for person in crowd)
+        n_confirmed = sum(len(person.confirmed) for person in crowd)
         seconds = time.perf_counter() - start
         print(
-            f"\r{done:,} of {people * labels:,} labels, {seconds:.0f} s ", end="", file=sys.stderr
+            f"\r{n_confirmed:,} of {people * labels:,} labels, {seconds:.0f} s ",
+            end="",
+            file=sys.stderr,
         )
         await asyncio.wait({work}, timeout=1)
     print(file=sys.stderr)
@@ -147,7 +149,7 @@ async def everybody(port: int, token: str, people: int, labels: int, think: floa
         "acks": acks,
         "waits": np.array([person.waited for person in crowd]),
         "confirmed": {
-            request: what for person in crowd for request, what in person.confirmed.items()
+            request: label for person in crowd for request, label in person.confirmed.items()
         },
         "refused": sum(person.refused for person in crowd),
     }
@@ -171,14 +173,14 @@ class Person:
     async def work(self, labels: int) -> None:
         self.reader, self.writer = await asyncio.open_connection("127.0.0.1", self.port)
         while len(self.confirmed) < labels:
-            wanted = {"annotator": self.name, "n": min(3, labels - len(self.confirmed))}
-            status, found = await self.call("POST", "/api/take", wanted)
+            request = {"annotator": self.name, "n": min(3, labels - len(self.confirmed))}
+            status, reply = await self.call("POST", "/api/take", request)
             if status != 200:
-                raise SystemExit(f"{self.name} got no items: {status}, {found}")
-            if not found["items"]:
+                raise SystemExit(f"{self.name} got no items: {status}, {reply}")
+            if not reply["items"]:
                 await asyncio.sleep(0.5)
                 self.waited += 0.5
-            for item in found["items"]:
+            for item in reply["items"]:
                 await asyncio.sleep(self.chance.expovariate(1 / self.think))
                 await self.label(item["position"])
             if time.monotonic() > self.next_look:
@@ -208,8 +210,8 @@ class Person:
             if body is not None
             else ""
         )
-        place = f"Host: 127.0.0.1:{self.port}\r\nAuthorization: Bearer {self.token}\r\n"
-        head = f"{method} {path} HTTP/1.1\r\n{place}{kind}\r\n"
+        headers = f"Host: 127.0.0.1:{self.port}\r\nAuthorization: Bearer {self.token}\r\n"
+        head = f"{method} {path} HTTP/1.1\r\n{headers}{kind}\r\n"
         self.writer.write(head.encode() + data)
         start = await self.reader.readuntil(b"\r\n\r\n")
         length = int(start.lower().split(b"content-length:")[1].split(b"\r\n")[0])
@@ -223,32 +225,36 @@ def count(project: Path, confirmed: dict) -> dict:
         strategies = Counter()
         for batch in store.batches():
             strategies[batch.strategy] += len(batch.items)
-        held = [answer for position in store.current_labels() for answer in store.history(position)]
+        answers = [
+            answer for position in store.current_labels() for answer in store.history(position)
+        ]
         n_reports = len(store.reports())
     assert not problems, problems
-    stored = Counter(answer.request for answer in held)
+    stored = Counter(answer.request for answer in answers)
     by_request = {
-        answer.request: (answer.annotator, answer.position, answer.label) for answer in held
+        answer.request: (answer.annotator, answer.position, answer.label) for answer in answers
     }
     return {
         "labels": len(confirmed),
         "lost": sum(request not in stored for request in confirmed),
         "doubled": sum(n - 1 for n in stored.values())
-        + len(held)
-        - len({(a.annotator, a.position) for a in held}),
-        "wrong": sum(by_request.get(request, what) != what for request, what in confirmed.items()),
+        + len(answers)
+        - len({(a.annotator, a.position) for a in answers}),
+        "wrong": sum(
+            by_request.get(request, label) != label for request, label in confirmed.items()
+        ),
         "strategies": strategies,
         "reports": n_reports,
     }
 
 
-def summary(found: dict) -> dict:
+def summary(results: dict) -> dict:
     """What was found, as numbers."""
-    p50, p95, p99 = np.percentile(1000 * found["acks"], [50, 95, 99])
-    user, system, worker = 1000 * found["cpu"] / found["labels"]
-    counts = {name: found[name] for name in ("labels", "lost", "doubled", "wrong", "refused")}
+    p50, p95, p99 = np.percentile(1000 * results["acks"], [50, 95, 99])
+    user, system, worker = 1000 * results["cpu"] / results["labels"]
+    counts = {name: results[name] for name in ("labels", "lost", "doubled", "wrong", "refused")}
     return counts | {
-        "seconds": round(found["seconds"], 1),
+        "seconds": round(results["seconds"], 1),
         "ack_ms_p50": round(p50, 1),
         "ack_ms_p95": round(p95, 1),
         "ack_ms_p99": round(p99, 1),
@@ -256,15 +262,15 @@ def summary(found: dict) -> dict:
         "server_cpu_ms_per_label_user": round(user, 2),
         "server_cpu_ms_per_label_system": round(system, 2),
         "worker_cpu_ms_per_label": round(worker, 2),
-        "seconds_without_an_item": round(found["waits"].mean(), 1),
-        "chosen": dict(found["strategies"].most_common()),
-        "reports": found["reports"],
+        "seconds_without_an_item": round(results["waits"].mean(), 1),
+        "chosen": dict(results["strategies"].most_common()),
+        "reports": results["reports"],
     }
 
 
 def table(n: dict) -> list[str]:
     """The numbers for people."""
-    chosen = ", ".join(f"{count:,} by {name}" for name, count in n["chosen"].items())
+    strategies = ", ".join(f"{count:,} by {name}" for name, count in n["chosen"].items())
     user = n["server_cpu_ms_per_label_user"]
     system = n["server_cpu_ms_per_label_system"]
     rows = [
@@ -282,7 +288,7 @@ def table(n: dict) -> list[str]:
         ),
         ("processor time of its worker, a label", f"{n['worker_cpu_ms_per_label']:.1f} ms"),
         ("seconds without an item, mean of the people", f"{n['seconds_without_an_item']:.1f}"),
-        ("items chosen meanwhile", chosen),
+        ("items chosen meanwhile", strategies),
         ("reports made meanwhile", f"{n['reports']}"),
     ]
     return ["| | |", "| --- | ---: |", *(f"| {name} | {value} |" for name, value in rows)]

@@ -47,10 +47,10 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--warm", action="store_true", help="begin when the model has chosen once: it has compiled"
     )
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as folder:
         project = Path(folder) / "project"
-        truth = make_project(project, given.items, given.classes, given.known)
+        truth = make_project(project, options.items, options.classes, options.known)
         environment = {"PARBALS_CACHE_DIR": str(Path(folder) / "cache")}
         server = subprocess.Popen(
             [sys.executable, "-c", SERVE, str(project), "--no-browser", "--port", "0"],
@@ -61,15 +61,15 @@ def main(arguments: list[str] | None = None) -> int:
         try:
             assert server.stdout is not None
             link = server.stdout.readline().split()[-1]
-            if given.warm:
+            if options.warm:
                 wait_for_model(project)
-            clock = Clock(server.pid if given.fair else None)
-            record = label(link, truth, given.labels, given.pace, clock)
+            clock = Clock(server.pid if options.fair else None)
+            record = label(link, truth, options.labels, options.pace, clock)
         finally:
             server.send_signal(signal.SIGINT)
             server.communicate()
-        record["chosen_by"] = chosen_by(project, given.known)
-    print(json.dumps({"classes": given.classes, "items": given.items, **record}))
+        record["chosen_by"] = chosen_by(project, options.known)
+    print(json.dumps({"classes": options.classes, "items": options.items, **record}))
     return 0
 
 
@@ -90,9 +90,9 @@ def make_project(folder: Path, n_items: int, n_classes: int, n_known: int) -> li
     with Store.create(folder, classes=names, settings=settings) as store:
         store.add_items((str(n), {"text": f"item number {n}"}) for n in range(n_items))
         store.update_settings(features=store_features(folder, rows.astype(np.float32)))
-        known = generator.permutation(n_items)[:n_known].tolist()
-        if known:
-            store.submit([Submission(p, truth[p]) for p in known], annotator="before")
+        labelled = generator.permutation(n_items)[:n_known].tolist()
+        if labelled:
+            store.submit([Submission(p, truth[p]) for p in labelled], annotator="before")
     return truth
 
 
@@ -124,8 +124,8 @@ class Clock:
         moment = time.monotonic()
         (is_busy, used) = self._usage()
         slice_ = moment - self.last
-        got = min(slice_, max(0.0, used - self.used)) if is_busy else slice_
-        self.passed = self.passed + got
+        cpu_seconds = min(slice_, max(0.0, used - self.used)) if is_busy else slice_
+        self.passed = self.passed + cpu_seconds
         self.last = moment
         self.used = used
         return self.passed
@@ -164,9 +164,9 @@ def label(link: str, truth: list[str], n_labels: int, pace: float, clock: Clock)
     answered: set[int] = set()
     begin = clock.now()
     while len(times) < n_labels:
-        asked = time.monotonic()
+        requested_at = time.monotonic()
         reply = client.post("/api/take", {"annotator": "ann", "n": IN_HAND})
-        slowest = max(slowest, time.monotonic() - asked)
+        slowest = max(slowest, time.monotonic() - requested_at)
         hand = [i["position"] for i in reply["items"] if i["position"] not in answered]
         if not hand:
             n_empty += 1
@@ -174,8 +174,8 @@ def label(link: str, truth: list[str], n_labels: int, pace: float, clock: Clock)
             continue
         clock.sleep_until(begin + len(times) * pace)
         position = hand.pop(0)
-        one = {"position": position, "label": truth[position], "request_id": f"r{position}"}
-        client.post("/api/answers", {"annotator": "ann", "answers": [one]})
+        answer = {"position": position, "label": truth[position], "request_id": f"r{position}"}
+        client.post("/api/answers", {"annotator": "ann", "answers": [answer]})
         answered.add(position)
         times.append(clock.now())
         live = client.get("/api/live")

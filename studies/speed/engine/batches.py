@@ -50,7 +50,7 @@ def run(bench: Bench) -> Section:
     n_scorings = n_refits + 1
     for design in sizes.designs:
         fresh = partial(bench.call_fresh, f"(b) {design}: our batches", measure_own)
-        own = OwnTimes(*bench.kept(f"{design} own", partial(fresh, design, sizes)))
+        own_times = OwnTimes(*bench.kept(f"{design} own", partial(fresh, design, sizes)))
         fresh = partial(bench.call_fresh, f"(b) {design}: plain NumPy scoring", measure_plain)
         plain = bench.kept(f"{design} plain", partial(fresh, design, sizes))
         refits = {
@@ -58,7 +58,7 @@ def run(bench: Bench) -> Section:
             for method in bench.methods
             if method != "parbals"
         }
-        _report(section, design, own, plain, refits, n_refits, n_scorings)
+        _report(section, design, own_times, plain, refits, n_refits, n_scorings)
     section.notes += [
         f"Theirs = {n_refits} refits (U × (B - 1)) + {n_scorings} times predicting and scoring the "
         f"pool; {sizes.refit_repeats} refits are timed, the total is multiplied out. The fit "
@@ -114,10 +114,10 @@ def measure_own(design: str, sizes: Sizes) -> OwnTimes:
     batch = None
     with warnings.catch_warnings(record=True) as caught:
         for name in ways:
-            first[name], chosen = timed(lambda name=name: choose(name, 0))
+            first[name], first_batch = timed(lambda name=name: choose(name, 0))
             if name == "parbals-epig":
                 compiled = count()
-                batch = chosen
+                batch = first_batch
         before = count()[0]
         for seed in range(1, sizes.batch_repeats + 1):
             for name in ways if seed <= sizes.sampled_repeats else _CLOSED:
@@ -162,15 +162,15 @@ def measure_refit(method: str, design: str, seed: int, sizes: Sizes) -> float:
 def _report(
     section: Section,
     design: str,
-    own: OwnTimes,
+    own_times: OwnTimes,
     plain: tuple[list[float], list[float]],
     refits: dict[str, list[float]],
     n_refits: int,
     n_scorings: int,
 ) -> None:
     rows = [
-        (_OURS[name], seconds(own.first[name]), spread(times), "")
-        for name, times in own.warm.items()
+        (_OURS[name], seconds(own_times.first[name]), spread(times), "")
+        for name, times in own_times.warm.items()
     ]
     predicting = median(plain[0])
     scoring = median(plain[1])
@@ -184,11 +184,11 @@ def _report(
         )
     )
     data: dict[str, Any] = {
-        "ours_first": own.first,
-        "ours": {name: quartiles(times) for name, times in own.warm.items()},
-        "programs_compiled_first": own.compiled[0],
-        "compile_seconds_first": own.compiled[1],
-        "programs_compiled_warm": own.compiled_again,
+        "ours_first": own_times.first,
+        "ours": {name: quartiles(times) for name, times in own_times.warm.items()},
+        "programs_compiled_first": own_times.compiled[0],
+        "compile_seconds_first": own_times.compiled[1],
+        "programs_compiled_warm": own_times.compiled_again,
         "plain_predict": quartiles(plain[0]),
         "plain_score": quartiles(plain[1]),
         "refits": {},
@@ -200,23 +200,23 @@ def _report(
         rows.append((f"{LABELS[method]}: one refit", "", spread(times), seconds(total)))
         sampled = method not in ("laplace", "parbals-ep")
         for like in ("particles", "parbals-epig") if sampled else ("parbals-epig",):
-            ours = median(own.warm[like])
+            ours = median(own_times.warm[like])
             goal = GOAL if method.startswith("pymc") and like == "parbals-epig" else None
-            what = f"batch, {design} design: {_OURS[like]}, against refits by {LABELS[method]}"
-            what += " (unlike)" if sampled and like == "parbals-epig" else ""
-            section.ratios.append(Ratio(what, seconds(ours), seconds(total), total / ours, goal))
+            title = f"batch, {design} design: {_OURS[like]}, against refits by {LABELS[method]}"
+            title += " (unlike)" if sampled and like == "parbals-epig" else ""
+            section.ratios.append(Ratio(title, seconds(ours), seconds(total), total / ours, goal))
         data["refits"][method] = quartiles(times)
         data["extrapolated"][method] = total
-    first = own.first["parbals-epig"]
+    first = own_times.first["parbals-epig"]
     columns = ("what", "first call", "time (quartiles)", "whole batch, multiplied out")
     section.details.append(Detail(f"{section.title}: {DESIGNS[design]}", columns, rows))
     section.notes.append(
         f"{design} design: the first ParBaLS batch took {seconds(first)}, "
-        f"{seconds(own.compiled[1])} of it for {own.compiled[0]} compiled programs; later batches "
-        f"compiled {own.compiled_again}. Every candidate was scored once before the batch, and "
-        f"{own.share_scored:.1%} of them anew in a step."
+        f"{seconds(own_times.compiled[1])} of it for {own_times.compiled[0]} compiled programs; "
+        f"later batches compiled {own_times.compiled_again}. Every candidate was scored once "
+        f"before the batch, and {own_times.share_scored:.1%} of them anew in a step."
     )
     section.notes += [
-        f"{design} design, said by our own batches: {warning}" for warning in own.warnings
+        f"{design} design, said by our own batches: {warning}" for warning in own_times.warnings
     ]
     section.data[design] = data

@@ -33,11 +33,11 @@ class Bench:
         file = self._keep and self._keep / f"{label.replace(' ', '-')}.json"
         if file is not None and file.exists():
             return json.loads(file.read_text("utf-8"))
-        found = measure()
+        result = measure()
         if file is not None:
             file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(json.dumps(found), "utf-8")
-        return found
+            file.write_text(json.dumps(result), "utf-8")
+        return result
 
     def has_started(self, worker: str) -> bool:
         """Has that process been asked for anything yet?"""

@@ -157,11 +157,11 @@ def _ratios(design: str, fits: dict[str, list[Fit]]) -> Any:
             continue
         goal = GOAL if method.startswith("pymc") else None
         whole = median([run.seconds for run in runs])
-        what = f"fit, {design} design, against {LABELS[method]}"
-        yield Ratio(what, seconds(ours), seconds(whole), whole / ours, goal)
+        title = f"fit, {design} design, against {LABELS[method]}"
+        yield Ratio(title, seconds(ours), seconds(whole), whole / ours, goal)
         sampling = [run.sampling_seconds for run in runs if run.sampling_seconds is not None]
         if sampling:
             alone = median(sampling)
             yield Ratio(
-                f"{what}, its sampling alone", seconds(ours), seconds(alone), alone / ours, goal
+                f"{title}, its sampling alone", seconds(ours), seconds(alone), alone / ours, goal
             )

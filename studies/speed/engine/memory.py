@@ -43,14 +43,14 @@ def run(bench: Bench) -> Section:
         peak = bench.call_fresh(
             f"(d) memory of a batch, {n_classes} classes", measure, n_classes, sizes
         )
-        most = max(peak.first_bytes, peak.second_bytes or 0)
-        what = f"peak memory of a batch over its inputs, {n_classes} classes"
+        peak_bytes = max(peak.first_bytes, peak.second_bytes or 0)
+        title = f"peak memory of a batch over its inputs, {n_classes} classes"
         section.ratios.append(
             Ratio(
-                what,
-                _megabytes(most),
+                title,
+                _megabytes(peak_bytes),
                 f"inputs {_megabytes(peak.input_bytes)}",
-                most / _GB,
+                peak_bytes / _GB,
                 GOAL,
                 True,
                 " GB",

@@ -32,7 +32,12 @@ def main(arguments: list[str] | None = None) -> int:
     from lib.workload import PRESETS
     from speed.engine.bench import Bench
 
-    sizes = PRESETS["smoke" if options.smoke else "quick" if options.quick else "full"]
+    preset = "full"
+    if options.smoke:
+        preset = "smoke"
+    elif options.quick:
+        preset = "quick"
+    sizes = PRESETS[preset]
     rivals_wanted = sizes.rivals if options.rivals is None else options.rivals
     methods = ["parbals", *(name for name in RIVALS if name in rivals_wanted)]
     missing = rivals.missing_packages(methods)
@@ -63,12 +68,12 @@ def main(arguments: list[str] | None = None) -> int:
     start = time.perf_counter()
     bench = Bench(sizes, methods, options.keep)
     try:
-        for part in options.only:
+        for name in options.only:
             try:
-                sections.append(import_module(f"speed.engine.{PARTS[part]}").run(bench))
+                sections.append(import_module(f"speed.engine.{PARTS[name]}").run(bench))
             except WorkerError as error:
                 status = 1
-                print(f"Part ({part}) failed:\n{error}", file=sys.stderr)
+                print(f"Part ({name}) failed:\n{error}", file=sys.stderr)
     except KeyboardInterrupt:
         status = 130
         finished = ", ".join(section.name for section in sections) or "none"
@@ -121,20 +126,20 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _parts(text: str) -> list[str]:
-    asked = set(text.split(","))
-    if not asked or asked - set(PARTS):
+    names = set(text.split(","))
+    if not names or names - set(PARTS):
         raise argparse.ArgumentTypeError(f"{text!r}: choose some of {','.join(PARTS)}")
-    return [part for part in PARTS if part in asked]
+    return [name for name in PARTS if name in names]
 
 
 def _rivals(text: str) -> list[str]:
-    asked = [] if text == "none" else text.split(",")
-    unknown = set(asked) - set(RIVALS)
+    names = [] if text == "none" else text.split(",")
+    unknown = set(names) - set(RIVALS)
     if unknown:
         raise argparse.ArgumentTypeError(
             f"{', '.join(sorted(unknown))}: choose some of {','.join(RIVALS)}, none"
         )
-    return asked
+    return names
 
 
 def _positive(text: str) -> int:

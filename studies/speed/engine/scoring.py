@@ -28,9 +28,9 @@ def run(bench: Bench) -> Section:
         product = median(times[_PRODUCT + dtype])
         plain = median(times[_PLAIN + dtype])
         goal = GOAL if dtype == "float32" else None
-        what = f"EPIG {dtype}, its time as a multiple of the bare matrix product"
+        title = f"EPIG {dtype}, its time as a multiple of the bare matrix product"
         section.ratios.append(
-            Ratio(what, seconds(ours), seconds(product), ours / product, goal, upper_limit=True)
+            Ratio(title, seconds(ours), seconds(product), ours / product, goal, upper_limit=True)
         )
         section.ratios.append(
             Ratio(f"EPIG {dtype}, against plain NumPy", seconds(ours), seconds(plain), plain / ours)

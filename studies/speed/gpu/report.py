@@ -21,7 +21,7 @@ def page(results: dict[str, Any]) -> str:
 def _batches(limits: dict[str, Any], rows: list[dict[str, Any]]) -> list[str]:
     facts = limits["machine"]
     sizes = limits["sizes"]
-    most = limits["float32_tflops"]
+    peak_tflops = limits["float32_tflops"]
     lines = [
         "# How fast is a batch on a GPU?",
         "",
@@ -43,16 +43,16 @@ def _batches(limits: dict[str, Any], rows: list[dict[str, Any]]) -> list[str]:
         step_rate = 1e-12 * row["step_flop"] / steps
         lines.append(
             f"| {row['classes']} | {row['pool']:,} | {row['batch']:.3f} | {row['copy']:.3f} | "
-            f"{row['start']:.3f} | {walk_rate:.1f} | {walk_rate / most:.0%} | {steps:.3f} | "
-            f"{step_rate:.2f} | {step_rate / most:.1%} | {row['scored']:,} | "
+            f"{row['start']:.3f} | {walk_rate:.1f} | {walk_rate / peak_tflops:.0%} | {steps:.3f} | "
+            f"{step_rate:.2f} | {step_rate / peak_tflops:.1%} | {row['scored']:,} | "
             f"{1e-9 * row['peak_bytes']:.1f} |"
         )
     return [
         *lines,
         "",
-        f"Limits, measured on the same device: float32 products {most:.0f} TFLOP/s (the shares are "
-        f"of it), with tensor cores {limits['default_tflops']:.0f}; copies from unpinned host "
-        f"memory {limits['copy_gb_per_second']:.1f} GB/s. Covariances are products in full "
+        f"Limits, measured on the same device: float32 products {peak_tflops:.0f} TFLOP/s (the "
+        f"shares are of it), with tensor cores {limits['default_tflops']:.0f}; copies from "
+        f"unpinned host memory {limits['copy_gb_per_second']:.1f} GB/s. Covariances are products in full "
         "float32; the sums of their squares, in which nothing cancels, use tensor cores. The "
         "walk's rate is over the time that the copy leaves. The steps, one for each point of the "
         "batch, hold what the host does before them; they are small programs one after the other, "
@@ -61,18 +61,18 @@ def _batches(limits: dict[str, Any], rows: list[dict[str, Any]]) -> list[str]:
     ]
 
 
-def _since(found: dict[str, Any]) -> list[str]:
+def _since(results: dict[str, Any]) -> list[str]:
     lines = [
         "## Batches of 10,000 items",
         "",
-        f"{found['device']}, {found['date']}, commit {found['commit']}. *Warm*: median of nine "
-        "batches. *First*: the first batch of a process with an empty cache of compiled programs, "
-        "after JAX and the device have started.",
+        f"{results['device']}, {results['date']}, commit {results['commit']}. *Warm*: median of "
+        "nine batches. *First*: the first batch of a process with an empty cache of compiled "
+        "programs, after JAX and the device have started.",
         "",
         "| classes | warm, s | quickest, s | first, s |",
         "|" + " ---: |" * 4,
     ]
-    for row in found["rows"]:
+    for row in results["rows"]:
         values = [row[key] for key in ("now", "least", "first")]
         cells = " | ".join("–" if value is None else f"{value:.2f}" for value in values)
         lines.append(f"| {row['classes']} | {cells} |")
@@ -104,13 +104,13 @@ def _choices(rows: list[dict[str, Any]], batch_size: int) -> list[str]:
     ]
 
 
-def _stream(found: dict[str, Any]) -> list[str]:
+def _stream(results: dict[str, Any]) -> list[str]:
     return [
         "## A pool in a mapped file",
         "",
-        f"{found['pool']:,} × 384 in float16, {found['gigabytes']:.1f} GB on disk: one batch in "
-        f"{found['seconds']:.1f} s; the walk, timed by itself, {found['walk_seconds']:.1f} s "
-        "(blocks are read and copied while earlier ones are scored). Peak on the device "
-        f"{1e-9 * found['peak_bytes']:.1f} GB; {found['scored']:,} rows scored in the steps.",
+        f"{results['pool']:,} × 384 in float16, {results['gigabytes']:.1f} GB on disk: one batch "
+        f"in {results['seconds']:.1f} s; the walk, timed by itself, {results['walk_seconds']:.1f} "
+        "s (blocks are read and copied while earlier ones are scored). Peak on the device "
+        f"{1e-9 * results['peak_bytes']:.1f} GB; {results['scored']:,} rows scored in the steps.",
         "",
     ]

@@ -29,7 +29,7 @@ from parbals.strategies.problem import GaussianView, Labelled
 from parbals.strategies.universes.gaussian import SHORTLIST
 from speed.gpu.report import page
 
-HERE = Path(__file__).parent
+FOLDER = Path(__file__).parent
 SIZES = [
     (2, 10_000),
     (2, 100_000),
@@ -47,17 +47,17 @@ BATCH = 20
 UNIVERSES = 10
 
 
-def made(n_classes: int, n_pool: int, n_features: int = N_FEATURES) -> tuple:
+def make_model(n_classes: int, n_pool: int, n_features: int = N_FEATURES) -> tuple:
     """A fitted model, a pool (N, D) and a target set; directions of falling variance."""
     generator = np.random.default_rng(0)
     scales = (2.0 / np.sqrt(np.arange(1, n_features + 1))).astype(np.float32)
     n_rows = n_pool + N_TARGETS + N_LABELS
     X = generator.standard_normal((n_rows, n_features), np.float32) * scales
     weights = generator.standard_normal((n_features, n_classes), np.float32)
-    known = X[:N_LABELS]
-    labels = np.argmax(known @ weights + generator.gumbel(size=(N_LABELS, n_classes)), axis=1)
+    labelled = X[:N_LABELS]
+    labels = np.argmax(labelled @ weights + generator.gumbel(size=(N_LABELS, n_classes)), axis=1)
     model = LogisticModel(400, 1.0, "ep", classes=np.arange(n_classes), random_state=0)
-    model.fit(known, labels)
+    model.fit(labelled, labels)
     return model, X[N_LABELS : N_LABELS + n_pool], X[N_LABELS + n_pool :]
 
 
@@ -81,23 +81,23 @@ def measure_batches() -> list[dict]:
     """Every size in a process of its own, which alone tells the peak of its memory."""
     rows = []
     for size in SIZES:
-        said = in_fresh_process(
+        output = in_fresh_process(
             f"import json, speed.gpu.run as gpu; print(json.dumps(gpu.measure_size(*{size})))"
         )
-        rows.append(json.loads(said.splitlines()[-1]))
-        print(said, end="", flush=True)
+        rows.append(json.loads(output.splitlines()[-1]))
+        print(output, end="", flush=True)
     return rows
 
 
 def measure_size(n_classes: int, n_pool: int) -> dict:
-    model, pool, target = made(n_classes, n_pool)
+    model, pool, target = make_model(n_classes, n_pool)
     begin = time.perf_counter()
     batch(model, pool, target)
     first = time.perf_counter() - begin
     view = GaussianView(model.gaussian, pool, target)
-    seen = scoring.build_context(view.latents, view.target)
+    context = scoring.build_context(view.latents, view.target)
     whole = seconds(lambda: batch(model, pool, target))
-    start = seconds(lambda: backends.score_pool(seen, pool))
+    start = seconds(lambda: backends.score_pool(context, pool))
     stats = jax.local_devices()[0].memory_stats() or {}
     n_scored = batch(model, pool, target).n_exact
     return {
@@ -107,8 +107,8 @@ def measure_size(n_classes: int, n_pool: int) -> dict:
         "batch": whole,
         "start": start,
         "copy": seconds(lambda: jax.device_put(pool)),
-        "walk_flop": walk_flop(seen, n_pool),
-        "step_flop": step_flop(seen, n_scored),
+        "walk_flop": walk_flop(context, n_pool),
+        "step_flop": step_flop(context, n_scored),
         "peak_bytes": stats.get("peak_bytes_in_use", 0),
         "scored": int(n_scored.sum()),
     }
@@ -117,32 +117,32 @@ def measure_size(n_classes: int, n_pool: int) -> dict:
 def in_fresh_process(program: str, **environment: str) -> str:
     """What a program that imports this file prints."""
     path = [str(STUDIES), os.environ.get("PYTHONPATH", "")]
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", program],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, path)), **environment},
         capture_output=True,
         text=True,
     )
-    if done.returncode:
-        raise SystemExit(done.stderr[-2000:])
-    return done.stdout
+    if process.returncode:
+        raise SystemExit(process.stderr[-2000:])
+    return process.stdout
 
 
-def walk_flop(seen: scoring.ScoringContext, n_pool: int) -> float:
+def walk_flop(context: scoring.ScoringContext, n_pool: int) -> float:
     """Operations of the walk over the pool: coordinates, factors, covariances, the screen."""
-    d, r = seen.basis.shape
-    n_latents = seen.roots.shape[0]
-    n_targets = len(seen.share)
+    d, r = context.basis.shape
+    n_latents = context.roots.shape[0]
+    n_targets = len(context.share)
     across = 0 if d == r else 2 * d * r + 2 * d * n_targets
     return n_pool * (2 * d * r + across + n_latents * (2 * r * r + (2 * r + 4) * n_targets))
 
 
-def step_flop(seen: scoring.ScoringContext, n_scored: np.ndarray) -> float:
+def step_flop(context: scoring.ScoringContext, n_scored: np.ndarray) -> float:
     """Operations of all steps at least: covariances given the labels before, and the screen."""
     rows = n_scored + SHORTLIST
     n_labels = np.arange(len(n_scored))
     pairs = (
-        UNIVERSES * seen.targets.gains.size
+        UNIVERSES * context.targets.gains.size
     )  # a row with all targets, in all latents and universes
     return float(pairs * (rows * (2 * n_labels + 4)).sum())
 
@@ -183,9 +183,9 @@ def measure_compiling() -> list[dict]:
         )
         with tempfile.TemporaryDirectory() as folder:
             for state in ("empty", "filled"):
-                said = in_fresh_process(program, JAX_COMPILATION_CACHE_DIR=folder)
+                output = in_fresh_process(program, JAX_COMPILATION_CACHE_DIR=folder)
                 row = {"classes": n_classes, "cache": state}
-                rows.append({**row, "seconds": float(said.split()[-1])})
+                rows.append({**row, "seconds": float(output.split()[-1])})
                 print(json.dumps(rows[-1]), flush=True)
     return rows
 
@@ -194,15 +194,17 @@ def measure_choices() -> list[dict]:
     """The same batches on the CPU and on the accelerator."""
     rows = []
     for n_classes in (2, 4, 10):
-        model, pool, target = made(n_classes, 10_000)
+        model, pool, target = make_model(n_classes, 10_000)
         for seed in range(5):
             there = batch(model, pool, target, seed)
             with jax.default_device(jax.devices("cpu")[0]):
-                here = batch(model, pool, target, seed)
-            same = int((here.indices == there.indices).cumprod().sum())
-            shared = same if same == BATCH else same + 1
-            apart = np.abs(there.scores[:shared] / here.scores[:shared] - 1.0).max()
-            rows.append({"classes": n_classes, "seed": seed, "same": same, "apart": float(apart)})
+                own_batch = batch(model, pool, target, seed)
+            n_equal = int((own_batch.indices == there.indices).cumprod().sum())
+            shared = n_equal if n_equal == BATCH else n_equal + 1
+            apart = np.abs(there.scores[:shared] / own_batch.scores[:shared] - 1.0).max()
+            rows.append(
+                {"classes": n_classes, "seed": seed, "same": n_equal, "apart": float(apart)}
+            )
             print(json.dumps(rows[-1]), flush=True)
     return rows
 
@@ -210,23 +212,23 @@ def measure_choices() -> list[dict]:
 def measure_stream(n_pool: int, folder: Path) -> dict:
     """A mapped file of float16 features, larger than one would hold on a device."""
     n_features = 384
-    part = 200_000
-    model, pool, target = made(2, 1_000, n_features)
+    block_rows = 200_000
+    model, pool, target = make_model(2, 1_000, n_features)
     path = folder / "pool.npy"
     mapped = np.lib.format.open_memmap(path, "w+", np.float16, (n_pool, n_features))
     scales = jnp.asarray(pool.std(axis=0), jnp.float16)
-    for k, begin in enumerate(range(0, n_pool, part)):
-        rows = jax.random.normal(jax.random.key(k), (part, n_features), jnp.float16) * scales
-        mapped[begin : begin + part] = np.asarray(rows)[: n_pool - begin]
+    for k, begin in enumerate(range(0, n_pool, block_rows)):
+        rows = jax.random.normal(jax.random.key(k), (block_rows, n_features), jnp.float16) * scales
+        mapped[begin : begin + block_rows] = np.asarray(rows)[: n_pool - begin]
     mapped.flush()
     mapped = np.load(path, mmap_mode="r")
     batch(model, mapped[:400_000], target)
-    seen = scoring.build_context(model.gaussian.latents, target)
+    context = scoring.build_context(model.gaussian.latents, target)
     begin = time.perf_counter()
-    backends.score_pool(seen, mapped)
+    backends.score_pool(context, mapped)
     walk = time.perf_counter() - begin
     begin = time.perf_counter()
-    chosen = batch(model, mapped, target)
+    selected = batch(model, mapped, target)
     wall = time.perf_counter() - begin
     stats = jax.local_devices()[0].memory_stats() or {}
     path.unlink()
@@ -235,8 +237,8 @@ def measure_stream(n_pool: int, folder: Path) -> dict:
         "gigabytes": 2e-9 * n_pool * n_features,
         "seconds": wall,
         "walk_seconds": walk,
-        "scored": int(chosen.n_exact.sum()),
-        "chosen": chosen.indices[:5].tolist(),
+        "scored": int(selected.n_exact.sum()),
+        "chosen": selected.indices[:5].tolist(),
         "peak_bytes": stats.get("peak_bytes_in_use", 0),
     }
 
@@ -244,13 +246,13 @@ def measure_stream(n_pool: int, folder: Path) -> dict:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", default="")
-    parser.add_argument("--out", type=Path, default=HERE / "record.json")
+    parser.add_argument("--out", type=Path, default=FOLDER / "record.json")
     parser.add_argument("--stream", type=int, default=10_000_000, help="rows of the mapped file")
     parser.add_argument("--report", action="store_true", help="write README.md from the JSON")
     options = parser.parse_args()
     results = json.loads(options.out.read_text()) if options.out.exists() else {}
     if options.report:
-        (HERE / "README.md").write_text(page(results), encoding="utf-8")
+        (FOLDER / "README.md").write_text(page(results), encoding="utf-8")
         return
     stages = {
         "limits": measure_limits,

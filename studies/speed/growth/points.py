@@ -23,13 +23,13 @@ START = "import parbals_label.project.engine"
 
 
 def main() -> int:
-    kind, *rest = sys.argv[1:]
+    kind, *arguments = sys.argv[1:]
     if kind == "step":
-        found = worker_steps(Path(rest[0]), Path(rest[1]), int(rest[2]))
-        print(json.dumps(found))
+        result = worker_steps(Path(arguments[0]), Path(arguments[1]), int(arguments[2]))
+        print(json.dumps(result))
         return 0
     measure = {"batch": measure_batch, "project": measure_project}[kind]
-    measure(json.loads(rest[0]), lambda found: print(json.dumps(found), flush=True))
+    measure(json.loads(arguments[0]), lambda result: print(json.dumps(result), flush=True))
     return 0
 
 
@@ -60,7 +60,7 @@ def measure_batch(sizes: dict[str, int], say: Callable[[dict[str, Any]], None]) 
     labelled = np.random.default_rng(1).choice(len(X), sizes["n"], replace=False)
 
     def learner() -> Any:
-        made = parbals.ActiveLearner(
+        new_learner = parbals.ActiveLearner(
             X,
             list(range(sizes["C"])),
             random_state=0,
@@ -70,54 +70,54 @@ def measure_batch(sizes: dict[str, int], say: Callable[[dict[str, Any]], None]) 
             n_targets=sizes["M"],
             checked=True,
         )
-        made.tell(labelled, y[labelled])
-        return made
+        new_learner.tell(labelled, y[labelled])
+        return new_learner
 
-    found: dict[str, Any] = {}
+    times: dict[str, Any] = {}
     learner()  # loads the modules before the baseline is taken
     before = reset_memory_peak()
     for suffix in ("_first", ""):
         reset_memory_peak()
-        made = learner()
-        found[f"fit{suffix}"] = timed(made.fitted)[0]
-        found[f"batch{suffix}"], batch = timed(lambda made=made: made.choose(sizes["B"]))
-        found["peak"] = memory_peak() - before
+        fresh = learner()
+        times[f"fit{suffix}"] = timed(fresh.fitted)[0]
+        times[f"batch{suffix}"], batch = timed(lambda fresh=fresh: fresh.choose(sizes["B"]))
+        times["peak"] = memory_peak() - before
         stats = jax.devices()[0].memory_stats() or {}
-        found["device_peak"] = stats.get("peak_bytes_in_use")
-        found["notes"] = list(batch.notes)
-        say(found)
+        times["device_peak"] = stats.get("peak_bytes_in_use")
+        times["notes"] = list(batch.notes)
+        say(times)
 
 
 def measure_project(sizes: dict[str, int], say: Callable[[dict[str, Any]], None]) -> None:
     """The commands in fresh processes on a project of this size, and the page's worker."""
     X, y = make_pool(sizes)
     classes = [f"class{c}" for c in range(sizes["C"])]
-    found: dict[str, Any] = {"start": _seconds_to_start()}
-    with tempfile.TemporaryDirectory(prefix="parbals-growth-") as place:
-        folder = Path(place)
-        project = str(Path(place) / "project")
+    times: dict[str, Any] = {"start": _seconds_to_start()}
+    with tempfile.TemporaryDirectory(prefix="parbals-growth-") as temporary:
+        folder = Path(temporary)
+        project = str(Path(temporary) / "project")
         os.environ["PARBALS_CACHE_DIR"] = str(folder / "cache")
         np.save(folder / "X.npy", X)
         np.save(folder / "y.npy", y)
         del X
         run("init", project, str(folder / "X.npy"), "--classes", ",".join(classes))
         os.unlink(folder / "X.npy")
-        known = np.random.default_rng(1).choice(len(y), sizes["n"], replace=False)
-        _write_labels(folder / "known.csv", known, y)
+        labelled = np.random.default_rng(1).choice(len(y), sizes["n"], replace=False)
+        _write_labels(folder / "known.csv", labelled, y)
         run("tell", project, str(folder / "known.csv"), "--no-report")
         for name in ("next_first", "next"):  # before and after its programs are compiled
-            found[name], found["peak"] = run("next", project, "-n", str(sizes["B"]), "--json")
-            chosen = _given_back(project)
-            say(found)
-        _write_labels(folder / "batch.csv", chosen, y)
-        found["tell_first"], _ = run("tell", project, str(folder / "batch.csv"), "--json")
-        say(found)
+            times[name], times["peak"] = run("next", project, "-n", str(sizes["B"]), "--json")
+            batch = _given_back(project)
+            say(times)
+        _write_labels(folder / "batch.csv", batch, y)
+        times["tell_first"], _ = run("tell", project, str(folder / "batch.csv"), "--json")
+        say(times)
         _write_labels(folder / "more.csv", _free(project, len(y), sizes["B"]), y)
-        found["tell"], _ = run("tell", project, str(folder / "more.csv"), "--json")
-        found["status"], _ = run("status", project, "--json")
-        say(found)
-        found |= _worker(project, folder / "y.npy", sizes["B"])
-        say(found)
+        times["tell"], _ = run("tell", project, str(folder / "more.csv"), "--json")
+        times["status"], _ = run("status", project, "--json")
+        say(times)
+        times |= _worker(project, folder / "y.npy", sizes["B"])
+        say(times)
 
 
 def _seconds_to_start() -> float:
@@ -162,8 +162,8 @@ def _worker(project: str, truth: Path, n: int) -> dict[str, Any]:
         str(truth),
         str(n),
     ]
-    done = subprocess.run(command, env=worker_environment(), check=True, capture_output=True)
-    return json.loads(done.stdout.splitlines()[-1])
+    process = subprocess.run(command, env=worker_environment(), check=True, capture_output=True)
+    return json.loads(process.stdout.splitlines()[-1])
 
 
 def worker_steps(project: Path, truth: Path, n: int) -> dict[str, Any]:
@@ -176,17 +176,17 @@ def worker_steps(project: Path, truth: Path, n: int) -> dict[str, Any]:
     from parbals_label.web.worker import Chooser, Reporter
 
     y = np.load(truth)
-    found = {}
+    times = {}
     with Store.open(project) as store:
-        chooser, reporter = (part(store, lambda **words: None) for part in (Chooser, Reporter))
+        chooser, reporter = (step(store, lambda **words: None) for step in (Chooser, Reporter))
         for suffix in ("_first", ""):
-            found[f"step{suffix}"] = timed(lambda: chooser.step(n))[0]
+            times[f"step{suffix}"] = timed(lambda: chooser.step(n))[0]
             latest = store.batches()[-1]
-            found["step_strategy"] = latest.strategy
+            times["step_strategy"] = latest.strategy
             answers = [Submission(i.position, f"class{y[i.position]}") for i in latest.items]
             store.submit(answers, annotator="growth")
-        found["step_report"] = timed(reporter.step)[0]
-    return found
+        times["step_report"] = timed(reporter.step)[0]
+    return times
 
 
 def run(*arguments: str) -> tuple[float, int]:
@@ -199,11 +199,11 @@ def run(*arguments: str) -> tuple[float, int]:
         "line.startswith('VmHWM')][0]\nprint('PEAK', 1024 * int(peak))\nsys.exit(code)\n"
     )
     start = time.perf_counter()
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False
     )
     seconds = time.perf_counter() - start
-    if done.returncode != 0:
-        raise SystemExit(f"parbals {' '.join(arguments)} failed:\n{done.stderr}")
+    if process.returncode != 0:
+        raise SystemExit(f"parbals {' '.join(arguments)} failed:\n{process.stderr}")
     print(f"parbals {arguments[0]}: {seconds:.1f} s", file=sys.stderr, flush=True)
-    return seconds, int(done.stdout.split("PEAK")[1])
+    return seconds, int(process.stdout.split("PEAK")[1])

@@ -151,35 +151,38 @@ def slope_table(lines: Lines) -> Iterator[str]:
         cells = []
         for cost in (time_of, memory_of):
             values, costs = measured(line, axis, cost)
-            for part in (slice(None), slice(-2, None)):
-                cells.append(_power(axis, slope(values[part], costs[part])))
+            for window in (slice(None), slice(-2, None)):
+                cells.append(_power(axis, slope(values[window], costs[window])))
         yield f"| {axis} | {n_classes or 'varied'} | {device} | {' | '.join(cells)} |"
 
 
 def project_tables(results: dict[str, Any]) -> Iterator[str]:
     for device, record in results.items():
-        found = [point for point in record["points"].values() if point["kind"] == "project"]
-        if not found:
+        project_points = [
+            point for point in record["points"].values() if point["kind"] == "project"
+        ]
+        if not project_points:
             continue
         yield from ("", f"Commands in fresh processes on {device}; goals are beyond start-up:", "")
-        heads = [f"{p['sizes']['N']:,} items, {p['sizes']['C']} classes" for p in found]
+        heads = [f"{p['sizes']['N']:,} items, {p['sizes']['C']} classes" for p in project_points]
         yield f"| command | {' | '.join(heads)} |"
         yield f"| --- |{' ---: |' * len(heads)}"
         for name, title in COMMANDS.items():
-            yield f"| {title} | {' | '.join(_command(point, name) for point in found)} |"
-        yield f"| memory of `next` | {' | '.join(_memory(point.get('peak')) for point in found)} |"
-        strategies = (point.get("step_strategy", "") for point in found)
+            yield f"| {title} | {' | '.join(_command(point, name) for point in project_points)} |"
+        memory = (_memory(point.get("peak")) for point in project_points)
+        yield f"| memory of `next` | {' | '.join(memory)} |"
+        strategies = (point.get("step_strategy", "") for point in project_points)
         yield f"| the worker chose by | {' | '.join(strategies)} |"
 
 
 def _command(point: dict[str, Any], name: str) -> str:
     if name not in point:
         return point.get("failed", "")
-    shown = seconds(point[name])
+    text = seconds(point[name])
     if name in GOALS and point["sizes"]["N"] <= 10_000 and point["sizes"]["C"] <= 10:
         met = point[name] - point["start"] <= GOALS[name]
-        shown += f" (≤ {GOALS[name]:g} s {'met' if met else 'MISSED'})"
-    return shown
+        text += f" (≤ {GOALS[name]:g} s {'met' if met else 'MISSED'})"
+    return text
 
 
 def _order(group: tuple[str, str, int]) -> tuple[int, int, str]:

@@ -27,7 +27,7 @@ from lib.isolate import pin_cores
 from lib.report import machine
 from speed.growth.report import write_growth
 
-HERE = Path(__file__).parent
+FOLDER = Path(__file__).parent
 AXES = {
     "N": (1_000, 10_000, 100_000, 1_000_000, 10_000_000),
     "C": (2, 4, 10, 30, 100),
@@ -60,10 +60,10 @@ def main() -> int:
             key = key_of(kind, axis, sizes)
             if is_wanted(device["points"].get(key), options.limit):
                 print(f"{key} ...", end=" ", file=sys.stderr, flush=True)
-                found = measured(kind, sizes, options.limit)
-                device["points"][key] = {"kind": kind, "axis": axis, "sizes": sizes, **found}
+                result = measured(kind, sizes, options.limit)
+                device["points"][key] = {"kind": kind, "axis": axis, "sizes": sizes, **result}
                 write_whole(path, json.dumps(results, indent=1, ensure_ascii=False) + "\n")
-                print(found.get("failed", "done"), file=sys.stderr, flush=True)
+                print(result.get("failed", "done"), file=sys.stderr, flush=True)
     if not results:
         print("Nothing has been measured yet.", file=sys.stderr)
         return 1
@@ -76,25 +76,25 @@ def parse() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parts = [*AXES, "projects"]
-    shown = ",".join(parts)
-    parser.add_argument("--only", default=shown, help=f"by default {shown}, the commands")
+    text = ",".join(parts)
+    parser.add_argument("--only", default=text, help=f"by default {text}, the commands")
     for axis, values in AXES.items():
-        shown = ",".join(map(str, values))
-        parser.add_argument(f"--{axis}", default=shown, dest=axis, help=f"by default {shown}")
+        text = ",".join(map(str, values))
+        parser.add_argument(f"--{axis}", default=text, dest=axis, help=f"by default {text}")
     parser.add_argument("--limit", type=float, default=600.0, help="seconds a point may take")
     parser.add_argument("--cores", type=int, default=2, help="0: all there are, not pinned")
     parser.add_argument("--device-name", help="by default the processor and its cores")
-    parser.add_argument("--out", type=Path, default=HERE)
+    parser.add_argument("--out", type=Path, default=FOLDER)
     parser.add_argument("--report", action="store_true", help="measure nothing")
     parser.add_argument("--smoke", action="store_true", help="does it run? tiny sizes")
     options = parser.parse_args()
     options.only = options.only.split(",")
-    for part in options.only:
-        if part not in parts:
-            parser.error(f"{part!r} is not one of {', '.join(parts)}")
+    for name in options.only:
+        if name not in parts:
+            parser.error(f"{name!r} is not one of {', '.join(parts)}")
     try:
-        given = {axis: getattr(options, axis).split(",") for axis in AXES}
-        options.values = {axis: sorted(map(int, values)) for axis, values in given.items()}
+        values_by_axis = {axis: getattr(options, axis).split(",") for axis in AXES}
+        options.values = {axis: sorted(map(int, values)) for axis, values in values_by_axis.items()}
     except ValueError:
         parser.error("the values of an axis are whole numbers, separated by commas")
     if options.cores < 0 or options.limit <= 0:
@@ -136,10 +136,10 @@ def measured(kind: str, sizes: dict[str, int], limit: float) -> dict[str, Any]:
     # Batches compile everything themselves; the commands are what a person has, the cache included.
     cache = "1" if kind == "project" else "0"
     command = [sys.executable, str(STUDIES), "speed.growth.points", kind, json.dumps(sizes)]
-    with tempfile.TemporaryFile("w+") as said, tempfile.TemporaryFile("w+") as errors:
+    with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
         process = subprocess.Popen(
             command,
-            stdout=said,
+            stdout=output,
             stderr=errors,
             env=os.environ | {"JAX_ENABLE_COMPILATION_CACHE": cache},
             start_new_session=True,  # it starts processes of its own, which end with it
@@ -156,8 +156,8 @@ def measured(kind: str, sizes: dict[str, int], limit: float) -> dict[str, Any]:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
-        said.seek(0)
-        lines = said.read().splitlines()
+        output.seek(0)
+        lines = output.read().splitlines()
     return {**(json.loads(lines[-1]) if lines else {}), **failed}
 
 

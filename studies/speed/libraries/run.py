@@ -93,9 +93,9 @@ def batchbald_parbals(sizes):
     import parbals
 
     pool = samples(sizes["N"], sizes, 0)
-    more = {"n_configurations": sizes["S"], "random_state": 0}
+    options = {"n_configurations": sizes["S"], "random_state": 0}
     return lambda: np.cumsum(
-        parbals.select_batch(pool, None, sizes["B"], "batchbald", **more).scores
+        parbals.select_batch(pool, None, sizes["B"], "batchbald", **options).scores
     )
 
 
@@ -195,7 +195,7 @@ def as_rows(name, results):
     ours = results["parbals"]
     for engine, result in results.items():
         pairs = zip(result["rounds"], ours["rounds"], strict=True)
-        slower = median(theirs[0] / own[0] for theirs, own in pairs)
+        slower = median(theirs[0] / own_times[0] for theirs, own_times in pairs)
         seconds, cpu = (median(values) for values in zip(*result["rounds"], strict=True))
         apart = abs(result["scores"] - ours["scores"]).max()
         yield (

@@ -45,8 +45,8 @@ def timed(function):
 def usual_sweeps(function, n_prior):
     """What the function returns where no number of labels is many; the prior is of ``n_prior``."""
     modules = (moments, ep, classes, inference)
-    most = prior._MAX_LABELS
-    kept = ep.MANY_LABELS
+    max_prior_labels = prior._MAX_LABELS
+    many_labels = ep.MANY_LABELS
     try:
         for module in modules:
             module.MANY_LABELS = 10**9
@@ -54,8 +54,8 @@ def usual_sweeps(function, n_prior):
         return function()
     finally:
         for module in modules:
-            module.MANY_LABELS = kept
-        prior._MAX_LABELS = most
+            module.MANY_LABELS = many_labels
+        prior._MAX_LABELS = max_prior_labels
 
 
 def row(n, n_classes):
@@ -71,7 +71,7 @@ def row(n, n_classes):
         return f"{np.abs(a.predict_proba(test) - b.predict_proba(test)).max():.1e}"
 
     fitted, *fit_times = timed(lambda: fit(n))
-    more, *more_times = timed(lambda: fitted.condition(rows[n : n + 1], y[n : n + 1]))
+    extended, *more_times = timed(lambda: fitted.condition(rows[n : n + 1], y[n : n + 1]))
     learner = parbals.ActiveLearner(rows, list(range(n_classes)), random_state=0)
     learner.tell(np.arange(n), y[:n].tolist())
     learner.fitted()
@@ -80,7 +80,7 @@ def row(n, n_classes):
     fresh = fit(n + 1)
     same_prior = prior.learn_prior(rows[: n + 1], y[: n + 1], n_classes, pool).scale
     assert same_prior == fresh.prior_scale_
-    cells = [apart(more, fresh) if fitted.prior_scale_ == fresh.prior_scale_ else "other prior"]
+    cells = [apart(extended, fresh) if fitted.prior_scale_ == fresh.prior_scale_ else "other prior"]
     if n <= AFFORDABLE:
         cells.append(apart(fitted, usual_sweeps(lambda: fit(n), prior._MAX_LABELS)))
         cells.append(apart(fitted, usual_sweeps(lambda: fit(n), 10**9)))

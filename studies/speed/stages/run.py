@@ -163,7 +163,7 @@ def table(cost: Cost, made_up: bool) -> str:
     n_pool, n_source, n_test, n_features = cost.shape
     kind = "made-up data with the sizes of" if made_up else "the data of"
     total = sum(seconds for seconds, _, _ in cost.stages.values())
-    compiling = sum(part for _, part, _ in cost.stages.values())
+    compiling = sum(compile_seconds for _, compile_seconds, _ in cost.stages.values())
     running = total - compiling
     lines = [
         f"## {cost.name}",
@@ -176,10 +176,10 @@ def table(cost: Cost, made_up: bool) -> str:
         "| --- | ---: | ---: | ---: | ---: |",
     ]
     for stage, (seconds, compiled, calls) in cost.stages.items():
-        own = max(0.0, seconds - compiled)
+        run_seconds = max(0.0, seconds - compiled)
         lines.append(
-            f"| {STAGES[stage]} | {calls or ''} | {compiled:.2f} s | {own:.2f} s | "
-            f"{own / running:.0%} |"
+            f"| {STAGES[stage]} | {calls or ''} | {compiled:.2f} s | {run_seconds:.2f} s | "
+            f"{run_seconds / running:.0%} |"
         )
     lines += [
         f"| **whole run** | | **{compiling:.1f} s** | **{running:.1f} s** | |",
@@ -203,7 +203,11 @@ def main(arguments: list[str] | None = None) -> int:
     from lib import report  # only now: it loads NumPy, which reads the number of threads once
 
     facts = report.machine(options.cores)
-    names = [options.dataset] if options.dataset else ["smoke"] if options.smoke else options.sizes
+    names = options.sizes
+    if options.dataset:
+        names = [options.dataset]
+    elif options.smoke:
+        names = ["smoke"]
     made_up = options.dataset is None
     parts = []
     for name in names:
