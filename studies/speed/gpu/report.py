@@ -52,11 +52,11 @@ def _batches(limits: dict[str, Any], rows: list[dict[str, Any]]) -> list[str]:
         "",
         f"Limits, measured on the same device: float32 products {peak_tflops:.0f} TFLOP/s (the "
         f"shares are of it), with tensor cores {limits['default_tflops']:.0f}; copies from "
-        f"unpinned host memory {limits['copy_gb_per_second']:.1f} GB/s. Covariances are products in full "
-        "float32; the sums of their squares, in which nothing cancels, use tensor cores. The "
-        "walk's rate is over the time that the copy leaves. The steps, one for each point of the "
-        "batch, hold what the host does before them; they are small programs one after the other, "
-        "far from the limits of the device.",
+        f"unpinned host memory {limits['copy_gb_per_second']:.1f} GB/s. Covariances are products "
+        "in full float32; the sums of their squares, in which nothing cancels, use tensor cores. "
+        "The walk's rate is over the time that the copy leaves. The steps, one for each point of "
+        "the batch, hold what the host does before them; they are small programs one after the "
+        "other, far from the limits of the device.",
         "",
     ]
 
