@@ -97,13 +97,31 @@ def test_who_is_invited_to_one_project_reaches_nothing_of_the_other(host, folder
 def test_strangers_see_an_empty_list_and_learn_no_names(host):
     assert host.listed() == []
     assert b"cats" not in host.get("/", token=False).body
+    made_up = {"Authorization": "Bearer made-up", "Cookie": f"parbals-{host.port}=made-up"}
     for path in ("", "api/me", "healthz", "readyz", "metrics", "static/js/main.js"):
-        known = host.get(f"/p/cats/{path}", token=False)
-        unknown = host.get(f"/p/nothing/{path}", token=False)
-        assert (known.status, known.body) == (401, unknown.body)
-        told = [{**one.headers, "date": ""} for one in (known, unknown)]
-        assert told[0] == told[1]
+        for headers in ({}, made_up):
+            known = host.get(f"/p/cats/{path}", token=False, headers=headers)
+            unknown = host.get(f"/p/nothing/{path}", token=False, headers=headers)
+            assert (known.status, known.body) == (401, unknown.body)
+            told = [{**one.headers, "date": ""} for one in (known, unknown)]
+            assert told[0] == told[1]
+    script = [host.get(f"/p/{name}/static/js/enter.js", token=False) for name in ("cats", "none")]
+    assert [answer.status for answer in script] == [200, 200]
+    assert script[0].body == script[1].body
+    assert all(hosted.watch is None for hosted in host.app.projects.values())
     assert host.get("/healthz", token=False).status == 200
+
+
+def test_a_keys_list_opens_no_project_for_a_stranger(host):
+    assert host.listed(keys={"cats": "made-up", "dogs": "made-up"}) == []
+    assert all(hosted.watch is None for hosted in host.app.projects.values())
+
+
+def test_metrics_open_a_project_for_their_token_alone(host, folder):
+    token = page_token(folder / "cats", name="page-metrics-token")
+    header = {"Authorization": f"Bearer {token}"}
+    assert host.get("/p/dogs/metrics", token=False, headers=header).status == 401
+    assert host.get("/p/cats/metrics", token=False, headers=header).status == 200
 
 
 def test_the_servers_own_link_is_the_owner_of_every_project(host, folder):

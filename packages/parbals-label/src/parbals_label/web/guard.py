@@ -92,11 +92,11 @@ class Guard:
                 allowed = "GET, POST, PATCH"
                 raise RefusedError(405, "method", "This method is not allowed.", allow=allowed)
             if _is_page_request(scope):
-                token = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[-1]
-                link_visitor = await self.door.by_link(token) if token else None
+                link_visitor = await self._by_address(scope)
                 if link_visitor is not None:
                     client = self._client_address(scope, headers)
-                    page = await self._sign_in(replace(link_visitor, origin=client), token, headers)
+                    newcomer = replace(link_visitor, origin=client)
+                    page = await self._sign_in(newcomer, _token_in(scope), headers)
                     await page(scope, receive, send)
                     return
             is_public = scope["path"] == _ENTER_SCRIPT  # it runs before anybody is signed in
@@ -113,6 +113,23 @@ class Guard:
         if replay_body is not None:
             scope["state"] = {**scope.get("state", {}), "visitor": visitor}
             await self.app(scope, replay_body, send)
+
+    async def admits(self, scope: Scope) -> bool:
+        """Whether a request would reach the application; nothing is started for it."""
+        try:
+            headers = self._parse_headers(scope["headers"])
+            self._check_origin(scope, headers)
+            if _is_page_request(scope) and await self._by_address(scope) is not None:
+                return True
+            await self._visitor(scope, headers)
+        except (RefusedError, ParbalsError):
+            return False
+        return True
+
+    async def _by_address(self, scope: Scope) -> Visitor | None:
+        """The visitor whose link was opened: its address holds the token."""
+        token = _token_in(scope)
+        return await self.door.by_link(token) if token else None
 
     def _check_origin(self, scope: Scope, headers: dict[str, str]) -> None:
         """Refuse requests with another host name, and those from pages of other sites."""
@@ -239,6 +256,11 @@ def _without_details(error: RefusedError | ParbalsError) -> RefusedError | Parba
     if isinstance(error, ProjectDamagedError):
         return ProjectDamagedError(message)
     return ProjectError(message)
+
+
+def _token_in(scope: Scope) -> str:
+    """The token in the address of a request; empty without one."""
+    return parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[-1]
 
 
 def _is_page_request(scope: Scope) -> bool:

@@ -2,19 +2,23 @@
 
 import asyncio
 import logging
+import secrets
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 from parbals.errors import ParbalsError, ProjectError
 from starlette.types import Receive, Scope, Send
 
 from parbals_label.files import locked
+from parbals_label.server.desk import Desk
 from parbals_label.store.store import Store
 from parbals_label.web.address import PageAddress
+from parbals_label.web.door import Door
 from parbals_label.web.guard import Guard
 from parbals_label.web.health import Watch
 from parbals_label.web.page_files import page_token
@@ -23,9 +27,25 @@ from parbals_label.web.session import Session
 
 __all__ = ["HostedProject"]
 
+T = TypeVar("T")
+
 _log = logging.getLogger("parbals.web")
 _RETRY_SECONDS = 5.0
 _CLOSED = ProjectError("The project cannot be used just now; see the server's log.")
+
+
+class _ClosedProject(Desk):
+    """Reads a project that is not open yet, to authenticate visitors; it has no threads."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    async def read(self, act: Callable[[Store], T]) -> T:
+        return await asyncio.to_thread(self._read, act)
+
+    def _read(self, act: Callable[[Store], T]) -> T:
+        with Store.open(self._folder, read_only=True) as store:
+            return act(store)
 
 
 class HostedProject:
@@ -39,12 +59,30 @@ class HostedProject:
         self.folder = folder
         self._token = token
         self.address = replace(address, path=f"/p/{quote(name, safe='')}")
+        door = Door(_ClosedProject(folder), token)
+        self._closed_guard = Guard(None, door=door, address=self.address)
         self.trouble: str | None = None
         self.watch: Watch | None = None
         self._resources = ExitStack()
         self._opening = asyncio.Lock()
         self._retry_at = 0.0
         self._is_started = False
+
+    @property
+    def door(self) -> Door:
+        """Authenticates visitors, also while the project is closed."""
+        return self._closed_guard.door if self.watch is None else self.guard.door
+
+    async def admits(self, scope: Scope) -> bool:
+        """Whether a request may open the project; nothing is started for a stranger."""
+        if scope["path"] == "/metrics":
+            return await asyncio.to_thread(self._has_metrics_token, scope)
+        return await self._closed_guard.admits(scope)
+
+    def _has_metrics_token(self, scope: Scope) -> bool:
+        tokens = [value for name, value in scope["headers"] if name == b"authorization"]
+        expected = f"Bearer {page_token(self.folder, name='page-metrics-token')}"
+        return len(tokens) == 1 and secrets.compare_digest(tokens[0], expected.encode())
 
     async def open(self) -> Watch:
         """Return the application; a project that cannot be opened is retried after five seconds."""

@@ -176,7 +176,7 @@ class Projects:
             name: HostedProject(name, path, address, token) for name, path in folders.items()
         }
         self._token = token
-        no_guard = Guard(None, door=_NoDoor(secrets.token_urlsafe(32)), address=address)
+        no_guard = Guard(self._list_app(), door=_NoDoor(secrets.token_urlsafe(32)), address=address)
         self._missing_project = Watch(no_guard, None, secrets.token_urlsafe())
         self._list_guard = _FrontGuard(self._list_app(), door=_FrontDoor(token), address=address)
 
@@ -205,15 +205,27 @@ class Projects:
             to_page = RedirectResponse(f"/p/{quote(name, safe='')}/", 303)
             return await to_page(scope, receive, send)
         watch = self._missing_project  # the same response as for a project without access
-        if hosted is not None and path not in ("/healthz", "/readyz"):
+        if path in ("/healthz", "/readyz"):
+            path = "/api/none"
+        elif await self._is_opened_by(hosted, {**scope, "path": path}) and hosted is not None:
             try:
                 watch = await hosted.open()
             except ProjectError as error:
                 return await refusal(path, error)(scope, receive, send)
-        elif path in ("/healthz", "/readyz"):
-            path = "/api/none"
         await watch({**scope, "path": path, "prefix": f"/p/{name}"}, receive, send)
         return None
+
+    async def _is_opened_by(self, hosted: HostedProject | None, scope: Scope) -> bool:
+        """Whether a request opens a project, or reaches one that is open.
+
+        A stranger's request opens nothing. A project that does not exist takes as long as one that
+        does, so that the time does not tell which names there are.
+        """
+        if hosted is not None and hosted.watch is not None:
+            return True
+        asked = hosted or next(iter(self.projects.values()), None)
+        is_admitted = asked is not None and await asked.admits(scope)
+        return is_admitted and hosted is not None
 
     async def _health(self, path: str) -> Response:
         """Healthy while it answers; ready while every open project can store a label."""
@@ -276,9 +288,8 @@ class Projects:
             return True
         if visitor.name is None and hosted.name not in body.keys:
             return False
+        door = hosted.door
         try:
-            await hosted.open()
-            door = hosted.guard.door
             if visitor.name is not None:
                 return await door.by_name(visitor.name) is not None
             host = request.headers["host"].lower()
