@@ -1,12 +1,14 @@
 """`parbals certify` and `estimate`."""
 
 import json
+from datetime import UTC, datetime
 
+import pytest
 from message_data import truth
 from message_projects import fill
-from parbals.learner.evaluation.certify import hypergeometric_limits
-from parbals_label.project.certified import latest_sample
+from parbals.learner.evaluation.certify import hypergeometric_limits, sample_delta
 from parbals_label.project.engine import choose_batch, refresh
+from parbals_label.project.samples import latest_sample
 from parbals_label.store.records import Submission
 from parbals_label.store.store import Store
 
@@ -43,7 +45,9 @@ class TestCertify:
         n_wrong = sum(decided[str(p)] != number[truth(p)] for p in positions)
         assert (found["n_labelled"], found["certificate"]["n_wrong"]) == (20, n_wrong)
         error = found["certificate"]["error"]
-        assert (error["low"], error["high"]) == hypergeometric_limits(n_wrong, 20, 54)
+        assert (error["low"], error["high"]) == hypergeometric_limits(
+            n_wrong, 20, 54, sample_delta(1)
+        )
         sentence = (
             "of 20 random items among the 54 without a label the model trained on 6 labels "
             f"got {n_wrong}"
@@ -90,6 +94,87 @@ class TestCertify:
         assert "A sample of 55 items was requested, but only 54" in str(result.exception)
         with Store.open(project, read_only=True) as store:
             assert store.n_batches == 0
+
+
+class TestWhoAndHow:
+    """A statement says whose labels it rests on, and what was done after it was known (P11)."""
+
+    @pytest.fixture
+    def sample(self, run, project):
+        run("certify", project, "--labels", "30")
+        record, positions = drawn(project)
+        with Store.open(project, read_only=True) as store:
+            decided = {p: store.classes[record.settings["decided"][str(p)]] for p in positions}
+        return decided
+
+    @pytest.mark.parametrize("name", ["import", "Import", "Label-Studio x", "machine:gpt", "gpt"])
+    def test_predictions_fed_back_do_not_certify(self, run, project, sample, tmp_path, name):
+        with Store.open(project) as store:
+            store.submit([Submission(0, "ham")], annotator="machine:gpt", source="machine")
+            ids = [item.id for item in store.items(list(sample))]
+        path = tmp_path / "fed-back.csv"
+        rows = [f"{i},{label}" for i, label in zip(ids, sample.values(), strict=True)]
+        path.write_text("\n".join(["id,label", *rows]), "utf-8")
+        run("tell", project, path, "--annotator", name, "--no-report")
+        found = json.loads(run("certify", project, "--json"))
+        assert (found["n_labelled"], found["certificate"]) == (0, None)
+        assert found["sources"]["n_not_counted"] == 30
+        assert "30 items are labelled only by imports or programs" in run("certify", project)
+        run("tell", project, path, "--annotator", "kim", "--no-report")
+        found = json.loads(run("certify", project, "--json"))
+        assert found["certificate"]["n_wrong"] == 0
+        assert found["sources"]["by"] == {"kim": 30}
+
+    def test_it_names_the_people_and_the_dates(self, run, project, sample):
+        positions = list(sample)
+        answer(project, positions[:20])
+        answer(project, positions[20:], annotator="ada")
+        today = datetime.now(UTC).date().isoformat()
+        said = run("certify", project)
+        assert f"Sample 1 of 1. Labelled by kim (20) and ada (10), {today}." in said
+        assert "changed" not in said
+        assert said.splitlines()[0] in run("status", project)
+
+    def test_labels_changed_after_the_result_was_known_are_told(self, run, project, sample):
+        opposite = {"ham": "spam", "spam": "ham"}
+        wrong = [Submission(p, opposite[label]) for p, label in list(sample.items())[:24]]
+        right = [Submission(p, label) for p, label in list(sample.items())[24:]]
+        with Store.open(project) as store:
+            store.submit(wrong[:1], annotator="kim")
+            store.submit([Submission(wrong[0].position, "ham")], annotator="kim", revise=True)
+            store.submit(wrong[:1], annotator="kim", revise=True)
+            store.submit([*wrong[1:], *right], annotator="kim")
+            before = latest_sample(store)
+            assert (before.result.n_wrong, before.sources.n_changed) == (24, 0), "it was not known"
+            revised = [Submission(p, label) for p, label in sample.items()]
+            store.submit(revised, annotator="kim", revise=True)
+            after = latest_sample(store)
+        assert (after.result.n_wrong, after.sources.n_changed) == (0, 24)
+        assert after.first_result == before.result
+        said = run("certify", project)
+        assert "24 labels were changed after the sample was complete." in said
+        assert "Before that, 24 of the 30 were wrong, and the limit was" in said
+
+    def test_a_sample_drawn_again_has_less_of_the_risk_and_the_earlier_ones_are_told(
+        self, run, project
+    ):
+        for number in (1, 2, 3):
+            run("certify", project, "--labels", "10")
+            _, positions = drawn(project)
+            if number == 2:
+                continue
+            answer(project, positions)
+        found = json.loads(run("certify", project, "--json"))
+        certificate = found["certificate"]
+        assert (found["number"], found["n_samples"], len(found["earlier"])) == (3, 3, 2)
+        limits = hypergeometric_limits(
+            certificate["n_wrong"], 10, certificate["n_population"], sample_delta(3)
+        )
+        assert (certificate["error"]["low"], certificate["error"]["high"]) == limits
+        said = run("certify", project)
+        assert "Sample 3 of 3. " in said
+        assert "Earlier: sample 1 (20" in said
+        assert "was not completed, 0 of 10 labelled" in said
 
 
 class TestEstimate:

@@ -87,7 +87,7 @@ class TestAudit:
         fill(tmp_path / "p" / "batch-2.csv")
         assert "With 95 % confidence the error is below" in run("tell", "p", "p/batch-2.csv")
         status = run("status", "p")
-        assert "6 of the audit's 6 random items labelled" in status
+        assert "6 of the 6 test items are labelled. Labelled by me (6), 20" in status
         assert "With 95 % confidence the error is below" in status
         run("export", "p", "--renew", "--out", "all.csv")
         with open(tmp_path / "all.csv", newline="", encoding="utf-8-sig") as file:

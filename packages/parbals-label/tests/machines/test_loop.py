@@ -314,7 +314,6 @@ def test_a_programs_answers_do_not_certify(label, write, tmp_path, capsys, audit
         store.submit(rows[:8], annotator="Ada")
         store.submit(rows[8:], annotator="bob")
         refresh(store)
-        assert "10 of the audit's 10 random items labelled, by Ada (8), bob (2)" in overview_lines(
-            overview(store)
-        )
+        words = "10 of the 10 test items are labelled. Labelled by Ada (8) and bob (2), 20"
+        assert any(line.startswith(words) for line in overview_lines(overview(store)))
     assert status() == (0, True, {"Ada": 8, "bob": 2}, 0)

@@ -7,8 +7,8 @@ from example_reports import REPORTS_AND_STOP, report
 from parbals.learner.evaluation.certify import Certificate
 from parbals.learner.evaluation.metric import BALANCED
 from parbals.types import Estimate
-from parbals_label.project.certified import CertificateSample
 from parbals_label.project.goal import Goal, advice, goal_parts, metric_of, metric_setting
+from parbals_label.project.samples import RandomSample
 
 
 @pytest.mark.parametrize(("latest", "stop"), REPORTS_AND_STOP)
@@ -56,14 +56,14 @@ def test_an_error_that_is_only_expected_is_no_goal_reached():
     assert not step.is_reached
     assert step.sentence.startswith("The model expects that your goal is reached. Label 60 random")
     assert step.measures, "by a sample: an audit cannot begin now"
-    drawn_sample = CertificateSample(1, 60, 12, None)
+    drawn_sample = RandomSample(1, 60, 12, None)
     assert not advice(goal, 10, expected, drawn_sample).measures
 
 
 @pytest.mark.parametrize(("high", "reached"), [(0.049, True), (0.08, False)])
 def test_a_random_sample_shows_that_a_goal_is_reached(high, reached):
     certificate = Certificate(60, 0, 500, 40, Estimate(0.01, 0.0, high))
-    sample = CertificateSample(1, 60, 60, certificate)
+    sample = RandomSample(1, 60, 60, certificate)
     step = advice(Goal(error=0.05), 100, report(0.02, 0.04), sample)
     assert (step.is_reached, step.stop) == (reached, reached)
     assert step.sentence.startswith("Your goal is reached. The measured error is 1 %.") == reached
@@ -92,7 +92,7 @@ def test_with_enough_labels_the_error_that_is_left_is_said_as_it_is_known(latest
 def test_a_sample_counts_although_an_audit_has_only_begun():
     latest = replace(report(0.02, 0.04), measured=UNMEASURED)
     certificate = Certificate(60, 0, 500, 40, Estimate(0.01, 0.0, 0.04))
-    sample = CertificateSample(1, 60, 60, certificate)
+    sample = RandomSample(1, 60, 60, certificate)
     assert advice(Goal(error=0.05), 100, latest, sample).is_reached
 
 

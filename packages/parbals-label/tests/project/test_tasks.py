@@ -7,14 +7,15 @@ import numpy as np
 import pytest
 from parbals.errors import InputError
 from parbals_label.answer_form import AnswerForm
-from parbals_label.project.certified import latest_sample
 from parbals_label.project.create import Roles, create_project
 from parbals_label.project.engine import choose_batch, learner_of, refresh
 from parbals_label.project.exports import write_export
-from parbals_label.project.features import features_of
+from parbals_label.project.features import features_of, predictions_of
 from parbals_label.project.measuring import draw_certificate, estimate_shares
 from parbals_label.project.predict import open_new_items, predictions
+from parbals_label.project.predicted import decisions
 from parbals_label.project.quick import quick_batch
+from parbals_label.project.samples import latest_sample
 from parbals_label.project.summary import (
     export_columns,
     export_records,
@@ -89,8 +90,11 @@ def test_from_choosing_to_exports(project, tmp_path):
     assert words.get(task, "expected error") in shown
     assert "random items of the audit" in shown
 
-    records = {int(r["id"]) - 1: r for r in export_records(store)}
-    X_all = np.asarray(features_of(store))
+    all_records = {int(r["id"]) - 1: r for r in export_records(store)}
+    hidden = set(store.settings.audit) - told.keys()
+    assert {p for p, r in all_records.items() if r["predicted"] is None} == hidden
+    records = {p: r for p, r in all_records.items() if p not in hidden}
+    X_all = np.asarray(features_of(store))[list(records)]
     if task == "regression":
         mean, spread = learner.predict(X_all, return_std=True)
         assert records[0]["label"] == float(truth(task, 0))
@@ -183,13 +187,13 @@ def test_a_certificate_counts_items_with_a_mistake(project):
         with pytest.raises(InputError, match="there are no classes to count"):
             estimate_shares(project, "wet")
         return
-    said = {r["id"]: r["predicted"] for r in export_records(project)}
+    decided = decisions(project.form, predictions_of(project))
     number = draw_certificate(project, 12, queued=False)
     drawn = project.batch_positions(number)
     give(project, drawn)
     found = latest_sample(project)
     labels = {p: project.form.plain(label) for p, label in _labels(project).items()}
-    assert found.result.n_wrong == sum(said[str(p + 1)] != labels[p] for p in drawn)
+    assert found.result.n_wrong == sum(decided[p] != labels[p] for p in drawn)
     name = project.classes[0]
     (group,) = estimate_shares(project, name)
     assert 0 <= group.share.low <= group.share.high <= 1

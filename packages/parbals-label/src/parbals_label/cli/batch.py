@@ -229,7 +229,15 @@ def _store_answers(
     counts: Counter[str] = Counter()
     with store.transaction():
         for name, submissions in by_annotator.items():
-            source = "machine" if name.startswith(PROGRAM_PREFIX) else "person"
-            result = store.submit(submissions, annotator=name, source=source, revise=revise)
+            result = store.submit(submissions, annotator=name, source=_source(name), revise=revise)
             counts.update({key: getattr(result, key) for key in _COUNTS})
     return counts
+
+
+def _source(name: str) -> str:
+    """The source of labels that a file gives under a name: only a person's count when measuring."""
+    from parbals_label.store.names import is_reserved
+
+    if name.startswith(PROGRAM_PREFIX):
+        return "machine"
+    return "import" if is_reserved(name) else "person"

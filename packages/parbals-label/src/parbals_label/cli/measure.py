@@ -33,9 +33,9 @@ def certify(folder: Path, n_items: int | None, page: bool, as_json: bool) -> Non
       parbals tell spam spam/batch-9.csv --no-report
       parbals certify spam
     """
-    from parbals_label.project.certified import latest_sample
     from parbals_label.project.exports import write_batch_csv
     from parbals_label.project.measuring import draw_certificate
+    from parbals_label.project.samples import earlier_samples_sentence, random_samples
 
     instruction = ""
     with open_store(folder, read_only=n_items is None) as store:
@@ -50,14 +50,18 @@ def certify(folder: Path, n_items: int | None, page: bool, as_json: bool) -> Non
             instruction = (
                 f"are in {path}. Label all of them, then: parbals tell {folder} {path} --no-report."
             )
-        sample = latest_sample(store)
-    if sample is None:
+        samples = random_samples(store)
+    if not samples:
         raise InputError(
             f"No sample was drawn yet: `parbals certify {folder} --labels 100` draws one."
         )
+    sample = samples[-1]
     record = {**asdict(sample), "certificate": sample.result and asdict(sample.result)}
     del record["result"]
-    text = f"{sample.n} random items {instruction}" if instruction else sample.sentence
+    record["earlier"] = [asdict(earlier) for earlier in samples[:-1]]
+    text = f"{sample.n} random items {instruction}"
+    if not instruction:
+        text = "\n".join(filter(None, (sample.sentence, earlier_samples_sentence(samples))))
     print_result(as_json, record, text)
 
 

@@ -80,8 +80,9 @@ def _status_record(summary: "Overview") -> dict[str, Any]:
         "class_balance": summary.class_balance,
         "audit": summary.audit,
         "audit_labelled": summary.audit_labelled,
-        "certified_by": summary.certified_by,
-        "audit_by_programs": summary.audit_by_programs,
+        "certified_by": summary.audit_sources.by,
+        "audit_by_programs": summary.audit_sources.n_not_counted,
+        "samples": [asdict(sample) for sample in summary.samples],
         "strategy": summary.strategy,
         "metric": summary.metric,
         "report": summary.stored_report,
@@ -108,7 +109,7 @@ def _certified_below(summary: "Overview", target_error: float) -> tuple[bool, st
     unmeasured = Measurement(None, 0, 0, summary.audit, 0, {}, {})
     measured = unmeasured if summary.report is None else summary.report.measured
     is_certified, answer = may_stop(measured, target_error)
-    return is_certified, f"May I stop? {answer} {audit_line(summary)}."
+    return is_certified, f"May I stop? {answer} {audit_line(summary)}"
 
 
 @command

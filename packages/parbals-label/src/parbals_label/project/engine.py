@@ -37,6 +37,7 @@ from parbals_label.project.features import (
 from parbals_label.project.goal import metric_of
 from parbals_label.project.label_issues import find_label_issues
 from parbals_label.project.predicted import raw_predictions
+from parbals_label.project.samples import counted_labels
 from parbals_label.store.batches import ItemsUnavailableError
 from parbals_label.store.settings import PredictionsFile
 from parbals_label.store.store import Store
@@ -146,12 +147,12 @@ def learner_of(
 
 
 def _trusted_labels(store: Store) -> dict[int, str]:
-    """Position → consensus label, without audit items that only programs have labelled."""
-    only_by_programs = store.audit_labelled_by_programs()
+    """Position → consensus label; of audit items only from answers that count."""
     labels = aggregate_labels(store.votes(), store.form)
-    return {
-        position: label for position, label in labels.items() if position not in only_by_programs
-    }
+    audit = store.settings.audit
+    for position in audit:
+        labels.pop(position, None)
+    return labels | counted_labels(store, audit)
 
 
 def _tell_labels(

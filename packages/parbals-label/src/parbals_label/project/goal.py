@@ -16,7 +16,7 @@ from parbals.learner.evaluation.report import (
 from parbals.types import Estimate
 from parbals.wording import percent
 
-from parbals_label.project.certified import CertificateSample
+from parbals_label.project.samples import RandomSample
 
 __all__ = [
     "Advice",
@@ -86,7 +86,7 @@ class Advice:
 
 
 def goal_parts(
-    goal: Goal, n_labelled: int, report: Report | None, sample: CertificateSample | None = None
+    goal: Goal, n_labelled: int, report: Report | None, sample: RandomSample | None = None
 ) -> list[GoalPart]:
     """Progress towards each part of the goal.
 
@@ -105,9 +105,7 @@ def goal_parts(
     return parts
 
 
-def _error_part(
-    goal_error: float, report: Report | None, sample: CertificateSample | None
-) -> GoalPart:
+def _error_part(goal_error: float, report: Report | None, sample: RandomSample | None) -> GoalPart:
     """Progress towards an error."""
     format_error = _error_format(report)
     sentence = f"an error below {format_error(goal_error)}"
@@ -124,7 +122,7 @@ def _error_part(
 
 
 def advice(
-    goal: Goal, n_labelled: int, report: Report | None, sample: CertificateSample | None = None
+    goal: Goal, n_labelled: int, report: Report | None, sample: RandomSample | None = None
 ) -> Advice:
     """What to do next, for a goal, the latest report and the latest random sample."""
     parts = goal_parts(goal, n_labelled, report, sample)
@@ -145,7 +143,7 @@ def advice(
     return Advice(report.advice)
 
 
-def _goal_reached(report: Report | None, sample: CertificateSample | None) -> Advice:
+def _goal_reached(report: Report | None, sample: RandomSample | None) -> Advice:
     """The advice where every part of the goal is reached."""
     sentence = "Your goal is reached."
     known = _known_error(report, sample)
@@ -155,9 +153,7 @@ def _goal_reached(report: Report | None, sample: CertificateSample | None) -> Ad
     return Advice(sentence, stop=True, is_reached=True)
 
 
-def _only_labels_reached(
-    goal_error: float, report: Report, sample: CertificateSample | None
-) -> Advice:
+def _only_labels_reached(goal_error: float, report: Report, sample: RandomSample | None) -> Advice:
     """The advice where there are enough labels, and the error is not shown to be low enough."""
     sentence = "You reached your label goal, but the error"
     error = _known_error(report, sample).error
@@ -168,7 +164,7 @@ def _only_labels_reached(
     return Advice(f"{sentence} is still above target.")
 
 
-def _goal_expected(sample: CertificateSample | None) -> Advice:
+def _goal_expected(sample: RandomSample | None) -> Advice:
     """The advice where the model estimates that the goal is reached."""
     sentence = "The model expects that your goal is reached."
     if sample is not None and sample.result is None:
@@ -230,7 +226,7 @@ class _KnownError(NamedTuple):
         return self.source == "measured"
 
 
-def _known_error(report: Report | None, sample: CertificateSample | None) -> _KnownError:
+def _known_error(report: Report | None, sample: RandomSample | None) -> _KnownError:
     """The error measured by the audit, else by the sample, else the one that the model expects."""
     if report is not None and report.measured_error is not None:
         return _KnownError(report.measured_error, "measured")

@@ -4,9 +4,9 @@ A random sample for a certificate is a batch like any other, whose record has th
 its items and the items that the sample was not drawn from.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from parbals.errors import InputError
@@ -16,9 +16,10 @@ from parbals.randomness import derive_generator
 from parbals.types import Estimate
 
 from parbals_label.answer_form import NUMBERS
-from parbals_label.project.certified import class_indices, people_labels
+from parbals_label.project.consensus import aggregate_labels
 from parbals_label.project.features import certified_predictions, load_features
 from parbals_label.project.predicted import decisions
+from parbals_label.project.samples import class_indices, counted_labels
 from parbals_label.project.summary import decision_rule_of, newer_answers
 from parbals_label.store.settings import MatrixFile
 from parbals_label.store.store import Store
@@ -90,6 +91,7 @@ def draw_certificate(
     ]
     record = {
         "n_labelled": store.n_labelled,
+        "answers_wanted": store.settings.answers_wanted,
         "pile": len(population),
         "elsewhere": sorted(excluded),
         "decided": dict(zip(map(str, sample.tolist()), predicted, strict=True)),
@@ -189,17 +191,18 @@ class _Population(NamedTuple):
 def _population(store: Store, label: str) -> _Population:
     """All items of a project, with what is known of one class."""
     class_index = store.classes.index(label)
-    labels = people_labels(store)
-    random_labels = _random_labels(store, labels)
+    form = store.form
+    labels = aggregate_labels(store.votes(by_people=True), form)
+    random_labels = _random_labels(store)
+    labels |= random_labels.labels
     is_sampled = np.zeros(store.n_items, bool)
     is_sampled[random_labels.positions] = True
     is_known = np.zeros(store.n_items, bool)
     is_known[[position for position in random_labels.excluded if position in labels]] = True
     is_excluded = np.isin(np.arange(store.n_items), random_labels.excluded)
     is_class = np.zeros(store.n_items)
-    for position, indices in labels.items():
-        if class_index in (indices if isinstance(indices, list) else [indices]):
-            is_class[position] = 1.0
+    for position, text in labels.items():
+        is_class[position] = label in form.names(text)
     return _Population(
         is_sampled=is_sampled,
         is_known=is_known,
@@ -210,20 +213,24 @@ def _population(store: Store, label: str) -> _Population:
 
 
 class _RandomLabels(NamedTuple):
-    """Random items with labels, items they were not drawn from, and predictions (N, C) of all."""
+    """Labels of random items, items they were not drawn from, and predictions (N, C) of all."""
 
-    positions: list[int]
+    labels: dict[int, str]
     excluded: list[int]
     probs: np.ndarray
 
+    @property
+    def positions(self) -> list[int]:
+        return list(self.labels)
 
-def _random_labels(store: Store, labels: Mapping[int, Any]) -> _RandomLabels:
+
+def _random_labels(store: Store) -> _RandomLabels:
     """The labels of the audit, or of the latest sample if it has more."""
     settings = store.settings
     samples = store.batches(CERTIFY)
-    audit = [position for position in settings.audit if position in labels]
+    audit = counted_labels(store, settings.audit)
     latest = [item.position for item in samples[-1].items] if samples else []
-    sample = [position for position in latest if position in labels]
+    sample = counted_labels(store, latest)
     if not audit and not sample:
         raise InputError(
             "A share is estimated from random labels, and there are none yet: label the items of "

@@ -1,7 +1,7 @@
 """The state of a project without a model: progress, report, and items with their labels."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,7 +19,6 @@ from parbals.types import DEFAULT_N_TARGETS
 from parbals.wording import counted, percent
 
 from parbals_label.answer_form import NUMBERS, ORDERED, AnswerForm, in_words
-from parbals_label.project.certified import CertificateSample, latest_sample
 from parbals_label.project.consensus import (
     Agreement,
     aggregate_labels,
@@ -43,6 +42,14 @@ from parbals_label.project.predicted import (
     predicted_records,
 )
 from parbals_label.project.quick import QUICK, START
+from parbals_label.project.samples import (
+    LabelSources,
+    RandomSample,
+    counted_labels,
+    earlier_samples_sentence,
+    label_sources,
+    random_samples,
+)
 from parbals_label.store.queue import SECOND_OPINION
 from parbals_label.store.records import ADAPTED, Annotator
 from parbals_label.store.store import Store
@@ -74,8 +81,6 @@ _EXPORT_COLUMNS = ("id", "label", "annotators", "votes", "agreement")
 """Columns that every export adds to those of the items."""
 _MIN_CONFUSION_LABELS = 10
 """A confusion matrix of fewer audit labels would look more certain than it is."""
-_MAX_NAMES = 5
-"""People whom a line names; further ones are counted."""
 
 
 @dataclass(frozen=True)
@@ -119,8 +124,7 @@ class Overview:
         batches: number of batches chosen so far.
         audit: number of random items that measure the error.
         audit_labelled: audit items that people have labelled.
-        certified_by: person → number of audit items they labelled.
-        audit_by_programs: audit items that only programs have labelled; they do not count.
+        audit_sources: who labelled the audit items, and how many have no label that counts.
         class_balance: class → number of items, by consensus label.
         annotators: everybody who answered.
         report: the latest one; None if there is none, or if it was stored in another format.
@@ -135,7 +139,7 @@ class Overview:
             prediction; None if there are too few audit labels or no predictions.
         annotator_errors: error rates from the latest report; empty for a single annotator.
         label_range: the least, the median and the greatest label, if labels are numbers.
-        sample: the latest random sample of `parbals certify`.
+        samples: all random samples that were drawn to measure the error once, oldest first.
     """
 
     folder: Path
@@ -152,8 +156,7 @@ class Overview:
     batches: int
     audit: int
     audit_labelled: int
-    certified_by: dict[str, int]
-    audit_by_programs: int
+    audit_sources: LabelSources
     class_balance: dict[str, int]
     annotators: list[Annotator]
     report: reports.Report | None
@@ -166,7 +169,12 @@ class Overview:
     confusion: list[list[int]] | None
     annotator_errors: list[AnnotatorErrorRate]
     label_range: dict[str, float] | None = None
-    sample: CertificateSample | None = None
+    samples: tuple[RandomSample, ...] = ()
+
+    @property
+    def sample(self) -> RandomSample | None:
+        """The latest random sample; None if none was drawn."""
+        return self.samples[-1] if self.samples else None
 
 
 def overview(store: Store) -> Overview:
@@ -185,9 +193,7 @@ def overview(store: Store) -> Overview:
     labels = aggregate_labels(votes, form, settings.judged)
     n_partial = len(store.unfinished())
     waiting, assigned = store.queued()
-    only_by_programs = store.audit_labelled_by_programs()
-    audited = set(settings.audit).intersection(labels) - only_by_programs
-    certified_by = Counter(name for position in audited for name in votes[position])
+    audit_labels = counted_labels(store, settings.audit)
     annotators = store.annotators()
     report, stored_report = _latest_report(store)
     return Overview(
@@ -204,9 +210,8 @@ def overview(store: Store) -> Overview:
         skipped=len(store.passes().keys() - labels.keys()),
         batches=store.n_batches,
         audit=len(set(settings.audit)),
-        audit_labelled=len(audited),
-        certified_by=dict(certified_by.most_common()),
-        audit_by_programs=len(only_by_programs),
+        audit_labelled=len(audit_labels),
+        audit_sources=label_sources(store, settings.audit, settings.answers_wanted),
         class_balance=_class_balance(form, labels.values()),
         annotators=annotators,
         report=report,
@@ -216,10 +221,10 @@ def overview(store: Store) -> Overview:
         chosen_by={name or "": n for name, n in store.chosen_by().items()},
         ties=len(tied_positions(votes, form)),
         features=_features_line(store, len(labels)),
-        confusion=_confusion(store, {position: labels[position] for position in audited}),
+        confusion=_confusion(store, audit_labels),
         annotator_errors=[AnnotatorErrorRate(*row) for row in settings.heard],
         label_range=_label_range(labels.values()) if form.task == NUMBERS else None,
-        sample=latest_sample(store),
+        samples=tuple(random_samples(store)),
     )
 
 
@@ -378,7 +383,7 @@ def _latest_report_lines(overview: Overview) -> list[str]:
         command = f", or now by `parbals export {overview.folder} --renew`"
         now = command if overview.labelled else ""
         return [f"No report yet: it is computed when labels arrive (parbals tell){now}."]
-    lines = report_lines(overview.report, overview.goal, overview.labelled, overview.sample)
+    lines = report_lines(overview.report, overview.goal, overview.labelled, overview.samples)
     n_labels = overview.stored_report["n_labels"]
     if overview.labelled + overview.partially_labelled != n_labels:
         lines.append(
@@ -409,39 +414,38 @@ def strategy_line(overview: Overview) -> str | None:
 
 
 def audit_line(overview: Overview) -> str:
-    """Progress of the audit, and whose labels a certificate rests on."""
-    line = f"{overview.audit_labelled:,} of the audit's {overview.audit:,} random items labelled"
-    people = [f"{name} ({n:,})" for name, n in overview.certified_by.items()]
-    if people:
-        more = f" and {len(people) - _MAX_NAMES} more" if len(people) > _MAX_NAMES else ""
-        line += f", by {', '.join(people[:_MAX_NAMES])}{more}"
-    if overview.audit_by_programs:
-        line += (
-            f"; {overview.audit_by_programs:,} labelled only by programs, which do not count until "
-            "people label them"
-        )
-    return line
+    """Progress of the audit, and whose labels it rests on."""
+    line = f"{overview.audit_labelled:,} of the {overview.audit:,} test items are labelled."
+    return f"{line} {overview.audit_sources.sentence}".strip()
 
 
-def certificate_lines(report: reports.Report | None, sample: CertificateSample | None) -> list[str]:
-    """The errors measured by the audit and by the latest random sample, in words."""
+def certificate_lines(
+    report: reports.Report | None, samples: Sequence[RandomSample] = ()
+) -> list[str]:
+    """The errors measured by the test items and by random samples, in words."""
     measured = None if report is None else report.measured
-    if sample is None:
-        return [reports.measured_error_sentence(measured)]
-    if measured is None:
-        return [sample.sentence]
-    return [reports.measured_error_sentence(measured), sample.sentence]
+    lines = []
+    if measured is not None or not samples:
+        lines.append(reports.measured_error_sentence(measured))
+    if samples:
+        lines.append(samples[-1].sentence)
+    if len(samples) > 1:
+        lines.append(earlier_samples_sentence(samples))
+    return lines
 
 
 def report_lines(
-    report: reports.Report, goal: Goal, n_labelled: int, sample: CertificateSample | None = None
+    report: reports.Report,
+    goal: Goal,
+    n_labelled: int,
+    samples: Sequence[RandomSample] = (),
 ) -> list[str]:
     """The quality of the model, and what to do next, in words."""
-    next_step = advice(goal, n_labelled, report, sample)
+    next_step = advice(goal, n_labelled, report, samples[-1] if samples else None)
     lines = [
         reports.error_line(report),
         *reports.metric_line(report),
-        *certificate_lines(report, sample),
+        *certificate_lines(report, samples),
         *reports.class_lines(report.measured),
         *reports.label_lines(report),
         next_step.sentence,

@@ -9,24 +9,24 @@ late retry would restore a label that was corrected or undone in the meantime.
 import sqlite3
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from parbals.errors import InputError, LabelError
-from parbals.wording import PROGRAM_PREFIX
 
 from parbals_label.answer_form import AnswerForm
+from parbals_label.store.counted import CountedAnnotators
 from parbals_label.store.current import (
     CURRENT,
     CURRENT_OF,
+    NOT_BY_PEOPLE,
     SINCE,
     Renames,
-    by_machines,
     count_labels,
 )
 from parbals_label.store.database import Database
 from parbals_label.store.integrity import read_meta
 from parbals_label.store.items import count_items, read_item
-from parbals_label.store.names import is_reserved, name_key
 from parbals_label.store.records import Annotator, Answer, Submission, SubmitResult
 from parbals_label.store.rows import check_position, check_text, to_json
 from parbals_label.store.schema import COLUMNS
@@ -46,8 +46,6 @@ __all__ = [
 SOURCES = ("person", "import", "machine", "bulk", "decision")
 """Sources of an answer: "bulk" is a person's label for many items at once, "decision" the final
 label that an owner set where annotators disagree."""
-_COUNTED_SOURCES = ("person", "decision")
-"""Sources of answers that count in a measurement."""
 _ENTRY_BY_TABLE = {
     "answers": "SELECT 'answers', answer, position, annotator, label FROM answers",
     "passes": "SELECT 'passes', pass, position, annotator, kind FROM passes",
@@ -221,28 +219,43 @@ class Answers:
         return dict(sorted(votes.items()))
 
     def counted_answers(self, positions: Collection[int]) -> list[CurrentAnswer]:
-        """Return the current answers to these items that count in a measurement of the error.
-
-        These are answers of people to one item at a time: given on the page, or read from a file
-        under a person's name. Imported labels, labels in bulk, and labels under a name that is
-        reserved for programs or that a program has do not count.
-        """
+        """Return the current answers to these items that count in a measurement of the error."""
         if not positions:
             return []
-        with self._db.reading() as connection:
-            names = self._db.answered(connection).names
-        programs = {
-            name_key(name.removeprefix(PROGRAM_PREFIX))
-            for name in names
-            if name.startswith(PROGRAM_PREFIX)
-        }
+        is_counted = self._counted_annotators()
         return [
             answer
             for answer in self._current(positions)
-            if answer.source in _COUNTED_SOURCES
-            and not is_reserved(answer.annotator)
-            and name_key(answer.annotator) not in programs
+            if is_counted(answer.annotator, answer.source)
         ]
+
+    def counted_history(self, positions: Collection[int]) -> list[Answer]:
+        """Return all answers of people who count to these items, also earlier ones, in order.
+
+        ``label`` and ``label_now`` are None where the annotator undid a label, or gave another in a
+        way that does not count.
+        """
+        if not positions:
+            return []
+        is_counted = self._counted_annotators()
+        answers = []
+        with self._db.reading() as connection:
+            renames = Renames.read(connection)
+            rows = connection.execute(
+                f"SELECT {COLUMNS['answers']} FROM answers WHERE position IN (SELECT value FROM "
+                "json_each(?)) ORDER BY answer",
+                (to_json([*positions], "positions"),),
+            ).fetchall()
+        for row in rows:
+            answer = Answer(*row)
+            label = answer.label if is_counted(answer.annotator, answer.source) else None
+            label_now = renames.current_name(label, answer.answer)
+            answers.append(replace(answer, label=label, label_now=label_now))
+        return answers
+
+    def _counted_annotators(self) -> CountedAnnotators:
+        with self._db.reading() as connection:
+            return CountedAnnotators(self._db.answered(connection).names)
 
     def unfinished(self) -> set[int]:
         """Return positions that need more answers: people have labelled them, but too few.
@@ -265,10 +278,11 @@ class Answers:
         }
 
     def audit_labelled_by_programs(self) -> set[int]:
-        """Return audit items that only programs have labelled: these do not measure the error."""
+        """Return audit items that have only labels that do not count in a measurement."""
         with self._db.reading() as connection:
             audit = ProjectSettings.of(read_meta(connection)[0]).audit
-            return {position for position in audit if by_machines(connection, position)}
+            labelled = self._db.answered(connection).labelled.intersection(audit)
+        return labelled - {answer.position for answer in self.counted_answers(labelled)}
 
     def answered(self) -> list[int]:
         """Return positions that were ever answered, in the order of their first answers.
@@ -434,7 +448,7 @@ class Writer:
         own_lease = "position = ? AND (annotator IS NULL OR annotator = ?)"
         statements = [f"DELETE FROM leases WHERE {own_lease}"]
         # If one answer is wanted and a person gave it, labels need not be counted.
-        is_enough = n_wanted == 1 and self.source != "machine"
+        is_enough = n_wanted == 1 and self.source not in NOT_BY_PEOPLE
         if not is_enough and count_labels(self.connection, position) < n_wanted:
             statements = [
                 f"DELETE FROM leases WHERE {own_lease} AND NOT queued",

@@ -6,7 +6,8 @@ from typing import Any
 
 from parbals.errors import InputError
 
-from parbals_label.store.current import CURRENT, UNOPENED, by_machines, labels_of
+from parbals_label.store.counted import CountedAnnotators
+from parbals_label.store.current import CURRENT, UNOPENED, labels_of
 from parbals_label.store.database import Database
 from parbals_label.store.integrity import read_meta
 from parbals_label.store.items import check_positions, count_items, read_item
@@ -79,12 +80,14 @@ class Batches:
             assert batch is not None
             now = lease_clock()
             audit = frozenset(ProjectSettings.of(read_meta(connection)[0]).audit)
+            is_counted = CountedAnnotators(self._db.answered(connection).names)
             if replaces:
                 _remove_unopened(connection, replaces)
             rank = 0
             for index, (given_position, score, initial_score) in enumerate(items):
                 position = check_position(given_position, n_items, f"items[{index}]")
-                reason = _why_unavailable(connection, position, batch, now, position in audit)
+                counted_if = is_counted if position in audit else None
+                reason = _why_unavailable(connection, position, batch, now, counted_if)
                 # A queued batch loses unavailable items, unless none would be left.
                 if reason and queued and (rank or index + 1 < len(items)):
                     continue
@@ -193,11 +196,16 @@ def _remove_unopened(connection: sqlite3.Connection, strategies: Collection[str]
 
 
 def _why_unavailable(
-    connection: sqlite3.Connection, position: int, batch: int, now: float, is_audit: bool
+    connection: sqlite3.Connection,
+    position: int,
+    batch: int,
+    now: float,
+    counted_if: CountedAnnotators | None,
 ) -> str | None:
     """Return why an item cannot be assigned in a batch, None if it can.
 
-    An audit item stays available until a person has labelled it, whatever programs have answered.
+    An audit item stays available until it has a label that counts (``counted_if``), whatever
+    programs have answered.
     """
     lease = connection.execute(
         "SELECT batch, expires, queued FROM leases WHERE position = ?", (position,)
@@ -208,10 +216,9 @@ def _why_unavailable(
             return _DUPLICATE
         if queued or expires is None or expires > now:
             return f"is already assigned in batch {lease_batch}"
-    if is_audit and by_machines(connection, position):
-        return None
-    for annotator, label, _ in labels_of(connection, position):  # one label is enough
-        return f"already has the label {label!r} from {annotator!r}"
+    for annotator, label, source in labels_of(connection, position):  # one label is enough
+        if counted_if is None or counted_if(annotator, source):
+            return f"already has the label {label!r} from {annotator!r}"
     return None
 
 

@@ -16,6 +16,7 @@ __all__ = [
     "CURRENT",
     "CURRENT_OF",
     "CURRENT_PASSES",
+    "NOT_BY_PEOPLE",
     "PASSED",
     "PASS_UNDONE",
     "RENAMES",
@@ -23,7 +24,6 @@ __all__ = [
     "UNOPENED",
     "Answered",
     "Renames",
-    "by_machines",
     "count_labels",
     "has_label",
     "has_passed",
@@ -32,6 +32,8 @@ __all__ = [
 
 RENAMES = "renames"
 """The setting that lists the renamed classes."""
+NOT_BY_PEOPLE = ("machine", "import")
+"""Sources of answers that do not end a person's task."""
 PASS_UNDONE = "taken back"
 """The kind of a pass that undoes the annotator's earlier one."""
 PASSED = f"kind <> '{PASS_UNDONE}'"
@@ -202,11 +204,5 @@ def labels_of(connection: sqlite3.Connection, position: int) -> list[tuple[str, 
 
 
 def count_labels(connection: sqlite3.Connection, position: int) -> int:
-    """Count the people (not programs) who have a current label for an item."""
-    return sum(source != "machine" for _, _, source in labels_of(connection, position))
-
-
-def by_machines(connection: sqlite3.Connection, position: int) -> bool:
-    """Whether an item has current labels, and all of them come from programs."""
-    sources = {source for _, _, source in labels_of(connection, position)}
-    return sources == {"machine"}
+    """Count the people who have a current label for an item: not programs, nor imports."""
+    return sum(source not in NOT_BY_PEOPLE for _, _, source in labels_of(connection, position))

@@ -74,8 +74,8 @@ def live(store: Store, curve: Curve, queue: QueueOut, server: ServerOut) -> Live
         n_items=state.items,
         certificate=" ".join(
             [
-                *certificate_lines(state.report, state.sample),
-                *([f"{audit_line(state)}."] if state.audit else []),
+                *certificate_lines(state.report, state.samples),
+                *([audit_line(state)] if state.audit else []),
             ]
         ),
         judged=[*metric_lines(state.metric, state.report), *value],

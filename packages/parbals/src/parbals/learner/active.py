@@ -119,6 +119,7 @@ class ActiveLearner:
         metric: name of the metric.
         pool: the features.
         audit: positions of the audit items, in the order in which they are asked for.
+        n_measurements: number of samples drawn by :meth:`certify`.
         last_batch: the batch that ``ask`` chose last; None before the first, and after loading.
         reports: all reports so far, for ``plot``. In reports of a loaded learner the class labels
             are strings.
@@ -213,6 +214,7 @@ class ActiveLearner:
         self.last_batch: Batch | None = None
         self.on_batch = on_batch
         self.reports: list[Report] = []
+        self.n_measurements = 0
         self._ledger = ledger
         self._cache = FitCache()
         self._state: State | None = None
@@ -444,7 +446,8 @@ class ActiveLearner:
         """Draw a random sample of ``n`` items without a label, and mark them as pending.
 
         Their labels measure the error of the model's current predictions: ``tell`` them, then call
-        :meth:`certified`.
+        :meth:`certified`. All samples that are ever drawn share one failure probability, so it is
+        valid to draw again and to show the best (:mod:`parbals.learner.evaluation.certify`).
 
         >>> import parbals
         >>> X = np.random.default_rng(0).standard_normal((200, 2))
@@ -456,7 +459,10 @@ class ActiveLearner:
         >>> learner.certified(sample).n
         20
         """
-        sample = draw_certificate_sample(self.state, check_positive_int(n, "n"), self._ledger.name)
+        sample = draw_certificate_sample(
+            self.state, check_positive_int(n, "n"), self._ledger.name, self.n_measurements + 1
+        )
+        self.n_measurements += 1
         self._ledger_for_change().ask(sample.positions)
         return sample
 
@@ -490,7 +496,15 @@ class ActiveLearner:
         A file without features (``include_features=False``) is smaller, and ``load`` then needs
         ``X_pool`` and, if there was one, ``X_target``.
         """
-        write_learner(Path(path), self.setup, self.ids, self.events, self.reports, include_features)
+        write_learner(
+            Path(path),
+            self.setup,
+            self.ids,
+            self.events,
+            self.reports,
+            self.n_measurements,
+            include_features,
+        )
 
     @classmethod
     def load(
@@ -504,6 +518,7 @@ class ActiveLearner:
             for event in saved.events:
                 learner._ledger.record(event)
             learner.reports = saved.reports
+            learner.n_measurements = saved.n_measurements
         except ParbalsError:
             raise
         except (TypeError, ValueError, LookupError, AttributeError, OverflowError) as error:

@@ -59,6 +59,7 @@ class SavedLearner:
         arguments: of :class:`parbals.ActiveLearner`.
         events: the history of all items.
         reports: all reports.
+        n_measurements: number of samples that :meth:`ActiveLearner.certify` has drawn.
         document: the JSON document.
     """
 
@@ -66,6 +67,7 @@ class SavedLearner:
     arguments: dict[str, Any]
     events: list[Event]
     reports: list[Report]
+    n_measurements: int
     document: dict[str, Any]
 
     def check(self, setup: Setup) -> None:
@@ -88,11 +90,13 @@ def write_learner(
     ids: list[Any] | None,
     events: Sequence[Event],
     reports: Sequence[Report],
+    n_measurements: int,
     include_features: bool,
 ) -> None:
     """Write a learner; an existing file is replaced only when the new one is complete."""
     encoding_record, encoding_arrays = store_encoding(setup.pool.encoding)
     document = _learner_document(setup, encoding_record, ids, events, reports)
+    document["n_measurements"] = n_measurements
     try:
         text = json.dumps(document)
     except (TypeError, ValueError) as error:
@@ -202,6 +206,7 @@ def read_learner(path: Path, X_pool: Any, X_target: Any, model: Any) -> SavedLea
             },
             events=[Event(*event) for event in document["events"]],
             reports=[Report.from_dict(report) for report in document["reports"]],
+            n_measurements=int(document.get("n_measurements", 0)),
             document=document,
         )
     except FileNotFoundError:

@@ -6,7 +6,7 @@ import numpy as np
 import parbals
 import pytest
 from parbals.errors import InputError
-from parbals.learner.evaluation.certify import hypergeometric_limits
+from parbals.learner.evaluation.certify import hypergeometric_limits, sample_delta
 from scipy.stats import hypergeom
 
 GENERATOR = np.random.default_rng(5)
@@ -70,7 +70,9 @@ def test_a_learner_certifies_what_it_decides_now():
     assert (certificate.n, certificate.n_wrong) == (50, wrong)
     assert "With 95 % confidence the error is below" in str(certificate)
     assert "among the 270 without a label the model trained on 30 labels got" in str(certificate)
-    assert active.certify(50).positions != sample.positions
+    again = active.certify(50)
+    assert again.positions != sample.positions
+    assert (sample.number, again.number) == (1, 2)
     with pytest.raises(InputError, match="A sample of 200 items was requested, but only 170"):
         active.certify(200)
 
@@ -87,3 +89,63 @@ def test_it_holds_where_a_strategy_left_the_easy_items(n_runs):
         active.tell(sample.items, Y[sample.positions])
         n_covered += active.certified(sample).error.high >= wrong.mean()
     assert n_covered / n_runs >= 0.95 - 3 * math.sqrt(0.05 * 0.95 / n_runs)
+
+
+def test_the_number_of_samples_survives_saving(tmp_path):
+    active = make_labelled()
+    active.certify(10)
+    active.save(tmp_path / "a.parbals")
+    assert parbals.ActiveLearner.load(tmp_path / "a.parbals").certify(10).number == 2
+
+
+def test_the_shares_of_all_samples_add_up_to_five_percent():
+    shares = [sample_delta(number) for number in range(1, 20_001)]
+    # The shares after the last one are 0.0125 · 6/π² · Σ 1/k², at most 0.0076 / 20,000.
+    assert sum(shares) == pytest.approx(0.05, abs=1e-6)
+    assert sum(shares) < 0.05
+    assert shares == sorted(shares, reverse=True)
+
+
+def any_limit_fails(rng, n_wrong, deltas, n_runs, n=30, n_population=500):
+    """How often one of several upper limits fails, and the same for lower limits.
+
+    The samples are drawn one after the other of what the earlier ones left, of the same decisions.
+    """
+    limits = {}
+    n_failed_above = 0
+    n_failed_below = 0
+    for _ in range(n_runs):
+        n_left = n_population
+        n_wrong_left = n_wrong
+        fails_above = False
+        fails_below = False
+        for delta in deltas:
+            count = int(rng.hypergeometric(n_wrong_left, n_left - n_wrong_left, n))
+            key = (count, n_left, delta)
+            if key not in limits:
+                limits[key] = hypergeometric_limits(count, n, n_left, delta)
+            low, high = limits[key]
+            fails_above |= high < n_wrong_left / n_left - 1e-12
+            fails_below |= low > n_wrong_left / n_left + 1e-12
+            n_left -= n
+            n_wrong_left -= count
+        n_failed_above += fails_above
+        n_failed_below += fails_below
+    return n_failed_above / n_runs, n_failed_below / n_runs
+
+
+@pytest.mark.parametrize("n_wrong", [10, 60, 200])
+def test_the_best_of_eight_samples_is_still_true(n_wrong):
+    n_runs = 2_000
+    rng = np.random.default_rng(n_wrong)
+    shared = [sample_delta(number) for number in range(1, 9)]
+    monte_carlo_error = math.sqrt(0.05 * 0.95 / n_runs)
+    for rate in any_limit_fails(rng, n_wrong, shared, n_runs):
+        assert rate <= 0.05 + 2 * monte_carlo_error
+
+
+def test_without_sharing_the_best_of_eight_samples_would_be_false():
+    n_runs = 2_000
+    rng = np.random.default_rng(0)
+    rate, _ = any_limit_fails(rng, 60, [0.05] * 8, n_runs)
+    assert rate > 0.1

@@ -1,18 +1,24 @@
-"""A certificate: limits of the error of the model's current decisions, from a new random sample.
+"""One measurement: limits of the error of the model's current decisions, from a random sample.
 
-An audit is drawn at the beginning and evaluated several times. A certificate can be requested at
-any time, with or without an audit, and is evaluated once. There are R items that are neither
-labelled nor pending. The model's decisions for all of them are fixed, n of the items are drawn at
-random, and people label these. If M of the R decisions are wrong, the number K of wrong ones in the
-sample has a hypergeometric distribution. Where k are observed, M lies between
+It can begin at any time, and is evaluated once; :mod:`parbals.learner.evaluation.audit` measures
+every later model as well. There are R items that are neither labelled nor pending. The model's
+decisions for all of them are fixed, n of the items are drawn at random, and people label these. If
+M of the R decisions are wrong, the number K of wrong ones in the sample has a hypergeometric
+distribution. Where k are observed, M lies between
 
     L = min {M : P(K ≥ k | M) > δ}    and    U = max {M : P(K ≤ k | M) > δ},
 
-and each limit fails with a probability of at most δ = 5 %: exactly, whatever the model is and
-however the other labels were chosen. The statement is about these R decisions; only the draw is
-random.
+and each limit fails with a probability of at most δ: exactly, whatever the model is and however the
+other labels were chosen. The statement is about these R decisions; only the draw is random.
+
+*Several samples.* Somebody who draws samples until one of them pleases would be wrong more often.
+All samples of a learner or project therefore share δ = 5 %: the first has three quarters of it, and
+sample k ≥ 2 has the share 6 / (π² (k - 1)²) of the last quarter. The shares add up to one, so by
+the union bound all upper limits hold together with a probability of at least 95 %, and so do all
+lower limits, however many samples are drawn and whichever of them is shown.
 """
 
+import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -38,10 +44,13 @@ __all__ = [
     "draw_sample",
     "evaluate_sample",
     "hypergeometric_limits",
+    "sample_delta",
 ]
 
 CERTIFY = "certify"
 """Stands in place of a strategy's name for items that a certificate's sample contains."""
+_FIRST_SHARE = 0.75
+"""Share of δ that the first sample has."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +63,7 @@ class Sample:
         decided: (n,) encoded labels that the model decided for them.
         n_population: R, the number of items that the sample was drawn from.
         n_labels: number of labels that the model was trained with.
+        number: 1 for the first sample; later ones have less of δ.
     """
 
     items: list[Any]
@@ -61,6 +71,7 @@ class Sample:
     decided: list[int]
     n_population: int
     n_labels: int
+    number: int = 1
 
 
 @dataclass(frozen=True)
@@ -72,7 +83,9 @@ class Certificate:
         n_wrong: number of wrong decisions in the sample.
         n_population: R, the number of items that the sample was drawn from.
         n_labels: number of labels that the model was trained with.
-        error: share of wrong decisions among the R items, with a 90 % interval.
+        error: share of wrong decisions among the R items, with a 90 % interval that holds together
+            with those of all other samples.
+        number: of the sample.
     """
 
     n: int
@@ -80,6 +93,7 @@ class Certificate:
     n_population: int
     n_labels: int
     error: Estimate
+    number: int = 1
 
     def __str__(self) -> str:
         return (
@@ -99,12 +113,15 @@ def draw_sample(population: np.ndarray, n: int, generator: np.random.Generator) 
     return generator.choice(population, n, replace=False)
 
 
-def draw_certificate_sample(state: "State", n: int, name_of: Callable[[int], Any]) -> Sample:
+def draw_certificate_sample(
+    state: "State", n: int, name_of: Callable[[int], Any], number: int = 1
+) -> Sample:
     """Draw ``n`` of a learner's free items, and fix the model's decisions for them.
 
     Args:
         n: size of the sample.
         name_of: position → the item as the learner names it.
+        number: of the sample, from 1.
     """
     setup = state.setup
     if not setup.classes:
@@ -125,6 +142,7 @@ def draw_certificate_sample(state: "State", n: int, name_of: Callable[[int], Any
         decided=decisions.tolist(),
         n_population=len(population),
         n_labels=len(state.labels),
+        number=number,
     )
 
 
@@ -139,17 +157,32 @@ def evaluate_sample(sample: Sample, labels: Mapping[int, int]) -> Certificate | 
     decisions = zip(sample.positions, sample.decided, strict=True)
     n_wrong = sum(labels[position] != decision for position, decision in decisions)
     n = len(sample.positions)
-    low, high = hypergeometric_limits(n_wrong, n, sample.n_population)
+    delta = sample_delta(sample.number)
+    low, high = hypergeometric_limits(n_wrong, n, sample.n_population, delta)
     return Certificate(
         n=n,
         n_wrong=n_wrong,
         n_population=sample.n_population,
         n_labels=sample.n_labels,
         error=Estimate(n_wrong / n, low, high),
+        number=sample.number,
     )
 
 
-def hypergeometric_limits(n_wrong: int, n: int, n_population: int) -> tuple[float, float]:
+def sample_delta(number: int) -> float:
+    """Compute the probability with which a limit of this sample may fail; over all samples Σ = δ.
+
+    >>> sample_delta(1)
+    0.0375
+    """
+    if number == 1:
+        return DELTA * _FIRST_SHARE
+    return DELTA * (1.0 - _FIRST_SHARE) * 6.0 / (math.pi * (number - 1)) ** 2
+
+
+def hypergeometric_limits(
+    n_wrong: int, n: int, n_population: int, delta: float = DELTA
+) -> tuple[float, float]:
     """Compute exact limits of the share of a finite population that is wrong.
 
     >>> hypergeometric_limits(0, 100, 200)
@@ -159,6 +192,7 @@ def hypergeometric_limits(n_wrong: int, n: int, n_population: int) -> tuple[floa
         n_wrong: number of wrong items in the sample.
         n: size of the sample, drawn without replacement.
         n_population: size of the population.
+        delta: probability with which each limit may fail.
     """
     possible_totals = range(n_population + 1)
 
@@ -171,8 +205,8 @@ def hypergeometric_limits(n_wrong: int, n: int, n_population: int) -> tuple[floa
         return -_hypergeometric_cdf(n_wrong, n, total, n_population)
 
     # Both functions increase with the total, so bisection finds where they cross ±δ.
-    lowest_total = bisect_right(possible_totals, DELTA, key=upper_tail)
-    first_total_too_high = bisect_left(possible_totals, -DELTA, key=negative_lower_tail)
+    lowest_total = bisect_right(possible_totals, delta, key=upper_tail)
+    first_total_too_high = bisect_left(possible_totals, -delta, key=negative_lower_tail)
     return lowest_total / n_population, (first_total_too_high - 1) / n_population
 
 

@@ -1,0 +1,280 @@
+"""The random samples that measured the error of a project's predictions, and what they rest on.
+
+Every sample that was ever drawn is told, with its result, the people whose labels it rests on, when
+they gave them, and how many labels were changed once the sample was complete and its result known.
+Only people's answers count (:mod:`parbals_label.store.counted`); an item that people skipped counts
+as an error.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from parbals.learner.evaluation.certify import CERTIFY, Certificate, Sample, evaluate_sample
+from parbals.wording import counted, percent
+
+from parbals_label.answer_form import AnswerForm
+from parbals_label.project.consensus import aggregate_labels
+from parbals_label.project.measured import is_complete
+from parbals_label.store.records import Answer, BatchRecord
+from parbals_label.store.store import Store
+
+__all__ = [
+    "LabelSources",
+    "RandomSample",
+    "class_indices",
+    "counted_labels",
+    "earlier_samples_sentence",
+    "label_sources",
+    "latest_sample",
+    "random_samples",
+]
+
+_NO_CLASS = -1
+"""In place of a class index: a skipped item, which no prediction matches."""
+_MAX_NAMES = 5
+"""People whom a sentence names; further ones are counted."""
+
+
+@dataclass(frozen=True)
+class LabelSources:
+    """Who labelled the items of a sample, and when.
+
+    Attributes:
+        by: person → number of items that they labelled, most first.
+        first, last: dates of the first and the last of these labels; "" if there are none.
+        n_changed: items whose label was changed after the sample was complete.
+        n_not_counted: items that have only labels that do not count.
+    """
+
+    by: dict[str, int] = field(default_factory=dict)
+    first: str = ""
+    last: str = ""
+    n_changed: int = 0
+    n_not_counted: int = 0
+
+    @property
+    def sentence(self) -> str:
+        """Who and when, and what does not count, in words; "" where there is nothing to say."""
+        sentences = []
+        if self.by:
+            dates = self.first if self.first == self.last else f"{self.first} to {self.last}"
+            sentences.append(f"Labelled by {_enumerate(self.by)}, {dates}.")
+        if self.n_changed:
+            labels = counted(self.n_changed, "label was", "labels were")
+            sentences.append(f"{labels} changed after the sample was complete.")
+        if self.n_not_counted:
+            items = counted(self.n_not_counted, "item is", "items are")
+            sentences.append(
+                f"{items} labelled only by imports or programs; these labels do not count, so "
+                "people must label them."
+            )
+        return " ".join(sentences)
+
+
+def _enumerate(counts: Mapping[str, int]) -> str:
+    """Names with their counts, as in "ada (40) and bob (20)"."""
+    names = [f"{name} ({n:,})" for name, n in counts.items()]
+    if len(names) > _MAX_NAMES:
+        names = [*names[:_MAX_NAMES], f"{len(names) - _MAX_NAMES} more"]
+    if len(names) == 1:
+        return names[0]
+    return f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+@dataclass(frozen=True)
+class RandomSample:
+    """A random sample that measures the error once.
+
+    Attributes:
+        batch: number of the batch that assigned it.
+        n: its items.
+        n_labelled: items with their labels, or skipped.
+        result: the measured error, once all items are labelled.
+        number, n_samples: this is sample ``number`` of the ``n_samples`` drawn so far.
+        drawn: the date.
+        sources: who labelled it.
+        first_result: the result when the sample was complete, if labels were changed afterwards.
+    """
+
+    batch: int
+    n: int
+    n_labelled: int
+    result: Certificate | None
+    number: int = 1
+    n_samples: int = 1
+    drawn: str = ""
+    sources: LabelSources = field(default_factory=LabelSources)
+    first_result: Certificate | None = None
+
+    @property
+    def sentence(self) -> str:
+        """The result, or the progress, in words."""
+        if self.result is None:
+            progress = f"{self.n_labelled} of the sample's {self.n} items are labelled"
+            return f"{progress}; label all of them. {self.sources.sentence}".strip()
+        parts = [str(self.result), f"Sample {self.number} of {self.n_samples}."]
+        parts.append(self.sources.sentence)
+        if self.first_result is not None:
+            before = self.first_result
+            parts.append(
+                f"Before that, {before.n_wrong} of the {before.n} were wrong, and the limit was "
+                f"{percent(before.error.high)}."
+            )
+        return " ".join(filter(None, parts))
+
+    @property
+    def short_sentence(self) -> str:
+        """The result in a few words, as one of several."""
+        name = f"sample {self.number} ({self.drawn})"
+        if self.result is None:
+            return f"{name} was not completed, {self.n_labelled} of {self.n} labelled"
+        result = f"{self.result.n_wrong} of {self.n} wrong, below {percent(self.result.error.high)}"
+        changed = f", {self.sources.n_changed} changed afterwards" if self.sources.n_changed else ""
+        return f"{name}: {result}{changed}"
+
+
+def random_samples(store: Store) -> list[RandomSample]:
+    """All samples that were ever drawn, oldest first."""
+    records = store.batches(CERTIFY)
+    return [
+        _random_sample(store, record, number, len(records))
+        for number, record in enumerate(records, start=1)
+    ]
+
+
+def latest_sample(store: Store) -> RandomSample | None:
+    """The latest sample and its result; None where none was drawn."""
+    records = store.batches(CERTIFY)
+    if not records:
+        return None
+    return _random_sample(store, records[-1], len(records), len(records))
+
+
+def earlier_samples_sentence(samples: Sequence[RandomSample]) -> str:
+    """All samples but the latest in words; "" if there are none."""
+    if len(samples) < 2:
+        return ""
+    return f"Earlier: {'; '.join(sample.short_sentence for sample in samples[:-1])}."
+
+
+def _random_sample(store: Store, record: BatchRecord, number: int, n_samples: int) -> RandomSample:
+    form = store.form
+    positions = [item.position for item in record.items]
+    predicted = [record.settings["decided"][str(position)] for position in positions]
+    sample = Sample(
+        items=[],
+        positions=positions,
+        decided=predicted,
+        n_population=record.settings["pile"],
+        n_labels=record.settings["n_labelled"],
+        number=number,
+    )
+    skipped = {position: _NO_CLASS for position in store.passes() if position in set(positions)}
+    n_wanted = record.settings.get("answers_wanted", 1)
+    history = store.counted_history(positions)
+    labels = skipped | _encoded(form, _votes(history))
+    result = None
+    first_result = None
+    if is_complete(store, record):
+        result = evaluate_sample(sample, labels)
+        first_votes = _votes(_until_complete(history, n_wanted))
+        labels_at_first = skipped | _encoded(form, first_votes)
+        first_result = evaluate_sample(sample, labels_at_first)
+    sources = label_sources(store, positions, n_wanted)
+    return RandomSample(
+        batch=record.batch,
+        n=len(positions),
+        n_labelled=sum(position in labels for position in positions),
+        result=result,
+        number=number,
+        n_samples=n_samples,
+        drawn=record.created[:10],
+        sources=sources,
+        first_result=first_result if sources.n_changed else None,
+    )
+
+
+def label_sources(store: Store, positions: Sequence[int], n_wanted: int = 1) -> LabelSources:
+    """Who labelled these items, when, and how many labels were changed.
+
+    Args:
+        store: the project.
+        positions: of the items.
+        n_wanted: the labels that an item needs.
+    """
+    form = store.form
+    history = store.counted_history(positions)
+    votes = _votes(history)
+    labels = aggregate_labels(votes, form)
+    first_labels = aggregate_labels(_votes(_until_complete(history, n_wanted)), form)
+    n_changed = sum(label != labels.get(position) for position, label in first_labels.items())
+    counts = Counter(name for by_annotator in votes.values() for name in by_annotator)
+    dates = sorted(answer.created[:10] for answer in history if answer.label is not None)
+    labelled = {*store.labelled()}.intersection(positions)
+    return LabelSources(
+        by=dict(counts.most_common()),
+        first=dates[0] if dates else "",
+        last=dates[-1] if dates else "",
+        n_changed=n_changed,
+        n_not_counted=len(labelled - votes.keys() - store.passes().keys()),
+    )
+
+
+def _until_complete(history: Sequence[Answer], n_wanted: int) -> list[Answer]:
+    """The answers up to the one with which every item had its labels; all of them before that.
+
+    Items without an answer do not matter: they were skipped, or the sample is not complete.
+    """
+    missing = {answer.position for answer in history if answer.label is not None}
+    names: dict[int, set[str]] = {}
+    for index, answer in enumerate(history):
+        if answer.label is None:
+            continue
+        names.setdefault(answer.position, set()).add(answer.annotator)
+        if len(names[answer.position]) >= n_wanted or answer.source == "decision":
+            missing.discard(answer.position)
+        if not missing:
+            return list(history[: index + 1])
+    return list(history)
+
+
+def _votes(history: Iterable[Answer]) -> dict[int, dict[str, str]]:
+    """Position → annotator → their latest label; a final label of an owner stands alone."""
+    latest: dict[int, dict[str, Answer]] = {}
+    for answer in history:
+        latest.setdefault(answer.position, {})[answer.annotator] = answer
+    votes: dict[int, dict[str, str]] = {}
+    for position, by_annotator in latest.items():
+        labelled = {
+            name: answer for name, answer in by_annotator.items() if answer.label_now is not None
+        }
+        decided = {name: a for name, a in labelled.items() if a.source == "decision"}
+        chosen = decided or labelled
+        if chosen:
+            votes[position] = {name: str(answer.label_now) for name, answer in chosen.items()}
+    return votes
+
+
+def counted_labels(store: Store, positions: Sequence[int]) -> dict[int, str]:
+    """Position → consensus label of the answers that count."""
+    return aggregate_labels(_votes(store.counted_history(positions)), store.form)
+
+
+def _encoded(form: AnswerForm, votes: Mapping[int, Mapping[str, str]]) -> dict[int, Any]:
+    """Position → class index, or indices, of the consensus label."""
+    labels = aggregate_labels(votes, form)
+    return {position: class_indices(form, form.plain(label)) for position, label in labels.items()}
+
+
+def class_indices(form: AnswerForm, label: Any) -> Any:
+    """The index of a class; a list of indices for several.
+
+    >>> form = AnswerForm("classes", ("ham", "spam"))
+    >>> class_indices(form, "spam"), class_indices(form, ["spam", "ham"])
+    (1, [1, 0])
+    """
+    if isinstance(label, list):
+        return [form.classes.index(name) for name in label]
+    return form.classes.index(label)
