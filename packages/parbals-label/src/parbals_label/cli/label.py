@@ -1,4 +1,4 @@
-"""The command `parbals label`: a program or an LLM labels items."""
+"""The command `parbals label`: an LLM or a program labels items."""
 
 import re
 import signal
@@ -8,33 +8,40 @@ from dataclasses import asdict
 from pathlib import Path
 from threading import Event
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from parbals.cli.output import print_result, printable, progress
 from parbals.errors import InputError
 from parbals.wording import PROGRAM_PREFIX
 
+from parbals_label.cli.llm import LLM, Budget, LlmOptions, opened_model, print_estimate
 from parbals_label.cli.options import COST, NO_REPORT, SECONDS, command, open_store, option
+
+if TYPE_CHECKING:
+    from parbals_label.machines.asking import MachineAnnotator, Rules
+    from parbals_label.machines.loop import Result
+    from parbals_label.store.store import Store
 
 __all__ = ["clean_stop", "label"]
 
 _INTERRUPTED = 130
 """Exit code after Ctrl-C."""
 _LONGEST_NAME = 100
+_MAX_WAIT_SECONDS = 120.0
+"""Longest wait of an LLM before a retry."""
 
 
 @command
+@LLM
 @option(
     "--with COMMAND",
-    "Run this program, which reads items and writes labels as JSON lines; "
-    "examples/annotators/chat_endpoint.py asks an LLM.",
+    "Run this program instead, which reads items and writes labels as JSON lines.",
     argument="command",
-    required=True,
 )
 @option(
     "--name ANNOTATOR",
-    "Store the labels under machine:ANNOTATOR.  [default: the name of the program]",
+    "Store the labels under machine:ANNOTATOR.  [default: the name of the model or program]",
 )
 @option(
     "-n N",
@@ -43,7 +50,12 @@ _LONGEST_NAME = 100
     argument="batch_size",
     default=20,
 )
-@option("--budget N", "Stop after N stored labels.", click.IntRange(1))
+@option(
+    "--budget N",
+    "Stop after N stored labels. With a decimal point, as 5.00, it is money: the LLM costs no more "
+    "in all, earlier runs included.",
+    Budget(),
+)
 @option("--rate N", "Ask for at most N items a minute, retries included.", click.IntRange(1))
 @option(
     "--retries N",
@@ -66,68 +78,139 @@ def label(
     context: click.Context,
     /,
     folder: Path,
-    command: str,
+    llm: LlmOptions,
+    command: str | None,
     name: str | None,
     costs: dict[str, float] | None,
     no_report: bool,
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Label items with a program or an LLM.
+    """Label items with an LLM or a program.
 
     Labels are stored as they arrive, apart from people's. Ctrl-C stops after storing the labels
-    that have arrived; run the command again to continue. Exit code 1: the program did not work.
+    that have arrived; run the command again to continue. Exit code 1: the annotator did not work.
 
     \b
     Examples:
+      parbals label spam --llm http://localhost:8000/v1 --model qwen --dry-run
+      parbals label spam --llm https://api.openai.com/v1 --model m --price 0.15,0.60 --budget 5.00
       parbals label spam --with "python keyword_rule.py" --budget 200
-      parbals label spam --with "python chat_endpoint.py --model m --task 'Spam?'" --rate 60
       parbals label spam --with "python keyword_rule.py" --name rule --cost me=1,rule=0.01
     """
-    from parbals_label.machines.loop import ENDINGS, Rules, label_items
-    from parbals_label.machines.programs import Program, split_command
-
-    words = split_command(command)
-    stop = Event()
+    if (llm.url is None) == (command is None):
+        raise InputError("Say who labels: --llm URL with --model NAME, or --with COMMAND.")
+    if command is not None and (llm.model or llm.price or llm.dry_run or llm.key_variable):
+        raise InputError("--model, --price, --key and --dry-run belong to --llm, not to --with.")
     with open_store(folder) as store:
         from parbals_label.project.features import features_of
 
-        program = Program(words, store.settings.media)
+        features_of(store)  # before anything starts: without features nothing can be chosen
+        if llm.dry_run:
+            budget = options["budget"]
+            max_labels = budget if isinstance(budget, int) else None
+            print_estimate(store, llm, max_labels, as_json=as_json)
+            return
+        with _annotator(store, llm, command, name, costs, options) as (program, annotator, rules):
+            result = _run(store, annotator, program, rules, as_json=as_json)
+        if not no_report and result.stored and result.ended != "interrupted":
+            _print_report(store, as_json=as_json)
+    context.exit({"interrupted": _INTERRUPTED, "failed": 1}.get(result.ended, 0))
+
+
+@contextmanager
+def _annotator(
+    store: "Store",
+    llm: LlmOptions,
+    command: str | None,
+    name: str | None,
+    costs: dict[str, float] | None,
+    options: dict[str, Any],
+) -> Iterator[tuple["MachineAnnotator", str, "Rules"]]:
+    """Who labels, under which name, and by which rules."""
+    from parbals_label.machines.loop import Rules
+    from parbals_label.machines.programs import Program, split_command
+
+    budget = options.pop("budget")
+    max_cost = budget if isinstance(budget, float) else None
+    max_labels = budget if isinstance(budget, int) else None
+    if command is not None:
+        if max_cost is not None:
+            raise InputError("--budget of a program is a number of labels, such as 200.")
+        program = Program(split_command(command), store.settings.media)
         short_name = _checked_name(name, program.name)
         annotator = f"{PROGRAM_PREFIX}{short_name}"
-        rules = Rules(**options, costs=_full_names(costs, short_name, annotator))
-        features_of(store)  # before anything starts: without features nothing can be chosen
-        total = store.n_items - store.n_labelled
-        if rules.budget is not None:
-            total = min(total, rules.budget)
-        with clean_stop(stop), progress() as show:
-            result = label_items(
-                store,
-                annotator,
-                program,
-                rules,
-                stop,
-                say=lambda sentence: click.echo(printable(sentence), err=True),
-                progress=lambda stage, stored: show("labels", stored, total, stage),
-            )
-        reason = ENDINGS[result.ended]
-        if result.fault:
-            reason += f" ({result.fault})"
-        print_result(
-            as_json,
-            {"annotator": annotator, **asdict(result)},
-            f"{result.stored:,} labels stored as {annotator}, {result.abstained:,} abstained, "
-            f"{result.failed:,} without a usable answer. Ended: {reason}.",
-        )
-        if not no_report and result.stored and result.ended != "interrupted":
-            from parbals_label.project.engine import refresh
-            from parbals_label.project.summary import goal_of, report_lines
+        all_costs = _full_names(costs, short_name, annotator)
+        yield program, annotator, Rules(**options, budget=max_labels, costs=all_costs)
+        return
+    batch_size = options.pop("batch_size")
+    short_name = _checked_name(name, str(llm.model))
+    annotator = f"{PROGRAM_PREFIX}{short_name}"
+    # The model itself retries and limits its rate; so long may a batch be silent meanwhile.
+    silence = (options["retries"] + 1) * (options["timeout"] + _MAX_WAIT_SECONDS)
+    rules = Rules(
+        batch_size=batch_size,
+        budget=max_labels,
+        retries=0,
+        timeout=silence,
+        costs=_full_names(costs, short_name, annotator),
+    )
+    with opened_model(store, llm, annotator, max_cost, **options) as model:
+        yield model, annotator, rules
 
-            report = refresh(store)
-            if not as_json:
-                lines = report_lines(report, goal_of(store), report.n_labelled)
-                click.echo(printable("\n".join(lines)))
-    context.exit({"interrupted": _INTERRUPTED, "failed": 1}.get(result.ended, 0))
+
+def _run(
+    store: "Store", annotator: str, program: "MachineAnnotator", rules: "Rules", *, as_json: bool
+) -> "Result":
+    """Let the annotator label, and print the result."""
+    from parbals_label.machines.loop import ENDINGS, label_items
+    from parbals_label.store.replies import usage_of
+
+    stop = Event()
+    total = store.n_items - store.n_labelled
+    if rules.budget is not None:
+        total = min(total, rules.budget)
+    with clean_stop(stop), progress() as show:
+        result = label_items(
+            store,
+            annotator,
+            program,
+            rules,
+            stop,
+            say=lambda sentence: click.echo(printable(sentence), err=True),
+            progress=lambda stage, stored: show("labels", stored, total, stage),
+        )
+    reason = ENDINGS[result.ended]
+    if result.fault:
+        reason += f" ({result.fault})"
+    usage = next((usage for usage in usage_of(store.folder) if usage.annotator == annotator), None)
+    lines = [
+        f"{result.stored:,} labels stored as {annotator}, {result.abstained:,} abstained, "
+        f"{result.failed:,} without a usable answer. Ended: {reason}."
+    ]
+    if usage is not None:
+        lines.append(f"So far {usage.sentence}.")
+    print_result(
+        as_json,
+        {
+            "annotator": annotator,
+            **asdict(result),
+            "usage": None if usage is None else asdict(usage),
+        },
+        printable("\n".join(lines)),
+    )
+    return result
+
+
+def _print_report(store: "Store", *, as_json: bool) -> None:
+    """Compute a new report, and print it unless the output is JSON."""
+    from parbals_label.project.engine import refresh
+    from parbals_label.project.summary import goal_of, report_lines
+
+    report = refresh(store)
+    if not as_json:
+        lines = report_lines(report, goal_of(store), report.n_labelled)
+        click.echo(printable("\n".join(lines)))
 
 
 def _full_names(

@@ -89,6 +89,7 @@ def _status_record(summary: "Overview") -> dict[str, Any]:
         "chosen_by": summary.chosen_by,
         "goal": asdict(summary.goal),
         "annotators": [asdict(annotator) for annotator in summary.annotator_errors],
+        "llms": [asdict(usage) for usage in summary.llms],
     }
 
 

@@ -4,14 +4,15 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from threading import Event
+from typing import Protocol
 
 from parbals_label.answer_form import AnswerForm
 from parbals_label.machines.json_lines import Reply, Tally
-from parbals_label.machines.programs import Conversation, Ending, Program
+from parbals_label.machines.programs import Ending
 from parbals_label.machines.rate import MINUTE, RateLimit
 from parbals_label.store.records import Item
 
-__all__ = ["Asking", "BatchOutcome", "Rules"]
+__all__ = ["Asking", "BatchOutcome", "MachineAnnotator", "Rules"]
 
 _POLL_SECONDS = 0.1
 """How often time and the request to stop are checked while a program is silent."""
@@ -23,6 +24,34 @@ _MAX_PAUSE_SECONDS = 60.0
 """Longest pause between two attempts: services limit their rate by the minute."""
 _MIN_LEASE_SECONDS = 1800.0
 _NO_LINE = "no line about it came back"
+
+
+class Conversation(Protocol):
+    """A batch that an annotator works on; its answers are JSON lines."""
+
+    def receive(self, seconds: float) -> list[bytes] | Ending | None:
+        """The next lines, or how it ended; None if nothing came in that time."""
+
+    def abort(self) -> None:
+        """End it; what has arrived can still be received."""
+
+    def close(self) -> None:
+        """End it, and remove what belongs to it."""
+
+    def last_error(self) -> str:
+        """The last line of its error output; "" if none."""
+
+
+class MachineAnnotator(Protocol):
+    """A program or a model that can be asked about items."""
+
+    @property
+    def name(self) -> str:
+        """Its name, for the log."""
+
+    def ask(self, items: Sequence[Item], form: AnswerForm) -> Conversation:
+        """Start to ask about these items."""
+
 
 StoreReplies = Callable[[list[tuple[Item, Reply]]], None]
 
@@ -68,19 +97,21 @@ class BatchOutcome:
         failed: items without an answer after all attempts, each with the reason.
         unasked: items without an answer because the run was stopped.
         final: the reason why no further batch can succeed, if that is known.
+        out_of_budget: nothing more may be spent.
     """
 
     n_labelled: int = 0
     failed: list[tuple[Item, str]] = field(default_factory=list)
     unasked: list[Item] = field(default_factory=list)
     final: str | None = None
+    out_of_budget: bool = False
 
 
 @dataclass(frozen=True)
 class Asking:
     """Asks a program about batches, until ``stop`` is set."""
 
-    program: Program
+    program: MachineAnnotator
     form: AnswerForm
     rules: Rules
     stop: Event
@@ -102,19 +133,22 @@ class Asking:
             waiting = [item for item in waiting if item.id in tally.missing]
             # An item that crashes the program is the first unanswered one: ask it last now.
             waiting = waiting[1:] + waiting[:1]
-            if not waiting or outcome.final or self.stop.is_set():
+            if not waiting or self._is_over(outcome):
                 break
         outcome.n_labelled = tally.n_labelled
         self._say_notes(tally)
         if self.stop.is_set():
             outcome.unasked = waiting
-        else:
-            order = {item.id: rank for rank, item in enumerate(items)}
-            reasons = faults | tally.reasons
-            outcome.failed = [
-                (item, reasons.get(item.id, _NO_LINE))
-                for item in sorted(waiting, key=lambda item: order[item.id])
-            ]
+            return outcome
+        if outcome.out_of_budget:
+            outcome.unasked = [item for item in waiting if item.id not in tally.reasons]
+            waiting = [item for item in waiting if item.id in tally.reasons]
+        order = {item.id: rank for rank, item in enumerate(items)}
+        reasons = faults | tally.reasons
+        outcome.failed = [
+            (item, reasons.get(item.id, _NO_LINE))
+            for item in sorted(waiting, key=lambda item: order[item.id])
+        ]
         return outcome
 
     def _try(
@@ -135,7 +169,7 @@ class Asking:
                 break
             self.rate_limit.record(len(items))
             self._ask_once(items, tally, store_replies, outcome, faults)
-            if outcome.final or self.stop.is_set():
+            if self._is_over(outcome):
                 break
 
     def _ask_once(
@@ -162,6 +196,11 @@ class Asking:
             self.say(f"All {len(items)} items were answered, but {ending.fault}.")
         if ending.final:
             outcome.final = ending.fault
+        outcome.out_of_budget = ending.out_of_budget
+
+    def _is_over(self, outcome: BatchOutcome) -> bool:
+        """Whether nothing more is asked about this batch."""
+        return bool(outcome.final or outcome.out_of_budget or self.stop.is_set())
 
     def _listen(
         self,

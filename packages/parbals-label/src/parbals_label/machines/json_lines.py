@@ -5,6 +5,7 @@ To the program, one line for each item:
 For other tasks than one class, "task" names it, and a label is a list or a number. From the
 program, in any order; the label null abstains, comment and confidence are optional:
     {"id": "017", "label": "spam", "comment": "mentions a prize", "confidence": 0.93}
+or, where there is no answer, {"id": "017", "error": "the service is busy"}.
 """
 
 import json
@@ -25,6 +26,8 @@ __all__ = ["MAX_COMMENT", "BadLine", "Reply", "Tally", "parse_line", "request_li
 
 MAX_COMMENT = 4_000
 """Characters of a comment that are stored."""
+_MAX_ERROR = 400
+"""Characters of an error message that are shown."""
 
 
 class BadLine(ValueError):
@@ -92,6 +95,8 @@ def parse_line(line: bytes, form: AnswerForm, classes: Classes) -> Reply:
     if not isinstance(record, dict) or not isinstance(record.get("id"), str):
         raise BadLine(f"a line is not an object with the text `id`: {short(text)}")
     item = record["id"]
+    if "label" not in record and isinstance(record.get("error"), str):
+        raise BadLine(_one_line(record["error"]) or "an error without a message", item)
     if "label" not in record:
         raise BadLine("its line has no `label` (null would abstain)", item)
     label = record["label"]
@@ -171,6 +176,11 @@ class Tally:
         self._replies[reply.id] = reply
         self.reasons.pop(reply.id, None)
         return item, reply
+
+
+def _one_line(text: str) -> str:
+    """A message in one line."""
+    return "".join(c if c.isprintable() else " " for c in text).strip()[:_MAX_ERROR]
 
 
 def _comment(value: Any, item: str) -> str | None:

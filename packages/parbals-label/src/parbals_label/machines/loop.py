@@ -14,9 +14,8 @@ from typing import Any
 from parbals.errors import InputError, ParbalsError
 
 from parbals_label.files import sole_run
-from parbals_label.machines.asking import Asking, BatchOutcome, Rules
+from parbals_label.machines.asking import Asking, BatchOutcome, MachineAnnotator, Rules
 from parbals_label.machines.json_lines import Reply
-from parbals_label.machines.programs import Program
 from parbals_label.machines.rate import RateLimit
 from parbals_label.store.records import Item, Submission
 from parbals_label.store.rows import lease_clock
@@ -64,7 +63,7 @@ class Result:
 def label_items(
     store: Store,
     name: str,
-    program: Program,
+    program: MachineAnnotator,
     rules: Rules,
     stop: Event,
     *,
@@ -102,7 +101,7 @@ class _Run:
 
     store: Store
     name: str
-    program: Program
+    program: MachineAnnotator
     rules: Rules
     stop: Event
     say: Callable[[str], None]
@@ -153,6 +152,9 @@ class _Run:
             is_broken = outcome.final or n_failed_batches == _MAX_FAILED_BATCHES
             if is_broken and not self.stop.is_set():
                 ended = "failed"
+                break
+            if outcome.out_of_budget:
+                ended = "budget"
                 break
         self.result.ended = ended
         self.result.fault = fault if ended == "failed" else None

@@ -3,12 +3,12 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from parbals.errors import InputError
+from parbals.errors import InputError, ProjectError
 from parbals.learner.evaluation import report as reports
 from parbals.learner.evaluation.audit import AUDIT
 from parbals.learner.evaluation.certify import CERTIFY
@@ -52,6 +52,7 @@ from parbals_label.project.samples import (
 )
 from parbals_label.store.queue import SECOND_OPINION
 from parbals_label.store.records import ADAPTED, Annotator
+from parbals_label.store.replies import Usage, usage_of
 from parbals_label.store.store import Store
 
 __all__ = [
@@ -140,6 +141,7 @@ class Overview:
         annotator_errors: error rates from the latest report; empty for a single annotator.
         label_range: the least, the median and the greatest label, if labels are numbers.
         samples: all random samples that were drawn to measure the error once, oldest first.
+        llms: requests, tokens and cost of every LLM that has labelled.
     """
 
     folder: Path
@@ -170,6 +172,7 @@ class Overview:
     annotator_errors: list[AnnotatorErrorRate]
     label_range: dict[str, float] | None = None
     samples: tuple[RandomSample, ...] = ()
+    llms: list[Usage] = field(default_factory=list)
 
     @property
     def sample(self) -> RandomSample | None:
@@ -225,7 +228,15 @@ def overview(store: Store) -> Overview:
         annotator_errors=[AnnotatorErrorRate(*row) for row in settings.heard],
         label_range=_label_range(labels.values()) if form.task == NUMBERS else None,
         samples=tuple(random_samples(store)),
+        llms=_llm_usage(store),
     )
+
+
+def _llm_usage(store: Store) -> list[Usage]:
+    """What LLMs have used; nothing if the record is damaged, which `parbals label` reports."""
+    with suppress(ProjectError):
+        return usage_of(store.folder)
+    return []
 
 
 def _class_balance(form: AnswerForm, labels: Iterable[str]) -> dict[str, int]:
@@ -348,6 +359,7 @@ def _progress_lines(overview: Overview) -> list[str]:
         ties = counted(overview.ties, "item is", "items are")
         lines.append(f"{ties} tied: one more answer decides (Browse, Tied)")
     lines += [annotator.sentence for annotator in overview.annotator_errors]
+    lines += [usage.sentence for usage in overview.llms]
     lines += filter(None, (strategy_line(overview), overview.features))
     return lines
 

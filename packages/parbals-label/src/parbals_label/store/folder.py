@@ -44,7 +44,8 @@ BUSY_SECONDS = 30.0
 """How long a call waits for another process: longer than a large import takes."""
 
 _PROJECT_FILES = re.compile(
-    r"project\..*|page-.*|page\..*|machine-.*\.lock|(features|predictions|map|described|scores)-.*\.npy",
+    r"project\..*|llm\..*|page-.*|page\..*|machine-.*\.lock"
+    r"|(features|predictions|map|described|scores)-.*\.npy",
     re.DOTALL,
 )
 

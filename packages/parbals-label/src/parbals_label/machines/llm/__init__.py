@@ -1,0 +1,1 @@
+"""An LLM as annotator, through any endpoint that speaks OpenAI's chat protocol."""
