@@ -59,7 +59,7 @@ UNUSED := torch torchvision jupyter skorch blackhc-project
 .DEFAULT_GOAL := help
 .PHONY: help demo doctor test fast test-all test-full test-everything lint style types format test-statistics test-faults \
 	test-encoders test-browser test-deploy test-label-studio test-integrations docs pictures bench bench-ecosystem soak lock \
-	test-lowest test-pythons build sbom sizes clean
+	test-lowest test-pythons build sbom sizes audit-packages clean
 
 help:  ## show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -199,6 +199,9 @@ sbom: $(VENV)/tools/.installed  ## the bills of materials alone: dist/*.cdx.json
 		$(TOOLS)/cyclonedx-py environment --pyproject $(VENV)/sbom/pyproject.toml --mc-type library --output-reproducible \
 			--output-file dist/$$name.cdx.json $(VENV)/sbom/bin/python; \
 	done
+
+audit-packages: $(VENV)/tools/.installed  ## known vulnerabilities of the locked versions; needs the network
+	$(UV) tool run pip-audit --disable-pip --require-hashes --requirement requirements/label.lock --requirement requirements/bench.lock
 
 bench-ecosystem: $(INTEGRATIONS)/.installed  ## EPIG, BALD and BatchBALD beside baal, batchbald_redux and scikit-activeml
 	$(INTEGRATIONS)/bin/python studies speed.libraries

@@ -208,6 +208,17 @@ def test_readiness_is_whether_a_label_could_be_stored_now(project, monkeypatch):
         assert metrics(server)["parbals_disk_free_bytes",] > 0
 
 
+def test_the_answer_of_a_full_disk_names_no_folder(project, monkeypatch):
+    def full(store, *_, **__):
+        raise ProjectError(f"{store.folder}/project.sqlite3 is on a disk that is full.")
+
+    with page(project) as server:
+        monkeypatch.setattr(Store, "submit", full)
+        answer = server.label("ann", 0)
+    assert answer.status == 503
+    assert answer.json["error"]["message"] == "project.sqlite3 is on a disk that is full."
+
+
 def test_a_journal_that_cannot_be_written_is_logged_counted_and_shown(written, project):
     read = written()
     with Store.open(project) as store:

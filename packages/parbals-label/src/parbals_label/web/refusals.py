@@ -1,6 +1,7 @@
 """Error responses: a sentence for people and a code for programs."""
 
 import json
+import re
 import logging
 from collections.abc import Mapping
 from pathlib import Path
@@ -24,6 +25,10 @@ _log = logging.getLogger("parbals.web")
 
 _PAGES = Path(__file__).with_name("pages")
 """HTML pages for refused visitors, named by the code of the error."""
+
+
+_FOLDERS = re.compile(r"(?<![\w/.])/(?:[^/\n]+?/)+(?=[^\s/])")
+"""The folders of an absolute path."""
 
 
 class ErrorDetail(BaseModel):
@@ -87,7 +92,16 @@ def _parbals_response(error: ParbalsError) -> Response:
         code = "missing"
     elif isinstance(error, ProjectDamagedError):
         code = "damaged"
-    return _error_response(503, code, str(error), {"Retry-After": "5"})
+    return _error_response(503, code, _without_folders(str(error)), {"Retry-After": "5"})
+
+
+def _without_folders(message: str) -> str:
+    """A message whose absolute paths are reduced to file names: visitors need not know the rest.
+
+    >>> _without_folders("/srv/ada/spam/project.db is on a disk that is full.")
+    'project.db is on a disk that is full.'
+    """
+    return _FOLDERS.sub("", message)
 
 
 def _error_response(
