@@ -34,7 +34,8 @@ def batch_of(n_classes, n_pool, strategy="parbals-epig"):
 
 def walk(n_classes, n_pool):
     """Chosen rows, rows of a block on each device, collective operations of the program."""
-    calls, score = [], backend._score_block
+    calls = []
+    score = backend._score_block
 
     def recorded(*arguments, **options):
         calls.append((arguments, options))
@@ -50,9 +51,9 @@ def walk(n_classes, n_pool):
 
 
 def findings():
-    found = {"batch": batch_of(2, 6_001), "two": walk(2, 77), "four": walk(4, 1_001)}
+    results = {"batch": batch_of(2, 6_001), "two": walk(2, 77), "four": walk(4, 1_001)}
     with jax.default_device(jax.local_devices()[-1]):
-        return {**found, "told": walk(2, 77)}
+        return {**results, "told": walk(2, 77)}
 
 
 if __name__ == "__main__":

@@ -6,7 +6,9 @@ import numpy as np
 
 __all__ = ["PIECES", "WIDTH", "make_model", "tensors", "write"]
 
-WIDTH, WIDE, PIECES = 24, 48, ["[PAD]", *(f"[{n}]" for n in range(1, 103)), "good", "day"]
+WIDTH = 24
+WIDE = 48
+PIECES = ["[PAD]", *(f"[{n}]" for n in range(1, 103)), "good", "day"]
 
 
 def tensors():
@@ -18,7 +20,7 @@ def tensors():
             f"{name}.bias": 0.1 * draw(shape[0]),
         }
 
-    made = {
+    arrays = {
         "embeddings.word_embeddings.weight": draw((len(PIECES), WIDTH)),
         "embeddings.position_embeddings.weight": draw((256, WIDTH)),
         "embeddings.token_type_embeddings.weight": draw((2, WIDTH)),
@@ -27,18 +29,19 @@ def tensors():
     for layer in range(6):
         at = f"encoder.layer.{layer}."
         for name in ("self.query", "self.key", "self.value", "output.dense"):
-            made |= pair(f"{at}attention.{name}", WIDTH, WIDTH)
-        made |= pair(f"{at}intermediate.dense", WIDE, WIDTH) | pair(
+            arrays |= pair(f"{at}attention.{name}", WIDTH, WIDTH)
+        arrays |= pair(f"{at}intermediate.dense", WIDE, WIDTH) | pair(
             f"{at}output.dense", WIDTH, WIDE
         )
-        made |= pair(f"{at}attention.output.LayerNorm", WIDTH) | pair(
+        arrays |= pair(f"{at}attention.output.LayerNorm", WIDTH) | pair(
             f"{at}output.LayerNorm", WIDTH
         )
-    return {name: np.asarray(value, "<f4") for name, value in made.items()}
+    return {name: np.asarray(value, "<f4") for name, value in arrays.items()}
 
 
 def write(path, values):
-    header, start = {}, 0
+    header = {}
+    start = 0
     for name, value in values.items():
         end = start + value.nbytes
         header[name] = {"dtype": "F32", "shape": value.shape, "data_offsets": [start, end]}

@@ -102,7 +102,7 @@ def program_of(page: str) -> str:
 def run_commands(block: Block, folder: Path) -> None:
     """Run a block of shell commands, each of which must succeed."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    done = subprocess.run(
+    process = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", block.code],
         cwd=folder,
         env=os.environ | {"PATH": path},
@@ -111,4 +111,4 @@ def run_commands(block: Block, folder: Path) -> None:
         text=True,
         check=False,
     )
-    assert done.returncode == 0, f"{block}\n{block.code}\n{done.stdout}\n{done.stderr}"
+    assert process.returncode == 0, f"{block}\n{block.code}\n{process.stdout}\n{process.stderr}"

@@ -10,12 +10,12 @@ from repository import SOURCES
 
 def modules() -> dict[str, Path]:
     """Every module of the three packages, by its dotted name."""
-    found = {}
+    paths = {}
     for source in SOURCES:
         for path in source.rglob("*.py"):
             parts = path.relative_to(source).with_suffix("").parts
-            found[".".join(parts).removesuffix(".__init__")] = path
-    return found
+            paths[".".join(parts).removesuffix(".__init__")] = path
+    return paths
 
 
 def imported(path: Path, known: dict[str, Path]) -> Iterator[str]:
@@ -30,12 +30,12 @@ def imported(path: Path, known: dict[str, Path]) -> Iterator[str]:
 
 
 def graph() -> dict[str, set[str]]:
-    known = modules()
+    paths = modules()
     # The front door names its rooms for type checkers; nobody inside comes in through it.
     doors = {"parbals"}
     return {
-        name: set(imported(path, known)) - {name} - doors
-        for name, path in known.items()
+        name: set(imported(path, paths)) - {name} - doors
+        for name, path in paths.items()
         if name not in doors
     }
 

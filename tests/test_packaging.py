@@ -55,7 +55,8 @@ def test_the_recipe_asks_for_what_the_package_asks_for(name):
 
 @pytest.mark.parametrize("name", PROJECTS)
 def test_the_recipe_builds_what_the_package_builds(name):
-    build, project = OUTPUTS[name]["build"], PROJECTS[name]
+    build = OUTPUTS[name]["build"]
+    project = PROJECTS[name]
     assert f"pip install packages/{name} " in build["script"]
     host = bounds(OUTPUTS[name]["requirements"]["host"])
     assert bounds(project["build-system"]["requires"]).items() <= host.items()
@@ -125,8 +126,8 @@ def shipped(tmp_path_factory):
     folder = tmp_path_factory.mktemp("dist")
     for package in PACKAGES.values():
         command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", folder, package]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stdout + done.stderr
+        process = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert process.returncode == 0, process.stdout + process.stderr
     return folder
 
 
@@ -155,11 +156,11 @@ def test_the_wheels_work_in_a_fresh_environment(shipped, tmp_path):
     environment = os.environ | {"PYTHONPATH": sysconfig.get_path("purelib")}
 
     def run(*command):
-        done = subprocess.run(
+        process = subprocess.run(
             command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False
         )
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        assert process.returncode == 0, process.stderr
+        return process.stdout
 
     for module in (name.replace("-", "_") for name in PROJECTS):
         place = run(scripts / "python", "-c", f"import {module}; print({module}.__file__)")

@@ -60,8 +60,8 @@ class Place(NamedTuple):
 
 
 def checked(*command: object) -> None:
-    done = subprocess.run([*map(str, command)], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    process = subprocess.run([*map(str, command)], capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stdout + process.stderr
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +72,7 @@ def places(tmp_path_factory):
     for package in PACKAGES.values():
         build = [sys.executable, "-m", "build", "--no-isolation", "--wheel", "--outdir", dist]
         checked(*build, package)
-    made = {}
+    installs = {}
     wheels = []
     for name in LIMITS:
         folder = top / name
@@ -83,13 +83,14 @@ def places(tmp_path_factory):
         checked(*pip, "--quiet", "--require-hashes", "--requirement", lock)
         checked(*pip, "--quiet", "--no-deps", "--no-index", *wheels)
         (site,) = folder.glob("lib/python*/site-packages")
-        made[name] = Place(folder, site)
-    return made
+        installs[name] = Place(folder, site)
+    return installs
 
 
 @pytest.mark.parametrize("name", LIMITS)
 def test_an_install_is_light(name, places):
-    site, sizes = places[name].site, {}
+    site = places[name].site
+    sizes = {}
     for path in site.rglob("*"):
         if path.is_file() and not path.is_symlink():
             top = path.relative_to(site).parts[0]
@@ -118,9 +119,9 @@ for found in pkgutil.walk_packages(top.__path__, "{module}.", onerror=lambda nam
     except Exception as error:
         print(found.name, getattr(error, "name", None) or str(error), sep=": ")
 """
-    done = places[name].run("python", "-c", program)
-    assert done.returncode == 0, done.stderr
-    for line in done.stdout.splitlines():
+    process = places[name].run("python", "-c", program)
+    assert process.returncode == 0, process.stderr
+    for line in process.stdout.splitlines():
         missing = line.split(": ", 1)[1]
         has_hint = re.search(r"pip install '\S*/parbals\S*\.whl\[[a-z-]+\]'", missing)
         assert has_hint or missing.split(".")[0] in OPTIONAL[name].split(), line
@@ -129,13 +130,13 @@ for found in pkgutil.walk_packages(top.__path__, "{module}.", onerror=lambda nam
 def test_commands_of_the_library_work_alone(places):
     alone = places["parbals"]
     for command in (["--version"], ["--help"], ["strategies"], ["doctor"]):
-        done = alone.run("parbals", *command)
-        assert (done.returncode, done.stderr) == (0, ""), done.stderr
+        process = alone.run("parbals", *command)
+        assert (process.returncode, process.stderr) == (0, ""), process.stderr
     program = "import parbals, numpy as np; X = np.random.default_rng(0).normal(size=(50, 3))\n"
     program += "learner = parbals.ActiveLearner(X, classes=[0, 1], random_state=0)\n"
     program += "rows = learner.ask(5); learner.tell(rows, [0, 1, 0, 1, 0]); print(learner.report())"
-    done = alone.run("python", "-W", "error", "-c", program)
-    assert done.returncode == 0, done.stderr
+    process = alone.run("python", "-W", "error", "-c", program)
+    assert process.returncode == 0, process.stderr
 
 
 @pytest.mark.parametrize(
@@ -144,12 +145,12 @@ def test_commands_of_the_library_work_alone(places):
 )
 def test_a_command_of_a_package_that_is_not_there_names_it(command, package, places):
     """The line that it names installs the wheel beside the one of parbals."""
-    done = places["parbals"].run("parbals", command, "x")
-    assert done.returncode == 2
-    assert done.stderr.count("\n") == 1
+    process = places["parbals"].run("parbals", command, "x")
+    assert process.returncode == 2
+    assert process.stderr.count("\n") == 1
     dist = places["parbals"].folder.parent / "dist"
     (wheel,) = dist.glob(f"parbals_{package}-0*.whl")
-    assert re.search(rf"pip install .*{re.escape(str(wheel))}$", done.stderr.strip())
+    assert re.search(rf"pip install .*{re.escape(str(wheel))}$", process.stderr.strip())
 
 
 @pytest.mark.parametrize("page", TUTORIALS, ids=lambda page: page.stem)
@@ -164,8 +165,8 @@ def test_a_tutorial_runs_where_its_packages_are_installed_as_it_says(page, place
         checked(*pip, "install", "--quiet", "--constraint", versions, *shlex.split(requirement))
     program = tmp_path / "page.py"
     program.write_text(program_of(str(page.relative_to(ROOT))))
-    done = place.run("python", str(program), folder=tmp_path)
-    assert done.returncode == 0, done.stdout + done.stderr
+    process = place.run("python", str(program), folder=tmp_path)
+    assert process.returncode == 0, process.stdout + process.stderr
 
 
 def test_every_page_that_installs_from_a_clone_installs_what_tutorials_need():

@@ -32,7 +32,8 @@ pytestmark = [
 GENERATOR = np.random.default_rng(0)
 X = GENERATOR.standard_normal((60, 3))
 Y = np.where(X[:, 0] + 0.3 * X[:, 1] > 0, "yes", "no")
-LEARNT, POOL = slice(0, 12), slice(12, 60)
+LEARNT = slice(0, 12)
+POOL = slice(12, 60)
 
 
 def a_learner(estimator=None, **settings):
@@ -43,13 +44,16 @@ def a_learner(estimator=None, **settings):
 
 
 def test_the_loop_of_their_guide():
-    learner, pool, labels = a_learner(), X[POOL], Y[POOL]
+    learner = a_learner()
+    pool = X[POOL]
+    labels = Y[POOL]
     for _ in range(3):
         positions, rows = learner.query(pool, n_instances=4)
         assert len(set(positions.tolist())) == 4
         np.testing.assert_array_equal(rows, pool[positions])
         learner.teach(rows, labels[positions])
-        pool, labels = np.delete(pool, positions, 0), np.delete(labels, positions)
+        pool = np.delete(pool, positions, 0)
+        labels = np.delete(labels, positions)
     assert len(learner.X_training) == 24
     assert learner.score(X, Y) > 0.85
 

@@ -16,8 +16,10 @@ from batchbald_redux.batchbald import (
 from parbals.testing import make_inputs
 
 INPUTS = make_inputs(n_pool=40, n_classes=3)
-POOL, TARGET = INPUTS["pool_probs"], INPUTS["target_probs"]
-POOL_NCK, TARGET_NCK = POOL.swapaxes(1, 2), TARGET.swapaxes(1, 2)
+POOL = INPUTS["pool_probs"]
+TARGET = INPUTS["target_probs"]
+POOL_NCK = POOL.swapaxes(1, 2)
+TARGET_NCK = TARGET.swapaxes(1, 2)
 LOG_PROBS = torch.as_tensor(np.log(POOL))
 
 

@@ -39,15 +39,15 @@ def export(run, tmp_path):  # noqa: F811
 
 def convert(folder, *options, text="message"):
     """Run the program in a folder; its error output."""
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, PROGRAM, "labels.jsonl", "--text", text, *options],
         cwd=folder,
         capture_output=True,
         text=True,
         check=False,
     )
-    assert (done.returncode == 0) == (not done.stderr), done.stderr
-    return done.stderr
+    assert (process.returncode == 0) == (not process.stderr), process.stderr
+    return process.stderr
 
 
 def check_prodigy_task(task, classes):

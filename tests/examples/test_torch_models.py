@@ -90,7 +90,8 @@ def test_channels_and_sequences():
     class Words(nn.Module):
         def __init__(self):
             super().__init__()
-            self.embed, self.drop = nn.Embedding(20, 8), nn.Dropout(0.5)
+            self.embed = nn.Embedding(20, 8)
+            self.drop = nn.Dropout(0.5)
             self.head = nn.Linear(8, 2)
 
         def forward(self, ids):

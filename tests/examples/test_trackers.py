@@ -35,13 +35,13 @@ def test_a_line_for_every_batch_of_a_learner(tmp_path):
 
 
 def test_choosing_alone_tells_nobody(tmp_path):
-    told = []
-    learner = parbals.ActiveLearner(X, [0, 1], strategy="random", on_batch=told.append)
+    messages = []
+    learner = parbals.ActiveLearner(X, [0, 1], strategy="random", on_batch=messages.append)
     learner.choose(3)
-    assert told == []
+    assert messages == []
     learner.ask(1)
     learner.save(tmp_path / "run.parbals")
-    assert len(told) == 1
+    assert len(messages) == 1
     assert parbals.ActiveLearner.load(tmp_path / "run.parbals").on_batch is None
 
 

@@ -79,7 +79,8 @@ def agreement(a, b):
     values, vectors = np.linalg.eigh(covariance / np.outer(error, error))
     root = vectors * np.sqrt(np.maximum(values, 0.0))
     chance = np.random.default_rng(0).standard_normal((_SIMULATIONS, len(z))) @ root.T
-    rms, largest = np.sqrt(np.mean(z**2)), np.abs(z).max()
+    rms = np.sqrt(np.mean(z**2))
+    largest = np.abs(z).max()
     p_rms = _tail(np.sqrt(np.mean(chance**2, axis=1)), rms)
     p_max = _tail(np.abs(chance).max(axis=1), largest)
     return Agreement(float(rms), float(largest), min(1.0, 2.0 * min(p_rms, p_max)))

@@ -70,7 +70,8 @@ def grid_posterior(data, n_slope=1501, n_bias=401):
     width = 8.5 * np.sqrt(2.0) * data.prior_scale
     size = np.abs(data.X).max()
     t = np.linspace(-1.0, 1.0, n_slope) * np.arcsinh(width * size)
-    slope, bias = np.sinh(t) / size, np.linspace(-width, width, n_bias)
+    slope = np.sinh(t) / size
+    bias = np.linspace(-width, width, n_bias)
     log_density = np.log(np.cosh(t))[:, None] - (slope[:, None] ** 2 + bias**2) / (
         4.0 * data.prior_scale**2
     )

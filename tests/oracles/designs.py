@@ -15,7 +15,8 @@ def design(name):
         "ten classes": (80, 3, 10, 1.0),
     }[name]
     rng = np.random.default_rng(len(name))
-    X, X_test = scale * rng.standard_normal((n, d)), scale * rng.standard_normal((12, d))
+    X = scale * rng.standard_normal((n, d))
+    X_test = scale * rng.standard_normal((12, d))
     if name == "separable":
         y = (X[:, 0] > 0).astype(int)
     elif name == "five per cent positive":

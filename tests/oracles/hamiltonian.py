@@ -39,11 +39,13 @@ def predictions(
 
     z = generator.standard_normal((n_chains, *center.shape))
     value, slope = density(z)
-    kept, accepted = [], []
+    samples = []
+    accepted = []
     for number in range(n_kept + n_kept // 2):
         step = 1.5 / n_steps * generator.uniform(0.8, 1.2)
         speed = generator.standard_normal(z.shape)
-        there, energy = z, value - 0.5 * np.square(speed).sum(axis=(1, 2))
+        there = z
+        energy = value - 0.5 * np.square(speed).sum(axis=(1, 2))
         new_slope = slope
         for _ in range(n_steps):
             speed = speed + 0.5 * step * new_slope
@@ -56,10 +58,10 @@ def predictions(
         value = np.where(moves, new_value, value)
         slope = np.where(moves[:, None, None], new_slope, slope)
         if number >= n_kept // 2:
-            kept.append(softmax(np.einsum("td,kad->kta", X_test, weights(z)), axis=2))
+            samples.append(softmax(np.einsum("td,kad->kta", X_test, weights(z)), axis=2))
             accepted.append(moves.mean())
     assert np.mean(accepted) > 0.5, "the chains hardly move: the reference is not one"
-    draws = np.array(kept)
+    draws = np.array(samples)
     of_chains = draws.mean(axis=0)
     error = of_chains.std(axis=0) / np.sqrt(n_chains)
     return Predictions(of_chains.mean(axis=0), draws.std(axis=(0, 1)), error)

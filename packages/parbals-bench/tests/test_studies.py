@@ -72,9 +72,9 @@ def test_a_page_names_commands_that_there_are(path):
 
 
 def test_a_study_that_there_is_not_is_refused():
-    done = run_study("speed.grwoth")
-    assert done.returncode == 2
-    assert "speed.growth" in done.stderr
+    process = run_study("speed.grwoth")
+    assert process.returncode == 2
+    assert "speed.growth" in process.stderr
 
 
 @pytest.mark.parametrize(
@@ -88,10 +88,10 @@ def test_each_part_runs_and_writes_its_results(part, tmp_path):
         "importlib.util.find_spec = lambda name, *a: None if name == 'pymc' else find(name, *a)\n"
     )
     arguments = ("--smoke", "--only", part, "--rivals", "pymc", "--out", str(tmp_path))
-    done = run_study("speed.engine", *arguments, path=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert "pip install pymc" in done.stderr
-    assert f"({part})" in done.stdout
+    process = run_study("speed.engine", *arguments, path=tmp_path)
+    assert process.returncode == 0, process.stderr
+    assert "pip install pymc" in process.stderr
+    assert f"({part})" in process.stdout
     record = json.loads((tmp_path / "record.json").read_text(encoding="utf-8"))
     assert [section["name"] for section in record["sections"]] == [part]
     assert record["machine"]["cores_used"] == 2
@@ -105,8 +105,8 @@ def test_each_part_runs_and_writes_its_results(part, tmp_path):
 
 @pytest.mark.full
 def test_every_stage_of_a_run_is_measured_and_written(tmp_path):
-    done = run_study("speed.stages", "--smoke", "--out", str(tmp_path))
-    assert done.returncode == 0, done.stderr
+    process = run_study("speed.stages", "--smoke", "--out", str(tmp_path))
+    assert process.returncode == 0, process.stderr
     text = (tmp_path / "README.md").read_text("utf-8")
     rows = {
         cells[1].strip(): [cell.strip() for cell in cells[2:-1]]
@@ -121,9 +121,9 @@ def test_every_stage_of_a_run_is_measured_and_written(tmp_path):
 
 @pytest.mark.full
 def test_what_batches_cost_is_read_from_the_committed_results():
-    done = run_study("paper.results.one_at_a_time")
-    assert done.returncode == 0, done.stderr
-    last = [line for line in done.stdout.splitlines() if "all datasets" in line]
+    process = run_study("paper.results.one_at_a_time")
+    assert process.returncode == 0, process.stderr
+    last = [line for line in process.stdout.splitlines() if "all datasets" in line]
     assert last == [
         "EPIG           all datasets   -0.37 ± 0.53",
         "ParBaLS EPIG   all datasets   +0.14 ± 0.44",
@@ -133,10 +133,10 @@ def test_what_batches_cost_is_read_from_the_committed_results():
 @pytest.mark.full
 def test_growth_is_measured_once_for_each_device(tmp_path):
     arguments = ("--smoke", "--only", "B,projects", "--out", str(tmp_path))
-    done = run_study("speed.growth", *arguments)
-    assert done.returncode == 0, done.stderr
+    process = run_study("speed.growth", *arguments)
+    assert process.returncode == 0, process.stderr
     again = run_study("speed.growth", *arguments)
-    assert (again.stderr, again.stdout) == ("", done.stdout)
+    assert (again.stderr, again.stdout) == ("", process.stdout)
     (device,) = json.loads((tmp_path / "record.json").read_text("utf-8")).values()
     small, large, project = device["points"].values()
     assert [small["sizes"]["B"], large["sizes"]["B"]] == [2, 4]
@@ -151,21 +151,21 @@ def test_scores_of_many_classes_are_measured_once(tmp_path):
     def run():
         return run_study("approximation.many_classes", "--quick", "--out", str(tmp_path))
 
-    done = run()
-    assert done.returncode == 0, done.stderr
-    assert (run().stderr, run().stdout) == ("", done.stdout)
+    process = run()
+    assert process.returncode == 0, process.stderr
+    assert (run().stderr, run().stdout) == ("", process.stdout)
     (row,) = json.loads((tmp_path / "record.json").read_text("utf-8")).values()
     assert row["n_classes"] == 10
-    assert done.stdout in (tmp_path / "README.md").read_text("utf-8")
+    assert process.stdout in (tmp_path / "README.md").read_text("utf-8")
     assert not list(tmp_path.glob("*.npz"))
 
 
 @pytest.mark.full
 def test_the_screen_is_compared_with_a_full_search(tmp_path):
-    done = run_study("approximation.screening", "--quick", "--out", str(tmp_path))
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-1].startswith("| digits | 10 | 30 | 0.9")
-    assert done.stdout in (tmp_path / "README.md").read_text("utf-8")
+    process = run_study("approximation.screening", "--quick", "--out", str(tmp_path))
+    assert process.returncode == 0, process.stderr
+    assert process.stdout.splitlines()[-1].startswith("| digits | 10 | 30 | 0.9")
+    assert process.stdout in (tmp_path / "README.md").read_text("utf-8")
 
 
 @pytest.mark.full
@@ -193,11 +193,11 @@ def test_growth_of_two_devices_in_one_table_and_figure(tmp_path):
 
     results = {"slow": device(1.4), "fast": device(0.9)}
     (tmp_path / "record.json").write_text(json.dumps(results), encoding="utf-8")
-    done = run_study("speed.growth", "--report", "--out", str(tmp_path))
-    assert done.returncode == 0, done.stderr
-    assert "| N | 2 | slow | N^1.40 (steep) | N^1.40 (steep) | N^1.00 | N^1.00 |" in done.stdout
-    assert "| N | 2 | fast | N^0.90 | N^0.90 | N^1.00 | N^1.00 |" in done.stdout
-    assert done.stdout.strip() in (tmp_path / "README.md").read_text("utf-8")
+    process = run_study("speed.growth", "--report", "--out", str(tmp_path))
+    assert process.returncode == 0, process.stderr
+    assert "| N | 2 | slow | N^1.40 (steep) | N^1.40 (steep) | N^1.00 | N^1.00 |" in process.stdout
+    assert "| N | 2 | fast | N^0.90 | N^0.90 | N^1.00 | N^1.00 |" in process.stdout
+    assert process.stdout.strip() in (tmp_path / "README.md").read_text("utf-8")
     assert (tmp_path / "growth.svg").read_text("utf-8").count("<path") > 10
 
 
@@ -215,9 +215,9 @@ def test_growth_of_two_devices_in_one_table_and_figure(tmp_path):
     ],
 )
 def test_bad_options_are_refused_before_anything_runs(study, arguments):
-    done = run_study(study, *arguments)
-    assert done.returncode == 2
-    assert "usage:" in done.stderr
+    process = run_study(study, *arguments)
+    assert process.returncode == 2
+    assert "usage:" in process.stderr
 
 
 @pytest.mark.full
@@ -225,8 +225,8 @@ def test_trust_measures_a_design_once(tmp_path):
     results = tmp_path / "trust.jsonl"
     arguments = ("--only", "suite, separable", "--draws", "400", "--warm-up", "50", "--chains", "4")
     for _ in range(2):
-        done = run_study("approximation.two_classes", *arguments, "--out", str(results))
-        assert done.returncode == 0, done.stdout + done.stderr
+        process = run_study("approximation.two_classes", *arguments, "--out", str(results))
+        assert process.returncode == 0, process.stdout + process.stderr
     (line,) = results.read_text(encoding="utf-8").splitlines()
     methods = json.loads(line)["methods"]
     assert methods["EP"]["p_mean"] < 0.05
@@ -237,7 +237,7 @@ def test_trust_measures_a_design_once(tmp_path):
 def test_the_study_of_audits_goes_on_where_it_stopped(tmp_path):
     arguments = ("--only", "breast-cancer", "--strategies", "random", "--most", "100")
     for n_seeds in ("1", "2"):  # the second time two processes compute what is missing
-        more = (
+        options = (
             "--seeds",
             n_seeds,
             "--workers",
@@ -247,13 +247,13 @@ def test_the_study_of_audits_goes_on_where_it_stopped(tmp_path):
             "--out",
             str(tmp_path),
         )
-        done = run_study("error_estimates.audit", *arguments, *more)
-        assert done.returncode == 0, done.stderr
+        process = run_study("error_estimates.audit", *arguments, *options)
+        assert process.returncode == 0, process.stderr
     with lzma.open(tmp_path / "record.jsonl.xz", "rt", encoding="utf-8") as packed:
         lines = [json.loads(line) for line in packed]
     assert [line["run"][2:] for line in lines] == [[60, 0], [60, 1]]
     assert [look["n"] >= 20 for look in lines[0]["looks"]] == [True]
-    assert "| breast cancer | 60 | 2 |" in done.stdout
+    assert "| breast cancer | 60 | 2 |" in process.stdout
 
 
 @pytest.mark.full
@@ -261,22 +261,24 @@ def test_the_study_of_honesty_compares_what_is_expected_with_what_is_real(tmp_pa
     picture = ROOT / "docs" / "explanation" / "coverage.png"
     before = picture.read_bytes()
     arguments = ("--only", "made-product", "--strategies", "random", "--seeds", "1")
-    done = run_study(
+    process = run_study(
         "error_estimates.expected", *arguments, "--platform", "cpu", "--out", str(tmp_path)
     )
-    assert done.returncode == 0, done.stderr
+    assert process.returncode == 0, process.stderr
     with lzma.open(tmp_path / "record.jsonl.xz", "rt", encoding="utf-8") as packed:
         (line,) = map(json.loads, packed)
     assert [row["labels"] for row in line["rows"]] == [110, 150, 250]
-    assert "| random | 250 |" in done.stdout
+    assert "| random | 250 |" in process.stdout
     assert picture.read_bytes() == before  # what lies elsewhere is not the documentation's
 
 
 @pytest.mark.full
 def test_the_study_of_honesty_learns_the_constants_of_the_report(tmp_path):
     arguments = ("--learn", "--only", "made-product", "--strategies", "random,confidence")
-    done = run_study("error_estimates.expected", *arguments, "--seeds", "1", "--out", str(tmp_path))
-    assert done.returncode == 0, done.stderr
+    process = run_study(
+        "error_estimates.expected", *arguments, "--seeds", "1", "--out", str(tmp_path)
+    )
+    assert process.returncode == 0, process.stderr
     assert "| learnt on |" in (tmp_path / "learnt.txt").read_text("utf-8")
 
 
@@ -288,8 +290,8 @@ def test_the_tables_of_the_results_are_those_of_the_records(tmp_path):
     after = rest.partition("<!-- findings.py: end")[2]
     page.write_text(f"{before}findings.py: begin -->\n<!-- findings.py: end{after}", "utf-8")
     picture = tmp_path / "curves.png"
-    done = run_study("paper.results", "--page", str(page), "--picture", str(picture))
-    assert done.returncode == 0, done.stderr
+    process = run_study("paper.results", "--page", str(page), "--picture", str(picture))
+    assert process.returncode == 0, process.stderr
     assert page.read_text("utf-8") == committed
     assert picture.read_bytes().startswith(b"\x89PNG")
 
@@ -297,10 +299,10 @@ def test_the_tables_of_the_results_are_those_of_the_records(tmp_path):
 @pytest.mark.full
 def test_a_cold_start_is_measured_once(tmp_path):
     arguments = ("--seeds", "1", "--first", "breast-cancer", "--rare", "", "--out", str(tmp_path))
-    done = run_study("cold_start.first_batch", *arguments)
-    assert done.returncode == 0, done.stderr
+    process = run_study("cold_start.first_batch", *arguments)
+    assert process.returncode == 0, process.stderr
     again = run_study("cold_start.first_batch", *arguments)
-    assert (again.stderr, again.stdout) == ("", done.stdout)
+    assert (again.stderr, again.stdout) == ("", process.stdout)
     lines = (tmp_path / "record.jsonl").read_text("utf-8").splitlines()
     values = {record["run"][2]: record["value"] for record in map(json.loads, lines)}
     assert list(values) == ["Random", "CoreSet", "k-means", "ParBaLS, error", "ParBaLS, log"]
@@ -309,8 +311,8 @@ def test_a_cold_start_is_measured_once(tmp_path):
 
 @pytest.mark.full
 def test_engines_that_are_installed_are_compared_and_the_others_are_named(tmp_path):
-    done = run_study("speed.libraries", "--smoke", "--out", str(tmp_path))
-    assert done.returncode == 0, done.stderr
+    process = run_study("speed.libraries", "--smoke", "--out", str(tmp_path))
+    assert process.returncode == 0, process.stderr
     page = (tmp_path / "README.md").read_text(encoding="utf-8")
     assert all(f"| {score} | parbals" in page for score in ("EPIG", "BALD", "BatchBALD"))
     assert page.count("scikit-activeml") >= 2

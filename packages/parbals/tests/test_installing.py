@@ -31,8 +31,11 @@ def installed_from(monkeypatch):
     """Pretend that parbals was installed from there, and these packages beside it."""
 
     def pretend(origin, *others):
-        found = {"parbals": FakeDistribution(origin), **dict.fromkeys(others, FakeDistribution({}))}
-        monkeypatch.setattr(installing, "_installed", found.get)
+        results = {
+            "parbals": FakeDistribution(origin),
+            **dict.fromkeys(others, FakeDistribution({})),
+        }
+        monkeypatch.setattr(installing, "_installed", results.get)
 
     return pretend
 

@@ -30,7 +30,7 @@ def unlimited(monkeypatch):
 def test_the_library_gets_its_threads_back_whoever_leaves_first(unlimited):
     """The limit may be a thread's own or that of the process, as the library was built."""
     before = n_threads()
-    found = []
+    results = []
     entered = threading.Event()
     leave = threading.Event()
 
@@ -38,7 +38,7 @@ def test_the_library_gets_its_threads_back_whoever_leaves_first(unlimited):
         with several_threads():
             entered.set()
             leave.wait()
-        found.append(n_threads())
+        results.append(n_threads())
 
     with several_threads() as workers:
         thread = threading.Thread(target=other)
@@ -50,7 +50,7 @@ def test_the_library_gets_its_threads_back_whoever_leaves_first(unlimited):
     leave.set()
     thread.join()
     assert n_threads() == before
-    assert found == [before]
+    assert results == [before]
 
 
 def test_what_ends_inside_leaves_the_limit_of_what_is_around_it(unlimited):

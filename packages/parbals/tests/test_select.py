@@ -266,18 +266,18 @@ class TestFromModel:
 
     def test_predictions_are_computed_and_checked_once_and_only_where_they_matter(self):
         """A model of one's own: N rows once, and not at all for a strategy that does not look."""
-        asked = []
+        calls = []
 
         class Own:
             def sample_proba(self, X):
-                asked.append(len(X))
-                return np.full((len(X), 4 + len(asked) // 3, 2), 0.5)
+                calls.append(len(X))
+                return np.full((len(X), 4 + len(calls) // 3, 2), 0.5)
 
         for strategy, expected in (("coreset", []), ("bald", [60]), ("epig", [60, 20])):
-            asked.clear()
+            calls.clear()
             parbals.select_batch_from_model(Own(), X, X[:20], 3, strategy)
-            assert asked == expected
-        asked[:] = [0]
+            assert calls == expected
+        calls[:] = [0]
         with pytest.raises(ShapeError, match="5 samples instead of 4 as before"):
             parbals.select_batch_from_model(Own(), X, X[:20], 3, "epig")
 

@@ -72,7 +72,8 @@ def test_three_parts_use_every_row_once_and_follow_the_seed():
     ("name", "n"), [("digits", 1797), ("breast-cancer", 569), ("sms-spam", 5574)]
 )
 def test_sets_that_need_no_files(name, n):
-    data, other = load_dataset(name), load_dataset(name, seed=1)
+    data = load_dataset(name)
+    other = load_dataset(name, seed=1)
     assert len(data.X_pool) + len(data.X_target_source) + len(data.X_test) == n
     assert not data.notes
     assert data.y_test.tolist() != other.y_test.tolist()
@@ -89,7 +90,8 @@ class TestMissingFiles:
 
     def test_the_folder_that_was_looked_in_is_part_of_the_command(self, tmp_path, monkeypatch):
         monkeypatch.setenv("PARBALS_DATA", str(tmp_path))
-        usual, other = tmp_path / "ag_news" / "train.csv", tmp_path / "my data"
+        usual = tmp_path / "ag_news" / "train.csv"
+        other = tmp_path / "my data"
         assert f"`curl -L -C - --create-dirs -o {usual} https://" in self.said("ag-news")
         assert f" && curl -L -C - --create-dirs -o '{other / 'test.csv'}' https://" in self.said(
             "ag-news", other

@@ -19,8 +19,8 @@ def test_every_dataset_is_listed():
 
 
 def test_a_dataset_that_is_not_there_says_where_it_is_to_be_had(tmp_path):
-    asked = run("embed", "ag-news", "--encoder", "words", "--data", str(tmp_path))
-    assert "`curl -L" in str(asked.exception)
+    output = run("embed", "ag-news", "--encoder", "words", "--data", str(tmp_path))
+    assert "`curl -L" in str(output.exception)
     assert "no dataset 'mnist'" in str(run("embed", "mnist", "--encoder", "words").exception)
 
 

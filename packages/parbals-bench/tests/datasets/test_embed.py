@@ -14,7 +14,8 @@ from parbals_label.encoders import ENCODERS, Encoder, Entry
 class Lengths(Encoder):
     """Three numbers of a text: its length, its words, its vowels."""
 
-    kind, model = "text", "lengths"
+    kind = "text"
+    model = "lengths"
 
     def encode(self, prepared):
         counts = [
@@ -111,8 +112,8 @@ class TestTexts:
     def test_features_made_elsewhere_are_not_replaced(self, publish, ending):
         folder = publish("ag-news")
         np.save(folder / f"lengths_test{ending}", np.zeros((24, 3), np.float16))
-        said = run("embed", "ag-news", "--encoder", "lengths", "--data", folder)
-        assert f"lengths_test{ending}: 24 rows of 3, 0 computed now" in said
+        output = run("embed", "ag-news", "--encoder", "lengths", "--data", folder)
+        assert f"lengths_test{ending}: 24 rows of 3, 0 computed now" in output
         assert not np.load(folder / f"lengths_test{ending}").any()
 
 
@@ -132,8 +133,8 @@ class TestImages:
             InputError, match=r"1 of 30 images cannot be read: .*0001\.jpg \(cannot identify"
         ):
             run(*embed)
-        said = run(*embed, "--skip-bad")
-        assert said.count("; 1 could not be read, first ") == 2
+        output = run(*embed, "--skip-bad")
+        assert output.count("; 1 could not be read, first ") == 2
         data = load_dataset("iwildcam", camera, features="shapes")
         assert len(data.X_pool) == len(data.y_pool) == 30
         np.testing.assert_allclose(data.X_pool[1], data.X_pool.mean(axis=0), atol=1e-5)

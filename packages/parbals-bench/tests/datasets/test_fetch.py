@@ -46,14 +46,14 @@ def origin(server, path):
 
 
 def test_a_file_is_downloaded_once(server, tmp_path):
-    seen = []
+    calls = []
     folder = tmp_path / "letters"
     for _ in range(2):
-        paths = fetch_files(origin(server, "/letters"), folder, lambda *state: seen.append(state))
+        paths = fetch_files(origin(server, "/letters"), folder, lambda *state: calls.append(state))
         assert paths == [folder / "letters.bin"]
         assert paths[0].read_bytes() == CONTENT
     assert server.n_requests == 1
-    assert seen[-1] == ("letters.bin", len(CONTENT), len(CONTENT))
+    assert calls[-1] == ("letters.bin", len(CONTENT), len(CONTENT))
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ def test_the_seed_divides(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arrays", "said"),
+    ("arrays", "message"),
     [
         ({"X": X}, "labels y"),
         ({"X": X, "y": np.array([{}] * 50, object)}, "labels y"),
@@ -37,9 +37,9 @@ def test_the_seed_divides(tmp_path):
         ({"X": X[:2], "y": [0, 1]}, "the test set has 0 rows"),
     ],
 )
-def test_what_cannot_be_used_is_said(tmp_path, arrays, said):
+def test_what_cannot_be_used_is_said(tmp_path, arrays, message):
     np.savez(tmp_path / "mine.npz", **arrays)
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=message):
         load(tmp_path / "mine.npz")
 
 

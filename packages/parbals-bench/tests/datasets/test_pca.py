@@ -21,7 +21,8 @@ def of_pool(pool):
 
 
 def test_it_agrees_with_scikit_learn(pool):
-    ours, theirs = of_pool(pool), PCA(0.99, svd_solver="full").fit_transform(pool)
+    ours = of_pool(pool)
+    theirs = PCA(0.99, svd_solver="full").fit_transform(pool)
     assert ours.shape == theirs.shape
     np.testing.assert_allclose(np.abs(ours), np.abs(theirs), rtol=1e-5, atol=1e-6)
 

@@ -35,7 +35,8 @@ def test_files_are_read_and_divided_as_in_the_paper(publisher, published):
 def test_nothing_that_the_pool_shows_depends_on_other_rows(publisher, published):
     """Bins, vocabularies and directions are those of the pool: other test rows leave every pool
     feature as it was."""
-    before, after = published(publisher), published(publisher, other=True)
+    before = published(publisher)
+    after = published(publisher, other=True)
     np.testing.assert_array_equal(before.X_pool, after.X_pool)
     np.testing.assert_array_equal(before.y_pool, after.y_pool)
     assert not np.array_equal(before.X_test, after.X_test)
@@ -44,7 +45,8 @@ def test_nothing_that_the_pool_shows_depends_on_other_rows(publisher, published)
 def test_the_seed_of_an_experiment_does_not_move_published_rows(publisher, published):
     if publisher in ("ag-news", "yelp", "civil-comments"):
         pytest.skip("the seed draws the random projection of tfidf")
-    one, two = published(publisher), published(publisher, other=True, seed=5)
+    one = published(publisher)
+    two = published(publisher, other=True, seed=5)
     np.testing.assert_array_equal(one.y_test, two.y_test)
     np.testing.assert_array_equal(one.X_pool, two.X_pool)
 

@@ -102,7 +102,8 @@ def test_missing_numbers_count_as_the_mean_of_the_pool():
     column = np.arange(100, dtype=float)
     column[3] = np.nan
     encoder = TabularFeatures().fit(column[:, None])
-    mean, missing = np.array([[np.nanmean(column)]]), np.array([[np.nan]])
+    mean = np.array([[np.nanmean(column)]])
+    missing = np.array([[np.nan]])
     np.testing.assert_array_equal(encoder.transform(missing), encoder.transform(mean))
 
 

@@ -38,7 +38,8 @@ def test_all_first_batches_are_evaluated_alike(demo):
 def test_copies_of_a_message_are_found_redundant():
     """Three copies of one message tell far less together than one by one."""
     rng = np.random.default_rng(0)
-    X, X_target = rng.standard_normal((12, 64)), rng.standard_normal((40, 64))
+    X = rng.standard_normal((12, 64))
+    X_target = rng.standard_normal((40, 64))
     X[:, 3:] *= 1e-3  # as few directions matter, in the shape of the demo's own data
     X_target[:, 3:] *= 1e-3
     evaluation = evaluate_batch(

@@ -47,7 +47,8 @@ def test_one_seed_proves_nothing(demo):
 
 
 def test_the_batches_are_compared_by_what_they_teach(demo):
-    ours, other = demo.first["parbals-epig"], demo.first["epig"]
+    ours = demo.first["parbals-epig"]
+    other = demo.first["epig"]
     *one_by_one, ratio = worth_sentences(demo)
     assert len(one_by_one) == len(demo.first)
     assert f"{ours.joint / other.joint:.1f} times as much as the EPIG batch" in ratio

@@ -137,7 +137,8 @@ class Canned:
     """Loads the data but has no model: every run has a record written by hand."""
 
     def __init__(self, data="digest"):
-        self.computed, self.data = [], data
+        self.computed = []
+        self.data = data
 
     def results(self, runs, loader):
         for run in runs:

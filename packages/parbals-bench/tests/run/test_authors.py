@@ -73,19 +73,19 @@ def test_only_strategies_with_targets_choose_from_a_part_of_the_pool():
 
 
 def test_after_a_second_softmax_badge_takes_no_class_for_sure(batch_request, monkeypatch):
-    seen = []
+    calls = []
     usual = authors.select_batch
 
     def watched(probs, *rest, **more):
-        seen.append(probs)
+        calls.append(probs)
         return usual(probs, *rest, **more)
 
     monkeypatch.setattr(authors, "select_batch", watched)
     batch = choose_batch(replace(batch_request, strategy="badge"), "badge")
     assert len(set(batch.indices.tolist())) == 4
-    assert seen[0].max() <= np.e / (1 + np.e)
+    assert calls[0].max() <= np.e / (1 + np.e)
     once = batch_request.model.predict_proba(batch_request.X)
-    assert np.array_equal(seen[0][:, 0].argmax(axis=1), once.argmax(axis=1))
+    assert np.array_equal(calls[0][:, 0].argmax(axis=1), once.argmax(axis=1))
     assert choose_batch(replace(batch_request, strategy="badge"), "galaxy") == {}
 
 

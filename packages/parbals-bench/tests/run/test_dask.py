@@ -30,7 +30,8 @@ def busy_pids(cluster):
     import distributed
 
     with distributed.Client(cluster, set_as_default=False) as client:
-        pids, busy = client.run(os.getpid), client.processing()
+        pids = client.run(os.getpid)
+        busy = client.processing()
     return [pid for address, pid in pids.items() if busy.get(address)]
 
 
@@ -57,7 +58,8 @@ def test_a_worker_killed_in_the_middle_of_its_run_costs_no_run(
     tmp_path, cluster, tiny_runs, computed_here
 ):
     """One of two workers is killed while both compute; the other, and its successor, go on."""
-    started, go_on = tmp_path / "started", tmp_path / "go-on"
+    started = tmp_path / "started"
+    go_on = tmp_path / "go-on"
     killed = []
 
     def kill_one():

@@ -245,15 +245,15 @@ class TestResuming:
 
 class TestFailures:
     def test_a_dataset_that_is_missing_is_asked_for_once_and_others_go_on(self, tmp_path):
-        asked = []
+        calls = []
 
         def loader(reference):
-            asked.append(reference)
+            calls.append(reference)
             raise InputError("download it")
 
         runs = runs_of("nowhere", seeds=range(4))
         failures = run_grid(runs, ResultsFolder(tmp_path), loader, InProcess())
-        assert asked == ["nowhere"]
+        assert calls == ["nowhere"]
         assert {failure.error for failure in failures} == {"nowhere cannot be loaded: download it"}
 
     def test_a_run_that_fails_is_reported_and_tried_again_next_time(self, tmp_path, data):
@@ -266,17 +266,17 @@ class TestFailures:
 
 
 def test_progress_counts_what_is_done_and_what_failed(tmp_path, suite):
-    seen = []
+    calls = []
     run_grid(suite.runs[:2], ResultsFolder(tmp_path), load_tiny, Canned())
     run_grid(
         suite.runs[:4],
         ResultsFolder(tmp_path),
         load_tiny,
         Canned(data="other"),
-        lambda *progress: seen.append(progress),
+        lambda *progress: calls.append(progress),
     )
-    assert [part[:3] for part in seen] == [("runs", 2, 4)] * 3
-    assert seen[-1][3].endswith(" · 2 failed")
+    assert [part[:3] for part in calls] == [("runs", 2, 4)] * 3
+    assert calls[-1][3].endswith(" · 2 failed")
 
 
 def test_damaged_and_foreign_lines_are_refused():

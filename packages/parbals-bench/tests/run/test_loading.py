@@ -8,7 +8,8 @@ from parbals_bench.run.loading import load_data, resolved_tables
 
 
 def test_one_class_against_the_others():
-    three, first = load_data("digits:3"), load_data("digits")
+    three = load_data("digits:3")
+    first = load_data("digits")
     assert (three.classes, first.classes) == (("not 3", "3"), ("not 0", "0"))
     assert three.y_pool.mean() == pytest.approx(0.1, abs=0.03)
 

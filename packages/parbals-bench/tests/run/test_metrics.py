@@ -12,13 +12,13 @@ def test_they_are_scikit_learns(n_classes):
     generator = np.random.default_rng(1)
     probs = generator.dirichlet(np.ones(n_classes), size=200)
     truth = generator.integers(n_classes, size=200)
-    found = measure(probs, truth)
+    result = measure(probs, truth)
     guess = probs.argmax(axis=1)
     average = "binary" if n_classes == 2 else "macro"
-    assert found["accuracy"] == pytest.approx(sklearn_metrics.accuracy_score(truth, guess))
-    assert found["log_loss"] == pytest.approx(sklearn_metrics.log_loss(truth, probs))
-    assert found["f1"] == pytest.approx(sklearn_metrics.f1_score(truth, guess, average=average))
-    assert found["balanced_accuracy"] == pytest.approx(
+    assert result["accuracy"] == pytest.approx(sklearn_metrics.accuracy_score(truth, guess))
+    assert result["log_loss"] == pytest.approx(sklearn_metrics.log_loss(truth, probs))
+    assert result["f1"] == pytest.approx(sklearn_metrics.f1_score(truth, guess, average=average))
+    assert result["balanced_accuracy"] == pytest.approx(
         sklearn_metrics.balanced_accuracy_score(truth, guess)
     )
 
@@ -30,13 +30,14 @@ def test_calibration_by_hand():
 
 
 def test_certain_and_wrong_is_finite_and_a_class_that_never_comes_is_no_division_by_zero():
-    found = measure(np.array([[1.0, 0.0], [1.0, 0.0]]), np.array([1, 1]))
-    assert np.isfinite(found["log_loss"])
-    assert (found["accuracy"], found["f1"], found["balanced_accuracy"]) == (0.0, 0.0, 0.0)
+    result = measure(np.array([[1.0, 0.0], [1.0, 0.0]]), np.array([1, 1]))
+    assert np.isfinite(result["log_loss"])
+    assert (result["accuracy"], result["f1"], result["balanced_accuracy"]) == (0.0, 0.0, 0.0)
 
 
 def test_f1_leaves_out_classes_that_neither_occur_nor_are_predicted():
-    probs, truth = np.eye(4)[[0, 1, 1, 0]], np.array([0, 1, 0, 0])
+    probs = np.eye(4)[[0, 1, 1, 0]]
+    truth = np.array([0, 1, 0, 0])
     # F1 of class 0 is 4/5 and of class 1 2/3; classes 2 and 3 do not count as 0.
     assert measure(probs, truth)["f1"] == pytest.approx((4 / 5 + 2 / 3) / 2)
     assert measure(np.eye(2)[[0, 0]], np.array([0, 0]))["f1"] == 0.0

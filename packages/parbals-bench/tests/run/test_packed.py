@@ -93,7 +93,9 @@ class TestFilesOfOthers:
             first = ("suite.toml", tarfile.REGTYPE, "", len(TINY_SUITE), TINY_SUITE.encode())
             for name, kind, link, size, content in (first, *members):
                 member = tarfile.TarInfo(name)
-                member.type, member.linkname, member.size = kind, link, size
+                member.type = kind
+                member.linkname = link
+                member.size = size
                 archive.addfile(member, io.BytesIO(content) if content else None)
         return stream.getvalue()
 

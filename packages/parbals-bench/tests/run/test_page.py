@@ -27,7 +27,11 @@ class Page(HTMLParser):
 
     def __init__(self, html):
         super().__init__()
-        self.open, self.ids, self.links, self.text, self.tags = [], [], [], "", []
+        self.open = []
+        self.ids = []
+        self.links = []
+        self.text = ""
+        self.tags = []
         self.feed(html)
         self.close()
         assert self.open == []

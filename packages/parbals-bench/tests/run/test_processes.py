@@ -121,7 +121,8 @@ def test_a_worker_that_always_dies_is_given_up_with_a_reason():
 
 @pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="cores cannot be pinned here")
 def test_no_core_has_two_owners_and_ours_are_left_as_they_were():
-    allowed, variable = os.sched_getaffinity(0), os.environ.get("OMP_NUM_THREADS")
+    allowed = os.sched_getaffinity(0)
+    variable = os.environ.get("OMP_NUM_THREADS")
     shares = LocalProcesses()._shares
     assert sorted(core for share in shares for core in share) == sorted(allowed)
     assert len(LocalProcesses(1)._shares[0]) == len(allowed)

@@ -102,7 +102,8 @@ class TestThePaper:
     def test_a_figure_agrees_within_both_intervals(self, results):
         rows = {row.line: row for row in results.agreements}
         assert len(rows) == 9  # all that the paper says about Airline, run or not
-        ours, random = rows[Line("parbals-epig")], rows[Line("random")]
+        ours = rows[Line("parbals-epig")]
+        random = rows[Line("random")]
         # 90.00 ± 2.48 against 89.38 ± 0.36, and 81.00 ± 2.48 against 87.24 ± 0.52
         assert (ours.difference, ours.room) == pytest.approx((0.62, 2.484 + 0.36), abs=1e-3)
         assert ours.agrees is True
@@ -138,7 +139,8 @@ class TestThePaper:
 
     def test_welchs_test_is_scipys(self, results):
         rows = {row.line: row for row in results.agreements}
-        t9, t2 = scipy_stats.t.ppf(0.975, 9), scipy_stats.t.ppf(0.975, 2)
+        t9 = scipy_stats.t.ppf(0.975, 9)
+        t2 = scipy_stats.t.ppf(0.975, 2)
         for strategy in ("random", "parbals-epig"):
             row = rows[Line(strategy)]
             ours = row.ours.half_width / t2 * np.sqrt(3)
@@ -287,7 +289,8 @@ class TestSummaries:
     def test_in_both_forms(self, results):
         parts = (results.leaderboard_tables, results.savings_tables)
         for table in (table for part in parts for table in part):
-            latex, html = to_latex(table), to_html(table)
+            latex = to_latex(table)
+            html = to_html(table)
             assert "ParBaLS EPIG" in html
             assert latex.count("{") == latex.count("}")
             assert latex.count("\\\\\n") == len(table.rows) + 1
@@ -304,7 +307,8 @@ class TestSummaries:
         assert "never gets beyond where Random starts" in " ".join(_savings(results).split())
 
     def test_one_label_at_a_time_does_not_rank(self):
-        batches, singles = records_of(TWO), records_of(TWO, budget="100+200x1")
+        batches = records_of(TWO)
+        singles = records_of(TWO, budget="100+200x1")
         results = results_of(batches + singles)
         assert [saving.task.budget.batch for saving in results.savings] == [20, 1]
         assert len(results.shares_saved[Line("epig")]) == 1

@@ -51,7 +51,8 @@ def test_strategies_share_the_initial_set_and_the_first_model(records):
 
 
 def test_strategies_share_candidates_but_for_what_they_have_labelled():
-    one, other = np.array([1, 2, 3]), np.array([2, 7, 9])
+    one = np.array([1, 2, 3])
+    other = np.array([2, 7, 9])
     first, second = (draw_candidates(4, 1, 50, labelled, 20) for labelled in (one, other))
     assert set(first).isdisjoint(one)
     assert len(first) == len(second) == 20
@@ -67,7 +68,9 @@ def test_targets_are_fresh_every_round_and_the_same_for_everyone():
 
 
 def test_the_initial_set_is_uniform():
-    n_pool, size, n_seeds = 60, 6, 2000
+    n_pool = 60
+    size = 6
+    n_seeds = 2000
     counts = np.bincount(
         np.concatenate([draw_initial(seed, n_pool, size) for seed in range(n_seeds)]),
         minlength=n_pool,

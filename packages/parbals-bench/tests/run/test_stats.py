@@ -56,7 +56,8 @@ def test_one_seed_has_no_interval_and_no_test():
 
 
 def test_equal_numbers_do_not_differ_and_constant_ones_do():
-    one, other = mean_interval([0.97] * 3), mean_interval([0.98] * 3)
+    one = mean_interval([0.97] * 3)
+    other = mean_interval([0.98] * 3)
     assert (welch(one, one), welch(one, other)) == (1.0, 0.0)
 
 
@@ -109,7 +110,8 @@ def test_holms_correction_is_that_of_statsmodels():
 def test_one_of_many_weak_differences_is_not_beyond_doubt():
     generator = np.random.default_rng(1)
     values = {f"s{n}": generator.normal(0.0, 1.0, 10) for n in range(15)}
-    values["best"], values["worst"] = np.linspace(0.5, 1.5, 10), np.linspace(-9.5, -8.5, 10)
+    values["best"] = np.linspace(0.5, 1.5, 10)
+    values["worst"] = np.linspace(-9.5, -8.5, 10)
     standings = compare(values)
     apart = {name for name, standing in standings.items() if standing.is_significantly_worse}
     behind = {name for name, standing in standings.items() if not standing.is_top}
@@ -136,9 +138,9 @@ def test_the_leaderboard_counts_only_where_one_took_part():
 
 def test_labels_saved_by_hand():
     # Random reaches 0.8 with 30 labels; the other is there half-way between 10 and 20.
-    found = labels_saved([10, 20, 30], [0.7, 0.9, 0.95], [0.6, 0.7, 0.8])
-    assert (found.value, found.needed, found.reference) == pytest.approx((0.8, 15.0, 30.0))
-    assert found.saved == pytest.approx(15.0)
+    result = labels_saved([10, 20, 30], [0.7, 0.9, 0.95], [0.6, 0.7, 0.8])
+    assert (result.value, result.needed, result.reference) == pytest.approx((0.8, 15.0, 30.0))
+    assert result.saved == pytest.approx(15.0)
 
 
 def test_a_worse_curve_costs_labels_and_random_saves_none_against_itself():
@@ -151,9 +153,9 @@ def test_a_worse_curve_costs_labels_and_random_saves_none_against_itself():
 
 @pytest.mark.parametrize("curve", [[0.5, 0.55, 0.58], [0.6, 0.5, 0.4]])
 def test_a_curve_that_never_gets_beyond_the_start_reaches_nothing(curve):
-    found = labels_saved([10, 20, 30], curve, [0.6, 0.7, 0.8])
-    assert not found.reached
-    assert found.share == pytest.approx((10 - 30) / 10)
+    result = labels_saved([10, 20, 30], curve, [0.6, 0.7, 0.8])
+    assert not result.reached
+    assert result.share == pytest.approx((10 - 30) / 10)
     # With a small budget, too, it is no better than -100 %.
     assert labels_saved([10, 11, 12], curve, [0.6, 0.7, 0.8]).share == -1.0
 

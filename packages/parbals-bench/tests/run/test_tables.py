@@ -24,7 +24,8 @@ def heuristics():
 
 
 def test_best_is_underlined_and_among_the_top_is_bold(heuristics):
-    latex, html = to_latex(heuristics), to_html(heuristics)
+    latex = to_latex(heuristics)
+    html = to_html(heuristics)
     # s = 1 point, n = 3: the half-width is 4.3027 / √3
     assert r"\underline{$\mathbf{90.00 \pm 2.48}$}" in latex
     assert r"Random & $81.00 \pm 2.48$" in latex

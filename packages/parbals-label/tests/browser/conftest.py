@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE))
+FOLDER = Path(__file__).parent
+sys.path.insert(0, str(FOLDER))
 
 CHROMIUM = next(
     (
@@ -35,7 +35,7 @@ FLAGS = [
 # says what is missing.
 if find_spec("playwright") is None:
     collect_ignore = [
-        file.name for file in HERE.glob("test_*.py") if "playwright" in file.read_text("utf-8")
+        file.name for file in FOLDER.glob("test_*.py") if "playwright" in file.read_text("utf-8")
     ]
 
 
@@ -62,10 +62,10 @@ def projects(tmp_path_factory):
     import served
 
     root = tmp_path_factory.mktemp("projects")
-    made = {}
+    folders = {}
 
     def get(kind):
-        if kind not in made:
+        if kind not in folders:
             texts = {20: served.SCRIPT, 21: served.LONG}
             makers = {
                 "text": lambda folder: served.text_project(folder),
@@ -80,8 +80,8 @@ def projects(tmp_path_factory):
                 "table": served.table_project,
                 "wide": served.wide_project,
             }
-            made[kind] = makers[kind](root / kind)
-        return made[kind]
+            folders[kind] = makers[kind](root / kind)
+        return folders[kind]
 
     return get
 

@@ -156,9 +156,9 @@ class Served:
                 env={**os.environ, "PYTHONUNBUFFERED": "1"},
             )
         for _ in range(3000):
-            found = re.search(r"http://\S+", self.log.read_text("utf-8"))
-            if found:
-                self.link = found[0]
+            match = re.search(r"http://\S+", self.log.read_text("utf-8"))
+            if match:
+                self.link = match[0]
                 return self
             if self.process.poll() is not None:
                 break
@@ -180,11 +180,11 @@ class Served:
     def answers(self, annotator):
         """Every answer of a person that is on disk, oldest first."""
         with Store.open(self.folder, read_only=True) as store:
-            found = [
+            answers = [
                 answer for position in range(store.n_items) for answer in store.history(position)
             ]
         return sorted(
-            (answer for answer in found if answer.annotator == annotator),
+            (answer for answer in answers if answer.annotator == annotator),
             key=lambda answer: answer.answer,
         )
 

@@ -28,13 +28,13 @@ def messages(tmp_path_factory):
     from parbals_label.store.records import Submission
     from parbals_label.store.store import Store
 
-    found = load_messages()
+    messages = load_messages()
     folder = tmp_path_factory.mktemp("pictures") / "text-messages"
     data = folder.with_suffix(".csv")
     with open(data, "w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(["message"])
-        writer.writerows([text] for text in found.texts[:N_ITEMS])
+        writer.writerows([text] for text in messages.texts[:N_ITEMS])
     create_project(
         folder,
         data,
@@ -48,7 +48,7 @@ def messages(tmp_path_factory):
             store.record_batch(strategy, 0, [(p, None, None) for p in places], {}, queued=True)
         for most in STEPS:
             for place in range(done, most):
-                label = str(found.labels[place])
+                label = str(messages.labels[place])
                 people = ("Ada", "Grace") if place < 16 else ("Ada",) if place % 2 else ("Grace",)
                 for person in people:
                     other = {"ham": "spam", "spam": "ham"}[label]
@@ -62,7 +62,7 @@ def messages(tmp_path_factory):
             "What friends write is ham.",
             goal_error=0.15,
         )
-        spam = [p for p in range(60, N_ITEMS) if found.labels[p] == "spam"][:6]
+        spam = [p for p in range(60, N_ITEMS) if messages.labels[p] == "spam"][:6]
         store.record_batch(
             "parbals-epig",
             0,

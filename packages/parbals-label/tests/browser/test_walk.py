@@ -13,7 +13,7 @@ import parbals
 import pytest
 import served
 from click.testing import CliRunner
-from parbals_label.cli.results import export
+from parbals_label.cli.marked import export
 from playwright.sync_api import expect
 
 pytestmark = pytest.mark.browser
@@ -86,9 +86,9 @@ def test_labels_doubts_corrections_and_what_is_taken_home(n_classes, tmp_path, p
         expect(page.locator(".row").first).to_be_visible(timeout=SOON)
         shoot(ada.page, f"{n_classes}-doubted")
         doubted = page.locator(".row-id").all_inner_texts()
-        found = [name for name in doubted if name in wrong]
-        assert found, "none of the wrong labels is doubted"  # which ones depends on the pace
-        for name in found[:10]:
+        marked = [name for name in doubted if name in wrong]
+        assert marked, "none of the wrong labels is doubted"  # which ones depends on the pace
+        for name in marked[:10]:
             page.locator(".row", has_text=name).first.click()
             dialog = ada.page.locator("dialog[open]")
             dialog.get_by_label("Label", exact=True).select_option(truth[name])
@@ -112,7 +112,7 @@ def test_labels_doubts_corrections_and_what_is_taken_home(n_classes, tmp_path, p
         server.stop()
     with open(tmp_path / "labels.csv", encoding="utf-8-sig") as file:
         taken = {row["id"]: row["label"] for row in csv.DictReader(file)}
-    left = {name: label for name, label in wrong.items() if name not in found[:10]}
+    left = {name: label for name, label in wrong.items() if name not in marked[:10]}
     assert taken == {name: left.get(name, truth[name]) for name in server.labels("Ada")}
     assert len(taken) == N_LABELS
     model = tmp_path / "model.npz"

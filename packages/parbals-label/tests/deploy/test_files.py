@@ -42,7 +42,8 @@ def test_systemd_takes_the_unit(tool, tmp_path):
 
 
 def test_the_units_command_serves_the_page_says_no_secret_and_ends_cleanly(tmp_path, free_port):
-    folder, port = make_project(tmp_path / "project"), free_port()
+    folder = make_project(tmp_path / "project")
+    port = free_port()
     with Store.open(folder) as store:
         link = store.invite("Olga", "owner")
     service = unit()
@@ -58,10 +59,11 @@ def test_the_units_command_serves_the_page_says_no_secret_and_ends_cleanly(tmp_p
         env={**os.environ, "PARBALS_CACHE_DIR": str(tmp_path / "cache"), "PYTHONUNBUFFERED": "1"},
     )
     try:
-        said = process.stdout.readline()
-        assert said == "The labelling page: https://label.example\n"
+        output = process.stdout.readline()
+        assert output == "The labelling page: https://label.example\n"
         client = Client()
-        client.port, client.token = port, link
+        client.port = port
+        client.token = link
         headers = client.visit(host="label.example") | {"Origin": "https://label.example"}
         assert client.get("/api/me", token=False, headers=headers).json["name"] == "Olga"
     finally:
@@ -71,7 +73,7 @@ def test_the_units_command_serves_the_page_says_no_secret_and_ends_cleanly(tmp_p
     assert errors == ""
     # What a service says is kept in the machine's log.
     token = (folder / "page-token").read_text().strip()
-    assert not any(secret in said + out for secret in (token, link))
+    assert not any(secret in output + out for secret in (token, link))
 
 
 def instructions():
@@ -107,24 +109,25 @@ def test_the_dockerfile_builds_from_what_is_there_and_runs_as_nobody_special():
     assert dict(lines)["USER"] not in ("root", "0")
     values = {word: yaml.safe_load(rest) for word, rest in lines if word in ("ENTRYPOINT", "CMD")}
     assert values["ENTRYPOINT"] == ["parbals"]
-    taken = check_command(values["CMD"])
-    assert (taken["host"], str(taken["port"])) == ("0.0.0.0", dict(lines)["EXPOSE"])
+    options = check_command(values["CMD"])
+    assert (options["host"], str(options["port"])) == ("0.0.0.0", dict(lines)["EXPOSE"])
     assert dict(lines)["STOPSIGNAL"] == "SIGINT"
 
 
 def test_the_compose_file_fits_the_files_beside_it():
     compose = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
-    page, proxy = compose["services"]["parbals"], compose["services"]["caddy"]
+    page = compose["services"]["parbals"]
+    proxy = compose["services"]["caddy"]
     assert (DEPLOY / page["build"]["context"] / page["build"]["dockerfile"]).samefile(
         DEPLOY / "Dockerfile"
     )
     words = [re.sub(r"\$\{PARBALS_SITE[^}]*\}", "label.example", w) for w in page["command"]]
-    taken = check_command(words)
-    assert taken["public"] == "https://label.example"
+    options = check_command(words)
+    assert options["public"] == "https://label.example"
     # What the page believes of where people come from is the proxy's word, and nobody else's.
-    assert list(taken["proxies"]) == [proxy["networks"]["page"]["ipv4_address"]]
+    assert list(options["proxies"]) == [proxy["networks"]["page"]["ipv4_address"]]
     assert "ports" not in page
-    assert proxy["environment"]["PARBALS_UPSTREAM"] == f"parbals:{taken['port']}"
+    assert proxy["environment"]["PARBALS_UPSTREAM"] == f"parbals:{options['port']}"
     for name in ("PARBALS_SITE", "PARBALS_UPSTREAM"):
         assert f"{{${name}:" in (DEPLOY / "Caddyfile").read_text()
     mounted = [volume.split(":")[0] for s in (page, proxy) for volume in s["volumes"]]
@@ -176,10 +179,10 @@ def test_the_login_by_openid_connect_passes_on_a_name_that_nobody_can_say_themse
     assert "*" not in settings["email_domains"]
     assert "skip_auth" not in text.replace("skip_auth_strip_headers", "")
     words = text[text.index("parbals serve") :].splitlines()[0].split()
-    taken = check_command(words[1:])
-    assert (taken["user_header"], taken["public"]) == (
+    options = check_command(words[1:])
+    assert (options["user_header"], options["public"]) == (
         "X-Forwarded-Email",
         "https://label.example",
     )
-    address = PageAddress(port=8573, public=taken["public"], user_header=taken["user_header"])
+    address = PageAddress(port=8573, public=options["public"], user_header=options["user_header"])
     assert settings["redirect_url"].startswith(address.origin)

@@ -24,7 +24,8 @@ class Browser:
     """Somebody outside, who reaches the proxy by its name."""
 
     def __init__(self, port, certificate):
-        self.port, self.trusting = port, ssl.create_default_context(cafile=str(certificate))
+        self.port = port
+        self.trusting = ssl.create_default_context(cafile=str(certificate))
         self.session = {}
 
     def call(self, method, path, body=None, headers=None):
@@ -146,10 +147,12 @@ def folder(tmp_path):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_team_labels_through_the_proxy(kind, tool, free_port, folder, tmp_path):
-    program, port, place = tool(kind), free_port(), tmp_path / "proxy"
+    program = tool(kind)
+    port = free_port()
+    path = tmp_path / "proxy"
     links = json.loads((tmp_path / "links.json").read_text())
     with page(folder, public=f"https://{NAME}:{port}") as server:
-        with PROXIES[kind](program, place, port, server.port) as ada:
+        with PROXIES[kind](program, path, port, server.port) as ada:
             assert ada.me()[0] == 401
             # Nobody can say from outside who has logged in, nor where they come from.
             assert ada.me(**{"X-Remote-User": "olga"})[0] == 401
@@ -178,11 +181,9 @@ def test_a_team_labels_through_the_proxy(kind, tool, free_port, folder, tmp_path
             assert store.current_labels() == {0: {"ada": "ham"}}
             last = store.events()[-1]
             assert (last.kind, last.who, last.origin) == ("exported", "Olga", "127.0.0.1")
-    with PROXIES[kind](
-        program, place, port, upstream
-    ) as ada:  # the page is away: errors are logged
+    with PROXIES[kind](program, path, port, upstream) as ada:  # the page is away: errors are logged
         assert ada.call("GET", f"/?token={links['ada']}", headers=session)[0].status == 502
-    logged = b"".join(file.read_bytes() for file in place.rglob("*.log"))
+    logged = b"".join(file.read_bytes() for file in path.rglob("*.log"))
     assert b"/api/export" in logged
     secrets = [*links.values(), session["Cookie"].split("=")[1], session["X-Parbals-Key"]]
     assert not [secret for secret in secrets if secret.encode() in logged]
@@ -190,7 +191,8 @@ def test_a_team_labels_through_the_proxy(kind, tool, free_port, folder, tmp_path
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_people_who_log_in_at_the_proxy_need_no_link(kind, tool, free_port, folder, tmp_path):
-    program, port = tool(kind), free_port()
+    program = tool(kind)
+    port = free_port()
     if kind == "nginx":
         word = subprocess.run(
             [tool("openssl"), "passwd", "-apr1", "secret"], capture_output=True, text=True
@@ -229,7 +231,8 @@ def test_a_proxy_whose_login_is_not_set_up_lets_nobody_say_a_name(
     kind, tool, free_port, folder, tmp_path
 ):
     """The file as it is shipped, in front of a page that believes the header."""
-    program, port = tool(kind), free_port()
+    program = tool(kind)
+    port = free_port()
     links = json.loads((tmp_path / "links.json").read_text())
     place = {"public": f"https://{NAME}:{port}", "user_header": "X-Remote-User"}
     with (

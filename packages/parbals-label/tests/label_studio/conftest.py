@@ -76,13 +76,13 @@ def supply(studio, key):
     from parbals_label.label_studio.sync import Rules, keep_supplied
 
     def once(folder, project, n=6, key=key, studio=studio, **rules):
-        said = []
+        messages = []
         with Store.open(folder) as store:
             rules = Rules(batch_size=n, once=True, **rules)
             client = Client(studio.url, key)
-            result = keep_supplied(store, client, project, rules, Event(), say=said.append)
+            result = keep_supplied(store, client, project, rules, Event(), say=messages.append)
             labels = {store.items([p])[0].id: by for p, by in store.current_labels().items()}
             assert store.check() == []
-        return SimpleNamespace(result=result, said=said, labels=labels)
+        return SimpleNamespace(result=result, said=messages, labels=labels)
 
     return once

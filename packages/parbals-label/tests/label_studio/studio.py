@@ -12,7 +12,8 @@ from pathlib import Path
 import requests
 from message_data import truth
 
-EMAIL, PASSWORD = "admin@example.com", "correct horse 1"
+EMAIL = "admin@example.com"
+PASSWORD = "correct horse 1"
 LEGACY = "0123456789abcdef0123456789abcdef01234567"
 PROGRAM = os.environ.get("PARBALS_LABEL_STUDIO", ".venv-label-studio/bin/label-studio")
 CONFIG = (
@@ -38,7 +39,8 @@ class Studio:
     """The server on a port of this machine; ``stop`` and ``start`` keep its data."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.log = folder, folder / "server.log"
+        self.folder = folder
+        self.log = folder / "server.log"
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
@@ -93,7 +95,9 @@ class Person:
     """Somebody with an account; the first one is the administrator."""
 
     def __init__(self, studio: Studio, email: str = EMAIL, password: str = PASSWORD) -> None:
-        self.studio, self.email, self.session = studio, email, requests.Session()
+        self.studio = studio
+        self.email = email
+        self.session = requests.Session()
         page = "user/login/" if email == EMAIL else "user/signup/"
         form = self.session.get(f"{studio.url}/{page}", timeout=60)
         fields = {"email": email, "password": password, "csrfmiddlewaretoken": self._csrf(form)}
@@ -152,10 +156,10 @@ class Person:
 def until(holds, seconds=300):
     """Wait for it; what it returned."""
     end = time.monotonic() + seconds
-    while not (found := holds()):
+    while not (result := holds()):
         assert time.monotonic() < end, "it did not happen"
         time.sleep(0.2)
-    return found
+    return result
 
 
 def right(task):

@@ -36,9 +36,9 @@ def store(folder):
 
 
 def hear(store, *annotations, position=3):
-    heard = AnnotationCounts()
-    record_annotations(store, INTERFACE, UID, position, annotations, heard)
-    return heard
+    counts = AnnotationCounts()
+    record_annotations(store, INTERFACE, UID, position, annotations, counts)
+    return counts
 
 
 def held(store, position=3):
@@ -77,19 +77,19 @@ def test_labels_from_elsewhere_are_left_alone(store):
 
 
 @pytest.mark.parametrize(
-    ("chosen", "said"),
+    ("chosen", "message"),
     [(("news",), "'news', which is not a class"), ((), "nothing"), (("ham", "spam"), "2 classes")],
 )
-def test_what_cannot_be_a_label_is_said(store, chosen, said):
-    heard = hear(store, annotation(1, *chosen))
-    assert said in heard.notes[0]
+def test_what_cannot_be_a_label_is_said(store, chosen, message):
+    counts = hear(store, annotation(1, *chosen))
+    assert message in counts.notes[0]
     assert held(store) == {}
 
 
 def test_garbage_is_passed_over(store):
-    heard = hear(store, None, 3, {}, {"id": "1"}, {"id": 1, "result": 5}, {"id": 2, "result": [4]})
+    counts = hear(store, None, 3, {}, {"id": "1"}, {"id": 1, "result": 5}, {"id": 2, "result": [4]})
     assert held(store) == {}
-    assert heard.labels == 0
+    assert counts.labels == 0
 
 
 def test_a_number_gets_its_name_later(store):
@@ -118,6 +118,6 @@ def test_damaged_events_are_told(store, detail):
     "name", ["machine:x", "import", "label-studio admin", "a\x1b[31m", "x" * 300, "\u202eada"]
 )
 def test_names_that_are_programs_or_cannot_be_shown_are_not_taken(store, name):
-    heard = hear(store, annotation(1, "ham", who={"id": 1, "email": name}))
-    assert (heard.labels, held(store)) == (0, {})
-    assert heard.notes[0].startswith("Not stored: ")
+    counts = hear(store, annotation(1, "ham", who={"id": 1, "email": name}))
+    assert (counts.labels, held(store)) == (0, {})
+    assert counts.notes[0].startswith("Not stored: ")

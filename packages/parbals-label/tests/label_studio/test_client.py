@@ -19,11 +19,11 @@ KEY = "0123456789abcdef"
 @contextmanager
 def server(status, body=b"", **headers):
     """Answers everything alike; the requests' paths and keys are kept."""
-    seen = []
+    calls = []
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self):
-            seen.append((self.path, self.headers.get("Authorization")))
+            calls.append((self.path, self.headers.get("Authorization")))
             self.send_response(status)
             for name, value in headers.items():
                 self.send_header(name, value)
@@ -39,7 +39,7 @@ def server(status, body=b"", **headers):
     thread = threading.Thread(target=httpd.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     try:
-        yield f"http://127.0.0.1:{httpd.server_address[1]}", seen
+        yield f"http://127.0.0.1:{httpd.server_address[1]}", calls
     finally:
         httpd.shutdown()
         thread.join()
@@ -47,7 +47,7 @@ def server(status, body=b"", **headers):
 
 
 @pytest.mark.parametrize(
-    ("status", "body", "kind", "said"),
+    ("status", "body", "kind", "message"),
     [
         (200, b"<html>hello</html>", InputError, "does not answer as Label Studio"),
         (200, b"[" * 100_000, InputError, "does not answer as Label Studio"),
@@ -60,8 +60,8 @@ def server(status, body=b"", **headers):
         (429, b"", ServerError, "status 429"),
     ],
 )
-def test_answers(status, body, kind, said):
-    with server(status, body) as (url, _), pytest.raises(kind, match=said) as error:
+def test_answers(status, body, kind, message):
+    with server(status, body) as (url, _), pytest.raises(kind, match=message) as error:
         Client(url, KEY).project(1)
     assert KEY not in str(error.value)
 

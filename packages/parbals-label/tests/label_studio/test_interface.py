@@ -50,7 +50,7 @@ BOMB = '<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;">]><View>&
 
 
 @pytest.mark.parametrize(
-    ("config", "said"),
+    ("config", "message"),
     [
         ("<View></View>", "no <Choices>"),
         (f"<View>{choices('yes', 'no')}</View>", "no <Choices>"),
@@ -60,6 +60,6 @@ BOMB = '<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;">]><View>&
         (" " * (2 << 20), "too long"),
     ],
 )
-def test_what_cannot_be_used(config, said):
-    with pytest.raises(InputError, match=said):
+def test_what_cannot_be_used(config, message):
+    with pytest.raises(InputError, match=message):
         read_interface(config, FORM)

@@ -66,24 +66,26 @@ def test_the_answer_to_creating_tasks_is_lost(studio, admin, folder, supply, mon
 
 def test_a_run_outlives_the_server(studio, admin, people, folder, key):
     project = admin.new_project("Restart", CONFIG)
-    said, stop, ended = [], Event(), []
+    messages = []
+    stop = Event()
+    ended = []
 
     def run():
         with Store.open(folder) as store:
             rules = Rules(batch_size=4, every=0.3)
             client = Client(studio.url, key)
-            ended.append(keep_supplied(store, client, project, rules, stop, say=said.append))
+            ended.append(keep_supplied(store, client, project, rules, stop, say=messages.append))
 
     thread = threading.Thread(target=run)
     thread.start()
     try:
         first = until(lambda: admin.tasks(project))
         people[0].annotate(first[0]["id"], right(first[0]))
-        until(lambda: any("1 new" in sentence for sentence in said))
+        until(lambda: any("1 new" in sentence for sentence in messages))
         studio.stop()
-        until(lambda: any("does not answer" in sentence for sentence in said))
+        until(lambda: any("does not answer" in sentence for sentence in messages))
         studio.start()
-        until(lambda: any("answers again" in sentence for sentence in said))
+        until(lambda: any("answers again" in sentence for sentence in messages))
         for task in first[1:]:
             people[1].annotate(task["id"], right(task))
         until(lambda: len(admin.tasks(project)) >= 8 and n_labelled(folder) == 4)

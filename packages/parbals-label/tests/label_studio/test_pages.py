@@ -50,7 +50,8 @@ def shoot(page, tmp_path):
 
 def test_the_pages(studio, admin, supply, page, shoot, tmp_path):
     messages = load_messages()
-    data, folder = tmp_path / "messages.csv", tmp_path / "spam"
+    data = tmp_path / "messages.csv"
+    folder = tmp_path / "spam"
     with open(data, "w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(["message"])

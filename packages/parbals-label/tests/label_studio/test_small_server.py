@@ -37,7 +37,8 @@ class Small(BaseHTTPRequestHandler):
         assert self.path == "/api/projects/1/import?return_task_ids=true"
         made = [{**task, "id": next(self.server.numbers), "annotations": []} for task in body]
         self.server.tasks += made
-        trouble, self.server.trouble = self.server.trouble, None
+        trouble = self.server.trouble
+        self.server.trouble = None
         if trouble == "down":
             return self.answer(503, {})
         numbers = [task["id"] for task in made]
@@ -56,7 +57,9 @@ class Small(BaseHTTPRequestHandler):
 def small(folder):
     """``supply()``: one round; ``tasks`` and ``trouble`` are the server's."""
     httpd = ThreadingHTTPServer(("127.0.0.1", 0), Small)
-    httpd.tasks, httpd.trouble, httpd.numbers = [], None, count(100)
+    httpd.tasks = []
+    httpd.trouble = None
+    httpd.numbers = count(100)
     thread = threading.Thread(target=httpd.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
 

@@ -47,16 +47,17 @@ def test_what_is_changed_taken_back_skipped_and_deleted(admin, people, folder, s
     project = admin.new_project("Second thoughts", CONFIG)
     supply(folder, project)
     tasks = admin.tasks(project)
-    changed, removed, skipped, gone, kept = [task["id"] for task in tasks[:5]]
+    changed, removed, skipped, gone, deleted = [task["id"] for task in tasks[:5]]
     kim = people[0]
-    first, second = kim.annotate(changed, "ham"), kim.annotate(removed, "ham")
-    kim.annotate(kept, "spam")
+    first = kim.annotate(changed, "ham")
+    second = kim.annotate(removed, "ham")
+    kim.annotate(deleted, "spam")
     assert supply(folder, project).result.labels == 3
     kim.change(first, "spam")
     kim.delete("annotations", second)
     kim.annotate(skipped, None)
     admin.delete("tasks", gone)
-    admin.delete("tasks", kept)  # its label stays
+    admin.delete("tasks", deleted)  # its label stays
     later = supply(folder, project)
     counts = later.result
     assert (counts.labels, counts.revised, counts.withdrawn, counts.passed) == (0, 1, 1, 1)
@@ -87,8 +88,10 @@ def test_a_changed_label_set(admin, people, folder, supply):
     kim = people[0]
     kim.annotate(tasks[0]["id"], "ham")
     supply(folder, project)
-    more = CONFIG.replace('<Choice value="spam"/>', '<Choice value="SPAM"/><Choice value="news"/>')
-    admin.call("PATCH", f"projects/{project}/", json={"label_config": more})
+    config = CONFIG.replace(
+        '<Choice value="spam"/>', '<Choice value="SPAM"/><Choice value="news"/>'
+    )
+    admin.call("PATCH", f"projects/{project}/", json={"label_config": config})
     kim.annotate(tasks[1]["id"], "news")
     kim.annotate(tasks[2]["id"], "SPAM")
     told = supply(folder, project)

@@ -29,10 +29,10 @@ def made(folder, form):
 
 
 def hear(store, *annotations):
-    heard = AnnotationCounts()
+    counts = AnnotationCounts()
     interface = read_interface(new_interface([("text", "text")], store.form), store.form)
-    record_annotations(store, interface, UID, 0, annotations, heard)
-    return heard
+    record_annotations(store, interface, UID, 0, annotations, counts)
+    return counts
 
 
 def test_several_choices_are_several_labels_and_none_is_none_of_them(tmp_path):
@@ -60,9 +60,11 @@ def test_stars_are_classes_in_order(tmp_path):
     assert interface.choices == {"bad": "1", "fair": "2", "good": "3"}
     region = {"from_name": "l", "to_name": "item", "type": "rating", "value": {"rating": 3}}
     with Store.open(made(tmp_path / "o", form)) as store:
-        heard = AnnotationCounts()
-        record_annotations(store, interface, UID, 0, [{**annotation(1), "result": [region]}], heard)
-        assert (heard.labels, heard.notes) == (1, [])
+        counts = AnnotationCounts()
+        record_annotations(
+            store, interface, UID, 0, [{**annotation(1), "result": [region]}], counts
+        )
+        assert (counts.labels, counts.notes) == (1, [])
         assert store.current_labels()[0] == {"user7@example.com": "good"}
         assert hear(store, annotation(1, "fair", at=2)).revised == 1  # by choices just as well
     five = AnswerForm("ordinal", tuple("54321"))  # the lowest first

@@ -90,8 +90,8 @@ def refused(file, tmp_path, match):
 
 def test_a_restored_project_is_the_one_that_was_backed_up(project, saved, tmp_path):
     (project / "page-token").write_text("secret", encoding="utf-8")
-    found = restore_backup(saved, tmp_path / "new")
-    assert (found.items, found.answers, found.files) == (30, 6, 3)
+    result = restore_backup(saved, tmp_path / "new")
+    assert (result.items, result.answers, result.files) == (30, 6, 3)
     assert answers(tmp_path / "new") == answers(project)
     assert check_project(tmp_path / "new")[1] == []
     assert not list((tmp_path / "new").glob("page*")), "the way in stays behind"
@@ -113,7 +113,9 @@ def test_other_tools_can_check_and_unpack_it(saved, tmp_path):
 
 @pytest.mark.parametrize("rounds", small_and_full(3, 50))
 def test_a_backup_while_people_label_holds_what_was_confirmed_before_it_began(tmp_path, rounds):
-    folder, confirmed, stop = make(tmp_path / "p", 200), [], threading.Event()
+    folder = make(tmp_path / "p", 200)
+    confirmed = []
+    stop = threading.Event()
 
     def label():
         with Store.open(folder) as store:
@@ -135,9 +137,11 @@ def test_a_backup_while_people_label_holds_what_was_confirmed_before_it_began(tm
             before = set(confirmed)
             write_backup(folder, tmp_path / "b.zip")
             restore_backup(tmp_path / "b.zip", tmp_path / f"r{number}")
-            held = [answer.request for answer in answers(tmp_path / f"r{number}")]
-            assert before <= set(held)
-            assert len([name for name in held if name]) == len(set(held) - {None})
+            stored_answers = [answer.request for answer in answers(tmp_path / f"r{number}")]
+            assert before <= set(stored_answers)
+            assert len([name for name in stored_answers if name]) == len(
+                set(stored_answers) - {None}
+            )
     finally:
         stop.set()
         person.join()
@@ -154,8 +158,8 @@ def test_images_in_the_folder_come_along_and_others_are_counted(tmp_path):
     for path in paths[:2]:
         (tmp_path / "p" / path).write_bytes(PNG)
     (tmp_path / "p" / "link.png").symlink_to(tmp_path / "outside.png")
-    found = write_backup(tmp_path / "p", tmp_path / "b.zip")
-    assert (found.files, found.images_elsewhere) == (4, 3)
+    result = write_backup(tmp_path / "p", tmp_path / "b.zip")
+    assert (result.files, result.images_elsewhere) == (4, 3)
     restore_backup(tmp_path / "b.zip", tmp_path / "new")
     assert (tmp_path / "new" / "sub" / "b.png").read_bytes() == PNG
     assert not (tmp_path / "new" / "link.png").exists()
@@ -195,12 +199,12 @@ def test_a_damaged_project_does_not_replace_a_good_backup(project, saved):
 def test_predictions_that_are_gone_are_left_out_and_features_are_missed(project, tmp_path):
     with Store.open(project) as store:
         rows = np.full((30, 2), 0.5, dtype=np.float32)
-        made = store_features(project, rows, "predictions")
+        matrix = store_features(project, rows, "predictions")
         store.update_settings(predictions={
-            "file": made.file, "digest": made.digest, "shape": made.shape, "answers": 6,
+            "file": matrix.file, "digest": matrix.digest, "shape": matrix.shape, "answers": 6,
         })  # fmt: skip
     assert write_backup(project, tmp_path / "b.zip").files == 4
-    (project / made.file).unlink()
+    (project / matrix.file).unlink()
     assert write_backup(project, tmp_path / "b.zip").files == 3
     assert restore_backup(tmp_path / "b.zip", tmp_path / "new").items == 30
     next(project.glob("features-*")).unlink()
@@ -213,8 +217,13 @@ def test_predictions_that_a_certificate_is_about_come_along(project, tmp_path):
     with Store.open(project) as store:
         for sure in (0.9, 0.8):
             rows = np.tile(np.float32([sure, 1 - sure]), (30, 1))
-            made = store_features(project, rows, "predictions")
-            known = {"file": made.file, "digest": made.digest, "shape": made.shape, "answers": 6}
+            matrix = store_features(project, rows, "predictions")
+            known = {
+                "file": matrix.file,
+                "digest": matrix.digest,
+                "shape": matrix.shape,
+                "answers": 6,
+            }
             store.update_settings(predictions=known)
             if sure == 0.9:
                 draw_certificate(store, 10, queued=False)
@@ -301,7 +310,8 @@ def test_a_database_of_another_program_is_refused(saved, tmp_path):
 
 @pytest.mark.parametrize("flips", small_and_full(40, 500))
 def test_flipped_and_missing_bytes_are_noticed_or_harmless(flips, project, saved, tmp_path):
-    whole, chance = saved.read_bytes(), random.Random(flips)
+    whole = saved.read_bytes()
+    chance = random.Random(flips)
     expected = answers(project)
     for number in range(flips):
         data = bytearray(whole)
@@ -354,8 +364,8 @@ def test_nobody_comes_in_by_a_link_that_the_maker_of_a_backup_may_know(project, 
     assert entrances(project, link, session) == ["Eve", "Eve"]
     assert restore_backup(tmp_path / "b.zip", tmp_path / "kept", keep_links=True).links_ended == ()
     assert entrances(tmp_path / "kept", link, session) == ["Eve", "Eve"]
-    found = restore_backup(tmp_path / "b.zip", tmp_path / "new")
-    assert sorted(found.links_ended) == ["Ada", "Eve"]
+    result = restore_backup(tmp_path / "b.zip", tmp_path / "new")
+    assert sorted(result.links_ended) == ["Ada", "Eve"]
     assert entrances(tmp_path / "new", link, session) == [None, None]
     with Store.open(tmp_path / "new") as store:
         assert [person.invited for person in store.people()] == [False, False]
@@ -366,10 +376,10 @@ def test_nobody_comes_in_by_a_link_that_the_maker_of_a_backup_may_know(project, 
 
 
 def test_what_a_killed_backup_left_is_removed_by_the_next(project, tmp_path):
-    left = tmp_path / "backups" / ".parbals-backup-killed"
-    left.mkdir(parents=True)
+    leftover = tmp_path / "backups" / ".parbals-backup-killed"
+    leftover.mkdir(parents=True)
     for name in (".lock", "project.sqlite3"):
-        (left / name).write_bytes(b"x")
+        (leftover / name).write_bytes(b"x")
     busy = tmp_path / "backups" / ".parbals-backup-busy"
     busy.mkdir()
     half = tmp_path / "backups" / f".{'0' * 16}{TEMPORARY_SUFFIX}"

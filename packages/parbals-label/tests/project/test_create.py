@@ -60,9 +60,9 @@ def lines(path: Path):
 
 
 def create(folder, data, classes, **roles):
-    made = create_project(folder, data, Roles(**roles), classes, {"strategy": "margin"})
-    assert made.n_items == N
-    return made
+    project = create_project(folder, data, Roles(**roles), classes, {"strategy": "margin"})
+    assert project.n_items == N
+    return project
 
 
 @pytest.mark.parametrize(
@@ -77,34 +77,34 @@ def test_a_file_is_opened_once_to_be_known_and_once_to_be_read(tmp_path, opened,
 
 def test_everything_guessed_needs_a_walk_for_the_classes_at_most(tmp_path, opened):
     path = table(tmp_path / "x.csv")
-    made = create(tmp_path / "p", path, None, features=("all",), label="label")
-    assert made.encoder == "table"
-    assert made.classes == ("ham", "spam")
-    assert made.id_column == "id"
+    project = create(tmp_path / "p", path, None, features=("all",), label="label")
+    assert project.encoder == "table"
+    assert project.classes == ("ham", "spam")
+    assert project.id_column == "id"
     assert opened(path) == 3
 
 
 def test_columns_of_plain_numbers_need_one_more_to_be_sure(tmp_path, opened):
     path = table(tmp_path / "x.csv")
-    made = create(tmp_path / "p", path, ["ham", "spam"], features=("length",))
-    assert made.encoder == "columns"
+    project = create(tmp_path / "p", path, ["ham", "spam"], features=("length",))
+    assert project.encoder == "columns"
     assert opened(path) == 3
 
 
 def test_a_file_that_is_not_utf_8_is_looked_at_again(tmp_path, opened):
     ROWS[-1]["message"] = "Grüße"  # long after the first rows
     path = table(tmp_path / "x.csv", encoding="cp1252")
-    made = create(tmp_path / "p", path, ["ham", "spam"], text=("message",))
-    assert made.encoding == "cp1252"
+    project = create(tmp_path / "p", path, ["ham", "spam"], text=("message",))
+    assert project.encoding == "cp1252"
     assert opened(path) <= 5
 
 
 def hidden(tmp_path, data, classes, **roles):
     (tmp_path / "t.csv").write_text(data, "utf-8")
     folder = tmp_path / "p"
-    made = create_project(folder, tmp_path / "t.csv", Roles(**roles), classes, {})
+    project = create_project(folder, tmp_path / "t.csv", Roles(**roles), classes, {})
     with Store.open(folder, read_only=True) as store:
-        return store.settings, made.notes, store.visible_items([0])[0].content
+        return store.settings, project.notes, store.visible_items([0])[0].content
 
 
 SENTENCES = [f"this is the story number {i} of many others" for i in range(40)]
@@ -152,9 +152,9 @@ def test_labels_as_files_have_them(tmp_path):
     rows = [f"text number {n},{n % 2}.0,{n % 2}.0" for n in range(8)]
     (tmp_path / "x.csv").write_text("\n".join(["text,y,again", *rows, "one more,N/A,"]))
     roles = Roles(text=("text",), label="y")
-    made = create_project(tmp_path / "p", tmp_path / "x.csv", roles, ["0", "1"], {})
-    assert (made.n_labels, made.classes) == (8, ("0", "1"))
-    assert "Read as no label: N/A (1)." in made.notes
+    project = create_project(tmp_path / "p", tmp_path / "x.csv", roles, ["0", "1"], {})
+    assert (project.n_labels, project.classes) == (8, ("0", "1"))
+    assert "Read as no label: N/A (1)." in project.notes
     with Store.open(tmp_path / "p", read_only=True) as store:
         assert list(store.settings.hidden) == ["again"]
 
@@ -163,7 +163,7 @@ def test_class_names_have_one_unicode_form(tmp_path):
     two = unicodedata.normalize("NFD", "café")
     (tmp_path / "x.csv").write_text(f"text,y\none text,{two}\nanother,tea\nthird,café\n")
     roles = Roles(text=("text",), label="y")
-    made = create_project(tmp_path / "p", tmp_path / "x.csv", roles, [two, "tea"], {})
-    assert (made.n_labels, made.classes) == (3, ("café", "tea"))
+    project = create_project(tmp_path / "p", tmp_path / "x.csv", roles, [two, "tea"], {})
+    assert (project.n_labels, project.classes) == (3, ("café", "tea"))
     with Store.open(tmp_path / "p") as store, pytest.raises(LabelError, match="'café' again"):
         store.update_settings(classes=["café", "tea", two])

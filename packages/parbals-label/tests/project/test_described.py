@@ -15,7 +15,8 @@ WORDS = {"ham": "dinner home friend tonight", "spam": "prize cash winner free"}
 
 @pytest.fixture
 def data(tmp_path):
-    rng, lines = np.random.default_rng(0), ["id,text"]
+    rng = np.random.default_rng(0)
+    lines = ["id,text"]
     for i in range(80):
         some = list(WORDS.values())[i % 2].split()
         lines.append(f"m{i},{' '.join(rng.choice(some, 3))} {rng.integers(9)}")
@@ -125,8 +126,8 @@ def test_scores_of_another_model_predict_before_the_first_label(data, scores, tm
 
 def test_scores_come_later_or_again_and_go_with_other_classes(data, scores, tmp_path):
     init(tmp_path / "p", data)
-    said = json.loads(run("edit", tmp_path / "p", "--prior-scores", scores, "--json"))
-    assert said["prior_scores"]
+    record = json.loads(run("edit", tmp_path / "p", "--prior-scores", scores, "--json"))
+    assert record["prior_scores"]
     assert right_share(tmp_path / "p", tmp_path) > 0.9
     logits = scores.read_text().replace("id,spam,ham", "id,p_spam,p_ham").replace(",0.8", ",4.5")
     scores.write_text(logits)  # no probabilities any more, named as our exports name them
@@ -155,9 +156,9 @@ def test_wrong_files_of_scores_are_refused_in_a_sentence(change, message, data, 
 
 
 def test_scores_for_some_items_or_beside_sentences_are_refused(data, scores, tmp_path):
-    more = ["--prior-scores", scores]
-    assert "not both" in init(tmp_path / "p", data, *DESCRIBED, *more, code=1)
+    options = ["--prior-scores", scores]
+    assert "not both" in init(tmp_path / "p", data, *DESCRIBED, *options, code=1)
     lines = [x for x in scores.read_text().splitlines() if not x.startswith(("m3,", "m5,"))]
     scores.write_text("\n".join(lines))
-    said = init(tmp_path / "p", data, *more, code=1)
-    assert "no scores for 2 of 80 items, the first is 'm3'" in said
+    output = init(tmp_path / "p", data, *options, code=1)
+    assert "no scores for 2 of 80 items, the first is 'm3'" in output

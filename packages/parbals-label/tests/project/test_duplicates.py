@@ -67,8 +67,8 @@ def test_a_copy_has_the_label_of_the_first_and_a_contradiction_is_listed(store, 
     assert (rows["61"]["label"], rows["61"]["annotators"]) == ("a", "copy of 4")
     assert (rows["62"]["label"], rows["4"]["votes"], rows["4"]["agreement"]) == ("b", "a:1", 1.0)
     assert (rows["10"]["votes"], rows["10"]["agreement"]) == ("a:1;b:1", 0.5)
-    said = json.loads(run("labels", "review", store.folder, "--json"))
-    assert said["same_text_other_label"] == ["4 is a and 62, the same text, is b"]
+    reply = json.loads(run("labels", "review", store.folder, "--json"))
+    assert reply["same_text_other_label"] == ["4 is a and 62, the same text, is b"]
 
 
 def test_ties_are_counted_and_listed(store):
@@ -89,7 +89,8 @@ def test_items_that_nearly_repeat_others_are_told_at_init_and_add(tmp_path):
     def swapped(text):
         return " ".join([*text.split()[:-2], *text.split()[:-3:-1]])
 
-    draw, words = random.Random(0), WORDS.split()
+    draw = random.Random(0)
+    words = WORDS.split()
     texts = [" ".join(draw.sample(words, 12)) for _ in range(300)]
     rows = [*texts, swapped(texts[4]), texts[2]]
     with open(tmp_path / "t.csv", "w", newline="") as file:

@@ -57,9 +57,9 @@ class TestFormulas:
 
     @pytest.mark.parametrize("text", ["ann;=1", "ann; =1", "a\t+1", "a\n-1", "a\r@b", 'a;"=1"'])
     def test_so_does_what_it_would_run_after_splitting_a_cell(self, text):
-        kept = safe_cell(text)
-        assert [part[:1] for part in re.split("[;\t\r\n]", kept)] == ["a", "'"]
-        assert raw_cell(kept) == text
+        cell = safe_cell(text)
+        assert [part[:1] for part in re.split("[;\t\r\n]", cell)] == ["a", "'"]
+        assert raw_cell(cell) == text
 
     def test_a_number_at_the_start_of_a_row_cannot_begin_a_formula_with_its_neighbour(self):
         # One cell where rows are split at semicolons and 5,0 is a number.
@@ -77,9 +77,9 @@ class TestFormulas:
     @given(st.one_of(TEXT, st.text("'=+-@\t1.e;\n\" ")), st.booleans())
     def test_every_text_survives_and_none_begins_a_formula(self, text, is_first):
         assert raw_cell(safe_cell(text, is_first=is_first)) == text
-        kept = safe_cell(text)
-        if kept.startswith(tuple("=+-@\t\r")):
-            float(kept)  # only a plain number may begin like that
+        cell = safe_cell(text)
+        if cell.startswith(tuple("=+-@\t\r")):
+            float(cell)  # only a plain number may begin like that
 
     def test_no_cell_of_any_file_begins_a_formula(self, tmp_path):
         write_export(
@@ -146,12 +146,12 @@ class TestRoundTrip:
             {"id": "", "p": 1.0, "n": None, "ok": None, "none": float("nan")},
         ]
         write_export(tmp_path / f"x.{fmt}", iter(records), fmt, ["id", "p", "n", "ok", "none"])
-        found = rows_of(tmp_path / f"x.{fmt}")
-        assert [row["id"] for row in found] == ["=a", "ü", ""]
-        assert [row["p"] for row in found] == [0.25, None, 1.0]
-        assert [row["n"] for row in found] == [1, -(2**63), None]
-        assert [row["ok"] for row in found] == [True, False, None]
-        assert [row["none"] for row in found] == [None, None, None]
+        result = rows_of(tmp_path / f"x.{fmt}")
+        assert [row["id"] for row in result] == ["=a", "ü", ""]
+        assert [row["p"] for row in result] == [0.25, None, 1.0]
+        assert [row["n"] for row in result] == [1, -(2**63), None]
+        assert [row["ok"] for row in result] == [True, False, None]
+        assert [row["none"] for row in result] == [None, None, None]
 
     def test_a_parquet_column_of_mixed_values_is_text(self, tmp_path):
         pytest.importorskip("pyarrow")
@@ -306,9 +306,9 @@ def kill_while_exporting(tmp_path, times):
         generations = {int(row["g"]) for row in rows}
         assert len(generations) == 1
         assert generations.pop() >= confirmed  # a confirmed export is not undone
-        left = [found.name for found in folder.iterdir() if found != file]
-        assert all(name.endswith(TEMPORARY_SUFFIX) for name in left)
-        cut_short += bool(left)
+        leftovers = [found.name for found in folder.iterdir() if found != file]
+        assert all(name.endswith(TEMPORARY_SUFFIX) for name in leftovers)
+        cut_short += bool(leftovers)
     return cut_short
 
 
@@ -347,8 +347,8 @@ def test_labels_come_back(run, project, tmp_path, fmt):
             store.submit([Submission(p, label) for p in (10, 11, 12)], annotator=who)
     file = tmp_path / f"labels.{fmt}"
     run("export", project, "--format", fmt, "--out", file)
-    told = json.loads(run("tell", project, file, "--no-report", "--json", "--annotator", "me"))
-    assert told["new"] == 9
+    record = json.loads(run("tell", project, file, "--no-report", "--json", "--annotator", "me"))
+    assert record["new"] == 9
     with Store.open(project) as store:
         mine = {p: by["me"] for p, by in store.current_labels().items() if "me" in by}
     assert (mine[0], mine[10]) == ("spam", "ham")  # of two opinions the first

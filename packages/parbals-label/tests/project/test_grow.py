@@ -87,11 +87,11 @@ def test_adding_while_predictions_are_made_leaves_no_file_behind(folder, tmp_pat
 
 
 def _once(act):
-    done = []
+    stages = []
 
     def progress(*stage):
-        if not done:
-            done.append(stage)
+        if not stages:
+            stages.append(stage)
             act()
 
     return progress

@@ -89,8 +89,8 @@ class TestPredict:
         np.testing.assert_allclose(probabilities(table("p.csv")), expected, atol=2e-6)
         run("export", "t", "--model", "m.npz")
         columns = {name: [row[name] for row in rows] for name in rows[0]}
-        found = load_model("m.npz").predict_proba(columns)
-        np.testing.assert_allclose(found, expected, atol=1e-4)
+        result = load_model("m.npz").predict_proba(columns)
+        np.testing.assert_allclose(result, expected, atol=1e-4)
         read_columns = "message, length" if "--text" in roles else "length, kind"
         assert load_model("m.npz").input_words == f"data frames with the columns {read_columns}"
 
@@ -111,15 +111,18 @@ class TestPredict:
     def test_every_encoder_reads_new_items_as_it_read_the_old_ones(self, run, tmp_path, encoder):
         generator = np.random.default_rng(1)
         if encoder == "shapes":
-            data, more = make_images(tmp_path / "photos"), ("--encoder", "shapes")
+            data = make_images(tmp_path / "photos")
+            options = ("--encoder", "shapes")
         elif encoder == "given":
-            data, more = tmp_path / "rows.npy", ()
+            data = tmp_path / "rows.npy"
+            options = ()
             np.save(data, generator.standard_normal((12, 4)))
         else:
-            data, more = tmp_path / "rows.csv", ("--features", "age,income,same")
+            data = tmp_path / "rows.csv"
+            options = ("--features", "age,income,same")
             lines = [f"{a},{1e6 * a + i},7" for i, a in enumerate(generator.integers(18, 90, 12))]
             data.write_text("\n".join(["age,income,same", *lines]))
-        run("init", "p", data, "--classes", "a,b", *more)
+        run("init", "p", data, "--classes", "a,b", *options)
         with Store.open(tmp_path / "p") as store:
             assert store.settings.encoder == encoder
             names = {item.id: n for n, item in enumerate(store.iter_items())}
@@ -171,11 +174,11 @@ class TestModelFiles:
     def test_a_file_gives_the_probabilities_of_predict(self, run, project, tmp_path):
         run("embed", project, "--encoder", "words")
         run("predict", project, "messages.csv", "--out", "p.csv")
-        wanted = probabilities(table("p.csv"))
+        expected = probabilities(table("p.csv"))
         assert "takes texts" in run("export", project, "--model", "m.npz")
         texts = [row["message"] for row in table("messages.csv")]
         loaded = parbals.load_model(tmp_path / "m.npz")
-        np.testing.assert_allclose(loaded.predict_proba(texts), wanted, atol=1e-6)
+        np.testing.assert_allclose(loaded.predict_proba(texts), expected, atol=1e-6)
         assert loaded.classes == ("ham", "spam")
         assert loaded.columns == ("message",)
         assert repr(loaded) == "<ExportedModel of texts; classes ham, spam>"
@@ -186,8 +189,8 @@ class TestModelFiles:
         assert "takes texts" in run("export", project, "--model", "m.npz")
         texts = [row["message"] for row in table("messages.csv")]
         loaded = parbals.load_model(tmp_path / "m.npz")
-        wanted = probabilities(table("p.csv"))
-        np.testing.assert_allclose(loaded.predict_proba(texts), wanted, atol=1e-6)
+        expected = probabilities(table("p.csv"))
+        np.testing.assert_allclose(loaded.predict_proba(texts), expected, atol=1e-6)
 
     def test_the_documented_formula_is_the_model(self, run, project, tmp_path):
         """Two classes by NumPy and SciPy alone, as docs/howto/predict.md writes it."""
@@ -212,12 +215,13 @@ class TestModelFiles:
         X = generator.standard_normal((40, 3))
         y = np.argmax(X + 0.5 * generator.standard_normal(X.shape), axis=1)
         model = LogisticModel(50, 1.0, inference, random_state=0).fit(X, y)
-        matrix, offset = np.diag([2.0, 1.0, 0.5]), np.array([0.1, 0.0, -1.0])
+        matrix = np.diag([2.0, 1.0, 0.5])
+        offset = np.array([0.1, 0.0, -1.0])
         onto = FittedFeatures("given", (), None, matrix, offset)
         rows = (X - offset) @ np.linalg.inv(matrix)
         exported = ExportedModel.of(model, onto, ("c", "a", "b"))
-        wanted = model.predict_proba(X)
-        np.testing.assert_allclose(exported.predict_proba(rows), wanted, atol=1e-6)
+        expected = model.predict_proba(X)
+        np.testing.assert_allclose(exported.predict_proba(rows), expected, atol=1e-6)
         exported.save(tmp_path / "m.npz")
         again = load_model(tmp_path / "m.npz").predict_proba(rows)
         np.testing.assert_array_equal(again, exported.predict_proba(rows))
@@ -283,9 +287,9 @@ def test_an_opened_project_is_a_copy_of_its_learner(project):
     learner = parbals.open(project)
     assert learner.classes == ("ham", "spam")
     assert learner.labels == {f"{i:03d}": "ham" if i % 3 else "spam" for i in range(6)}
-    asked = learner.ask(4)
-    assert set(asked) <= set(learner.ids)
-    learner.tell(asked, ["ham"] * 4)
+    batch = learner.ask(4)
+    assert set(batch) <= set(learner.ids)
+    learner.tell(batch, ["ham"] * 4)
     with pytest.raises(parbals.errors.LabelError, match="Item '000' already has the label"):
         learner.tell("000", "ham")
     with Store.open(project) as store:  # nothing is written back

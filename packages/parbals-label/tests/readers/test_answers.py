@@ -20,8 +20,8 @@ IDS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"),
 def answers(tmp_path):
     def read(content, name="batch.csv", classes=CLASSES):
         (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
-        found = read_answers(tmp_path / name, AnswerForm(classes=tuple(classes)))
-        return [row[:3] for row in found]
+        result = read_answers(tmp_path / name, AnswerForm(classes=tuple(classes)))
+        return [row[:3] for row in result]
 
     return read
 
@@ -50,9 +50,9 @@ class TestWhatSpreadsheetsDo:
         ],
     )
     def test_quirks_of_saved_files(self, answers, content):
-        found = answers(content)
-        assert [(item, label) for _, item, label in found] == [("1", "ham")]
-        assert found[0][0] == (
+        result = answers(content)
+        assert [(item, label) for _, item, label in result] == [("1", "ham")]
+        assert result[0][0] == (
             3 if b"\r\n\r\n" in content else 2
         )  # what Excel shows; it hides the sep= line
 
@@ -144,7 +144,7 @@ class TestLabels:
 
 class TestRefused:
     @pytest.mark.parametrize(
-        ("content", "said"),
+        ("content", "message"),
         [
             ("text,label\n1,ham\n", r"no column 'id'; its columns are: 'text', 'label'"),
             ("id,text\n1,ham\n", r"no column 'label'"),
@@ -157,8 +157,8 @@ class TestRefused:
             ("", r"is empty"),
         ],
     )
-    def test_with_the_place(self, answers, content, said):
-        with pytest.raises(InputError, match=said):
+    def test_with_the_place(self, answers, content, message):
+        with pytest.raises(InputError, match=message):
             answers(content)
 
     def test_files_that_are_no_tables(self, answers, tmp_path):

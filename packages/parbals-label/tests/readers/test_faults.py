@@ -31,7 +31,7 @@ def refused(path, *said, **options):
 
 class TestText:
     @pytest.mark.parametrize(
-        ("content", "said"),
+        ("content", "message"),
         [
             (b"a,b\n1,2\n3,x\0y\n", ["row 3", "column 2", "NUL"]),
             (b"a,b\n1,2\n3\n", ["row 3", "'b'", "1 cells"]),
@@ -46,9 +46,9 @@ class TestText:
             (b"PK\x03\x04aaaa", ["spreadsheet"]),
         ],
     )
-    def test_csv(self, tmp_path, content, said):
+    def test_csv(self, tmp_path, content, message):
         (tmp_path / "bad.csv").write_bytes(content)
-        refused(tmp_path / "bad.csv", "bad.csv", *said)
+        refused(tmp_path / "bad.csv", "bad.csv", *message)
 
     def test_utf_16_without_a_mark_is_not_guessed(self, tmp_path):
         (tmp_path / "bad.csv").write_bytes("a,b\n1,2\n".encode("utf-16-le"))
@@ -93,7 +93,7 @@ class TestText:
         refused(tmp_path / "x.csv", "not a text encoding", encoding="rot13")
 
     @pytest.mark.parametrize(
-        ("content", "said"),
+        ("content", "message"),
         [
             (b'{"a": 1}\n[1, 2]\n', ["row 2", "not a JSON object"]),
             (b'{"a": 1}\n{"a": \n', ["row 2", "not valid JSON"]),
@@ -109,9 +109,9 @@ class TestText:
             (b"\n", ["empty"]),
         ],
     )
-    def test_jsonl(self, tmp_path, content, said):
+    def test_jsonl(self, tmp_path, content, message):
         (tmp_path / "bad.jsonl").write_bytes(content)
-        refused(tmp_path / "bad.jsonl", "bad.jsonl", *said)
+        refused(tmp_path / "bad.jsonl", "bad.jsonl", *message)
 
     @settings(max_examples=200, deadline=None)
     @given(
@@ -252,7 +252,7 @@ class TestArrays:
             refused(tmp_path / "x.npz", "damaged")
 
     @pytest.mark.parametrize(
-        ("array", "said"),
+        ("array", "message"),
         [
             (np.zeros(3), "1 axes"),
             (np.zeros((2, 2, 2)), "3 axes"),
@@ -262,9 +262,9 @@ class TestArrays:
             (np.zeros((2, 2), [("a", "f4")]), "real numbers"),
         ],
     )
-    def test_arrays_that_are_no_features(self, tmp_path, array, said):
+    def test_arrays_that_are_no_features(self, tmp_path, array, message):
         np.save(tmp_path / "x.npy", array)
-        refused(tmp_path / "x.npy", said)
+        refused(tmp_path / "x.npy", message)
 
     def test_a_truncated_npy(self, tmp_path):
         np.save(tmp_path / "x.npy", np.zeros((100, 3)))
@@ -327,10 +327,10 @@ def test_times_that_python_has_not_are_refused_or_written_in_full(tmp_path, unit
     try:
         items = list(plan_items(open_source(tmp_path / "x.parquet")))
     except InputError as error:
-        said = str(error)
+        output = str(error)
     else:
-        said = items[0][1]["t"]
-    assert "x.parquet" in said or said.startswith("1970-01-01T00:00:00.000000001")
+        output = items[0][1]["t"]
+    assert "x.parquet" in output or output.startswith("1970-01-01T00:00:00.000000001")
 
 
 def test_reading_needs_no_jax_and_no_optional_package(tmp_path):

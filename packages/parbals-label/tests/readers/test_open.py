@@ -382,7 +382,7 @@ class TestItems:
         assert [item for item, _, _ in plan_items(source, id_column=NUMBERED)] == ["1", "2"]
 
     @pytest.mark.parametrize(
-        ("header", "label", "found"),
+        ("header", "label", "expected"),
         [
             ("id,text", None, "id"),
             ("text,ID", None, "ID"),
@@ -390,8 +390,8 @@ class TestItems:
             ("key,text", None, NUMBERED),
         ],
     )
-    def test_which_column_names_the_items(self, tmp_path, header, label, found):
-        assert id_column_of(self.source(tmp_path, f"{header}\n1,2\n"), label) == found
+    def test_which_column_names_the_items(self, tmp_path, header, label, expected):
+        assert id_column_of(self.source(tmp_path, f"{header}\n1,2\n"), label) == expected
 
     def test_labels_are_read_as_answers_are(self, tmp_path):
         source = self.source(tmp_path, "t,y\na,HAM\nb, spam \nc,Ham\n")
@@ -407,8 +407,8 @@ class TestItems:
         ]
 
     def test_classes_that_differ_only_in_capitals_are_refused(self, tmp_path):
-        said = r"items.csv, row 5, column 'y': .* 'Spam' .* 'spam' in row 3 only .*--classes"
-        with pytest.raises(LabelError, match=said):
+        message = r"items.csv, row 5, column 'y': .* 'Spam' .* 'spam' in row 3 only .*--classes"
+        with pytest.raises(LabelError, match=message):
             classes_in(self.source(tmp_path, "t,y\na,ham\nb,spam\nc,spam \nd,Spam\n"), "y")
 
     def test_whole_numbers_are_the_same_label_with_and_without_gaps(self, tmp_path):
@@ -443,7 +443,7 @@ class TestItems:
         assert classes_in(source, "y") == ["café", "tea"]
 
     def test_values_that_json_has_not_become_text(self):
-        found = plain_value(
+        result = plain_value(
             [
                 Decimal("1.10"),
                 b"caf\xc3\xa9",
@@ -451,8 +451,8 @@ class TestItems:
                 float("nan"),
             ]
         )
-        assert found == ["1.10", "café", "2024-05-06T00:00:00", None]
-        json.dumps(found, allow_nan=False)
+        assert result == ["1.10", "café", "2024-05-06T00:00:00", None]
+        json.dumps(result, allow_nan=False)
 
     def test_classes_are_sorted_and_at_least_two(self, tmp_path):
         assert classes_in(self.source(tmp_path, "y\nb\na\nb\n"), "y") == ["a", "b"]

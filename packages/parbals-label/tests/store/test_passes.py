@@ -228,8 +228,8 @@ def test_a_comment_on_ones_own_unchanged_label_is_kept_when_it_is_meant(store):
     silent = Submission(0, "ham", "u", revise=True)
     unmeant = Submission(0, "ham", "v", "other words")
     assert store.submit([same, silent, unmeant], annotator="ann").repeated == 3
-    kept = [(answer.label, answer.comment, answer.revision) for answer in store.history(0)]
-    assert kept == [("ham", None, 1), ("ham", "signed by the bank", 2)]
+    stored = [(answer.label, answer.comment, answer.revision) for answer in store.history(0)]
+    assert stored == [("ham", None, 1), ("ham", "signed by the bank", 2)]
     assert store.check() == []
 
 

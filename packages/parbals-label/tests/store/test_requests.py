@@ -26,11 +26,11 @@ def store(tmp_path):
 
 def state(store):
     """What a retry must not change: every answer, pass and lease, and the journal."""
-    kept = [store.history(p) + pass_history(store, p) for p in range(N_ITEMS)]
+    stored = [store.history(p) + pass_history(store, p) for p in range(N_ITEMS)]
     with store._db.reading() as connection:
         leases = connection.execute("SELECT * FROM leases").fetchall()
         known = connection.execute("SELECT * FROM requests").fetchall()
-    return kept, leases, known, store._db.journal.size()
+    return stored, leases, known, store._db.journal.size()
 
 
 def say(store, label, request, *, revise=False, comment=None):
@@ -108,19 +108,19 @@ def test_an_id_belongs_to_one_request_whatever_its_kind(store, renamed):
 
 def test_three_thousand_late_replays_of_every_kind_change_nothing(store):
     chance = random.Random(16)
-    asked = []
+    calls = []
     outcomes = []
     with store.transaction():
-        while len(asked) < 600:
+        while len(calls) < 600:
             who = chance.choice(["ann", "bob"])
-            place = chance.randrange(N_ITEMS)
-            request = f"r{len(asked)}"
+            position = chance.randrange(N_ITEMS)
+            request = f"r{len(calls)}"
             comment = chance.choice([None, "sure", "no"])
             kind = chance.choice(["label", "label", "revise", "skip", "unsure", "undo"])
             label = chance.choice(CLASSES)
 
             def call(
-                kind=kind, who=who, place=place, request=request, comment=comment, label=label
+                kind=kind, who=who, place=position, request=request, comment=comment, label=label
             ):
                 if kind == "undo":
                     return store.undo(place, who, lease_seconds=60.0, request_id=request)[0]
@@ -134,12 +134,12 @@ def test_three_thousand_late_replays_of_every_kind_change_nothing(store):
                 outcomes.append(call())
             except ValueError:  # refused, so nothing was acknowledged
                 continue
-            asked.append(call)
+            calls.append(call)
     assert outcomes.count("repeated") > 50, "the kind that used to be forgotten is among them"
     before = state(store)
     changed = 0
-    for number in chance.choices(range(len(asked)), k=3_000):
-        again = asked[number]()
+    for number in chance.choices(range(len(calls)), k=3_000):
+        again = calls[number]()
         first = outcomes[number]
         changed += again != (first if not isinstance(first, str) else "repeated")
     assert changed == 0

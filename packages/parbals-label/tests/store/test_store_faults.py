@@ -87,8 +87,8 @@ def order(child, **answer):
 
 def all_answers(store):
     """Every answer by number, read through the store."""
-    held = [answer for position in range(store.n_items) for answer in store.history(position)]
-    return {answer.answer: answer for answer in held}
+    answers = [answer for position in range(store.n_items) for answer in store.history(position)]
+    return {answer.answer: answer for answer in answers}
 
 
 # Crashes
@@ -147,8 +147,8 @@ def test_many_processes_submit_at_once_with_exact_counts(tmp_path, processes, su
     assert outputs == [["ready", *map(str, range(submits))]] * processes
     with Store.open(folder) as store:
         assert store.check() == []
-        held = store.current_labels()
-    assert held == {n: {f"a{a}": label_of(n) for a in range(processes)} for n in range(submits)}
+        labels = store.current_labels()
+    assert labels == {n: {f"a{a}": label_of(n) for a in range(processes)} for n in range(submits)}
 
 
 @pytest.mark.parametrize("races", small_and_full(30, 500))
@@ -324,8 +324,10 @@ def never_wrong(folder, truth):
     labels, answers = truth
     try:
         with Store.open(folder) as store:
-            held = store.current_labels()
-            named = {item.id: held[item.position] for item in store.items(sorted(held))}
+            stored_labels = store.current_labels()
+            named = {
+                item.id: stored_labels[item.position] for item in store.items(sorted(stored_labels))
+            }
             assert named == {f"item-{position}": by for position, by in labels.items()}
             assert all_answers(store) == answers
             assert store.position_of(["item-3", "item-24"]) == [3, 24]
@@ -352,12 +354,12 @@ def test_flipped_bytes_never_give_a_wrong_label(request, tmp_path, state, name, 
     outcomes = []
     for trial in range(flips):
         folder = copy(source, tmp_path)
-        place = (
+        offset = (
             chance.choice(used) if trial % 2 else chance.randrange(len(data))
         )  # much of a file is empty
         with (folder / name).open("r+b") as file:
-            file.seek(place)
-            file.write(bytes([data[place] ^ chance.randrange(1, 256)]))
+            file.seek(offset)
+            file.write(bytes([data[offset] ^ chance.randrange(1, 256)]))
         outcomes.append(never_wrong(folder, truth))
     rescued = [share for share in outcomes if share != "sound"]
     assert rescued, "some flips must have been noticed"
@@ -382,13 +384,13 @@ def test_bytes_flipped_where_labels_names_and_classes_are_kept_are_noticed(whole
     for trial in range(flips):
         folder = copy(source, tmp_path)
         target = targets[trial % len(targets)]
-        place = chance.choice(
+        offset = chance.choice(
             [place for place in range(len(data)) if data.startswith(target, place)]
         )
         with (folder / FILE).open("r+b") as file:
-            file.seek(place + chance.randrange(len(target)))
+            file.seek(offset + chance.randrange(len(target)))
             file.write(b"~")
-        assert never_wrong(folder, truth) != "sound", (target, place)
+        assert never_wrong(folder, truth) != "sound", (target, offset)
 
 
 def pages_in_wal(folder):
@@ -523,10 +525,10 @@ def test_a_damaged_journal_costs_nothing_and_is_made_whole(whole, tmp_path, kind
     data = (source / JOURNAL).read_bytes()
     for _ in range(faults):
         folder = copy(source, tmp_path)
-        place = chance.randrange(len(data))
-        changed = bytes([data[place] ^ chance.randrange(1, 256)])
-        rest = b"" if kind == "cut" else changed + data[place + 1 :]
-        (folder / JOURNAL).write_bytes(data[:place] + rest)
+        offset = chance.randrange(len(data))
+        changed = bytes([data[offset] ^ chance.randrange(1, 256)])
+        rest = b"" if kind == "cut" else changed + data[offset + 1 :]
+        (folder / JOURNAL).write_bytes(data[:offset] + rest)
         salvaged = {answer.answer: answer for answer in Store.salvage(folder)}
         assert salvaged == truth[1]
         assert never_wrong(folder, truth) == "sound"

@@ -344,10 +344,12 @@ class StoreMachine(RuleBasedStateMachine):
 
     def teardown(self):
         for (position, annotator), given in self.answers.items():
-            kept = [
+            stored = [
                 answer for answer in self.store.history(position) if answer.annotator == annotator
             ]
-            assert [(answer.revision, answer.label) for answer in kept] == list(enumerate(given, 1))
+            assert [(answer.revision, answer.label) for answer in stored] == list(
+                enumerate(given, 1)
+            )
         for (position, annotator), kinds in self.passes.items():
             assert [
                 p.kind for p in pass_history(self.store, position) if p.annotator == annotator

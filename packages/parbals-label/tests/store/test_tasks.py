@@ -99,9 +99,9 @@ def test_killed_at_any_moment_no_confirmed_label_is_lost_or_doubled(tmp_path, ta
         child.wait()
         with Store.open(folder) as store:
             assert store.check() == []
-            held = [answer for p in range(store.n_items) for answer in store.history(p)]
-        requests = sorted(answer.request for answer in held)
+            answers = [answer for p in range(store.n_items) for answer in store.history(p)]
+        requests = sorted(answer.request for answer in answers)
         assert len(requests) in (confirmed, confirmed + 1)
         assert requests == sorted(f"ann-{number}" for number in range(len(requests)))
     with Store.open(folder) as store:
-        assert all(store.form.fits(answer.label) for answer in held)
+        assert all(store.form.fits(answer.label) for answer in answers)

@@ -275,8 +275,8 @@ class _Local(Client):
 def page(folder, **options):
     """The page without processes of its own; it must not make a mistake."""
     mistakes = logging.Handler(logging.ERROR)
-    mistakes.emit = lambda record: seen.append(record.exc_info or record.getMessage())
-    seen = []
+    mistakes.emit = lambda record: records.append(record.exc_info or record.getMessage())
+    records = []
     log = logging.getLogger("parbals.web")
     log.addHandler(mistakes)
     server = _Local(folder, **options)
@@ -285,4 +285,4 @@ def page(folder, **options):
     finally:
         server.stop()
         log.removeHandler(mistakes)
-    assert seen == []
+    assert records == []

@@ -198,7 +198,7 @@ class Soak:
             stored = Counter(
                 answer.request for n in range(store.n_items) for answer in store.history(n)
             )
-            held = store.current_labels()
+            stored_labels = store.current_labels()
             answers = store.revision()[0]
         asked = {request for p in self.people for request in p.confirmed}
         by_answer = {
@@ -208,10 +208,10 @@ class Soak:
             if path != "/api/passes" and is_new
         }
         wrong = [
-            (person.name, position, label, held.get(position, {}).get(person.name))
+            (person.name, position, label, stored_labels.get(position, {}).get(person.name))
             for person in self.people
             for position, label in person.labels.items()
-            if held.get(position, {}).get(person.name) != label
+            if stored_labels.get(position, {}).get(person.name) != label
         ]
         said = sum((person.said for person in self.people), Counter())
         return {

@@ -115,7 +115,8 @@ def test_lists_are_sorted_by_doubt_prediction_and_meaning(tmp_path):
     folder = make_project(tmp_path / "p", n_items=8, queued=2, audit=[7], encoded_kind="text")
     spam = np.array([0.1, 0.9, 0.45, 0.6, 0.3, 0.99, 0.2, 0.5])
     rows = np.zeros((8, 2), np.float32)
-    rows[:, 0], rows[:, 1] = np.cos(np.arange(8) / 3), np.sin(np.arange(8) / 3)
+    rows[:, 0] = np.cos(np.arange(8) / 3)
+    rows[:, 1] = np.sin(np.arange(8) / 3)
     rows[6] *= 9  # only the angle counts
     with Store.open(folder) as store:
         probs = np.stack([1 - spam, spam], axis=1).astype(np.float32)
@@ -129,8 +130,8 @@ def test_lists_are_sorted_by_doubt_prediction_and_meaning(tmp_path):
     with page(folder) as server:
 
         def order(query):
-            found = server.get(f"/api/items?{query}").json
-            return [row["position"] for row in found["items"]]
+            result = server.get(f"/api/items?{query}").json
+            return [row["position"] for row in result["items"]]
 
         assert order("sort=doubt") == [5, 2, 3, 4, 6, 0, 1, 7], "the audit's item is the last"
         assert order("sort=probability&of=spam") == [5, 1, 3, 2, 4, 6, 0, 7]
@@ -159,8 +160,8 @@ def test_typed_words_find_what_means_the_same(tmp_path):
     create_project(tmp_path / "p", data, Roles(text=("text",)), ["sport", "money"], {},
                    encoder="words")  # fmt: skip
     with page(tmp_path / "p") as server:
-        found = server.get("/api/items?sort=meaning&q=bank%20rates&limit=12").json["items"]
-        assert all("bank" in row["snippet"] for row in found)
+        result = server.get("/api/items?sort=meaning&q=bank%20rates&limit=12").json["items"]
+        assert all("bank" in row["snippet"] for row in result)
         # Of other encoders it says why not.
         with Store.open(tmp_path / "p") as store:
             store.update_settings(encoder="bert-base-uncased")

@@ -174,17 +174,17 @@ def test_a_folder_that_cannot_be_written_is_refused_in_one_sentence(tmp_path):
     loaded = "import os, parbals_label.web.serve"  # which a nobody may not be able to read
     code = f"{loaded}\nif os.getuid() == 0: os.setuid(65534)\n{SERVE}"
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             [sys.executable, "-c", code, str(folder), "--no-browser", "--port", "0"],
             capture_output=True,
             text=True,
         )
     finally:
         folder.chmod(0o755)
-    assert done.returncode != 0
-    assert done.stderr.startswith("parbals: ")
-    assert len(done.stderr.splitlines()) == 1
-    assert "http://" not in done.stdout
+    assert process.returncode != 0
+    assert process.stderr.startswith("parbals: ")
+    assert len(process.stderr.splitlines()) == 1
+    assert "http://" not in process.stdout
 
 
 def test_a_project_kept_busy_by_another_program_delays_answers_but_shows_no_lock_error(project):

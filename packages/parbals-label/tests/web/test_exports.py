@@ -126,16 +126,16 @@ def test_the_map_and_the_lists_do_not_wait_for_an_export(page, monkeypatch):
         export = asyncio.create_task(ask(app, "/api/export"))
         await asyncio.to_thread(begun.wait, 300)
         try:
-            found = [
+            results = [
                 await asyncio.wait_for(ask(app, path), 300) for path in ("/api/items", "/api/map")
             ]
             assert not export.done()
         finally:
             may.set()
-        return found, await export
+        return results, await export
 
-    found, exported = asyncio.run(story())
-    assert [status for status, _, _ in found] == [200, 200]
+    result, exported = asyncio.run(story())
+    assert [status for status, _, _ in result] == [200, 200]
     assert exported[0] == 200
     assert exported[2].count(b"\r\n") == 41
 

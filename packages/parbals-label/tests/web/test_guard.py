@@ -383,10 +383,10 @@ def test_no_path_leads_out_of_the_pages_own_files(server):
             f"Authorization: Bearer {server.token}",
             "Connection: close\r\n\r\n",
         ]
-        found = server.raw("\r\n".join(lines).encode())
-        assert found.split(b" ")[1] in (b"404", b"422", b"400"), (path, found[:200])
-        assert server.token.encode() not in found
-        assert b"root:" not in found
+        result = server.raw("\r\n".join(lines).encode())
+        assert result.split(b" ")[1] in (b"404", b"422", b"400"), (path, result[:200])
+        assert server.token.encode() not in result
+        assert b"root:" not in result
 
 
 def test_every_answer_tells_browsers_to_trust_it_little(server):

@@ -14,10 +14,14 @@ def server(project):
 
 
 def test_the_project_is_described_and_its_settings_can_be_changed(server):
-    found = server.get("/api/project").json
-    assert (found["name"], found["n_items"], found["classes"]) == ("mail", 40, ["ham", "spam"])
-    assert (found["kind"], found["text_columns"], found["image_column"]) == ("text", ["text"], None)
-    assert (found["answers_wanted"], found["lease_minutes"], found["guidelines"]) == (1, 30, "")
+    result = server.get("/api/project").json
+    assert (result["name"], result["n_items"], result["classes"]) == ("mail", 40, ["ham", "spam"])
+    assert (result["kind"], result["text_columns"], result["image_column"]) == (
+        "text",
+        ["text"],
+        None,
+    )
+    assert (result["answers_wanted"], result["lease_minutes"], result["guidelines"]) == (1, 30, "")
     changes = {
         "highlight": ["prize", "win"],
         "guidelines": "Ask if unsure.",
@@ -25,14 +29,14 @@ def test_the_project_is_described_and_its_settings_can_be_changed(server):
         "lease_minutes": 5,
     }
     changed = server.call("PATCH", "/api/settings", changes)
-    assert changed.json == {**found, **changes} == server.get("/api/project").json
+    assert changed.json == {**result, **changes} == server.get("/api/project").json
     assert server.call("PATCH", "/api/settings", {"answers_wanted": 0}).status == 422
     assert server.call("PATCH", "/api/settings", {"classes": ["x"]}).status == 422
 
 
 def test_an_item_comes_with_its_content_its_lease_and_why_it_was_chosen(server):
-    found = server.post("/api/take", {"annotator": "ann", "n": 2}).json
-    first, second = found["items"]
+    result = server.post("/api/take", {"annotator": "ann", "n": 2}).json
+    first, second = result["items"]
     assert (first["position"], first["id"], first["content"]) == (
         0,
         "m000",
@@ -45,7 +49,7 @@ def test_an_item_comes_with_its_content_its_lease_and_why_it_was_chosen(server):
     assert why["sentence"] == "The model has no prediction for this item yet."
     assert why["details"].startswith("Item 2 of 20 in batch 1, chosen by ParBaLS EPIG: ")
     assert why["predicted"] is None
-    assert (found["queue"]["ready"], found["queue"]["out"]) == (18, 2)
+    assert (result["queue"]["ready"], result["queue"]["out"]) == (18, 2)
 
 
 def test_a_label_that_was_confirmed_is_in_the_project(server):

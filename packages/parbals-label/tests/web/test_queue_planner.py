@@ -23,8 +23,8 @@ def share(n_people, seconds, policy, minutes=5.0):
     hands = [[] for _ in range(n_people)]
     for person in range(n_people):
         heapq.heappush(events, (seconds * (1 + person / n_people), person))
-    chosen = []
-    done = []
+    strategies = []
+    answer_times = []
     busy_until = 0.0
     batch = 0
     latest = (0.0, 0)
@@ -43,12 +43,12 @@ def share(n_people, seconds, policy, minutes=5.0):
             queue = queue or ["quick"] * QUICK
             hand.append(queue.pop(0))
         if now > 60:
-            chosen.append(hand.pop(0))
+            strategies.append(hand.pop(0))
         else:
             hand.pop(0)
-        done.append(now)
+        answer_times.append(now)
         heapq.heappush(events, (now + seconds, person))
-        rate = sum(now - moment < 30 for moment in done[-1000:]) / 30
+        rate = sum(now - moment < 30 for moment in answer_times[-1000:]) / 30
         if not batch:
             planner.update(n_batches, *latest, rate)
             wanted = planner.queue_length(n_people, *latest, rate)
@@ -57,11 +57,13 @@ def share(n_people, seconds, policy, minutes=5.0):
                 batch = wanted - ours
                 out = n_people * HELD + ours
                 fixed, each = COSTS[planner.effort["n_universes"]]
-                fixed += A_FIT * len(done) * (3 if planner.effort["models_annotators"] else 1)
+                fixed += (
+                    A_FIT * len(answer_times) * (3 if planner.effort["models_annotators"] else 1)
+                )
                 cost = (fixed + each * (batch + out)) * REPORTS
                 busy_until = now + cost
                 latest = (cost, batch)
-    return chosen.count("ours") / len(chosen)
+    return strategies.count("ours") / len(strategies)
 
 
 class Before(QueuePlanner):

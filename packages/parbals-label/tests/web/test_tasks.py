@@ -65,5 +65,5 @@ def test_kappa_is_shown_for_each_label(tmp_path):
         for who, labels in {"ann": ('["a"]', '["b"]'), "bob": ('["a"]', "[]")}.items():
             for position, label in enumerate(labels):
                 server.label(who, position, label, f"{who}{position}")
-        found = server.get("/api/live").json["agreement"]
-        assert found["by_label"] == {"a": 1.0, "b": pytest.approx(-1 / 3)}
+        result = server.get("/api/live").json["agreement"]
+        assert result["by_label"] == {"a": 1.0, "b": pytest.approx(-1 / 3)}

@@ -31,17 +31,17 @@ def test_progress_is_counted_and_unchanged_progress_is_not_sent_again(project):
         server.label("ann", 0)
         server.label("bob", 0, "spam")
         server.skip("ann", 1)
-        found = wait_for(lambda: (live := server.get("/api/live").json)["passed"] == 1 and live)
-        assert (found["labelled"], found["n_items"], found["answers"]) == (2, 40, 3)
-        assert (found["out"], found["queued"], found["passed"]) == (0, 19, 1)
-        assert found["class_balance"] == {"ham": 1, "spam": 1}
-        people = [(who["name"], who["answers"], who["source"]) for who in found["annotators"]]
+        result = wait_for(lambda: (live := server.get("/api/live").json)["passed"] == 1 and live)
+        assert (result["labelled"], result["n_items"], result["answers"]) == (2, 40, 3)
+        assert (result["out"], result["queued"], result["passed"]) == (0, 19, 1)
+        assert result["class_balance"] == {"ham": 1, "spam": 1}
+        people = [(who["name"], who["answers"], who["source"]) for who in result["annotators"]]
         assert people == [("ann", 1, "person"), ("bob", 1, "person"), ("import", 1, "import")]
-        assert found["report"]["n_labels"] >= 1
-        assert {"mean": 0.2, "low": 0.1, "high": 0.3}.items() <= found["history"][0].items()
-        assert found["agreement"]["n_items"] == 1
-        assert found["agreement"]["pairs"][0]["n"] == 1
-        assert found["server"]["started"]
+        assert result["report"]["n_labels"] >= 1
+        assert {"mean": 0.2, "low": 0.1, "high": 0.3}.items() <= result["history"][0].items()
+        assert result["agreement"]["n_items"] == 1
+        assert result["agreement"]["pairs"][0]["n"] == 1
+        assert result["server"]["started"]
 
         def settled():
             now = server.get("/api/live").json
@@ -69,9 +69,9 @@ def test_an_owner_draws_random_items_that_show_whether_the_goal_is_reached(proje
         assert {item["why"]["strategy"] for item in items} == {"audit"}  # drawn at random
         for item in items:
             server.label("ann", item["position"])
-        found = wait_for(lambda: (live := server.get("/api/live").json)["labelled"] == 15 and live)
-        assert "of 5 random items among the 30 without a label" in found["certificate"]
-        assert found["advice"]["is_reached"]
+        result = wait_for(lambda: (live := server.get("/api/live").json)["labelled"] == 15 and live)
+        assert "of 5 random items among the 30 without a label" in result["certificate"]
+        assert result["advice"]["is_reached"]
         again = server.post("/api/certify", {"labels": 5})
         assert again.status == 422
         assert "older than the latest labels" in again.json["error"]["message"]
@@ -89,10 +89,14 @@ def test_the_worker_fills_the_queue_and_makes_report_predictions_and_map(tmp_pat
         for item in first:
             server.label("ann", item["position"], "ham" if item["position"] % 2 else "spam")
         wait_for(lambda: server.get("/api/live").json["report"])
-        found = wait_for(lambda: (m := server.get("/api/map").json)["points"]["position"] and m)
-        assert (found["n_total"], len(found["points"]["x"]), len(found["explained"])) == (30, 30, 2)
-        assert sorted(found["points"]["position"]) == list(range(30))
-        assert max(map(abs, found["points"]["x"])) <= 1.0
+        result = wait_for(lambda: (m := server.get("/api/map").json)["points"]["position"] and m)
+        assert (result["n_total"], len(result["points"]["x"]), len(result["explained"])) == (
+            30,
+            30,
+            2,
+        )
+        assert sorted(result["points"]["position"]) == list(range(30))
+        assert max(map(abs, result["points"]["x"])) <= 1.0
         wait_for(lambda: 3 in server.get("/api/map").json["points"]["state"])
         item = wait_for(lambda: server.get(f"/api/items/{first[0]['position']}").json["predicted"])
         assert abs(sum(item.values()) - 1) < 0.01
@@ -112,8 +116,8 @@ def test_lists_are_filtered_searched_and_paged(server):
     out = server.take("cyd")
 
     def positions(query):
-        found = server.get(f"/api/items?{query}").json
-        return [row["position"] for row in found["items"]], found["next"], found["total"]
+        result = server.get(f"/api/items?{query}").json
+        return [row["position"] for row in result["items"]], result["next"], result["total"]
 
     assert positions("state=labelled") == ([1, 2, 3], None, 3)
     assert positions("state=labelled&label=ham") == ([1, 3], None, 2)
@@ -164,8 +168,8 @@ def test_script_in_data_comes_back_as_data(tmp_path):
                 ("application/json", "application/x-ndjson")
             )
             assert answer.headers["x-content-type-options"] == "nosniff"
-        found = server.get("/api/items/0").json
-        assert (found["id"], found["content"]["text"], found["history"][0]["comment"]) == (
+        result = server.get("/api/items/0").json
+        assert (result["id"], result["content"]["text"], result["history"][0]["comment"]) == (
             f"{SCRIPT}0",
             SCRIPT,
             SCRIPT,

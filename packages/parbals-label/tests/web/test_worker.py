@@ -39,8 +39,8 @@ def silent(**words):
 
 
 def test_the_worker_chooses_reports_and_maps_and_then_rests(store):
-    said = []
-    chooser, reporter = (part(store, lambda **words: said.append(words)) for part in PARTS)
+    messages = []
+    chooser, reporter = (part(store, lambda **words: messages.append(words)) for part in PARTS)
     store.submit([Submission(0, "ham"), Submission(1, "spam")], annotator="ann")
     store.pass_over(2, "skip", annotator="ann")
     assert chooser.step(5)
@@ -52,14 +52,14 @@ def test_the_worker_chooses_reports_and_maps_and_then_rests(store):
     assert reporter.step()
     assert store.settings.map.shape == (30, 2)
     assert not reporter.step()
-    assert [words.get("state") for words in said] == ["choosing", "idle", None]
-    assert said[1]["chose"] == 5
-    assert said[1]["seconds"] >= 0.0
+    assert [words.get("state") for words in messages] == ["choosing", "idle", None]
+    assert messages[1]["chose"] == 5
+    assert messages[1]["seconds"] >= 0.0
     chooser.step(100)
     assert store.queue_counts().waiting == 27, "fewer where fewer are left"
-    said.clear()
+    messages.clear()
     assert not chooser.step(3)
-    assert said[-1]["chose"] == 0
+    assert messages[-1]["chose"] == 0
 
 
 def test_a_better_batch_takes_the_place_of_what_nobody_has_seen(store):
@@ -151,14 +151,14 @@ def test_a_worker_that_is_overtaken_again_and_again_says_so_and_can_be_asked_aga
     store.update_settings(strategy="random")
     hasty(lambda batch: batch.indices)
     monkeypatch.setattr("parbals_label.project.engine._MAX_ATTEMPTS", 3)
-    said = []
-    worker = Chooser(store, lambda **words: said.append(words))
+    messages = []
+    worker = Chooser(store, lambda **words: messages.append(words))
     worker.step(2)
     assert store.n_labelled == 6, "tried three times"
-    assert [words["state"] for words in said] == ["choosing", "idle"]
-    assert "already has the label 'ham' from 'zoe'" in said[-1]["message"]
+    assert [words["state"] for words in messages] == ["choosing", "idle"]
+    assert "already has the label 'ham' from 'zoe'" in messages[-1]["message"]
     supervisor = Supervisor(store.folder, lambda: None)
-    for words in said:
+    for words in messages:
         supervisor._receive(json.dumps(words))
     assert supervisor.state == "idle", "what is missing is asked for again"
     monkeypatch.undo()
@@ -195,21 +195,21 @@ def test_a_corrected_label_renews_the_predictions_after_a_restart(store):
 
 def test_an_error_is_said_in_one_sentence_and_tried_again_later(store):
     store.update_settings(features=None)
-    said = []
-    worker = Chooser(store, lambda **words: said.append(words))
+    messages = []
+    worker = Chooser(store, lambda **words: messages.append(words))
     assert not worker.step(5)
-    assert said[-1]["state"] == "failed"
-    assert "parbals embed" in said[-1]["message"]
+    assert messages[-1]["state"] == "failed"
+    assert "parbals embed" in messages[-1]["message"]
     assert not worker.step(5)
-    assert len(said) == 2, "not at once"
+    assert len(messages) == 2, "not at once"
 
 
 def test_the_process_speaks_json_and_ends_with_its_input(tmp_path):
     folder = make_project(tmp_path / "p", n_items=30, queued=20)
-    left = folder / ".12ab.parbals-tmp"
+    leftover = folder / ".12ab.parbals-tmp"
     fresh = folder / ".34cd.parbals-tmp"
-    left.write_bytes(b"by a worker that was cut off two days ago")
-    os.utime(left, (time.time() - 2 * 24 * 3600,) * 2)
+    leftover.write_bytes(b"by a worker that was cut off two days ago")
+    os.utime(leftover, (time.time() - 2 * 24 * 3600,) * 2)
     fresh.write_bytes(b"by another process, just now")
     process = subprocess.Popen(
         [sys.executable, "-m", "parbals_label.web.worker", str(folder)],
@@ -224,7 +224,7 @@ def test_the_process_speaks_json_and_ends_with_its_input(tmp_path):
     assert {"alive": True} in messages
     states = {message["state"] for message in messages if "state" in message}
     assert states <= {"starting", "idle"}
-    assert (left.exists(), fresh.exists()) == (False, True)
+    assert (leftover.exists(), fresh.exists()) == (False, True)
 
 
 @pytest.mark.parametrize("starts", small_and_full(2, 60))

@@ -22,9 +22,9 @@ def run_main(*arguments: str) -> int:
 @pytest.mark.parametrize("arguments", [[], ["demo"], ["doctor"]])
 def test_help_shows_an_example(arguments, capsys):
     assert run_main(*arguments, "--help") == 0
-    shown = capsys.readouterr().out
-    assert "Example" in shown
-    assert " ".join(["parbals", *(arguments or ["init"])]) in shown
+    output = capsys.readouterr().out
+    assert "Example" in output
+    assert " ".join(["parbals", *(arguments or ["init"])]) in output
 
 
 def test_the_first_help_fits_one_screen_and_begins_with_a_project(capsys):
@@ -64,10 +64,10 @@ def test_a_command_of_a_missing_package_says_what_to_install(name, monkeypatch, 
 def test_help_without_the_other_packages_says_what_to_install(monkeypatch, capsys):
     monkeypatch.setattr(cli, "_installed_commands", lambda extra=None: {})
     assert run_main("--help") == 0
-    shown = capsys.readouterr().out
-    assert install_command("parbals[label]") in shown
-    assert install_command("parbals[bench]") in shown
-    assert "doctor" in shown
+    output = capsys.readouterr().out
+    assert install_command("parbals[label]") in output
+    assert install_command("parbals[bench]") in output
+    assert "doctor" in output
 
 
 @pytest.mark.parametrize(
@@ -98,8 +98,10 @@ def test_help_does_not_import_the_numerical_core():
         "heavy = {'jax', 'numpy', 'sklearn', 'scipy', 'matplotlib', 'rich'} & set(sys.modules)\n"
         "sys.exit(f'imported {heavy}' if heavy else 0)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    process = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
+    assert process.returncode == 0, process.stderr
 
 
 def test_a_command_of_projects_does_not_load_the_experiment():
@@ -109,8 +111,10 @@ def test_a_command_of_projects_does_not_load_the_experiment():
         "except SystemExit: pass\n"
         "sys.exit('parbals_bench' in sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    process = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
+    assert process.returncode == 0, process.stderr
 
 
 @pytest.mark.parametrize(
@@ -181,10 +185,12 @@ def test_a_signal_inside_a_callback_of_the_garbage_collector_ends_the_command(na
         "sys.argv = ['parbals', 'work']\n"
         "cli.program()\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == code_of_end, (done.stdout, done.stderr)
-    assert done.stdout == ""
-    assert done.stderr.strip() == "parbals: interrupted; nothing was left half-written."
+    process = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
+    assert process.returncode == code_of_end, (process.stdout, process.stderr)
+    assert process.stdout == ""
+    assert process.stderr.strip() == "parbals: interrupted; nothing was left half-written."
 
 
 class TestEveryCommand:
@@ -213,8 +219,8 @@ for arguments in {looks}:
     assert not loaded, (arguments, loaded)
 """
         command = [sys.executable, "-c", code]
-        done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
-        assert done.returncode == 0, done.stderr
+        process = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+        assert process.returncode == 0, process.stderr
 
     @pytest.mark.parametrize(
         "command",

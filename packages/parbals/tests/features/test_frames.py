@@ -158,13 +158,13 @@ def test_sparse_rows_of_a_fitted_model_are_filled_in():
     X = wide()[:, :300]
     model = parbals.BayesianLogisticRegression(inference="ep", random_state=0)
     model.fit(X[:20].toarray(), LABELS[:20])
-    chosen = [
+    batch = [
         parbals.select_batch_from_model(
             model, rows, batch_size=2, strategy="margin", random_state=0
         ).indices.tolist()
         for rows in (X, X.toarray().astype(np.float32))
     ]
-    assert chosen[0] == chosen[1]
+    assert batch[0] == batch[1]
 
 
 def test_a_frame_beside_predictive_samples_is_read_as_a_table():

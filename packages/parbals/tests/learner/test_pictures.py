@@ -64,7 +64,8 @@ def test_after_loading_it_goes_on_as_if_it_had_never_stopped(active, tmp_path):
     active.save(tmp_path / "x.parbals")
     again = parbals.ActiveLearner.load(tmp_path / "x.parbals")
     assert [r.to_dict() for r in again.reports] == [r.to_dict() for r in active.reports]
-    old, new = active.plot().axes, again.plot().axes
+    old = active.plot().axes
+    new = again.plot().axes
     assert len(new[0].lines) == len(old[0].lines) > 0
     for before, now in zip(old[0].lines, new[0].lines, strict=True):
         np.testing.assert_allclose(now.get_xydata(), before.get_xydata())

@@ -50,10 +50,10 @@ def ours(**options):
 
 
 def query(name, clf=None, y=Y, **options):
-    chosen, utilities = ParbalsQuery(name, random_state=0).query(
+    indices, utilities = ParbalsQuery(name, random_state=0).query(
         X, y, clf, return_utilities=True, **options
     )
-    return chosen, utilities
+    return indices, utilities
 
 
 @pytest.mark.parametrize(
@@ -63,17 +63,17 @@ def query(name, clf=None, y=Y, **options):
 )
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_every_strategy_chooses_for_both_sides_models(name, clf):
-    chosen, utilities = query(name, clf, batch_size=4)
-    assert len(set(chosen.tolist())) == 4
-    assert set(chosen.tolist()) <= set(FREE.tolist())
+    indices, utilities = query(name, clf, batch_size=4)
+    assert len(set(indices.tolist())) == 4
+    assert set(indices.tolist()) <= set(FREE.tolist())
     assert utilities.shape == (4, 24)
     for step in range(4):
-        free = np.setdiff1d(FREE, chosen[:step])
+        free = np.setdiff1d(FREE, indices[:step])
         assert np.isfinite(utilities[step, free]).all()
         assert np.isnan(np.delete(utilities[step], free)).all()
         if not STRATEGIES[name].stochastic and name != "galaxy":
             best = np.nanmax(utilities[step])
-            assert utilities[step, chosen[step]] == pytest.approx(best, rel=1e-3, abs=1e-6)
+            assert utilities[step, indices[step]] == pytest.approx(best, rel=1e-3, abs=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -100,14 +100,14 @@ def test_the_default_model_knows_what_a_linear_rule_is():
     y = np.full(24, MISSING_LABEL)
     y[:2] = TRUTH[:2]
     for _ in range(3):
-        chosen = ParbalsQuery(random_state=0).query(X, y, ours(), batch_size=3)
-        y[chosen] = TRUTH[chosen]
+        indices = ParbalsQuery(random_state=0).query(X, y, ours(), batch_size=3)
+        y[indices] = TRUTH[indices]
     assert ours().fit(X, y).score(X, TRUTH) > 0.8
 
 
 def test_in_closed_form_the_rows_are_bounds():
-    chosen, utilities = query("parbals-epig", ours(inference="ep"), batch_size=3)
-    np.testing.assert_array_equal(utilities[np.arange(3), chosen], np.nanmax(utilities, axis=1))
+    indices, utilities = query("parbals-epig", ours(inference="ep"), batch_size=3)
+    np.testing.assert_array_equal(utilities[np.arange(3), indices], np.nanmax(utilities, axis=1))
     assert (np.diff(np.nanmax(utilities, axis=1)) <= 0).all()
 
 
@@ -151,8 +151,8 @@ def test_targets_decide_what_is_asked():
 def test_what_is_fitted_already_is_not_fitted_again():
     fitted = ours().fit(X, Y)
     before = fitted.predict_proba(X)
-    chosen, _ = query("epig", fitted, fit_clf=False, batch_size=2)
-    np.testing.assert_array_equal(chosen, query("epig", ours(), batch_size=2)[0])
+    indices, _ = query("epig", fitted, fit_clf=False, batch_size=2)
+    np.testing.assert_array_equal(indices, query("epig", ours(), batch_size=2)[0])
     np.testing.assert_array_equal(fitted.predict_proba(X), before)
 
 

@@ -73,7 +73,8 @@ def distance(model, data, reference):
 @pytest.mark.parametrize("name", TWO_CLASSES)
 def test_expectation_propagation_is_near_nuts_and_laplace_is_not(name):
     """It is biased, by less than the noise of 400 draws; many draws of the Gaussian show it."""
-    data, reference = design(name), long_nuts(name, 6000)
+    data = design(name)
+    reference = long_nuts(name, 6000)
     mean, sd = distance(fitted(data, inference="ep", n_samples=200_000), data, reference)
     assert mean < 0.004
     assert sd < 0.006

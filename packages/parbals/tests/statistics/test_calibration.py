@@ -22,10 +22,12 @@ def simulate(shape, n_runs, seed=0, n_conditioned=0, **options):
     """Ranks (R, 3) of a logit, of the size of the weights and of the log likelihood."""
     n, d, n_classes, scale = SHAPES[shape]
     rng = np.random.default_rng(seed)
-    ranks, n_flagged = [], 0
+    ranks = []
+    n_flagged = 0
     for run in range(n_runs):
         truth = rng.standard_normal((n_classes, d + 1))
-        X, x_test = scale * rng.standard_normal((n, d)), scale * rng.standard_normal(d)
+        X = scale * rng.standard_normal((n, d))
+        x_test = scale * rng.standard_normal(d)
         y = draw_labels(rng, truth, X)
         with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("error")

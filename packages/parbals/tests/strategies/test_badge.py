@@ -62,9 +62,9 @@ def test_duplicates_are_drawn_only_when_nothing_else_is_left():
         "pool_features": inputs["pool_features"][rows],
     }
     for seed in range(20):
-        chosen = choose(copies, 6, seed).indices
-        assert len(set(rows[chosen[:4]])) == 4
-        assert len(set(chosen.tolist())) == 6
+        batch = choose(copies, 6, seed).indices
+        assert len(set(rows[batch[:4]])) == 4
+        assert len(set(batch.tolist())) == 6
 
 
 def test_pending_points_count_as_chosen():

@@ -57,18 +57,18 @@ def test_skipping_by_bounds_changes_nothing():
     pool = linear_probs(5, 3000, 60, 2, scale=0.7)
     lazy = parbals.select_batch(pool, batch_size=5, strategy="batchbald")
     assert lazy.n_exact[1:].max() < 3000
-    chosen: list[int] = []
+    batch: list[int] = []
     for step in range(5):
-        eager = parbals.select_batch(pool, batch_size=1, strategy="batchbald", pending=chosen)
+        eager = parbals.select_batch(pool, batch_size=1, strategy="batchbald", pending=batch)
         configurations = Configurations(np.full(60, 1 / 60), 4096, np.random.default_rng(0))
-        for index in chosen:
+        for index in batch:
             configurations.extend(pool[index])
         predicted = np.einsum("sk,nkc->snc", configurations.weights, pool)
         gains = configurations.probability @ -xlogy(predicted, predicted).sum(axis=2)
         gains += xlogy(pool, pool).sum(axis=2).mean(axis=1)
-        gains[chosen] = -np.inf
+        gains[batch] = -np.inf
         assert lazy.indices[step] == eager.indices[0] == gains.argmax()
-        chosen.append(int(gains.argmax()))
+        batch.append(int(gains.argmax()))
 
 
 def test_configurations_are_all_labellings_with_their_probabilities():

@@ -49,14 +49,14 @@ def greedily(free, scores, condition, size, pending):
     """Condition on pending points, then take the best free point and condition on it, again."""
     for index in pending:
         condition(index)
-    chosen = []
+    indices = []
     values = []
     for _ in range(size):
         now = np.where(free, scores(), -np.inf)
-        chosen.append(int(now.argmax()))
+        indices.append(int(now.argmax()))
         values.append(now.max())
-        condition(chosen[-1])
-    return chosen, values
+        condition(indices[-1])
+    return indices, values
 
 
 def by_definition(model, pool, target, size, pending, seed, n_universes):

@@ -7,15 +7,15 @@ from parbals.testing import make_inputs
 
 
 def farthest_first(points, centres, batch_size, taken=()):
-    chosen = []
+    indices = []
     for _ in range(batch_size):
-        here = [*centres, *(points[i] for i in chosen)]
+        here = [*centres, *(points[i] for i in indices)]
         reach = [min(np.linalg.norm(p - c) for c in here) for p in points]
-        chosen.append(
-            max((r, -i) for i, r in enumerate(reach) if i not in chosen and i not in taken)
+        indices.append(
+            max((r, -i) for i, r in enumerate(reach) if i not in indices and i not in taken)
         )
-        chosen[-1] = -chosen[-1][1]
-    return chosen
+        indices[-1] = -indices[-1][1]
+    return indices
 
 
 def choose(inputs, batch_size, **options):

@@ -54,7 +54,9 @@ def test_it_ranks_candidates_as_an_explicit_retrain_does():
         X = generator.standard_normal((n, 3))
         return X, (generator.random(n) < 1 / (1 + np.exp(-X @ truth))).astype(int)
 
-    (X, y), (X_val, y_val), (X_pool, _) = drawn(12), drawn(60), drawn(40)
+    (X, y) = drawn(12)
+    (X_val, y_val) = drawn(60)
+    (X_pool, _) = drawn(40)
 
     def fitted(X, y):
         return LogisticRegression(C=1.0, tol=1e-8, max_iter=1000).fit(X, y)

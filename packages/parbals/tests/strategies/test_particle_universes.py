@@ -51,14 +51,14 @@ def test_a_universe_is_the_posterior_of_a_fresh_fit_with_its_labels(n_classes, n
     universes = ParticleUniverses(view, 2, seed=0)
     start = universes.members[0].cloud
     labels = PseudoLabels(seed=0)
-    seen = []
+    calls = []
     for index in range(12):
-        seen.append(labels.label(index, universes))
-        universes.observe(index, seen[-1])
+        calls.append(labels.label(index, universes))
+        universes.observe(index, calls[-1])
     assert all(member.cloud is not start for member in universes.members)  # they have moved
     z = []
     for u, member in enumerate(universes.members):
-        y_u = np.concatenate([y, [row[u] for row in seen]])
+        y_u = np.concatenate([y, [row[u] for row in calls]])
         # Many draws: the spread of a probability near zero is made by few of them.
         fresh = fitted(np.concatenate([X, X_pool[:12]]), y_u, seed=1, n_samples=4000)
         expected = fresh.sample_proba(X_target)[:, :, 1]

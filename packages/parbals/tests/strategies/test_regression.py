@@ -69,20 +69,22 @@ def test_bald_is_what_a_label_says_of_f():
 def test_a_rank_tells_to_first_order_what_draws_say():
     """EPIG of ranks against the mutual information of two labels, from the joint of f."""
     whitening = fixed_prior(0.3, 4).whitening
-    found = fit_ordinal(add_bias(X), np.array([0, 1, 2, 3, 1, 2]), 4, whitening)
-    ordinal_view = GaussianView(found, POOL[:6], TARGET[:4])
+    result = fit_ordinal(add_bias(X), np.array([0, 1, 2, 3, 1, 2]), 4, whitening)
+    ordinal_view = GaussianView(result, POOL[:6], TARGET[:4])
     exact = np.zeros(6)
     roots, weights = np.polynomial.hermite_e.hermegauss(60)
     weights = weights / weights.sum()
     for i, row in enumerate(POOL[:6]):
         for target in TARGET[:4]:
             pair = add_bias(np.stack([row, target]))
-            mean = found.marginals(pair)[0]
-            lower = np.linalg.cholesky(pair @ covariance_with(found.latents, pair)[0])
+            mean = result.marginals(pair)[0]
+            lower = np.linalg.cholesky(pair @ covariance_with(result.latents, pair)[0])
             f = mean[0] + lower[0, 0] * roots
             f_target = mean[1] + lower[1, 0] * roots
-            pool_probs = interval_probs(f, np.zeros(60), found.thresholds)
-            target_probs = interval_probs(f_target, np.full(60, lower[1, 1] ** 2), found.thresholds)
+            pool_probs = interval_probs(f, np.zeros(60), result.thresholds)
+            target_probs = interval_probs(
+                f_target, np.full(60, lower[1, 1] ** 2), result.thresholds
+            )
             joint = np.einsum("q,qa,qb->ab", weights, pool_probs, target_probs)
             apart = joint.sum(axis=1)[:, None] * joint.sum(axis=0)
             exact[i] += (joint * np.log(joint / apart)).sum() / 4

@@ -65,8 +65,8 @@ def test_pairs_come_with_the_published_frequencies(kind, beta):
 def test_nan_never_wins_while_something_else_is_left(value):
     scores = np.array([np.nan, 0.1, np.nan, 0.2, 0.3])
     for seed in range(200):
-        chosen = noisy_batch(problem(5, 4, seed), scores, value).indices.tolist()
-        assert set(chosen[:3]) == {1, 3, 4}
+        batch = noisy_batch(problem(5, 4, seed), scores, value).indices.tolist()
+        assert set(batch[:3]) == {1, 3, 4}
 
 
 def test_a_score_of_zero_is_never_drawn_by_power_while_a_positive_one_is_left():
@@ -86,5 +86,5 @@ def test_points_without_a_value_are_drawn_uniformly_once_they_must_be():
 def test_a_large_beta_is_top_b():
     scores = parbals.epig(POOL, TARGET)
     for seed in range(20):
-        chosen = noisy_batch(problem(6, 3, seed, beta=1e4), scores, log_rank).indices
-        assert chosen.tolist() == np.argsort(-scores)[:3].tolist()
+        batch = noisy_batch(problem(6, 3, seed, beta=1e4), scores, log_rank).indices
+        assert batch.tolist() == np.argsort(-scores)[:3].tolist()

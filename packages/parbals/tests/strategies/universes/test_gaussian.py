@@ -66,7 +66,8 @@ def decision_gains(rows, targets, mean, covariance):
         at = np.arange(len(targets))
         second, first = np.argsort(q, axis=1)[:, -2:].T
         contrast = np.zeros(q.shape)
-        contrast[at, first], contrast[at, second] = 1.0, -1.0
+        contrast[at, first] = 1.0
+        contrast[at, second] = -1.0
         pulled = contrast.T[:, None] * c  # (A, n, M)
         shift = np.sqrt(np.einsum("anm,bnm,nab->nm", pulled, pulled, M))
         margin = np.abs((contrast * m_there).sum(axis=1))
@@ -103,14 +104,14 @@ def by_definition(latents, X, X_target):
 
     for index in PENDING:
         condition(index)
-    chosen = []
+    indices = []
     scores = []
     for _ in range(SIZE):
         gains = np.mean([decision_gains(rows, targets, *state) for state in states], axis=0)
-        chosen.append(int(np.where(free, gains, -np.inf).argmax()))
-        scores.append(gains[chosen[-1]])
-        condition(chosen[-1])
-    return chosen, scores
+        indices.append(int(np.where(free, gains, -np.inf).argmax()))
+        scores.append(gains[indices[-1]])
+        condition(indices[-1])
+    return indices, scores
 
 
 @pytest.fixture(params=["NumPy", pytest.param("JAX", marks=pytest.mark.full)])
@@ -134,10 +135,10 @@ def grown(latents, X, X_target, pending, score):
 def test_decisions_are_what_their_definition_gives(parts, backend, monkeypatch):
     monkeypatch.setattr(conditioning, "_STALE_AFTER", 0.0)  # else targets may move a little unseen
     steps, n_cut = grown(*parts, PENDING, "decision")
-    chosen, scores = by_definition(*parts)
-    assert [step.index for step in steps] == chosen
-    found = [step.score for step in steps]
-    np.testing.assert_allclose(found, scores, rtol=1e-3)
+    indices, scores = by_definition(*parts)
+    assert [step.index for step in steps] == indices
+    results = [step.score for step in steps]
+    np.testing.assert_allclose(results, scores, rtol=1e-3)
     assert n_cut == 0
 
 
@@ -156,11 +157,11 @@ def test_both_backends_take_the_same_steps(parts, score, monkeypatch):
     latents, _, X_target = parts
     X = np.random.default_rng(0).standard_normal((600, 4)).astype(np.float32)
     monkeypatch.setattr(jax_backend, "platform", lambda: "gpu")  # sizes of an accelerator
-    found = []
+    results = []
     for is_host in (True, False):
         monkeypatch.setattr(backends, "uses_numpy", lambda operations, is_host=is_host: is_host)
-        found.append(grown(latents, X, X_target, PENDING[:0], score)[0])
-    ours, theirs = found
+        results.append(grown(latents, X, X_target, PENDING[:0], score)[0])
+    ours, theirs = results
     for one, other in zip(ours, theirs, strict=True):
         assert (one.index, one.n_scored) == (other.index, other.n_scored)
         assert one.score == pytest.approx(other.score, rel=1e-5)
