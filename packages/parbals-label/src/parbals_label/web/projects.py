@@ -87,7 +87,7 @@ def run_projects(folder: Path, *, address: PageAddress, browser: bool, new_token
                 click.echo(
                     f"Your own link ends in ?token= and the contents of {folder}/page-token."
                 )
-            warn_of_reach(address)
+            warn_of_reach(next(iter(app.projects.values())).address)
             if browser:
                 open_browser(folder, address.link(token))
 

@@ -1,8 +1,8 @@
 """Error responses: a sentence for people and a code for programs."""
 
 import json
-import re
 import logging
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

@@ -29,6 +29,7 @@ from parbals_label.web.guard import Guard
 from parbals_label.web.health import Watch
 from parbals_label.web.labelling import labelling_routes
 from parbals_label.web.page_files import is_copied, opening_file, page_token, remember_address
+from parbals_label.web.proxy_check import OPEN_PROXY, proxy_is_open
 from parbals_label.web.refusals import handle_errors
 from parbals_label.web.session import Session
 from parbals_label.web.team import team_routes
@@ -210,12 +211,21 @@ def _announce(folder: Path, address: PageAddress, token: str, browser: bool) -> 
 
 
 def warn_of_reach(address: PageAddress) -> None:
-    """Print a warning if other machines can reach the page without encryption."""
+    """Print a warning if others can reach the page without encryption, or without a login."""
+    if address.user_header is not None:
+        threading.Thread(target=_warn_of_open_proxy, args=(address,), daemon=True).start()
     ip = parse_ip(address.host)
     is_local = address.host == "localhost" if ip is None else ip.is_loopback
     if not is_local and address.public is None:
         click.echo("Anyone who can reach this machine and has the link can label.")
         click.echo("The connection is not encrypted; use a proxy with HTTPS (--public-url).")
+
+
+def _warn_of_open_proxy(address: PageAddress) -> None:
+    """Ask the proxy as a stranger would; in a thread, because it may not run yet."""
+    if proxy_is_open(address):
+        message = OPEN_PROXY.format(origin=address.origin, header=address.user_header)
+        click.secho(message, err=True, fg="red", bold=True)
 
 
 def open_browser(folder: Path, link: str) -> None:
