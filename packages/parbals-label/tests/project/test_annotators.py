@@ -10,7 +10,8 @@ from message_projects import copy_project
 from parbals_label.project.consensus import aggregate_labels, consensus_labels
 from parbals_label.project.create import Roles, create_project
 from parbals_label.project.engine import learner_of, refresh
-from parbals_label.project.summary import overview, overview_lines
+from parbals_label.project.summary import overview
+from parbals_label.project.summary_lines import overview_lines
 from parbals_label.store.forget import forget_person
 from parbals_label.store.records import Submission
 from parbals_label.store.store import Store

@@ -10,9 +10,11 @@ from message_projects import run  # noqa: F401
 from parbals_label.project import duplicates
 from parbals_label.project.create import Roles, create_project
 from parbals_label.project.engine import choose_batch
+from parbals_label.project.export_records import export_records
 from parbals_label.project.grow import add_items
 from parbals_label.project.quick import quick_batch
-from parbals_label.project.summary import export_records, overview, overview_lines
+from parbals_label.project.summary import overview
+from parbals_label.project.summary_lines import overview_lines
 from parbals_label.store.records import Submission
 from parbals_label.store.store import Store
 from parbals_label.web.items import list_items

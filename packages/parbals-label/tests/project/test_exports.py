@@ -18,8 +18,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from parbals.errors import InputError
 from parbals.files import TEMPORARY_SUFFIX
+from parbals_label.project.export_records import export_columns, export_records
 from parbals_label.project.exports import write_batch_csv, write_export
-from parbals_label.project.summary import export_columns, export_records
 from parbals_label.readers.cells import raw_cell, safe_cell
 from parbals_label.readers.open import open_source
 from parbals_label.store.records import Submission

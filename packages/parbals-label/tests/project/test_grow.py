@@ -6,9 +6,9 @@ from parbals.errors import InputError, LabelError, ProjectError, ShapeError
 from parbals_label.encoders.base import Options
 from parbals_label.project.create import Roles, create_project
 from parbals_label.project.engine import refresh
+from parbals_label.project.export_records import export_columns, export_records
 from parbals_label.project.features import features_of
 from parbals_label.project.grow import add_items
-from parbals_label.project.summary import export_columns, export_records
 from parbals_label.store.records import Submission
 from parbals_label.store.settings import PredictionsFile
 from parbals_label.store.store import Store

@@ -3,14 +3,10 @@
 from dataclasses import asdict
 
 import numpy as np
+from parbals_label.project.export_records import export_columns, export_records
 from parbals_label.project.features import store_features
-from parbals_label.project.summary import (
-    export_columns,
-    export_records,
-    overview,
-    overview_lines,
-    strategy_line,
-)
+from parbals_label.project.summary import overview
+from parbals_label.project.summary_lines import overview_lines, strategy_line
 from parbals_label.store.records import Submission
 from parbals_label.store.settings import PredictionsFile
 from parbals_label.store.store import Store

@@ -9,6 +9,7 @@ from parbals.errors import InputError
 from parbals_label.answer_form import AnswerForm
 from parbals_label.project.create import Roles, create_project
 from parbals_label.project.engine import choose_batch, learner_of, refresh
+from parbals_label.project.export_records import export_columns, export_records
 from parbals_label.project.exports import write_export
 from parbals_label.project.features import features_of, predictions_of
 from parbals_label.project.measuring import draw_certificate, estimate_shares
@@ -16,13 +17,8 @@ from parbals_label.project.predict import open_new_items, predictions
 from parbals_label.project.predicted import decisions
 from parbals_label.project.quick import quick_batch
 from parbals_label.project.samples import latest_sample
-from parbals_label.project.summary import (
-    export_columns,
-    export_records,
-    overview,
-    overview_lines,
-    report_lines,
-)
+from parbals_label.project.summary import overview
+from parbals_label.project.summary_lines import overview_lines, report_lines
 from parbals_label.project.training import write_training_data
 from parbals_label.readers.answers import read_answers
 from parbals_label.store.records import Submission

@@ -174,7 +174,9 @@ def tell(
       parbals tell spam batch.csv --annotator kim --revise
     """
     from parbals_label.project.exports import positions_of_answers
-    from parbals_label.project.summary import goal_of, newer_answers, report_lines
+    from parbals_label.project.stored_predictions import newer_answers
+    from parbals_label.project.summary import goal_of
+    from parbals_label.project.summary_lines import report_lines
     from parbals_label.readers.answers import read_answers
 
     with open_store(folder) as store:

@@ -205,7 +205,8 @@ def _run(
 def _print_report(store: "Store", *, as_json: bool) -> None:
     """Compute a new report, and print it unless the output is JSON."""
     from parbals_label.project.engine import refresh
-    from parbals_label.project.summary import goal_of, report_lines
+    from parbals_label.project.summary import goal_of
+    from parbals_label.project.summary_lines import report_lines
 
     report = refresh(store)
     if not as_json:

@@ -55,7 +55,7 @@ def review(folder: Path, n_labels: int, ask_again: str | None, as_json: bool) ->
     """
     from parbals_label.project.duplicates import contradictions
     from parbals_label.project.label_issues import current_label_issues
-    from parbals_label.project.summary import newer_answers
+    from parbals_label.project.stored_predictions import newer_answers
 
     with open_store(folder) as store:
         if ask_again is not None:

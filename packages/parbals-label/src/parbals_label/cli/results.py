@@ -51,7 +51,8 @@ def status(
       parbals status spam
       parbals status spam --until-error 5%
     """
-    from parbals_label.project.summary import overview, overview_lines
+    from parbals_label.project.summary import overview
+    from parbals_label.project.summary_lines import overview_lines
 
     with open_store(folder, read_only=True) as store:
         summary = overview(store)
@@ -98,7 +99,7 @@ def _certified_below(summary: "Overview", target_error: float) -> tuple[bool, st
     from parbals.learner.evaluation.report import Measurement
 
     from parbals_label.project.goal import may_stop
-    from parbals_label.project.summary import audit_line
+    from parbals_label.project.summary_lines import audit_line
 
     if summary.label_range is not None:
         raise InputError("--until-error is a share of wrong labels, and the labels are numbers.")
@@ -176,8 +177,9 @@ def export(
         export_training_data(folder, for_training, as_json=as_json)
         log_quietly(folder, EXPORTED, format="for training", labelled_only=False)
         return
+    from parbals_label.project.export_records import export_columns, export_records
     from parbals_label.project.exports import check_destination, write_export
-    from parbals_label.project.summary import export_columns, export_records, newer_answers
+    from parbals_label.project.stored_predictions import newer_answers
 
     path = out or folder / f"export.{file_format}"
     with open_store(folder, read_only=not renew) as store:

@@ -20,7 +20,7 @@ from parbals_label.project.consensus import aggregate_labels
 from parbals_label.project.features import certified_predictions, load_features
 from parbals_label.project.predicted import decisions
 from parbals_label.project.samples import class_indices, counted_labels
-from parbals_label.project.summary import decision_rule_of, newer_answers
+from parbals_label.project.stored_predictions import decision_rule_of, newer_answers
 from parbals_label.store.settings import MatrixFile
 from parbals_label.store.store import Store
 

@@ -21,7 +21,7 @@ from parbals_label.project.measured import measured_positions
 from parbals_label.project.media import image_address, image_column
 from parbals_label.project.predicted import DecisionRule, decisions
 from parbals_label.project.quick import START
-from parbals_label.project.summary import decision_rule_of
+from parbals_label.project.stored_predictions import decision_rule_of
 from parbals_label.store.records import Item, Lease, Why
 from parbals_label.store.store import Store
 from parbals_label.web import schemas

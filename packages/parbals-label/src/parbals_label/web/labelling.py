@@ -9,7 +9,7 @@ from parbals.learner.evaluation.certify import CERTIFY
 from parbals_label.project.classes import change_classes
 from parbals_label.project.measuring import draw_certificate
 from parbals_label.project.quick import quick_batch
-from parbals_label.project.summary import newer_answers
+from parbals_label.project.stored_predictions import newer_answers
 from parbals_label.store import records
 from parbals_label.store.rows import lease_clock
 from parbals_label.store.store import Store

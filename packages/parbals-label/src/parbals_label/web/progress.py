@@ -6,7 +6,8 @@ import numpy as np
 from parbals.learner.evaluation.report import metric_line
 
 from parbals_label.project.goal import advice, goal_parts, metric_lines
-from parbals_label.project.summary import audit_line, certificate_lines, overview, strategy_line
+from parbals_label.project.summary import overview
+from parbals_label.project.summary_lines import audit_line, certificate_lines, strategy_line
 from parbals_label.store.store import Store
 from parbals_label.web.schemas import CurvePoint, LiveOut, QueueOut, ServerOut
 

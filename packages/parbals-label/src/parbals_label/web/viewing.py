@@ -18,9 +18,9 @@ from starlette.exceptions import HTTPException
 from starlette.responses import FileResponse, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from parbals_label.project.export_records import export_columns, export_records
 from parbals_label.project.exports import write_export
 from parbals_label.project.media import Image, open_image
-from parbals_label.project.summary import export_columns, export_records
 from parbals_label.store.records import EXPORTED
 from parbals_label.store.store import Store
 from parbals_label.web.door import acting_as, require_owner, visitor_of
