@@ -1,5 +1,6 @@
 """Check that everything public is documented: names, commands, strategies, routes."""
 
+import re
 import subprocess
 import sys
 from inspect import getdoc, isclass, isfunction
@@ -11,6 +12,7 @@ from pages import ROOT, RUN, blocks_of
 from parbals.cli.base import RareOption
 from parbals.cli.main import parbals as commands
 from parbals.strategies.table import STRATEGIES
+from repository import SOURCES
 
 sys.path.append(str(ROOT / "docs" / "_site"))
 PUBLIC = [*(name for name in parbals.__all__ if not name.startswith("_")), "open"]
@@ -25,6 +27,40 @@ def test_every_public_name_stands_in_the_reference_with_what_it_does(name):
     for member, value in members:
         if not member.startswith("_") and isfunction(getattr(value, "__func__", value)):
             assert getdoc(getattr(thing, member)), f"{name}.{member} has no docstring"
+
+
+def test_sentences_that_a_page_quotes_are_those_of_the_software():
+    page = (ROOT / "docs" / "howto" / "how-many-labels.md").read_text("utf-8")
+    quotes = re.findall(r"^\| \*([^*]+)\* \|", page, re.MULTILINE)
+    assert len(quotes) >= 4
+    sources = [path.read_text("utf-8") for source in SOURCES for path in source.rglob("*.py")]
+    for quote in quotes:
+        assert any(quote in source for source in sources), quote
+
+
+QUESTIONS = (
+    "How many labels do I need?",
+    "Can I use my own sentence-transformer?",
+    "How do I move a project to another machine?",
+    "Is it private?",
+    "How do I cite it?",
+)
+
+
+def test_questions_are_headings_with_a_short_answer_and_a_link():
+    """Headings are what the site's search ranks first."""
+    page = (ROOT / "docs" / "howto" / "questions.md").read_text("utf-8")
+    questions = re.split(r"^### ", page, flags=re.MULTILINE)[1:]
+    for wanted in QUESTIONS:
+        assert any(question.startswith(wanted) for question in questions), wanted
+    for question in questions:
+        title, _, rest = question.partition("\n")
+        answer = rest.split("\n## ")[0]
+        assert title.endswith("?")
+        assert len(answer.split()) <= 60, title
+        assert "](" in answer, title
+    index = (ROOT / "docs" / "index.md").read_text("utf-8")
+    assert "\nhowto/questions\n" in index, "it is in the navigation"
 
 
 def every_command(group=commands, path="parbals"):
