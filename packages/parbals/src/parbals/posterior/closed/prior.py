@@ -14,8 +14,8 @@ variance of its directions, and a prior that follows them would count the labels
 directions get the same variance, and an intercept may be as large as the logits: classes lie far
 apart, and their boundary may be anywhere.
 
-*Label noise.* Answers of noisy annotators have a likelihood w_c under every class c. The evidence is
-that of these likelihoods, not of the most likely classes: answers of a program that guesses say
+*Label noise.* Answers of noisy annotators have a likelihood w_c under every class c. The evidence
+is that of these likelihoods, not of the most likely classes: answers of a program that guesses say
 nothing about the scale, but taken as labels they would shrink it. In the problem of classes a and
 b, of which a is likelier, a third class would say nothing about f_a - f_b, so it counts for both:
 with W the sum of the other classes' likelihoods, p(answers | f) is proportional to
