@@ -20,23 +20,11 @@ from pathlib import Path
 
 from error_estimates.promises.page import page
 from error_estimates.promises.session import play
-from error_estimates.promises.texts import TEXTS
-from lib.places import EXPLANATION
+from error_estimates.promises.sets import MODELS, ROWS, STRATEGIES, TEXTS
+from lib.folders import EXPLANATION
 from lib.records import Todo, study
 
 HERE = Path(__file__).parent
-ROWS = {
-    "airline": "airline passengers: satisfied or not",
-    "airline-class:*": "airline passengers: class of travel",
-    "airline-age:*": "airline passengers: age in seven groups",
-    "credit-card": "credit card fraud",
-    "digits:*": "handwritten digits",
-    "cifar10:*": "CIFAR-10, ten classes",
-    "ag-news": "AG News, world or not, by words",
-}
-MODELS = ("default", "forest", "adapted")
-STRATEGIES = ("random", "parbals-epig", "margin")
-QUICK = ["--quick", "--only", "digits:*", "--models", "default", "--seeds", "1"]
 
 
 def main() -> int:

@@ -18,6 +18,8 @@ CHECKPOINTS = (100, 250)
 """Labels that train the model."""
 N_POOL = 1_500
 N_TEST = 4_000
+N_ADAPTED_TEST = 2_000
+"""Fewer, because every fine-tuned encoder has to read them."""
 BATCH = 30
 N_SAMPLE = 60
 """Size of a certificate's sample."""
@@ -67,11 +69,13 @@ class Source:
 
 def source(data: str, model: str, seed: int, folder: Path) -> Source:
     """Divide a set into pool and test set."""
-    from error_estimates.promises.texts import TEXTS, AdaptedTexts, load_rows, load_texts
+    from error_estimates.promises.sets import TEXTS
+    from error_estimates.promises.texts import AdaptedTexts, load_rows, load_texts
     from lib.rows import load
 
     rows, labels = load_rows(folder, data) if data in TEXTS else load(data)[:2]
-    order = np.random.default_rng(seed).permutation(len(rows))[: N_POOL + N_TEST]
+    n_test = N_ADAPTED_TEST if model == "adapted" else N_TEST
+    order = np.random.default_rng(seed).permutation(len(rows))[: N_POOL + n_test]
     n_pool = min(N_POOL, 2 * len(rows) // 3)
     texts = None
     if model == "adapted":
@@ -84,7 +88,7 @@ def play(data: str, model: str, strategy: str, seed: int, folder: Path) -> dict[
     """Label a pool in batches, and note statements and truths."""
     items = source(data, model, seed, folder)
     session = _Session(items, model, strategy, seed)
-    record: dict[str, Any] = {"looks": [], "at": {}}
+    record: dict[str, Any] = {"classes": items.n_classes, "looks": [], "at": {}}
     for n_labels in CHECKPOINTS:
         while session.n_training < n_labels:
             session.step()
@@ -195,7 +199,7 @@ class _Session:
         decisions, log_loss = self._predict(alone, alone.fitted())
         real = float(np.mean(decisions != self.items.test_labels))
         expected = report.expected_error
-        with_audit = self.learner.report(BATCH).expected_error
+        with_audit = self.learner.report(1).expected_error
         asked = alone.ask(BATCH)
         alone.tell(asked, self.items.labels[others[asked]])
         _, next_log_loss = self._predict(alone, alone.fitted())

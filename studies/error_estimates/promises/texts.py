@@ -23,21 +23,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from error_estimates.promises.sets import TEXTS
 
-__all__ = ["TEXTS", "AdaptedTexts", "load_rows", "load_texts"]
+__all__ = ["AdaptedTexts", "load_rows", "load_texts"]
 
-TEXTS = {
-    "news-4": "AG News, four classes",
-    "sms-2": "SMS spam",
-    "films-2": "films praised or not",
-    "films-5": "films, five ratings",
-    "tweets-3": "tweets: glad, sad or neither",
-    "places-4": "where a sentence is from",
-    "shop-5": "products, five ratings",
-    "editorials-3": "editorials: for, against or neither",
-    "fortunes-6": "topic of an epigram",
-}
-"""Name, which ends in the number of classes → what it is."""
 _N_TEXTS = 5_000
 _TOPICS = ("computers", "definitions", "people", "politics", "science", "songs-poems")
 _FILE = "texts.json.xz"
@@ -64,7 +53,7 @@ def main() -> int:
         _save_encoder(given.folder, [text for one in sets.values() for text in one["texts"]])
     for name in TEXTS:
         texts, labels = load_texts(given.folder, name)
-        rows = AdaptedTexts(given.folder, texts, labels).frozen
+        rows = AdaptedTexts(given.folder, texts, labels).frozen()
         np.save(given.folder / f"{name}.npy", rows.astype(np.float16))
         print(name, len(texts), np.bincount(labels).tolist(), flush=True)
     return 0
@@ -85,11 +74,7 @@ def load_rows(folder: Path, name: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 class AdaptedTexts:
-    """Texts as rows of MiniLM, frozen or fine-tuned as `parbals adapt` does.
-
-    Attributes:
-        frozen: (N, D) rows before any fine-tuning.
-    """
+    """Texts as rows of MiniLM, frozen or fine-tuned as `parbals adapt` does."""
 
     def __init__(self, folder: Path, texts: list[str], labels: np.ndarray) -> None:
         self.folder = folder
@@ -97,7 +82,10 @@ class AdaptedTexts:
         self.labels = labels
         encoder = self._encoder()
         self.prepared = [encoder.prepare(text) for text in texts]
-        self.frozen = self._rows(encoder, np.arange(len(texts)))
+
+    def frozen(self) -> np.ndarray:
+        """Return rows (N, D) before any fine-tuning."""
+        return self._rows(self._encoder(), np.arange(len(self.texts)))
 
     def _encoder(self) -> Any:
         from parbals_label.encoders.adapt import load_base

@@ -216,6 +216,16 @@ class TestFeaturesOfAFineTunedEncoder:
         assert calibrated_error > 0.25
         assert calibrated_error > naive_error + 0.1
 
+    def test_memorised_items_count_with_held_out_predictions(self):
+        naive, calibrated, _, held_out_probs = self.learners()
+        probs = naive.predict_proba(naive.pool.all_rows)
+        probs[: self.LABELS] = held_out_probs
+        temperature = calibration_temperature(calibrated.state, calibrated.fitted()).value
+        powers = probs ** (1.0 / temperature)
+        expected = 1.0 - (powers / powers.sum(axis=1, keepdims=True)).max(axis=1).mean()
+        # The report averages posterior samples, whose Monte-Carlo error is about 0.005 here.
+        assert calibrated.report().expected_error.mean == pytest.approx(expected, abs=0.02)
+
     def test_predictions_are_calibrated_by_held_out_predictions(self):
         naive, calibrated, y, _ = self.learners()
         unlabelled = np.arange(self.LABELS, self.N)

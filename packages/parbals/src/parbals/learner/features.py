@@ -169,7 +169,10 @@ class FeatureTable:
         self, generator: np.random.Generator, size: int, *, leave_out: np.ndarray | None = None
     ) -> np.ndarray:
         """Return at most ``size`` random rows by ascending position, none at ``leave_out``."""
-        positions = drawn_positions(generator, self.n_rows, size, leave_out)
+        return self.rows_at(drawn_positions(generator, self.n_rows, size, leave_out))
+
+    def rows_at(self, positions: np.ndarray) -> np.ndarray:
+        """Return the rows at ascending positions; all of them without a copy."""
         return self.rows(slice(None) if len(positions) == self.n_rows else positions)
 
 

@@ -142,7 +142,7 @@ def make_report(state: State, batch_size: int) -> Report:
     elif model is not None:
         probs = model.sample_proba(targets)
         samples = _TargetSamples(probs, check_weights(model.sample_weights, probs.shape[1]))
-        expected = _expect(state, model, samples)
+        expected = _expect(state, model, _without_own_labels(state, samples))
     size = min(batch_size, len(state.choosable()))
     gain = None
     if model is not None and setup.find is None and size:
@@ -167,6 +167,23 @@ def make_report(state: State, batch_size: int) -> Report:
         task=setup.task.name,
         label_errors=expected.label_errors,
     )
+
+
+def _without_own_labels(state: State, samples: _TargetSamples) -> _TargetSamples:
+    """Replace predictions for items that trained the encoder by those without their own labels.
+
+    A model is surer of these items than of new ones. Leaving them out of the targets instead would
+    leave the easier items, because strategies choose hard ones.
+    """
+    setup = state.setup
+    if setup.held_out is None or setup.target is not None:
+        return samples
+    _, targets, rows = np.intersect1d(
+        state.target_positions(), setup.held_out.positions, return_indices=True
+    )
+    probs = samples.probs.copy()
+    probs[targets] = setup.held_out.probs[rows, None, :]
+    return samples._replace(probs=probs)
 
 
 def _expect(state: State, model: Any, samples: _TargetSamples) -> _Expectation:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from parbals.arrays import drawn_positions
 from parbals.errors import InputError
 from parbals.learner.annotators import AnnotatorFit, Answers, AnswersByItem, fit_annotators
 from parbals.learner.descriptions import ClassDescriptions, condition_on_descriptions
@@ -433,14 +434,21 @@ class State:
         among them: the model would be better on them than elsewhere, and the audit too optimistic.
         """
         setup = self.setup
+        if setup.target is None:
+            rows = setup.pool.rows_at(self.target_positions())
+        else:
+            rows = setup.target.rows_at(self.target_positions())
+        return setup.preparation(rows)
+
+    def target_positions(self) -> np.ndarray:
+        """Return positions (M,) of the target rows in the target set, or else in the pool."""
+        setup = self.setup
         generator = derive_generator(setup.seed, "targets", self.key(with_pending=False).hex())
         per_model = setup.n_targets // setup.task.n_models
         size = min(setup.n_targets, max(_MIN_TARGETS, per_model))
         if setup.target is None:
-            rows = setup.pool.sample(generator, size, leave_out=setup.audit)
-        else:
-            rows = setup.target.sample(generator, size)
-        return setup.preparation(rows)
+            return drawn_positions(generator, setup.pool.n_rows, size, setup.audit)
+        return drawn_positions(generator, setup.target.n_rows, size)
 
     # -- the model
 
