@@ -108,11 +108,7 @@ def _annotator_fails(record: Record) -> float | None:
 def _goal_fails(record: Record) -> float:
     """Return whether a goal was said to be reached, at any look, that was not."""
     return float(
-        any(
-            high < goal < real
-            for _, _, _, _, high, real in record["looks"]
-            for goal in GOALS
-        )
+        any(high < goal < real for _, _, _, _, high, real in record["looks"] for goal in GOALS)
     )
 
 
@@ -123,24 +119,28 @@ def _stop_fails(record: Record) -> float | None:
 
 
 STATEMENTS = (
-    Statement("The 90 % interval holds the true error: expected, no audit", 0.1, _expected("expected")),
+    Statement(
+        "The 90 % interval holds the true error: expected, no audit", 0.1, _expected("expected")
+    ),
     Statement(f"… expected, with an audit of {N_AUDIT}", 0.1, _expected("with_audit")),
     Statement(
         "… measured by the audit, at all looks", 0.1, lambda r: _look_fails(r, only_above=False)
     ),
     Statement(
-        f"… measured by a new sample of {N_SAMPLE}", 0.1, lambda r: _sample_fails(r, only_above=False)
+        f"… measured by a new sample of {N_SAMPLE}",
+        0.1,
+        lambda r: _sample_fails(r, only_above=False),
     ),
     Statement(
         "*With 95 % confidence the error is below*: audit, at all looks",
         0.05,
         lambda r: _look_fails(r, only_above=True),
     ),
-    Statement(
-        f"… new sample of {N_SAMPLE}", 0.05, lambda r: _sample_fails(r, only_above=True)
-    ),
+    Statement(f"… new sample of {N_SAMPLE}", 0.05, lambda r: _sample_fails(r, only_above=True)),
     Statement("*Your goal is reached*: audit, at all looks", 0.05, _goal_fails),
-    Statement("The 90 % interval holds a class's share: from the audit", 0.1, _share_fails("audit_shares")),
+    Statement(
+        "The 90 % interval holds a class's share: from the audit", 0.1, _share_fails("audit_shares")
+    ),
     Statement(f"… from a new sample of {N_SAMPLE}", 0.1, _share_fails("shares")),
     Statement("The 90 % interval holds an annotator's error", 0.1, _annotator_fails),
     Statement("*More labels hardly change the model*", None, _stop_fails),
@@ -215,7 +215,9 @@ def _summary(records: list[Record]) -> Iterator[str]:
         for (name, _), rate in rates.items()
     )
     n_known = sum(rate is not None for rate in rates.values())
-    held = "All hold as often as promised" if not n_broken else f"{n_broken} of {n_known} fail more often than promised"
+    held = "All hold as often as promised"
+    if n_broken:
+        held = f"{n_broken} of {n_known} fail more often than promised"
     yield (
         f"**{held}**, over sessions of labelling with three kinds of models and three strategies. "
         "Bold cells below are more than two standard errors above the promise. These are averages: "
@@ -228,10 +230,11 @@ def _every_statement(records: list[Record]) -> Iterator[str]:
     yield "## Every statement with a probability"
     yield ""
     counts = ", ".join(f"{len(_select(records, m))} with the {MODEL_NAMES[m]}" for m in MODELS)
+    goals = ", ".join(f"{100 * goal:.0f}" for goal in GOALS)
     yield (
         "Failures in % of the statements, ± the Monte-Carlo standard error over sessions "
         f"({counts}). *At all looks*: a session counts as failed if any look of its audit does. "
-        f"*Goal*: any of {', '.join(f'{100 * goal:.0f}' for goal in GOALS)} % is said to be reached "
+        f"*Goal*: an error below any of {goals} % is said to be reached "
         "and is not. Of the last row nothing is promised: it counts how often the log loss on new "
         f"items fell by more than {100 * MARKED_GAIN:.0f} % with the next batch all the same."
     )
@@ -270,8 +273,8 @@ def _expected_cells(checkpoints: list[Record]) -> str:
     off = [100 * (one["expected"][0] - one["real"]) for one in checkpoints]
     fails = Rate.of(float(_outside(one["expected"], one["real"])) for one in checkpoints)
     width = np.mean([100 * (one["expected"][2] - one["expected"][1]) for one in checkpoints])
-    bias_error = np.std(off) / len(off) ** 0.5
-    return f"{np.mean(off):+.1f} ± {bias_error:.1f} | {np.mean(np.abs(off)):.1f} | {fails} | {width:.1f}"
+    bias = f"{np.mean(off):+.1f} ± {np.std(off) / len(off) ** 0.5:.1f}"
+    return f"{bias} | {np.mean(np.abs(off)):.1f} | {fails} | {width:.1f}"
 
 
 def _by_set(records: list[Record]) -> Iterator[str]:
@@ -302,7 +305,10 @@ def _set_cells(records: list[Record]) -> list[str]:
     checkpoints = [one for record in records for one in record["at"].values()]
     off = np.mean([abs(one["expected"][0] - one["real"]) for one in checkpoints])
     rates = [Rate.of(map(one.failures, records)) for one in (INTERVAL, AUDIT)]
-    return [f"{100 * off:.1f}", *("" if rate is None else f"{100 * rate.mean:.0f}" for rate in rates)]
+    return [
+        f"{100 * off:.1f}",
+        *("" if rate is None else f"{100 * rate.mean:.0f}" for rate in rates),
+    ]
 
 
 def _method(records: list[Record]) -> Iterator[str]:

@@ -3,11 +3,11 @@
     python studies error_estimates.promises.texts FOLDER --data DATA  # collect, and encode
     python studies error_estimates.promises.texts FOLDER              # encode what was collected
 
-For the first, FOLDER must hold vaderSentiment-3.3.2.tar.gz (``pip download --no-deps --no-binary :all:
-vaderSentiment==3.3.2``; sentences rated from -4 to 4, Hutto and Gilbert 2014) and Debian's
-fortunes_*.deb (``apt-get download fortunes``). It writes texts.json.xz, the frozen rows of the texts
-and, in the folder minilm, all-MiniLM-L6-v2 in half precision with the word embeddings that these
-texts need: 30 MB, and everything that runs with adapted encoders read.
+For the first, FOLDER must hold vaderSentiment-3.3.2.tar.gz (sentences rated from -4 to 4, Hutto and
+Gilbert 2014; ``pip download --no-deps --no-binary :all: vaderSentiment==3.3.2``) and Debian's
+fortunes_*.deb (``apt-get download fortunes``). It writes texts.json.xz, the frozen rows of the
+texts and, in the folder minilm, all-MiniLM-L6-v2 in half precision without the word embeddings that
+no text needs.
 """
 
 import argparse
