@@ -16,7 +16,7 @@ from parbals.errors import InputError
 from parbals.wording import PROGRAM_PREFIX
 
 from parbals_label.cli.llm import LLM, Budget, LlmOptions, opened_model, print_estimate
-from parbals_label.cli.options import COST, NO_REPORT, SECONDS, command, open_store, option
+from parbals_label.cli.options import COST, NO_REPORT, SECONDS, command, flag, open_store, option
 
 if TYPE_CHECKING:
     from parbals_label.machines.asking import MachineAnnotator, Rules
@@ -71,6 +71,7 @@ _MAX_WAIT_SECONDS = 120.0
     default=120.0,
     rare=True,
 )
+@flag("--report", "Report how good programs and LLMs are, and what they cost; ask nobody.")
 @COST
 @NO_REPORT
 @click.pass_context
@@ -81,6 +82,7 @@ def label(
     llm: LlmOptions,
     command: str | None,
     name: str | None,
+    report: bool,
     costs: dict[str, float] | None,
     no_report: bool,
     as_json: bool,
@@ -97,7 +99,11 @@ def label(
       parbals label spam --llm https://api.openai.com/v1 --model m --price 0.15,0.60 --budget 5.00
       parbals label spam --with "python keyword_rule.py" --budget 200
       parbals label spam --with "python keyword_rule.py" --name rule --cost me=1,rule=0.01
+      parbals label spam --report
     """
+    if report:
+        _print_quality(folder, name, as_json=as_json)
+        return
     if (llm.url is None) == (command is None):
         raise InputError("Say who labels: --llm URL with --model NAME, or --with COMMAND.")
     if command is not None and (llm.model or llm.price or llm.dry_run or llm.key_variable):
@@ -200,6 +206,33 @@ def _run(
         printable("\n".join(lines)),
     )
     return result
+
+
+def _print_quality(folder: Path, name: str | None, *, as_json: bool) -> None:
+    """Print how good programs and LLMs are, or the one of this name."""
+    from parbals_label.project.program_report import program_reports
+    from parbals_label.store.replies import usage_of
+
+    with open_store(folder, read_only=True) as store:
+        reports = program_reports(store, usage_of(folder))
+    if name is not None:
+        reports = [report for report in reports if report.annotator == f"{PROGRAM_PREFIX}{name}"]
+    if not reports:
+        raise InputError("No program or LLM of that name has labelled this project yet.")
+    sections = []
+    for report in reports:
+        title = f"{report.annotator}, {report.n_labels:,} labels"
+        sections.append("\n".join([title, *(f"  {line}" for line in report.lines)]))
+    values = [
+        {
+            **asdict(report),
+            "export_error": report.export_error,
+            "cost_of_rest": report.cost_of_rest,
+            "n_for_goal": report.n_for_goal,
+        }
+        for report in reports
+    ]
+    print_result(as_json, {"programs": values}, printable("\n\n".join(sections)))
 
 
 def _print_report(store: "Store", *, as_json: bool) -> None:
