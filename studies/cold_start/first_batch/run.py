@@ -102,7 +102,7 @@ def medoids(X: np.ndarray, seed: int) -> np.ndarray:
 
 
 def labels_needed(data: str, finder: str, seed: int) -> float:
-    """Until the tenth positive; ``MOST`` if there are fewer by then (Random goes on)."""
+    """Until the tenth positive; ``MAX_LABELS`` if there are fewer by then (Random goes on)."""
     from parbals import ActiveLearner
 
     X, y, _ = load(data)

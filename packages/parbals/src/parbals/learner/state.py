@@ -21,7 +21,7 @@ from parbals.learner.evaluation.metric import LOSS_OF_METRIC, class_weight_posit
 from parbals.learner.features import FeatureTable, Preparation
 from parbals.learner.ledger import Ledger
 from parbals.learner.models import fresh_copy
-from parbals.learner.tasks.base import Classification, Task
+from parbals.learner.tasks.base import Classification, FitSettings, Task
 from parbals.machine import several_threads
 from parbals.posterior.closed import moments
 from parbals.posterior.closed.prior import PoolMoments
@@ -191,14 +191,8 @@ class Setup:
                 particles and a user's model are fitted to ``labels``.
         """
         if not isinstance(self.task, Classification):
-            return self.task.fit(
-                self.pool_rows(positions),
-                labels,
-                prior_scale=self.prior_scale,
-                pool_moments=self.pool_moments,
-                n_samples=self.n_samples,
-                seed=seed,
-            )
+            settings = FitSettings(self.prior_scale, self.pool_moments, self.n_samples, seed)
+            return self.task.fit(self.pool_rows(positions), labels, settings)
         if self.model is not None:
             return self._fit_users_model(positions, labels)
         model = self._fit_logistic_model(positions, labels, seed, warm_start, likelihoods)

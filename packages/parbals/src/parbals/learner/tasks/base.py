@@ -7,7 +7,7 @@ one class per item.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -26,10 +26,26 @@ from parbals.validate import check_choice
 if TYPE_CHECKING:  # so that labels can be checked without loading the models
     from parbals.posterior.closed.prior import PoolMoments
 
-__all__ = ["Classification", "DecisionWeights", "Task", "as_list", "plain_value"]
+__all__ = ["Classification", "DecisionWeights", "FitSettings", "Task", "as_list", "plain_value"]
 
 DecisionWeights = ClassWeights | tuple[ClassWeights, ...] | None
 """Class weights of the 0-1 loss; for a multi-label task, those of each label; None if all are 1."""
+
+
+class FitSettings(NamedTuple):
+    """How the model of a task is fitted.
+
+    Attributes:
+        prior_scale: as in :class:`parbals.BayesianLogisticRegression`.
+        pool_moments: mean and covariance of the pool's features, for the prior.
+        n_samples: posterior samples that ``sample_proba`` returns.
+        seed: of these samples.
+    """
+
+    prior_scale: float | str
+    pool_moments: "PoolMoments"
+    n_samples: int
+    seed: int
 
 
 class Task:
@@ -135,24 +151,8 @@ class Task:
 
     # -- the model
 
-    def fit(
-        self,
-        rows: np.ndarray,
-        labels: np.ndarray,
-        *,
-        prior_scale: float | str,
-        pool_moments: "PoolMoments",
-        n_samples: int,
-        seed: int,
-    ) -> Any:
-        """Fit the task's own model to prepared rows (n, D) and encoded labels (n,).
-
-        Args:
-            prior_scale: as in :class:`parbals.BayesianLogisticRegression`.
-            pool_moments: mean and covariance of the pool's features, for the prior.
-            n_samples: posterior samples that ``sample_proba`` returns.
-            seed: of these samples.
-        """
+    def fit(self, rows: np.ndarray, labels: np.ndarray, settings: FitSettings) -> Any:
+        """Fit the task's own model to prepared rows (n, D) and encoded labels (n,)."""
         raise NotImplementedError
 
     def decide(self, probs: np.ndarray, metric: str, class_weights: DecisionWeights) -> np.ndarray:

@@ -11,9 +11,9 @@ import numpy as np
 
 from parbals.errors import LabelError, ShapeError
 from parbals.learner.evaluation.metric import best_f1
-from parbals.learner.tasks.base import DecisionWeights, Task
+from parbals.learner.tasks.base import DecisionWeights, FitSettings, Task
 from parbals.posterior.closed.ep import GaussianPosterior, fit_gaussian
-from parbals.posterior.closed.prior import PoolMoments, make_prior
+from parbals.posterior.closed.prior import make_prior
 from parbals.posterior.predictive import add_bias
 from parbals.randomness import derive_generator
 from parbals.types import ClassWeights, Diagnostics, Loss
@@ -152,26 +152,18 @@ class MultiLabel(Task):
     def loss(self, metric: str) -> Loss:
         return "error"
 
-    def fit(
-        self,
-        rows: np.ndarray,
-        labels: np.ndarray,
-        *,
-        prior_scale: float | str,
-        pool_moments: PoolMoments,
-        n_samples: int,
-        seed: int,
-    ) -> MultiLabelModel:
+    def fit(self, rows: np.ndarray, labels: np.ndarray, settings: FitSettings) -> MultiLabelModel:
         rows = rows.astype(np.float64)
         bits = self.to_bits(labels)
-        prior = make_prior(prior_scale, rows, bits, 2, pool_moments)
+        prior = make_prior(settings.prior_scale, rows, bits, 2, settings.pool_moments)
         whitening = prior.whitening.times(np.sqrt(2.0))  # a logit is a difference of two classes
         design = add_bias(rows)
         posteriors = tuple(
             fit_gaussian(design, column, whitening, prior.sites)
             for column in bits.T.astype(np.int64)
         )
-        return MultiLabelModel(MultiLabelPosterior(posteriors), prior.description, n_samples, seed)
+        posterior = MultiLabelPosterior(posteriors)
+        return MultiLabelModel(posterior, prior.description, settings.n_samples, settings.seed)
 
     def class_weights(self, metric: str, probs: np.ndarray) -> tuple[ClassWeights, ...] | None:
         """Return the class weights of each label, given probabilities (M, L) at the targets."""

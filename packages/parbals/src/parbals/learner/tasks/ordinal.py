@@ -7,9 +7,9 @@ in the multi-label task.
 
 import numpy as np
 
-from parbals.learner.tasks.base import DecisionWeights, Task
+from parbals.learner.tasks.base import DecisionWeights, FitSettings, Task
 from parbals.posterior.closed.ordinal import OrdinalPosterior, fit_ordinal
-from parbals.posterior.closed.prior import PoolMoments, make_prior
+from parbals.posterior.closed.prior import make_prior
 from parbals.posterior.predictive import add_bias
 from parbals.randomness import derive_generator
 from parbals.types import Diagnostics
@@ -53,22 +53,13 @@ class Ordinal(Task):
     name = "ordinal"
     metrics = ("accuracy", "rank-error", "log-loss")
 
-    def fit(
-        self,
-        rows: np.ndarray,
-        labels: np.ndarray,
-        *,
-        prior_scale: float | str,
-        pool_moments: PoolMoments,
-        n_samples: int,
-        seed: int,
-    ) -> OrdinalModel:
+    def fit(self, rows: np.ndarray, labels: np.ndarray, settings: FitSettings) -> OrdinalModel:
         rows = rows.astype(np.float64)
         is_above = labels[:, None] > np.arange(len(self.classes) - 1)
-        prior = make_prior(prior_scale, rows, is_above, 2, pool_moments)
+        prior = make_prior(settings.prior_scale, rows, is_above, 2, settings.pool_moments)
         whitening = prior.whitening.times(np.sqrt(2.0))  # f is a difference of two class logits
         posterior = fit_ordinal(add_bias(rows), labels, len(self.classes), whitening)
-        return OrdinalModel(posterior, prior.description, n_samples, seed)
+        return OrdinalModel(posterior, prior.description, settings.n_samples, settings.seed)
 
     def decide(self, probs: np.ndarray, metric: str, class_weights: DecisionWeights) -> np.ndarray:
         if metric != "rank-error":

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from parbals.errors import InputError, LabelError
-from parbals.learner.tasks.base import Task
-from parbals.posterior.closed.prior import PoolMoments
+from parbals.learner.tasks.base import FitSettings, Task
 from parbals.posterior.closed.regression import RegressionPosterior, fit_regression
 from parbals.posterior.predictive import add_bias
 from parbals.types import Diagnostics
@@ -72,15 +71,6 @@ class Regression(Task):
         if prior_scale != "auto":
             raise InputError('task="regression" learns its prior; leave prior_scale out.')
 
-    def fit(
-        self,
-        rows: np.ndarray,
-        labels: np.ndarray,
-        *,
-        prior_scale: float | str,
-        pool_moments: PoolMoments,
-        n_samples: int,
-        seed: int,
-    ) -> RegressionModel:
+    def fit(self, rows: np.ndarray, labels: np.ndarray, settings: FitSettings) -> RegressionModel:
         design = add_bias(rows.astype(np.float64))
-        return RegressionModel(fit_regression(design, labels, pool_moments))
+        return RegressionModel(fit_regression(design, labels, settings.pool_moments))
