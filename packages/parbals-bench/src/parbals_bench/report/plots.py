@@ -125,7 +125,7 @@ def savings_figure(shares: Mapping[Line, Sequence[float]]) -> Figure:
     }
     medians = {line: float(np.median(values)) for line, values in in_percent.items()}
     order = sorted(medians, key=lambda line: medians[line])
-    figure, ax = _canvas((9.0, 0.9 + 0.27 * len(order)))
+    figure, ax = _canvas((9.0, 1.1 + 0.27 * len(order)))
     styles = styles_of([line.strategy for line in order])
     for height, (line, (colour, _, marker, _)) in enumerate(zip(order, styles, strict=True)):
         values = in_percent[line]
@@ -143,15 +143,12 @@ def savings_figure(shares: Mapping[Line, Sequence[float]]) -> Figure:
         line: f" ({len(values)})" for line, values in in_percent.items() if len(values) < n_settings
     }
     ax.set_yticks(range(len(order)), [f"{line.title}{counts.get(line, '')}" for line in order])
+    label = "a dot is a dataset with a budget (left edge: -100 % or below), a bar the median"
     if counts:
-        label = f"in brackets: the number of settings, where it is not {n_settings}"
-        ax.set_xlabel(label, fontsize=9, color=_INK)
+        label += f"\nin brackets: the number of settings, where it is not {n_settings}"
+    ax.set_xlabel(label, fontsize=9, color=_INK)
     ax.set_ylim(-0.7, len(order) - 0.3)
-    _title(
-        figure,
-        "Labels saved against Random at equal quality, %  ·  a dot is a dataset with a budget (at "
-        "the left edge -100 or below), the bar the median",
-    )
+    _title(figure, "Labels saved against Random at equal quality, %")
     ax.grid(axis="x", color=_GRID_COLOUR, linewidth=0.6)
     return _with_fixed_layout(figure)
 
