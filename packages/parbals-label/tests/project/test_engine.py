@@ -9,6 +9,7 @@ import pytest
 from message_data import message, truth
 from message_projects import copy_project
 from parbals.errors import InputError
+from parbals.learner.evaluation.certify import CERTIFY
 from parbals_label.project.create import Roles, create_project
 from parbals_label.project.engine import (
     NothingAvailableError,
@@ -210,3 +211,21 @@ def test_an_item_that_is_excluded_for_two_reasons_is_counted_once():
     assert learner.setup.audit_duplicates.tolist() == [19]
     assert _availability(learner, {18}).n_available == 18
     assert _availability(learner, {18, 19}).n_available == 18
+
+
+def test_items_that_wait_on_the_page_unopened_are_taken_where_no_others_are_left(store):
+    n_items = store.n_items
+    choose_batch(store, n_items, fewer=True, queued=True)
+    assert store.queue_counts().waiting > 0
+    _, batch = choose_batch(store, 3)
+    assert len(batch.indices) == 3
+    assert set(store.pending()) >= {*batch.indices.tolist()}
+
+
+def test_items_of_a_measurement_are_left_in_the_queue(store):
+    free = [p for p in range(store.n_items) if p not in store.labelled()]
+    items = [(position, None, None) for position in free]
+    store.record_batch(CERTIFY, 0, items, {}, queued=True)
+    with pytest.raises(NothingAvailableError):
+        choose_batch(store, 3, fewer=True)
+    assert store.queue_counts().waiting == len(free)

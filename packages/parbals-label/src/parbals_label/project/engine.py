@@ -17,6 +17,7 @@ import numpy as np
 from parbals.errors import InputError
 from parbals.learner.active import ActiveLearner
 from parbals.learner.choosing import choose_questions
+from parbals.learner.evaluation.certify import CERTIFY
 from parbals.learner.evaluation.expectation import temperature_scaled
 from parbals.learner.evaluation.report import Report
 from parbals.learner.reporting import prediction_temperature
@@ -278,7 +279,8 @@ def choose_batch(
 
     If others take some of the items meanwhile, a new batch is chosen that takes this into account
     (a ``queued`` batch only loses those items); ``ItemsUnavailableError`` if that happens every
-    time.
+    time. Where too few items are available, a batch that is not queued also takes items that wait
+    on the labelling page and that nobody has opened, except those of a measurement.
 
     Args:
         store: the project.
@@ -297,16 +299,25 @@ def choose_batch(
         changes: see :func:`learner_of`.
     """
 
-    def attempt() -> tuple[int, Batch]:
-        started_at = time.monotonic()
+    def learner_and_availability(
+        replaced: Collection[str],
+    ) -> tuple[ActiveLearner, _Availability]:
         learner = learner_of(
             store,
             n_candidates=n_candidates,
-            replaces=replaces,
+            replaces=replaced,
             models_annotators=models_annotators,
             changes=changes,
         )
-        availability = _availability(learner, _duplicates(store).union(leave_out))
+        return learner, _availability(learner, _duplicates(store).union(leave_out))
+
+    def attempt() -> tuple[int, Batch]:
+        started_at = time.monotonic()
+        replaced = replaces
+        learner, availability = learner_and_availability(replaced)
+        if n > availability.n_available and not queued:
+            replaced = [*replaces, *(name for name in store.unopened() if name != CERTIFY)]
+            learner, availability = learner_and_availability(replaced)
         if n > availability.n_available and (availability.n_available == 0 or not fewer):
             raise _too_few_available(n, learner, availability)
         batch = learner.choose(
@@ -332,7 +343,7 @@ def choose_batch(
             annotator=annotator,
             expires=expires,
             queued=queued,
-            replaces=replaces,
+            replaces=replaced,
         )
         return number, _restrict(batch, store.batch_positions(number))
 

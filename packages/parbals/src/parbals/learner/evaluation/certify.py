@@ -172,7 +172,7 @@ def evaluate_sample(sample: Sample, labels: Mapping[int, int]) -> Certificate | 
 def sample_delta(number: int) -> float:
     """Compute the probability with which a limit of this sample may fail; over all samples Σ = δ.
 
-    >>> sample_delta(1)
+    >>> round(sample_delta(1), 4)
     0.0375
     """
     if number == 1:
