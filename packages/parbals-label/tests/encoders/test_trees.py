@@ -7,9 +7,8 @@ import pytest
 from parbals.errors import InputError
 from parbals.features.table import TableEncoding
 from parbals_label.encoders import trees as module
-from parbals_label.encoders.base import Options
 from parbals_label.encoders.trees import FILE, Forest, TableTrees
-from parbals_label.project.embedding import open_adapted
+from parbals_label.project.embedding import load_trees
 from sklearn.ensemble import ExtraTreesRegressor
 from sklearn.tree import DecisionTreeRegressor
 
@@ -101,7 +100,7 @@ class TestTableTrees:
     def test_a_folder_holds_it(self, taught, tmp_path):
         trees, rows, _ = taught
         trees.save(tmp_path / FILE)
-        back = open_adapted(tmp_path, Options())
+        back = load_trees(tmp_path / FILE)
         np.testing.assert_array_equal(back.rows(rows), trees.rows(rows))
 
     def test_a_class_with_one_label_and_rows_that_are_all_alike(self):
@@ -137,6 +136,8 @@ HOSTILE = {
     "a table that is none": {"table": lambda a: np.array("[]")},
     "a table of nothing": {"table": lambda a: np.array(json.dumps({"columns": [], "notes": []}))},
     "what is said of more classes": {"left_out": lambda a: np.hstack([a, a])},
+    "a node with two parents": {"down": lambda a: np.where(a == 2, 1, a)},
+    "as many trees as nodes": {"first": lambda a: np.arange(3 * (10_000 // 3))},
     "less said than taught": {"left_out": lambda a: a[:-1]},
 }
 
@@ -150,13 +151,13 @@ def test_a_hostile_file_is_refused_in_one_sentence(what, taught, tmp_path):
         arrays[name] = change(arrays[name])
     np.savez_compressed(tmp_path / FILE, **arrays)
     with pytest.raises(InputError, match="damaged"):
-        open_adapted(tmp_path, Options())
+        load_trees(tmp_path / FILE)
 
 
 def test_a_file_that_is_no_archive_or_lacks_arrays(taught, tmp_path):
     (tmp_path / FILE).write_bytes(b"PK nothing")
     with pytest.raises(InputError, match="not a file of trees"):
-        open_adapted(tmp_path, Options())
+        load_trees(tmp_path / FILE)
     np.savez_compressed(tmp_path / FILE, first=np.arange(3))
     with pytest.raises(InputError, match="damaged"):
-        open_adapted(tmp_path, Options())
+        load_trees(tmp_path / FILE)

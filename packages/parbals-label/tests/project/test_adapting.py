@@ -8,7 +8,7 @@ from adapting_killed import WHERE, kill_adapting
 from parbals import load_model
 from parbals.errors import InputError, ProjectDamagedError
 from parbals_label.encoders import trees
-from parbals_label.encoders.trees import TableTrees
+from parbals_label.encoders.trees import FILE, TableTrees
 from parbals_label.project.adapting import adapt_project
 from parbals_label.project.backup import check_project, restore_backup, write_backup
 from parbals_label.project.create import Roles, create_project
@@ -224,3 +224,51 @@ class TestTables:
 def read(path):
     with open(path, newline="", encoding="utf-8") as file:
         return list(csv.DictReader(file))
+
+
+class TestChangedEncoders:
+    """An adapted encoder is verified before anything is computed with it."""
+
+    @pytest.fixture
+    def adapted(self, project, tmp_path):
+        with Store.open(project) as store:
+            encoder = adapt_project(store, silent, force=True).encoder
+        write_table(tmp_path / "more.csv", rules=True, n_items=20, seed=3)
+        return project / encoder
+
+    def commands(self, project, tmp_path):
+        more = tmp_path / "more.csv"
+        return [
+            ("add", project, more),
+            ("predict", project, more, "--out", tmp_path / "out.csv"),
+            ("export", project, "--model", tmp_path / "m.npz"),
+            ("embed", project, "--encoder", next(project.glob("encoder-*")).name),
+        ]
+
+    def assert_refused(self, project, tmp_path, run):
+        before = features(project)
+        for command in self.commands(project, tmp_path):
+            error = str(run(*command, fails=True).exception)
+            assert "is not what was written; put back a copy" in error or "is a link" in error
+        np.testing.assert_array_equal(features(project), before)
+
+    def test_swapped_values_are_noticed(self, adapted, project, tmp_path, run):
+        with np.load(adapted / FILE) as file:
+            arrays = dict(file)
+        arrays["values"] = arrays["values"][:, ::-1]
+        np.savez_compressed(adapted / FILE, **arrays)
+        self.assert_refused(project, tmp_path, run)
+
+    def test_a_link_is_not_followed(self, adapted, project, tmp_path, run):
+        elsewhere = tmp_path / "elsewhere"
+        adapted.rename(elsewhere)
+        adapted.symlink_to(elsewhere)
+        self.assert_refused(project, tmp_path, run)
+        assert "is a link" in str(run("adapt", project, fails=True).exception)
+
+    def test_a_linked_file_is_not_followed(self, adapted, project, tmp_path, run):
+        trees = adapted / FILE
+        elsewhere = tmp_path / FILE
+        trees.rename(elsewhere)
+        trees.symlink_to(elsewhere)
+        self.assert_refused(project, tmp_path, run)

@@ -49,6 +49,8 @@ _N_FOLDS = 10
 _LABELS_FOR_UNIT_VARIANCE = 40
 """Labels at which a tree feature has the variance of a number of the table (studies/adaptation)."""
 _BLOCK_ROWS = 256
+_BLOCK_VALUES = 1 << 22
+"""Class shares of leaves in memory at once: rows of a block × trees × classes."""
 _SHARE_FLOOR = 0.01
 """Added to class shares before the logarithm."""
 _STORED_NAMES = {
@@ -59,6 +61,10 @@ _STORED_NAMES = {
     "values": "values",
 }
 """Field of a forest → name of its array in a file."""
+
+
+_DAMAGED = (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError)
+"""Errors of reading arrays that do not hold what they should."""
 
 
 @dataclass(frozen=True)
@@ -123,6 +129,7 @@ class Forest:
             or self.root_nodes.ndim != 1
             or not self.root_nodes.size
             or self.root_nodes.size % _N_ENSEMBLES
+            or self.root_nodes.size > _N_ENSEMBLES * _N_TREES
             or not (np.isfinite(self.threshold).all() and np.isfinite(self.values).all())
             or not ((self.root_nodes >= 0) & (self.root_nodes < n_nodes)).all()
             # A descent ends: both children are later nodes, or both are the leaf itself.
@@ -131,12 +138,31 @@ class Forest:
             or not ((self.column >= 0) & (self.column < n_columns)).all()
         ):
             raise ValueError("its arrays are no trees of this table")
+        self._check_depth()
+
+    def _check_depth(self) -> None:
+        """Raise ValueError unless nodes form trees of a depth that training can reach.
+
+        With one parent for each node, all levels together have as many nodes as the file.
+        """
+        is_inner = self.children[:, 0] != np.arange(len(self.children))
+        starts = np.concatenate([self.root_nodes, self.children[is_inner].reshape(-1)])
+        if len(np.unique(starts)) != len(starts):
+            raise ValueError("a node has two parents")
+        level = self.root_nodes
+        for _ in range(_MAX_LEAVES):
+            level = self.children[level[is_inner[level]]].reshape(-1)
+            if not level.size:
+                return
+        raise ValueError(f"its trees are deeper than {_MAX_LEAVES}")
 
     def log_scores(self, rows: np.ndarray) -> np.ndarray:
         """l (n, 3, C) of rows (n, D): log shares of two ensembles, log-odds of the boosted one."""
         scores = np.zeros((len(rows), _N_ENSEMBLES, self.values.shape[1]))
-        for start in range(0, len(rows), _BLOCK_ROWS):
-            block = slice(start, start + _BLOCK_ROWS)
+        row_values = self.root_nodes.size * self.values.shape[1]
+        n_block_rows = max(1, min(_BLOCK_ROWS, _BLOCK_VALUES // max(1, row_values)))
+        for start in range(0, len(rows), n_block_rows):
+            block = slice(start, start + n_block_rows)
             nodes = np.tile(self.root_nodes, (len(rows[block]), 1))
             while (self.children[nodes, 0] != nodes).any():
                 cells = np.take_along_axis(rows[block], self.column[nodes], axis=1)
@@ -252,7 +278,7 @@ class TableTrees(Encoder):
                 scale=float(weights_and_scale[_N_ENSEMBLES]),
                 out_of_fold=dict(zip(keys, out_of_fold, strict=True)),
             )
-        except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+        except (*_DAMAGED, RecursionError) as error:
             raise InputError(f"{where} is damaged ({error}); adapt the project again.") from None
 
 

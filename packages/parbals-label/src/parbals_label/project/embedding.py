@@ -28,6 +28,7 @@ from parbals_label.project.features import (
     GIVEN,
     TABLE,
     adaptation_record,
+    adapted_files,
     is_adapted,
     remove_matrices,
     store_features,
@@ -47,6 +48,7 @@ __all__ = [
     "encode",
     "fit_table",
     "item_pairs",
+    "load_trees",
     "make_features",
     "number_columns",
     "open_adapted",
@@ -142,11 +144,20 @@ def open_encoder(
 
 
 def open_adapted(folder: Path, options: Options) -> Encoder:
-    """Load an adapted encoder, a network or tree features, from its folder."""
+    """Load an adapted encoder, a network or tree features, from its folder in a project.
+
+    Every file is verified first: rows of a changed encoder would not fit the project's features.
+    """
+    adapted_files(folder.parent, folder.name)
     trees = folder / FILE
     if trees.is_file():
-        return TableTrees.from_arrays(arrays_in(trees, "a file of trees"), trees)
+        return load_trees(trees)
     return load_folder(folder, options)
+
+
+def load_trees(path: Path) -> TableTrees:
+    """Load tree features from a file, whose arrays are checked."""
+    return TableTrees.from_arrays(arrays_in(path, "a file of trees"), path)
 
 
 def embed_project(

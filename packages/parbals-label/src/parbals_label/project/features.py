@@ -231,6 +231,8 @@ def adaptation_record(store: Store) -> Any:
     """The record of how the project's encoder was adapted."""
     path = store.folder / str(store.settings.encoder) / ADAPTATION_FILE
     try:
+        if path.is_symlink() or path.parent.is_symlink():
+            raise OSError("it is a link")
         return json.loads(path.read_text("utf-8"))
     except (OSError, ValueError) as error:
         frozen_encoder = TABLE if store.settings.encoded_kind is None else "auto"
@@ -256,9 +258,14 @@ def class_information_of(store: Store) -> dict[str, Any]:
 
 
 def adapted_files(folder: Path, name: str) -> list[Path]:
-    """The files of an adapted encoder in a project's folder; its name is a digest of them."""
+    """The files of an adapted encoder in a project's folder, verified.
+
+    Its name is a digest of them. A link is refused, wherever it leads: what it leads to may change.
+    """
     encoder = folder / name
-    files = [] if encoder.is_symlink() else [path for path in encoder.rglob("*") if path.is_file()]
+    paths = [encoder, *encoder.rglob("*")]
+    has_link = any(path.is_symlink() for path in paths)
+    files = [] if has_link else [path for path in paths if path.is_file()]
     if name != encoder_name(files):
         raise ProjectDamagedError(
             f"{encoder} is not what was written; put back a copy, or return to features that were "

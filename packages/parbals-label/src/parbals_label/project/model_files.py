@@ -19,6 +19,7 @@ import json
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from html import escape
 from pathlib import Path
 from typing import Any, Self
@@ -36,6 +37,7 @@ from scipy.special import logsumexp, softmax
 from parbals_label.encoders.trees import TableTrees
 from parbals_label.files import new_folder, whole_file
 from parbals_label.project.features import ADAPTATION_FILE
+from parbals_label.project.model_checks import block_rows, check_model_arrays
 from parbals_label.project.predict import FittedFeatures
 from parbals_label.readers.numpy_files import arrays_in
 
@@ -43,9 +45,13 @@ __all__ = ["ExportedModel", "load_model", "save_folder"]
 
 _FORMAT = "parbals-model"
 _VERSION = 1
-_BLOCK_ROWS = 4_096
 _MAX_NAMES_SHOWN = 10
 """Classes or columns that a description of a model lists."""
+_DAMAGED = (
+    KeyError, IndexError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError,
+    SystemError,
+)  # fmt: skip
+"""Errors of reading arrays that do not hold what they should."""
 _LOG_TEMPERATURE_BOUNDS = (-5.0, 5.0)
 
 
@@ -81,8 +87,8 @@ class ExportedModel:
     @property
     def input_words(self) -> str:
         """What :meth:`predict_proba` takes, in words."""
-        if "table" in self.arrays and self._has_encoder():
-            return f"data frames with the columns {_listed(self._input_columns())}"
+        if self._input_columns is not None:
+            return f"data frames with the columns {_listed(self._input_columns)}"
         if "vocabulary" in self.arrays:
             return "texts"
         return f"rows of the encoder {self.encoder}"
@@ -121,48 +127,69 @@ class ExportedModel:
         ``items`` are texts if the encoder ``words`` is in the file; a data frame, or a mapping of
         columns, if the features are a table's; else the encoder's rows (N, D').
         """
-        rows = self._encoder_rows(items)
-        design = np.concatenate([rows, np.ones((len(rows), 1))], axis=1)
-        probs = np.zeros((len(design), len(self.classes)))
-        for start in range(0, len(design), _BLOCK_ROWS):
-            block = slice(start, start + _BLOCK_ROWS)
-            probs[block] = self._probs(design[block])
+        readable = self._readable(items)
+        is_table = isinstance(readable, dict)
+        n_items = len(next(iter(readable.values()), ())) if is_table else len(readable)
+        n_block_rows = block_rows(self.arrays)
+        probs = np.zeros((n_items, len(self.classes)))
+        for start in range(0, n_items, n_block_rows):
+            block = slice(start, start + n_block_rows)
+            rows = self._encoder_rows(_sliced(readable, block))
+            probs[block] = self._probs(np.concatenate([rows, np.ones((len(rows), 1))], axis=1))
         if "degree" in self.arrays:
             return temperature_scaled(probs, float(self.arrays["degree"]))
         return probs
 
-    def _encoder_rows(self, items: Any) -> np.ndarray:
-        """(N, D') of what the caller has: columns, texts or rows."""
+    def _readable(self, items: Any) -> Any:
+        """Column → cells of a data frame or mapping, a list of texts, or rows (N, D')."""
         has_columns = hasattr(items, "columns") or isinstance(items, Mapping)
-        if "table" in self.arrays and has_columns:
-            return self._table_rows(items)
-        if "vocabulary" in self.arrays and len(items) and isinstance(items[0], str):
-            return self.rows(items)
+        if has_columns and self._input_columns is not None:
+            for name in self._input_columns:
+                if name not in items:
+                    raise InputError(f"The model reads a column {name!r}, which is missing here.")
+            return {name: list(items[name]) for name in self._input_columns}
+        texts = list(items) if "vocabulary" in self.arrays else []
+        if texts and isinstance(texts[0], str):
+            return texts
         return np.asarray(items, np.float64)
 
-    def _table_rows(self, items: Any) -> np.ndarray:
-        """(N, D') of columns: the table, with tree features or beside encoded texts."""
-        table = self._table()
-        cells = {name: list(items[name]) for name in self._input_columns()}
+    @cached_property
+    def _table(self) -> TableEncoding | None:
+        """The encoding of a table's columns."""
+        if "table" not in self.arrays:
+            return None
+        return TableEncoding.from_json(json.loads(str(self.arrays["table"])))
+
+    @cached_property
+    def _trees(self) -> TableTrees | None:
+        """Tree features of a table's rows."""
+        return TableTrees.from_arrays(self.arrays, "The model") if "first" in self.arrays else None
+
+    def _encoder_rows(self, items: Any) -> np.ndarray:
+        """(n, D') of what the caller has: columns, texts or rows."""
+        if isinstance(items, dict) and self._table is not None:
+            return self._table_rows(items, self._table)
+        return self.rows(items) if isinstance(items, list) else items
+
+    def _table_rows(self, cells: dict[str, list[Any]], table: TableEncoding) -> np.ndarray:
+        """(n, D') of columns: the table, with tree features or beside encoded texts."""
         table_rows = table.transform(cells).astype(np.float64)
-        if "first" in self.arrays:
-            return TableTrees.from_arrays(self.arrays, "The model").rows(table_rows)
+        if self._trees is not None:
+            return self._trees.rows(table_rows)
         if "vocabulary" not in self.arrays:
             return table_rows
         texts = zip(*(cells[name] for name in self.columns), strict=True)
         text_rows = self.rows(["\n".join(str(cell or "") for cell in text) for text in texts])
         return np.concatenate([text_rows, table_rows], axis=1)
 
-    def _has_encoder(self) -> bool:
-        """Whether the file holds all that makes rows of columns: no encoder of texts is missing."""
-        return "vocabulary" in self.arrays or set(self.columns) <= set(self._table().names)
-
-    def _table(self) -> TableEncoding:
-        return TableEncoding.from_json(json.loads(str(self.arrays["table"])))
-
-    def _input_columns(self) -> list[str]:
-        """The columns of a data frame that the model reads, each once."""
-        return list(dict.fromkeys([*self.columns, *self._table().names]))
+    @property
+    def _input_columns(self) -> list[str] | None:
+        """The columns of a data frame that the model reads; None where it reads something else."""
+        if self._table is None:
+            return None
+        is_complete = "vocabulary" in self.arrays or set(self.columns) <= set(self._table.names)
+        # Without ``words``, texts are encoded elsewhere.
+        return list(dict.fromkeys([*self.columns, *self._table.names])) if is_complete else None
 
     def predict(self, items: Any) -> np.ndarray:
         """(N,) the predicted class, by the project's metric."""
@@ -211,6 +238,13 @@ def _listed(names: Sequence[str]) -> str:
     """The first names, separated by commas."""
     listed = ", ".join(names[:_MAX_NAMES_SHOWN])
     return f"{listed}, …" if len(names) > _MAX_NAMES_SHOWN else listed
+
+
+def _sliced(items: Any, block: slice) -> Any:
+    """A block of items: of every column, of texts or of rows."""
+    if isinstance(items, dict):
+        return {name: cells[block] for name, cells in items.items()}
+    return items[block]
 
 
 def _encoder_arrays(fitted: FittedFeatures) -> dict[str, np.ndarray]:
@@ -314,8 +348,9 @@ def load_model(path: str | Path) -> ExportedModel:
         classes = tuple(arrays.pop("classes").tolist())
         encoder = str(arrays.pop("encoder"))
         columns = tuple(arrays.pop("columns").tolist())
+        check_model_arrays(classes, columns, arrays)
         return ExportedModel(classes, encoder, columns, arrays)
     except InputError:
         raise
-    except (KeyError, TypeError, ValueError, SystemError) as error:
+    except _DAMAGED as error:
         raise InputError(f"{path} is damaged ({error}); export the model again.") from None

@@ -1,0 +1,40 @@
+"""Model and encoder files that somebody made up cost bounded memory and time."""
+
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROGRAM = Path(__file__).with_name("hostile_models.py")
+MEMORY = 3 << 30
+"""Bytes of address space: the files unpack to 256 MiB at most, the libraries need about 1 GiB."""
+CPU_SECONDS = 120
+
+
+def limit():
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
+
+
+@pytest.mark.parametrize(
+    "n_examples", [40, pytest.param(400, marks=pytest.mark.full)], ids=["some", "many"]
+)
+def test_made_up_files_are_refused_or_predict_within_limits(n_examples):
+    one_thread = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, PROGRAM, str(n_examples)],
+        env=os.environ | one_thread | {"PYTHONPATH": os.pathsep.join(sys.path)},
+        preexec_fn=limit,
+        capture_output=True,
+        text=True,
+        timeout=1_800,
+    )
+    assert done.returncode == 0, f"{done.returncode}: {done.stdout[-2000:]} {done.stderr[-4000:]}"
+    assert done.stdout.splitlines()[-1] == "done"
+    refused = dict(line.split(": ", 1) for line in done.stdout.splitlines()[:-1])
+    assert "no trees of this table" in refused["three million trees"]
+    assert "deeper than" in refused["a chain of two million nodes"]
+    assert refused["many draws"] == "predicts"
