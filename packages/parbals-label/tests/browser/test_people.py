@@ -2,6 +2,8 @@
 
 import pytest
 import served
+from parbals_label.store.records import Submission
+from parbals_label.store.store import Store
 from playwright.sync_api import expect
 
 pytestmark = pytest.mark.browser
@@ -76,3 +78,17 @@ def test_the_agreement_page_shows_kappa_and_the_items_in_dispute(serve, person):
     expect(dialog.locator(".history li")).to_have_count(3)
     ada.saved()
     assert server.labels("Ada")["m03"] == "ham"
+
+
+def test_the_agreement_page_says_whether_a_program_is_good_enough(serve, person):
+    def by_program(folder):
+        served.label_some(folder, range(10))
+        with Store.open(folder) as store:
+            labels = [Submission(position, "ham") for position in range(20)]
+            store.submit(labels, annotator="machine:gpt", source="machine")
+
+    ada = person(serve("text", prepare=by_program), "Ada")
+    panel = ada.go("agreement").locator(".program-report")
+    expect(panel).to_contain_text("Is machine:gpt good enough?", timeout=20_000)
+    expect(panel).to_contain_text("wrong in 4 of 10 answers that people checked")
+    expect(panel).to_contain_text("alternative annotator test")

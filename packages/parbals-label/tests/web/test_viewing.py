@@ -13,6 +13,7 @@ from page_server import WITHOUT_WORKER, make_project, page, serving, wait_for
 from parbals.learner.evaluation.report import Estimate, Report
 from parbals_label.project.engine import refresh
 from parbals_label.store.records import Submission
+from parbals_label.store.replies import PaidReply, Replies
 from parbals_label.store.store import Store
 from parbals_label.web.items import show_item
 
@@ -49,6 +50,21 @@ def test_progress_is_counted_and_unchanged_progress_is_not_sent_again(project):
             return again["unchanged"] and again
 
         assert set(wait_for(settled)) == {"unchanged", "revision", "queue", "features"}
+
+
+def test_programs_are_reported_with_their_error_and_cost(project):
+    with Store.open(project) as store:
+        labels = [Submission(position, "ham") for position in range(10, 20)]
+        store.submit(labels, annotator="machine:gpt", source="machine")
+        store.submit([Submission(10, "spam")], annotator="ann")
+    with Replies(project) as replies:
+        paid = PaidReply("x", None, 900, 10, True, 0.5)
+        replies.add("key", "machine:gpt", "gpt", paid, usable=True)
+    with page(project) as server:
+        (program,) = server.get("/api/live").json["programs"]
+    assert (program["name"], program["n_labels"]) == ("machine:gpt", 10)
+    assert "wrong in 1 of 1 answers" in program["lines"][0]
+    assert program["lines"][-1] == ("machine:gpt: 1 request, 900 tokens in and 10 out, cost 0.50.")
 
 
 def test_an_owner_draws_random_items_that_show_whether_the_goal_is_reached(project):

@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Self
 
 from parbals.errors import ProjectError
+from parbals.wording import counted
 
 from parbals_label.store.folder import BUSY_SECONDS, check_folder, file_mode
 from parbals_label.store.rows import utc_now
@@ -75,7 +76,7 @@ class Usage:
         """Requests, tokens and money in words."""
         about = "about " if self.n_estimated else ""
         parts = [
-            f"{self.n_requests:,} requests",
+            counted(self.n_requests, "request", "requests"),
             f"{about}{self.tokens_in:,} tokens in and {self.tokens_out:,} out",
         ]
         if self.cost is not None:

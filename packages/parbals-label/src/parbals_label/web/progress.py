@@ -6,10 +6,11 @@ import numpy as np
 from parbals.learner.evaluation.report import metric_line
 
 from parbals_label.project.goal import advice, goal_parts, metric_lines
+from parbals_label.project.program_report import program_reports
 from parbals_label.project.summary import overview
 from parbals_label.project.summary_lines import audit_line, certificate_lines, strategy_line
 from parbals_label.store.store import Store
-from parbals_label.web.schemas import CurvePoint, LiveOut, QueueOut, ServerOut
+from parbals_label.web.schemas import CurvePoint, LiveOut, ProgramOut, QueueOut, ServerOut
 
 __all__ = ["Curve", "live", "own_progress", "revision"]
 
@@ -67,6 +68,14 @@ def live(store: Store, curve: Curve, queue: QueueOut, server: ServerOut) -> Live
         passed=state.skipped,
         partly=state.partially_labelled,
         heard=state.annotator_errors,
+        programs=[
+            ProgramOut(
+                name=report.annotator,
+                n_labels=report.n_labels,
+                lines=[*report.lines, *([f"{report.usage.sentence}."] if report.usage else [])],
+            )
+            for report in program_reports(store, state.llms)
+        ],
         numbers=state.label_range,
         report=state.stored_report,
         revision=current_revision,

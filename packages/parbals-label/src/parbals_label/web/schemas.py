@@ -271,6 +271,14 @@ class ServerOut(BaseModel):
     started: float
 
 
+class ProgramOut(BaseModel):
+    """A program or an LLM that has labelled: the number of its labels, and sentences about it."""
+
+    name: str
+    n_labels: int
+    lines: list[str]
+
+
 class LiveOut(BaseModel):
     """Progress; if nothing has changed ``since`` a revision, only the first five fields.
 
@@ -287,6 +295,7 @@ class LiveOut(BaseModel):
         chosen_by, chosen: labelled items by strategy, also as a sentence.
         confusion: confusion matrix of the audit: true classes (rows), predicted ones (columns).
         heard: estimated error rates of the annotators.
+        programs: reports on the programs and LLMs that have labelled.
     """
 
     revision: str
@@ -317,6 +326,7 @@ class LiveOut(BaseModel):
     history: list[CurvePoint] | None = None
     agreement: Agreement | None = None
     heard: list[AnnotatorErrorRate] | None = None
+    programs: list[ProgramOut] | None = None
     server: ServerOut | None = None
 
 

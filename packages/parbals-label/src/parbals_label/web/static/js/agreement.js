@@ -4,6 +4,7 @@ import { get } from "./api.js";
 import { isTask, MANY, NUMBERS } from "./answers.js";
 import { itemRow } from "./browse.js";
 import { count, h, plural } from "./dom.js";
+import { programPanels } from "./programs.js";
 import { on, state } from "./state.js";
 
 const PAGE_SIZE = 50;
@@ -37,9 +38,10 @@ function labelPanel(kappas) {
 export function agreementView() {
   const figures = h("div", { class: "agreement-figures" });
   const errors = h("div", {});
+  const programs = h("div", {});
   const list = h("ul", { class: "rows" });
   const summary = h("p", { class: "quiet summary", role: "status" });
-  const node = h("div", {}, errors, figures, h("h2", {}, "Items with different answers"), summary, list);
+  const node = h("div", {}, programs, errors, figures, h("h2", {}, "Items with different answers"), summary, list);
 
   function drawErrors() {
     const annotators = [...(state.live?.heard ?? [])].sort((a, b) => b.error - a.error);
@@ -72,6 +74,7 @@ export function agreementView() {
   }
 
   function draw() {
+    programs.replaceChildren(...programPanels(state.live?.programs ?? []));
     drawErrors();
     const agreement = state.live?.agreement;
     if (!agreement || !agreement.n_items) {
