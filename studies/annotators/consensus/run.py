@@ -250,7 +250,7 @@ def by_confidence(apart: float, is_told: bool, seed: int) -> Record:
     anything); a person of 95 % answers a third.
     """
     from parbals import ActiveLearner
-    from parbals_label.project.engine import split_by_confidence
+    from parbals_label.project.confidence import split_by_confidence
 
     generator = np.random.default_rng(seed)
     y = generator.integers(2, size=400)

@@ -7,7 +7,8 @@ import pytest
 from message_data import truth
 from message_projects import fill
 from parbals.learner.evaluation.certify import hypergeometric_limits, sample_delta
-from parbals_label.project.engine import choose_batch, refresh
+from parbals_label.project.choose import choose_batch
+from parbals_label.project.engine import refresh
 from parbals_label.project.samples import latest_sample
 from parbals_label.store.records import Submission
 from parbals_label.store.store import Store

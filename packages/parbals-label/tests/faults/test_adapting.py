@@ -12,8 +12,8 @@ import pytest
 from dose import full_count
 from parbals import load_model
 from parbals_label.project.backup import check_project
+from parbals_label.project.choose import choose_batch
 from parbals_label.project.create import Roles, create_project
-from parbals_label.project.engine import choose_batch
 from parbals_label.project.features import features_of
 from parbals_label.store.records import Submission
 from parbals_label.store.store import Store

@@ -10,7 +10,8 @@ from parbals.cli.main import main
 from parbals.errors import ProjectError
 from parbals_label.files import sole_run
 from parbals_label.machines.loop import Rules
-from parbals_label.project.engine import choose_batch, refresh
+from parbals_label.project.choose import choose_batch
+from parbals_label.project.engine import refresh
 from parbals_label.project.summary import overview
 from parbals_label.project.summary_lines import overview_lines
 from parbals_label.store.records import Submission

@@ -11,9 +11,10 @@ from parbals_label.encoders import trees
 from parbals_label.encoders.trees import FILE, TableTrees
 from parbals_label.project.adapting import adapt_project
 from parbals_label.project.backup import check_project, restore_backup, write_backup
+from parbals_label.project.choose import choose_batch
 from parbals_label.project.create import Roles, create_project
 from parbals_label.project.embedding import embed_project
-from parbals_label.project.engine import choose_batch, learner_of, refresh
+from parbals_label.project.engine import learner_of, refresh
 from parbals_label.project.features import features_of, held_out_of, is_adapted, load_features
 from parbals_label.project.summary import overview
 from parbals_label.store.records import Submission

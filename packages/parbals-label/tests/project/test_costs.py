@@ -9,8 +9,8 @@ from message_data import message, truth
 from parbals.errors import InputError
 from parbals_label.cli.batch import next_, tell
 from parbals_label.cli.label import label
+from parbals_label.project.choose import NothingAvailableError, choose_by_cost
 from parbals_label.project.create import Roles, create_project
-from parbals_label.project.engine import NothingAvailableError, choose_by_cost
 from parbals_label.store.records import Submission
 from parbals_label.store.store import Store
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from message_projects import run  # noqa: F401
 from parbals_label.project import duplicates
+from parbals_label.project.choose import choose_batch
 from parbals_label.project.create import Roles, create_project
-from parbals_label.project.engine import choose_batch
 from parbals_label.project.export_records import export_records
 from parbals_label.project.grow import add_items
 from parbals_label.project.quick import quick_batch

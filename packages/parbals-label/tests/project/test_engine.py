@@ -10,14 +10,9 @@ from message_data import message, truth
 from message_projects import copy_project
 from parbals.errors import InputError
 from parbals.learner.evaluation.certify import CERTIFY
+from parbals_label.project.choose import NothingAvailableError, _availability, choose_batch
 from parbals_label.project.create import Roles, create_project
-from parbals_label.project.engine import (
-    NothingAvailableError,
-    _availability,
-    choose_batch,
-    learner_of,
-    refresh,
-)
+from parbals_label.project.engine import learner_of, refresh
 from parbals_label.project.features import features_of, load_features
 from parbals_label.store.batches import ItemsUnavailableError
 from parbals_label.store.records import Submission
@@ -138,7 +133,7 @@ def test_from_a_queued_batch_only_what_was_taken_is_missing(store, overtaken):
 
 
 def test_it_is_not_tried_for_ever(store, overtaken, monkeypatch):
-    monkeypatch.setattr("parbals_label.project.engine._MAX_ATTEMPTS", 2)
+    monkeypatch.setattr("parbals_label.project.choose._MAX_ATTEMPTS", 2)
     overtaken(5)
     with pytest.raises(
         ItemsUnavailableError, match=r"2 times in a row; nothing was assigned, try again"

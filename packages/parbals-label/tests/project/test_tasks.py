@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from parbals.errors import InputError
 from parbals_label.answer_form import AnswerForm
+from parbals_label.project.choose import choose_batch
 from parbals_label.project.create import Roles, create_project
-from parbals_label.project.engine import choose_batch, learner_of, refresh
+from parbals_label.project.engine import learner_of, refresh
 from parbals_label.project.export_records import export_columns, export_records
 from parbals_label.project.exports import write_export
 from parbals_label.project.features import features_of, predictions_of

@@ -16,7 +16,8 @@ from parbals.errors import MissingDependencyError
 from parbals.learner.active import ActiveLearner
 from parbals_label.project import adapting
 from parbals_label.project.adapting import AdaptationResult
-from parbals_label.project.engine import choose_batch, learner_of, refresh
+from parbals_label.project.choose import choose_batch
+from parbals_label.project.engine import learner_of, refresh
 from parbals_label.project.features import features_of, store_features
 from parbals_label.project.summary import overview
 from parbals_label.store.records import ADAPTED, Submission
@@ -150,7 +151,7 @@ def test_a_worker_that_is_overtaken_again_and_again_says_so_and_can_be_asked_aga
 ):
     store.update_settings(strategy="random")
     hasty(lambda batch: batch.indices)
-    monkeypatch.setattr("parbals_label.project.engine._MAX_ATTEMPTS", 3)
+    monkeypatch.setattr("parbals_label.project.choose._MAX_ATTEMPTS", 3)
     messages = []
     worker = Chooser(store, lambda **words: messages.append(words))
     worker.step(2)

@@ -2,7 +2,7 @@
 
 import sys
 
-from parbals_label.project.engine import choose_batch
+from parbals_label.project.choose import choose_batch
 from parbals_label.store.store import Store
 
 with Store.open(sys.argv[1]) as store:

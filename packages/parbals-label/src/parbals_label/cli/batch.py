@@ -113,7 +113,7 @@ def next_(
 
 def _choose(store: "Store", n_items: int, costs: dict[str, float] | None) -> _Batch:
     """Choose a batch; with costs, the annotator of each item as well."""
-    from parbals_label.project.engine import choose_batch, choose_by_cost
+    from parbals_label.project.choose import choose_batch, choose_by_cost
 
     with progress("choosing"):
         if costs is None:

@@ -325,7 +325,8 @@ class _Connection:
 
     def _choose_batch(self, interface: Interface) -> bool:
         """Choose the next batch and create its tasks; False if no item is left."""
-        from parbals_label.project.engine import NothingAvailableError, choose_batch, refresh
+        from parbals_label.project.choose import NothingAvailableError, choose_batch
+        from parbals_label.project.engine import refresh
         from parbals_label.project.stored_predictions import newer_answers
 
         if self.store.n_labelled and (

@@ -188,7 +188,7 @@ class _Run:
 
     def _choose(self) -> list[int]:
         """Items for the next batch, best first; none if none is available."""
-        from parbals_label.project.engine import NothingAvailableError, choose_batch, choose_by_cost
+        from parbals_label.project.choose import NothingAvailableError, choose_batch, choose_by_cost
 
         size = self._next_size()
         costs = self.rules.costs

@@ -1,30 +1,25 @@
-"""The model of a project: choose the next items to label, report, and predict.
+"""The model of a project: a learner with its labels, its report and its predictions.
 
 A learner is built from the project file whenever it is needed (:func:`learner_of`); the file is the
-only state. Choices are recorded as batches (:func:`choose_batch`, :func:`choose_by_cost`), and
-:func:`refresh` stores report and predictions so that pages and commands can show them without a
-model.
+only state. :func:`refresh` stores report and predictions so that pages and commands can show them
+without a model. :mod:`parbals_label.project.choose` chooses the next items to label.
 """
 
-import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, astuple, replace
 from os import PathLike
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any
 
 import numpy as np
-from parbals.errors import InputError
 from parbals.learner.active import ActiveLearner
-from parbals.learner.choosing import choose_questions
-from parbals.learner.evaluation.certify import CERTIFY
 from parbals.learner.evaluation.expectation import temperature_scaled
 from parbals.learner.evaluation.report import Report
 from parbals.learner.reporting import prediction_temperature
-from parbals.types import Batch
 from parbals.wording import PROGRAM_PREFIX
 
 from parbals_label.answer_form import NUMBERS
+from parbals_label.project.confidence import split_by_confidence
 from parbals_label.project.consensus import aggregate_labels
 from parbals_label.project.features import (
     class_information_of,
@@ -39,34 +34,13 @@ from parbals_label.project.goal import metric_of
 from parbals_label.project.label_issues import find_label_issues
 from parbals_label.project.predicted import raw_predictions
 from parbals_label.project.samples import counted_labels
-from parbals_label.store.batches import ItemsUnavailableError
 from parbals_label.store.settings import PredictionsFile
 from parbals_label.store.store import Store
 
-__all__ = [
-    "NothingAvailableError",
-    "assigned_or_skipped",
-    "choose_batch",
-    "choose_by_cost",
-    "learner_of",
-    "open_project",
-    "refresh",
-    "split_by_confidence",
-]
+__all__ = ["assigned_or_skipped", "learner_of", "open_project", "refresh"]
 
 _BLOCK_ENTRIES = 2**22
 """Entries of the feature matrix that are read and predicted at a time: at most 32 MB."""
-_T = TypeVar("_T")
-_MAX_ATTEMPTS = 20
-"""Attempts to choose a batch while others take some of its items."""
-_PER_ITEM_FIELDS = ("indices", "scores", "initial_scores", "effective_sample_size", "n_exact")
-"""Fields of a batch that have one entry for each item."""
-_MIN_CHECKED_ANSWERS = 20
-"""Answers of a program that people must have checked before its confidence is used."""
-_MIN_Z = 1.64
-"""Standard errors by which the correlation of accuracy and confidence must exceed 0: one-sided,
-95 %."""
-_CONFIDENCE_THIRDS = ("least sure", "surer", "surest")
 
 
 def learner_of(
@@ -199,52 +173,6 @@ def _tell_labels(
                 learner.tell(position, label, annotator=name)
 
 
-def split_by_confidence(
-    confidences: Mapping[tuple[int, str], float], is_right: Mapping[tuple[int, str], bool]
-) -> dict[tuple[int, str], str]:
-    """Split a program's answers into thirds by confidence: (position, program) → name of the third.
-
-    The learner treats each third as an annotator. A program is split only when the answers that
-    people have checked (``is_right``) show, beyond chance, that it is right more often where it is
-    more confident. The answers of other programs are not in the result.
-
-    >>> confidences = {(i, "bot"): i / 40 for i in range(40)}
-    >>> names = split_by_confidence(confidences, {key: key[0] > 20 for key in confidences})
-    >>> names[0, "bot"], names[39, "bot"]
-    ('bot, least sure', 'bot, surest')
-    >>> split_by_confidence(confidences, {})
-    {}
-    """
-    aliases: dict[tuple[int, str], str] = {}
-    for program in {name for _, name in confidences}:
-        by_position = {
-            position: value for (position, name), value in confidences.items() if name == program
-        }
-        checked = [
-            (value, is_right[position, program])
-            for position, value in by_position.items()
-            if (position, program) in is_right
-        ]
-        if not _is_informative(checked):
-            continue
-        cuts = np.quantile([*by_position.values()], [1 / 3, 2 / 3])
-        for position, value in by_position.items():
-            third = _CONFIDENCE_THIRDS[int(np.searchsorted(cuts, value))]
-            aliases[position, program] = f"{program}, {third}"
-    return aliases
-
-
-def _is_informative(checked: list[tuple[float, bool]]) -> bool:
-    """Whether accuracy increases with confidence beyond chance, in pairs (confidence, is right)."""
-    if len(checked) < _MIN_CHECKED_ANSWERS:
-        return False
-    is_constant = any(len(set(values)) == 1 for values in zip(*checked, strict=True))
-    if is_constant:
-        return False
-    correlation = np.corrcoef(np.transpose(checked))[0, 1]
-    return bool(correlation * np.sqrt(len(checked)) > _MIN_Z)
-
-
 def assigned_or_skipped(store: Store, labels: Collection[int] | None = None) -> list[int]:
     """Positions that are assigned or skipped and have no label.
 
@@ -254,213 +182,6 @@ def assigned_or_skipped(store: Store, labels: Collection[int] | None = None) -> 
     labelled = store.votes() if labels is None else labels
     unavailable = dict.fromkeys([*store.pending(), *store.passes()])
     return [position for position in unavailable if position not in labelled]
-
-
-class NothingAvailableError(InputError):
-    """Every item is labelled, assigned, skipped or excluded."""
-
-
-def choose_batch(
-    store: Store,
-    n: int,
-    *,
-    fewer: bool = False,
-    annotator: str | None = None,
-    expires: float | None = None,
-    queued: bool = False,
-    strategy: str | None = None,
-    leave_out: Collection[int] = (),
-    n_candidates: int | None = None,
-    replaces: Collection[str] = (),
-    models_annotators: bool = True,
-    changes: Mapping[str, Any] | None = None,
-) -> tuple[int, Batch]:
-    """Choose ``n`` items, assign them, and record why; returns the batch's number and the batch.
-
-    If others take some of the items meanwhile, a new batch is chosen that takes this into account
-    (a ``queued`` batch only loses those items); ``ItemsUnavailableError`` if that happens every
-    time. Where too few items are available, a batch that is not queued also takes items that wait
-    on the labelling page and that nobody has opened, except those of a measurement.
-
-    Args:
-        store: the project.
-        n: number of items.
-        fewer: choose fewer items where fewer are available; ``NothingAvailableError`` where none
-            is.
-        annotator: to whom the items are assigned.
-        expires: until when they are assigned, as a time of ``lease_clock``.
-        queued: the items wait on the labelling page for anybody who asks.
-        strategy: used in place of the project's strategy.
-        leave_out: positions that are not chosen, such as those on which a program abstained.
-        n_candidates: at most so many available items are considered, drawn again when labels
-            change.
-        replaces: strategies whose unopened items in the queue are replaced by this batch.
-        models_annotators: see :func:`learner_of`.
-        changes: see :func:`learner_of`.
-    """
-
-    def learner_and_availability(
-        replaced: Collection[str],
-    ) -> tuple[ActiveLearner, _Availability]:
-        learner = learner_of(
-            store,
-            n_candidates=n_candidates,
-            replaces=replaced,
-            models_annotators=models_annotators,
-            changes=changes,
-        )
-        return learner, _availability(learner, _duplicates(store).union(leave_out))
-
-    def attempt() -> tuple[int, Batch]:
-        started_at = time.monotonic()
-        replaced = replaces
-        learner, availability = learner_and_availability(replaced)
-        if n > availability.n_available and not queued:
-            replaced = [*replaces, *(name for name in store.unopened() if name != CERTIFY)]
-            learner, availability = learner_and_availability(replaced)
-        if n > availability.n_available and (availability.n_available == 0 or not fewer):
-            raise _too_few_available(n, learner, availability)
-        batch = learner.choose(
-            min(n, availability.n_available),
-            strategy=strategy,
-            leave_out=availability.excluded,
-        )
-        scores = zip(batch.indices, batch.scores, batch.initial_scores, strict=True)
-        number = store.record_batch(
-            batch.strategy,
-            learner.setup.seed,
-            [(int(position), float(score), float(initial)) for position, score, initial in scores],
-            {
-                "n_labelled": len(learner.labelled),
-                "n_candidates": batch.n_candidates,
-                "n_universes": learner.setup.n_universes,
-                "n_targets": learner.setup.n_targets,
-                "n_left_out": len(availability.excluded),
-                "n_audit": int(np.isin(batch.indices, learner.audit).sum()),
-                "notes": list(batch.notes),
-                "seconds": round(time.monotonic() - started_at, 3),
-            },
-            annotator=annotator,
-            expires=expires,
-            queued=queued,
-            replaces=replaced,
-        )
-        return number, _restrict(batch, store.batch_positions(number))
-
-    return _retry_while_taken(attempt)
-
-
-class _Availability(NamedTuple):
-    """Which of the free items, neither labelled nor pending, can be chosen.
-
-    Attributes:
-        excluded: free positions that must not be chosen.
-        n_available: number of the other free positions.
-    """
-
-    excluded: set[int]
-    n_available: int
-
-
-def _duplicates(store: Store) -> set[int]:
-    """Positions of items whose text repeats that of an earlier item."""
-    return {duplicate for duplicate, _ in store.settings.copies}
-
-
-def _availability(learner: ActiveLearner, leave_out: Collection[int]) -> _Availability:
-    unavailable = {*learner.labelled.tolist(), *learner.pending}
-    excluded = set(leave_out) - unavailable
-    is_free = learner.state.is_free()
-    is_free[learner.setup.audit_duplicates] = False  # the learner does not choose these
-    is_free[sorted(excluded)] = False  # some may be duplicates of audit items as well
-    return _Availability(excluded, int(is_free.sum()))
-
-
-def _too_few_available(n: int, learner: ActiveLearner, availability: _Availability) -> InputError:
-    """The error for a request of more items than there are."""
-    kind = NothingAvailableError if availability.n_available == 0 else InputError
-    return kind(
-        f"{n} items were requested and {availability.n_available} are available "
-        f"({len(learner.labelled)} labelled, {len(learner.pending)} assigned or skipped, "
-        f"{len(availability.excluded)} excluded, of {learner.pool.n_rows}); request fewer (-n), "
-        "or first return the labels of the assigned items (parbals tell)."
-    )
-
-
-def _retry_while_taken(attempt: Callable[[], _T]) -> _T:
-    """Repeat an attempt to choose while others take its items before it is recorded."""
-    for n_left in reversed(range(_MAX_ATTEMPTS)):
-        try:
-            return attempt()
-        except ItemsUnavailableError as error:
-            if n_left == 0:
-                raise ItemsUnavailableError(
-                    "Others took items while these were being chosen, "
-                    f"{_MAX_ATTEMPTS} times in a row; nothing was assigned, try again. "
-                    f"The last time: {error}"
-                ) from None
-    raise AssertionError("the last attempt returns or raises")
-
-
-def choose_by_cost(
-    store: Store,
-    n: int,
-    costs: Mapping[str, float],
-    *,
-    only: str | None = None,
-    expires: float | None = None,
-    leave_out: Collection[int] = (),
-) -> tuple[int | None, list[tuple[int, str]]]:
-    """Choose at most ``n`` questions (position, annotator), most information per cost first.
-
-    Items without a label are assigned as a batch, which also records all questions. Returns the
-    number of the batch (None if all questions are second opinions) and the questions.
-
-    Args:
-        store: the project.
-        n: number of questions.
-        costs: annotator → cost of an answer.
-        only: keep the questions of this annotator, and assign the items to them.
-        expires: until when the items are assigned, as a time of ``lease_clock``.
-        leave_out: positions that are not chosen.
-    """
-    if store.form.task != "classes":
-        raise InputError(
-            f"Costs need a project with one class per item; this project's task is "
-            f"{store.form.task}."
-        )
-
-    def attempt() -> tuple[int | None, list[tuple[int, str]]]:
-        learner = learner_of(store, model_single_annotator=True)
-        excluded = _duplicates(store).union(leave_out)
-        try:
-            questions = choose_questions(learner.state, n, costs, {}, excluded)
-        except InputError as error:
-            raise NothingAvailableError(str(error)) from None
-        questions = [(position, name) for position, name in questions if only in (None, name)]
-        new_items = [
-            (position, None, None) for position, _ in questions if position not in learner.labels
-        ]
-        if not new_items:
-            return None, questions
-        number = store.record_batch(
-            learner.setup.strategy,
-            learner.setup.seed,
-            new_items,
-            {"n_labelled": len(learner.labelled), "costs": dict(costs), "questions": questions},
-            annotator=only,
-            expires=expires,
-        )
-        return number, questions
-
-    return _retry_while_taken(attempt)
-
-
-def _restrict(batch: Batch, positions: list[int]) -> Batch:
-    """The batch with only the items at these positions."""
-    is_recorded = np.isin(batch.indices, positions)
-    fields = {name: getattr(batch, name)[is_recorded] for name in _PER_ITEM_FIELDS}
-    return replace(batch, **fields)
 
 
 def refresh(

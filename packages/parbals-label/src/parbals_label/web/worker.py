@@ -98,15 +98,16 @@ class Chooser(_Step):
         return n_items > 0 and self.attempt(lambda: self._choose(n_items, replaces, effort or {}))
 
     def _choose(self, n_items: int, replaces: Sequence[str], effort: Mapping[str, int]) -> bool:
+        from parbals_label.project.choose import NothingAvailableError, choose_batch
+
         self.say(state="choosing")
-        engine = load_engine()
         changes = dict(effort)
         models_annotators = bool(changes.pop("models_annotators", True))
         started_at = time.monotonic()
         try:
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always", ParbalsWarning)
-                batch, _ = engine.choose_batch(
+                batch, _ = choose_batch(
                     self.store,
                     n_items,
                     fewer=True,
@@ -116,7 +117,7 @@ class Chooser(_Step):
                     models_annotators=models_annotators,
                     changes=changes,
                 )
-        except engine.NothingAvailableError:
+        except NothingAvailableError:
             message = "All items are labelled, skipped or assigned."
             self.say(state="idle", chose=0, message=message)
             return False
