@@ -36,6 +36,14 @@ class TestInit:
             run("init", "p", messages, *ROLES, "--metric", metric, fails=True)
             assert not (tmp_path / "p").exists()
 
+    def test_a_project_without_unlabelled_items_is_sent_to_its_model(self, run, tmp_path):
+        rows = [f"{message(i)},{'ham' if i % 2 else 'spam'}" for i in range(20)]
+        (tmp_path / "done.csv").write_text("\n".join(["text,label", *rows]) + "\n")
+        output = run("init", "done", "done.csv", "--text", "text", "--label", "label")
+        assert "parbals serve" not in output
+        run("export", "done", "--renew")
+        assert "expected error" in run("status", "done")
+
     def test_numbers_are_features_too(self, run, messages):
         record = json.loads(
             run("init", "p", messages, "--features", "length", "--classes", "ham,spam", "--json")

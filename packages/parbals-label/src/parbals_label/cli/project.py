@@ -165,7 +165,7 @@ def init(
         *_audit_lines(created),
         *created.notes,
         *_encoder_lines(created, encoder, folder),
-        f"Next: parbals serve {folder}, or parbals next {folder} -n 20 --out batch.csv",
+        _next_line(created, folder),
     ]
     print_result(as_json, record, "\n".join(lines))
 
@@ -195,6 +195,16 @@ def _settings(
     advice = 'describes no class; write --describe CLASS="a sentence".'
     settings["descriptions"] = dict(key_and_value(text, advice) for text in describe)
     return settings
+
+
+def _next_line(created: "NewProject", folder: Path) -> str:
+    """What to do with the new project."""
+    if created.n_labels == created.n_items:
+        return (
+            f"Every item is labelled. Next: parbals export {folder} --renew, which trains a model, "
+            f"then parbals status {folder}, which estimates its error"
+        )
+    return f"Next: parbals serve {folder}, or parbals next {folder} -n 20 --out batch.csv"
 
 
 def _size_line(created: "NewProject", task: str) -> str:
