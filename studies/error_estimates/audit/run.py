@@ -153,7 +153,7 @@ def _title() -> Iterable[str]:
     yield ""
     yield (
         "Written by `python studies error_estimates.audit`; do not edit. "
-        "[docs/howto/audit.md](../../../docs/howto/audit.md) says what an audit is; "
+        "[docs/howto/measure.md](../../../docs/howto/measure.md) says what an audit is; "
         "`record.jsonl.xz` has a "
         "line for each run."
     )

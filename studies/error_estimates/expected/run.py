@@ -230,7 +230,7 @@ def page(records: list[Record]) -> Iterable[str]:
         f"**On average {error:.1f} percentage points off, and inside the 90 % interval in "
         f"{coverage:.0f} % of the runs.** On single datasets it can be worse, mostly with labels "
         "chosen by uncertainty sampling. When the error matters, measure it: "
-        "[when to stop labelling](../howto/audit.md)."
+        "[when to stop labelling](../howto/measure.md)."
     )
     yield ""
     yield (

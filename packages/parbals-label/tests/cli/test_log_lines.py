@@ -54,6 +54,11 @@ EVENTS = [
     ),
     (records.IN_BULK, {"count": 5, "label": "spam"}, "labelled 5 items as spam at once"),
     (records.DECIDED, {"count": 1, "label": "spam"}, "decided that 1 item is spam"),
+    (
+        records.MEASURED,
+        {"count": 60, "keep": True},
+        "drew 60 random items to measure the error and kept them to measure later models, too",
+    ),
 ]
 
 

@@ -1,4 +1,4 @@
-"""`parbals certify` and `estimate`."""
+"""`parbals measure` and `estimate`."""
 
 import json
 from datetime import UTC, datetime
@@ -8,8 +8,10 @@ from message_data import truth
 from message_projects import fill
 from parbals.learner.evaluation.certify import hypergeometric_limits, sample_delta
 from parbals_label.project.choose import choose_batch
-from parbals_label.project.engine import refresh
+from parbals_label.project.engine import learner_of, refresh
 from parbals_label.project.samples import latest_sample
+from parbals_label.project.stored_predictions import newer_answers
+from parbals_label.project.training import write_training_data
 from parbals_label.store.records import Submission
 from parbals_label.store.store import Store
 
@@ -26,21 +28,18 @@ def drawn(project):
     return record, [item.position for item in record.items]
 
 
-class TestCertify:
+class TestMeasure:
     def test_a_labelled_sample_certifies_the_error(self, run, project, tmp_path):
-        result = run("certify", project, fails=True)
-        assert "`parbals certify spam --labels 100`" in str(result.exception).replace(
-            str(project), "spam"
-        )
-        output = run("certify", project, "--labels", "20")
+        output = run("measure", project, "-n", "20")
         record, positions = drawn(project)
         assert f"20 random items are in {project / 'batch-1.csv'}. Label all of them" in output
         assert (record.strategy, len(positions), record.settings["pile"]) == ("certify", 20, 54)
         assert not set(positions) & set(range(6)), "they have labels"
-        assert "0 of the sample's 20 items are labelled" in run("certify", project)
+        assert "0 of the sample's 20 items are labelled" in run("measure", project)
+        assert "To measure the error" not in run("status", project)
         fill(project / "batch-1.csv")
         run("tell", project, project / "batch-1.csv", "--no-report")
-        found = json.loads(run("certify", project, "--json"))
+        found = json.loads(run("measure", project, "--json"))
         number = {"ham": 0, "spam": 1}
         decided = record.settings["decided"]
         n_wrong = sum(decided[str(p)] != number[truth(p)] for p in positions)
@@ -53,10 +52,10 @@ class TestCertify:
             "of 20 random items among the 54 without a label the model trained on 6 labels "
             f"got {n_wrong}"
         )
-        assert sentence in run("certify", project)
+        assert sentence in run("measure", project)
 
     def test_later_labels_do_not_change_a_certificate(self, run, project):
-        run("certify", project, "--labels", "10", "--json")
+        run("measure", project, "-n", "10", "--json")
         _, positions = drawn(project)
         answer(project, positions, wrong=positions[:3])
         with Store.open(project) as store:
@@ -67,7 +66,7 @@ class TestCertify:
             assert latest_sample(store) == before
 
     def test_labels_of_programs_do_not_count_and_skipped_items_are_errors(self, run, project):
-        run("certify", project, "--labels", "8", "--page")
+        run("measure", project, "-n", "8", "--page")
         record, positions = drawn(project)
         wanted = {p: record.settings["decided"][str(p)] for p in positions}
         with Store.open(project) as store:
@@ -82,7 +81,7 @@ class TestCertify:
     def test_on_the_page_the_sample_is_not_replaced_by_better_items(self, run, project):
         with Store.open(project) as store:
             waiting = choose_batch(store, 10, queued=True)[0]
-        run("certify", project, "--labels", "40", "--page")
+        run("measure", project, "-n", "40", "--page")
         _, positions = drawn(project)
         with Store.open(project) as store:
             assert not store.batch_positions(waiting), "they gave way, and may be drawn"
@@ -90,8 +89,59 @@ class TestCertify:
             choose_batch(store, 5, queued=True, replaces=["certify"])
             assert set(positions) <= set(store.pending())
 
+    def test_the_labels_train_no_model_until_the_sample_is_complete(self, run, project):
+        run("measure", project, "-n", "20")
+        _, positions = drawn(project)
+        answer(project, positions[:19])
+        with Store.open(project) as store:
+            learner = learner_of(store)
+            assert learner.labelled.tolist() == list(range(6))
+            assert set(positions) <= set(learner.pending), "they are not chosen either"
+            refresh(store)
+            assert store.latest_report().n_labels == 25
+            assert newer_answers(store) == 0
+            counts = write_training_data(store, project / "training")
+            assert counts["train"] == 60 - 20
+        answer(project, positions[19:])
+        with Store.open(project) as store:
+            assert set(positions) <= set(learner_of(store).labelled.tolist())
+
+    def test_without_a_number_it_draws_sixty_or_what_is_left_or_shows_the_latest(
+        self, run, project
+    ):
+        hint = f"label 54 random items, all that are left: parbals measure {project}"
+        run("export", project, "--renew")
+        assert hint in run("status", project)
+        assert "54 random items are in" in run("measure", project)
+        assert "0 of the sample's 54 items are labelled" in run("measure", project)
+        refused = str(run("measure", project, "-n", "5", fails=True).exception)
+        assert f"`parbals measure {project} --again`" in refused
+        run("measure", project, "--again", "--n", "9")
+        _, positions = drawn(project)
+        assert len(positions) == 9, "the items of the earlier sample may be drawn again"
+        run("certify", project, "--labels", "7", "--again")
+        assert len(drawn(project)[1]) == 7, "an earlier spelling"
+
+    def test_a_sample_is_kept_at_any_time_and_measures_every_later_model(self, run, project):
+        assert "20 random items are kept as test items" in run(
+            "measure", project, "--keep", "-n", "20"
+        )
+        with Store.open(project) as store:
+            audit = store.settings.audit
+            assert (len(audit), store.settings.audit_excluded) == (20, tuple(range(6)))
+        answer(project, audit)
+        with Store.open(project) as store:
+            assert learner_of(store).state.training_labels.positions.tolist() == list(range(6))
+            first = refresh(store).measured
+            answer(project, [p for p in range(60) if p not in audit])
+            later = refresh(store).measured
+        assert (first.n, later.n, first.n_labels) == (19, 20, 25)
+        assert later.n_labels == 50, "the labels have doubled: the next look"
+        refused = str(run("measure", project, "--keep", fails=True).exception)
+        assert "A sample is kept already: 20 items, 20 of them labelled" in refused
+
     def test_a_sample_larger_than_the_pool_is_refused(self, run, project):
-        result = run("certify", project, "--labels", "55", fails=True)
+        result = run("measure", project, "-n", "55", fails=True)
         assert "A sample of 55 items was requested, but only 54" in str(result.exception)
         with Store.open(project, read_only=True) as store:
             assert store.n_batches == 0
@@ -102,7 +152,7 @@ class TestWhoAndHow:
 
     @pytest.fixture
     def sample(self, run, project):
-        run("certify", project, "--labels", "30")
+        run("measure", project, "-n", "30")
         record, positions = drawn(project)
         with Store.open(project, read_only=True) as store:
             decided = {p: store.classes[record.settings["decided"][str(p)]] for p in positions}
@@ -117,12 +167,12 @@ class TestWhoAndHow:
         rows = [f"{i},{label}" for i, label in zip(ids, sample.values(), strict=True)]
         path.write_text("\n".join(["id,label", *rows]), "utf-8")
         run("tell", project, path, "--annotator", name, "--no-report")
-        found = json.loads(run("certify", project, "--json"))
+        found = json.loads(run("measure", project, "--json"))
         assert (found["n_labelled"], found["certificate"]) == (0, None)
         assert found["sources"]["n_not_counted"] == 30
-        assert "30 items are labelled only by imports or programs" in run("certify", project)
+        assert "30 items are labelled only by imports or programs" in run("measure", project)
         run("tell", project, path, "--annotator", "kim", "--no-report")
-        found = json.loads(run("certify", project, "--json"))
+        found = json.loads(run("measure", project, "--json"))
         assert found["certificate"]["n_wrong"] == 0
         assert found["sources"]["by"] == {"kim": 30}
 
@@ -131,7 +181,7 @@ class TestWhoAndHow:
         answer(project, positions[:20])
         answer(project, positions[20:], annotator="ada")
         today = datetime.now(UTC).date().isoformat()
-        said = run("certify", project)
+        said = run("measure", project)
         assert f"Sample 1 of 1. Labelled by kim (20) and ada (10), {today}." in said
         assert "changed" not in said
         assert said.splitlines()[0] in run("status", project)
@@ -152,7 +202,7 @@ class TestWhoAndHow:
             after = latest_sample(store)
         assert (after.result.n_wrong, after.sources.n_changed) == (0, 24)
         assert after.first_result == before.result
-        said = run("certify", project)
+        said = run("measure", project)
         assert "24 labels were changed after the sample was complete." in said
         assert "Before that, 24 of the 30 were wrong, and the limit was" in said
 
@@ -160,19 +210,19 @@ class TestWhoAndHow:
         self, run, project
     ):
         for number in (1, 2, 3):
-            run("certify", project, "--labels", "10")
+            run("measure", project, "-n", "10", "--again")
             _, positions = drawn(project)
             if number == 2:
                 continue
             answer(project, positions)
-        found = json.loads(run("certify", project, "--json"))
+        found = json.loads(run("measure", project, "--json"))
         certificate = found["certificate"]
         assert (found["number"], found["n_samples"], len(found["earlier"])) == (3, 3, 2)
         limits = hypergeometric_limits(
             certificate["n_wrong"], 10, certificate["n_population"], sample_delta(3)
         )
         assert (certificate["error"]["low"], certificate["error"]["high"]) == limits
-        said = run("certify", project)
+        said = run("measure", project)
         assert "Sample 3 of 3. " in said
         assert "Earlier: sample 1 (20" in said
         assert "was not completed, 0 of 10 labelled" in said
@@ -183,7 +233,7 @@ class TestEstimate:
         assert "there are none yet" in str(
             run("estimate", project, "--share", "spam", fails=True).exception
         )
-        run("certify", project, "--labels", "30", "--json")
+        run("measure", project, "-n", "30", "--json")
         _, positions = drawn(project)
         answer(project, positions)
         with Store.open(project) as store:
@@ -197,7 +247,7 @@ class TestEstimate:
         assert output.startswith("spam among all items (60 items, 30 random labels): ")
 
     def test_shares_of_the_values_of_a_column(self, run, project):
-        run("certify", project, "--labels", "54", "--json")
+        run("measure", project, "-n", "54", "--json")
         answer(project, drawn(project)[1])
         groups = json.loads(
             run("estimate", project, "--share", "spam", "--by", "length", "--json")

@@ -166,7 +166,7 @@ class TestInit:
 
     def test_an_audit_larger_than_half_of_what_is_left_is_refused(self, run, messages, tmp_path):
         result = run("init", "p", messages, *ROLES, "--audit", "28", fails=True)
-        assert "An audit of 28 items is more than half of the 52" in str(result.exception)
+        assert "A sample of 28 items to keep is more than half of the 52" in str(result.exception)
         assert not (tmp_path / "p").exists()
 
 

@@ -78,12 +78,12 @@ class TestAudit:
     def test_a_round_with_an_audit(self, run, audited, tmp_path):
         said = run("next", "p", "-n", "9", "--out", "batch.csv")
         assert "of them are random ones, to measure the error." in said
-        assert "of the 9 items are random ones of the audit" not in said, "that is a detail"
+        assert "of the 9 items are random test items" not in said, "that is a detail"
         notes = json.loads(run("next", "p", "-n", "3", "--json"))["notes"]
-        assert any("items are random ones of the audit" in note for note in notes)
+        assert any("items are random test items" in note for note in notes)
         fill(tmp_path / "batch.csv")
         told = run("tell", "p", "batch.csv")
-        assert "will be measured as the 6 random items of the audit are labelled" in told
+        assert "will be measured as the 6 random test items are labelled" in told
         fill(tmp_path / "p" / "batch-2.csv")
         assert "With 95 % confidence the error is below" in run("tell", "p", "p/batch-2.csv")
         status = run("status", "p")
@@ -99,7 +99,7 @@ class TestAudit:
         [
             (MEASURED, "8%", 0, "May I stop? Yes. With 95 % confidence the error is below 7 %"),
             (MEASURED, "0.07", 4, "May I stop? Not yet: the target is 7 %. With 95 %"),
-            (MEASURED | {"error": None}, "8%", 4, "will be measured as the 50 random items"),
+            (MEASURED | {"error": None}, "8%", 4, "will be measured as the 50 random test items"),
             (None, "8%", 4, "has not been measured"),
         ],
     )
@@ -136,10 +136,10 @@ class TestAudit:
         with pytest.raises(SystemExit) as end:
             main(["status", str(project), "--until-error", "5%"])
         assert end.value.code == 4
-        assert "will be measured as the 2 random items" in capsys.readouterr().out
+        assert "will be measured as the 2 random test items" in capsys.readouterr().out
 
     def test_nothing_can_be_certified_without_an_audit(self, project, capsys):
         with pytest.raises(SystemExit) as end:
             main(["status", str(project), "--until-error", "5%"])
         assert end.value.code == 2
-        assert "This project has no audit" in capsys.readouterr().err
+        assert "No error was measured in this project; `parbals measure" in capsys.readouterr().err

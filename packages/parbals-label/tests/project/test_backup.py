@@ -27,7 +27,7 @@ from parbals_label.project.backup import (
     write_backup,
 )
 from parbals_label.project.features import certified_predictions, load_features, store_features
-from parbals_label.project.measuring import draw_certificate
+from parbals_label.project.measuring import begin_measurement
 from parbals_label.project.media import MediaError, read_image
 from parbals_label.store.records import Submission
 from parbals_label.store.store import Store
@@ -226,7 +226,7 @@ def test_predictions_that_a_certificate_is_about_come_along(project, tmp_path):
             }
             store.update_settings(predictions=known)
             if sure == 0.9:
-                draw_certificate(store, 10, queued=False)
+                begin_measurement(store, 10, queued=False)
     assert write_backup(project, tmp_path / "b.zip").files == 5
     restore_backup(tmp_path / "b.zip", tmp_path / "new")
     with Store.open(tmp_path / "new", read_only=True) as store:

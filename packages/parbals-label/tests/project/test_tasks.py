@@ -13,7 +13,7 @@ from parbals_label.project.engine import learner_of, refresh
 from parbals_label.project.export_records import export_columns, export_records
 from parbals_label.project.exports import write_export
 from parbals_label.project.features import features_of, predictions_of
-from parbals_label.project.measuring import draw_certificate, estimate_shares
+from parbals_label.project.measuring import begin_measurement, estimate_shares
 from parbals_label.project.predict import open_new_items, predictions
 from parbals_label.project.predicted import decisions
 from parbals_label.project.quick import quick_batch
@@ -85,7 +85,7 @@ def test_from_choosing_to_exports(project, tmp_path):
     shown = "\n".join(report_lines(report, overview(store).goal, report.n_labelled))
     words = {"many-labels": "expected Hamming loss", "regression": "expected RMSE"}
     assert words.get(task, "expected error") in shown
-    assert "random items of the audit" in shown
+    assert "random test items" in shown
 
     all_records = {int(r["id"]) - 1: r for r in export_records(store)}
     hidden = set(store.settings.audit) - told.keys()
@@ -180,12 +180,12 @@ def test_a_certificate_counts_items_with_a_mistake(project):
     refresh(project)
     if project.settings.task == "regression":
         with pytest.raises(InputError, match="the labels are numbers"):
-            draw_certificate(project, 5, queued=False)
+            begin_measurement(project, 5, queued=False)
         with pytest.raises(InputError, match="there are no classes to count"):
             estimate_shares(project, "wet")
         return
     decided = decisions(project.form, predictions_of(project))
-    number = draw_certificate(project, 12, queued=False)
+    number = begin_measurement(project, 12, queued=False)
     drawn = project.batch_positions(number)
     give(project, drawn)
     found = latest_sample(project)

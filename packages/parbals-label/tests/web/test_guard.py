@@ -30,7 +30,7 @@ ROUTES = [
     ("POST", "/api/release", {"annotator": "eve", "positions": [0]}),
     ("POST", "/api/release-all", {"of": None}),
     ("POST", "/api/again", {"position": 0}),
-    ("POST", "/api/certify", {"labels": 3}),
+    ("POST", "/api/measure", {"n": 3, "keep": True}),
     (
         "POST",
         "/api/bulk",

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from page_server import make_project, page
 from parbals_label.project.features import store_features
-from parbals_label.project.measuring import draw_certificate
+from parbals_label.project.measuring import begin_measurement
 from parbals_label.store.records import Submission
 from parbals_label.store.settings import PredictionsFile
 from parbals_label.store.store import Store
@@ -50,7 +50,7 @@ def measured(tmp_path):
         make_map(store)
         store.submit([Submission(0, "ham"), Submission(1, "spam")], annotator="eve")
         store_predictions(store)
-        batch = draw_certificate(store, 5, queued=True)
+        batch = begin_measurement(store, 5, queued=True)
         sample = store.batch_positions(batch)
         others = sorted(set(range(2, N_ITEMS)) - set(sample))
         store.record_batch("margin", 0, [(p, None, None) for p in others], {}, queued=True)

@@ -14,7 +14,7 @@ OWNERS_ONLY = {
     ("PATCH", "/api/settings"), ("GET", "/api/map"), ("GET", "/api/export"),
     ("GET", "/api/people"), ("POST", "/api/people"), ("POST", "/api/people/role"),
     ("POST", "/api/people/revoke"), ("GET", "/api/log"), ("POST", "/api/release-all"),
-    ("POST", "/api/again"), ("POST", "/api/bulk"), ("POST", "/api/certify"),
+    ("POST", "/api/again"), ("POST", "/api/bulk"), ("POST", "/api/measure"),
 }  # fmt: skip
 THEIR_ITEMS = {
     ("GET", "/api/items/0"), ("GET", "/api/media/0"), ("POST", "/api/answers"),

@@ -76,21 +76,24 @@ def test_an_owner_draws_random_items_that_show_whether_the_goal_is_reached(proje
     with page(project) as server:
         before = server.get("/api/live").json["advice"]
         assert (before["is_reached"], before["measures"]) == (False, True)
-        assert server.post("/api/certify", {"labels": 5}).json == {"drawn": 5}
+        assert server.post("/api/measure", {"n": 5}).json == {"drawn": 5}
         live = wait_for(
             lambda: not (now := server.get("/api/live").json)["advice"]["measures"] and now
         )
         assert live["certificate"].startswith("0 of the sample's 5 items are labelled")
+        assert (live["is_measuring"], live["measurable"]) == (True, 25)
         items = server.post("/api/take", {"annotator": "ann", "n": 5}).json["items"]
         assert {item["why"]["strategy"] for item in items} == {"audit"}  # drawn at random
         for item in items:
             server.label("ann", item["position"])
-        result = wait_for(lambda: (live := server.get("/api/live").json)["labelled"] == 15 and live)
-        assert "of 5 random items among the 30 without a label" in result["certificate"]
-        assert result["advice"]["is_reached"]
-        again = server.post("/api/certify", {"labels": 5})
+        found = wait_for(lambda: (live := server.get("/api/live").json)["labelled"] == 15 and live)
+        assert "of 5 random items among the 30 without a label" in found["certificate"]
+        assert found["advice"]["is_reached"]
+        assert (found["is_measuring"], found["measurable"]) == (False, 25)
+        assert server.post("/api/measure", {"n": 5}).json == {"drawn": 5}, "of a stored model"
+        again = server.post("/api/measure", {"n": 5})
         assert again.status == 422
-        assert "older than the latest labels" in again.json["error"]["message"]
+        assert "A measurement of 5 items is not complete yet" in again.json["error"]["message"]
 
 
 def test_the_worker_fills_the_queue_and_makes_report_predictions_and_map(tmp_path):

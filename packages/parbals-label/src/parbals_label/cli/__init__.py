@@ -6,7 +6,7 @@ from parbals_label.cli.change import add, edit
 from parbals_label.cli.label import label
 from parbals_label.cli.label_studio import label_studio
 from parbals_label.cli.labels import labels
-from parbals_label.cli.measure import certify, estimate
+from parbals_label.cli.measure import estimate, measure
 from parbals_label.cli.predict import predict
 from parbals_label.cli.project import adapt, embed, init
 from parbals_label.cli.queue import queue
@@ -30,7 +30,7 @@ COMMANDS = (
     labels,
     queue,
     status,
-    certify,
+    measure,
     estimate,
     predict,
     export,

@@ -174,6 +174,7 @@ def tell(
       parbals tell spam batch.csv --annotator kim --revise
     """
     from parbals_label.project.exports import positions_of_answers
+    from parbals_label.project.samples import random_samples
     from parbals_label.project.stored_predictions import newer_answers
     from parbals_label.project.summary import goal_of
     from parbals_label.project.summary_lines import report_lines
@@ -206,11 +207,13 @@ def tell(
         if not no_report and store.n_labelled and has_changed:
             report = update_report(store)
         goal = goal_of(store)
+        samples = random_samples(store)
     if as_json:
         record = {name: counts[name] for name in _COUNTS}
         print_result(True, {**record, "report": report and report.to_dict()}, "")
     elif report is not None:
-        click.echo(printable("\n".join(report_lines(report, goal, report.n_labelled))))
+        lines = report_lines(report, goal, report.n_labelled, samples)
+        click.echo(printable("\n".join(lines)))
 
 
 def _store_answers(

@@ -102,6 +102,11 @@ def _decided(detail: Detail) -> str:
     return f"decided that {counted(detail['count'], 'item is', 'items are')} {detail['label']}"
 
 
+def _measured(detail: Detail) -> str:
+    kept = " and kept them to measure later models, too" if detail["keep"] else ""
+    return f"drew {counted(detail['count'], 'random item')} to measure the error{kept}"
+
+
 _PREDICATES: dict[str, Callable[[Detail], str]] = {
     records.RENAMED_CLASS: lambda detail: f"renamed class {detail['old']} to {detail['new']}",
     records.ADDED: _added,
@@ -124,5 +129,6 @@ _PREDICATES: dict[str, Callable[[Detail], str]] = {
     records.ADAPTED: _adapted,
     records.IN_BULK: _labelled,
     records.DECIDED: _decided,
+    records.MEASURED: _measured,
 }
 """What somebody did, by the kind of the event and its details."""

@@ -1,7 +1,8 @@
-"""Commands that measure by labels of a random sample: certify, estimate."""
+"""Commands that measure by labels of a random sample: measure, estimate."""
 
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 from parbals.cli.output import print_result, progress
@@ -9,60 +10,113 @@ from parbals.errors import InputError
 
 from parbals_label.cli.options import command, flag, open_store, option
 
-__all__ = ["certify", "estimate"]
+if TYPE_CHECKING:
+    from parbals_label.store.store import Store
+
+__all__ = ["estimate", "measure"]
 
 
 @command
 @option(
-    "--labels N",
-    "Draw a new sample of N items.  [default: read the latest sample]",
+    "-n N",
+    "Draw a sample of N items.  [default: 60, or as many as are left]",
     click.IntRange(1),
     argument="n_items",
 )
+@click.option("--n", "--labels", "n_items_long", type=click.IntRange(1), hidden=True)
+@flag(
+    "--keep",
+    "Keep the sample out of training for good, so that it measures every later model, too; every "
+    "third item to label is one of it.",
+)
+@flag("--again", "Draw another sample, even if the latest one is not complete.")
 @flag("--page", "Put the sample into the queue of the labelling page, not into a file.")
-def certify(folder: Path, n_items: int | None, page: bool, as_json: bool) -> None:
+def measure(
+    folder: Path,
+    n_items: int | None,
+    n_items_long: int | None,
+    keep: bool,
+    again: bool,
+    page: bool,
+    as_json: bool,
+) -> None:
     """Measure the error on a random sample.
 
-    With --labels, draw a sample of the unlabelled items and fix the model's predictions for them.
-    When people have labelled all of it, run the command again without --labels: it states with 95 %
-    confidence how many of the predictions are wrong. Works with or without an audit.
+    Draws a random sample of the items without a label. The model does not train on its labels
+    until all of it is labelled; nobody sees predictions for it. Then the command, run again, states
+    with 95 % confidence how many of the model's predictions are wrong, and whose labels that rests
+    on. If a sample exists, it shows its progress or result; --again or -n draws another.
 
     \b
     Examples:
-      parbals certify spam --labels 100
-      parbals tell spam spam/batch-9.csv --no-report
-      parbals certify spam
+      parbals measure spam                  # draw 60 items, or show the latest result
+      parbals tell spam spam/batch-9.csv    # when they are labelled
+      parbals measure spam -n 100 --page    # label them in the browser
+      parbals measure spam --keep           # measure every later model, too
     """
+    from parbals_label.project.samples import latest_sample
+
+    n_items = n_items or n_items_long
+    if keep:
+        _keep(folder, n_items, as_json=as_json)
+        return
+    with open_store(folder, read_only=True) as store:
+        is_new = again or n_items is not None or latest_sample(store) is None
+    with open_store(folder, read_only=not is_new) as store:
+        instruction = _draw(store, n_items, again=again, page=page) if is_new else ""
+        record, text = _result(store)
+    print_result(as_json, record, instruction or text)
+
+
+def _keep(folder: Path, n_items: int | None, *, as_json: bool) -> None:
+    """Draw a sample that is kept, and say so."""
+    from parbals_label.project.measured import SAMPLE_SIZE, measurable_positions
+    from parbals_label.project.measuring import keep_sample
+
+    with open_store(folder) as store:
+        n = n_items or min(SAMPLE_SIZE, len(measurable_positions(store)) // 2)
+        keep_sample(store, n)
+    text = (
+        f"{n:,} random items are kept as test items: every third item to label is one of them, and "
+        f"they measure the error of every later model. Next: parbals serve {folder}"
+    )
+    print_result(as_json, {"kept": n}, text)
+
+
+def _draw(store: "Store", n_items: int | None, *, again: bool, page: bool) -> str:
+    """Draw a sample; what to do with its items, in words."""
     from parbals_label.project.exports import write_batch_csv
-    from parbals_label.project.measuring import draw_certificate
+    from parbals_label.project.measured import SAMPLE_SIZE, measurable_positions
+    from parbals_label.project.measuring import begin_measurement
+
+    folder = store.folder
+    n = n_items or min(SAMPLE_SIZE, len(measurable_positions(store)))
+    if not n:
+        raise InputError("Every item is labelled or assigned, so there is nothing to draw from.")
+    with progress() as show:
+        number = begin_measurement(store, n, queued=page, again=again, progress=show)
+    if page:
+        return f"{n} random items wait on the page (parbals serve {folder}). Label all of them."
+    path = folder / f"batch-{number}.csv"
+    rows = [(item.id, item.content) for item in store.items(store.batch_positions(number))]
+    write_batch_csv(path, rows, store.settings.visible_columns)
+    return (
+        f"{n} random items are in {path}. Label all of them, then: parbals tell {folder} {path}, "
+        f"and parbals measure {folder}."
+    )
+
+
+def _result(store: "Store") -> tuple[dict[str, Any], str]:
+    """The latest sample and the earlier ones, for programs and in words."""
     from parbals_label.project.samples import earlier_samples_sentence, random_samples
 
-    instruction = ""
-    with open_store(folder, read_only=n_items is None) as store:
-        if n_items is not None:
-            with progress() as show:
-                number = draw_certificate(store, n_items, queued=page, progress=show)
-            instruction = "wait on the page. Label all of them."
-        if n_items is not None and not page:
-            path = folder / f"batch-{number}.csv"
-            rows = [(item.id, item.content) for item in store.items(store.batch_positions(number))]
-            write_batch_csv(path, rows, store.settings.visible_columns)
-            instruction = (
-                f"are in {path}. Label all of them, then: parbals tell {folder} {path} --no-report."
-            )
-        samples = random_samples(store)
-    if not samples:
-        raise InputError(
-            f"No sample was drawn yet: `parbals certify {folder} --labels 100` draws one."
-        )
+    samples = random_samples(store)
     sample = samples[-1]
     record = {**asdict(sample), "certificate": sample.result and asdict(sample.result)}
     del record["result"]
     record["earlier"] = [asdict(earlier) for earlier in samples[:-1]]
-    text = f"{sample.n} random items {instruction}"
-    if not instruction:
-        text = "\n".join(filter(None, (sample.sentence, earlier_samples_sentence(samples))))
-    print_result(as_json, record, text)
+    sentences = (sample.sentence, earlier_samples_sentence(samples))
+    return record, "\n".join(filter(None, sentences))
 
 
 @command
@@ -71,8 +125,8 @@ def certify(folder: Path, n_items: int | None, page: bool, as_json: bool) -> Non
 def estimate(folder: Path, label: str, column: str | None, as_json: bool) -> None:
     """Estimate how common a class is, with a 90 % interval.
 
-    Combines the labels of random items (the audit, or `parbals certify`) with the predictions of
-    all items by PPI++: counting predictions alone would repeat the model's mistakes.
+    Combines the labels of random items (`parbals measure`) with the predictions of all items by
+    PPI++: counting predictions alone would repeat the model's mistakes.
 
     \b
     Examples:

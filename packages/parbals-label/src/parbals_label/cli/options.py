@@ -112,7 +112,7 @@ NO_REPORT = flag("--no-report", "Keep the old report; the next command updates i
 
 AUDIT_BY = option(
     "--audit-by",
-    "Choose who labels audit items. Labels from programs never count towards a certificate.  "
+    "Choose who labels the test items of --measure. Labels from programs never count.  "
     "[default: people]",
     click.Choice(["people", "anyone"]),
     rare=True,

@@ -82,12 +82,14 @@ __all__ = ["adapt", "embed", "init"]
 )
 @option("--seed N", "Set the random seed of the batches.", click.IntRange(0), default=0, rare=True)
 @option(
-    "--audit N",
-    "Reserve N random items as a test set; every third item you label is one of them. The model "
-    "never trains on them, and they cannot be added later.",
+    "--measure N",
+    "Reserve N random items as a test set that measures the error; every third item you label is "
+    "one of them, and the model never trains on them. `parbals measure` begins it later.",
     click.IntRange(0),
+    argument="audit",
     default=0,
 )
+@click.option("--audit", "earlier_audit", type=click.IntRange(0), default=0, hidden=True)
 @AUDIT_BY
 @goal_options(rare=True)
 @option(
@@ -115,6 +117,7 @@ def init(
     reading: dict[str, Any],
     metric: str | None,
     audit: int,
+    earlier_audit: int,
     goal: dict[str, Any],
     encode_with: "Options",
     as_json: bool,
@@ -127,7 +130,7 @@ def init(
 
     \b
     Examples:
-      parbals init spam messages.csv --text message --classes ham,spam --audit 50
+      parbals init spam messages.csv --text message --classes ham,spam --measure 50
       parbals init flights passengers.csv --features all --label satisfied
       parbals init tickets tickets.csv --text note --features age,city,opened --classes a,b
       parbals init pets photos/ --classes cat,dog
@@ -151,7 +154,7 @@ def init(
             roles,
             list(classes) or None,
             settings,
-            audit=audit,
+            audit=audit or earlier_audit,
             encoder=encoder,
             reading=reading,
             encode_with=encode_with,
@@ -307,7 +310,7 @@ def adapt(
 
     For tables, append out-of-fold predictions of tree ensembles as features. Works best from about
     100 labels. The new features are used only if they predict held-out labels better than the
-    present ones; audit items are not trained on. An interrupted run continues where it stopped.
+    present ones; test items are not trained on. An interrupted run continues where it stopped.
     `parbals embed DIR --encoder auto` goes back.
 
     \b

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from parbals.cli.output import print_result
 from parbals.errors import InputError
-from parbals.wording import counted
+from parbals.wording import counted, percent
 
 from parbals_label.cli.options import (
     FORCE,
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 __all__ = ["export", "status"]
 
 _NOT_YET = 4
-"""Exit code of `status --until-error` while the error is not certified."""
+"""Exit code of `status --until-error` while no error below the target was measured."""
 
 
 @command
 @option(
     "--until-error SHARE",
-    "Tell by the exit code whether to stop: 0 if the audit certifies with 95 % confidence an error "
-    "below this share (5% or 0.05), 4 if not yet.",
+    "Tell by the exit code whether to stop: 0 if an error below this share (5% or 0.05) was "
+    "measured with 95 % confidence, 4 if not yet.",
     Share(),
     argument="target_error",
 )
@@ -95,7 +95,7 @@ def _status_record(summary: "Overview") -> dict[str, Any]:
 
 
 def _certified_below(summary: "Overview", target_error: float) -> tuple[bool, str]:
-    """Whether the audit certifies an error below the target, and a sentence that says so."""
+    """Whether an error below the target was measured, and a sentence that says so."""
     from parbals.learner.evaluation.report import Measurement
 
     from parbals_label.project.goal import may_stop
@@ -103,11 +103,17 @@ def _certified_below(summary: "Overview", target_error: float) -> tuple[bool, st
 
     if summary.label_range is not None:
         raise InputError("--until-error is a share of wrong labels, and the labels are numbers.")
-    if not summary.audit:
+    sample = summary.sample
+    if not summary.audit and sample is None:
         raise InputError(
-            "This project has no audit, so no error is certified while it grows (`parbals init ... "
-            "--audit 50`); a sample certifies it at the end: `parbals certify`."
+            f"No error was measured in this project; `parbals measure {summary.folder}` measures "
+            f"that of the present model, and `parbals measure {summary.folder} --keep` that of "
+            "every later one."
         )
+    if not summary.audit and sample is not None:
+        is_below = sample.result is not None and sample.result.error.high < target_error
+        answer = "Yes." if is_below else f"Not yet: the target is {percent(target_error)}."
+        return is_below, f"May I stop? {answer} {sample.sentence}"
     unmeasured = Measurement(None, 0, 0, summary.audit, 0, {}, {})
     measured = unmeasured if summary.report is None else summary.report.measured
     is_certified, answer = may_stop(measured, target_error)
@@ -134,7 +140,7 @@ def _certified_below(summary: "Overview", target_error: float) -> tuple[bool, st
 @option(
     "--for-training OUT",
     "Write a new folder of training data for another model instead: every item with its label or "
-    "soft label, weight and annotators; audit items are the test split.",
+    "soft label, weight and annotators; test items are the test split.",
     PATH,
 )
 @FORCE

@@ -207,8 +207,8 @@ class _Adaptation:
         if len(positions) < _MIN_LABELS or n_classes < 2:
             raise InputError(
                 f"{len(positions)} labels of {n_classes} classes are too few to adapt to; "
-                f"{_MIN_LABELS} labels of at least two classes are needed, without those of the "
-                "audit."
+                f"{_MIN_LABELS} labels of at least two classes are needed, without test "
+                "items."
             )
         generator = derive_generator(store.settings.seed, "adapt", len(positions))
         folds = _stratified_folds(class_indices, generator)

@@ -186,9 +186,9 @@ def _store_items(store: Store, plan: Plan, progress: Progress) -> tuple[int, lis
 def _draw_audit(store: Store, n: int) -> None:
     """Reserve ``n`` random items that have no label and are no duplicates."""
     duplicates = [duplicate for duplicate, _ in store.settings.copies]
-    excluded = [*store.votes(), *duplicates]
-    drawn = draw_audit(store.n_items, n, store.settings.seed, excluded)
-    store.update_settings(audit=drawn.tolist())
+    labelled = list(store.votes())
+    drawn = draw_audit(store.n_items, n, store.settings.seed, [*labelled, *duplicates])
+    store.update_settings(audit=drawn.tolist(), audit_excluded=labelled)
 
 
 def _hide_columns(store: Store, plan: Plan) -> list[str]:

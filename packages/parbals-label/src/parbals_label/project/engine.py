@@ -32,6 +32,7 @@ from parbals_label.project.features import (
 )
 from parbals_label.project.goal import metric_of
 from parbals_label.project.label_issues import find_label_issues
+from parbals_label.project.measured import held_back_positions
 from parbals_label.project.predicted import raw_predictions
 from parbals_label.project.samples import counted_labels
 from parbals_label.store.settings import PredictionsFile
@@ -85,6 +86,7 @@ def learner_of(
         checked=True,
         n_candidates=n_candidates,
         audit=settings.audit,
+        audit_excluded=settings.audit_excluded,
         find=settings.find,
         **arguments,
     )
@@ -116,16 +118,20 @@ def learner_of(
             if strategy in replaces
             for position in positions
         }
-        pending = assigned_or_skipped(store, labels)
+        held_back = held_back_positions(store) - labels.keys()
+        pending = {**dict.fromkeys(assigned_or_skipped(store, labels)), **dict.fromkeys(held_back)}
         learner.mark_pending([position for position in pending if position not in replaceable])
     return learner
 
 
 def _trusted_labels(store: Store) -> dict[int, str]:
-    """Position → consensus label; of audit items only from answers that count."""
+    """Position → consensus label, without items of a sample that is not complete.
+
+    Labels of audit items are those that count.
+    """
     labels = aggregate_labels(store.votes(), store.form)
     audit = store.settings.audit
-    for position in audit:
+    for position in (*audit, *held_back_positions(store)):
         labels.pop(position, None)
     return labels | counted_labels(store, audit)
 
@@ -208,8 +214,11 @@ def refresh(
     if not with_pending:
         report = replace(report, n_pending=len(assigned_or_skipped(store, learner.labels)))
     # The report is stored before the predictions, which take long for many items.
-    # Audit items that only programs have labelled count as labels; the learner does not see them.
-    n_labels = len(learner.labelled) + len(store.audit_labelled_by_programs())
+    # The learner does not see labels of a sample that is not complete, nor those of audit items
+    # that do not count.
+    unseen = held_back_positions(store).intersection(store.labelled())
+    unseen |= store.audit_labelled_by_programs()
+    n_labels = len(unseen.union(learner.labelled.tolist()))
     store.save_report(report.to_dict(), n_labels)
     if not learner.state.can_fit:
         return report

@@ -123,6 +123,9 @@ def add_items(
         store.add_items((name, content) for name, content, _ in new_rows())
         if labels:
             store.submit(labels, annotator="import", source="import")
+        if settings.audit:
+            excluded = [*settings.audit_excluded, *range(n_before, n_before + n_new)]
+            store.update_settings(audit_excluded=excluded)
 
     replace_features(store, encoded, settings, store_items)
     if settings.encoded_kind == "text":
@@ -130,7 +133,7 @@ def add_items(
     if settings.encoded_kind:
         notes += near_duplicate_notes(store)
     if settings.audit:
-        notes.append(f"The audit still measures the error on the first {n_before:,} items.")
+        notes.append(f"The test items still measure the error on the first {n_before:,} items.")
     notes += encoded.notes
     return AddedItems(n_new, len(labels), len(known_rows), encoded.n_features, tuple(notes))
 

@@ -2,19 +2,32 @@
 
 A random sample measures the error of the model's predictions. Its items are *being measured* until
 every one of them has its labels, or was skipped; items of a sample that is kept open
-(``settings.audit``) always are. While an item is being measured nobody is shown what the model
+(``settings.audit``) always are. Labels of a sample that is not complete train no model, those of a
+kept one never do. While an item is being measured nobody is shown what the model
 predicts for it, because a visible prediction biases annotators, and with them the measurement.
 Every reader of predictions asks :func:`measured_positions`.
 """
 
 from collections import Counter
 
+import numpy as np
 from parbals.learner.evaluation.certify import CERTIFY
 
 from parbals_label.store.records import BatchRecord
 from parbals_label.store.store import Store
 
-__all__ = ["is_complete", "measured_positions", "open_sample", "unlabelled_measured_positions"]
+__all__ = [
+    "SAMPLE_SIZE",
+    "held_back_positions",
+    "is_complete",
+    "measurable_positions",
+    "measured_positions",
+    "open_sample",
+    "unlabelled_measured_positions",
+]
+
+SAMPLE_SIZE = 60
+"""Items of a measurement, unless another number is asked for."""
 
 
 def open_sample(store: Store) -> BatchRecord | None:
@@ -34,12 +47,15 @@ def is_complete(store: Store, sample: BatchRecord) -> bool:
     return not missing or store.passes().keys() >= set(missing)
 
 
+def held_back_positions(store: Store) -> frozenset[int]:
+    """Positions of the sample that is not complete: until it is, its labels train no model."""
+    sample = open_sample(store)
+    return frozenset() if sample is None else frozenset(item.position for item in sample.items)
+
+
 def measured_positions(store: Store) -> frozenset[int]:
     """Positions of items that are being measured, with duplicates of their texts."""
-    positions = set(store.settings.audit)
-    sample = open_sample(store)
-    if sample is not None:
-        positions.update(item.position for item in sample.items)
+    positions = {*store.settings.audit, *held_back_positions(store)}
     return _with_duplicates(store, positions)
 
 
@@ -49,11 +65,19 @@ def unlabelled_measured_positions(store: Store) -> frozenset[int]:
     An export has no predictions for these.
     """
     labelled = {answer.position for answer in store.counted_answers(store.settings.audit)}
-    positions = set(store.settings.audit) - labelled
-    sample = open_sample(store)
-    if sample is not None:
-        positions.update(item.position for item in sample.items)
+    positions = (set(store.settings.audit) - labelled) | held_back_positions(store)
     return _with_duplicates(store, positions)
+
+
+def measurable_positions(store: Store) -> np.ndarray:
+    """Positions that a new sample is drawn from, ascending.
+
+    These are items without a label that are not assigned to anybody; unopened items in the queue of
+    the page are among them.
+    """
+    unopened = {position for positions in store.unopened().values() for position in positions}
+    excluded = {*store.labelled(), *store.pending()} - unopened
+    return np.setdiff1d(np.arange(store.n_items), list(excluded))
 
 
 def _with_duplicates(store: Store, positions: set[int]) -> frozenset[int]:

@@ -1,7 +1,9 @@
 """Measure a project by random labels: the error of its predictions, and class prevalence.
 
-A random sample for a certificate is a batch like any other, whose record has the predictions for
-its items and the items that the sample was not drawn from.
+A measurement is a random sample of the items that have no label. One kind measures the present
+predictions once: it is a batch like any other, whose record has the predictions for its items and
+the items that the sample was not drawn from. The other kind is kept: its items
+(``settings.audit``) measure every later model and never train one.
 """
 
 from collections.abc import Callable
@@ -10,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 from parbals.errors import InputError
+from parbals.learner.evaluation.audit import draw_audit
 from parbals.learner.evaluation.certify import CERTIFY, draw_sample
 from parbals.learner.evaluation.looks import ppi_limits
 from parbals.randomness import derive_generator
@@ -18,13 +21,19 @@ from parbals.types import Estimate
 from parbals_label.answer_form import NUMBERS
 from parbals_label.project.consensus import aggregate_labels
 from parbals_label.project.features import certified_predictions, load_features
+from parbals_label.project.measured import measurable_positions, open_sample
 from parbals_label.project.predicted import decisions
 from parbals_label.project.samples import class_indices, counted_labels
 from parbals_label.project.stored_predictions import decision_rule_of, newer_answers
 from parbals_label.store.settings import MatrixFile
 from parbals_label.store.store import Store
 
-__all__ = ["ShareEstimate", "draw_certificate", "estimate_shares"]
+__all__ = [
+    "ShareEstimate",
+    "begin_measurement",
+    "estimate_shares",
+    "keep_sample",
+]
 
 _DELTA = 0.05
 """Probability that each end of a 90 % interval fails."""
@@ -52,35 +61,71 @@ class ShareEstimate:
     difference: Estimate | None = None
 
 
-def draw_certificate(
+def keep_sample(store: Store, n: int) -> None:
+    """Draw ``n`` random items that measure the error of every later model, and never train one.
+
+    Every third item to label is one of them from now on.
+    """
+    settings = store.settings
+    if settings.audit:
+        n_labelled = len(counted_labels(store, settings.audit))
+        raise InputError(
+            f"A sample is kept already: {len(settings.audit)} items, {n_labelled} of them "
+            "labelled. It measures every later model; without --keep a further sample measures the "
+            "present one."
+        )
+    excluded = np.setdiff1d(np.arange(store.n_items), measurable_positions(store)).tolist()
+    duplicates = [duplicate for duplicate, _ in settings.copies]
+    drawn = draw_audit(store.n_items, n, settings.seed, [*excluded, *duplicates])
+    store.update_settings(audit=drawn.tolist(), audit_excluded=excluded)
+
+
+def begin_measurement(
     store: Store,
     n: int,
     *,
     queued: bool,
-    progress: Callable[[str, int, int], None] = lambda stage, done, total: None,
+    again: bool = False,
+    progress: Callable[[str, int, int], None] | None = None,
 ) -> int:
-    """Draw ``n`` random items that are unlabelled and not assigned; the number of their batch.
+    """Draw ``n`` random items that measure the present predictions; the number of their batch.
 
-    Their predictions come from a model of all labels so far. If ``queued``, they replace the
+    The labels train no model until all of them are there. If ``queued``, the items replace the
     unopened items in the queue of the page, which may themselves be drawn.
+
+    Args:
+        store: the project.
+        n: size of the sample.
+        queued: whether the items wait on the page.
+        again: draw although the latest sample is not complete. Its labels train the model from now
+            on, and its other items may be chosen again.
+        progress: computes predictions of all labels so far first, and is told how far it is. None
+            measures the predictions that are stored.
     """
     form = store.form
     if form.task == NUMBERS:
         raise InputError(
-            "A certificate counts wrong classes, and the labels are numbers; an audit measures "
-            "their error (parbals init ... --audit 50)."
+            "A sample counts wrong classes, and the labels are numbers; keep a sample, which "
+            f"measures their error: parbals measure {store.folder} --keep."
         )
-    if store.settings.predictions is None or newer_answers(store):
+    earlier = open_sample(store)
+    if earlier is not None and not again:
+        raise InputError(
+            f"A measurement of {len(earlier.items)} items is not complete yet; label all of them "
+            f"first, or draw another one with `parbals measure {store.folder} --again`."
+        )
+    if progress is not None and (store.settings.predictions is None or newer_answers(store)):
         from parbals_label.project.engine import refresh
 
         refresh(store, progress)
     stored = store.settings.predictions
     if stored is None:
-        raise InputError("There are no predictions to certify yet; label some items first.")
+        raise InputError("There are no predictions to measure yet; label some items first.")
+    if earlier is not None:
+        store.end_leases([item.position for item in earlier.items])
     unopened = store.unopened()
-    unopened_positions = {position for positions in unopened.values() for position in positions}
-    excluded = {*store.labelled(), *store.pending()} - unopened_positions
-    population = np.setdiff1d(np.arange(store.n_items), list(excluded))
+    population = measurable_positions(store)
+    excluded = np.setdiff1d(np.arange(store.n_items), population).tolist()
     generator = derive_generator(store.settings.seed, CERTIFY, store.n_batches)
     sample = draw_sample(population, n, generator)
     probs = load_features(store.folder, stored)
@@ -89,11 +134,12 @@ def draw_certificate(
         class_indices(form, label)
         for label in decisions(form, rows, decision_rule_of(store, probs))
     ]
+    report = store.latest_report()
     record = {
-        "n_labelled": store.n_labelled,
+        "n_labelled": store.n_labelled if report is None else report.n_labels,
         "answers_wanted": store.settings.answers_wanted,
         "pile": len(population),
-        "elsewhere": sorted(excluded),
+        "elsewhere": excluded,
         "decided": dict(zip(map(str, sample.tolist()), predicted, strict=True)),
         "predictions": asdict(MatrixFile(stored.file, stored.digest, stored.shape)),
     }
@@ -233,8 +279,8 @@ def _random_labels(store: Store) -> _RandomLabels:
     sample = counted_labels(store, latest)
     if not audit and not sample:
         raise InputError(
-            "A share is estimated from random labels, and there are none yet: label the items of "
-            "an audit (parbals init ... --audit 50), or of a sample (parbals certify)."
+            "A share is estimated from random labels, and there are none yet: "
+            f"`parbals measure {store.folder}` draws a random sample to label."
         )
     if len(sample) > len(audit):
         matrix = certified_predictions(store)
@@ -251,7 +297,8 @@ def _random_labels(store: Store) -> _RandomLabels:
         for position, by_annotator in store.current_labels().items()
         if importers & by_annotator.keys() and position not in settings.audit
     ]
-    return _RandomLabels(audit, imported, load_features(store.folder, settings.predictions))
+    excluded = sorted({*settings.audit_excluded, *imported})
+    return _RandomLabels(audit, excluded, load_features(store.folder, settings.predictions))
 
 
 def _groups(store: Store, column: str | None) -> tuple[np.ndarray, list[str]]:

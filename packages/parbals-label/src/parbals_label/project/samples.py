@@ -138,10 +138,7 @@ class RandomSample:
 def random_samples(store: Store) -> list[RandomSample]:
     """All samples that were ever drawn, oldest first."""
     records = store.batches(CERTIFY)
-    return [
-        _random_sample(store, record, number, len(records))
-        for number, record in enumerate(records, start=1)
-    ]
+    return [_random_sample(store, records, number) for number in range(1, len(records) + 1)]
 
 
 def latest_sample(store: Store) -> RandomSample | None:
@@ -149,7 +146,7 @@ def latest_sample(store: Store) -> RandomSample | None:
     records = store.batches(CERTIFY)
     if not records:
         return None
-    return _random_sample(store, records[-1], len(records), len(records))
+    return _random_sample(store, records, len(records))
 
 
 def earlier_samples_sentence(samples: Sequence[RandomSample]) -> str:
@@ -159,7 +156,14 @@ def earlier_samples_sentence(samples: Sequence[RandomSample]) -> str:
     return f"Earlier: {'; '.join(sample.short_sentence for sample in samples[:-1])}."
 
 
-def _random_sample(store: Store, record: BatchRecord, number: int, n_samples: int) -> RandomSample:
+def _random_sample(store: Store, records: Sequence[BatchRecord], number: int) -> RandomSample:
+    """Sample ``number`` (from 1) of those that were drawn.
+
+    A sample that was not complete when the next one was drawn stays so: since then its items may
+    have been labelled by people who saw their predictions.
+    """
+    record = records[number - 1]
+    is_latest = number == len(records)
     form = store.form
     positions = [item.position for item in record.items]
     predicted = [record.settings["decided"][str(position)] for position in positions]
@@ -175,9 +179,16 @@ def _random_sample(store: Store, record: BatchRecord, number: int, n_samples: in
     n_wanted = record.settings.get("answers_wanted", 1)
     history = store.counted_history(positions)
     labels = skipped | _encoded(form, _votes(history))
+    is_done = is_complete(store, record)
+    if not is_latest:
+        next_drawn = records[number].created
+        in_time = [answer for answer in history if answer.created <= next_drawn]
+        labelled_in_time = _votes(in_time).keys() | skipped.keys()
+        is_done = is_done and labelled_in_time >= set(positions)
+        labels = labels if is_done else {p: labels[p] for p in labelled_in_time & labels.keys()}
     result = None
     first_result = None
-    if is_complete(store, record):
+    if is_done:
         result = evaluate_sample(sample, labels)
         first_votes = _votes(_until_complete(history, n_wanted))
         labels_at_first = skipped | _encoded(form, first_votes)
@@ -189,7 +200,7 @@ def _random_sample(store: Store, record: BatchRecord, number: int, n_samples: in
         n_labelled=sum(position in labels for position in positions),
         result=result,
         number=number,
-        n_samples=n_samples,
+        n_samples=len(records),
         drawn=record.created[:10],
         sources=sources,
         first_result=first_result if sources.n_changed else None,

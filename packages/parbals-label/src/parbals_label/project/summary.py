@@ -20,6 +20,7 @@ from parbals_label.project.features import (
     uses_table_features,
 )
 from parbals_label.project.goal import Goal, metric_of
+from parbals_label.project.measured import measurable_positions
 from parbals_label.project.predicted import decisions
 from parbals_label.project.samples import (
     LabelSources,
@@ -99,6 +100,7 @@ class Overview:
         label_range: the least, the median and the greatest label, if labels are numbers.
         samples: all random samples that were drawn to measure the error once, oldest first.
         llms: requests, tokens and cost of every LLM that has labelled.
+        measurable: items that a new sample can be drawn from.
     """
 
     folder: Path
@@ -130,6 +132,12 @@ class Overview:
     label_range: dict[str, float] | None = None
     samples: tuple[RandomSample, ...] = ()
     llms: list[Usage] = field(default_factory=list)
+    measurable: int = 0
+
+    @property
+    def is_measuring(self) -> bool:
+        """Whether the latest random sample is not complete."""
+        return self.sample is not None and self.sample.result is None
 
     @property
     def sample(self) -> RandomSample | None:
@@ -187,6 +195,7 @@ def overview(store: Store) -> Overview:
         label_range=_label_range(labels.values()) if form.task == NUMBERS else None,
         samples=tuple(random_samples(store)),
         llms=_llm_usage(store),
+        measurable=len(measurable_positions(store)),
     )
 
 

@@ -10,6 +10,7 @@ from parbals.wording import counted, percent
 
 from parbals_label.answer_form import in_words
 from parbals_label.project.goal import Goal, advice, goal_parts, metric_lines
+from parbals_label.project.measured import SAMPLE_SIZE
 from parbals_label.project.quick import QUICK, START
 from parbals_label.project.samples import RandomSample, earlier_samples_sentence
 from parbals_label.project.summary import Overview
@@ -90,6 +91,7 @@ def _latest_report_lines(overview: Overview) -> list[str]:
         now = command if overview.labelled else ""
         return [f"No report yet: it is computed when labels arrive (parbals tell){now}."]
     lines = report_lines(overview.report, overview.goal, overview.labelled, overview.samples)
+    lines += measure_line(overview)
     n_labels = overview.stored_report["n_labels"]
     if overview.labelled + overview.partially_labelled != n_labels:
         lines.append(
@@ -156,6 +158,17 @@ def report_lines(
         *reports.label_lines(report),
         next_step.sentence,
     ]
-    if next_step.measures:
-        lines.append("Draw them: parbals certify DIR --labels 60 --page")
     return [*lines, *report.warnings]
+
+
+def measure_line(overview: Overview) -> list[str]:
+    """How to measure the error, unless that has been done or has begun."""
+    if overview.audit or overview.sample is not None or not overview.measurable:
+        return []
+    option = " --keep" if overview.label_range is not None else ""
+    n_items = min(SAMPLE_SIZE, overview.measurable)
+    left = "" if n_items == SAMPLE_SIZE else ", all that are left"
+    return [
+        f"To measure the error, label {n_items} random items{left}: parbals measure "
+        f"{overview.folder}{option}"
+    ]

@@ -16,6 +16,7 @@ __all__ = [
     "INVITED",
     "IN_BULK",
     "LOGGED",
+    "MEASURED",
     "NEW_LINK",
     "PERSON_REMOVED",
     "RELEASED",
@@ -60,6 +61,7 @@ ENDED = "session ended"
 PERSON_REMOVED = "person removed"
 ADAPTED = "encoder adapted"
 IN_BULK = "labelled in bulk"
+MEASURED = "measurement begun"
 DECIDED = "decided"
 """An owner set the final label of items with different answers."""
 
@@ -82,6 +84,7 @@ LOGGED = (
     ADAPTED,
     IN_BULK,
     DECIDED,
+    MEASURED,
 )
 """Events that somebody decided, which the log shows; programs store others for themselves."""
 

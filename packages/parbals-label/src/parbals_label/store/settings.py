@@ -130,7 +130,8 @@ class ProjectSettings(BaseModel):
         scores: scores of another model for each item and class, instead of descriptions.
         highlight, guidelines: words to mark in texts, and instructions for annotators.
         find: the rare class to find; None to optimise the whole model.
-        audit: positions of the random items that measure the error, in their order.
+        audit: positions of the random items that measure the error of every model, in their order.
+        audit_excluded: positions that they were not drawn from: with a label, or assigned, then.
         audit_by: who labels audit items. With "anyone" programs do, too, but only labels of people
             measure the error.
         answers_wanted: how many people label every item.
@@ -174,6 +175,7 @@ class ProjectSettings(BaseModel):
     guidelines: str = ""
     find: str | None = None
     audit: tuple[_Count, ...] = ()
+    audit_excluded: tuple[_Count, ...] = ()
     audit_by: Literal["people", "anyone"] = "people"
     answers_wanted: _AtLeastOne = 1
     lease_minutes: _AtLeastOne = 30

@@ -44,7 +44,12 @@ _PROJECT_SETTINGS = (
 _HISTORY_FIELDS = ("answer", "annotator", "label", "source", "comment", "created", "revision")
 """Fields of an answer that an item's history shows."""
 _BY_POSITION = Order()
-_TEST_ITEM = "Test item: chosen at random to measure the error; the model does not train on it."
+_TEST_ITEM = "Test item: chosen at random to measure the error."
+_NOT_TRAINED_ON = {
+    True: "The model never trains on it.",
+    False: "The model does not train on it until the whole sample is labelled.",
+}
+"""Whether the test item belongs to a sample that is kept → what its label is used for."""
 
 
 def project(store: Store) -> schemas.ProjectOut:
@@ -140,7 +145,7 @@ class Tasks:
         why = _why(
             lease.why,
             self._predictions.of(item.position),
-            item.position in self._predictions.hidden,
+            self._test_item(store, item.position),
             self._predictions.form.task,
         )
         return schemas.TaskOut(
@@ -152,13 +157,19 @@ class Tasks:
             why=why,
         )
 
+    def _test_item(self, store: Store, position: int) -> str:
+        """Return what an item that measures the error is for; "" for any other item."""
+        if position not in self._predictions.hidden:
+            return ""
+        return f"{_TEST_ITEM} {_NOT_TRAINED_ON[position in store.settings.audit]}"
+
 
 def _why(
-    why: Why | None, predicted: schemas.Probabilities, is_test_item: bool, task: str
+    why: Why | None, predicted: schemas.Probabilities, test_item: str, task: str
 ) -> schemas.WhyOut:
-    """Explain why an item was chosen."""
-    if is_test_item:
-        return schemas.WhyOut(strategy=AUDIT, sentence=_TEST_ITEM, predicted=None)
+    """Explain why an item was chosen; ``test_item`` is the sentence for an item that measures."""
+    if test_item:
+        return schemas.WhyOut(strategy=AUDIT, sentence=test_item, predicted=None)
     if why is None:
         sentence = "This item was not chosen by a strategy; it was opened from the list."
         return schemas.WhyOut(sentence=sentence, predicted=predicted)

@@ -3,13 +3,11 @@
 from typing import Any
 
 from fastapi import APIRouter, Request
-from parbals.errors import InputError
 from parbals.learner.evaluation.certify import CERTIFY
 
 from parbals_label.project.classes import change_classes
-from parbals_label.project.measuring import draw_certificate
+from parbals_label.project.measuring import begin_measurement, keep_sample
 from parbals_label.project.quick import quick_batch
-from parbals_label.project.stored_predictions import newer_answers
 from parbals_label.store import records
 from parbals_label.store.rows import lease_clock
 from parbals_label.store.store import Store
@@ -166,9 +164,9 @@ def _add_bulk_route(routes: APIRouter, session: Session, door: Door) -> None:
 
 
 def _test_items(store: Store) -> set[int]:
-    """Return the random items that measure the error: those of the audit and of certificates."""
-    certificates = {item.position for record in store.batches(CERTIFY) for item in record.items}
-    return certificates.union(store.settings.audit)
+    """Return the random items of all measurements, kept ones and others."""
+    sampled = {item.position for record in store.batches(CERTIFY) for item in record.items}
+    return sampled.union(store.settings.audit)
 
 
 def _label_all(store: Store, positions: list[int], name: str, body: schemas.BulkIn) -> int:
@@ -294,15 +292,20 @@ def _add_queue_routes(routes: APIRouter, session: Session) -> None:
         await session.desk.write(acting_as(require_owner(request), act))
         return {"done": True}
 
-    @routes.post("/certify")
-    async def certify(body: schemas.CertifyIn, request: Request) -> schemas.Counts:
-        """For owners: queue a random sample that measures the error of the present predictions."""
+    @routes.post("/measure")
+    async def measure(body: schemas.MeasureIn, request: Request) -> schemas.Counts:
+        """For owners: draw a random sample that measures the error, and queue it.
+
+        It measures the stored predictions once or, with ``keep``, every later model.
+        """
 
         def act(store: Store) -> schemas.Counts:
-            if newer_answers(store):  # fitting the model here would block labelling
-                raise InputError("The report is older than the latest labels; retry in a moment.")
-            draw_certificate(store, body.labels, queued=True)
-            return {"drawn": body.labels}
+            if body.keep:
+                keep_sample(store, body.n)
+            else:
+                begin_measurement(store, body.n, queued=True)
+            store.log(records.MEASURED, count=body.n, keep=body.keep)
+            return {"drawn": body.n}
 
         return await session.desk.write(acting_as(require_owner(request), act))
 

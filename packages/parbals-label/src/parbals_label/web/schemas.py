@@ -111,10 +111,11 @@ class AgainIn(InModel):
     position: Position
 
 
-class CertifyIn(InModel):
-    """The size of the random sample that measures the error."""
+class MeasureIn(InModel):
+    """The size of the random sample that measures the error; ``keep`` it for later models, too."""
 
-    labels: Annotated[int, Field(ge=1, le=10_000)]
+    n: Annotated[int, Field(ge=1, le=10_000)]
+    keep: bool = False
 
 
 class BulkIn(AnnotatorIn):
@@ -293,7 +294,9 @@ class LiveOut(BaseModel):
         certificate: a sentence on the measured error.
         judged: sentences on the metric, unless it is accuracy.
         chosen_by, chosen: labelled items by strategy, also as a sentence.
-        confusion: confusion matrix of the audit: true classes (rows), predicted ones (columns).
+        measurable: items without a label that a new sample can be drawn from.
+        is_measuring: a random sample is drawn, and not all of it is labelled.
+        confusion: confusion matrix of test items: true classes (rows), predicted ones (columns).
         heard: estimated error rates of the annotators.
         programs: reports on the programs and LLMs that have labelled.
     """
@@ -316,6 +319,8 @@ class LiveOut(BaseModel):
     audit: int | None = None
     audit_labelled: int | None = None
     certificate: str | None = None
+    measurable: int | None = None
+    is_measuring: bool | None = None
     judged: list[str] | None = None
     goal: list[GoalPart] | None = None
     advice: Advice | None = None

@@ -27,6 +27,7 @@ from parbals.errors import ParbalsError, ParbalsWarning, ProjectError
 from parbals.files import TEMPORARY_SUFFIX
 
 from parbals_label.files import DAY, sweep
+from parbals_label.project.measured import held_back_positions
 from parbals_label.project.summary import ADAPT_FROM
 from parbals_label.store.batches import ItemsUnavailableError
 from parbals_label.store.records import ADAPTED
@@ -240,7 +241,8 @@ class Adapter(_Step):
 
     def _adapt(self) -> bool:
         settings = self.store.settings
-        n_labels = len(set(self.store.labelled()).difference(settings.audit))
+        not_trained_on = held_back_positions(self.store).union(settings.audit)
+        n_labels = len(set(self.store.labelled()).difference(not_trained_on))
         if not settings.adapt or n_labels == self.n_checked:
             return False
         from parbals_label.project.adapting import adapt_project, starting_point

@@ -30,7 +30,7 @@ _INTERRUPTION = "parbals: interrupted; nothing was left half-written."
 _SECTIONS = {
     "Project": ("init", "add", "edit", "embed", "adapt"),
     "Label": ("serve", "next", "tell", "label", "label-studio", "labels", "queue"),
-    "Results": ("status", "certify", "estimate", "predict", "export"),
+    "Results": ("status", "measure", "estimate", "predict", "export"),
     "Team": ("team",),
     "Maintain": ("backup", "doctor"),
     "Research": ("strategies", "demo", "bench"),

@@ -23,6 +23,7 @@ NEW_SPELLINGS = {
     "salvage": "backup salvage",
     "check": "doctor",
     "data": "bench data",
+    "certify": "measure",
 }
 """The earlier name of a command and the path to it now."""
 

@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -13,7 +14,7 @@ from parbals.learner.annotators import Annotator
 from parbals.learner.archive import read_learner, write_learner
 from parbals.learner.choosing import Question, check_costs, choose_items, choose_questions
 from parbals.learner.descriptions import encode_descriptions
-from parbals.learner.evaluation.audit import audit_positions
+from parbals.learner.evaluation.audit import audit_positions, draw_audit
 from parbals.learner.evaluation.certify import (
     Certificate,
     Sample,
@@ -101,6 +102,7 @@ class ActiveLearner:
         audit: number of random items that measure the error instead of training the model; every
             third item asked for is one of them until none is left. Or the items themselves, if you
             have drawn them at random (:mod:`parbals.learner.evaluation.audit`).
+        audit_excluded: items that you did not draw them from, because they had a label before.
         find: a rare class to find: ``ask`` then returns the items that are most likely to be of
             this class, mixed with random ones, and the report estimates the recall
             (:mod:`parbals.learner.evaluation.find`).
@@ -139,6 +141,7 @@ class ActiveLearner:
         standardise: bool = False,
         class_descriptions: Mapping[Any, Any] | None = None,
         audit: int | Sequence[Hashable] = 0,
+        audit_excluded: Sequence[Hashable] = (),
         find: Hashable | None = None,
         ids: Sequence[Hashable] | None = None,
         on_batch: Callable[[BatchRecord], object] | None = None,
@@ -199,6 +202,7 @@ class ActiveLearner:
             class_descriptions=encode_descriptions(
                 pool, label_task.classes, class_descriptions, inputs.encoder, inputs.class_scores
             ),
+            audit_excluded=np.array(ledger.positions(audit_excluded), np.int64),
         )
         is_closed_form = model is None and posterior.inference in ("auto", "ep")
         if self.setup.class_descriptions is not None and not is_closed_form:
@@ -441,6 +445,38 @@ class ActiveLearner:
         report = make_report(self.state, check_positive_int(batch_size, "batch_size"))
         self.reports.append(report)
         return report
+
+    def measure(self, n: int = 60, *, keep: bool = False) -> Sample | None:
+        """Begin to measure the error by ``n`` random items that have no label and are not pending.
+
+        Without ``keep`` this is :meth:`certify`: the sample measures the current predictions once.
+        With ``keep`` its items become the learner's audit, and None is returned: ``ask`` mixes them
+        in, their labels never train the model, and every later report has the measured error. Only
+        one sample can be kept, and none that is more than half of the items left.
+
+        >>> import parbals
+        >>> X = np.random.default_rng(0).standard_normal((200, 2))
+        >>> learner = parbals.ActiveLearner(X, [0, 1], random_state=0)
+        >>> n_new = learner.tell(range(30), X[:30, 0] > 0)
+        >>> learner.measure(20, keep=True)
+        >>> len(learner.audit), min(learner.audit) >= 30
+        (20, True)
+        """
+        if not keep:
+            return self.certify(n)
+        if len(self.audit):
+            raise InputError(
+                f"A sample of {len(self.audit)} items is kept already; it measures every later "
+                "model."
+            )
+        taken = np.flatnonzero(~self.state.is_free())
+        drawn = draw_audit(
+            self.pool.n_rows, check_positive_int(n, "n"), self.setup.seed, taken.tolist()
+        )
+        self.setup = replace(self.setup, audit=drawn, audit_excluded=taken)
+        self.audit = drawn
+        self._state = None
+        return None
 
     def certify(self, n: int = 100) -> Sample:
         """Draw a random sample of ``n`` items without a label, and mark them as pending.

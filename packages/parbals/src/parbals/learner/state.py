@@ -79,8 +79,9 @@ class TrainingLabels(NamedTuple):
 class Setup:
     """The checked arguments of a learner, as described in :class:`parbals.ActiveLearner`.
 
-    ``audit`` holds positions in the order in which they are asked for; ``find`` is a class number;
-    ``model`` is the user's own model, or None for the task's.
+    ``audit`` holds positions in the order in which they are asked for; ``audit_excluded`` those
+    that it was not drawn from; ``find`` is a class number; ``model`` is the user's own model, or
+    None for the task's.
     """
 
     pool: FeatureTable
@@ -103,6 +104,7 @@ class Setup:
     n_targets: int
     held_out: HeldOut | None = None
     class_descriptions: ClassDescriptions | None = None
+    audit_excluded: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
 
     @property
     def classes(self) -> tuple[Any, ...]:

@@ -44,7 +44,7 @@ def test_the_audit_is_a_uniform_draw_fixed_by_the_seed():
     assert np.abs(counts - 400).max() < 5 * np.sqrt(400 * 0.8)
     assert draw_audit(30, 6, 1).tolist() == draw_audit(30, 6, 1).tolist()
     assert not set(draw_audit(30, 6, 1, taken=range(15))) & set(range(15))
-    with pytest.raises(InputError, match="An audit of 8 items is more than half of the 15"):
+    with pytest.raises(InputError, match="A sample of 8 items to keep is more than half of the 15"):
         draw_audit(30, 8, 1, taken=range(15))
 
 
@@ -78,7 +78,7 @@ def test_asking_mixes_the_audit_in_and_says_so():
     assert batch.indices[drawn].tolist() == active.audit[:3].tolist()
     assert np.isnan(batch.scores[drawn]).all()
     assert np.isfinite(batch.scores[~drawn]).all()
-    assert "3 of the 9 items are random ones of the audit." in batch.notes
+    assert "3 of the 9 items are random test items." in batch.notes
     assert not np.isin(active.choose(280, with_audit=False).indices, active.audit).any()
 
 

@@ -96,7 +96,7 @@ def test_an_audit_counts_the_class_without_the_model():
     assert recall is not None
     assert recall.measured is not None
     assert recall.measured.low <= recall.found / 12 <= recall.measured.high
-    assert "By the audit's random items alone" in recall.advice
+    assert "By the random test items alone" in recall.advice
 
 
 def test_before_the_first_one_the_report_says_so():

@@ -1,10 +1,12 @@
-"""An audit: a random hold-out set that measures the model's error.
+"""A measurement that is kept open: a random hold-out set, the *audit*, measures every later model.
 
-The audit is drawn uniformly from the pool, before anything is chosen. Its labels train no model,
-and its items are neither candidates nor targets, so no model depends on them. The model's losses on
-the audit are therefore distributed like those on new random items from the same source, whatever
-strategy chose the training labels. A random sample of the items that a strategy has left unlabelled
-would not do: most of them are easy.
+The audit is drawn uniformly from the items that have no label and are not pending: at the
+beginning, from the whole pool. Its labels train no model, and its items are neither candidates nor
+targets, so no later model depends on them. The model's losses on the audit are therefore
+distributed like those on any other random item that was without a label at the draw and that the
+model has not seen, whatever strategy chooses the training labels. For an audit from the beginning
+these are new items from the same source. For a later one they are items like those that were left:
+a strategy has labelled hard ones before.
 
 The interval assumes that whether an audit item is labelled yet does not depend on its content.
 """
@@ -68,8 +70,8 @@ def draw_audit(n_items: int, size: int, seed: int, taken: Sequence[int] = ()) ->
     available = np.flatnonzero(is_available)
     if 2 * size > len(available):
         raise InputError(
-            f"An audit of {size} items is more than half of the {len(available)} that have no "
-            "label; make it smaller."
+            f"A sample of {size} items to keep is more than half of the {len(available)} that have "
+            "no label; make it smaller."
         )
     return derive_generator(seed, AUDIT).permutation(available)[:size]
 
@@ -140,10 +142,10 @@ def with_audit_items(batch: Batch | None, positions: np.ndarray) -> Batch:
             strategy=AUDIT,
             n_exact=no_counts,
             n_samples=0,
-            notes=("All of them are random items of the audit.",),
+            notes=("All of them are random test items.",),
         )
     order = interleaved_order(batch.indices, positions)
-    note = f"{len(positions)} of the {len(order)} items are random ones of the audit."
+    note = f"{len(positions)} of the {len(order)} items are random test items."
     return replace(
         batch,
         indices=np.append(batch.indices, positions)[order],
@@ -193,18 +195,20 @@ def current_look(state: "State") -> CurrentLook:
 def _expected_losses_of_pool(
     state: "State", model: Any, training_positions: np.ndarray
 ) -> np.ndarray:
-    """Return the losses (n,) that the model expects of pool items other than the audit's.
+    """Return the losses (n,) that the model expects of items that the audit was drawn from.
 
-    A model is surer of items that it was trained on than of any others, such as those of the audit.
-    For these items, predictions without their own labels stand in. Leaving them out instead would
-    leave the easy items, because strategies choose hard ones. The result is empty if there are no
-    such predictions: the error is then measured by the audit's labels alone.
+    The audit's own are not among them. A model is surer of items that it was trained on than of any
+    others, such as those of the audit. For these items, predictions without their own labels stand
+    in. Leaving them out instead would leave the easy items, because strategies choose hard ones.
+    The result is empty if there are no such predictions: the error is then measured by the audit's
+    labels alone.
     """
     from parbals.learner.state import TrainingLabels
 
     setup = state.setup
     generator = derive_generator(setup.seed, "audit", "pool")
-    positions = drawn_positions(generator, setup.pool.n_rows, _MAX_POOL_ITEMS, setup.audit)
+    not_drawn_from = np.concatenate([setup.audit, setup.audit_excluded])
+    positions = drawn_positions(generator, setup.pool.n_rows, _MAX_POOL_ITEMS, not_drawn_from)
     is_training = np.isin(positions, training_positions)
     n_training = int(is_training.sum())
     expected = np.zeros(0)
@@ -214,7 +218,8 @@ def _expected_losses_of_pool(
     if not n_training:
         return expected
     training = TrainingLabels(training_positions, state.encoded_labels(training_positions))
-    _, probs = state.out_of_sample_predictions(model, training)
+    rows, probs = state.out_of_sample_predictions(model, training)
+    probs = probs[~np.isin(training_positions[rows], setup.audit_excluded)]
     if not len(probs):
         return np.zeros(0)
     expected_training = setup.task.expected_losses(probs, setup.decide(model, probs))

@@ -167,7 +167,7 @@ def estimate_recall(state: State) -> Recall | None:
     advice = _advice(label, n_found, len(unlabelled), left, recall, next_finds, stop)
     if measured is not None:
         advice += (
-            f" By the audit's random items alone {percent(measured.low)} to "
+            f" By the random test items alone {percent(measured.low)} to "
             f"{percent(measured.high)} has been found."
         )
     return Recall(

@@ -307,7 +307,7 @@ def _advice(report: Report) -> _Advice:
         return _Advice(report.recall.advice, report.recall.stop)
     if report.batch_size == 0:
         return _Advice(
-            "Nothing is left to choose: every item is labelled, pending or in the audit.", stop=True
+            "Nothing is left to choose: every item is labelled, pending or a test item.", stop=True
         )
     if report.next_gain is None and report.expected_error.known:
         return _Advice(
@@ -381,13 +381,12 @@ def measured_error_sentence(measured: Measurement | None) -> str:
     if measured is None:
         return (
             "The error is estimated by the model and has not been measured; label a random sample "
-            "(an audit) to measure it."
+            "to measure it."
         )
     error = measured.error
     if error is None:
         return (
-            f"The error will be measured as the {measured.n_audit} random items of the audit are "
-            "labelled."
+            f"The error will be measured as the {measured.n_audit} random test items are labelled."
         )
     model = f"the model trained on the first {measured.n_labels:,} labels"
     if measured.loss == "error":

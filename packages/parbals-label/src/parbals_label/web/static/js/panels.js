@@ -87,20 +87,37 @@ function ownLabels({ annotators }) {
   return [h("p", { class: "quiet" }, `You have given ${plural(labels, "label")}.`)];
 }
 
-/** Draw a random sample that measures whether the goal is reached; its items are labelled next. */
-function measureButton() {
-  const button = h("button", { type: "button", class: "button" }, `Label ${SAMPLE_SIZE} random items`);
+/** Measure the error, for owners: draw a random sample whose items are labelled next. Numbers need a sample that is kept. */
+function measureControl(live) {
+  const keep = isTask(NUMBERS);
+  if (!isOwner() || live.is_measuring || (keep && live.audit)) return [];
+  const left = keep ? Math.floor(live.measurable / 2) : live.measurable;
+  const size = Math.min(SAMPLE_SIZE, left);
+  const button = h("button", { type: "button", class: "button" }, "Measure the error");
+  button.disabled = size === 0 || !live.report;
   button.addEventListener("click", async () => {
     button.disabled = true;
     try {
-      await post("/api/certify", { labels: SAMPLE_SIZE });
-      toast(`Label the next ${SAMPLE_SIZE} items, drawn at random. Then the error is measured.`);
+      await post("/api/measure", { n: size, keep });
+      toast(
+        keep
+          ? `Every third item is a test item from now on, ${size} in all. They measure the error.`
+          : `Label the next ${plural(size, "item")}, drawn at random. Then the error is measured.`,
+      );
     } catch (error) {
       button.disabled = false;
       toast(error.message);
     }
   });
-  return button;
+  return [h("div", { class: "measure" }, button, h("p", { class: "quiet" }, measureHint(live, size)))];
+}
+
+/** What measuring the error needs. */
+function measureHint(live, size) {
+  if (!live.report) return "Possible after a few labels.";
+  if (size === 0) return "No item without a label is left.";
+  const items = size < SAMPLE_SIZE ? `the ${plural(size, "random item")} that are left` : `${size} random items`;
+  return `You label ${items}. The model does not train on them until all are labelled.`;
 }
 
 export function progressPanel({ full = false } = {}) {
@@ -122,7 +139,7 @@ export function progressPanel({ full = false } = {}) {
   });
 }
 
-/** Recall and precision of each class, measured by the audit. */
+/** Recall and precision of each class, measured by the test items. */
 function classTable({ recall, precision }) {
   const cell = (share) =>
     h("td", {}, share ? `${percent(share.mean)} (${percent(share.low)} to ${percent(share.high)})` : "too few items");
@@ -133,7 +150,7 @@ function classTable({ recall, precision }) {
   return h("table", { class: "table" }, h("thead", {}, h("tr", {}, names)), h("tbody", {}, rows));
 }
 
-/** The confusion matrix of the audit: true classes (rows) and predicted classes (columns) that occur. */
+/** The confusion matrix of the test items: true classes (rows) and predicted classes (columns) that occur. */
 function confusionTable(counts) {
   const { classes } = state.project;
   const occurring = classes.map((_, i) => i).filter((i) => counts[i]?.some(Boolean) || counts.some((row) => row[i]));
@@ -196,6 +213,7 @@ export function errorPanel({ full = false } = {}) {
       return [
         h("p", { class: "quiet" }, "The first estimate appears after a few labels."),
         ...metricNotes,
+        ...measureControl(live),
       ];
     const measured = report.measured?.error;
     const error = measured ?? report.expected_error ?? report.expected_metric;
@@ -219,7 +237,7 @@ export function errorPanel({ full = false } = {}) {
         h("span", { class: "advice-sign", "aria-hidden": "true" }, live.advice.is_reached ? "✓" : "→"),
         h("span", {}, unbroken(live.advice.sentence)),
       ),
-      live.advice.measures && isOwner() && measureButton(),
+      ...measureControl(live),
       ...(report.warnings ?? []).map((warning) =>
         h(
           "p",

@@ -69,7 +69,7 @@ export function settingsView() {
     field(
       "set-goal-error",
       "Goal: error below (per cent)",
-      "Met when the upper bound of the measured error is below this. Without an audit, only the estimate is shown. Leave empty for no goal.",
+      "Met when the upper bound of the measured error is below this. Until it is measured, only the estimate is shown. Leave empty for no goal.",
       goalError,
     ),
     field(
