@@ -13,7 +13,7 @@ import parbals
 import pytest
 import served
 from click.testing import CliRunner
-from parbals_label.cli.marked import export
+from parbals_label.cli.results import export
 from playwright.sync_api import expect
 
 pytestmark = pytest.mark.browser
