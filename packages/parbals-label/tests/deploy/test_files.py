@@ -141,6 +141,7 @@ def test_the_options_that_the_files_name_exist(file):
     options = {opt for parameter in serve.params for opt in parameter.opts}
     named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", (DEPLOY / file).read_text()))
     commands = {"--system", "--home-dir", "--now", "--role", "--config"}  # of the comments
+    commands |= {"--require-hashes", "--no-deps", "--no-build-isolation"}
     assert named - commands <= options
     assert "--public-url" in named
 

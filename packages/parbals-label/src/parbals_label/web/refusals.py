@@ -27,8 +27,8 @@ _PAGES = Path(__file__).with_name("pages")
 """HTML pages for refused visitors, named by the code of the error."""
 
 
-_FOLDERS = re.compile(r"(?<![\w/.])/(?:[^/\n]+?/)+(?=[^\s/])")
-"""The folders of an absolute path."""
+_FOLDERS = re.compile(r"(?<![\w/.])/(?:[^/\n]*?[^/\s\"'`(]/)+(?=[^\s/])")
+"""The folders of an absolute path; a slash after a space or a quote begins another path."""
 
 
 class ErrorDetail(BaseModel):
@@ -100,6 +100,8 @@ def _without_folders(message: str) -> str:
 
     >>> _without_folders("/srv/ada/spam/project.db is on a disk that is full.")
     'project.db is on a disk that is full.'
+    >>> _without_folders("/srv/my data/a/project.db is damaged: parbals salvage /srv/my data/a")
+    'project.db is damaged: parbals salvage a'
     """
     return _FOLDERS.sub("", message)
 
