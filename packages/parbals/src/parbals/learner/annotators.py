@@ -37,11 +37,19 @@ as gold, that is, as certainly right.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import betaincinv
 
+from parbals.learner.annotator_errors import (
+    UNKNOWN_ERROR,
+    PairCounts,
+    Raters,
+    doubtful_start,
+    draw_errors,
+)
 from parbals.types import Estimate
 from parbals.wording import PROGRAM_PREFIX
 
@@ -68,6 +76,8 @@ _PROGRAM_WEIGHTS = (1.0, 0.3)
 """Candidate weights of programs' answers, besides 0."""
 _MIN_GAIN_OF_ZERO_WEIGHT = 0.5
 """Weight 0 must predict n answers of people better by this times √n nats: more than by chance."""
+_MAX_ITEMS = 2_000
+"""Number of items from which error rates are estimated."""
 _EPS = 1e-12
 """Guards divisions and logarithms."""
 
@@ -88,30 +98,63 @@ class Annotator(NamedTuple):
     Attributes:
         name: the annotator's name.
         n_answers: number of answers, audit items included.
-        error: share of wrong answers, with a 90 % interval.
+        error: share of wrong answers, with a 90 % interval; not known (``error.known`` is False)
+            without checked answers.
         confusion: (C, C) probability of each answer (column) given the true class (row).
+        n_checked: number of answers whose items have a gold label or another person's answer.
+        same_mistakes_as: annotators with whom this one counts as one.
     """
 
     name: str
     n_answers: int
     error: Estimate
     confusion: np.ndarray
+    n_checked: int = 0
+    same_mistakes_as: tuple[str, ...] = ()
 
 
-class AnnotatorFit(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class AnnotatorFit:
     """Fitted annotators, and the consensus of their answers to n items, by ascending position.
 
     Attributes:
-        annotators: one for each name, in alphabetical order.
+        answers: all answers.
+        confusions: (J, C, C) confusion matrices of the annotators.
+        group: (J,) annotators with equal numbers count as one: they make the same mistakes.
+        predictions: (n, C) leave-one-out predictions of a classifier trained on people's answers.
         likelihoods: (n, C) likelihoods w of the answers given each class, scaled so that the
             largest for each item is 1.
         label_probs: (n, C) posterior probabilities r of the true class. For audit items they
             combine the answers alone, without the classifier's predictions.
     """
 
-    annotators: tuple[Annotator, ...]
+    answers: "Answers"
+    confusions: np.ndarray
+    group: np.ndarray
+    predictions: np.ndarray
     likelihoods: np.ndarray
     label_probs: np.ndarray
+
+    @cached_property
+    def annotators(self) -> tuple[Annotator, ...]:
+        """One for each name, in alphabetical order."""
+        names = self.answers.names
+        errors = _error_rates(self.answers, self.group, self.predictions, self.label_probs)
+        is_checked = self.answers.is_checked(self.group)
+        annotators = []
+        for j, name in enumerate(names):
+            is_from_annotator = self.answers.annotator == j
+            others = np.flatnonzero(self.group == self.group[j])
+            annotator = Annotator(
+                name=name,
+                n_answers=int(is_from_annotator.sum()),
+                error=errors[j],
+                confusion=self.confusions[j],
+                n_checked=int((is_from_annotator & is_checked).sum()),
+                same_mistakes_as=tuple(names[k] for k in others.tolist() if k != j),
+            )
+            annotators.append(annotator)
+        return tuple(annotators)
 
 
 class Answers(NamedTuple):
@@ -127,6 +170,8 @@ class Answers(NamedTuple):
         row: (m,) index of the item.
         label: (m,) class number that the annotator answered.
         gold: (n,) gold label of each item, or -1.
+        share: (m,) weight of each answer: one over the number of annotators who count as one with
+            this one and answered the item too, itself included.
     """
 
     names: tuple[str, ...]
@@ -134,6 +179,7 @@ class Answers(NamedTuple):
     row: np.ndarray
     label: np.ndarray
     gold: np.ndarray
+    share: np.ndarray
 
     @classmethod
     def from_items(cls, answers_by_item: AnswersByItem, positions: np.ndarray) -> "Answers":
@@ -151,7 +197,30 @@ class Answers(NamedTuple):
             row=np.array([row for _, row, _ in named_answers], int),
             label=np.array([label for _, _, label in named_answers], int),
             gold=np.array(gold, int),
+            share=np.ones(len(named_answers)),
         )
+
+    @property
+    def is_program(self) -> np.ndarray:
+        """Whether each annotator (J,) is a program."""
+        return np.array([name.startswith(PROGRAM_PREFIX) for name in self.names], bool)
+
+    def is_checked(self, group: np.ndarray) -> np.ndarray:
+        """Whether each answer (m,) has a gold label or another person's answer beside it.
+
+        Annotators with the same number in ``group`` (J,) do not check each other.
+        """
+        is_person = ~self.is_program[self.annotator]
+        row_and_group = np.column_stack([self.row, group[self.annotator]])[is_person]
+        rows = np.unique(row_and_group, axis=0)[:, 0]
+        n_people = np.bincount(rows, minlength=len(self.gold))
+        return (self.gold[self.row] >= 0) | (n_people[self.row] > is_person)
+
+    def counted_once(self, group: np.ndarray) -> "Answers":
+        """Divide the weight of an item's answers by the number from the same ``group`` (J,)."""
+        n_groups = group.max(initial=0) + 1
+        key = self.row * n_groups + group[self.annotator]
+        return self._replace(share=1.0 / np.bincount(key)[key])
 
     def likelihoods(self, confusions: np.ndarray, weights: np.ndarray | float = 1.0) -> np.ndarray:
         """Compute w (n, C), the likelihood of each item's answers given each class.
@@ -163,7 +232,7 @@ class Answers(NamedTuple):
             weights: (J,) factor of each annotator's log-likelihoods; 0 ignores the annotator.
         """
         log_likelihoods = np.zeros((len(self.gold), confusions.shape[1]))
-        weight = np.broadcast_to(weights, len(self.names))[self.annotator, None]
+        weight = (self.share * np.broadcast_to(weights, len(self.names))[self.annotator])[:, None]
         log_confusion = np.log(confusions[self.annotator, :, self.label])
         np.add.at(log_likelihoods, self.row, weight * log_confusion)
         likelihoods = np.exp(log_likelihoods - log_likelihoods.max(axis=1, keepdims=True))
@@ -232,20 +301,37 @@ def fit_annotators(
         is_training: (n,) whether the classifier may be trained on the item: not on audit items.
         predict: trains the classifier and returns its leave-one-out predictions.
     """
-    is_program = np.array([name.startswith(PROGRAM_PREFIX) for name in answers.names])
+    is_program = answers.is_program
     is_checked = _answered_by_people(answers, is_program)
     if not (is_training & is_checked).any():
         # No person has answered: treat programs as people.
         is_program = np.zeros_like(is_program)
         is_checked = is_training
     people_fit = _fit_on_people(answers, n_classes, is_training, is_checked, is_program, predict)
+    group = _groups_with_same_mistakes(answers, is_training, people_fit)
+    if len(np.unique(group)) < len(group):
+        answers = answers.counted_once(group)
+        people_fit = _fit_on_people(
+            answers, n_classes, is_training, is_checked, is_program, predict
+        )
     if is_program.any():
         selection = _select_program_weight(
             answers, is_training, is_checked, is_program, people_fit, predict
         )
     else:
         selection = _ProgramWeight(1.0, people_fit.predictions)
-    return _aggregate(answers, is_training, is_checked, is_program, people_fit, selection)
+    weights = np.where(is_program, selection.weight, 1.0)
+    likelihoods = answers.likelihoods(people_fit.confusions, weights)
+    # Audit items are aggregated from the answers alone.
+    predictions = np.where(is_training[:, None], selection.predictions, 1.0)
+    return AnnotatorFit(
+        answers=answers,
+        confusions=people_fit.confusions,
+        group=group,
+        predictions=people_fit.predictions,
+        likelihoods=likelihoods,
+        label_probs=_normalised(likelihoods * predictions),
+    )
 
 
 class _PeopleFit(NamedTuple):
@@ -367,37 +453,6 @@ def _select_program_weight(
     return best
 
 
-def _aggregate(
-    answers: Answers,
-    is_training: np.ndarray,
-    is_checked: np.ndarray,
-    is_program: np.ndarray,
-    people_fit: _PeopleFit,
-    selection: _ProgramWeight,
-) -> AnnotatorFit:
-    """Combine all answers into consensus labels, and report each annotator's error rate."""
-    weights = np.where(is_program, selection.weight, 1.0)
-    likelihoods = answers.likelihoods(people_fit.confusions, weights)
-    # Audit items are aggregated from the answers alone.
-    predictions = np.where(is_training[:, None], selection.predictions, 1.0)
-    counts_fully = is_checked | ~is_training
-    annotators = []
-    for j, name in enumerate(answers.names):
-        row_weights = np.where(counts_fully, 1.0, people_fit.unchecked_weights[j])
-        annotator = Annotator(
-            name=name,
-            n_answers=int((answers.annotator == j).sum()),
-            error=_error_rate(answers, people_fit.label_probs, row_weights, j),
-            confusion=people_fit.confusions[j],
-        )
-        annotators.append(annotator)
-    return AnnotatorFit(
-        annotators=tuple(annotators),
-        likelihoods=likelihoods,
-        label_probs=_normalised(likelihoods * predictions),
-    )
-
-
 def _log_likelihood(likelihoods: np.ndarray, probs: np.ndarray) -> float:
     """Compute Σ_i ln Σ_c w_ic p_ic: how well predictions p (n, C) agree with answers."""
     return float(np.log(np.maximum((likelihoods * probs).sum(axis=1), _EPS)).sum())
@@ -408,28 +463,103 @@ def _normalised(values: np.ndarray) -> np.ndarray:
     return values / np.maximum(values.sum(axis=1, keepdims=True), _EPS)
 
 
-def _error_rate(
-    answers: Answers, label_probs: np.ndarray, row_weights: np.ndarray, j: int
-) -> Estimate:
-    """Estimate annotator j's error rate, with a beta interval.
+def _raters(
+    answers: Answers, rows: np.ndarray, predictions: np.ndarray, is_member: np.ndarray
+) -> tuple[Raters, np.ndarray]:
+    """Return the answers to some rows, the classifier's among them, and where each came from.
 
-    The interval is wider where the true labels are uncertain.
+    The classifier is two raters, J and J + 1: its less and its more confident half.
 
     Args:
-        label_probs: (n, C) posterior probabilities of the true class.
-        row_weights: (n,) weight of the annotator's answer to each item.
+        answers: all answers.
+        rows: of the items, ascending.
+        predictions: (n, C) of the classifier.
+        is_member: (J,) whether the annotator is a rater.
+
+    Returns:
+        The raters, and the index (m,) of each answer in ``answers``, -1 for the classifier's.
     """
-    is_from_annotator = answers.annotator == j
-    rows = answers.row[is_from_annotator]
-    prob_correct = label_probs[rows, answers.label[is_from_annotator]]
-    weights = row_weights[rows]
-    n = _PRIOR_ANSWERS + weights.sum()
-    mean = 1.0 - (_PRIOR_ACCURACY * _PRIOR_ANSWERS + weights @ prob_correct) / n
-    label_variance = float(np.square(weights) @ (prob_correct * (1.0 - prob_correct))) / n**2
-    variance = mean * (1.0 - mean) / (n + 1.0) + label_variance
-    # The beta distribution with this mean and variance.
-    concentration = max(mean * (1.0 - mean) / variance - 1.0, _EPS)
-    alpha = mean * concentration
-    beta = (1.0 - mean) * concentration
-    low, high = betaincinv(alpha, beta, [0.05, 0.95]).tolist()
-    return Estimate(float(mean), low, high)
+    source = np.flatnonzero(np.isin(answers.row, rows) & is_member[answers.annotator])
+    confidence = predictions[rows].max(axis=1)
+    is_confident = confidence > np.median(confidence)
+    n_annotators = len(answers.names)
+    rater = np.append(answers.annotator[source], n_annotators + is_confident)
+    row = np.append(np.searchsorted(rows, answers.row[source]), np.arange(len(rows)))
+    label = np.append(answers.label[source], predictions[rows].argmax(axis=1))
+    share = np.append(answers.share[source], np.ones(len(rows)))
+    order = np.argsort(row, kind="stable")
+    raters = Raters(
+        rater=rater[order],
+        row=row[order],
+        label=label[order],
+        share=share[order],
+        gold=answers.gold[rows],
+        is_person=np.append(~answers.is_program, [False, False]),
+    )
+    return raters, np.append(source, np.full(len(rows), -1))[order]
+
+
+def _error_rates(
+    answers: Answers, group: np.ndarray, predictions: np.ndarray, label_probs: np.ndarray
+) -> list[Estimate]:
+    """Estimate the error rate of every annotator from checked answers.
+
+    Args:
+        answers: all answers.
+        group: (J,) annotators with equal numbers do not check each other.
+        predictions: (n, C) of a classifier trained on people's answers.
+        label_probs: (n, C) posterior probabilities of the true class.
+    """
+    is_checked = answers.is_checked(group)
+    rows = _thinned(np.unique(answers.row[is_checked]))
+    if not len(rows):
+        return [UNKNOWN_ERROR] * len(answers.names)
+    raters, source = _raters(answers, rows, predictions, np.ones(len(answers.names), bool))
+    counts = (source >= 0) & is_checked[source]
+    draws = draw_errors(raters, counts, label_probs[rows])
+    contradicted = 1.0 - predictions[answers.row, answers.label]
+    errors = []
+    for j in range(len(answers.names)):
+        is_from_annotator = answers.annotator == j
+        checked = contradicted[is_from_annotator & is_checked]
+        if not len(checked):
+            errors.append(UNKNOWN_ERROR)
+            continue
+        shift = float(contradicted[is_from_annotator].mean() - checked.mean())
+        errors.append(draws.estimate(j, shift))
+    return errors
+
+
+def _groups_with_same_mistakes(
+    answers: Answers, is_training: np.ndarray, people_fit: _PeopleFit
+) -> np.ndarray:
+    """Number (J,) the annotators so that those who make the same mistakes have one number."""
+    n_annotators = len(answers.names)
+    group = np.arange(n_annotators)
+    everybody = np.ones(n_annotators, bool)
+    rows = _thinned(np.flatnonzero(is_training))
+    raters, _ = _raters(answers, rows, people_fit.predictions, everybody)
+    pairs = PairCounts.of(raters, n_annotators)
+    suspects = pairs.suspects(~answers.is_program)
+    suspects = [members for members in suspects if pairs.has_outside_rater(members)]
+    if not suspects:
+        return group
+    is_member = everybody.copy()
+    for members in suspects:
+        is_member[members[1:]] = False
+    raters, _ = _raters(answers, rows, people_fit.predictions, is_member)
+    first_members = [members[0] for members in suspects]
+    start_probs = doubtful_start(raters, people_fit.predictions.shape[1], first_members)
+    draws = draw_errors(raters, np.ones(len(raters.row), bool), start_probs)
+    for first, *others in suspects:
+        for other in others:
+            if pairs.is_improbable((first, other), draws):
+                group[other] = first
+    return group
+
+
+def _thinned(rows: np.ndarray) -> np.ndarray:
+    """At most ``_MAX_ITEMS`` rows, drawn at random: enough for an error rate."""
+    if len(rows) <= _MAX_ITEMS:
+        return rows
+    return np.sort(np.random.default_rng(0).choice(rows, _MAX_ITEMS, replace=False))

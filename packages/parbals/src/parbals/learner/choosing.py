@@ -370,8 +370,7 @@ def choose_questions(
 def _confusions(state: State, names: Collection[str]) -> dict[str, np.ndarray]:
     """Return annotator → confusion matrix, the prior mean for annotators without answers."""
     fit = state.annotator_fit
-    annotators = () if fit is None else fit.annotators
-    fitted = {annotator.name: annotator.confusion for annotator in annotators}
+    fitted = {} if fit is None else dict(zip(fit.answers.names, fit.confusions, strict=True))
     prior_mean = _prior_confusion(state)
     return {name: fitted.get(name, prior_mean) for name in names}
 
