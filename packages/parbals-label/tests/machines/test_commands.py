@@ -90,6 +90,19 @@ def test_a_program_labels_and_the_summary_is_json(run, write, project):
         assert store.latest_report().n_labels == 5
 
 
+def test_random_answers_wait_to_be_checked(run, write, project):
+    assert "there are none" in str(run("--check", 3).exception)
+    program = shlex.join(write(GOOD, "rule"))
+    run("--with", program, "--no-report", "--budget", 6)
+    summary = json.loads(run("--check", 3, "--json").stdout)
+    assert summary["annotator"] == "machine:rule"
+    assert len(summary["items"]) == 3
+    with Store.open(project, read_only=True) as store:
+        waiting, _ = store.queued()
+        assert set(store.position_of(summary["items"])) <= set(waiting)
+    assert "labels nothing" in str(run("--check", 3, "--with", program).exception)
+
+
 def test_an_annotator_that_does_not_work_gives_exit_code_one(run, write):
     result = run(
         "--with", shlex.join(write("sys.exit('out of credit')\n")), "--retries", "0", "-n", "3"

@@ -7,6 +7,9 @@ import numpy as np
 import pytest
 from message_data import message, truth
 from message_projects import copy_project
+from parbals.errors import InputError
+from parbals.randomness import derive_generator
+from parbals_label.project.checks import queue_checks
 from parbals_label.project.consensus import aggregate_labels, consensus_labels
 from parbals_label.project.create import Roles, create_project
 from parbals_label.project.engine import learner_of, refresh
@@ -162,3 +165,54 @@ def test_in_haste_people_are_taken_at_their_word_and_programs_are_not(store):
     assert "machine:bot" in {
         one.name for one in learner_of(store, models_annotators=False).annotators()
     }
+
+
+def test_errors_that_nobody_checked_are_not_known(store):
+    said(store, "ada", 0.9, 0, positions=range(20))
+    said(store, "machine:gpt", 0.5, 1, positions=range(20, 70), source="machine")
+    refresh(store)
+    lines = overview_lines(overview(store))
+    assert "The error of ada is not known: nobody else has answered the same items" in lines
+    program = "The error of machine:gpt is not known: check 10 of its answers"
+    assert any(line.startswith(program) for line in lines)
+    rates = {rate.name: rate for rate in overview(store).annotator_errors}
+    assert rates["machine:gpt"].error is None
+    assert rates["machine:gpt"].n_checked == 0
+
+
+def test_checks_are_random_answers_of_the_program_for_people(store):
+    said(store, "ada", 0.9, 0, positions=range(20))
+    said(store, "machine:gpt", 0.5, 1, positions=range(10, 70), source="machine")
+    checks = queue_checks(store, 10, "gpt")
+    assert checks.program == "machine:gpt"
+    assert len(set(checks.positions)) == 10
+    assert set(checks.positions) <= set(range(20, 70))
+    leased = {lease.position for lease in store.take("ada", 20, 60.0)}
+    assert set(checks.positions) <= leased
+    assert not set(queue_checks(store, 10).positions) & set(checks.positions)
+    assert "drawn at random" in checks.sentence
+    with pytest.raises(InputError, match=r"machine:rule has not answered.*machine:gpt"):
+        queue_checks(store, 10, "rule")
+    store.submit(
+        [Submission(position, truth(position)) for position in checks.positions], annotator="ada"
+    )
+    refresh(store)
+    rates = {rate.name: rate for rate in overview(store).annotator_errors}
+    assert rates["machine:gpt"].n_checked == 20  # ten were shared before
+    assert rates["machine:gpt"].error is not None
+
+
+def test_every_answer_is_as_likely_to_be_checked(store):
+    """Over 200 seeds each of 40 answers is drawn in a quarter of them, within four errors."""
+    said(store, "machine:gpt", 0.5, 1, positions=range(40), source="machine")
+    counts = np.zeros(40)
+    for seed in range(200):
+        order = derive_generator(seed, "checks", "machine:gpt").permutation(store.n_items)
+        counts[[position for position in order.tolist() if position < 40][:10]] += 1
+    assert np.abs(counts / 200 - 0.25).max() < 4.0 * np.sqrt(0.25 * 0.75 / 200)
+
+
+def test_error_rates_of_earlier_projects_are_read(store):
+    store.update_settings(heard=[("ada", 40, 0.1, 0.05, 0.2)])
+    (rate,) = overview(store).annotator_errors
+    assert (rate.error, rate.n_checked, rate.same_mistakes_as) == (0.1, 0, ())

@@ -6,6 +6,7 @@ from parbals import ActiveLearner
 from parbals.errors import InputError, LabelError
 from parbals.learner.annotators import Answers, confusion_matrix, fit_annotators
 from parbals.learner.choosing import answer_efficiency
+from scipy.stats import beta
 
 CLASSES = ["a", "b"]
 
@@ -72,21 +73,138 @@ def test_intervals_of_errors_hold_the_truth_as_often_as_they_say(n_runs):
 
 
 @pytest.mark.parametrize("n_runs", [4, pytest.param(12, marks=pytest.mark.full)])
-def test_random_clicks_stand_out_within_fifty_answers(n_runs):
-    """Their interval lies above everybody else's, though each answers other items."""
+def test_random_clicks_stand_out_where_others_have_answered_too(n_runs):
+    """Their interval lies above everybody else's after 50 answers, 20 of them shared by all."""
     apart = []
     for seed in range(n_runs):
         X, true, generator = make_clouds(seed + 100)
         learner = ActiveLearner(X, CLASSES, random_state=seed)
-        items = generator.permutation(300)[:200].reshape(4, 50)
-        for positions, (name, accuracy) in zip(
-            items, (("ada", 0.95), ("bob", 0.9), ("eve", 0.9), ("click", 0.5)), strict=True
-        ):
+        shared = range(20)
+        accuracies = {"ada": 0.95, "bob": 0.9, "eve": 0.9, "click": 0.5}
+        for j, (name, accuracy) in enumerate(accuracies.items()):
+            positions = np.array([*shared, *range(20 + 30 * j, 50 + 30 * j)])
             answers = noisy_answers(generator, true[positions], accuracy)
             tell(learner, positions, answers, annotator=name)
         errors = {a.name: a.error for a in learner.annotators()}
-        apart.append(errors["click"].low > max(errors[n].high for n in ("ada", "bob", "eve")))
+        apart.append(errors["click"].mean > max(errors[n].high for n in ("ada", "bob", "eve")))
     assert np.mean(apart) > 0.9 - 2.0 * np.sqrt(0.09 / len(apart))
+
+
+def test_without_checked_answers_no_error_is_known():
+    """A person and a program without shared items: the model alone accuses nobody."""
+    X, true, generator = make_clouds(0)
+    learner = ActiveLearner(X, CLASSES, random_state=0)
+    tell(learner, range(40), noisy_answers(generator, true[:40], 0.85), annotator="ada")
+    tell(
+        learner, range(40, 200), noisy_answers(generator, true[40:200], 0.5), annotator="machine:g"
+    )
+    ada, program = learner.annotators()
+    assert not ada.error.known
+    assert not program.error.known
+    assert (program.error.low, program.error.high) == (0.0, 1.0)
+    # A person is not checked by a program, but a program by a person.
+    tell(learner, range(40, 50), true[40:50], annotator="ada")
+    ada, program = learner.annotators()
+    assert (ada.n_checked, program.n_checked) == (0, 10)
+    assert not ada.error.known
+    assert program.error.known
+
+
+def program_checks(generator, true):
+    """Two people with 23 shared items, and two programs that they have checked in part."""
+    order = generator.permutation(len(true))
+    accuracies = {"ada": 0.962, "bob": 0.577, "machine:m": 0.7, "machine:n": 0.05}
+    items = [order[:26], order[3:29], order[15:175], order[15:115]]
+    return {
+        name: (positions, noisy_answers(generator, true[positions], accuracy))
+        for (name, accuracy), positions in zip(accuracies.items(), items, strict=True)
+    }
+
+
+def few_overlaps(generator, true):
+    """Three people who share twelve items."""
+    order = generator.permutation(len(true))
+    answers = {}
+    for j, accuracy in enumerate((0.95, 0.8, 0.6)):
+        positions = np.append(order[:12], order[20 + 60 * j : 80 + 60 * j])
+        answers[f"person {j}"] = positions, noisy_answers(generator, true[positions], accuracy)
+    return answers
+
+
+def an_adversary(generator, true):
+    """Two good people and one who is always wrong."""
+    answers = {}
+    for j, accuracy in enumerate((0.9, 0.9, 0.0)):
+        positions = generator.choice(150, 100, replace=False)
+        answers[f"person {j}"] = positions, noisy_answers(generator, true[positions], accuracy)
+    return answers
+
+
+def three_copies(generator, true):
+    """Three copies of one bad annotator beside two good ones."""
+    positions = np.arange(160)
+    copied = noisy_answers(generator, true[:160], 0.6)
+    answers = {f"copy {j}": (positions, copied) for j in range(3)}
+    for name, accuracy in (("ada", 0.9), ("bob", 0.8)):
+        answers[name] = positions, noisy_answers(generator, true[:160], accuracy)
+    return answers
+
+
+@pytest.mark.parametrize("scenario", [program_checks, few_overlaps, an_adversary, three_copies])
+@pytest.mark.parametrize("n_runs", [4, pytest.param(15, marks=pytest.mark.full)])
+def test_intervals_hold_the_share_of_wrong_answers(scenario, n_runs):
+    """At least 85 % of the intervals do, within two Monte-Carlo errors."""
+    inside = []
+    for seed in range(n_runs):
+        X, true, generator = make_clouds(seed + 500, 400, separation=2.0, n_columns=10)
+        answers = scenario(generator, true)
+        learner = ActiveLearner(X, CLASSES, random_state=seed)
+        for name, (positions, numbers) in answers.items():
+            tell(learner, positions, numbers, annotator=name)
+        held = []
+        for annotator in learner.annotators():
+            positions, numbers = answers[annotator.name]
+            share = (numbers != true[positions]).mean()
+            held.append(annotator.error.low <= share <= annotator.error.high)
+        inside.append(np.mean(held))
+    assert np.mean(inside) > 0.85 - 2.0 * np.std(inside) / np.sqrt(n_runs)
+
+
+@pytest.mark.parametrize("n_runs", [4, pytest.param(20, marks=pytest.mark.full)])
+def test_copies_count_as_one(n_runs):
+    gains = []
+    is_found = []
+    for seed in range(n_runs):
+        X, true, generator = make_clouds(seed + 600, 400, separation=2.0, n_columns=10)
+        learner = ActiveLearner(X, CLASSES, random_state=seed)
+        for name, (positions, numbers) in three_copies(generator, true).items():
+            tell(learner, positions, numbers, annotator=name)
+        same = {a.name: a.same_mistakes_as for a in learner.annotators()}
+        is_found.append(same["copy 0"] == ("copy 1", "copy 2") and same["ada"] == ())
+        consensus = np.array([CLASSES.index(learner.labels[i]) for i in range(160)])
+        # The majority of the three independent annotators.
+        votes = np.array([learner._ledger.answers[i]["copy 0"] for i in range(160)])
+        votes = votes + [
+            sum(learner._ledger.answers[i][n] for n in ("ada", "bob")) for i in range(160)
+        ]
+        gains.append((consensus == true[:160]).mean() - ((votes > 1) == true[:160]).mean())
+    assert np.mean(is_found) > 0.9 - 2.0 * np.sqrt(0.09 / n_runs)
+    assert np.mean(gains) > -2.0 * np.std(gains) / np.sqrt(n_runs)
+
+
+@pytest.mark.parametrize("accuracies", [(0.98, 0.98, 0.98), (1.0, 1.0, 0.6), (0.92, 0.92, 0.7)])
+@pytest.mark.parametrize("n_runs", [4, pytest.param(20, marks=pytest.mark.full)])
+def test_people_who_agree_because_they_are_right_are_not_copies(accuracies, n_runs):
+    """Also where everybody guesses at some items, and where the model is hardly of any use."""
+    for seed in range(n_runs):
+        X, true, generator = make_clouds(seed + 700, 200, separation=0.7, n_columns=10)
+        is_hard = generator.random(200) < (0.1 if seed % 2 else 0.0)
+        learner = ActiveLearner(X, CLASSES, random_state=seed)
+        for j, accuracy in enumerate(accuracies):
+            numbers = noisy_answers(generator, true, accuracy)
+            numbers = np.where(is_hard, noisy_answers(generator, true, 0.5), numbers)
+            tell(learner, range(150), numbers[:150], annotator=f"person {j}")
+        assert not any(annotator.same_mistakes_as for annotator in learner.annotators())
 
 
 @pytest.mark.parametrize(
@@ -151,7 +269,12 @@ def test_a_label_without_an_annotator_is_gold():
     (bob,) = learner.annotators()
     assert bob.n_answers == 60
     wrong = np.mean([learner._ledger.answers[i]["bob"] != true[i] for i in range(60)])
-    assert bob.error.mean == pytest.approx((0.1 * 10 + 60 * wrong) / 70, abs=1e-6)
+    # Every answer is checked: the posterior is Beta(1 + wrong, 1 + right), here from 800 draws.
+    posterior = beta(1 + 60 * wrong, 1 + 60 * (1 - wrong))
+    assert bob.n_checked == 60
+    assert bob.error.mean == pytest.approx(posterior.mean(), abs=4 * posterior.std() / 800**0.5)
+    assert bob.error.low == pytest.approx(posterior.ppf(0.05), abs=0.02)
+    assert bob.error.high == pytest.approx(posterior.ppf(0.95), abs=0.02)
 
 
 def test_the_model_and_its_choices_know_nothing_of_the_audits_answers():

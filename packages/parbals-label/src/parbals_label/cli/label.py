@@ -56,6 +56,13 @@ _MAX_WAIT_SECONDS = 120.0
     "in all, earlier runs included.",
     Budget(),
 )
+@option(
+    "--check N",
+    "Label nothing; queue N random answers of a program for people to check, which measures its "
+    "error.",
+    click.IntRange(1, 10_000),
+    argument="n_checks",
+)
 @option("--rate N", "Ask for at most N items a minute, retries included.", click.IntRange(1))
 @option(
     "--retries N",
@@ -83,6 +90,7 @@ def label(
     command: str | None,
     name: str | None,
     report: bool,
+    n_checks: int | None,
     costs: dict[str, float] | None,
     no_report: bool,
     as_json: bool,
@@ -97,12 +105,18 @@ def label(
     Examples:
       parbals label spam --llm http://localhost:8000/v1 --model qwen --dry-run
       parbals label spam --llm https://api.openai.com/v1 --model m --price 0.15,0.60 --budget 5.00
+      parbals label spam --check 10
       parbals label spam --with "python keyword_rule.py" --budget 200
       parbals label spam --with "python keyword_rule.py" --name rule --cost me=1,rule=0.01
       parbals label spam --report
     """
     if report:
         _print_quality(folder, name, as_json=as_json)
+        return
+    if n_checks is not None:
+        if llm.url is not None or command is not None:
+            raise InputError("--check labels nothing; leave out --llm and --with.")
+        _queue_checks(folder, n_checks, name, as_json=as_json)
         return
     if (llm.url is None) == (command is None):
         raise InputError("Say who labels: --llm URL with --model NAME, or --with COMMAND.")
@@ -122,6 +136,16 @@ def label(
         if not no_report and result.stored and result.ended != "interrupted":
             _print_report(store, as_json=as_json)
     context.exit({"interrupted": _INTERRUPTED, "failed": 1}.get(result.ended, 0))
+
+
+def _queue_checks(folder: Path, n_checks: int, name: str | None, *, as_json: bool) -> None:
+    """Queue random answers of a program for people to check."""
+    with open_store(folder) as store:
+        from parbals_label.project.checks import queue_checks
+
+        checks = queue_checks(store, n_checks, name)
+        items = [item.id for item in store.items(checks.positions)]
+        print_result(as_json, {"annotator": checks.program, "items": items}, checks.sentence)
 
 
 @contextmanager

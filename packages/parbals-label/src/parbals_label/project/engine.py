@@ -6,13 +6,14 @@ without a model. :mod:`parbals_label.project.choose` chooses the next items to l
 """
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import asdict, astuple, replace
+from dataclasses import asdict, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from parbals.learner.active import ActiveLearner
+from parbals.learner.annotators import Annotator
 from parbals.learner.evaluation.expectation import temperature_scaled
 from parbals.learner.evaluation.report import Report
 from parbals.learner.reporting import prediction_temperature
@@ -233,12 +234,26 @@ def refresh(
             store.update_settings(
                 predictions=PredictionsFile(**asdict(written), answers=last_answer),
                 doubts=find_label_issues(learner, store.classes),
-                heard=[(a.name, a.n_answers, *astuple(a.error)) for a in annotators],
+                heard=[_stored_error(annotator) for annotator in annotators],
                 judged=_model_consensus(learner, store.votes()),
             )
     # Removes the old file; or the new one, if items were added or features replaced meanwhile.
     remove_matrices(store, previous, written)
     return report
+
+
+def _stored_error(annotator: Annotator) -> tuple[Any, ...]:
+    """An annotator's error rate as the settings store it."""
+    error = annotator.error
+    return (
+        annotator.name,
+        annotator.n_answers,
+        error.mean if error.known else None,
+        error.low,
+        error.high,
+        annotator.n_checked,
+        annotator.same_mistakes_as,
+    )
 
 
 def _predict_pool(learner: ActiveLearner, progress: Callable[[str, int, int], None]) -> np.ndarray:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from parbals.errors import InputError, ProjectError
 from parbals.learner.evaluation import report as reports
-from parbals.wording import percent
+from parbals.wording import PROGRAM_PREFIX, counted, percent
 
 from parbals_label.answer_form import NUMBERS, ORDERED, AnswerForm
 from parbals_label.project.consensus import Agreement, aggregate_labels, agreement, tied_positions
@@ -44,26 +44,46 @@ _MIN_CONFUSION_LABELS = 10
 
 @dataclass(frozen=True)
 class AnnotatorErrorRate:
-    """An annotator's error rate with its 90 % interval (:mod:`parbals.learner.annotators`).
+    """An annotator's error rate with its 90 % interval (:mod:`parbals.learner.annotator_errors`).
 
-    >>> print(AnnotatorErrorRate("ann", 40, 0.05, 0.02, 0.1).sentence)
-    ann is wrong in 5 % of 40 answers (90 % interval 2 % to 10 %)
+    >>> print(AnnotatorErrorRate("ann", 40, 0.05, 0.02, 0.1, n_checked=30).sentence)
+    ann is wrong in 5 % of 40 answers (90 % interval 2 % to 10 %, 30 answers checked)
+    >>> print(AnnotatorErrorRate("machine:gpt", 300, None, 0.0, 1.0).sentence)
+    The error of machine:gpt is not known: check 10 of its answers (parbals label --check 10)
+
+    Attributes:
+        error: None if no answer was checked.
+        n_checked: answers to items that another person answered too, or that have a gold label.
+        same_mistakes_as: annotators with whom this one counts as one.
     """
 
     name: str
     n_answers: int
-    error: float
+    error: float | None
     low: float
     high: float
+    n_checked: int = 0
+    same_mistakes_as: tuple[str, ...] = ()
 
     @property
     def sentence(self) -> str:
         """The error rate in words."""
+        if self.error is None and self.name.startswith(PROGRAM_PREFIX):
+            return (
+                f"The error of {self.name} is not known: check 10 of its answers "
+                "(parbals label --check 10)"
+            )
+        if self.error is None:
+            return f"The error of {self.name} is not known: nobody else has answered the same items"
         interval = f"{percent(self.low)} to {percent(self.high)}"
-        return (
+        sentence = (
             f"{self.name} is wrong in {percent(self.error)} of {self.n_answers:,} answers "
-            f"(90 % interval {interval})"
+            f"(90 % interval {interval}, {counted(self.n_checked, 'answer')} checked)"
         )
+        if self.same_mistakes_as:
+            others = " and ".join(self.same_mistakes_as)
+            sentence += f"; makes the same mistakes as {others}: they count as one annotator"
+        return sentence
 
 
 @dataclass(frozen=True)

@@ -81,6 +81,8 @@ def _checked_loss(value: str) -> str:
 
 
 _Count = Annotated[int, Field(strict=True, ge=0)]
+_AnnotatorError = tuple[str, _Count, float | None, float, float]
+_AnnotatorErrorWithChecks = tuple[str, _Count, float | None, float, float, _Count, tuple[str, ...]]
 _AtLeastOne = Annotated[int, Field(strict=True, ge=1)]
 _Number = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
 _Share = Annotated[float, Field(strict=True, ge=0, lt=1, allow_inf_nan=False)]
@@ -141,7 +143,8 @@ class ProjectSettings(BaseModel):
         copies: duplicate texts: position, position of the first item with the same text, whose
             label they share.
         adapt: whether the page's worker fine-tunes the encoder on the labels.
-        heard: error rates of annotators: name, answers, error rate, and its 90 % interval.
+        heard: error rates of annotators: name, answers, error rate (None if it is not known), its
+            90 % interval, checked answers, and annotators who make the same mistakes.
         judged: consensus labels of items with different answers: position, answers, label.
         again: items that need further answers: position, number of answers wanted.
     """
@@ -182,7 +185,7 @@ class ProjectSettings(BaseModel):
     goal_labels: _Count = 0
     goal_error: _Share = 0.0
     doubts: tuple[tuple[_Count, str, float, str], ...] = ()
-    heard: tuple[tuple[str, _Count, float, float, float], ...] = ()
+    heard: tuple[_AnnotatorError | _AnnotatorErrorWithChecks, ...] = ()
     judged: tuple[tuple[_Count, _AtLeastOne, str], ...] = ()
     copies: tuple[tuple[_Count, _Count], ...] = ()
     adapt: bool = False

@@ -5,6 +5,7 @@ from typing import Any
 from fastapi import APIRouter, Request
 from parbals.learner.evaluation.certify import CERTIFY
 
+from parbals_label.project.checks import queue_checks
 from parbals_label.project.classes import change_classes
 from parbals_label.project.measuring import begin_measurement, keep_sample
 from parbals_label.project.quick import quick_batch
@@ -306,6 +307,16 @@ def _add_queue_routes(routes: APIRouter, session: Session) -> None:
                 begin_measurement(store, body.n, queued=True)
             store.log(records.MEASURED, count=body.n, keep=body.keep)
             return {"drawn": body.n}
+
+        return await session.desk.write(acting_as(require_owner(request), act))
+
+    @routes.post("/check")
+    async def check(body: schemas.CheckIn, request: Request) -> schemas.ChecksOut:
+        """For owners: queue random answers of a program for people to check."""
+
+        def act(store: Store) -> schemas.ChecksOut:
+            checks = queue_checks(store, body.n, body.program)
+            return schemas.ChecksOut(n_queued=len(checks.positions), sentence=checks.sentence)
 
         return await session.desk.write(acting_as(require_owner(request), act))
 

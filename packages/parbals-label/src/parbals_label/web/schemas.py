@@ -130,6 +130,13 @@ class BulkIn(AnnotatorIn):
     decides: bool = False
 
 
+class CheckIn(InModel):
+    """How many random answers of which program people are to check."""
+
+    program: Name
+    n: Annotated[int, Field(ge=1, le=10_000)] = 10
+
+
 class ReleaseAllIn(InModel):
     """The annotator whose items are released; null releases all."""
 
@@ -264,6 +271,13 @@ class CurvePoint(BaseModel):
     mean: float
     low: float
     high: float
+
+
+class ChecksOut(BaseModel):
+    """How many random answers of a program wait to be checked, and a sentence that says so."""
+
+    n_queued: int
+    sentence: str
 
 
 class ServerOut(BaseModel):

@@ -25,8 +25,8 @@ independent annotators would have disagreed on far more of the n items than they
 counts as one annotator: the probability of so few disagreements, Binomial(n, 2 e (1 - e)), averaged
 over a chain, is below 0.001, and they are less than a third of those expected. Half of the chains
 start where the group is right, and all have to find it that explain the answers about as well as
-the best. It also needs an annotator outside the group who answered the same items: a team that agrees
-throughout may simply be right.
+the best. It also needs an annotator outside the group who answered the same items: a team that
+agrees throughout may simply be right.
 """
 
 from typing import NamedTuple

@@ -31,6 +31,10 @@ therefore has three stages:
 So programs have no effect on the classifier once people have contradicted them often enough. If no
 person has answered any item, programs are treated as people.
 
+Annotators who make the same mistakes count as one, and the error rates that are reported come from
+checked answers alone: see :mod:`parbals.learner.annotator_errors`. The confusion matrices above
+serve to weight answers; nobody is shown them as a measured error.
+
 Audit items are not counted in the confusion matrices, because the classifier must not depend on
 them. They are counted in the error rates that are reported. Labels without an annotator are treated
 as gold, that is, as certainly right.

@@ -1,13 +1,15 @@
 // Agreement between annotators: their error rates, Cohen's and Fleiss' kappa, and the items with different answers.
 
-import { get } from "./api.js";
+import { get, post } from "./api.js";
 import { isTask, MANY, NUMBERS } from "./answers.js";
 import { itemRow } from "./browse.js";
-import { count, h, plural } from "./dom.js";
+import { count, h, plural, toast } from "./dom.js";
 import { programPanels } from "./programs.js";
-import { on, state } from "./state.js";
+import { isOwner, on, state } from "./state.js";
 
 const PAGE_SIZE = 50;
+const N_CHECKS = 10; // of a program's answers, until its error is known
+const PROGRAM_PREFIX = "machine:";
 
 /** Upper bounds of kappa and what they are called, after Landis and Koch (1977). */
 const INTERPRETATIONS = [
@@ -35,6 +37,28 @@ function labelPanel(kappas) {
   return h("section", { class: "panel" }, h("h2", { class: "panel-title" }, "Agreement by label"), h("table", { class: "table" }, h("thead", {}, h("tr", {}, head)), h("tbody", {}, rows)));
 }
 
+/** For owners: have people check random answers of a program, which measures its error. */
+function checkButton(annotator) {
+  const program = annotator.name.split(", ")[0]; // answers may be split by confidence
+  const button = h("button", { type: "button", class: "text-button" }, `Check ${N_CHECKS} at random`);
+  button.setAttribute("aria-label", `Check ${N_CHECKS} random answers of ${annotator.name}`);
+  button.addEventListener("click", async () => {
+    try {
+      const { sentence } = await post("/api/check", { program, n: N_CHECKS });
+      toast(sentence);
+    } catch (error) {
+      toast(error.message);
+    }
+  });
+  return button;
+}
+
+/** How to get to know an error rate for which no answer was checked. */
+function unknownAdvice(annotator) {
+  if (!annotator.name.startsWith(PROGRAM_PREFIX)) return h("span", { class: "quiet" }, "nobody else has answered the same items");
+  return isOwner() ? checkButton(annotator) : h("span", { class: "quiet" }, "people have checked none of its answers");
+}
+
 export function agreementView() {
   const figures = h("div", { class: "agreement-figures" });
   const errors = h("div", {});
@@ -44,19 +68,30 @@ export function agreementView() {
   const node = h("div", {}, programs, errors, figures, h("h2", {}, "Items with different answers"), summary, list);
 
   function drawErrors() {
-    const annotators = [...(state.live?.heard ?? [])].sort((a, b) => b.error - a.error);
+    const annotators = [...(state.live?.heard ?? [])].sort((a, b) => (b.error ?? -1) - (a.error ?? -1));
     const share = (value) => `${(100 * value).toFixed(value < 0.1 ? 1 : 0)} %`;
     const rows = annotators.map((annotator) =>
       h(
         "tr",
         {},
-        h("td", { dir: "auto" }, annotator.name),
-        h("td", { class: "numeric" }, share(annotator.error)),
-        h("td", { class: "numeric" }, `${share(annotator.low)} to ${share(annotator.high)}`),
+        h(
+          "td",
+          { dir: "auto" },
+          annotator.name,
+          annotator.same_mistakes_as.length > 0 &&
+            h("span", { class: "quiet" }, ` makes the same mistakes as ${annotator.same_mistakes_as.join(" and ")}: they count as one`),
+        ),
+        ...(annotator.error === null
+          ? [h("td", { class: "numeric" }, "not known"), h("td", {}, unknownAdvice(annotator))]
+          : [
+              h("td", { class: "numeric" }, share(annotator.error)),
+              h("td", { class: "numeric" }, `${share(annotator.low)} to ${share(annotator.high)}`),
+            ]),
+        h("td", { class: "numeric" }, count(annotator.n_checked)),
         h("td", { class: "numeric" }, count(annotator.n_answers)),
       ),
     );
-    const head = ["Annotator", "Error rate", "90 % interval", "Answers"].map((name, i) =>
+    const head = ["Annotator", "Error rate", "90 % interval", "Checked", "Answers"].map((name, i) =>
       h("th", { scope: "col", class: i ? "numeric" : null }, name),
     );
     const panel = h(
@@ -68,7 +103,7 @@ export function agreementView() {
         { class: "scroll-x", tabindex: "0", role: "group", "aria-label": "Annotator error rates" },
         h("table", { class: "table" }, h("thead", {}, h("tr", {}, head)), h("tbody", {}, rows)),
       ),
-      h("p", { class: "quiet" }, "Estimated from overlapping answers and the model. Answers are weighted by it. Updated with each report."),
+      h("p", { class: "quiet" }, "Measured on checked answers: items that another person answered too. Updated with each report."),
     );
     errors.replaceChildren(...(annotators.length ? [panel] : []));
   }
@@ -114,11 +149,10 @@ export function agreementView() {
         "section",
         { class: "panel" },
         h("h2", { class: "panel-title" }, "All annotators"),
-        h("p", { class: "figure" }, h("strong", {}, formatted(agreement.fleiss)), " Fleiss’ κ"),
         h(
           "p",
           {},
-          `${interpretation(agreement.fleiss)[0].toUpperCase()}${interpretation(agreement.fleiss).slice(1)}, over ${plural(agreement.n_items, "item")} with two or more answers.`,
+          `${interpretation(agreement.fleiss)[0].toUpperCase()}${interpretation(agreement.fleiss).slice(1)} agreement between people over ${plural(agreement.n_items, "item")} with two or more answers: Fleiss’ κ is ${formatted(agreement.fleiss)}. Programs do not count here.`,
         ),
         h(
           "p",
