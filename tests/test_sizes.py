@@ -25,7 +25,7 @@ TOLERANCE = 25
 OPTIONAL = {
     "parbals": "blackjax jax jaxtyping matplotlib dask distributed skactiveml",
     "parbals-label": "PIL pyarrow datasets torch transformers safetensors huggingface_hub timm "
-    "open_clip jax jaxtyping tokenizers",
+    "open_clip jax jaxtyping tokenizers onnxruntime",
     "parbals-bench": "dask distributed dask_jobqueue cryptography torch transformers",
 }
 """What modules of a package may miss: packages of its extras."""

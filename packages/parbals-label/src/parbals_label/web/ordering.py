@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Order", "by_meaning", "by_model"]
 
-_QUICK_ENCODERS = ("sentences", "words")
+_QUICK_ENCODERS = ("sentences", "sentences-int8", "words")
 """Encoders that embed a few words at once, without a GPU."""
 _BLOCK_ROWS = 8192
 

@@ -35,14 +35,14 @@ class WordVectors:
     """
 
     def __init__(self, pieces: Sequence[str], vectors: np.ndarray, weights: np.ndarray) -> None:
-        self._tokenize = WordPieces(pieces, unknown=-1)
+        self.tokenize = WordPieces(pieces, unknown=-1)
         self._vectors = vectors.astype(np.float32) * weights[:, None].astype(np.float32)
 
     def encode(self, texts: Sequence[str]) -> np.ndarray:
         """Rows (N, D) of length 1; zero for texts without a known piece."""
         rows = np.zeros((len(texts), self._vectors.shape[1]), np.float32)
         for row, text in zip(rows, texts, strict=True):
-            pieces = [piece for piece in self._tokenize(text) if piece >= 0]
+            pieces = [piece for piece in self.tokenize(text) if piece >= 0]
             if pieces:
                 row[:] = self._vectors[pieces].sum(axis=0)
         length = np.linalg.norm(rows, axis=1, keepdims=True)
