@@ -101,7 +101,7 @@ def at_work(ada):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_desk(messages, person, shoot, scheme):
-    ada = person(messages, "Ada", scheme=scheme, height=936)
+    ada = person(messages, "Ada", scheme=scheme, height=998)
     at_work(ada)
     expect(ada.page.locator(".side .facts")).to_contain_text("assigned", timeout=60_000)
     ada.page.wait_for_timeout(3000)  # the map follows
@@ -117,7 +117,7 @@ def test_the_phone(messages, person, shoot):
 
 
 def test_the_map_and_the_curve(messages, person, shoot):
-    ada = person(messages, "Ada", height=1490)
+    ada = person(messages, "Ada", height=1496)
     at_work(ada)
     page = ada.go("overview")
     page.get_by_label("Colours of the map").select_option("class")
