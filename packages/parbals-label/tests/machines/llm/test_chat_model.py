@@ -12,7 +12,12 @@ from machine_projects import make_project
 from message_data import truth
 from message_projects import copy_project
 from parbals_label.answer_form import AnswerForm
-from parbals_label.machines.llm.asking import ChatModel, Price, fields_without_refused
+from parbals_label.machines.llm.asking import (
+    MAX_REPLY_TOKENS,
+    ChatModel,
+    Price,
+    fields_without_refused,
+)
 from parbals_label.machines.llm.endpoint import Endpoint
 from parbals_label.machines.llm.project import make_prompts
 from parbals_label.machines.llm.prompt import Instructions
@@ -252,6 +257,20 @@ def test_a_reply_without_a_label_is_asked_once_more_and_never_stored(ask, projec
     assert said
 
 
+def test_a_reply_without_an_end_is_not_asked_for_again(ask, project):
+    """It is as long as replies may be, and so would the next one be."""
+
+    def misbehave(request, number):
+        body = completion("and so on " * 100)
+        body["choices"][0]["finish_reason"] = "length"
+        return body
+
+    with chat_server(misbehave) as server:
+        result, said = ask(server.url, batch_size=2)
+    assert (result.ended, len(server.seen)) == ("failed", 4)
+    assert "cut off" in said[0]
+
+
 def test_a_second_reply_with_a_label_is_stored(ask, project):
     def misbehave(request, number):
         return completion("Hm.") if len(request.body["messages"]) == 2 else None
@@ -373,7 +392,7 @@ def test_a_budget_of_money_is_never_exceeded_and_runs_resume(ask, project, n_pai
     with Store.open(project) as store:
         prompts = make_prompts(store)(store.visible_items(range(store.n_items)))
     largest = max(make().n_bytes for make in prompts.values())
-    bound = PRICE.cost(largest, 2000)
+    bound = PRICE.cost(largest, MAX_REPLY_TOKENS)
     budget = bound + (n_paid - 0.5) * COST
     with chat_server(delay=0.05) as server:
         result, _ = ask(server.url, batch_size=12, max_cost=budget)

@@ -33,7 +33,7 @@ from parbals_label.store.replies import PaidReply, Replies
 
 __all__ = ["MAX_REPLY_TOKENS", "ChatConversation", "ChatModel", "Price"]
 
-MAX_REPLY_TOKENS = 2_000
+MAX_REPLY_TOKENS = 1_000
 """Tokens of a reply at most; room for models that reason first."""
 _N_CONNECTIONS = 8
 """Requests at the same time."""
@@ -166,6 +166,12 @@ def fields_without_refused(fields: dict[str, Any], message: str) -> dict[str, An
         return None
     refused = named[0] if named else next(iter(fields))
     return {name: value for name, value in fields.items() if name != refused}
+
+
+def _may_be_corrected(completion: Completion) -> bool:
+    """Whether asking once more may help: not after a refusal, nothing, or a reply without an end."""
+    is_whole = bool(completion.content) and completion.finish != "length"
+    return is_whole and completion.refusal is None
 
 
 @dataclass(order=True)
@@ -338,7 +344,7 @@ class ChatConversation:
         model.replies.add(request.key, model.annotator, model.model, paid, usable=not fault)
         if not fault:
             self._answer(request.item, label, confidence)
-        elif request.is_second or completion.refusal is not None or not completion.content:
+        elif request.is_second or not _may_be_corrected(completion):
             self._fail(request.item, fault)
         else:
             prompt = request.prompt.again(completion.content, fault)
