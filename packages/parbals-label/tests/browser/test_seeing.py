@@ -259,16 +259,31 @@ def test_progress_is_seen_against_the_goal_that_people_set(labelled, person):
     expect(side.get_by_role("img", name="50 % of the goal")).to_be_visible()
 
 
-def test_a_goal_that_the_model_expects_to_have_reached_has_a_button_that_measures(labelled, person):
-    with Store.open(labelled.folder) as store:
-        store.update_settings(goal_error=0.99)
+def test_the_error_is_measured_at_a_click_and_nobody_sees_what_is_predicted(labelled, person):
+    """Without a goal, with fewer than sixty items left; also when the panel asks again."""
     ada = person(labelled)
     side = ada.page.locator(".side")
-    button = side.get_by_role("button", name="Label 60 random items")
-    expect(button).to_be_visible(timeout=SOON)
+    button = side.get_by_role("button", name="Measure the error")
+    expect(button).to_be_enabled(timeout=SOON)
+    expect(side.locator(".measure")).to_contain_text(
+        re.compile("the \\d+ random items that are left")
+    )
     button.click()
-    said = ada.page.locator(".toast")
-    expect(said).to_contain_text("A sample of 60 items was requested")  # there are fewer
+    ada.says("Then the error is measured")
+    expect(button).to_have_count(0, timeout=SOON)
+    expect(side).to_contain_text("of the sample's")
+    sentence = ada.page.locator(".why-sentence")
+    for _ in range(20):  # first the items that this browser holds already
+        if "Test item" in sentence.text_content():
+            break
+        ada.label("1")
+    expect(sentence).to_contain_text("until the whole sample is labelled")
+    ada.press("w")
+    guess = ada.page.locator("#guess")
+    expect(guess).to_contain_text("Not shown for a test item")
+    ada.page.wait_for_timeout(3_000)  # the panel has asked for the item once more
+    expect(guess).to_contain_text("Not shown for a test item")
+    expect(guess.locator(".bar-row")).to_have_count(0)
 
 
 def test_settings_are_shared_and_highlighted_words_are_marked(labelled, person):
