@@ -11,6 +11,7 @@ from parbals.arrays import (
     release_pages,
     safe_reciprocal,
     times_log,
+    without_broken_rows,
 )
 
 
@@ -56,3 +57,16 @@ def test_reciprocals_of_tiny_probabilities_stay_finite_when_multiplied():
     by_p = safe_reciprocal(np.array([1e-38, 1e-30, 1e-10], np.float32), np)
     assert np.isfinite(by_p * by_p).all()
     assert by_p[2] == pytest.approx(1e10, rel=1e-6)
+
+
+def test_broken_rows_are_left_out_and_heavy_tails_are_not():
+    generator = np.random.default_rng(0)
+    rows = generator.standard_normal((500, 6)) * [1.0, 1e4, 1e-3, 1.0, 1.0, 1.0]
+    assert without_broken_rows(rows) is rows
+    broken = rows.copy()
+    broken[7] *= 100.0
+    np.testing.assert_array_equal(without_broken_rows(broken), np.delete(rows, 7, axis=0))
+    heavy_tails = generator.standard_cauchy((500, 6))
+    assert without_broken_rows(heavy_tails) is heavy_tails
+    equal = np.ones((500, 6))
+    assert without_broken_rows(equal) is equal

@@ -15,7 +15,7 @@ them. Each run is a line of record.jsonl.xz; FOLDER holds the datasets, or what
 
 *Learn*: at each number of labels the temperature by left-out labels, ln T with its deviation ς, and
 the one at which the expected error of the test set is its real one. How they differ beyond ς and
-the test set's own noise are ``_LOG_T_SHIFT``, ``_LOG_T_MISFIT_SD`` and ``_LOG_T_SELECTION_SD`` of
+the test set's own noise are ``_LOG_T_MISFIT_SD`` and ``_LOG_T_SELECTION_SD`` of
 :mod:`parbals.learner.evaluation.expectation`: learnt on some sets, compared on those held out.
 Lines of learnt.jsonl, and learnt.txt.
 """
@@ -100,8 +100,9 @@ def _row(
 
     state, model = learner.state, learner.fitted()
     samples = model.sample_proba(state.target_rows())
-    weights = np.asarray(model.sample_weights)
-    decisions = mean_prediction(samples, weights).argmax(axis=1)
+    expected_probs = mean_prediction(samples, np.asarray(model.sample_weights))
+    decisions = expected_probs.argmax(axis=1)
+    n_targets = learner.setup.n_rows_of_target
     chosen = learner.setup.strategy != "random"
     left_out = state.cross_validated_predictions(model)
     free = np.setdiff1d(np.arange(len(y_pool)), learner.labelled)
@@ -120,9 +121,9 @@ def _row(
     found = {}
     for way, temperature in temperatures.items():
         error, log_loss = expected_error_and_log_loss(
-            samples, weights, np.random.default_rng(seed), temperature
+            expected_probs, np.random.default_rng(seed), temperature, n_targets=n_targets
         )
-        labels = sample_labellings(samples, weights, np.random.default_rng(seed), temperature)
+        labels = sample_labellings(expected_probs, np.random.default_rng(seed), temperature)
         values = metric_values("balanced-accuracy", decisions, labels, learner.classes)
         judged = [values.mean(), *np.quantile(values, [0.05, 0.95])]
         parts = [[e.mean, e.low, e.high] for e in (error, log_loss)] + [judged]
@@ -142,7 +143,8 @@ def _before(model: Any) -> Any:
     if posterior.n_classes > 2:
         moments = posterior.latents.marginals(posterior.X)
         probs = classes._probs(*classes._cavities(*moments, posterior.sites))[places]
-    return expectation._posterior_temperature(probs, posterior.labels[places], 0.0, 0.7)
+    prior = expectation.Temperature(1.0, 0.7)
+    return expectation._solve_temperature(probs, posterior.labels[places], prior, error_weight=0.0)
 
 
 # -- the constants
@@ -156,8 +158,10 @@ def _heat(
     from scipy.optimize import brentq
 
     model = learner.fitted()
-    found = expectation._posterior_temperature(
-        *learner.state.cross_validated_predictions(model), 0.0, 0.7
+    found = expectation._solve_temperature(
+        *learner.state.cross_validated_predictions(model),
+        expectation.Temperature(1.0, 0.7),
+        expectation._ERROR_WEIGHT,
     )
     probs = learner.predict_proba(X_test)
     said = np.arange(len(probs)), probs.argmax(axis=1)

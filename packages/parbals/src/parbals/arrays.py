@@ -22,8 +22,11 @@ __all__ = [
     "release_pages",
     "safe_reciprocal",
     "times_log",
+    "without_broken_rows",
 ]
 
+_BROKEN_DISTANCE = 10.0
+_MAX_BROKEN_SHARE = 0.01
 _MIN_DENOMINATOR = 1e-18  # products of two reciprocals stay finite in float32
 
 
@@ -118,3 +121,23 @@ def times_log(x: Any, xp: ModuleType) -> Any:
     """x ln x for x ≥ 0, with value 0 at x = 0."""
     # Adding the smallest normal number changes no x but 0.
     return x * xp.log(x + np.finfo(x.dtype).tiny)
+
+
+def without_broken_rows(rows: np.ndarray) -> np.ndarray:
+    """Leave out rows (m, D) so far from the others that they must be broken, such as ×100.
+
+    These are at most one in a hundred, ten times as far from the columns' medians as half of the
+    rows are, in units of the columns' standard deviations. One such row would otherwise dominate
+    every moment. If more rows are as far, the data have heavy tails, and all rows are returned.
+
+    >>> rows = np.append(np.linspace(-1.0, 1.0, 200), 100.0)[:, None]
+    >>> len(without_broken_rows(rows))
+    200
+    """
+    deviations = rows.std(axis=0)
+    scaled = (rows - np.median(rows, axis=0)) / np.where(deviations > 0.0, deviations, 1.0)
+    distances = np.sqrt(np.square(scaled).sum(axis=1))
+    is_far = distances > _BROKEN_DISTANCE * np.median(distances)
+    if not 0 < is_far.sum() <= _MAX_BROKEN_SHARE * len(rows):
+        return rows
+    return np.asarray(rows[~is_far])

@@ -129,3 +129,12 @@ def test_standardising_is_that_of_scikit_learn():
 def test_a_constant_column_stays_finite():
     flat = np.column_stack([WIDE[:, 0], np.full(200, 7.0)])
     assert np.isfinite(Preparation.fit(FeatureTable(flat), True, 0)(flat)).all()
+
+
+def test_a_broken_row_does_not_change_the_standardisation():
+    rows = np.random.default_rng(0).standard_normal((300, 4))
+    broken = rows.copy()
+    broken[5] *= 100.0
+    others = np.delete(rows, 5, axis=0)
+    prepared = Preparation.fit(FeatureTable(broken), standardise=True, seed=0)
+    np.testing.assert_allclose(prepared(others), StandardScaler().fit_transform(others))

@@ -263,3 +263,24 @@ class TestFeaturesOfAFineTunedEncoder:
     def test_predictions_of_another_shape_are_refused(self):
         with pytest.raises(parbals.errors.InputError, match=r"held_out has predictions of shape"):
             parbals.ActiveLearner(np.eye(4), [0, 1], held_out=([0, 1], np.ones((2, 3))))
+
+
+def test_leave_one_out_predictions_are_computed_once_in_a_report(monkeypatch):
+    """They serve both the temperature and the audit."""
+    from parbals.posterior.closed.ep import GaussianPosterior
+
+    counts = []
+    leave_one_out = GaussianPosterior.leave_one_out
+
+    def counted(posterior, **settings):
+        counts.append(len(posterior.X))
+        return leave_one_out(posterior, **settings)
+
+    monkeypatch.setattr(GaussianPosterior, "leave_one_out", counted)
+    generator = np.random.default_rng(0)
+    X = generator.standard_normal((200, 3))
+    learner = parbals.ActiveLearner(X, [0, 1], random_state=0, audit=30)
+    items = [*learner.ask(90)]
+    learner.tell(items, (X[items, 0] > 0).astype(int))
+    assert learner.report(5).measured.error is not None
+    assert len(counts) == len(set(counts))

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from parbals.arrays import block_rows, drawn_positions, release_pages
+from parbals.arrays import block_rows, drawn_positions, release_pages, without_broken_rows
 from parbals.errors import InputError, ShapeError
 from parbals.features.frames import Encoding, column_names, frame_columns, is_frame
 from parbals.features.pca import is_sparse
@@ -218,6 +218,7 @@ class Preparation:
             return cls()
         generator = derive_generator(seed, "preparation")
         rows = pool.sample(generator, _MAX_SCALING_ROWS).astype(np.float64)
+        rows = without_broken_rows(rows)
         deviation = rows.std(axis=0)
         return cls(rows.mean(axis=0), 1.0 / np.where(deviation > 0, deviation, 1.0))
 

@@ -18,7 +18,8 @@ from parbals.learner.evaluation.expectation import (
 from parbals.learner.evaluation.find import estimate_recall
 from parbals.learner.evaluation.metric import decision_threshold
 from parbals.learner.evaluation.report import NEGLIGIBLE_GAIN, Estimate, Report
-from parbals.learner.evaluation.rmse import expected_rmse, measured_rmse
+from parbals.learner.evaluation.rmse import expected_rmse, measured_rmse, outlier_sentence
+from parbals.learner.evaluation.shift import shift_sentence
 from parbals.learner.state import Setup, State, mean_proba
 from parbals.learner.tasks.base import Classification
 from parbals.learner.tasks.multilabel import MultiLabel
@@ -86,6 +87,7 @@ def calibration_temperature(state: State, model: Any) -> Temperature:
         state.cross_validated_predictions(model),
         audit_predictions(state, model),
         actively_selected=state.setup.strategy != RANDOM_STRATEGY,
+        shift_auc=state.setup.shift_auc,
     )
 
 
@@ -147,7 +149,6 @@ def make_report(state: State, batch_size: int) -> Report:
     gain = None
     if model is not None and setup.find is None and size:
         gain = _next_gain(state, model, samples, size, expected.log_loss.mean)
-    diagnostics = getattr(model, "diagnostics_", None)
     return Report(
         n_items=setup.pool.n_rows,
         n_labelled=len(state.labels),
@@ -158,7 +159,7 @@ def make_report(state: State, batch_size: int) -> Report:
         expected_log_loss=expected.log_loss,
         batch_size=size,
         next_gain=gain,
-        warnings=tuple(getattr(diagnostics, "problems", ())),
+        warnings=_warnings(state, model),
         measured=measured_rmse(state) if is_regression else measure_error(state),
         recall=estimate_recall(state),
         metric=setup.metric,
@@ -186,17 +187,32 @@ def _without_own_labels(state: State, samples: _TargetSamples) -> _TargetSamples
     return samples._replace(probs=probs)
 
 
+def _warnings(state: State, model: Any) -> tuple[str, ...]:
+    """Return sentences about the model, the labels and the target set that a user should know."""
+    diagnostics = getattr(model, "diagnostics_", None)
+    sentences = list(getattr(diagnostics, "problems", ()))
+    if isinstance(state.setup.task, Regression):
+        outliers = outlier_sentence(state)
+        if outliers is not None:
+            sentences.append(outliers)
+    shift = shift_sentence(state.setup.shift_auc)
+    if shift is not None:
+        sentences.append(shift)
+    return tuple(sentences)
+
+
 def _expect(state: State, model: Any, samples: _TargetSamples) -> _Expectation:
     """Compute the error and the metric that a model expects of its decisions."""
     setup = state.setup
     task = setup.task
     temperature = calibration_temperature(state, model)
     class_weights = setup.class_weights(model)
-    mean = mean_prediction(samples.probs, samples.weights)
-    decisions = task.decide_flattened(mean, setup.metric, class_weights)
+    probs = mean_prediction(samples.probs, samples.weights)
+    decisions = task.decide_flattened(probs, setup.metric, class_weights)
     generator = derive_generator(setup.seed, "report")
+    n_targets = setup.n_rows_of_target
     error, log_loss = expected_error_and_log_loss(
-        samples.probs, samples.weights, generator, temperature, decisions
+        probs, generator, temperature, decisions, n_targets * task.n_models
     )
     threshold = None
     if isinstance(task, Classification):
@@ -208,20 +224,20 @@ def _expect(state: State, model: Any, samples: _TargetSamples) -> _Expectation:
         for number, label in enumerate(setup.classes):
             pairs = slice(number, None, n_labels)  # flattened item by item
             label_errors[label], _ = expected_error_and_log_loss(
-                samples.probs[pairs], samples.weights, generator, temperature, decisions[pairs]
+                probs[pairs], generator, temperature, decisions[pairs], n_targets
             )
-    metric = _expected_metric(setup, samples, temperature, decisions)
+    metric = _expected_metric(setup, probs, temperature, decisions)
     return _Expectation(error, log_loss, metric, threshold, label_errors)
 
 
 def _expected_metric(
-    setup: Setup, samples: _TargetSamples, temperature: Temperature, decisions: np.ndarray
+    setup: Setup, probs: np.ndarray, temperature: Temperature, decisions: np.ndarray
 ) -> Estimate | None:
     """Compute the expected metric of decisions; None where every report has it already."""
     if setup.metric in _METRICS_IN_EVERY_REPORT:
         return None
     generator = derive_generator(setup.seed, "metric")
-    labels = sample_labellings(samples.probs, samples.weights, generator, temperature)
+    labels = sample_labellings(probs, generator, temperature)
     values = setup.task.metric_values(setup.metric, decisions, labels)
     low, high = np.quantile(values, [0.05, 0.95]).tolist()
     return Estimate(values.mean().item(), low, high)

@@ -13,11 +13,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from parbals.arrays import drawn_positions
+from parbals.arrays import drawn_positions, without_broken_rows
 from parbals.errors import InputError
 from parbals.learner.annotators import AnnotatorFit, Answers, AnswersByItem, fit_annotators
 from parbals.learner.descriptions import ClassDescriptions, condition_on_descriptions
 from parbals.learner.evaluation.metric import LOSS_OF_METRIC, class_weight_positions
+from parbals.learner.evaluation.shift import shift_auc
 from parbals.learner.features import FeatureTable, Preparation
 from parbals.learner.ledger import Ledger
 from parbals.learner.models import fresh_copy
@@ -32,6 +33,7 @@ from parbals.strategies.choose import CheckedModel
 __all__ = [
     "FitCache",
     "HeldOut",
+    "LabelPredictions",
     "Setup",
     "State",
     "TrainingLabels",
@@ -42,6 +44,8 @@ __all__ = [
 _N_FOLDS = 5
 _MAX_MOMENT_ROWS = 4_096
 """Number of pool rows from which the prior's feature moments are estimated: enough."""
+_MAX_SHIFT_ROWS = 1_000
+"""Number of rows of the pool, and of the target set, that are compared."""
 _BLOCK_ROWS = 4_096
 _UNWEIGHTED_METRICS = (*LOSS_OF_METRIC, "hamming", "subset", "rank-error")
 """Metrics in which all classes have equal weights."""
@@ -60,6 +64,18 @@ class HeldOut(NamedTuple):
     """
 
     positions: np.ndarray
+    probs: np.ndarray
+
+
+class LabelPredictions(NamedTuple):
+    """Predictions for some of the training labels by models that were not trained on them.
+
+    Attributes:
+        rows: (m,) indices into the training labels.
+        probs: (m, C) the predictions.
+    """
+
+    rows: np.ndarray
     probs: np.ndarray
 
 
@@ -126,7 +142,8 @@ class Setup:
     def pool_moments(self) -> PoolMoments:
         """Mean and covariance of the pool's features, for the prior, from a sample of rows."""
         rows = self.pool.sample(derive_generator(self.seed, "prior"), _MAX_MOMENT_ROWS)
-        return PoolMoments.of(self.preparation(rows).astype(np.float64))
+        prepared = self.preparation(rows).astype(np.float64)
+        return PoolMoments.of(without_broken_rows(prepared))
 
     @cached_property
     def audit_duplicates(self) -> np.ndarray:
@@ -147,6 +164,25 @@ class Setup:
         audit = self.audit.tolist() if self.target is None else []
         positions = class_weight_positions(self.seed, table.n_rows, self.n_targets, audit)
         return self.preparation(table.rows(positions))
+
+    @property
+    def n_rows_of_target(self) -> int:
+        """Number of rows of the target set, or else of the pool without the audit's."""
+        if self.target is not None:
+            return self.target.n_rows
+        return self.pool.n_rows - len(self.audit)
+
+    @cached_property
+    def shift_auc(self) -> float | None:
+        """How well a classifier tells the target set from the pool; None if it is the pool."""
+        if self.target is None:
+            return None
+        generator = derive_generator(self.seed, "shift")
+        samples = [
+            self.preparation(generator.permutation(table.sample(generator, _MAX_SHIFT_ROWS)))
+            for table in (self.pool, self.target)
+        ]
+        return shift_auc(*samples)
 
     # -- predictions and decisions
 
@@ -252,6 +288,7 @@ class FitCache:
 
     def __init__(self) -> None:
         self._models: dict[bytes, Any] = {}
+        self._out_of_sample: list[tuple[Any, LabelPredictions]] = []
         self._annotator_fits: dict[bytes, AnnotatorFit] = {}
 
     def model(self, key: bytes) -> Any:
@@ -267,6 +304,17 @@ class FitCache:
         for older in list(self._models)[:-1]:
             del self._models[older]
         self._models[key] = model
+
+    def out_of_sample(self, model: Any) -> LabelPredictions | None:
+        """Return the out-of-sample predictions for the labels of a model, or None."""
+        for cached_model, predictions in self._out_of_sample:
+            if cached_model is model:
+                return predictions
+        return None
+
+    def add_out_of_sample(self, model: Any, predictions: LabelPredictions) -> None:
+        """Add predictions, and drop all others but those added before them."""
+        self._out_of_sample = [*self._out_of_sample[-1:], (model, predictions)]
 
     def annotator_fit(self, key: bytes) -> AnnotatorFit | None:
         """Return the annotator fit with this key, or None."""
@@ -516,10 +564,8 @@ class State:
         rows, probs = self.out_of_sample_predictions(model, training)
         return self.setup.task.flatten(probs, training.labels[rows])
 
-    def out_of_sample_predictions(
-        self, model: Any, training: TrainingLabels
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Predict training labels without their own labels: indices (m,) of them, and probs (m, C).
+    def out_of_sample_predictions(self, model: Any, training: TrainingLabels) -> LabelPredictions:
+        """Predict training labels without their own labels; computed once for each model.
 
         They are leave-one-out predictions in closed form where there is a Gaussian posterior, and
         otherwise five-fold predictions; for these, Laplace's approximation replaces particles and
@@ -530,6 +576,13 @@ class State:
             model: fitted to these labels.
             training: the labels, with ascending positions.
         """
+        predictions = self.cache.out_of_sample(model)
+        if predictions is None:
+            predictions = self._predict_out_of_sample(model, training)
+            self.cache.add_out_of_sample(model, predictions)
+        return predictions
+
+    def _predict_out_of_sample(self, model: Any, training: TrainingLabels) -> LabelPredictions:
         positions = training.positions
         gaussian = getattr(model, "gaussian", None)
         if gaussian is None:
@@ -546,7 +599,7 @@ class State:
             held_out_rows = np.searchsorted(positions, held_out.positions[is_training])
             rows = np.append(rows[is_not_held_out], held_out_rows)
             probs = np.concatenate([probs[is_not_held_out], held_out.probs[is_training]])
-        return rows, probs
+        return LabelPredictions(rows, probs)
 
     def _five_fold_predictions(self, training: TrainingLabels) -> tuple[np.ndarray, np.ndarray]:
         """Return indices (m,) of training labels, and predictions (m, C) by models without them."""

@@ -6,7 +6,9 @@ the noise. The median and the interval are over draws of f, σ² and χ²_M. Sin
 the data, expected errors are multiplied by a temperature T: leave-one-out residuals, divided by
 their predicted standard deviations, are taken to be N(0, T²), with the prior ln T ~ N(0, 0.35²).
 Residuals of audit items, on which the model is not trained, count as well. The standard deviation
-of ln T is at least 0.1, because the items that a strategy selects differ from others.
+of ln T is at least 0.1, because the items that a strategy selects differ from others. A target set
+that differs from the pool adds to it, as in :mod:`parbals.learner.evaluation.expectation`.
+Gross errors (:mod:`parbals.posterior.closed.regression`) do not count, and a warning names them.
 
 *Measured.* Squared errors are unbounded, so no interval is exact. The audit's interval is normal in
 ln of the mean squared error: it holds as the audit grows.
@@ -15,17 +17,20 @@ ln of the mean squared error: it holds as the audit grows.
 import numpy as np
 
 from parbals.learner.evaluation.audit import current_look
+from parbals.learner.evaluation.expectation import log_t_shift_sd
 from parbals.learner.evaluation.report import Estimate, Measurement
 from parbals.learner.state import State
 from parbals.posterior.predictive import add_bias
 from parbals.randomness import derive_generator
 
-__all__ = ["expected_rmse", "measured_rmse"]
+__all__ = ["expected_rmse", "measured_rmse", "outlier_sentence"]
 
 _N_DRAWS = 400
 _LOG_T_PRIOR_SD = 0.35
 _LOG_T_MISFIT_SD = 0.1
 """Standard deviation of ln T that remains however many labels there are."""
+_MAX_NAMED = 5
+"""Number of labels that a warning names."""
 _EPS = 1e-300
 """Guards divisions."""
 
@@ -45,10 +50,28 @@ def expected_rmse(state: State, targets: np.ndarray) -> Estimate | None:
     mean_squares = np.square(function_error).mean(axis=0) * noise / posterior.noise_variance
     mean_squares += noise * generator.chisquare(len(targets), _N_DRAWS) / len(targets)
     log_mean, log_sd = _fit_log_temperature(state)
+    log_sd = np.hypot(log_sd, log_t_shift_sd(state.setup.shift_auc))
     temperatures = np.exp(log_mean + log_sd * generator.standard_normal(_N_DRAWS))
     rmse = posterior.label_scale * np.sqrt(mean_squares) * temperatures
     low, median, high = np.quantile(rmse, [0.05, 0.5, 0.95])
     return Estimate(float(median), float(low), float(high))
+
+
+def outlier_sentence(state: State) -> str | None:
+    """Name the labels that the model left out as gross errors; None if there are none."""
+    posterior = state.fitted().gaussian
+    positions, labels = state.training_labels
+    outliers = np.flatnonzero(posterior.is_outlier)
+    if not len(outliers):
+        return None
+    named = [f"{labels[i]:g} (item {positions[i]})" for i in outliers[:_MAX_NAMED]]
+    others = len(outliers) - len(named)
+    rest = f" and {others} more" if others else ""
+    return (
+        f"Labels more than 6 standard deviations from their leave-one-out predictions: "
+        f"{', '.join(named)}{rest}. They are left out of the model and of the expected RMSE; "
+        "check them."
+    )
 
 
 def _fit_log_temperature(state: State) -> tuple[float, float]:
@@ -56,7 +79,8 @@ def _fit_log_temperature(state: State) -> tuple[float, float]:
     model = state.fitted()
     _, labels = state.training_labels
     mean, deviation = model.gaussian.leave_one_out()
-    residuals = (labels - mean) / deviation
+    is_inlier = ~model.gaussian.is_outlier
+    residuals = ((labels - mean) / deviation)[is_inlier]
     if len(state.audited):
         mean, deviation = model.predict(state.setup.pool_rows(state.audited))
         audit_residuals = (state.encoded_labels(state.audited) - mean) / deviation

@@ -15,6 +15,10 @@ unit variance in total, σ² has a posterior InvGamma(α, β) with α = α₀ + 
 The variances of f and of the noise, σ² taken as β / α, are averaged over a and over shapes by their
 evidence. A new label then has a Student's t distribution with 2 α degrees of freedom: the
 uncertainty of σ is part of every interval.
+
+A gross error, such as a slipped decimal point, would spoil the fit. Labels whose leave-one-out
+residual is beyond six robust standard deviations (1.48 medians of absolute residuals) are therefore
+left out, and the rest is fitted again. Without such labels nothing changes.
 """
 
 from dataclasses import dataclass
@@ -28,7 +32,7 @@ from parbals.posterior.closed.latents import Latents, SingleLatent
 from parbals.posterior.closed.prior import Shapes, random_subset
 from parbals.posterior.closed.sites import Sites
 from parbals.posterior.closed.whitening import POWERS, PoolMoments, Whitening
-from parbals.shapes import Array, Float
+from parbals.shapes import Array, Bool, Float
 
 __all__ = ["RegressionPosterior", "fit_regression"]
 
@@ -38,7 +42,11 @@ _LOG_RATIO_SD = 3.0  # from a hundredth of a label's variance to nearly all of i
 _LOG_RATIO_GRID = np.linspace(-9.0, 14.0, 93)
 _RANK_TOLERANCE = 1e-12  # relative to the largest eigenvalue
 _MIN_NOISE_VARIANCE = 1e-8  # relative to unit variance; less is lost in rounding
-_EQUAL_LABELS = 1e-9  # relative deviation below which labels are taken as equal
+_EQUAL_LABELS = 1e-14  # relative deviation below which labels are equal up to rounding
+_OUTLIER_DEVIATIONS = 6.0
+_MIN_LABELS = 10  # fewer do not tell which of them is wrong
+_MAX_REFITS = 5
+_MAD_TO_SD = 1.4826  # standard deviation of normal variables over their median absolute value
 
 
 @dataclass(frozen=True)
@@ -57,6 +65,7 @@ class RegressionPosterior(SingleLatent):
     degrees_of_freedom: float  # 2 α
     signal_to_noise: float  # a
     latents: Latents
+    is_outlier: Bool[Array, " n"]  # labels that were left out of the fit
 
     has_samples = False  # every strategy's score has a closed form
 
@@ -73,8 +82,9 @@ class RegressionPosterior(SingleLatent):
 
     def leave_one_out(self) -> tuple[Float[Array, " n"], Float[Array, " n"]]:
         """Mean and standard deviation (n,) of every label given all others, σ held fixed."""
-        linear_terms = (self.y - self.label_mean) / self.label_scale / self.noise_variance
-        sites = Sites(np.full(len(linear_terms), 1.0 / self.noise_variance), linear_terms)
+        precisions = np.where(self.is_outlier, 0.0, 1.0 / self.noise_variance)
+        linear_terms = precisions * (self.y - self.label_mean) / self.label_scale
+        sites = Sites(precisions, linear_terms)
         cavity_mean, cavity_variance = cavities(*self.marginals(self.X), sites)
         return self._label_moments(cavity_mean, cavity_variance)
 
@@ -99,21 +109,51 @@ def fit_regression(
     >>> mean.round(2)
     array([6.5])
     """
-    label_mean, label_scale = _label_units(y)
-    scaled = (y - label_mean) / label_scale
-    subset = random_subset(label_keys(X, y))  # 2,000 labels are enough to learn the prior
-    learned = _learn_hyperparameters(X[subset, :-1], scaled[subset], pool)
+    is_outlier = np.zeros(len(y), bool)
+    for _ in range(_MAX_REFITS):
+        posterior = _fit(X, y, is_outlier, pool)
+        previous = is_outlier
+        is_outlier = _find_outliers(posterior)
+        if (is_outlier == previous).all():
+            break
+    return posterior
+
+
+def _find_outliers(posterior: RegressionPosterior) -> Bool[Array, " n"]:
+    """Which labels have leave-one-out residuals beyond six robust standard deviations."""
+    if len(posterior.y) < _MIN_LABELS:
+        return np.zeros(len(posterior.y), bool)
+    mean, _ = posterior.leave_one_out()
+    residuals = np.abs(posterior.y - mean)
+    rounding = _EQUAL_LABELS * np.abs(posterior.y).max()
+    deviation = max(_MAD_TO_SD * float(np.median(residuals)), rounding)
+    # Where labels can be fitted exactly, the residuals are those of the prior.
+    deviation = max(deviation, posterior.label_scale * np.sqrt(_MIN_NOISE_VARIANCE))
+    return residuals > _OUTLIER_DEVIATIONS * deviation
+
+
+def _fit(
+    X: Float[Array, "n d"], y: Float[Array, " n"], is_outlier: Bool[Array, " n"], pool: PoolMoments
+) -> RegressionPosterior:
+    """Fit the labels that are not outliers."""
+    inlier_X = X[~is_outlier]
+    inlier_y = y[~is_outlier]
+    label_mean, label_scale = _label_units(inlier_y)
+    scaled = (inlier_y - label_mean) / label_scale
+    subset = random_subset(label_keys(inlier_X, inlier_y))  # 2,000 labels suffice for the prior
+    learned = _learn_hyperparameters(inlier_X[subset, :-1], scaled[subset], pool)
     noise_variance = learned.noise_variance
-    sites = Sites(np.full(len(y), 1.0 / noise_variance), scaled / noise_variance)
+    sites = Sites(np.full(len(scaled), 1.0 / noise_variance), scaled / noise_variance)
     return RegressionPosterior(
         X=X,
         y=y,
         label_mean=label_mean,
         label_scale=label_scale,
         noise_variance=noise_variance,
-        degrees_of_freedom=2.0 * _PRIOR_SHAPE + max(len(y) - 1, 0),
+        degrees_of_freedom=2.0 * _PRIOR_SHAPE + max(len(scaled) - 1, 0),
         signal_to_noise=learned.signal_to_noise,
-        latents=latents_from_sites(X, sites, learned.whitening),
+        latents=latents_from_sites(inlier_X, sites, learned.whitening),
+        is_outlier=is_outlier,
     )
 
 
@@ -122,13 +162,16 @@ def _label_units(y: Float[Array, " n"]) -> tuple[float, float]:
     if not len(y):
         return 0.0, 1.0
     size = float(np.abs(y).max()) or 1.0
-    mean = float((y / size).mean())
-    deviation = float((y / size).std())
+    # Labels may lie far from zero: their spread is that of differences, which are exact.
+    first = float(y[0])
+    differences = (y - first) / size
+    mean = first + size * float(differences.mean())
+    deviation = float(differences.std())
     if deviation <= _EQUAL_LABELS:
-        return mean * size, size
+        return mean, size
     # A few labels lie closer together than all labels do.
     small_sample_factor = np.sqrt((len(y) + 2) / max(len(y) - 1, 1))
-    return mean * size, float(small_sample_factor * deviation) * size
+    return mean, float(small_sample_factor * deviation) * size
 
 
 class _Hyperparameters(NamedTuple):
