@@ -1,4 +1,4 @@
-"""Progress: one line for people at a terminal, nothing in a log."""
+"""Progress: one line for people at a terminal, a line now and then in a log."""
 
 import io
 import json
@@ -39,8 +39,16 @@ def test_no_line_is_wider_than_the_window(monkeypatch):
     assert max(len(line) for line in text.split(output._CLEAR)) < 40
 
 
-def test_a_log_and_a_quiet_command_get_nothing(monkeypatch):
+def test_a_log_gets_whole_lines_of_long_work_alone(monkeypatch):
     assert written(monkeypatch, io.StringIO()) == ""
+    monkeypatch.setattr(output, "_LOG_PAUSE", 0.0)
+    lines = written(monkeypatch, io.StringIO()).splitlines()
+    assert lines[0] == "reading, 0 of 200"
+    assert lines[1] == "reading, 50 of 200, about 0 minutes left, almost"
+    assert len(lines) == 3
+
+
+def test_a_quiet_command_gets_nothing(monkeypatch):
     assert written(monkeypatch, Terminal(), quiet=True) == ""
 
 

@@ -328,7 +328,8 @@ def adapt(
     comparison = (
         f"Of {result.n_labels:,} labels, each held out once, the adapted features get "
         f"{percent(result.error)} wrong (log loss {result.log_loss:.3f}), the frozen features "
-        f"{percent(result.frozen_error)} ({result.frozen_log_loss:.3f})."
+        f"{percent(result.frozen_error)} ({result.frozen_log_loss:.3f}). Items that are chosen "
+        "for labelling are harder than most, so new items are usually predicted better."
     )
     if result.used:
         outcome = (

@@ -20,7 +20,9 @@ out-of-fold predictions.
 A boosted tree is fitted to the residuals y - q of all classes, where q = softmax(f), and its leaves
 add a tenth of a Newton step, Σ (y - q) / (1 + Σ q (1 - q)), to the log-odds f.
 
-Trees are stored as plain arrays, which are checked when they are read.
+Trees are stored as plain arrays, which are checked when they are read. A file of skops holds
+scikit-learn's own trees, whose nodes nobody checks: with a child that is no node, predicting from
+such a file reads foreign memory, and with a cycle it never ends.
 """
 
 import hashlib

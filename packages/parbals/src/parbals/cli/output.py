@@ -27,6 +27,7 @@ _BAR_WIDTH = 24
 _CLEAR = "\r\x1b[2K"  # the start of the line, then nothing on it
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 _PAUSE = 0.1  # seconds between updates: faster ones cannot be read
+_LOG_PAUSE = 30.0  # seconds between lines where the error stream is a file or a pipe
 
 
 class Progress(Protocol):
@@ -53,15 +54,18 @@ def print_result(as_json: bool, record: Any, text: str) -> None:
 
 @contextmanager
 def progress(first: str = "", *, quiet: bool = False) -> Iterator[Progress]:
-    """A progress line on the error stream of a terminal; nothing in a log or where ``quiet``.
+    """Progress on the error stream; nothing where ``quiet``.
 
-    The line begins with the stage ``first``, is rewritten as work goes on, and is cleared at the
-    end.
+    In a terminal it is one line, which begins with the stage ``first``, is rewritten as work goes
+    on, and is cleared at the end. In a log it is a line every half minute.
     """
-    if quiet or not sys.stderr.isatty():
+    if quiet:
         yield lambda stage, done=0, total=None, note="": None
         return
     line = _ProgressLine()
+    if not sys.stderr.isatty():
+        yield line.log
+        return
     try:
         if first:
             line.show(first)
@@ -76,7 +80,7 @@ class _ProgressLine:
     def __init__(self) -> None:
         self._stage = ""
         self._started_at = 0.0
-        self._written_at = 0.0
+        self._written_at = time.monotonic()
 
     def show(self, stage: str, done: float = 0, total: float | None = None, note: str = "") -> None:
         """Write the line, unless that was done a moment ago."""
@@ -91,6 +95,22 @@ class _ProgressLine:
         line = "  ".join(words for words in (stage, amount, note) if words)
         width = shutil.get_terminal_size().columns - 1
         click.echo(f"{_CLEAR}{line[:width]}", nl=False, err=True)
+
+    def log(self, stage: str, done: float = 0, total: float | None = None, note: str = "") -> None:
+        """Write a whole line, unless one was written in the last half minute."""
+        now = time.monotonic()
+        if stage != self._stage:
+            self._stage = stage
+            self._started_at = now
+        if now - self._written_at < _LOG_PAUSE:
+            return
+        self._written_at = now
+        seconds = now - self._started_at
+        amount = f"{done:,.0f} of {total:,.0f}" if total else f"{done:,.0f}"
+        left = ""
+        if total and 0 < done < total:
+            left = f"about {seconds * (total / done - 1.0) / 60.0:.0f} minutes left"
+        click.echo(", ".join(words for words in (stage, amount, left, note) if words), err=True)
 
     def _amount(self, done: float, total: float | None, seconds: float) -> str:
         """How much is done, as a bar where the total is known."""
