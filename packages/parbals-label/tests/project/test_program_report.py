@@ -9,6 +9,7 @@ from message_data import truth, write_messages
 from message_projects import copy_project
 from parbals_label.cli.label import label as command
 from parbals_label.project.alternative_test import alternative_test
+from parbals_label.project.checks import queue_checks
 from parbals_label.project.create import Roles, create_project
 from parbals_label.project.program_report import CheckedError, ProgramReport, program_reports
 from parbals_label.store.records import Submission
@@ -142,7 +143,7 @@ def test_the_error_is_counted_where_people_have_labelled(labelled):
     assert report.export_error[0] == pytest.approx((1 - 20 / n) * 0.1)
     assert report.test is None
     assert report.cost_of_rest is None
-    assert any("not chosen at random" in line for line in report.lines)
+    assert any("not all chosen at random" in line for line in report.lines)
 
 
 def test_random_items_count_alone_where_there_are_enough(labelled):
@@ -150,6 +151,15 @@ def test_random_items_count_alone_where_there_are_enough(labelled):
         store.update_settings(audit=list(range(7, 19)), audit_by="anyone")
         (report,) = program_reports(store, [])
     assert (report.error.n_checked, report.error.n_wrong, report.error.is_random) == (12, 1, True)
+
+
+def test_answers_that_were_drawn_to_be_checked_count_alone(labelled):
+    with Store.open(labelled) as store:
+        drawn = queue_checks(store, 15).positions
+        store.submit([Submission(p, truth(p)) for p in drawn], annotator="lee")
+        (report,) = program_reports(store, [])
+    assert (report.error.n_checked, report.error.is_random) == (15, True)
+    assert report.error.n_wrong == (30 in drawn)
 
 
 def test_a_program_that_nobody_checked_has_no_figure(labelled):

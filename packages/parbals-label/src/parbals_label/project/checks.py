@@ -12,7 +12,10 @@ from parbals.wording import PROGRAM_PREFIX, counted
 
 from parbals_label.store.store import Store
 
-__all__ = ["Checks", "queue_checks"]
+__all__ = ["Checks", "drawn_positions", "queue_checks"]
+
+DRAWN = "answers drawn to check"
+"""The kind of event that records a random sample of answers; stored, so it must not change."""
 
 
 class Checks(NamedTuple):
@@ -53,7 +56,18 @@ def queue_checks(store: Store, n: int, program: str | None = None) -> Checks:
     positions = [position for position in order if position in unchecked][:n]
     for position in positions:
         store.ask_again(position)
+    store.log(DRAWN, annotator=name, positions=positions)
     return Checks(name, positions)
+
+
+def drawn_positions(store: Store, program: str) -> set[int]:
+    """Positions of all answers of a program that were drawn at random to be checked."""
+    return {
+        position
+        for event in store.events(DRAWN)
+        if event.detail["annotator"] == program
+        for position in event.detail["positions"]
+    }
 
 
 def _program_name(store: Store, program: str | None) -> str:

@@ -20,6 +20,7 @@ from parbals_label.project.alternative_test import (
     AlternativeTest,
     alternative_test,
 )
+from parbals_label.project.checks import drawn_positions
 from parbals_label.project.consensus import aggregate_labels
 from parbals_label.store.replies import Usage, money
 from parbals_label.store.store import Store
@@ -132,7 +133,7 @@ class ProgramReport:
 
     def _error_lines(self) -> list[str]:
         if self.error is None:
-            return ["Error: not known; no person has labelled an item that it has labelled."]
+            return ["Error: not known; have people check some of its answers (label --check 20)."]
         error = self.error
         interval = f"{percent(error.low)} to {percent(error.high)}"
         line = (
@@ -141,7 +142,8 @@ class ProgramReport:
         )
         if error.is_random:
             return [line]
-        return [line, "These were not chosen at random, so the error elsewhere may differ."]
+        advice = "draw some that are by label --check 20"
+        return [line, f"These were not all chosen at random, so it may be misleading; {advice}."]
 
     def _test_line(self) -> str:
         if self.test is None:
@@ -192,7 +194,7 @@ def program_reports(store: Store, usages: list[Usage]) -> list[ProgramReport]:
     votes = store.votes(by_people=True, decided=False)
     people = aggregate_labels(store.votes(by_people=True), form)
     usage_by_name = {usage.annotator: usage for usage in usages}
-    random_positions = _random_positions(store)
+    random_positions = {name: _random_positions(store, name) for name in names}
     reports = []
     for name in names:
         labels = {position: by[name] for position, by in current.items() if name in by}
@@ -205,7 +207,7 @@ def program_reports(store: Store, usages: list[Usage]) -> list[ProgramReport]:
                 n_items=store.n_items,
                 n_people=len(people),
                 n_unlabelled=store.n_items - store.n_labelled,
-                error=_error(is_wrong, random_positions) if has_error else None,
+                error=_error(is_wrong, random_positions[name]) if has_error else None,
                 test=alternative_test(votes, labels) if has_error else None,
                 usage=usage_by_name.get(name),
                 goal_error=store.settings.goal_error or None,
@@ -224,8 +226,8 @@ def _error(is_wrong: dict[int, bool], random_positions: set[int]) -> CheckedErro
     return CheckedError.of(len(checks), sum(checks), is_random=is_random)
 
 
-def _random_positions(store: Store) -> set[int]:
-    """Items that were chosen at random to measure an error."""
+def _random_positions(store: Store, name: str) -> set[int]:
+    """Items that were chosen at random: to check this program, or to measure the model's error."""
     samples = store.batches(CERTIFY)
     positions = {item.position for batch in samples for item in batch.items}
-    return positions.union(store.settings.audit)
+    return positions.union(store.settings.audit, drawn_positions(store, name))
