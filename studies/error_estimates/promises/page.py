@@ -222,7 +222,7 @@ def _summary(records: list[Record]) -> Iterator[str]:
         f"**{held}**, over sessions of labelling with three kinds of models and three strategies. "
         "Bold cells below are more than two standard errors above the promise. These are averages: "
         "on a single dataset an expected error can be far off, and only a random sample tells. "
-        "[When to stop labelling](../howto/audit.md) says how to label one."
+        "[Measure the error](../howto/measure.md) says how to label one."
     )
 
 

@@ -196,7 +196,7 @@ class TestRegression:
                 learner("regression", **setting)
         with pytest.raises(InputError, match="metric is 'accuracy'; choose one of: rmse"):
             learner("regression", metric="accuracy")
-        with pytest.raises(InputError, match="use an audit"):
+        with pytest.raises(InputError, match="keep a sample"):
             trained_learner("regression").certify(5)
         with pytest.raises(InputError, match='need task="classes"'):
             trained_learner("regression").ask(2, annotators=["ada"])

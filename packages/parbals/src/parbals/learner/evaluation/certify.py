@@ -126,8 +126,8 @@ def draw_certificate_sample(
     setup = state.setup
     if not setup.classes:
         raise InputError(
-            "A certificate counts wrong decisions, and a number is never exactly right; use an "
-            "audit."
+            "A sample counts wrong decisions, and a number is never exactly right; keep a sample: "
+            "measure(60, keep=True)."
         )
     population = np.flatnonzero(state.is_free())
     key = state.key(with_pending=True).hex()
