@@ -65,11 +65,11 @@ def outlier_sentence(state: State) -> str | None:
     if not len(outliers):
         return None
     named = [f"{labels[i]:g} (item {positions[i]})" for i in outliers[:_MAX_NAMED]]
-    others = len(outliers) - len(named)
-    rest = f" and {others} more" if others else ""
+    n_unnamed = len(outliers) - len(named)
+    ending = f" and {n_unnamed} more" if n_unnamed else ""
     return (
         f"Labels more than 6 standard deviations from their leave-one-out predictions: "
-        f"{', '.join(named)}{rest}. They are left out of the model and of the expected RMSE; "
+        f"{', '.join(named)}{ending}. They are left out of the model and of the expected RMSE; "
         "check them."
     )
 
