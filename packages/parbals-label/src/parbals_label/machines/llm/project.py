@@ -1,10 +1,12 @@
 """The prompts of a project's items, and what labelling them would cost."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
+from parbals.errors import InputError
 
 from parbals_label.machines.llm.asking import MakePrompts, Price
 from parbals_label.machines.llm.examples import nearest_examples
@@ -107,7 +109,10 @@ def estimate(store: Store, price: Price | None, max_labels: int | None = None) -
     sampled = np.random.default_rng(0).choice(positions, n_sampled, replace=False).tolist()
     prompts = []
     for make in make_prompts(store)(store.visible_items(sampled)).values():
-        prompts.append(make())
+        with suppress(Unusable):
+            prompts.append(make())
+    if not prompts:
+        raise InputError("No image of the sampled items can be read; check where they are.")
     mean_tokens = sum(map(estimated_tokens, prompts)) / len(prompts)
     tokens_in = round(mean_tokens * n_items)
     tokens_out = _REPLY_TOKENS * n_items
