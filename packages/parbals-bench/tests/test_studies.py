@@ -210,7 +210,7 @@ def test_growth_of_two_devices_in_one_table_and_figure(tmp_path):
         ("speed.growth", ("--only", "x")),
         pytest.param("speed.growth", ("--N", "many"), marks=pytest.mark.full),
         pytest.param("speed.stages", ("--sizes", "mnist"), marks=pytest.mark.full),
-        pytest.param("error_estimates.audit", ("--only", "mnist"), marks=pytest.mark.full),
+        pytest.param("error_estimates.promises", ("--only", "mnist"), marks=pytest.mark.full),
         pytest.param("speed.stages", ("--cores", "0"), marks=pytest.mark.full),
     ],
 )
@@ -234,47 +234,61 @@ def test_trust_measures_a_design_once(tmp_path):
 
 
 @pytest.mark.full
-def test_the_study_of_audits_goes_on_where_it_stopped(tmp_path):
-    arguments = ("--only", "breast-cancer", "--strategies", "random", "--most", "100")
+def test_the_study_of_promises_goes_on_where_it_stopped(tmp_path):
+    arguments = ("--only", "digits:*", "--models", "default", "--strategies", "random")
     for n_seeds in ("1", "2"):  # the second time two processes compute what is missing
-        options = (
-            "--seeds",
-            n_seeds,
-            "--workers",
-            n_seeds,
-            "--platform",
-            "cpu",
-            "--out",
-            str(tmp_path),
-        )
-        process = run_study("error_estimates.audit", *arguments, *options)
+        options = ("--seeds", n_seeds, "--workers", n_seeds, "--out", str(tmp_path))
+        process = run_study("error_estimates.promises", *arguments, "--platform", "cpu", *options)
         assert process.returncode == 0, process.stderr
     with lzma.open(tmp_path / "record.jsonl.xz", "rt", encoding="utf-8") as packed:
         lines = [json.loads(line) for line in packed]
-    assert [line["run"][2:] for line in lines] == [[60, 0], [60, 1]]
-    assert [look["n"] >= 20 for look in lines[0]["looks"]] == [True]
-    assert "| breast cancer | 60 | 2 |" in process.stdout
+    assert [line["run"][3] for line in lines] == [0, 1]
+    assert [len(line["annotators"]) for line in lines] == [3, 3]
+    assert {*lines[0]["at"]} == {"100", "250"}
+    assert "2 with the default model" in process.stdout
 
 
-@pytest.mark.full
-def test_the_study_of_honesty_compares_what_is_expected_with_what_is_real(tmp_path):
-    picture = ROOT / "docs" / "explanation" / "coverage.png"
-    before = picture.read_bytes()
-    arguments = ("--only", "made-product", "--strategies", "random", "--seeds", "1")
-    process = run_study(
-        "error_estimates.expected", *arguments, "--platform", "cpu", "--out", str(tmp_path)
-    )
+def test_the_page_of_promises_counts_failures(tmp_path):
+    statements = {
+        "real": 0.2,
+        "expected": [0.1, 0.05, 0.15],  # fails
+        "with_audit": [0.19, 0.1, 0.3],
+        "stop": [False, 0.1, 0.1],
+        "certificate": [2, 1],  # of 20 samples
+        "shares": [4, 0],  # of 20 samples and two classes
+        "audit_shares": [0, 0],
+    }
+    record = {
+        "classes": 2,
+        "looks": [[75, 25, 0.1, 0.02, 0.3, 0.25], [143, 48, 0.1, 0.05, 0.19, 0.22]],  # one fails
+        "at": {"100": statements, "250": statements},
+        "annotators": [[0.05, 0.04, 0.1, 0.05, 0.2], [0.3, 0.3, 0.3, 0.2, 0.4]],  # one fails
+    }
+    with lzma.open(tmp_path / "record.jsonl.xz", "wt", encoding="utf-8") as packed:
+        for seed in range(4):
+            packed.write(
+                json.dumps({"run": ["airline", "default", "random", seed], **record}) + "\n"
+            )
+    process = run_study("error_estimates.promises", "--tables", "--out", str(tmp_path))
     assert process.returncode == 0, process.stderr
-    with lzma.open(tmp_path / "record.jsonl.xz", "rt", encoding="utf-8") as packed:
-        (line,) = map(json.loads, packed)
-    assert [row["labels"] for row in line["rows"]] == [110, 150, 250]
-    assert "| random | 250 |" in process.stdout
-    assert picture.read_bytes() == before  # what lies elsewhere is not the documentation's
+    cells = {}
+    for line in process.stdout.splitlines():
+        if line.count("|") == 6 and "±" in line:
+            name, promise, rate = line.split("|")[1:4]
+            cells[name.strip()] = (promise.strip(), rate.strip(" *").partition(" ")[0])
+    assert cells["The 90 % interval holds the true error: expected, no audit"] == ("10", "100.0")
+    assert cells["… expected, with an audit of 50"] == ("10", "0.0")
+    assert cells["… measured by a new sample of 60"] == ("10", "15.0")
+    assert cells["… new sample of 60"] == ("5", "10.0")
+    assert cells["*Your goal is reached*: audit, at all looks"] == ("5", "100.0")  # 20 %
+    assert cells["… from a new sample of 60"] == ("10", "10.0")
+    assert cells["The 90 % interval holds an annotator's error"] == ("10", "50.0")
+    assert "*More labels hardly change the model*" not in cells
 
 
 @pytest.mark.full
 def test_the_study_of_honesty_learns_the_constants_of_the_report(tmp_path):
-    arguments = ("--learn", "--only", "made-product", "--strategies", "random,confidence")
+    arguments = ("--only", "made-product", "--strategies", "random,confidence")
     process = run_study(
         "error_estimates.expected", *arguments, "--seeds", "1", "--out", str(tmp_path)
     )
