@@ -22,9 +22,9 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--out", type=Path, default=PAGE, help="the page to write")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     text = "\n".join(page()) + "\n"
-    given.out.write_text(text, encoding="utf-8")
+    arguments.out.write_text(text, encoding="utf-8")
     print(text, end="")
     return 0
 

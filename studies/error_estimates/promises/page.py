@@ -67,7 +67,7 @@ def _expected(kind: str) -> Callable[[Record], float]:
 
     def failures(record: Record) -> float:
         checkpoints = record["at"].values()
-        return float(np.mean([_outside(one[kind], one["real"]) for one in checkpoints]))
+        return float(np.mean([_outside(values[kind], values["real"]) for values in checkpoints]))
 
     return failures
 
@@ -83,7 +83,7 @@ def _look_fails(record: Record, *, only_above: bool) -> float | None:
 
 def _sample_fails(record: Record, *, only_above: bool) -> float:
     """Return the share of samples whose limits did not hold the error."""
-    counts = [one["certificate"] for one in record["at"].values()]
+    counts = [values["certificate"] for values in record["at"].values()]
     fails = [too_low if only_above else too_low + too_high for too_low, too_high in counts]
     return float(np.mean(fails)) / N_DRAWS
 
@@ -93,7 +93,7 @@ def _share_fails(kind: str) -> Callable[[Record], float]:
 
     def failures(record: Record) -> float:
         n_draws = N_DRAWS if kind == "shares" else 1
-        counts = [sum(one[kind]) for one in record["at"].values()]
+        counts = [sum(values[kind]) for values in record["at"].values()]
         return float(np.mean(counts)) / n_draws / record["classes"]
 
     return failures
@@ -114,7 +114,7 @@ def _goal_fails(record: Record) -> float:
 
 def _stop_fails(record: Record) -> float | None:
     """Return how often more labels helped after the report had said that they hardly would."""
-    gains = [gain for stop, _, gain in (one["stop"] for one in record["at"].values()) if stop]
+    gains = [gain for stop, _, gain in (values["stop"] for values in record["at"].values()) if stop]
     return float(np.mean([gain > MARKED_GAIN for gain in gains])) if gains else None
 
 
@@ -166,12 +166,12 @@ class Rate:
 
         Where all runs agree, the error is that of one further failure among two further runs.
         """
-        known = [value for value in values if value is not None]
-        n = len(known)
+        rates = [value for value in values if value is not None]
+        n = len(rates)
         if not n:
             return None
-        mean = float(np.mean(known))
-        deviation = float(np.std(known, ddof=1)) if n > 1 else 0.0
+        mean = float(np.mean(rates))
+        deviation = float(np.std(rates, ddof=1)) if n > 1 else 0.0
         if deviation == 0.0:
             shrunk = (mean * n + 1.0) / (n + 2.0)
             deviation = (shrunk * (1.0 - shrunk)) ** 0.5
@@ -215,11 +215,11 @@ def _summary(records: list[Record]) -> Iterator[str]:
         for (name, _), rate in rates.items()
     )
     n_known = sum(rate is not None for rate in rates.values())
-    held = "All hold as often as promised"
+    verdict = "All hold as often as promised"
     if n_broken:
-        held = f"{n_broken} of {n_known} fail more often than promised"
+        verdict = f"{n_broken} of {n_known} fail more often than promised"
     yield (
-        f"**{held}**, over sessions of labelling with three kinds of models and three strategies. "
+        f"**{verdict}**, over sessions of labelling with three kinds of models and three strategies. "
         "Bold cells below are more than two standard errors above the promise. These are averages: "
         "on a single dataset an expected error can be far off, and only a random sample tells. "
         "[Measure the error](../howto/measure.md) says how to label one."
@@ -261,7 +261,7 @@ def _expected_errors(records: list[Record]) -> Iterator[str]:
         for strategy in STRATEGIES:
             sessions = _select(records, model, strategy)
             for n_labels in ("100", "250"):
-                cells = _expected_cells([one["at"][n_labels] for one in sessions])
+                cells = _expected_cells([values["at"][n_labels] for values in sessions])
                 if sessions:
                     names = f"{MODEL_NAMES[model]} | {STRATEGY_NAMES[strategy]} | {n_labels}"
                     yield f"| {names} | {cells} |"
@@ -270,9 +270,11 @@ def _expected_errors(records: list[Record]) -> Iterator[str]:
 def _expected_cells(checkpoints: list[Record]) -> str:
     if not checkpoints:
         return ""
-    off = [100 * (one["expected"][0] - one["real"]) for one in checkpoints]
-    fails = Rate.of(float(_outside(one["expected"], one["real"])) for one in checkpoints)
-    width = np.mean([100 * (one["expected"][2] - one["expected"][1]) for one in checkpoints])
+    off = [100 * (values["expected"][0] - values["real"]) for values in checkpoints]
+    fails = Rate.of(float(_outside(values["expected"], values["real"])) for values in checkpoints)
+    width = np.mean(
+        [100 * (values["expected"][2] - values["expected"][1]) for values in checkpoints]
+    )
     bias = f"{np.mean(off):+.1f} ± {np.std(off) / len(off) ** 0.5:.1f}"
     return f"{bias} | {np.mean(np.abs(off)):.1f} | {fails} | {width:.1f}"
 
@@ -292,19 +294,19 @@ def _by_set(records: list[Record]) -> Iterator[str]:
     yield "| data | tuned on | " + " | ".join(columns) + " |"
     yield "| --- | --- |" + " ---: |" * len(columns)
     for data, title in {**ROWS, **TEXTS}.items():
-        own = [record for record in records if record["run"][0] == data]
-        cells = [cell for model in MODELS for cell in _set_cells(_select(own, model))]
+        sessions = [record for record in records if record["run"][0] == data]
+        cells = [cell for model in MODELS for cell in _set_cells(_select(sessions, model))]
         mark = "yes" if data in TUNED_ON else ""
-        if own:
+        if sessions:
             yield f"| {title} | {mark} | {' | '.join(cells)} |"
 
 
 def _set_cells(records: list[Record]) -> list[str]:
     if not records:
         return [""] * 3
-    checkpoints = [one for record in records for one in record["at"].values()]
-    off = np.mean([abs(one["expected"][0] - one["real"]) for one in checkpoints])
-    rates = [Rate.of(map(one.failures, records)) for one in (INTERVAL, AUDIT)]
+    checkpoints = [values for record in records for values in record["at"].values()]
+    off = np.mean([abs(values["expected"][0] - values["real"]) for values in checkpoints])
+    rates = [Rate.of(map(statement.failures, records)) for statement in (INTERVAL, AUDIT)]
     return [
         f"{100 * off:.1f}",
         *("" if rate is None else f"{100 * rate.mean:.0f}" for rate in rates),

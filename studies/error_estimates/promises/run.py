@@ -44,15 +44,15 @@ def main() -> int:
     )
 
 
-def runs(given: Namespace) -> Iterator[Todo]:
+def runs(arguments: Namespace) -> Iterator[Todo]:
     """All runs, a seed after the other, so that an interrupted study has all kinds of them."""
-    folder = Path(given.folder).resolve()
-    names = given.only.split(",")
+    folder = Path(arguments.folder).resolve()
+    names = arguments.only.split(",")
     for name in names:
         if name not in ROWS and name not in TEXTS:
             raise ValueError(f"there is no dataset {name!r}; choose some of {*ROWS, *TEXTS}")
-    seeds = range(given.first, given.first + given.seeds)
-    kinds = product(seeds, given.models.split(","), names, given.strategies.split(","))
+    seeds = range(arguments.first, arguments.first + arguments.seeds)
+    kinds = product(seeds, arguments.models.split(","), names, arguments.strategies.split(","))
     for seed, model, data, strategy in kinds:
         if model == "adapted" and data not in TEXTS:
             continue

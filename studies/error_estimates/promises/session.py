@@ -59,12 +59,12 @@ class Source:
     def test_rows(self) -> np.ndarray:
         return self.rows[self.n_pool :]
 
-    def adapt(self, known: np.ndarray, seed: int) -> None:
-        """Fine-tune the encoder on the labels of ``known``; all rows become its rows."""
-        known = np.sort(known)
-        probs = self.texts.held_out(known, self.n_pool, self.n_classes, seed)
-        self.rows = self.texts.adapted(known, np.arange(len(self.labels)), len(CHECKPOINTS) + 1)
-        self.held_out = known, probs
+    def adapt(self, training: np.ndarray, seed: int) -> None:
+        """Fine-tune the encoder on the labels of ``training``: all rows become its rows."""
+        training = np.sort(training)
+        probs = self.texts.held_out(training, self.n_pool, self.n_classes, seed)
+        self.rows = self.texts.adapted(training, np.arange(len(self.labels)), len(CHECKPOINTS) + 1)
+        self.held_out = training, probs
 
 
 def source(data: str, model: str, seed: int, folder: Path) -> Source:
@@ -143,8 +143,8 @@ class _Session:
 
     def step(self) -> None:
         """Ask for a batch and label it."""
-        asked = self.learner.ask(BATCH)
-        self.learner.tell(asked, self.items.labels[asked])
+        batch = self.learner.ask(BATCH)
+        self.learner.tell(batch, self.items.labels[batch])
 
     def adapt(self) -> None:
         """Continue with rows of an encoder that is fine-tuned on the labels so far."""
@@ -186,22 +186,21 @@ class _Session:
 
     def statements(self) -> dict[str, Any]:
         """Compare what is said at a checkpoint with the truth."""
-        others = np.setdiff1d(np.arange(self.items.n_pool), self.audit)
+        unaudited = np.setdiff1d(np.arange(self.items.n_pool), self.audit)
         held_out = None
         if self.items.held_out is not None:
-            known, probs = self.items.held_out
-            held_out = np.searchsorted(others, known), probs
+            training, probs = self.items.held_out
+            held_out = np.searchsorted(unaudited, training), probs
         settings = {} if held_out is None else {"held_out": held_out}
-        alone = self._learner(self.items.rows[others], **settings)
-        training = np.searchsorted(others, self.training)
-        alone.tell(training, self.items.labels[self.training])
+        alone = self._learner(self.items.rows[unaudited], **settings)
+        alone.tell(np.searchsorted(unaudited, self.training), self.items.labels[self.training])
         report = alone.report(BATCH)
         decisions, log_loss = self._predict(alone, alone.fitted())
         real = float(np.mean(decisions != self.items.test_labels))
         expected = report.expected_error
         with_audit = self.learner.report(1).expected_error
-        asked = alone.ask(BATCH)
-        alone.tell(asked, self.items.labels[others[asked]])
+        batch = alone.ask(BATCH)
+        alone.tell(batch, self.items.labels[unaudited[batch]])
         _, next_log_loss = self._predict(alone, alone.fitted())
         gain = report.next_gain
         return {
@@ -281,11 +280,11 @@ class _Session:
                     label += int(self.generator.integers(1, self.items.n_classes))
                 mistakes[name].append(is_wrong)
                 learner.tell([position], [label % self.items.n_classes], annotator=str(name))
-        found = []
+        estimates = []
         for annotator in learner.annotators():
             name = annotator.name
             error = annotator.error
             share = np.mean(mistakes[name])
             values = [ANNOTATORS[name], share, error.mean, error.low, error.high]
-            found.append(np.round(values, 4).tolist())
-        return found
+            estimates.append(np.round(values, 4).tolist())
+        return estimates

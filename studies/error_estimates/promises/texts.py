@@ -45,16 +45,18 @@ def main() -> int:
     )
     parser.add_argument("folder", type=Path)
     parser.add_argument("--data", type=Path, help="the datasets' folder")
-    given = parser.parse_args()
-    if given.data is not None:
-        sets = _collect(given.folder, given.data)
-        with lzma.open(given.folder / _FILE, "wt", encoding="utf-8") as stream:
+    arguments = parser.parse_args()
+    if arguments.data is not None:
+        sets = _collect(arguments.folder, arguments.data)
+        with lzma.open(arguments.folder / _FILE, "wt", encoding="utf-8") as stream:
             json.dump(sets, stream)
-        _save_encoder(given.folder, [text for one in sets.values() for text in one["texts"]])
+        _save_encoder(
+            arguments.folder, [text for content in sets.values() for text in content["texts"]]
+        )
     for name in TEXTS:
-        texts, labels = load_texts(given.folder, name)
-        rows = AdaptedTexts(given.folder, texts, labels).frozen()
-        np.save(given.folder / f"{name}.npy", rows.astype(np.float16))
+        texts, labels = load_texts(arguments.folder, name)
+        rows = AdaptedTexts(arguments.folder, texts, labels).frozen()
+        np.save(arguments.folder / f"{name}.npy", rows.astype(np.float16))
         print(name, len(texts), np.bincount(labels).tolist(), flush=True)
     return 0
 
@@ -63,8 +65,8 @@ def main() -> int:
 def load_texts(folder: Path, name: str) -> LabelledTexts:
     """Texts in random order, and their class numbers (N,)."""
     with lzma.open(folder / _FILE, "rt", encoding="utf-8") as stream:
-        one = json.load(stream)[name]
-    return one["texts"], np.array(one["labels"])
+        content = json.load(stream)[name]
+    return content["texts"], np.array(content["labels"])
 
 
 @cache
@@ -108,37 +110,38 @@ class AdaptedTexts:
             rows[block] = encoded
         return _ROW_LENGTH * (rows - rows.mean(axis=0))
 
-    def adapted(self, known: np.ndarray, shown: np.ndarray, seed: int) -> np.ndarray:
-        """Return rows (n, D) of the positions ``shown`` by an encoder trained on ``known``."""
+    def adapted(self, training: np.ndarray, positions: np.ndarray, seed: int) -> np.ndarray:
+        """Return rows (n, D) of some positions by an encoder trained on others."""
         from parbals_label.encoders.adapt import fine_tune
 
         encoder = self._encoder()
-        fine_tune(encoder, [self.texts[position] for position in known], self.labels[known], seed)
-        return self._rows(encoder, shown)
+        texts = [self.texts[position] for position in training]
+        fine_tune(encoder, texts, self.labels[training], seed)
+        return self._rows(encoder, positions)
 
-    def held_out(self, known: np.ndarray, n_pool: int, n_classes: int, seed: int) -> np.ndarray:
+    def held_out(self, training: np.ndarray, n_pool: int, n_classes: int, seed: int) -> np.ndarray:
         """Return predictions (n, C) of each label by an encoder and a model without its fold.
 
         Args:
-            known: (n,) positions of labels, all below ``n_pool``.
+            training: (n,) positions of labels, all below ``n_pool``.
         """
         import parbals
 
-        generator = np.random.default_rng([seed, len(known)])
-        folds = _stratified_folds(self.labels[known], generator)
-        others = np.setdiff1d(np.arange(n_pool), known)
-        others = generator.permutation(others)[:_N_UNLABELLED]
-        shown = np.concatenate([known, others])
-        probs = np.empty((len(known), n_classes))
+        generator = np.random.default_rng([seed, len(training)])
+        folds = _stratified_folds(self.labels[training], generator)
+        unlabelled = np.setdiff1d(np.arange(n_pool), training)
+        unlabelled = generator.permutation(unlabelled)[:_N_UNLABELLED]
+        positions = np.concatenate([training, unlabelled])
+        probs = np.empty((len(training), n_classes))
         for fold in range(_N_FOLDS):
             is_train = folds != fold
-            rows = self.adapted(known[is_train], shown, fold)
+            rows = self.adapted(training[is_train], positions, fold)
             learner = parbals.ActiveLearner(
                 rows, range(n_classes), random_state=seed, prior_scale="even"
             )
             train = np.flatnonzero(is_train)
-            learner.tell(train, self.labels[known[train]])
-            probs[~is_train] = learner.predict_proba(rows[: len(known)][~is_train])
+            learner.tell(train, self.labels[training[train]])
+            probs[~is_train] = learner.predict_proba(rows[: len(training)][~is_train])
         return probs
 
 
@@ -190,13 +193,13 @@ def _rated_sentences(archive: Path) -> dict[str, list[tuple[float, str]]]:
         packed = outer.extractfile(inner_name)
         assert packed is not None
         with tarfile.open(fileobj=io.BytesIO(packed.read())) as inner:
-            for place in ("movieReview", "tweets", "amazonReview", "nytEditorial"):
-                kind = "" if place == "tweets" else "Snippets"
-                file = inner.extractfile(f"hutto_ICWSM_2014/{place}{kind}_GroundTruth.txt")
+            for site in ("movieReview", "tweets", "amazonReview", "nytEditorial"):
+                kind = "" if site == "tweets" else "Snippets"
+                file = inner.extractfile(f"hutto_ICWSM_2014/{site}{kind}_GroundTruth.txt")
                 assert file is not None
                 lines = file.read().decode("utf-8", "replace").splitlines()
                 cells = [line.split("\t", 2) for line in lines]
-                rated[place] = [(float(rating), text) for _, rating, text in cells]
+                rated[site] = [(float(rating), text) for _, rating, text in cells]
     return rated
 
 
