@@ -29,6 +29,7 @@ FIRST = 50
 BATCH = 20
 N_POOL = 2_000
 N_TEST = 4_000
+LOG_T_BOUND = 3.0
 STRATEGIES = ("random", "confidence", "badge", "parbals-epig")
 LEARNT_ON = "sms-spam ag-news:* airline airline-boarding:* airline-kind:* credit-card digits:* "
 LEARNT_ON += "made-seven made-twenty made-product"
@@ -61,12 +62,13 @@ def one_run(data: str, strategy: str, seed: int) -> dict[str, Any]:
     X, y, n_classes = made(data) if data.startswith("made-") else load(data)
     order = np.random.default_rng(seed).permutation(len(X))
     n_pool = min(N_POOL, 7 * len(X) // 10)
-    pool, test = order[:n_pool], order[n_pool:][:N_TEST]
+    pool = order[:n_pool]
+    test = order[n_pool:][:N_TEST]
     learner = parbals.ActiveLearner(X[pool], range(n_classes), strategy=strategy, random_state=seed)
     rows = []
     for size in range(FIRST, min(SIZES[-1], n_pool // 2) + 1, BATCH):
-        out = learner.ask(size - len(learner.labelled))
-        learner.tell(out, y[pool[out]])
+        batch = learner.ask(size - len(learner.labelled))
+        learner.tell(batch, y[pool[batch]])
         if size in SIZES:
             rows.append({"labels": size} | _temperatures(learner, X[test], y[test]))
     return {"rows": rows}
@@ -78,23 +80,25 @@ def _temperatures(learner: Any, X_test: np.ndarray, y_test: np.ndarray) -> dict[
     from scipy.optimize import brentq
 
     model = learner.fitted()
-    found = expectation._posterior_temperature(
+    fitted = expectation._posterior_temperature(
         *learner.state.cross_validated_predictions(model), 0.0, 0.7
     )
     probs = learner.predict_proba(X_test)
-    said = np.arange(len(probs)), probs.argmax(axis=1)
-    real = float(np.mean(said[1] != y_test))
+    decisions = np.arange(len(probs)), probs.argmax(axis=1)
+    real = float(np.mean(decisions[1] != y_test))
 
-    def excess(log_degree: float) -> float:
-        sharp = expectation.temperature_scaled(probs, np.exp(log_degree))
-        return float(1.0 - sharp[said].mean()) - real
+    def excess(log_temperature: float) -> float:
+        scaled = expectation.temperature_scaled(probs, np.exp(log_temperature))
+        return float(1.0 - scaled[decisions].mean()) - real
 
-    low, high = -3.0, 3.0
-    inside = excess(low) < 0.0 < excess(high)
-    best = brentq(excess, low, high, xtol=1e-3) if inside else low if excess(low) >= 0.0 else high
+    best = -LOG_T_BOUND
+    if excess(LOG_T_BOUND) <= 0.0:
+        best = LOG_T_BOUND
+    elif excess(-LOG_T_BOUND) < 0.0:
+        best = brentq(excess, -LOG_T_BOUND, LOG_T_BOUND, xtol=1e-3)
     slope = max((excess(best + 0.1) - excess(best - 0.1)) / 0.2, 1e-6)
     noise = np.sqrt(max(real * (1.0 - real), 1e-4) / len(y_test)) / slope
-    values = [np.log(found.value), found.log_sd, best, noise]
+    values = [np.log(fitted.value), fitted.log_sd, best, noise]
     return {"heat": np.round(values, 4).tolist()}
 
 
@@ -119,8 +123,9 @@ def constants(records: list[Record]) -> Iterable[str]:
             np.mean([np.mean(np.square(d - shift) - known) for d, known in apart[kind]])
             for kind in (False, True)
         ]
-        misfit, chosen = max(beyond[0], 0.0), max(beyond[1] - max(beyond[0], 0.0), 0.0)
-        yield f"| {name} | {shift:.2f} | {misfit**0.5:.2f} | {chosen**0.5:.2f} |"
+        misfit = max(beyond[0], 0.0)
+        selection = max(beyond[1] - misfit, 0.0)
+        yield f"| {name} | {shift:.2f} | {misfit**0.5:.2f} | {selection**0.5:.2f} |"
 
 
 def _apart(

@@ -219,7 +219,7 @@ def _summary(records: list[Record]) -> Iterator[str]:
     if n_broken:
         verdict = f"{n_broken} of {n_known} fail more often than promised"
     yield (
-        f"**{verdict}**, over sessions of labelling with three kinds of models and three strategies. "
+        f"**{verdict}**, over sessions with three kinds of models and three strategies. "
         "Bold cells below are more than two standard errors above the promise. These are averages: "
         "on a single dataset an expected error can be far off, and only a random sample tells. "
         "[Measure the error](../howto/measure.md) says how to label one."
