@@ -287,7 +287,7 @@ def test_the_page_of_promises_counts_failures(tmp_path):
 
 
 @pytest.mark.full
-def test_the_study_of_honesty_learns_the_constants_of_the_report(tmp_path):
+def test_the_study_of_expected_errors_learns_its_constants(tmp_path):
     arguments = ("--only", "made-product", "--strategies", "random,confidence")
     process = run_study(
         "error_estimates.expected", *arguments, "--seeds", "1", "--out", str(tmp_path)
