@@ -276,12 +276,12 @@ def test_the_page_of_promises_counts_failures(tmp_path):
         if line.count("|") == 6 and "±" in line:
             name, promise, rate = line.split("|")[1:4]
             cells[name.strip()] = (promise.strip(), rate.strip(" *").partition(" ")[0])
-    assert cells["The 90 % interval holds the true error: expected, no audit"] == ("10", "100.0")
-    assert cells["… expected, with an audit of 50"] == ("10", "0.0")
-    assert cells["… measured by a new sample of 60"] == ("10", "15.0")
-    assert cells["… new sample of 60"] == ("5", "10.0")
-    assert cells["*Your goal is reached*: audit, at all looks"] == ("5", "100.0")  # 20 %
-    assert cells["… from a new sample of 60"] == ("10", "10.0")
+    assert cells["The 90 % interval holds the true error: expected by the model"] == ("10", "100.0")
+    assert cells["… expected, with a kept sample of 50 beside"] == ("10", "0.0")
+    assert cells["… measured once, by 60 random items"] == ("10", "15.0")
+    assert cells["… 60 random items, once"] == ("5", "10.0")
+    assert cells["*Your goal is reached*: kept sample, at all looks"] == ("5", "100.0")  # 20 %
+    assert cells["… from 60 random items"] == ("10", "10.0")
     assert cells["The 90 % interval holds an annotator's error"] == ("10", "50.0")
     assert "*More labels hardly change the model*" not in cells
 

@@ -120,28 +120,34 @@ def _stop_fails(record: Record) -> float | None:
 
 STATEMENTS = (
     Statement(
-        "The 90 % interval holds the true error: expected, no audit", 0.1, _expected("expected")
+        "The 90 % interval holds the true error: expected by the model", 0.1, _expected("expected")
     ),
-    Statement(f"… expected, with an audit of {N_AUDIT}", 0.1, _expected("with_audit")),
+    Statement(f"… expected, with a kept sample of {N_AUDIT} beside", 0.1, _expected("with_audit")),
     Statement(
-        "… measured by the audit, at all looks", 0.1, lambda r: _look_fails(r, only_above=False)
+        "… measured by the kept sample, at all looks",
+        0.1,
+        lambda r: _look_fails(r, only_above=False),
     ),
     Statement(
-        f"… measured by a new sample of {N_SAMPLE}",
+        f"… measured once, by {N_SAMPLE} random items",
         0.1,
         lambda r: _sample_fails(r, only_above=False),
     ),
     Statement(
-        "*With 95 % confidence the error is below*: audit, at all looks",
+        "*With 95 % confidence the error is below*: kept sample, at all looks",
         0.05,
         lambda r: _look_fails(r, only_above=True),
     ),
-    Statement(f"… new sample of {N_SAMPLE}", 0.05, lambda r: _sample_fails(r, only_above=True)),
-    Statement("*Your goal is reached*: audit, at all looks", 0.05, _goal_fails),
     Statement(
-        "The 90 % interval holds a class's share: from the audit", 0.1, _share_fails("audit_shares")
+        f"… {N_SAMPLE} random items, once", 0.05, lambda r: _sample_fails(r, only_above=True)
     ),
-    Statement(f"… from a new sample of {N_SAMPLE}", 0.1, _share_fails("shares")),
+    Statement("*Your goal is reached*: kept sample, at all looks", 0.05, _goal_fails),
+    Statement(
+        "The 90 % interval holds a class's share: from the kept sample",
+        0.1,
+        _share_fails("audit_shares"),
+    ),
+    Statement(f"… from {N_SAMPLE} random items", 0.1, _share_fails("shares")),
     Statement("The 90 % interval holds an annotator's error", 0.1, _annotator_fails),
     Statement("*More labels hardly change the model*", None, _stop_fails),
 )
@@ -233,7 +239,7 @@ def _every_statement(records: list[Record]) -> Iterator[str]:
     goals = ", ".join(f"{100 * goal:.0f}" for goal in GOALS)
     yield (
         "Failures in % of the statements, ± the Monte-Carlo standard error over sessions "
-        f"({counts}). *At all looks*: a session counts as failed if any look of its audit does. "
+        f"({counts}). *At all looks*: a session counts as failed if any look does. "
         f"*Goal*: an error below any of {goals} % is said to be reached "
         "and is not. Of the last row nothing is promised: it counts how often the log loss on new "
         f"items fell by more than {100 * MARKED_GAIN:.0f} % with the next batch all the same."
@@ -251,8 +257,8 @@ def _expected_errors(records: list[Record]) -> Iterator[str]:
     yield "## How far off is the expected error?"
     yield ""
     yield (
-        "Without an audit. *Bias* and *MAE*: mean and mean absolute value of expected - true, in "
-        "percentage points; *fails* and *width* are those of the 90 % interval, in % and in points."
+        "Without a random sample. *Bias* and *MAE*: mean and mean absolute value of expected - true, "
+        "in percentage points; *fails* and *width* are those of the 90 % interval, in % and in points."
     )
     yield ""
     yield "| model | labels by | labels | bias | MAE | fails | width |"
@@ -284,12 +290,12 @@ def _by_set(records: list[Record]) -> Iterator[str]:
     yield ""
     yield (
         "*MAE* of the expected error in points, and failures of its 90 % interval and of the "
-        "audit's upper limit in %, over all strategies. The constants of the report were tuned on "
+        "kept sample's upper limit in %, over all strategies. The report's constants were tuned on "
         "the sets marked so; the others took no part. With few sessions for each set, one that "
         "fails by chance is to be expected."
     )
     yield ""
-    kinds = ("MAE", "interval", "audit")
+    kinds = ("MAE", "interval", "sample")
     columns = [f"{MODEL_NAMES[model]}: {kind}" for model in MODELS for kind in kinds]
     yield "| data | tuned on | " + " | ".join(columns) + " |"
     yield "| --- | --- |" + " ---: |" * len(columns)
@@ -318,7 +324,7 @@ def _method(records: list[Record]) -> Iterator[str]:
     yield "## What was done"
     yield ""
     yield (
-        f"Each session labels a pool of at most 1,500 items, in batches: an audit of {N_AUDIT} and "
+        f"Each session labels some of at most 1,500 items, in batches: a kept sample of {N_AUDIT} and "
         f"250 other labels, of {len({record['run'][0] for record in records})} sets of tables, "
         f"texts and images with two to ten classes, {n_seeds} seeds or fewer. Statements are "
         "compared with the truth at 100 and 250 labels: errors on items that no learner has seen, "
