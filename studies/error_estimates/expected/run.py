@@ -80,8 +80,10 @@ def _temperatures(learner: Any, X_test: np.ndarray, y_test: np.ndarray) -> dict[
     from scipy.optimize import brentq
 
     model = learner.fitted()
-    fitted = expectation._posterior_temperature(
-        *learner.state.cross_validated_predictions(model), 0.0, 0.7
+    fitted = expectation._solve_temperature(
+        *learner.state.cross_validated_predictions(model),
+        expectation.Temperature(1.0, 0.7),
+        expectation._ERROR_WEIGHT,
     )
     probs = learner.predict_proba(X_test)
     decisions = np.arange(len(probs)), probs.argmax(axis=1)

@@ -257,8 +257,8 @@ def _expected_errors(records: list[Record]) -> Iterator[str]:
     yield "## How far off is the expected error?"
     yield ""
     yield (
-        "Without a random sample. *Bias* and *MAE*: mean and mean absolute value of expected - true, "
-        "in percentage points; *fails* and *width* are those of the 90 % interval, in % and in points."
+        "Without a random sample. *Bias* and *MAE*: mean and mean absolute value of expected - "
+        "true, in percentage points; *fails* and *width*: of the 90 % interval, in % and in points."
     )
     yield ""
     yield "| model | labels by | labels | bias | MAE | fails | width |"
@@ -324,7 +324,7 @@ def _method(records: list[Record]) -> Iterator[str]:
     yield "## What was done"
     yield ""
     yield (
-        f"Each session labels some of at most 1,500 items, in batches: a kept sample of {N_AUDIT} and "
+        f"Each session labels some of 1,500 items, in batches: a kept sample of {N_AUDIT} and "
         f"250 other labels, of {len({record['run'][0] for record in records})} sets of tables, "
         f"texts and images with two to ten classes, {n_seeds} seeds or fewer. Statements are "
         "compared with the truth at 100 and 250 labels: errors on items that no learner has seen, "
