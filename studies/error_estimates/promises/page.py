@@ -198,11 +198,14 @@ def _select(records: list[Record], model: str, strategy: str | None = None) -> l
 def _rate(records: list[Record], statement: Statement) -> str:
     rate = Rate.of(statement.failures(record) for record in records)
     if rate is None:
-        return "not said"
-    text = str(rate)
-    if statement.promise is not None and rate.mean > statement.promise + 2.0 * rate.error:
-        return f"**{text}**"
-    return text
+        return "none"
+    return _marked(rate, statement.promise)
+
+
+def _marked(rate: Rate, promise: float | None) -> str:
+    """Write a rate, in bold where it is more than two standard errors above the promise."""
+    is_broken = promise is not None and rate.mean > promise + 2.0 * rate.error
+    return f"**{rate}**" if is_broken else str(rate)
 
 
 # -- the parts of the page
@@ -242,7 +245,8 @@ def _every_statement(records: list[Record]) -> Iterator[str]:
         f"({counts}). *At all looks*: a session counts as failed if any look does. "
         f"*Goal*: an error below any of {goals} % is said to be reached "
         "and is not. Of the last row nothing is promised: it counts how often the log loss on new "
-        f"items fell by more than {100 * MARKED_GAIN:.0f} % with the next batch all the same."
+        f"items fell by more than {100 * MARKED_GAIN:.0f} % with the next batch all the same. "
+        "*None*: there was no such statement, or it was not measured."
     )
     yield ""
     yield "| statement | may fail | " + " | ".join(MODEL_NAMES[m] for m in MODELS) + " |"
@@ -282,7 +286,9 @@ def _expected_cells(checkpoints: list[Record]) -> str:
         [100 * (values["expected"][2] - values["expected"][1]) for values in checkpoints]
     )
     bias = f"{np.mean(off):+.1f} ± {np.std(off) / len(off) ** 0.5:.1f}"
-    return f"{bias} | {np.mean(np.abs(off)):.1f} | {fails} | {width:.1f}"
+    assert fails is not None
+    marked = _marked(fails, INTERVAL.promise)
+    return f"{bias} | {np.mean(np.abs(off)):.1f} | {marked} | {width:.1f}"
 
 
 def _by_set(records: list[Record]) -> Iterator[str]:

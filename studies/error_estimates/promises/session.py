@@ -97,7 +97,8 @@ def play(data: str, model: str, strategy: str, seed: int, folder: Path) -> dict[
             session.adapt()
             record["looks"] += session.new_looks()
         record["at"][str(n_labels)] = session.statements()
-    record["annotators"] = session.annotators()
+    # A fine-tuned encoder has seen the true labels, which simulated annotators do not give it.
+    record["annotators"] = [] if model == "adapted" else session.annotators()
     return record
 
 
