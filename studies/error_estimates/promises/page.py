@@ -224,11 +224,19 @@ def _summary(records: list[Record]) -> Iterator[str]:
         for (name, _), rate in rates.items()
     )
     n_known = sum(rate is not None for rate in rates.values())
-    verdict = "All hold as often as promised"
+    verdict = "On average no statement fails measurably more often than promised"
     if n_broken:
-        verdict = f"{n_broken} of {n_known} fail more often than promised"
+        verdict = f"{n_broken} of {n_known} rates are measurably higher than promised"
+    exceptions = [
+        f"{MODEL_NAMES[model]} with {STRATEGY_NAMES[strategy]} labels"
+        for model in MODELS
+        for strategy in STRATEGIES
+        if "**" in _rate(_select(records, model, strategy), INTERVAL)
+    ]
+    if exceptions:
+        verdict += f"; by strategy the expected error does: {', '.join(exceptions)}"
     yield (
-        f"**{verdict}**, over sessions with three kinds of models and three strategies. "
+        f"**{verdict}.** "
         "Bold cells below are more than two standard errors above the promise. These are averages: "
         "on a single dataset an expected error can be far off, and only a random sample tells. "
         "[Measure the error](../howto/measure.md) says how to label one."
@@ -327,16 +335,24 @@ def _set_cells(records: list[Record]) -> list[str]:
 
 def _method(records: list[Record]) -> Iterator[str]:
     n_seeds = len({record["run"][3] for record in records})
+    n_annotators = sum(bool(record["annotators"]) for record in records)
     yield "## What was done"
     yield ""
     yield (
         f"Each session labels some of 1,500 items, in batches: a kept sample of {N_AUDIT} and "
         f"250 other labels, of {len({record['run'][0] for record in records})} sets of tables, "
-        f"texts and images with two to ten classes, {n_seeds} seeds or fewer. Statements are "
+        f"texts and images with two to ten classes, up to {n_seeds} seeds. Statements are "
         "compared with the truth at 100 and 250 labels: errors on items that no learner has seen, "
         "samples and shares of the whole pool. The annotators are simulated: three, wrong in 5, 15 "
         "and 30 % of their answers, evenly over the other classes; people's errors are not so "
         "even. The encoder, all-MiniLM-L6-v2, is fine-tuned at 100 and at 250 labels."
+    )
+    yield ""
+    yield (
+        "The sessions with a fine-tuned encoder and chosen labels predate that items which trained "
+        "the encoder count with held-out predictions in the expected error. Recomputed for three "
+        "sessions with five noisy classes and 250 labels, its bias is +0.9 points instead of -4.2. "
+        f"An annotator's error was measured in {n_annotators} sessions."
     )
     yield ""
     yield (
