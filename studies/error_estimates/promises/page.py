@@ -349,7 +349,7 @@ def _method(records: list[Record]) -> Iterator[str]:
     )
     yield ""
     yield (
-        "The sessions with a fine-tuned encoder and chosen labels predate that items which trained "
+        "The sessions with a fine-tuned encoder predate the change that items which trained "
         "the encoder count with held-out predictions in the expected error. Recomputed for three "
         "sessions with five noisy classes and 250 labels, its bias is +0.9 points instead of -4.2. "
         f"An annotator's error was measured in {n_annotators} sessions."
