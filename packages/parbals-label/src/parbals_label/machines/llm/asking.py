@@ -169,7 +169,7 @@ def fields_without_refused(fields: dict[str, Any], message: str) -> dict[str, An
 
 
 def _may_be_corrected(completion: Completion) -> bool:
-    """Whether asking once more may help: not after a refusal, nothing, or a reply without an end."""
+    """Whether asking once more may help: not after a refusal or a reply without an end."""
     is_whole = bool(completion.content) and completion.finish != "length"
     return is_whole and completion.refusal is None
 
