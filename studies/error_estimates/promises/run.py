@@ -1,17 +1,18 @@
 """How often does each statement that parbals makes with a probability fail?
 
-    python studies error_estimates.promises --quick         # two sets, less than a minute
+    python studies error_estimates.promises --quick         # one set, printed and not recorded
     python studies error_estimates.promises --data ROWS --folder FOLDER --workers 16
     python studies error_estimates.promises --tables        # write docs/explanation/coverage.md
 
 A run is a session of asking and telling by a strategy (:mod:`error_estimates.promises.session`):
 50 items of an audit and 250 other labels, with the default model, with a random forest as a model
 of one's own, or on texts with an encoder that is fine-tuned twice. ROWS is what ``studies
-lib.rows`` wrote, FOLDER what ``studies error_estimates.promises.texts`` wrote; sets without their
-files are left out. Each run is a line of record.jsonl.xz, so an interrupted study resumes.
+lib.rows`` wrote, FOLDER what ``studies error_estimates.promises.texts`` wrote. Each run is a line
+of record.jsonl.xz, so an interrupted study resumes.
 """
 
 import sys
+import tempfile
 from argparse import Namespace
 from collections.abc import Iterator
 from functools import partial
@@ -30,7 +31,8 @@ HERE = Path(__file__).parent
 def main() -> int:
     if "--quick" in sys.argv:
         sys.argv.remove("--quick")
-        sys.argv += ["--only", "digits:*", "--models", "default,forest", "--seeds", "1"]
+        sys.argv += ["--only", "digits:*", "--models", "default", "--strategies", "random,margin"]
+        sys.argv += ["--seeds", "1", "--out", tempfile.mkdtemp()]
     options = {
         "folder": ".",
         "only": ",".join((*ROWS, *TEXTS)),
