@@ -47,6 +47,10 @@ within a few hundredths of that of a batch from all free items.
 _MAX_MULTILABEL_LOOKAHEAD = 200
 _N_LOOKAHEAD_UNIVERSES = 2
 """Number of universes for that batch: its gain is within a few hundredths of that with ten."""
+_ORDINAL_MISFIT_SD = 0.25
+"""Further standard deviation of ln T for ratings, whose thresholds rest on few labels. Without it,
+90 % intervals with 30 and 60 labels held 72 to 80 % of the errors on synthetic ratings.
+"""
 _MIN_SAMPLES = 30
 """With fewer effective samples a small gain is not reported: see ``_gain_from_samples``."""
 _UNKNOWN = Estimate(np.nan, np.nan, np.nan)
@@ -83,12 +87,15 @@ def predict(state: State, X: Any, *, with_audit: bool, return_std: bool) -> Any:
 
 def calibration_temperature(state: State, model: Any) -> Temperature:
     """Fit the temperature of a state's model to cross-validated and audit labels."""
-    return fit_temperature(
+    temperature = fit_temperature(
         state.cross_validated_predictions(model),
         audit_predictions(state, model),
         actively_selected=state.setup.strategy != RANDOM_STRATEGY,
         shift_auc=state.setup.shift_auc,
     )
+    if state.setup.task.name != "ordinal":
+        return temperature
+    return temperature._replace(log_sd=float(np.hypot(temperature.log_sd, _ORDINAL_MISFIT_SD)))
 
 
 def prediction_temperature(state: State) -> float:
