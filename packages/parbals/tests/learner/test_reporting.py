@@ -216,6 +216,16 @@ class TestFeaturesOfAFineTunedEncoder:
         assert calibrated_error > 0.25
         assert calibrated_error > naive_error + 0.1
 
+    def test_labels_that_trained_the_encoder_tell_less_whatever_chose_them(self):
+        deviations = {}
+        for strategy in ("random", "margin"):
+            naive, calibrated, _, _ = self.learners(strategy=strategy)
+            for learner in (naive, calibrated):
+                temperature = calibration_temperature(learner.state, learner.fitted())
+                deviations[strategy, learner is calibrated] = temperature.log_sd
+        assert deviations["random", False] < deviations["margin", False]
+        assert deviations["random", True] == deviations["margin", True]
+
     def test_memorised_items_count_with_held_out_predictions(self):
         naive, calibrated, _, held_out_probs = self.learners()
         probs = naive.predict_proba(naive.pool.all_rows)

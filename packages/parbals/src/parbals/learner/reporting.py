@@ -86,11 +86,17 @@ def predict(state: State, X: Any, *, with_audit: bool, return_std: bool) -> Any:
 
 
 def calibration_temperature(state: State, model: Any) -> Temperature:
-    """Fit the temperature of a state's model to cross-validated and audit labels."""
+    """Fit the temperature of a state's model to cross-validated and audit labels.
+
+    Labels that have trained the encoder count as actively selected, whatever chose them: held-out
+    predictions come from encoders of other folds, and say less about the one that all labels have
+    trained.
+    """
+    is_random = state.setup.strategy == RANDOM_STRATEGY and state.setup.held_out is None
     temperature = fit_temperature(
         state.cross_validated_predictions(model),
         audit_predictions(state, model),
-        actively_selected=state.setup.strategy != RANDOM_STRATEGY,
+        actively_selected=not is_random,
         shift_auc=state.setup.shift_auc,
     )
     if state.setup.task.name != "ordinal":
