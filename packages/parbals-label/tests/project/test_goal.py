@@ -102,7 +102,7 @@ def test_a_measured_error_counts_by_its_upper_end():
     assert advice(goal, 10, shown).sentence.startswith("Your goal is reached.")
     (part,) = goal_parts(goal, 10, report(0.02, 0.04, measured=(0.05, 0.1)))
     assert part.share == 0.5
-    assert part.sentence == "an error below 5 %; measured 5 %, at most 10 %"
+    assert part.sentence == "an error below 5 %; measured 5 % (90 % interval up to 10 %)"
 
 
 def test_labels_that_hardly_help_are_said_to_with_the_error_left_open():

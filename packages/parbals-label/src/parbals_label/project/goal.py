@@ -113,7 +113,8 @@ def _error_part(goal_error: float, report: Report | None, sample: RandomSample |
     if known.error is None:
         return GoalPart(0.0, sentence)
     high = known.error.high
-    sentence += f"; {known.source} {format_error(known.error.mean)}, at most {format_error(high)}"
+    sentence += f"; {known.source} {format_error(known.error.mean)}"
+    sentence += f" (90 % interval up to {format_error(high)})"
     is_below = high < goal_error
     if is_below and known.is_measured:
         return GoalPart(1.0, sentence)
