@@ -457,9 +457,9 @@ class ActiveLearner:
         >>> import parbals
         >>> X = np.random.default_rng(0).standard_normal((200, 2))
         >>> learner = parbals.ActiveLearner(X, [0, 1], random_state=0)
-        >>> n_new = learner.tell(range(30), X[:30, 0] > 0)
+        >>> n_new = learner.tell(range(30), (X[:30, 0] > 0).astype(int))
         >>> learner.measure(20, keep=True)
-        >>> len(learner.audit), min(learner.audit) >= 30
+        >>> len(learner.audit), bool(min(learner.audit) >= 30)
         (20, True)
         """
         if not keep:

@@ -33,8 +33,7 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse.csgraph import connected_components
-from scipy.special import logsumexp
-from scipy.stats import binom
+from scipy.special import bdtr, logsumexp  # scipy.stats takes long to load
 
 from parbals.types import Estimate
 
@@ -126,7 +125,8 @@ def draw_errors(
     ...     gold=np.full(30, -1),
     ...     is_person=np.ones(2, bool),
     ... )
-    >>> draws = draw_errors(raters, np.ones(60, bool), np.full((30, 2), 0.5))
+    >>> start_probs = 0.1 + 0.8 * np.eye(2)[np.arange(30) % 2]
+    >>> draws = draw_errors(raters, np.ones(60, bool), start_probs)
     >>> draws.rates.shape, bool(draws.rates.mean() < 0.1)
     ((800, 2), True)
 
@@ -255,7 +255,7 @@ class PairCounts(NamedTuple):
         log_likelihood = draws.log_likelihoods.reshape(-1, _N_CHAINS).mean(axis=0)
         is_likely = log_likelihood > log_likelihood.max() - _MAX_NATS_BEHIND
         disagreement = 2.0 * (errors * (1.0 - errors))[:, is_likely]
-        probability = binom.cdf(n_different, n_shared, disagreement).mean(axis=0).max()
+        probability = bdtr(n_different, n_shared, disagreement).mean(axis=0).max()
         expected = n_shared * disagreement.mean(axis=0).min()
         is_few = n_different < _MAX_SHARE_OF_EXPECTED * expected
         return bool(is_few and probability < _MAX_COPY_PROBABILITY)

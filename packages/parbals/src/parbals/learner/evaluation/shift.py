@@ -6,7 +6,6 @@ always be told apart.
 """
 
 import numpy as np
-from scipy.stats import rankdata
 
 __all__ = ["NOTABLE_AUC", "shift_auc", "shift_sentence"]
 
@@ -56,6 +55,8 @@ def _area_under_curve(scores: np.ndarray, is_positive: np.ndarray) -> float:
     n_pairs = n_positive * (len(scores) - n_positive)
     if not n_pairs:
         return 0.5
+    from scipy.stats import rankdata  # takes long to load, and only a target set needs it
+
     rank_sum = rankdata(scores)[is_positive].sum()
     return float((rank_sum - n_positive * (n_positive + 1) / 2) / n_pairs)
 
