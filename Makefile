@@ -104,8 +104,8 @@ format: $(VENV)/.installed-dev  ## rewrite the source in the project's format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-test-statistics: $(VENV)/.installed-dev  ## the slow suite: is the sampler calibrated?
-	$(PYTEST) -m slow packages/parbals/tests/statistics $(PYTEST_ARGS)
+test-statistics: $(VENV)/.installed-dev  ## the slow suite: are samplers calibrated, and how often do statements fail?
+	$(PYTEST) -m slow packages/parbals $(PYTEST_ARGS)
 
 test-faults: $(VENV)/.installed-dev  ## kills, full disks, flipped bytes, crowds: the full counts
 	$(PYTEST) -m faults $(PYTEST_ARGS)

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import parbals
 import pytest
+from dose import full_count
 from parbals.errors import InputError
 from parbals.learner.evaluation.audit import _expected_losses_of_pool, current_look
 from sklearn.ensemble import RandomForestClassifier
@@ -12,6 +13,7 @@ from sklearn.ensemble import RandomForestClassifier
 N_POOL = 600
 N_TEST = 300
 DELTA = 0.05
+FOREST = RandomForestClassifier(20, random_state=0)
 
 
 def make_pool(rng):
@@ -57,11 +59,9 @@ def late_limits(seed, strategy, model=None):
     ("strategy", "model", "n_runs"),
     [
         ("confidence", None, 15),
-        pytest.param("confidence", None, 300, marks=pytest.mark.full),
-        pytest.param("random", None, 200, marks=pytest.mark.full),
-        pytest.param(
-            "margin", RandomForestClassifier(20, random_state=0), 100, marks=pytest.mark.full
-        ),
+        pytest.param("confidence", None, full_count(300), marks=pytest.mark.slow),
+        pytest.param("random", None, full_count(200), marks=pytest.mark.slow),
+        pytest.param("margin", FOREST, full_count(100), marks=pytest.mark.slow),
     ],
 )
 @pytest.mark.filterwarnings("ignore::parbals.errors.SampleCollapseWarning")
@@ -76,7 +76,7 @@ def test_a_sample_kept_late_fails_no_more_often_than_it_says(strategy, model, n_
     assert n_failures / n_runs <= DELTA + 2 * monte_carlo_error
 
 
-@pytest.mark.parametrize("n_runs", [15, pytest.param(400, marks=pytest.mark.full)])
+@pytest.mark.parametrize("n_runs", [15, pytest.param(full_count(400), marks=pytest.mark.slow)])
 def test_samples_between_further_labels_fail_no_more_often_than_they_say(n_runs):
     """Three measurements of three models in one loop; their labels train the next model."""
     n_failures = 0
