@@ -27,6 +27,9 @@ def check_model_arrays(
     classes: tuple[str, ...], columns: tuple[str, ...], arrays: Mapping[str, np.ndarray]
 ) -> None:
     """Raise ValueError unless the arrays are a model of these classes and columns."""
+    for name, array in arrays.items():
+        if array.dtype.kind not in "biufU":
+            raise ValueError(f"the array {name!r} is neither real numbers nor text")
     n_classes = len(classes)
     if n_classes < 2 or not all(isinstance(name, str) for name in classes):
         raise ValueError("its classes are not two names or more")

@@ -135,10 +135,26 @@ class ExportedModel:
         for start in range(0, n_items, n_block_rows):
             block = slice(start, start + n_block_rows)
             rows = self._encoder_rows(_sliced(readable, block))
-            probs[block] = self._probs(np.concatenate([rows, np.ones((len(rows), 1))], axis=1))
+            if rows.ndim != 2 or rows.shape[1] != self._n_features:
+                raise InputError(
+                    f"The model needs {self._n_features} numbers for each item, and the items have "
+                    f"shape {rows.shape}; give it rows of the encoder {self.encoder}."
+                )
+            design = np.concatenate([rows, np.ones((len(rows), 1))], axis=1)
+            with np.errstate(over="ignore", invalid="ignore"):  # refused below, in a sentence
+                probs[block] = self._probs(design)
+        if not np.isfinite(probs).all():
+            raise InputError("The model's numbers, or those of the items, are too large to use.")
         if "degree" in self.arrays:
             return temperature_scaled(probs, float(self.arrays["degree"]))
         return probs
+
+    @property
+    def _n_features(self) -> int:
+        """D', the length of the encoder's rows."""
+        if "draws" in self.arrays:
+            return int(self.arrays["draws"].shape[2]) - 1
+        return len(self.arrays["mean"]) - 1
 
     def _readable(self, items: Any) -> Any:
         """Column → cells of a data frame or mapping, a list of texts, or rows (N, D')."""
