@@ -1,10 +1,11 @@
-"""Open model and encoder files that somebody made up; started with limits by test_model_files.py.
+"""Open model and encoder files that somebody made up; a process of test_model_files.py.
 
 Every file is either refused by an InputError or predicts finite probabilities. A file that asks for
 more memory or time than the limits allow ends this program.
 """
 
 import json
+import resource
 import sys
 import tempfile
 from pathlib import Path
@@ -20,6 +21,9 @@ from parbals_label.encoders.trees import FILE, TableTrees
 from parbals_label.project.embedding import load_trees
 from parbals_label.project.model_files import ExportedModel, load_model
 
+MEMORY = 3 << 30
+"""Bytes of address space: the files unpack to 256 MiB at most, the libraries need about 1 GiB."""
+CPU_SECONDS = 120
 N_EXAMPLES = int(sys.argv[1])
 N_COPIES = 100
 """Of three items: 300 rows × 400,000 draws × 3 classes are 2.7 GiB if nothing is blocked."""
@@ -224,6 +228,8 @@ def changed_bytes_are_refused_or_read(position, value, is_cut):
 
 
 if __name__ == "__main__":
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
     for name in MODELS:
         assert open_changed_model(name, {}) is None, "the unchanged model predicts"
     for description, (name, changed) in LARGE.items():
