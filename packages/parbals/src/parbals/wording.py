@@ -1,6 +1,6 @@
 """How numbers and names are written: alike on the page, in reports and in a shell."""
 
-__all__ = ["PROGRAM_PREFIX", "counted", "percent"]
+__all__ = ["PROGRAM_PREFIX", "counted", "percent", "without_controls"]
 
 PROGRAM_PREFIX = "machine:"
 """An annotator whose name starts so is a program, not a person."""
@@ -14,6 +14,15 @@ def counted(number: int, singular: str, plural: str = "") -> str:
     """
     noun = singular if number == 1 else plural or f"{singular}s"
     return f"{number:,} {noun}"
+
+
+def without_controls(text: str, substitute: str = " ") -> str:
+    """A text of others to quote: characters that cannot be shown, line ends too, are replaced.
+
+    >>> without_controls("No.\\r\\nAll is well.")
+    'No.  All is well.'
+    """
+    return "".join(letter if letter.isprintable() else substitute for letter in text)
 
 
 def percent(share: float) -> str:

@@ -226,6 +226,7 @@ def test_a_program_that_lies_costs_little(strategy):
         costs.append(right[0] - right[1])
         liar = next(a for a in beside.annotators() if a.name == "machine:liar")
         assert liar.error.low > 0.2  # thirty answers are checked, about half of them wrong
+        assert liar.error.low <= np.mean(lies[30:400] != true[30:400]) <= liar.error.high
     assert np.mean(costs) < 0.005 + 2.0 * np.std(costs) / np.sqrt(len(costs))
 
 

@@ -103,8 +103,8 @@ def _decided(detail: Detail) -> str:
 
 
 def _measured(detail: Detail) -> str:
-    kept = " and kept them to measure later models, too" if detail["keep"] else ""
-    return f"drew {counted(detail['count'], 'random item')} to measure the error{kept}"
+    later_models = " and kept them to measure later models, too" if detail["keep"] else ""
+    return f"drew {counted(detail['count'], 'random item')} to measure the error{later_models}"
 
 
 _PREDICATES: dict[str, Callable[[Detail], str]] = {

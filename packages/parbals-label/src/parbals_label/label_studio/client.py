@@ -29,6 +29,7 @@ from parbals_label.label_studio.responses import (
     one_line,
     read_response,
 )
+from parbals_label.opener import opener_without_redirects
 
 __all__ = ["ITEM", "PROJECT", "Client", "GoneError", "ServerError", "changed_or_open"]
 
@@ -59,13 +60,6 @@ class ServerError(ParbalsError):
 
 class GoneError(InputError):
     """The requested object does not exist (any more)."""
-
-
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """A redirect is an error: following it would send the key to another server."""
-
-    def redirect_request(self, *arguments: Any) -> None:
-        return None
 
 
 class _Deadline:
@@ -171,7 +165,7 @@ class Client:
         self._access_token = ""
         if not self._key or not self._key.isascii() or not self._key.isprintable():
             raise InputError(f"The key of Label Studio is empty or damaged; {_KEY_ADVICE}.")
-        self._opener = urllib.request.build_opener(_NoRedirect, _Handler)
+        self._opener = opener_without_redirects(_Handler)
         is_local = parts.hostname in ("localhost", "127.0.0.1", "::1")
         self.is_readable = parts.scheme == "http" and not is_local
         """Whether others in the network can read requests, and the key in them."""

@@ -3,6 +3,7 @@
 from typing import Annotated, Any, TypeVar
 
 from parbals.errors import InputError
+from parbals.wording import without_controls
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 __all__ = [
@@ -95,5 +96,4 @@ def one_line(text: Any) -> str:
     >>> one_line("No.\\r\\n\\x1b[2JAll is well.")
     'No. [2JAll is well'
     """
-    words = "".join(character if character.isprintable() else " " for character in str(text))
-    return " ".join(words.split())[:_LONGEST_QUOTE].rstrip(". ")
+    return " ".join(without_controls(str(text)).split())[:_LONGEST_QUOTE].rstrip(". ")

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from parbals.errors import LabelError
+from parbals.wording import without_controls
 
 from parbals_label.answer_form import AnswerForm
 from parbals_label.readers.answers import Classes
@@ -180,7 +181,7 @@ class Tally:
 
 def _one_line(text: str) -> str:
     """A message in one line."""
-    return "".join(c if c.isprintable() else " " for c in text).strip()[:_MAX_ERROR]
+    return without_controls(text).strip()[:_MAX_ERROR]
 
 
 def _comment(value: Any, item: str) -> str | None:

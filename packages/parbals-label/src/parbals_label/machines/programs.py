@@ -14,6 +14,7 @@ from threading import Thread
 from typing import IO
 
 from parbals.errors import InputError
+from parbals.wording import without_controls
 
 from parbals_label.answer_form import AnswerForm
 from parbals_label.machines.json_lines import request_lines
@@ -181,7 +182,7 @@ class Conversation:
         if not errors:
             return ""
         text = errors.splitlines()[-1].strip()[:200]
-        return "".join(c if c.isprintable() else "?" for c in text)
+        return without_controls(text, "?")
 
 
 class _Tail:

@@ -9,8 +9,8 @@ random, only they count; otherwise the report says that they were not.
 from dataclasses import dataclass
 
 from parbals.learner.evaluation.certify import CERTIFY
+from parbals.learner.evaluation.looks import clopper_pearson_limits
 from parbals.wording import counted, percent
-from scipy import stats
 
 from parbals_label.answer_form import NUMBERS
 from parbals_label.project.alternative_test import (
@@ -29,7 +29,8 @@ __all__ = ["CheckedError", "ProgramReport", "program_reports"]
 
 _MIN_RANDOM = 10
 """Randomly chosen answers from which the others are left out."""
-_CONFIDENCE = 0.9
+_DELTA = 0.05
+"""Probability that each end of a 90 % interval fails."""
 
 
 @dataclass(frozen=True)
@@ -61,9 +62,8 @@ class CheckedError:
         >>> round(error.low, 3), round(error.high, 3)
         (0.009, 0.149)
         """
-        test = stats.binomtest(n_wrong, n_checked)
-        interval = test.proportion_ci(_CONFIDENCE, method="exact")
-        return cls(n_checked, n_wrong, is_random, float(interval.low), float(interval.high))
+        low, high = clopper_pearson_limits(n_wrong, n_checked, _DELTA)
+        return cls(n_checked, n_wrong, is_random, low, high)
 
 
 @dataclass(frozen=True)

@@ -175,7 +175,7 @@ def _random_sample(store: Store, records: Sequence[BatchRecord], number: int) ->
         n_labels=record.settings["n_labelled"],
         number=number,
     )
-    skipped = {position: _NO_CLASS for position in store.passes() if position in set(positions)}
+    skipped = dict.fromkeys(store.passes().keys() & set(positions), _NO_CLASS)
     n_wanted = record.settings.get("answers_wanted", 1)
     history = store.counted_history(positions)
     labels = skipped | _encoded(form, _votes(history))
@@ -193,7 +193,7 @@ def _random_sample(store: Store, records: Sequence[BatchRecord], number: int) ->
         first_votes = _votes(_until_complete(history, n_wanted))
         labels_at_first = skipped | _encoded(form, first_votes)
         first_result = evaluate_sample(sample, labels_at_first)
-    sources = label_sources(store, positions, n_wanted)
+    sources = _label_sources(store, positions, history, n_wanted)
     return RandomSample(
         batch=record.batch,
         n=len(positions),
@@ -215,8 +215,14 @@ def label_sources(store: Store, positions: Sequence[int], n_wanted: int = 1) -> 
         positions: of the items.
         n_wanted: the labels that an item needs.
     """
+    return _label_sources(store, positions, store.counted_history(positions), n_wanted)
+
+
+def _label_sources(
+    store: Store, positions: Sequence[int], history: Sequence[Answer], n_wanted: int
+) -> LabelSources:
+    """The same from the answers to these items that count."""
     form = store.form
-    history = store.counted_history(positions)
     votes = _votes(history)
     labels = aggregate_labels(votes, form)
     first_labels = aggregate_labels(_votes(_until_complete(history, n_wanted)), form)

@@ -26,7 +26,7 @@ from parbals_label.store.records import BACKED_UP
 from parbals_label.store.store import Store
 from parbals_label.web.session import Session
 
-__all__ = ["ALWAYS", "Watch"]
+__all__ = ["ALWAYS", "Watch", "has_metrics_token"]
 
 _log = logging.getLogger("parbals.web")
 _TIMEOUT_SECONDS = 5.0
@@ -48,7 +48,7 @@ class Watch:
     def __init__(self, app: Any, session: Session | None, metrics_token: str) -> None:
         self.app = app
         self._session = session
-        self._token = f"Bearer {metrics_token}".encode()
+        self._token = metrics_token
         self._healthy_until = 0.0
         self._checked_until = 0.0
         self._is_ready = False
@@ -145,8 +145,7 @@ class Watch:
 
     async def _metrics(self, scope: Scope) -> Response:
         """Return the metrics for Prometheus."""
-        tokens = [value for name, value in scope["headers"] if name == b"authorization"]
-        if len(tokens) != 1 or not secrets.compare_digest(tokens[0], self._token):
+        if not has_metrics_token(scope, self._token):
             message = "Send the token of the project's file page-metrics-token as a bearer token.\n"
             return PlainTextResponse(message, 401, {**ALWAYS, "www-authenticate": "Bearer"})
         registry = CollectorRegistry()
@@ -157,6 +156,12 @@ class Watch:
         self._add_server_metrics(registry)
         body = generate_latest(registry) + generate_latest(self._registry)
         return Response(body, headers={**ALWAYS, "content-type": _METRICS_TYPE})
+
+
+def has_metrics_token(scope: Scope, token: str) -> bool:
+    """Whether a request carries the token of ``/metrics``, once."""
+    values = [value for name, value in scope["headers"] if name == b"authorization"]
+    return len(values) == 1 and secrets.compare_digest(values[0], f"Bearer {token}".encode())
 
 
 async def _succeeds(action: Awaitable[object], warning: str) -> bool:

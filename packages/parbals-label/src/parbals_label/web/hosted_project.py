@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import secrets
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -20,7 +19,7 @@ from parbals_label.store.store import Store
 from parbals_label.web.address import PageAddress
 from parbals_label.web.door import Door
 from parbals_label.web.guard import Guard
-from parbals_label.web.health import Watch
+from parbals_label.web.health import Watch, has_metrics_token
 from parbals_label.web.page_files import page_token
 from parbals_label.web.serve import make_app
 from parbals_label.web.session import Session
@@ -31,6 +30,7 @@ T = TypeVar("T")
 
 _log = logging.getLogger("parbals.web")
 _RETRY_SECONDS = 5.0
+_METRICS_TOKEN = "page-metrics-token"
 _CLOSED = ProjectError("The project cannot be used just now; see the server's log.")
 
 
@@ -76,13 +76,9 @@ class HostedProject:
     async def admits(self, scope: Scope) -> bool:
         """Whether a request may open the project; nothing is started for a stranger."""
         if scope["path"] == "/metrics":
-            return await asyncio.to_thread(self._has_metrics_token, scope)
+            token = await asyncio.to_thread(page_token, self.folder, name=_METRICS_TOKEN)
+            return has_metrics_token(scope, token)
         return await self._closed_guard.admits(scope)
-
-    def _has_metrics_token(self, scope: Scope) -> bool:
-        tokens = [value for name, value in scope["headers"] if name == b"authorization"]
-        expected = f"Bearer {page_token(self.folder, name='page-metrics-token')}"
-        return len(tokens) == 1 and secrets.compare_digest(tokens[0], expected.encode())
 
     async def open(self) -> Watch:
         """Return the application; a project that cannot be opened is retried after five seconds."""
@@ -101,7 +97,7 @@ class HostedProject:
                 # Not in the thread: FastAPI suppresses warnings of all threads meanwhile.
                 self.guard = make_app(session, token=self._token, address=self.address)
                 self.guard.app = self._starting_worker(self.guard.app)
-                secret = page_token(self.folder, name="page-metrics-token")
+                secret = page_token(self.folder, name=_METRICS_TOKEN)
                 self.watch = Watch(self.guard, session, secret)
                 self.trouble = None
             return self.watch

@@ -12,6 +12,7 @@ import urllib.error
 import urllib.request
 from contextlib import suppress
 
+from parbals_label.opener import opener_without_redirects
 from parbals_label.web.address import PageAddress
 
 __all__ = ["OPEN_PROXY", "proxy_is_open"]
@@ -25,13 +26,6 @@ OPEN_PROXY = (
 )
 
 
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """A redirect leads to a login page: the request was refused."""
-
-    def redirect_request(self, *arguments: object) -> None:
-        return None
-
-
 def proxy_is_open(address: PageAddress) -> bool | None:
     """Whether a name that was made up arrives through the proxy; None if it does not answer."""
     name = f"nobody-{secrets.token_hex(8)}"
@@ -39,7 +33,7 @@ def proxy_is_open(address: PageAddress) -> bool | None:
     request = urllib.request.Request(f"{address.origin}{address.path}/api/me")
     request.add_header(address.user_header or "", name)
     request.add_header("Authorization", f"Basic {password}")
-    opener = urllib.request.build_opener(_NoRedirect)
+    opener = opener_without_redirects()  # one leads to a login page: the request was refused
     try:
         with opener.open(request, timeout=_TIMEOUT_SECONDS):
             return False  # a page of the proxy: nobody was invited under this name

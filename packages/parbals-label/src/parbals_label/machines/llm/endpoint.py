@@ -19,6 +19,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from parbals.errors import InputError
+from parbals.wording import without_controls
+
+from parbals_label.opener import opener_without_redirects
 
 __all__ = ["DEFAULT_KEY", "Completion", "Endpoint", "EndpointError", "key_from"]
 
@@ -77,13 +80,6 @@ class EndpointError(Exception):
         self.status = status
 
 
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """A redirect is an error: following it would send the key to another server."""
-
-    def redirect_request(self, *arguments: Any) -> None:
-        return None
-
-
 def key_from(variable: str | None, url: str, environment: Mapping[str, str] = os.environ) -> str:
     """The key for an address, from an environment variable; "" if none is needed.
 
@@ -123,7 +119,7 @@ class Endpoint:
         self.url = url.strip().rstrip("/").removesuffix("/chat/completions")
         self._key = key
         self._timeout = timeout
-        self._opener = urllib.request.build_opener(_NoRedirect)
+        self._opener = opener_without_redirects()
 
     def complete(self, body: dict[str, Any]) -> Completion:
         """Send one request and read its reply; :class:`EndpointError` if it fails."""
@@ -188,7 +184,7 @@ class Endpoint:
 
     def _hidden(self, text: str) -> str:
         """A server's text without the key, in case that it repeats it."""
-        text = "".join(c if c.isprintable() else " " for c in text)[:300]
+        text = without_controls(text)[:300]
         return text.replace(self._key, "…") if self._key else text
 
 
@@ -235,8 +231,7 @@ def _parse(data: bytes) -> Completion:
         if not isinstance(content, str):
             raise TypeError
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
-        text = data[:80].decode(errors="replace")
-        excerpt = "".join(c if c.isprintable() else " " for c in text)
+        excerpt = without_controls(data[:80].decode(errors="replace"))
         message = f"the endpoint's response is not that of a chat endpoint: {excerpt!r}"
         raise EndpointError(message, retry=True) from None
     usage = record.get("usage")
