@@ -8,6 +8,7 @@ from bench_helpers import SMALL_SETTINGS, tiny_data
 from parbals.errors import InputError
 from parbals.posterior.estimator import LogisticModel
 from parbals.scores.epig import epig
+from parbals_bench.datasets.base import Data, halves
 from parbals_bench.run import authors
 from parbals_bench.run.authors import (
     DEPARTURES,
@@ -19,6 +20,7 @@ from parbals_bench.run.authors import (
 from parbals_bench.run.grid import load_suite
 from parbals_bench.run.single import run_one
 from parbals_bench.run.spec import PAPER, Settings
+from sklearn.model_selection import train_test_split
 
 
 def fit(X, y):
@@ -99,6 +101,32 @@ def test_galaxy_that_sees_labels_bisects_with_them(batch_request):
     other = choose_batch(replace(request, y=flipped), "galaxy")
     assert other.indices[0] == single
     assert other.indices.tolist() != batch.indices.tolist()
+
+
+def test_the_split_of_airline_is_scikit_learns():
+    """Rows of the test file: the features of row i are i."""
+    n = 41
+    target, test = halves(n, "airline")
+    rows = np.arange(n, dtype=np.float32)[:, None]
+    y = (np.arange(n) % 3 == 0).astype(int)
+    data = Data(
+        name="airline",
+        X_pool=rows,
+        y_pool=y,
+        X_target_source=rows[target],
+        X_test=rows[test],
+        y_test=y[test],
+        classes=("no", "yes"),
+        y_target_source=y[target],
+    )
+    theirs = prepare_data(data, "split")
+    expected_target, expected_test = train_test_split(np.arange(n), test_size=0.5, random_state=42)
+    assert theirs.X_target_source[:, 0].tolist() == expected_target.tolist()
+    assert theirs.X_test[:, 0].tolist() == expected_test.tolist()
+    assert theirs.y_test.tolist() == y[expected_test].tolist()
+    assert prepare_data(replace(data, name="other"), "split").X_test is data.X_test
+    with pytest.raises(InputError, match="needs the labels"):
+        prepare_data(replace(data, y_target_source=None), "split")
 
 
 def test_noise_is_added_to_scores_in_bits(batch_request):

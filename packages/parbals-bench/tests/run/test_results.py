@@ -5,8 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from bench_helpers import records_of, results_of
-from parbals_bench.report.page import _agreement, _savings
-from parbals_bench.report.paper import paper_figures
+from parbals_bench.report.page import _savings
 from parbals_bench.report.results import ONE_VS_ALL
 from parbals_bench.report.tables import to_html, to_latex
 from parbals_bench.report.tasks import Line
@@ -90,70 +89,6 @@ def test_leaderboard_over_settings_without_one_label_at_a_time():
 def test_strategies_of_other_packages_meet_parbals_too():
     tables = tables_of(records_of({**AIRLINE, "elsewhere": (0.95, 0.96, 0.97)}))
     assert list(tables[1].rows) == ["Random", "Confidence", "ParBaLS EPIG", "elsewhere"]
-
-
-class TestThePaper:
-    def test_its_figures_are_those_of_its_table(self):
-        figures = paper_figures()
-        assert len(figures) == 9 * 5
-        assert figures["100+10x20", "random", "airline"] == (87.24, 0.52)
-        assert figures["100+10x20", "parbals-epig", "cifar10"] == (95.40, 0.80)
-
-    def test_a_figure_agrees_within_both_intervals(self, results):
-        rows = {row.line: row for row in results.agreements}
-        assert len(rows) == 9  # all that the paper says about Airline, run or not
-        ours = rows[Line("parbals-epig")]
-        random = rows[Line("random")]
-        # 90.00 ± 2.48 against 89.38 ± 0.36, and 81.00 ± 2.48 against 87.24 ± 0.52
-        assert (ours.difference, ours.room) == pytest.approx((0.62, 2.484 + 0.36), abs=1e-3)
-        assert ours.agrees is True
-        assert (random.difference, random.agrees) == (pytest.approx(-6.24), False)
-        assert (rows[Line("badge")].ours, rows[Line("badge")].agrees) == (None, None)
-        agreeing = sum(bool(row.agrees) for row in rows.values())
-        compared = sum(row.ours is not None for row in rows.values())
-        assert f"{agreeing} of {compared} agree." in _agreement(results)
-
-    @pytest.mark.parametrize(
-        ("final", "agrees"), [(0.8724, True), (0.8776, True), (0.8777, False), (0.8671, False)]
-    )
-    def test_one_seed_has_no_interval_to_widen_with(self, final, agrees):
-        rows = results_of(records_of({"random": (final,)})).agreements
-        (row,) = (row for row in rows if row.ours)
-        assert (row.room, row.agrees, row.p) == (0.52, agrees, None)
-
-    def test_the_table_of_agreement_says_it_plainly(self, results):
-        (table,) = results.agreement_tables
-        assert texts(table, "ParBaLS EPIG") == [
-            *("90.00 ± 2.48", "89.38 ± 0.36", "+0.62", "2.84", "yes", "0.396"),
-        ]
-        assert texts(table, "Random") == [
-            *("81.00 ± 2.48", "87.24 ± 0.52", "-6.24", "3.00", "no", "0.003"),
-        ]
-        assert texts(table, "BADGE") == ["–", "87.88 ± 0.72", "–", "–", "not run", "–"]
-        for other in (
-            records_of(AIRLINE, "digits"),
-            records_of(AIRLINE, budget="20+10x20"),
-            records_of(AIRLINE, positive="*"),
-        ):
-            assert results_of(other).agreement_tables == []
-
-    def test_welchs_test_is_scipys(self, results):
-        rows = {row.line: row for row in results.agreements}
-        t9 = scipy_stats.t.ppf(0.975, 9)
-        t2 = scipy_stats.t.ppf(0.975, 2)
-        for strategy in ("random", "parbals-epig"):
-            row = rows[Line(strategy)]
-            ours = row.ours.half_width / t2 * np.sqrt(3)
-            theirs = row.paper[1] / t9 * np.sqrt(10)
-            expected = scipy_stats.ttest_ind_from_stats(
-                row.ours.mean, ours, 3, row.paper[0], theirs, 10, equal_var=False
-            )
-            assert row.p == pytest.approx(expected.pvalue)
-        tested = [row.p for row in rows.values() if row.p is not None]
-        alike = sum(p >= 0.05 for p in tested)
-        assert f"gives p ≥ 0.05 for {alike}." in _agreement(results)
-        single = results_of(records_of({"random": (0.87,)}))
-        assert "Welch's test" not in _agreement(single)
 
 
 class TestVariants:

@@ -1,6 +1,7 @@
 """The group `parbals bench`: run the experiment of the paper and report its results."""
 
 import sys
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from parbals_bench.run.executors import Executor
+    from parbals_bench.run.folder import ResultsFiles
     from parbals_bench.run.spec import Run
 
 __all__ = ["bench"]
@@ -248,8 +250,11 @@ def status(results: Path, as_json: bool) -> None:
     help="Draw curves of this metric: accuracy, log_loss, calibration_error, f1 or "
     "balanced_accuracy.",
 )
+@click.option(
+    "--paper", is_flag=True, help="Print every figure beside the paper's and write no files."
+)
 @JSON
-def report(results: Path, out: Path | None, metric: str, as_json: bool) -> None:
+def report(results: Path, out: Path | None, metric: str, paper: bool, as_json: bool) -> None:
     """Write tables and curves as a page and as files.
 
     Writes report.html, tables.tex and curves/ as PNG and SVG, with tables of all metrics. Works
@@ -261,14 +266,47 @@ def report(results: Path, out: Path | None, metric: str, as_json: bool) -> None:
       tar -cJf results.tar.xz -C bench-results suite.toml runs
       parbals bench report results.tar.xz --out report
       parbals bench report results --out paper/figures --metric log_loss
+      parbals bench report results --paper
     """
     from parbals_bench.report.page import read_results, write_report
     from parbals_bench.run.folder import ResultsFiles
 
     stored = ResultsFiles(results)
+    if paper:
+        _print_beside_paper(stored, as_json)
+        return
     packed = results.with_name(f"{stored.name}-report")
     folder = out or (packed if results.is_file() else results / "report")
     paths = write_report(read_results(stored, metric), folder)
     page = folder / "report.html"
     record = {"report": str(page), "files": [str(path) for path in paths]}
     print_result(as_json, record, f"{len(paths)} files.\nThe report: {page}")
+
+
+def _print_beside_paper(stored: "ResultsFiles", as_json: bool) -> None:
+    """Counts of agreement, signs of differences and every cell, as tables or as records."""
+    from parbals_bench.report.beside import beside_paper
+    from parbals_bench.report.page import read_results
+    from parbals_bench.report.tables import to_rows
+
+    rows = read_results(stored).agreements
+    if not rows:
+        raise InputError(
+            f"{stored.path} has no run with data, budget and strategy of a table of the paper."
+        )
+    cells = [
+        {
+            "table": row.cell.table,
+            "data": row.cell.reference,
+            "budget": str(row.cell.budget),
+            "strategy": row.cell.strategy,
+            "n_universes": row.cell.n_universes,
+            "paper": asdict(row.cell.interval),
+            "ours": row.ours and asdict(row.ours),
+            "overlap": row.agrees,
+            "welch_p": row.p,
+        }
+        for row in rows
+    ]
+    texts = [f"{part.title}\n{table(to_rows(part))}" for part in beside_paper(rows)]
+    print_result(as_json, {"cells": cells}, "\n\n".join(texts))

@@ -77,6 +77,7 @@ def load(folder: Path | None = None, *, features: str = "auto", seed: int = 0) -
         y_test=y_test[test_rows],
         classes=CLASSES,
         notes=(*train_notes, *test_notes),
+        y_target_source=y_test[target_rows],
     )
 
 

@@ -29,7 +29,7 @@ DATA_VARIABLE = "PARBALS_DATA"
 
 @dataclass(frozen=True)
 class Data:
-    """Features and class numbers of pool and test set; the target source has features only.
+    """Features and class numbers of pool and test set; the target source is used without labels.
 
     ``notes`` says what differs from the published experiment: fewer rows, other features.
     """
@@ -43,6 +43,7 @@ class Data:
     classes: tuple[str, ...]
     positive: str | None = None
     notes: tuple[str, ...] = ()
+    y_target_source: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         self._check_labels("pool", self.X_pool, self.y_pool)

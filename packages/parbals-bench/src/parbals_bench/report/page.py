@@ -10,6 +10,7 @@ from string import Template
 from parbals.errors import InputError
 from parbals_label.files import whole_file
 
+from parbals_bench.report.beside import beside_paper
 from parbals_bench.report.plots import inline_svg, to_png, to_svg
 from parbals_bench.report.results import ONE_AT_A_TIME, ONE_VS_ALL, SAVED, Results
 from parbals_bench.report.tables import Table, to_html, to_latex
@@ -122,7 +123,7 @@ def _tables(results: Results) -> list[Table]:
     return [
         *results.tables[results.metric.key],
         *results.leaderboard_tables,
-        *results.agreement_tables,
+        *beside_paper(results.agreements),
         *results.savings_tables,
         *(table for name in other_metrics for table in results.tables[name]),
     ]
@@ -185,19 +186,15 @@ def _metrics(results: Results) -> str:
 
 
 def _agreement(results: Results) -> str:
-    if not results.agreement_tables:
+    tables = beside_paper(results.agreements)
+    if not tables:
         return ""
-    compared = [row for row in results.agreements if row.agrees is not None]
-    agreeing = sum(bool(row.agrees) for row in compared)
-    tested = [row.p for row in compared if row.p is not None]
-    alike = sum(p >= 0.05 for p in tested)
-    welch = f"Welch's test, with the paper's 10 seeds, gives p ≥ 0.05 for {alike}."
     return f"""<h2 id="paper">Agreement with the paper</h2>
-<p>Every figure that the paper gives for a dataset we ran. A figure agrees when our mean is no
-further from it than is allowed: both half-widths of the 95 % intervals together.
-{agreeing} of {len(compared)} agree. {welch if tested else ""}</p>
+<p>Every figure that the paper gives for what we ran. Intervals overlap when our mean is no further
+from the paper's than is allowed: both half-widths of the 95 % intervals together. Welch's test
+compares the means with the paper's number of seeds.</p>
 <div class="agree">
-{"".join(map(to_html, results.agreement_tables))}</div>
+{"".join(map(to_html, tables))}</div>
 """
 
 

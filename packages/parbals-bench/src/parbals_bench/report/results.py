@@ -4,7 +4,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import groupby
 
 from matplotlib.figure import Figure
 
@@ -17,7 +16,6 @@ from parbals_bench.report.tables import (
     Table,
     ablation_tables,
     main_tables,
-    number,
     one_vs_all_tables,
     text_table,
 )
@@ -200,19 +198,6 @@ class Results:
         ]
 
     @cached_property
-    def agreement_tables(self) -> list[Table]:
-        """For every dataset of which we ran anything: all the paper's figures beside ours."""
-        columns = ("ours", "paper", "difference", "allowed", "agrees", "Welch p")
-        tables = []
-        for dataset, of_dataset in groupby(self.agreements, lambda row: row.dataset):
-            rows = list(of_dataset)
-            title = f"{dataset_title(dataset)}, budget {rows[0].budget.spelt}"
-            if any(row.ours is not None for row in rows):
-                texts = {row.line.title: _beside(row) for row in rows}
-                tables.append(text_table(f"{title}: final test accuracy, %", columns, texts))
-        return tables
-
-    @cached_property
     def savings_tables(self) -> list[Table]:
         """Labels fewer than Random at equal quality: a table per budget, strategies by datasets."""
         tables = []
@@ -264,21 +249,6 @@ def _file_name(text: str, pictures: Sequence[Picture]) -> str:
     used_names = {picture.name for picture in pictures}
     candidates = (name, *(f"{name}-{n}" for n in range(2, len(used_names) + 3)))
     return next(candidate for candidate in candidates if candidate not in used_names)
-
-
-def _beside(row: Agreement) -> tuple[str, ...]:
-    paper = f"{row.paper[0]:.2f} ± {row.paper[1]:.2f}"
-    if row.ours is None:
-        return MISSING, paper, MISSING, MISSING, "not run", MISSING
-    agrees = "yes" if row.agrees else "no"
-    difference = f"{row.difference:+.2f}"
-    return number(row.ours), paper, difference, f"{row.room:.2f}", agrees, _p_value(row.p)
-
-
-def _p_value(p: float | None) -> str:
-    if p is None:
-        return MISSING
-    return "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
 def _saved(labels: LabelsSaved) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 from scipy import stats
 
 __all__ = [
+    "SIGNIFICANCE_LEVEL",
     "Interval",
     "LabelsSaved",
     "LeaderboardRow",
@@ -22,7 +23,7 @@ __all__ = [
     "welch",
 ]
 
-_SIGNIFICANCE_LEVEL = 0.05
+SIGNIFICANCE_LEVEL = 0.05
 Name = TypeVar("Name", bound=Hashable)
 Numbers = Sequence[float] | np.ndarray
 
@@ -125,7 +126,7 @@ def welch(a: Interval, b: Interval) -> float:
 
 @cache
 def _quantile(n: int) -> float:
-    return float(stats.t.ppf(1.0 - _SIGNIFICANCE_LEVEL / 2.0, n - 1))
+    return float(stats.t.ppf(1.0 - SIGNIFICANCE_LEVEL / 2.0, n - 1))
 
 
 def compare(
@@ -153,8 +154,8 @@ def compare(
             interval=interval,
             p=p,
             is_best=name not in p_values,
-            is_top=p >= _SIGNIFICANCE_LEVEL,
-            is_significantly_worse=corrected.get(name, 1.0) < _SIGNIFICANCE_LEVEL,
+            is_top=p >= SIGNIFICANCE_LEVEL,
+            is_significantly_worse=corrected.get(name, 1.0) < SIGNIFICANCE_LEVEL,
         )
     return standings
 

@@ -28,6 +28,7 @@ __all__ = [
     "text_table",
     "to_html",
     "to_latex",
+    "to_rows",
 ]
 
 MISSING = "–"
@@ -206,6 +207,12 @@ def to_latex(table: Table) -> str:
         "",
     ]
     return "\n".join(lines)
+
+
+def to_rows(table: Table) -> list[tuple[str, ...]]:
+    """Head and rows as plain texts, for a terminal."""
+    head, rows = _texts(table, lambda entry: entry.text, str)
+    return [tuple(head), *(tuple(row) for row in rows)]
 
 
 def to_html(table: Table) -> str:

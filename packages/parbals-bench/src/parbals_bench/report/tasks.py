@@ -33,6 +33,7 @@ __all__ = [
     "of_kind",
     "rank",
     "table_row",
+    "task_title",
 ]
 
 KINDS = {"bayesian": "Bayesian methods", "heuristics": "ParBaLS and the heuristics"}

@@ -1,7 +1,8 @@
 """Where the authors' code departs from the paper's text, each as an option of an experiment.
 
 Facts about github.com/ADDAPT-ML/ParBaLS as of commit f34befe, written anew from the definitions.
-None of them is what parbals itself does.
+BADGE and GALAXY are not in that commit: they are those of LabelBench, on which it is built
+(github.com/EfficientTraining/LabelBench, commit 9e23393). None of them is what parbals itself does.
 """
 
 from collections.abc import Callable
@@ -16,7 +17,8 @@ from parbals.select import select_batch
 from parbals.strategies.table import strategy_named
 from parbals.types import Batch
 
-from parbals_bench.datasets.base import Data
+from parbals_bench.datasets.base import Data, halves
+from parbals_bench.run.labelbench import labelbench_badge, labelbench_galaxy
 
 __all__ = [
     "DEPARTURES",
@@ -37,9 +39,13 @@ DEPARTURES = {
     "pseudo-labels": "pseudo-labels are the likeliest under single draws, not drawn",
     "map": "MAP's pseudo-labels are those of the model that knows the earlier ones",
     "refit": "every pseudo-label is learnt by sampling the whole posterior again",
+    "badge-start": "BADGE starts at the longest gradient and has no bias column (LabelBench)",
+    "galaxy-path": "GALAXY sees labels, extends cuts of one direction, else is random (LabelBench)",
+    "split": "scikit-learn halves Airline's test file, with random_state 42",
 }
 
 
+_SPLIT_SEED = 42
 Model = Any
 """With ``sample_proba``, ``predict_proba`` and ``condition``."""
 
@@ -77,10 +83,17 @@ def check_departures(names: str) -> str:
 
 
 def prepare_data(data: Data, departures: str) -> Data:
-    """Whiten the features if a departure asks for it; only an encoder's, never a table's."""
+    """Whiten an encoder's features and split Airline's rows, if departures ask for it."""
+    names = departures.split(",")
     is_table = np.isin(data.X_pool[:64], (0.0, 1.0)).all()
-    if "whitened" not in departures.split(",") or is_table:
-        return data
+    if "split" in names and data.name == "airline":
+        return _split_again(data)
+    if "whitened" in names and not is_table:
+        return _whitened(data)
+    return data
+
+
+def _whitened(data: Data) -> Data:
     mean = data.X_pool.mean(axis=0)
     deviation = data.X_pool.std(axis=0)
     deviation[deviation == 0] = 1.0
@@ -89,6 +102,30 @@ def prepare_data(data: Data, departures: str) -> Data:
         for name in ("X_pool", "X_target_source", "X_test")
     }
     return replace(data, **whitened)
+
+
+def _split_again(data: Data) -> Data:
+    """The rows of test.csv in their order, halved as the authors halve them."""
+    from sklearn.model_selection import train_test_split
+
+    if data.y_target_source is None:
+        raise InputError(f"{data.name}: the departure split needs the labels of the target source.")
+    n_rows = len(data.y_target_source) + len(data.y_test)
+    target_rows, test_rows = halves(n_rows, data.name)
+    X = np.empty((n_rows, data.X_test.shape[1]), data.X_test.dtype)
+    X[target_rows] = data.X_target_source
+    X[test_rows] = data.X_test
+    y = np.empty(n_rows, data.y_test.dtype)
+    y[target_rows] = data.y_target_source
+    y[test_rows] = data.y_test
+    target, test = train_test_split(np.arange(n_rows), test_size=0.5, random_state=_SPLIT_SEED)
+    return replace(
+        data,
+        X_target_source=X[target],
+        y_target_source=y[target],
+        X_test=X[test],
+        y_test=y[test],
+    )
 
 
 def candidate_limit(strategy: str, departures: str, default: int) -> int | None:
@@ -103,6 +140,13 @@ def choose_batch(request: BatchRequest, departures: str) -> Batch | dict[str, An
     """Choose as the authors' code does; a dict has options with which parbals chooses alike."""
     names = departures.split(",")
     strategy = request.strategy
+    if strategy == "badge" and "badge-start" in names:
+        softens = "badge" in names
+        probs = _second_softmax(request) if softens else request.model.predict_proba(request.X)
+        indices, scores = labelbench_badge(probs, request.X, request.batch_size, request.seed)
+        return _batch(request, indices, scores)
+    if strategy == "galaxy" and "galaxy-path" in names:
+        return _galaxy_path(request)
     if strategy in ("badge", "galaxy", "power-epig") and strategy in names:
         return {"badge": _badge, "galaxy": _galaxy, "power-epig": _random}[strategy](request)
     if strategy == "parbals-epig" and {"pseudo-labels", "refit"} & set(names):
@@ -116,17 +160,34 @@ def choose_batch(request: BatchRequest, departures: str) -> Batch | dict[str, An
     return {}
 
 
-def _badge(request: BatchRequest) -> Batch:
+def _second_softmax(request: BatchRequest) -> np.ndarray:
+    """(N, C) probabilities that went through a softmax as if they were logits."""
     exponentials = np.exp(request.model.predict_proba(request.X))
-    second_softmax = exponentials / exponentials.sum(axis=1, keepdims=True)
+    return exponentials / exponentials.sum(axis=1, keepdims=True)
+
+
+def _badge(request: BatchRequest) -> Batch:
     return select_batch(
-        second_softmax[:, None],
+        _second_softmax(request)[:, None],
         None,
         request.batch_size,
         "badge",
         pool_features=request.X,
         random_state=request.seed,
     )
+
+
+def _galaxy_path(request: BatchRequest) -> Batch:
+    p_first = request.model.predict_proba(request.X)[:, 0]
+    p_first_labelled = request.model.predict_proba(request.X_labelled)[:, 0]
+    indices = labelbench_galaxy(
+        np.concatenate([p_first, p_first_labelled]),
+        np.concatenate([request.y, request.y_labelled]) == 0,
+        np.arange(len(p_first) + len(p_first_labelled)) >= len(p_first),
+        request.batch_size,
+        request.seed,
+    )
+    return _batch(request, indices, np.zeros(len(indices)))
 
 
 def _random(request: BatchRequest) -> Batch:
