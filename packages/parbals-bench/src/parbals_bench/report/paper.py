@@ -113,7 +113,7 @@ def agreements(tasks: Sequence[Task]) -> list[Agreement]:
     Of a figure that is printed twice the first counts.
     """
     by_reference = dict(_by_reference(tasks))
-    distinct = {}
+    distinct: dict[object, Agreement] = {}
     for cell in paper_cells():
         distinct.setdefault(cell.subject, Agreement(cell, _ours(cell, by_reference)))
     rows = list(distinct.values())
@@ -150,7 +150,7 @@ def _cells(name: str, table: Mapping[str, object]) -> Iterable[PaperCell]:
 def _first_classes() -> frozenset[str]:
     """The first class of every one-vs-all table: the positive class of the main tables."""
     references = (cell.reference for cell in paper_cells() if cell.kind == "one-vs-all")
-    first = {}
+    first: dict[str, str] = {}
     for reference in references:
         first.setdefault(split_reference(reference)[0], reference)
     return frozenset(first.values())
