@@ -9,10 +9,11 @@ import pytest
 from message_data import message
 from parbals.errors import InputError, ProjectError
 from parbals.posterior.estimator import LogisticModel
-from parbals_label.project import predict as predict_module
+from parbals_label.project import fitted as fitted_module
 from parbals_label.project.features import features_of
+from parbals_label.project.fitted import FittedFeatures
 from parbals_label.project.model_files import ExportedModel, load_model
-from parbals_label.project.predict import FittedFeatures, trained_learner
+from parbals_label.project.predict import trained_learner
 from parbals_label.readers import numpy_files
 from parbals_label.store.store import Store
 
@@ -162,7 +163,7 @@ class TestPredict:
 
     def test_features_that_the_encoder_does_not_make_are_noticed(self, project, monkeypatch):
         features = np.random.default_rng(0).standard_normal((60, 3)).astype(np.float32)
-        monkeypatch.setattr(predict_module, "features_of", lambda store: features)
+        monkeypatch.setattr(fitted_module, "features_of", lambda store: features)
         with (
             Store.open(project) as store,
             pytest.raises(ProjectError, match="does not make the features that this project has"),

@@ -12,6 +12,7 @@ from parbals_label.cli.project import adapt, embed, init
 from parbals_label.cli.queue import queue
 from parbals_label.cli.results import export, status
 from parbals_label.cli.serve import serve
+from parbals_label.cli.target import target
 from parbals_label.cli.team import team
 
 __all__ = ["COMMANDS"]
@@ -22,6 +23,7 @@ COMMANDS = (
     edit,
     embed,
     adapt,
+    target,
     serve,
     next_,
     tell,

@@ -110,6 +110,10 @@ def _measured(detail: Detail) -> str:
 _PREDICATES: dict[str, Callable[[Detail], str]] = {
     records.RENAMED_CLASS: lambda detail: f"renamed class {detail['old']} to {detail['new']}",
     records.ADDED: _added,
+    records.TARGET_ADDED: lambda detail: (
+        f"added the target set {detail['name']}, {counted(detail['count'], 'row')}"
+    ),
+    records.TARGET_REMOVED: lambda detail: f"removed the target set {detail['name']}",
     records.EXPORTED: _exported,
     records.ANSWER_UNDONE: lambda detail: (
         f"undid {detail['name']}'s label of item {detail['item']}, which was {detail['was']}"

@@ -28,6 +28,8 @@ __all__ = [
     "READING",
     "SECONDS",
     "SETTINGS",
+    "TARGET",
+    "TARGET_WEIGHTS",
     "Share",
     "command",
     "command_in",
@@ -123,6 +125,19 @@ PRIOR_SCORES = option(
     "Start from another model, such as an LLM or CLIP: a file with an id and a column of scores "
     "for each class. Labels that contradict it win.",
     PATH,
+    rare=True,
+)
+
+
+TARGET = option(
+    "--target FILE|FILTER",
+    "Choose labels for a model that will be used on these rows: a file with the same columns, or "
+    'a filter on the items, such as "region = north".  [default: the items themselves]',
+)
+
+TARGET_WEIGHTS = option(
+    "--target-weights COL",
+    "Weight the rows of --target by this column.",
     rare=True,
 )
 

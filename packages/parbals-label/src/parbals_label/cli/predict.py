@@ -82,8 +82,9 @@ def export_model(folder: Path, path: Path, *, force: bool, as_json: bool) -> Non
     from parbals.learner.evaluation.expectation import temperature_scaled
     from parbals.learner.reporting import prediction_temperature
 
+    from parbals_label.project.fitted import FittedFeatures
     from parbals_label.project.model_files import ExportedModel, save_folder
-    from parbals_label.project.predict import FittedFeatures, sample_predictions, trained_learner
+    from parbals_label.project.predict import sample_predictions, trained_learner
 
     is_file = path.suffix.lower() == ".npz"
     with open_store(folder, read_only=True) as store, progress() as show:

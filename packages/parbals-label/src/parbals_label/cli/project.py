@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from parbals.cli.output import print_result, progress
 from parbals.errors import InputError
+from parbals.wording import counted
 
 from parbals_label.answer_form import MANY, TASKS, AnswerForm
 from parbals_label.cli.options import (
@@ -16,6 +17,8 @@ from parbals_label.cli.options import (
     PRIOR_SCORES,
     READING,
     SETTINGS,
+    TARGET,
+    TARGET_WEIGHTS,
     command,
     flag,
     goal_options,
@@ -96,6 +99,8 @@ __all__ = ["adapt", "embed", "init"]
     "--find CLASS",
     "Search for items of a rare class, and estimate how many of them are found.",
 )
+@TARGET
+@TARGET_WEIGHTS
 @SETTINGS
 @ENCODE_WITH
 def init(
@@ -119,6 +124,8 @@ def init(
     audit: int,
     earlier_audit: int,
     goal: dict[str, Any],
+    target: str | None,
+    target_weights: str | None,
     encode_with: "Options",
     as_json: bool,
     **project_settings: Any,
@@ -137,6 +144,7 @@ def init(
       parbals init vectors embeddings.npy --classes yes,no
       parbals init spam messages.csv --text message --classes ham,spam \\
         --describe spam="advertising nobody asked for" --describe ham="a message from a friend"
+      parbals init flights passengers.csv --features all --label satisfied --target 2027.csv
       parbals init hunt messages.csv --text message --classes ham,spam --find spam
       parbals init topics news.csv --text title --task many-labels --classes sport,money,law
       parbals init stars reviews.csv --text review --task ordinal --classes 1,2,3,4,5
@@ -159,6 +167,8 @@ def init(
             reading=reading,
             encode_with=encode_with,
             scores=prior_scores,
+            target=target,
+            target_weights=target_weights,
             progress=show,
         )
     record = {name.removeprefix("n_"): value for name, value in asdict(created).items()}
@@ -166,6 +176,7 @@ def init(
         _size_line(created, task),
         _id_line(created, data),
         *_audit_lines(created),
+        *_target_lines(created, target),
         *created.notes,
         *_encoder_lines(created, encoder, folder),
         _next_line(created, folder),
@@ -236,6 +247,13 @@ def _audit_lines(created: "NewProject") -> list[str]:
     if not created.n_audit:
         return []
     return [f"{created.n_audit:,} random items are reserved for measuring the error."]
+
+
+def _target_lines(created: "NewProject", target: str | None) -> list[str]:
+    if not created.n_target:
+        return []
+    rows = counted(created.n_target, "row")
+    return [f"Labels are chosen for the target set: {rows} of {target}."]
 
 
 def _encoder_lines(created: "NewProject", encoder: str | None, folder: Path) -> list[str]:

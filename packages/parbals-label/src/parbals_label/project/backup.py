@@ -1,10 +1,10 @@
 """Back up a project into one file while people label, and restore it.
 
 A backup is a plain zip without compression: the database as SQLite copies it while it is in use,
-the journal, the matrices and the adapted encoder that the settings name, the predictions that the
-latest certificate evaluates, the images that lie in the project's folder, and ``SHA256SUMS``. So
-``unzip`` restores it, and ``sha256sum -c SHA256SUMS`` checks it, without parbals. The token that
-opens the page, and files that can be computed again, are not part of it.
+the journal, the matrices, the target set and the adapted encoder that the settings name, the
+predictions that the latest certificate evaluates, the images that lie in the project's folder, and
+``SHA256SUMS``. So ``unzip`` restores it, and ``sha256sum -c SHA256SUMS`` checks it, without
+parbals. The token that opens the page, and files that can be computed again, are not part of it.
 
 A backup may come from anybody and is not trusted: only names that :func:`write_backup` writes are
 accepted, stored members, no more bytes than the file has. They are written into a new folder, which
@@ -37,6 +37,7 @@ from parbals_label.project.features import (
     load_features,
 )
 from parbals_label.project.media import image_column
+from parbals_label.project.target_rows import check_target
 from parbals_label.readers.images import IMAGE_SUFFIXES
 from parbals_label.store.folder import FILE_NAME, is_project_file
 from parbals_label.store.journal import Journal
@@ -61,7 +62,8 @@ _MATRICES = (*_REQUIRED_MATRICES, "predictions", "map")
 """Settings that name a matrix; those that are not required can be computed again."""
 _MEMBER_NAME = re.compile(
     r"project\.sqlite3|project\.journal|SHA256SUMS"
-    r"|(features|predictions|map|described|scores)-[0-9a-f]+\.npy"
+    r"|(features|predictions|map|described|scores|target)-[0-9a-f]+\.npy"
+    r"|target-[0-9a-f]+\.jsonl"
     r"|encoder-[0-9a-f]{12}/(1_Pooling/)?\w[\w.-]*"
 )
 _CHECKSUM_LINE = re.compile(r"([0-9a-f]{64})  (.+)")
@@ -115,6 +117,13 @@ def check_project(folder: Path) -> tuple[Contents, list[str]]:
                 matters = name in _REQUIRED_MATRICES or (folder / matrix.file).exists()
                 if matters and getattr(store.settings, name) == matrix:
                     faults.append(str(error))
+        target = store.settings.target
+        if target is not None:
+            try:
+                check_target(store, target)
+            except ProjectDamagedError as error:
+                if store.settings.target == target:
+                    faults.append(str(error))
         encoder = store.settings.encoder
         if is_adapted(encoder):
             try:
@@ -164,6 +173,7 @@ def _write(folder: Path, draft: Path, out: IO[bytes]) -> Contents:
         for name in (FILE_NAME, _JOURNAL):
             writer.add(name, draft / name)
         _add_matrices(writer, folder, copy)
+        _add_target(writer, folder, copy)
         encoder = copy.settings.encoder
         if is_adapted(encoder):
             for path in adapted_files(folder, str(encoder)):
@@ -202,6 +212,18 @@ def _add_matrices(writer: "_MemberWriter", folder: Path, copy: Store) -> None:
                 raise ProjectDamagedError(
                     f"{error} If features were recomputed just now, try again."
                 ) from None
+
+
+def _add_target(writer: "_MemberWriter", folder: Path, copy: Store) -> None:
+    """Write the rows of the target set and their features."""
+    target = copy.settings.target
+    if target is None:
+        return
+    with Store.open(folder, read_only=True) as store:
+        check_target(store, target)
+    writer.add(target.file, folder / target.file)
+    if target.features is not None:
+        writer.add(target.features.file, folder / target.features.file)
 
 
 def _add_images(writer: "_MemberWriter", folder: Path, copy: Store) -> int:

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from parbals.errors import InputError
 from parbals.learner.evaluation.audit import draw_audit
@@ -28,9 +28,12 @@ from parbals_label.project.duplicates import find_duplicates, near_duplicate_not
 from parbals_label.project.embedding import EncodedItems, make_features
 from parbals_label.project.features import GIVEN, store_features
 from parbals_label.project.plan import Plan, make_plan
+from parbals_label.project.row_filter import RowFilter
 from parbals_label.project.scores import store_scores
 from parbals_label.project.sniff import Roles, label_like_columns, sniff
+from parbals_label.project.target import add_target, open_target
 from parbals_label.readers.items import NUMBERED, plan_items
+from parbals_label.readers.source import check_column
 from parbals_label.store.folder import FOLDER_MODE
 from parbals_label.store.records import Submission
 from parbals_label.store.store import Store
@@ -48,6 +51,7 @@ class NewProject:
     Attributes:
         encoding: the character encoding of a text file.
         id_column: None where the items are named by the numbers of their rows.
+        n_target: rows of the target set.
         table_columns: columns whose features are appended to those of the encoder.
         notes: sentences about how the data were read.
     """
@@ -60,6 +64,7 @@ class NewProject:
     encoding: str | None
     id_column: str | None
     n_audit: int = 0
+    n_target: int = 0
     table_columns: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -76,6 +81,8 @@ def create_project(
     reading: Mapping[str, Any] | None = None,
     encode_with: Options | None = None,
     scores: Path | None = None,
+    target: str | Path | None = None,
+    target_weights: str | None = None,
     progress: Progress = lambda stage, done, total: None,
 ) -> NewProject:
     """Create a project in ``folder`` from ``data``; the folder appears only when it is complete.
@@ -93,6 +100,8 @@ def create_project(
         reading: arguments of ``open_source``.
         encode_with: how the encoder is run.
         scores: a file with another model's scores, see :func:`store_scores`.
+        target: the target set, see :func:`parbals_label.project.target.add_target`.
+        target_weights: the column with the weights of its rows.
         progress: called with the stage, and how much of it is done.
 
     >>> from pathlib import Path
@@ -108,12 +117,37 @@ def create_project(
     check_new_folder(folder)
     sniffed = sniff(data, roles, classes, reading or {})
     plan = make_plan(sniffed, settings, encoder, encode_with or Options())
-    return _write_project(folder, plan, audit, scores, progress)
+    extras = _Extras(audit, scores, target, target_weights, reading)
+    if target is not None:
+        _check_target(plan, extras)
+    return _write_project(folder, plan, extras, progress)
 
 
-def _write_project(
-    folder: Path, plan: Plan, audit: int, scores: Path | None, progress: Progress
-) -> NewProject:
+class _Extras(NamedTuple):
+    """What a project may begin with besides items: test items, scores and a target set."""
+
+    audit: int
+    scores: Path | None
+    target: str | Path | None
+    target_weights: str | None
+    reading: Mapping[str, Any] | None
+
+
+def _check_target(plan: Plan, extras: _Extras) -> None:
+    """Refuse a target set that cannot be read, before the items are encoded."""
+    source = open_target(str(extras.target), extras.reading)
+    pool = plan.sniffed.source
+    if source is None:
+        columns = [name for name in pool.columns if name != plan.sniffed.roles.label]
+        RowFilter.parse(str(extras.target), columns)
+        return
+    for column in (*plan.recipe.columns, *plan.recipe.table):
+        check_column(source, column)
+    if extras.target_weights is not None:
+        check_column(source, extras.target_weights)
+
+
+def _write_project(folder: Path, plan: Plan, extras: _Extras, progress: Progress) -> NewProject:
     """Write items, labels and features into a draft that becomes ``folder`` when it is complete."""
     source = plan.sniffed.source
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -125,15 +159,28 @@ def _write_project(
         Store.create(draft, classes=classes, settings=plan.settings) as store,
     ):
         n_labels, blank_notes = _store_items(store, plan, progress)
-        if scores is not None:
-            store.update_settings(scores=store_scores(store, scores))
+        if extras.scores is not None:
+            store.update_settings(scores=store_scores(store, extras.scores))
         duplicate_notes = find_duplicates(store, plan.recipe.columns) if plan.reads_texts else []
-        if audit:
-            _draw_audit(store, audit)
+        if extras.audit:
+            _draw_audit(store, extras.audit)
         hidden_notes = _hide_columns(store, plan)
         encoded = _store_features(store, plan, progress)
         if store.settings.encoded_kind:
             duplicate_notes += near_duplicate_notes(store)
+        n_target = 0
+        target_notes: tuple[str, ...] = ()
+        if extras.target is not None:
+            added = add_target(
+                store,
+                extras.target,
+                weights=extras.target_weights,
+                reading=extras.reading,
+                encode_with=plan.recipe.options,
+                progress=progress,
+            )
+            n_target = added.n_rows
+            target_notes = added.notes
         return NewProject(
             n_items=store.n_items,
             n_labels=n_labels,
@@ -151,7 +198,9 @@ def _write_project(
                 *duplicate_notes,
                 *plan.notes,
                 *encoded.notes,
+                *target_notes,
             ),
+            n_target=n_target,
         )
 
 

@@ -190,6 +190,13 @@ def embed_project(
     for column in (*encoded_columns, *table_columns):
         if column not in existing:
             raise InputError(f"The project has no column {column!r}; it has {', '.join(existing)}.")
+    target = settings.target
+    for column in (*encoded_columns, *table_columns):
+        if target is not None and target.where is None and column not in target.columns:
+            raise InputError(
+                f"The target set {target.name} has no column {column!r}; remove it first: parbals "
+                f"target remove {store.folder}."
+            )
     # The same columns hold what the previous encoder read; of other columns that is unknown.
     kind = None if columns else settings.encoded_kind
     recipe = Recipe(

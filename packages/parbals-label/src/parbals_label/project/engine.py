@@ -36,6 +36,7 @@ from parbals_label.project.label_issues import find_label_issues
 from parbals_label.project.measured import held_back_positions
 from parbals_label.project.predicted import raw_predictions
 from parbals_label.project.samples import counted_labels
+from parbals_label.project.target import target_features
 from parbals_label.store.settings import PredictionsFile
 from parbals_label.store.store import Store
 
@@ -89,6 +90,7 @@ def learner_of(
         audit=settings.audit,
         audit_excluded=settings.audit_excluded,
         find=settings.find,
+        X_target=target_features(store),
         **arguments,
     )
     labels = _trusted_labels(store)

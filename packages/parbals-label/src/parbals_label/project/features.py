@@ -112,6 +112,8 @@ def _advice(folder: Path, file: str, encoder: str | None) -> str:
     """How to recompute a file that is missing or damaged."""
     if file.startswith("predictions-"):
         return f"run `parbals export {folder} --renew` to predict again"
+    if file.startswith("target-"):
+        return f"put back a copy, or add the target set again: parbals target add {folder} TARGET"
     if file.startswith("map-"):
         return "remove it, and the labelling page computes it again"
     return embed_advice(folder, encoder)
@@ -194,6 +196,7 @@ def remove_matrices(store: Store, *old: MatrixFile | None) -> None:
         settings.predictions,
         settings.map,
         certified_predictions(store),
+        settings.target and settings.target.features,
     )
     needed_files = {matrix.file for matrix in needed if matrix}
     for matrix in old:

@@ -37,8 +37,8 @@ from scipy.special import logsumexp, softmax
 from parbals_label.encoders.trees import TableTrees
 from parbals_label.files import new_folder, whole_file
 from parbals_label.project.features import ADAPTATION_FILE
+from parbals_label.project.fitted import FittedFeatures
 from parbals_label.project.model_checks import block_rows, check_model_arrays
-from parbals_label.project.predict import FittedFeatures
 from parbals_label.readers.numpy_files import arrays_in
 
 __all__ = ["ExportedModel", "load_model", "save_folder"]

@@ -45,7 +45,8 @@ BUSY_SECONDS = 30.0
 
 _PROJECT_FILES = re.compile(
     r"project\..*|llm\..*|page-.*|page\..*|machine-.*\.lock"
-    r"|(features|predictions|map|described|scores)-.*\.npy",
+    r"|(features|predictions|map|described|scores|target)-.*\.npy"
+    r"|target-.*\.jsonl",
     re.DOTALL,
 )
 

@@ -24,6 +24,8 @@ __all__ = [
     "REVOKED",
     "ROLE",
     "SIGNED_IN",
+    "TARGET_ADDED",
+    "TARGET_REMOVED",
     "WORK_REMOVED",
     "Annotator",
     "Answer",
@@ -45,6 +47,8 @@ __all__ = [
 CHANGED = "settings changed"
 RENAMED_CLASS = "class renamed"
 ADDED = "items added"
+TARGET_ADDED = "target set added"
+TARGET_REMOVED = "target set removed"
 EXPORTED = "exported"
 ANSWER_UNDONE = "label taken back"
 """An owner undid an answer of somebody else."""
@@ -69,6 +73,8 @@ LOGGED = (
     CHANGED,
     RENAMED_CLASS,
     ADDED,
+    TARGET_ADDED,
+    TARGET_REMOVED,
     EXPORTED,
     ANSWER_UNDONE,
     RELEASED,

@@ -29,6 +29,7 @@ __all__ = [
     "PredictionsFile",
     "ProjectSettings",
     "Settings",
+    "TargetSet",
     "check_classes",
     "checked_settings",
     "write_meta",
@@ -69,8 +70,14 @@ _COMMAND_ORIGIN = "this machine"
 
 def _checked_file(name: str) -> str:
     # The file is read and deleted by this name, so it must not lead out of the project's folder.
-    if not re.fullmatch(r"(features|predictions|map|described|scores)-[0-9a-f]+\.npy", name):
+    if not re.fullmatch(r"(features|predictions|map|described|scores|target)-[0-9a-f]+\.npy", name):
         raise ValueError("name a file such as features-0123456789ab.npy")
+    return name
+
+
+def _checked_rows_file(name: str) -> str:
+    if not re.fullmatch(r"target-[0-9a-f]+\.jsonl", name):
+        raise ValueError("name a file such as target-0123456789ab.jsonl")
     return name
 
 
@@ -112,6 +119,36 @@ class MapFile(MatrixFile):
     features: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class TargetSet:
+    """The target set: rows like those that the model will be used on.
+
+    Attributes:
+        name: the name of the file, or the filter that selects rows of the pool.
+        file, digest: the stored rows, as JSON lines, in a file beside the database.
+        n_rows: number of rows that were given.
+        n_kept: number of rows that are stored: all, or a random sample of many.
+        created: when it was added, in UTC.
+        where: the filter, None where the rows are not the pool's own.
+        weights: the column of weights, None where all rows count the same.
+        columns: the columns of the stored rows.
+        features: (n_kept, D) of the stored rows; None with a filter, where they are the pool's.
+        pool: digest of the pool's features that rows or features were made for.
+    """
+
+    name: str
+    file: Annotated[str, AfterValidator(_checked_rows_file)]
+    digest: str
+    n_rows: _AtLeastOne
+    n_kept: _AtLeastOne
+    created: str
+    where: str | None = None
+    weights: str | None = None
+    columns: tuple[str, ...] = ()
+    features: MatrixFile | None = None
+    pool: str = ""
+
+
 class ProjectSettings(BaseModel):
     """The settings of a project, each stored as one JSON value.
 
@@ -130,6 +167,7 @@ class ProjectSettings(BaseModel):
         descriptions: class → a sentence about it.
         described: features of the descriptions, in this order.
         scores: scores of another model for each item and class, instead of descriptions.
+        target: the target set; None where the model is for items like the pool's.
         highlight, guidelines: words to mark in texts, and instructions for annotators.
         find: the rare class to find; None to optimise the whole model.
         audit: positions of the random items that measure the error of every model, in their order.
@@ -174,6 +212,7 @@ class ProjectSettings(BaseModel):
     descriptions: dict[str, str] = Field(default_factory=dict)
     described: MatrixFile | None = None
     scores: MatrixFile | None = None
+    target: TargetSet | None = None
     highlight: tuple[str, ...] = ()
     guidelines: str = ""
     find: str | None = None

@@ -116,6 +116,11 @@ class Store(People, Items, Answers, Batches, Passes, Queue):
         return self._db.file.parent
 
     @property
+    def read_only(self) -> bool:
+        """Whether the project was opened for reading only."""
+        return self._db.read_only
+
+    @property
     def identity(self) -> str:
         """The unique id of the project."""
         return self._db.project

@@ -18,7 +18,7 @@ from parbals_label.project.predicted import DecisionRule, decisions, uncertainty
 from parbals_label.store.store import Store
 
 if TYPE_CHECKING:
-    from parbals_label.project.predict import FittedFeatures
+    from parbals_label.project.fitted import FittedFeatures
 
 __all__ = ["Order", "by_meaning", "by_model"]
 
@@ -161,7 +161,7 @@ def _embed_words(store: Store, words: str | None) -> np.ndarray:
 
 @lru_cache(maxsize=1)  # takes seconds; the digest changes with the encoder and the items
 def _load_fitted(folder: Path, digest: str) -> "FittedFeatures":
-    from parbals_label.project.predict import FittedFeatures
+    from parbals_label.project.fitted import FittedFeatures
 
     with Store.open(folder, read_only=True) as store:
         return FittedFeatures.of(store)

@@ -28,11 +28,10 @@ _TERMINATED = 143  # and by SIGTERM
 _INTERRUPTION = "parbals: interrupted; nothing was left half-written."
 
 _SECTIONS = {
-    "Project": ("init", "add", "edit", "embed", "adapt"),
+    "Project": ("init", "add", "edit", "target", "embed", "adapt"),
     "Label": ("serve", "next", "tell", "label", "label-studio", "labels", "queue"),
     "Results": ("status", "measure", "estimate", "predict", "export"),
-    "Team": ("team",),
-    "Maintain": ("backup", "doctor"),
+    "Manage": ("team", "backup", "doctor"),
     "Research": ("strategies", "demo", "bench"),
 }
 """The sections of `parbals --help`."""

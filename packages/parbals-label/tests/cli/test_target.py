@@ -1,0 +1,50 @@
+"""The commands of the target set."""
+
+import json
+
+from message_data import message
+from parbals_label.store.store import Store
+
+
+def write_new(path, n=8):
+    lines = ["id,message,visits", *(f"n{i},{message(i + 100)},{i}" for i in range(n))]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def test_a_target_is_added_shown_and_removed(run, project, tmp_path):
+    new = write_new(tmp_path / "new.csv")
+    assert "items like the project's" in run("target", "show", project)
+    assert "8 rows of new.csv" in run("target", "add", project, new)
+    assert run("target", "show", project).startswith("new.csv: 8 rows, added on 20")
+    record = json.loads(run("target", "show", project, "--json"))["target"]
+    assert (record["n_rows"], record["where"], record["weights"]) == (8, None, None)
+    run("target", "add", project, new, "--weights", "visits", "--no-report")
+    assert "weighted by visits" in run("target", "show", project)
+    run("target", "add", project, "length > 20")
+    assert run("target", "show", project).startswith("length > 20: ")
+    assert "added the target set new.csv, 8 rows" in run("team", "log", project)
+    assert "no longer" in run("target", "remove", project)
+    assert json.loads(run("target", "show", project, "--json")) == {"target": None}
+
+
+def test_errors_are_sentences_and_change_nothing(run, project, tmp_path):
+    bad = tmp_path / "bad.csv"
+    bad.write_text("id,text\n1,hello\n")
+    for arguments in ([bad], ["none.csv"], ["city = Basel"], ["length = 999999"]):
+        error = run("target", "add", project, *arguments, fails=True)
+        assert str(error.exception).endswith(".")
+    assert "no target set" in str(run("target", "remove", project, fails=True).exception)
+    with Store.open(project, read_only=True) as store:
+        assert store.settings.target is None
+
+
+def test_init_takes_a_file_or_a_filter(run, messages, tmp_path):
+    new = write_new(tmp_path / "new.csv")
+    roles = [messages, "--text", "message", "--label", "label"]
+    output = run("init", "p", *roles, "--target", new, "--target-weights", "visits")
+    assert "for the target set: 8 rows of" in output
+    record = json.loads(run("init", "q", *roles, "--target", "length > 20", "--json"))
+    assert 0 < record["target"] < 60
+    run("init", "r", *roles, "--target", "city = Basel", fails=True)
+    assert not (tmp_path / "r").exists()
