@@ -15,7 +15,17 @@ def write_new(path, n=8):
 def test_a_target_is_added_shown_and_removed(run, project, tmp_path):
     new = write_new(tmp_path / "new.csv")
     assert "items like the project's" in run("target", "show", project)
-    assert "8 rows of new.csv" in run("target", "add", project, new)
+    output = run("target", "add", project, new)
+    assert "8 rows of new.csv" in output
+    assert "Margin does not use the target set" in output
+    status = run("status", project)
+    assert "labels are chosen for the target set new.csv" in status
+    assert "on the target set: " in status
+    assert "; on the pool: " in status
+    record = json.loads(run("status", project, "--json"))
+    assert record["target"] == "new.csv"
+    assert record["report"]["pool_error"]["mean"] > 0
+    assert 0.0 <= record["report"]["shift_auc"] <= 1.0
     assert run("target", "show", project).startswith("new.csv: 8 rows, added on 20")
     record = json.loads(run("target", "show", project, "--json"))["target"]
     assert (record["n_rows"], record["where"], record["weights"]) == (8, None, None)

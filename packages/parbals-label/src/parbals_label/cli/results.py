@@ -85,6 +85,7 @@ def _status_record(summary: "Overview") -> dict[str, Any]:
         "audit_by_programs": summary.audit_sources.n_not_counted,
         "samples": [asdict(sample) for sample in summary.samples],
         "strategy": summary.strategy,
+        "target": summary.target,
         "metric": summary.metric,
         "report": summary.stored_report,
         "chosen_by": summary.chosen_by,

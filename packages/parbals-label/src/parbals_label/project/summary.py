@@ -120,6 +120,7 @@ class Overview:
         label_range: the least, the median and the greatest label, if labels are numbers.
         samples: all random samples that were drawn to measure the error once, oldest first.
         llms: requests, tokens and cost of every LLM that has labelled.
+        target: the name of the target set; None without one.
         measurable: items that a new sample can be drawn from.
     """
 
@@ -153,6 +154,7 @@ class Overview:
     samples: tuple[RandomSample, ...] = ()
     llms: list[Usage] = field(default_factory=list)
     measurable: int = 0
+    target: str | None = None
 
     @property
     def is_measuring(self) -> bool:
@@ -216,6 +218,7 @@ def overview(store: Store) -> Overview:
         samples=tuple(random_samples(store)),
         llms=_llm_usage(store),
         measurable=len(measurable_positions(store)),
+        target=None if settings.target is None else settings.target.name,
     )
 
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from parbals.learner.evaluation import report as reports
 from parbals.learner.evaluation.audit import AUDIT
 from parbals.learner.evaluation.certify import CERTIFY
+from parbals.learner.evaluation.shift import NOTABLE_AUC, shift_sentence
 from parbals.strategies.table import RANDOM_STRATEGY, strategy_title
 from parbals.wording import counted, percent
 
@@ -48,6 +49,8 @@ def _progress_lines(overview: Overview) -> list[str]:
             f"{overview.queued:,} waiting on the labelling page, "
             f"{overview.skipped:,} skipped without a label"
         )
+    if overview.target is not None:
+        lines.append(f"labels are chosen for the target set {overview.target}")
     if overview.audit:
         lines.append(audit_line(overview))
     if overview.ties:
@@ -152,6 +155,7 @@ def report_lines(
     next_step = advice(goal, n_labelled, report, samples[-1] if samples else None)
     lines = [
         reports.error_line(report),
+        *_alike_lines(report),
         *reports.metric_line(report),
         *certificate_lines(report, samples),
         *reports.class_lines(report.measured),
@@ -159,6 +163,12 @@ def report_lines(
         next_step.sentence,
     ]
     return [*lines, *report.warnings]
+
+
+def _alike_lines(report: reports.Report) -> list[str]:
+    """That the target set is like the pool; where it differs, the report warns."""
+    auc = report.shift_auc
+    return [shift_sentence(auc)] if auc is not None and auc < NOTABLE_AUC else []
 
 
 def measure_line(overview: Overview) -> list[str]:

@@ -19,6 +19,7 @@ import numpy as np
 from parbals.arrays import block_rows
 from parbals.errors import InputError, ProjectDamagedError
 from parbals.randomness import derive_generator
+from parbals.strategies.table import unused_target_sentence
 
 from parbals_label.encoders.base import Options
 from parbals_label.encoders.embedding import Progress
@@ -149,6 +150,7 @@ def add_target(
         store.update_settings(target=record)
     _remove_files(store, before)
     notes = list(source.notes) if source else []
+    notes += filter(None, [unused_target_sentence(settings.strategy)])
     if n_rows > len(rows):
         notes.append(f"A random {len(rows):,} of its {n_rows:,} rows are stored.")
     return AddedTarget(name, n_rows, len(rows), tuple(notes))

@@ -1,5 +1,6 @@
 """Predictions of a state, and its report: how good is the model, and would more labels help?"""
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +20,7 @@ from parbals.learner.evaluation.find import estimate_recall
 from parbals.learner.evaluation.metric import decision_threshold
 from parbals.learner.evaluation.report import NEGLIGIBLE_GAIN, Estimate, Report
 from parbals.learner.evaluation.rmse import expected_rmse, measured_rmse, outlier_sentence
-from parbals.learner.evaluation.shift import shift_sentence
+from parbals.learner.evaluation.shift import NOTABLE_AUC, shift_sentence
 from parbals.learner.state import Setup, State, mean_proba
 from parbals.learner.tasks.base import Classification
 from parbals.learner.tasks.multilabel import MultiLabel
@@ -28,7 +29,11 @@ from parbals.machine import several_threads
 from parbals.randomness import derive_generator
 from parbals.strategies.choose import check_settings, choose_batch
 from parbals.strategies.problem import Labelled
-from parbals.strategies.table import DEFAULT_STRATEGY, RANDOM_STRATEGY
+from parbals.strategies.table import (
+    DEFAULT_STRATEGY,
+    RANDOM_STRATEGY,
+    unused_target_sentence,
+)
 from parbals.validate import check_weights
 
 __all__ = [
@@ -152,12 +157,14 @@ def make_report(state: State, batch_size: int) -> Report:
     samples = _TargetSamples(np.zeros(0), np.zeros(0))
     expected = _Expectation()
     is_regression = isinstance(setup.task, Regression)
+    class_weights = None
     if is_regression:
         expected = _Expectation(metric=expected_rmse(state, targets))
     elif model is not None:
+        class_weights = setup.class_weights(model)
         probs = model.sample_proba(targets)
         samples = _TargetSamples(probs, check_weights(model.sample_weights, probs.shape[1]))
-        expected = _expect(state, model, _without_own_labels(state, samples))
+        expected = _expect(state, model, _without_own_labels(state, samples), class_weights)
     size = min(batch_size, len(state.choosable()))
     gain = None
     if model is not None and setup.find is None and size:
@@ -180,7 +187,25 @@ def make_report(state: State, batch_size: int) -> Report:
         decide_from=expected.threshold,
         task=setup.task.name,
         label_errors=expected.label_errors,
+        pool_error=_error_on_pool(state, model, class_weights),
+        shift_auc=setup.shift_auc,
     )
+
+
+def _error_on_pool(state: State, model: Any, class_weights: Any) -> Estimate | None:
+    """Estimate the error of the same decisions on the pool; None where it is the target set."""
+    if state.setup.target is None:
+        return None
+    pool_state = replace(state, setup=replace(state.setup, target=None))
+    rows = pool_state.target_rows()
+    if isinstance(state.setup.task, Regression):
+        return expected_rmse(pool_state, rows)
+    if model is None:
+        return None
+    probs = model.sample_proba(rows)
+    samples = _TargetSamples(probs, check_weights(model.sample_weights, probs.shape[1]))
+    own = _without_own_labels(pool_state, samples)
+    return _expect(pool_state, model, own, class_weights).error
 
 
 def _without_own_labels(state: State, samples: _TargetSamples) -> _TargetSamples:
@@ -208,18 +233,19 @@ def _warnings(state: State, model: Any) -> tuple[str, ...]:
         outliers = outlier_sentence(state)
         if outliers is not None:
             sentences.append(outliers)
-    shift = shift_sentence(state.setup.shift_auc)
-    if shift is not None:
-        sentences.append(shift)
+    auc = state.setup.shift_auc
+    if auc is not None:
+        sentences += filter(None, [unused_target_sentence(state.setup.strategy)])
+        if auc >= NOTABLE_AUC:
+            sentences.append(shift_sentence(auc))
     return tuple(sentences)
 
 
-def _expect(state: State, model: Any, samples: _TargetSamples) -> _Expectation:
+def _expect(state: State, model: Any, samples: _TargetSamples, class_weights: Any) -> _Expectation:
     """Compute the error and the metric that a model expects of its decisions."""
     setup = state.setup
     task = setup.task
     temperature = calibration_temperature(state, model)
-    class_weights = setup.class_weights(model)
     probs = mean_prediction(samples.probs, samples.weights)
     decisions = task.decide_flattened(probs, setup.metric, class_weights)
     generator = derive_generator(setup.seed, "report")

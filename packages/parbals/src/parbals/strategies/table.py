@@ -254,6 +254,18 @@ def strategy_title(name: str) -> str:
         return name
 
 
+def unused_target_sentence(name: str) -> str | None:
+    """Say that a strategy does not use a target set; None for one that does.
+
+    >>> unused_target_sentence("margin")
+    'Margin does not use the target set when it chooses; ParBaLS EPIG and EPIG do.'
+    """
+    if strategy_named(name).needs_target:
+        return None
+    titles = " and ".join(strategy_title(other) for other in (DEFAULT_STRATEGY, "epig"))
+    return f"{strategy_title(name)} does not use the target set when it chooses; {titles} do."
+
+
 def all_strategies() -> dict[str, Strategy]:
     """The built-in strategies, then those of installed packages that can be loaded."""
     return STRATEGIES | loadable_entries(_other_entries(), Strategy, "strategy", _TYPE_NAME)

@@ -4,7 +4,7 @@ import numpy as np
 import parbals
 import pytest
 from dose import full_count
-from parbals.learner.evaluation.shift import shift_auc
+from parbals.learner.evaluation.shift import shift_auc, shift_sentence
 from sklearn.metrics import roc_auc_score
 
 
@@ -50,11 +50,52 @@ def make_learner(seed, shift, n_labels=80):
 
 def test_a_report_says_that_the_target_differs():
     learner, _ = make_learner(0, shift=3.0)
-    assert any(
-        "The target set differs from the pool" in text for text in learner.report(1).warnings
-    )
+    sentence = "from the pool: a linear classifier tells them apart"
+    assert any(sentence in text for text in learner.report(1).warnings)
     learner, _ = make_learner(0, shift=0.0)
-    assert learner.report(1).warnings == ()
+    assert not any(sentence in text for text in learner.report(1).warnings)
+
+
+def test_a_sentence_grows_with_the_difference():
+    assert "hard to tell" in shift_sentence(0.5)
+    assert "set differs from" in shift_sentence(0.7)
+    assert "very different from" in shift_sentence(0.97)
+
+
+@pytest.mark.parametrize("task", ["classes", "regression"])
+def test_a_report_has_the_error_on_the_pool_as_well(task):
+    """It is the expected error of a learner of the same labels without a target set."""
+    generator = np.random.default_rng(0)
+    pool = generator.standard_normal((300, 4))
+    target = generator.standard_normal((80, 4))
+    target[:, 0] += 2.0
+    values = pool @ [1.0, -1.0, 0.5, 0.0] + generator.standard_normal(300)
+    labels = values if task == "regression" else (values > 0).astype(int)
+    classes = None if task == "regression" else [0, 1]
+    reports = []
+    for X_target in (target, None):
+        learner = parbals.ActiveLearner(pool, classes, X_target=X_target, task=task, random_state=0)
+        learner.tell(np.arange(40), labels[:40])
+        reports.append(learner.report(1))
+    with_target, alone = reports
+    on_pool = alone.expected_metric if task == "regression" else alone.expected_error
+    assert with_target.pool_error == on_pool
+    assert (alone.pool_error, alone.shift_auc) == (None, None)
+    assert with_target.shift_auc > 0.8
+    assert "on the target set" in str(with_target)
+    assert "on the pool" in str(with_target)
+    assert "on the pool" not in str(alone)
+    assert parbals.Report.from_dict(with_target.to_dict()).pool_error == with_target.pool_error
+
+
+def test_strategies_that_cannot_use_a_target_say_so():
+    generator = np.random.default_rng(0)
+    pool = generator.standard_normal((60, 3))
+    for strategy, is_used in [("parbals-epig", True), ("epig", True), ("margin", False)]:
+        learner = parbals.ActiveLearner(pool, [0, 1], X_target=pool[:20], strategy=strategy)
+        learner.tell([0, 1], [0, 1])
+        sentence = "does not use the target set"
+        assert any(sentence in text for text in learner.report(1).warnings) is not is_used
 
 
 @pytest.mark.slow

@@ -140,6 +140,10 @@ class Report:
             ``expected_log_loss`` is per label. In regression both are NaN, and ``expected_metric``
             is the RMSE.
         label_errors: expected error of each label in multi-label tasks.
+        pool_error: expected error on the pool, in regression the RMSE; None without a target set,
+            where all expected values are about the pool.
+        shift_auc: how well a classifier tells the target set from the pool, 0.5 to 1; None without
+            a target set.
     """
 
     n_items: int
@@ -159,6 +163,8 @@ class Report:
     decide_from: dict[Any, float] | None = None
     task: str = "classes"
     label_errors: dict[Any, Estimate] | None = None
+    pool_error: Estimate | None = None
+    shift_auc: float | None = None
 
     @property
     def stop(self) -> bool:
@@ -340,11 +346,17 @@ def error_line(report: Report) -> str:
     if report.task == "regression":
         if report.expected_metric is None:
             return "The model has not seen two labels yet."
+        if report.pool_error is not None:
+            on_pool = f"{report.pool_error} on the pool"
+            return f"expected RMSE {report.expected_metric} on the target set, {on_pool}"
         return f"expected RMSE {report.expected_metric} on {report.n_targets:,} target points"
     error = report.expected_error
     if not error.known:
         return "The model has not seen two classes yet."
     loss = _LOSS_WORDS["hamming" if report.task == "many-labels" else "error"]
+    if report.pool_error is not None:
+        on_pool = f"on the pool: {with_interval(report.pool_error)}"
+        return f"expected {loss} on the target set: {with_interval(error)}; {on_pool}"
     return f"expected {loss} on {report.n_targets:,} target points: {with_interval(error)}"
 
 

@@ -10,7 +10,9 @@ import numpy as np
 __all__ = ["NOTABLE_AUC", "shift_auc", "shift_sentence"]
 
 NOTABLE_AUC = 0.65
-"""Above it a report says that target and pool differ: chance hardly reaches it."""
+"""Above it a report warns that target and pool differ: chance hardly reaches it."""
+_LARGE_AUC = 0.9
+"""Above it they are called very different: nine of ten pairs are told apart."""
 _N_FOLDS = 5
 _RIDGE = 0.1
 """Penalty of the weights of standardised columns, in numbers of rows per column's variance."""
@@ -61,16 +63,17 @@ def _area_under_curve(scores: np.ndarray, is_positive: np.ndarray) -> float:
     return float((rank_sum - n_positive * (n_positive + 1) / 2) / n_pairs)
 
 
-def shift_sentence(auc: float | None) -> str | None:
-    """Say that target and pool differ; None where they hardly do, or where there is no target.
+def shift_sentence(auc: float) -> str:
+    """Say how different target set and pool are.
 
-    >>> shift_sentence(0.55) is None
-    True
+    >>> shift_sentence(0.55)
+    "Rows of the target set are hard to tell from the pool's (AUC 0.55)."
     """
-    if auc is None or auc < NOTABLE_AUC:
-        return None
+    if auc < NOTABLE_AUC:
+        return f"Rows of the target set are hard to tell from the pool's (AUC {auc:.2f})."
+    difference = "is very different" if auc >= _LARGE_AUC else "differs"
     return (
-        f"The target set differs from the pool: a linear classifier tells them apart with an AUC "
-        f"of {auc:.2f}. Labels of the pool say less about the target set, so the expected error "
-        "has a wider interval; a random sample of the target set would measure it."
+        f"The target set {difference} from the pool: a linear classifier tells them apart with an "
+        f"AUC of {auc:.2f}. Labels of the pool say less about the target set, so the expected "
+        "error has a wider interval; a random sample of the target set would measure it."
     )
