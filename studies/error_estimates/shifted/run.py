@@ -175,9 +175,7 @@ def split(name: str, seed: int) -> Split:
     if name in PRIORS:
         n_target = N_TARGET + min(N_TEST, len(like) // 2)
         n_like = int(PRIOR_SHARE * n_target)
-        shifted = generator.permutation(
-            np.append(like[:n_like], unlike[: n_target - n_like])
-        )
+        shifted = generator.permutation(np.append(like[:n_like], unlike[: n_target - n_like]))
         rest = np.append(like[n_like:], unlike[n_target - n_like :])
         pool = generator.permutation(rest)[:N_POOL]
         return Split(pool, shifted[:N_TARGET], shifted[N_TARGET:])

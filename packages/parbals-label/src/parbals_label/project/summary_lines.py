@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from parbals.learner.evaluation import report as reports
 from parbals.learner.evaluation.audit import AUDIT
 from parbals.learner.evaluation.certify import CERTIFY
-from parbals.learner.evaluation.shift import NOTABLE_AUC, shift_sentence
 from parbals.strategies.table import RANDOM_STRATEGY, strategy_title
 from parbals.wording import counted, percent
 
@@ -167,8 +166,8 @@ def report_lines(
 
 def _alike_lines(report: reports.Report) -> list[str]:
     """That the target set is like the pool; where it differs, the report warns."""
-    auc = report.shift_auc
-    return [shift_sentence(auc)] if auc is not None and auc < NOTABLE_AUC else []
+    shift = report.shift
+    return [shift.sentence] if shift is not None and not shift.is_notable else []
 
 
 def measure_line(overview: Overview) -> list[str]:

@@ -22,6 +22,7 @@ from parbals.learner.evaluation.certify import (
     evaluate_sample,
 )
 from parbals.learner.evaluation.report import Report
+from parbals.learner.evaluation.support import FarRows
 from parbals.learner.features import FeatureTable, Preparation
 from parbals.learner.ledger import Event, Ledger
 from parbals.learner.models import USER_MODEL_N_TARGETS, LogisticModel, as_sample_model, fresh_copy
@@ -445,6 +446,21 @@ class ActiveLearner:
         report = make_report(self.state, check_positive_int(batch_size, "batch_size"))
         self.reports.append(report)
         return report
+
+    def far_targets(self) -> FarRows | None:
+        """Find target rows that are far from everything in the pool; None without a target set.
+
+        Labels of the pool say little about them: collect more items like these
+        (:mod:`parbals.learner.evaluation.support`).
+
+        >>> import parbals
+        >>> X = np.random.default_rng(0).standard_normal((400, 2))
+        >>> target = np.append(X[:40], [[9.0, 9.0], [9.0, -9.0]], axis=0)
+        >>> learner = parbals.ActiveLearner(X[40:], [0, 1], X_target=target, random_state=0)
+        >>> sorted(learner.far_targets().positions.tolist())
+        [40, 41]
+        """
+        return self.setup.far_targets
 
     def measure(self, n: int = 60, *, keep: bool = False) -> Sample | None:
         """Begin to measure the error by ``n`` random items that have no label and are not pending.

@@ -20,7 +20,6 @@ from parbals.learner.evaluation.find import estimate_recall
 from parbals.learner.evaluation.metric import decision_threshold
 from parbals.learner.evaluation.report import NEGLIGIBLE_GAIN, Estimate, Report
 from parbals.learner.evaluation.rmse import expected_rmse, measured_rmse, outlier_sentence
-from parbals.learner.evaluation.shift import NOTABLE_AUC, shift_sentence
 from parbals.learner.state import Setup, State, mean_proba
 from parbals.learner.tasks.base import Classification
 from parbals.learner.tasks.multilabel import MultiLabel
@@ -188,7 +187,7 @@ def make_report(state: State, batch_size: int) -> Report:
         task=setup.task.name,
         label_errors=expected.label_errors,
         pool_error=_error_on_pool(state, model, class_weights),
-        shift_auc=setup.shift_auc,
+        shift=setup.shift,
     )
 
 
@@ -233,11 +232,11 @@ def _warnings(state: State, model: Any) -> tuple[str, ...]:
         outliers = outlier_sentence(state)
         if outliers is not None:
             sentences.append(outliers)
-    auc = state.setup.shift_auc
-    if auc is not None:
+    shift = state.setup.shift
+    if shift is not None:
         sentences += filter(None, [unused_target_sentence(state.setup.strategy)])
-        if auc >= NOTABLE_AUC:
-            sentences.append(shift_sentence(auc))
+        if shift.is_notable:
+            sentences.append(shift.sentence)
     return tuple(sentences)
 
 

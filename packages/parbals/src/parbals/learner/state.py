@@ -18,7 +18,13 @@ from parbals.errors import InputError
 from parbals.learner.annotators import AnnotatorFit, Answers, AnswersByItem, fit_annotators
 from parbals.learner.descriptions import ClassDescriptions, condition_on_descriptions
 from parbals.learner.evaluation.metric import LOSS_OF_METRIC, class_weight_positions
-from parbals.learner.evaluation.shift import shift_auc
+from parbals.learner.evaluation.shift import MIN_SHIFT_ROWS, Shift, shift_auc
+from parbals.learner.evaluation.support import (
+    MAX_REFERENCE_ROWS,
+    MAX_SEARCHED_ROWS,
+    FarRows,
+    far_rows,
+)
 from parbals.learner.features import FeatureTable, Preparation
 from parbals.learner.ledger import Ledger
 from parbals.learner.models import fresh_copy
@@ -173,16 +179,40 @@ class Setup:
         return self.pool.n_rows - len(self.audit)
 
     @cached_property
-    def shift_auc(self) -> float | None:
-        """How well a classifier tells the target set from the pool; None if it is the pool."""
+    def shift(self) -> Shift | None:
+        """How different the target set is from the pool; None if it is the pool."""
         if self.target is None:
             return None
+        n_rows = min(self.pool.n_rows, self.target.n_rows)
+        if n_rows < MIN_SHIFT_ROWS:
+            return Shift(None, n_rows)
         generator = derive_generator(self.seed, "shift")
         samples = [
             self.preparation(generator.permutation(table.sample(generator, _MAX_SHIFT_ROWS)))
             for table in (self.pool, self.target)
         ]
-        return shift_auc(*samples)
+        return Shift(shift_auc(*samples), n_rows)
+
+    @property
+    def shift_auc(self) -> float | None:
+        """AUC of the shift; 1 where too few rows were compared to know it; None without a target.
+
+        Intervals of the expected error widen with it, so that the unknown counts as the worst.
+        """
+        if self.shift is None:
+            return None
+        return 1.0 if self.shift.auc is None else self.shift.auc
+
+    @cached_property
+    def far_targets(self) -> FarRows | None:
+        """Rows of the target set that are far from the pool; None if the target is the pool."""
+        if self.target is None:
+            return None
+        generator = derive_generator(self.seed, "support")
+        pool_rows = self.preparation(self.pool.sample(generator, MAX_REFERENCE_ROWS))
+        positions = drawn_positions(generator, self.target.n_rows, MAX_SEARCHED_ROWS)
+        far = far_rows(pool_rows, self.preparation(self.target.rows_at(positions)))
+        return far._replace(positions=positions[far.positions])
 
     # -- predictions and decisions
 

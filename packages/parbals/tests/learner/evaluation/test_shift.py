@@ -4,7 +4,9 @@ import numpy as np
 import parbals
 import pytest
 from dose import full_count
-from parbals.learner.evaluation.shift import shift_auc, shift_sentence
+from parbals.learner.evaluation.report import Report
+from parbals.learner.evaluation.shift import MIN_SHIFT_ROWS, NOTABLE_AUC, Shift, shift_auc
+from scipy.special import ndtr
 from sklearn.metrics import roc_auc_score
 
 
@@ -50,16 +52,15 @@ def make_learner(seed, shift, n_labels=80):
 
 def test_a_report_says_that_the_target_differs():
     learner, _ = make_learner(0, shift=3.0)
-    sentence = "from the pool: a linear classifier tells them apart"
-    assert any(sentence in text for text in learner.report(1).warnings)
+    report = learner.report(1)
+    assert report.shift.sentence in report.warnings
+    assert "Items of the target set differ" in report.shift.sentence
     learner, _ = make_learner(0, shift=0.0)
-    assert not any(sentence in text for text in learner.report(1).warnings)
-
-
-def test_a_sentence_grows_with_the_difference():
-    assert "hard to tell" in shift_sentence(0.5)
-    assert "set differs from" in shift_sentence(0.7)
-    assert "very different from" in shift_sentence(0.97)
+    report = learner.report(1)
+    assert report.shift.sentence not in report.warnings
+    assert report.shift.sentence.startswith("Items of the target set are hard to tell")
+    assert report.shift.sentence in str(report)
+    assert Report.from_dict(report.to_dict()).shift == report.shift
 
 
 @pytest.mark.parametrize("task", ["classes", "regression"])
@@ -80,8 +81,8 @@ def test_a_report_has_the_error_on_the_pool_as_well(task):
     with_target, alone = reports
     on_pool = alone.expected_metric if task == "regression" else alone.expected_error
     assert with_target.pool_error == on_pool
-    assert (alone.pool_error, alone.shift_auc) == (None, None)
-    assert with_target.shift_auc > 0.8
+    assert (alone.pool_error, alone.shift) == (None, None)
+    assert with_target.shift.auc > 0.8
     assert "on the target set" in str(with_target)
     assert "on the pool" in str(with_target)
     assert "on the pool" not in str(alone)
@@ -96,6 +97,64 @@ def test_strategies_that_cannot_use_a_target_say_so():
         learner.tell([0, 1], [0, 1])
         sentence = "does not use the target set"
         assert any(sentence in text for text in learner.report(1).warnings) is not is_used
+
+
+@pytest.mark.parametrize(
+    ("distance", "words"),
+    [(0.2, "hard to tell"), (0.9, "somewhat"), (1.7, "clearly"), (3.0, "very different")],
+)
+def test_words_follow_the_distance(distance, words):
+    """Normal sets d deviations apart; the words are those of their AUC, Φ(d/√2)."""
+    assert words in Shift(float(ndtr(distance / np.sqrt(2.0))), 400).sentence
+    generator = np.random.default_rng(1)
+    pool = generator.standard_normal((1_000, 5))
+    target = generator.standard_normal((400, 5))
+    target[:, 0] += distance
+    assert words in Shift(shift_auc(pool, target), 400).sentence
+
+
+@pytest.mark.parametrize(("n_target", "n_columns"), [(MIN_SHIFT_ROWS, 5), (100, 50)])
+def test_equal_sets_are_seldom_called_different(n_target, n_columns):
+    """A false alarm in at most 1 % of the target sets, up to two Monte-Carlo errors."""
+    n_runs = full_count(600, least=200)
+    n_alarms = 0
+    for seed in range(n_runs):
+        generator = np.random.default_rng(seed)
+        pool = generator.standard_normal((400, n_columns))
+        target = generator.standard_normal((n_target, n_columns))
+        n_alarms += shift_auc(pool, target) >= NOTABLE_AUC
+    assert n_alarms / n_runs <= 0.01 + 2.0 * np.sqrt(0.01 * 0.99 / n_runs)
+
+
+def test_fifty_rows_seldom_miss_a_clear_shift():
+    """Sets 1.7 deviations apart (an AUC of 0.89) are called hard to tell in at most 5 %."""
+    n_runs = 200
+    n_missed = 0
+    for seed in range(n_runs):
+        generator = np.random.default_rng(seed)
+        target = generator.standard_normal((MIN_SHIFT_ROWS, 5))
+        target[:, 0] += 1.7
+        auc = shift_auc(generator.standard_normal((400, 5)), target)
+        n_missed += auc < NOTABLE_AUC
+    assert n_missed / n_runs <= 0.05 + 2.0 * np.sqrt(0.05 * 0.95 / n_runs)
+
+
+def test_few_rows_say_nothing_and_count_as_the_worst():
+    generator = np.random.default_rng(0)
+    X = generator.standard_normal((200, 3))
+    y = (X[:, 0] > 0).astype(int)
+    learners = []
+    for n_target in (MIN_SHIFT_ROWS - 1, MIN_SHIFT_ROWS):
+        target = generator.standard_normal((n_target, 3))
+        learner = parbals.ActiveLearner(X, [0, 1], X_target=target, random_state=0)
+        learner.tell(range(40), y[:40])
+        learners.append(learner)
+    few, enough = (learner.report(1) for learner in learners)
+    assert "not known" in few.shift.sentence
+    assert few.shift.auc is None
+    assert enough.shift.auc is not None
+    assert learners[0].setup.shift_auc == 1.0
+    assert learners[1].setup.shift_auc < 0.8
 
 
 @pytest.mark.slow

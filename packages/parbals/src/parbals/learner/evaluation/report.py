@@ -14,6 +14,7 @@ from types import NoneType
 from typing import Any, NamedTuple, Self, get_args, get_origin, get_type_hints
 
 from parbals.errors import InputError
+from parbals.learner.evaluation.shift import Shift
 from parbals.types import Estimate
 from parbals.wording import percent
 
@@ -142,8 +143,7 @@ class Report:
         label_errors: expected error of each label in multi-label tasks.
         pool_error: expected error on the pool, in regression the RMSE; None without a target set,
             where all expected values are about the pool.
-        shift_auc: how well a classifier tells the target set from the pool, 0.5 to 1; None without
-            a target set.
+        shift: how different the target set is from the pool; None without a target set.
     """
 
     n_items: int
@@ -164,7 +164,7 @@ class Report:
     task: str = "classes"
     label_errors: dict[Any, Estimate] | None = None
     pool_error: Estimate | None = None
-    shift_auc: float | None = None
+    shift: Shift | None = None
 
     @property
     def stop(self) -> bool:
@@ -229,6 +229,8 @@ class Report:
             lines += class_lines(self.measured)
         lines.append(self.advice)
         lines += self.warnings
+        if self.shift is not None and not self.shift.is_notable:
+            lines.append(self.shift.sentence)
         return "\n".join(lines)
 
 

@@ -1,21 +1,76 @@
-"""How different a target set is from the pool that labels come from.
+"""How different a target set is from the pool that labels come from: a two-sample test.
 
 A linear classifier is trained to tell rows of the two apart. The area under its ROC curve (AUC), on
 rows that it was not trained on, is 0.5 where they have one distribution, and 1 where they can
-always be told apart.
+always be told apart. Two normal sets whose means are d standard deviations apart have an AUC of
+Φ(d/√2), so the levels in words begin at d = 0.5, 1.2 and 2.3.
+
+A linear classifier compares means. It does not see a target set that is only wider than the pool;
+:mod:`parbals.learner.evaluation.support` finds rows of it that are far from the pool.
 """
+
+from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["NOTABLE_AUC", "shift_auc", "shift_sentence"]
+__all__ = ["MIN_SHIFT_ROWS", "NOTABLE_AUC", "Shift", "shift_auc"]
 
 NOTABLE_AUC = 0.65
-"""Above it a report warns that target and pool differ: chance hardly reaches it."""
-_LARGE_AUC = 0.9
-"""Above it they are called very different: nine of ten pairs are told apart."""
+"""Above it a report says that target and pool differ: chance hardly reaches it."""
+_LEVELS = (
+    (0.95, "are very different from the pool"),
+    (0.8, "differ clearly from the pool"),
+    (NOTABLE_AUC, "differ somewhat from the pool"),
+    (0.0, "are hard to tell from the pool"),
+)
+"""Least AUC of each level, and its words."""
+MIN_SHIFT_ROWS = 50
+"""Rows of the target set and of the pool from which on the AUC says something."""
 _N_FOLDS = 5
 _RIDGE = 0.1
 """Penalty of the weights of standardised columns, in numbers of rows per column's variance."""
+
+
+@dataclass(frozen=True)
+class Shift:
+    """How different a target set is from the pool.
+
+    >>> print(Shift(auc=0.55, n_rows=300).sentence)
+    Items of the target set are hard to tell from the pool (AUC 0.55).
+    >>> print(Shift(auc=None, n_rows=8).sentence)
+    How different the target set is from the pool is not known from 8 rows; 50 suffice.
+
+    Attributes:
+        auc: of a classifier that tells target rows from pool rows; None with too few rows.
+        n_rows: rows of the target set, or of the pool if it has fewer.
+    """
+
+    auc: float | None
+    n_rows: int
+
+    @property
+    def is_notable(self) -> bool:
+        """Whether target and pool differ."""
+        return self.auc is not None and self.auc >= NOTABLE_AUC
+
+    @property
+    def sentence(self) -> str:
+        """The difference in words."""
+        if self.auc is None:
+            rows = "1 row" if self.n_rows == 1 else f"{self.n_rows} rows"
+            return (
+                f"How different the target set is from the pool is not known from {rows}; "
+                f"{MIN_SHIFT_ROWS} suffice."
+            )
+        auc = self.auc
+        words = next(words for least, words in _LEVELS if auc >= least)
+        sentence = f"Items of the target set {words} (AUC {auc:.2f})."
+        if not self.is_notable:
+            return sentence
+        return (
+            f"{sentence} Labels of the pool say less about them, so the expected error has a wider "
+            "interval; a random sample of the target set would measure it."
+        )
 
 
 def shift_auc(pool_rows: np.ndarray, target_rows: np.ndarray) -> float:
@@ -61,19 +116,3 @@ def _area_under_curve(scores: np.ndarray, is_positive: np.ndarray) -> float:
 
     rank_sum = rankdata(scores)[is_positive].sum()
     return float((rank_sum - n_positive * (n_positive + 1) / 2) / n_pairs)
-
-
-def shift_sentence(auc: float) -> str:
-    """Say how different target set and pool are.
-
-    >>> shift_sentence(0.55)
-    "Rows of the target set are hard to tell from the pool's (AUC 0.55)."
-    """
-    if auc < NOTABLE_AUC:
-        return f"Rows of the target set are hard to tell from the pool's (AUC {auc:.2f})."
-    difference = "is very different" if auc >= _LARGE_AUC else "differs"
-    return (
-        f"The target set {difference} from the pool: a linear classifier tells them apart with an "
-        f"AUC of {auc:.2f}. Labels of the pool say less about the target set, so the expected "
-        "error has a wider interval; a random sample of the target set would measure it."
-    )
