@@ -454,7 +454,7 @@ class ActiveLearner:
         (:mod:`parbals.learner.evaluation.support`).
 
         >>> import parbals
-        >>> X = np.random.default_rng(0).standard_normal((400, 2))
+        >>> X = np.random.default_rng(0).standard_normal((640, 2))
         >>> target = np.append(X[:40], [[9.0, 9.0], [9.0, -9.0]], axis=0)
         >>> learner = parbals.ActiveLearner(X[40:], [0, 1], X_target=target, random_state=0)
         >>> sorted(learner.far_targets().positions.tolist())
