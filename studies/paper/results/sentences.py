@@ -9,7 +9,7 @@ line says so. "p" is of a paired t-test, "Holm" the same with Holm's correction 
 
 import argparse
 import os
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from itertools import combinations
 from pathlib import Path
@@ -21,6 +21,7 @@ from paper.results.run import LEARNT, MAIN, OURS, curve, final, labels_share, of
 from parbals.posterior.closed.prior import PoolMoments
 from parbals.posterior.estimator import LogisticModel
 from parbals.randomness import derive_generator
+from parbals_bench.report.paper import paper_cells
 from parbals_bench.report.stats import holm, mean_interval, welch
 from parbals_bench.report.tasks import Line, Task, collect
 from parbals_bench.run import single
@@ -54,6 +55,7 @@ def main() -> None:
                 low, median, high = np.percentile(shares, (0, 50, 100))
                 span = f"{median:.0%}, {low:.0%}, {high:.0%}, {len(shares)}"
                 print(f"  {title}, {line.title}: {span}")
+    of_the_papers_cells()
     of_the_paper(tasks)
     of_the_learnt_prior(learnt)
     universes(records["one-vs-all"])
@@ -62,6 +64,44 @@ def main() -> None:
     if options.data:
         os.environ["PARBALS_DATA"] = str(options.data)
         with_data(records, fallen)
+
+
+def of_the_papers_cells() -> None:
+    """What the cells of the paper's tables say about its own sentences."""
+    cells = paper_cells()
+    print("The paper's main tables with heuristics: among the top, of 8 datasets for each budget")
+    for strategy in ("parbals-epig", "confidence"):
+        top = Counter(
+            cell.budget.spelt
+            for cell in cells
+            if (cell.kind, cell.strategy) == ("main", strategy)
+            and "heuristic" in cell.table
+            and cell.is_top
+        )
+        print(f"  {Line(strategy).title}: {dict(top)}, together {top.total()}")
+    intervals = defaultdict(list)
+    for cell in cells:
+        intervals[cell.subject].append(cell.interval)
+    twice = [values for values in intervals.values() if len(values) == 2]
+    print(f"Printed twice: {len(twice)}, with two values: {sum(a != b for a, b in twice)}")
+    main = {
+        (cell.reference, cell.budget, cell.strategy): cell.interval.mean
+        for cell in cells
+        if cell.kind == "main"
+    }
+    first_classes: dict[str, str] = {}
+    differences: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
+    for cell in (cell for cell in cells if cell.kind == "one-vs-all"):
+        dataset = cell.reference.partition(":")[0]
+        if cell.reference == first_classes.setdefault(dataset, cell.reference):
+            usual = main[dataset, cell.budget, cell.strategy]
+            gaps = differences[dataset, cell.budget.spelt]
+            gaps.setdefault(cell.strategy, cell.interval.mean - usual)
+    print("Class 0 of the one-vs-all tables less the main tables: mean, cells that differ")
+    for (dataset, budget), gaps in differences.items():
+        n_other = sum(abs(gap) > 1e-9 for gap in gaps.values())
+        mean = np.mean(list(gaps.values()))
+        print(f"  {dataset}, {budget}: {mean:+.2f}, {n_other} of {len(gaps)}")
 
 
 def of_the_paper(tasks: list[Task]) -> None:
