@@ -131,6 +131,25 @@ def test_what_batches_cost_is_read_from_the_committed_results():
 
 
 @pytest.mark.full
+def test_savings_against_rivals_are_those_of_the_pages():
+    process = run_study("paper.results.savings")
+    assert process.returncode == 0, process.stderr
+    row = r"\| (\w+) \| (-?\d+) % \((-?\d+) % to (-?\d+) %; \d+ settings\)"
+    against_rivals, _ = process.stdout.split("\n\n")
+    savings = dict((name, numbers) for name, *numbers in re.findall(row, against_rivals))
+    assert set(savings) == {"Random", "Confidence", "Margin", "BADGE", "BALD", "EPIG"}
+    results = (ROOT / "docs/explanation/results.md").read_text("utf-8")
+    guide = (ROOT / "docs/howto/which-strategy.md").read_text("utf-8")
+    readme = (ROOT / "README.md").read_text("utf-8")
+    for name, (median, low, high) in savings.items():
+        cell = f"| {median} % ({low} to {high}) |"
+        assert f"| {name} {cell}" in results
+        if name != "BALD":
+            assert f"| `{name.lower()}` {cell}" in guide
+            assert f"({low} to {high})" in readme or f"interval {low} to {high})" in readme
+
+
+@pytest.mark.full
 def test_growth_is_measured_once_for_each_device(tmp_path):
     arguments = ("--smoke", "--only", "B,projects", "--out", str(tmp_path))
     process = run_study("speed.growth", *arguments)
