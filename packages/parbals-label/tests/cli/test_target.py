@@ -3,6 +3,7 @@
 import json
 
 from message_data import message
+from parbals_label.store.records import Submission
 from parbals_label.store.store import Store
 
 
@@ -59,3 +60,24 @@ def test_init_takes_a_file_or_a_filter(run, messages, tmp_path):
     assert 0 < record["target"] < 60
     run("init", "r", *roles, "--target", "city = Basel", fails=True)
     assert not (tmp_path / "r").exists()
+
+
+def test_the_error_and_shares_on_the_target_are_measured(run, project, tmp_path):
+    run("target", "add", project, write_new(tmp_path / "new.csv"))
+    assert "parbals measure" in run("status", project)
+    assert "--from target" in run("status", project)
+    assert "--keep" in str(
+        run("measure", project, "--keep", "--from", "target", fails=True).exception
+    )
+    output = run("measure", project, "-n", "6", "--from", "target")
+    assert "6 random items of the target set are in" in output
+    (batch,) = project.glob("batch-*.csv")
+    lines = batch.read_text(encoding="utf-8-sig").splitlines()
+    assert sum("(target " in line for line in lines) == 6
+    with Store.open(project) as store:
+        positions = store.settings.target_items
+        store.submit([Submission(p, "spam") for p in positions], annotator="ann")
+    assert "from the target set new.csv" in run("measure", project)
+    assert "spam among the target set (8 items, 6 random labels): 100 %" in run(
+        "estimate", project, "--share", "spam", "--from", "target"
+    )

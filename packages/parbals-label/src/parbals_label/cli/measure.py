@@ -30,6 +30,14 @@ __all__ = ["estimate", "measure"]
     "third item to label is one of it.",
 )
 @flag("--again", "Draw another sample, even if the latest one is not complete.")
+@option(
+    "--from",
+    "Draw from the items of the project, or from its target set. Rows of a target file become "
+    "items when they are drawn; the model never trains on them.",
+    click.Choice(["pool", "target"]),
+    argument="origin",
+    default="pool",
+)
 @flag("--page", "Put the sample into the queue of the labelling page, not into a file.")
 def measure(
     folder: Path,
@@ -37,6 +45,7 @@ def measure(
     n_items_long: int | None,
     keep: bool,
     again: bool,
+    origin: str,
     page: bool,
     as_json: bool,
 ) -> None:
@@ -53,17 +62,25 @@ def measure(
       parbals tell spam spam/batch-9.csv    # when they are labelled
       parbals measure spam -n 100 --page    # label them in the browser
       parbals measure spam --keep           # measure every later model, too
+      parbals measure spam --from target    # measure it where the model will be used
     """
     from parbals_label.project.samples import latest_sample
 
     n_items = n_items or n_items_long
+    from_target = origin == "target"
+    if keep and from_target:
+        raise InputError("--keep draws from the items of the project; leave --from target out.")
     if keep:
         _keep(folder, n_items, as_json=as_json)
         return
     with open_store(folder, read_only=True) as store:
-        is_new = again or n_items is not None or latest_sample(store) is None
+        sample = latest_sample(store)
+        is_other = sample is None or (from_target and sample.target is None)
+        is_new = again or n_items is not None or is_other
     with open_store(folder, read_only=not is_new) as store:
-        instruction = _draw(store, n_items, again=again, page=page) if is_new else ""
+        instruction = ""
+        if is_new:
+            instruction = _draw(store, n_items, again=again, page=page, from_target=from_target)
         record, text = _result(store)
     print_result(as_json, record, instruction or text)
 
@@ -83,25 +100,32 @@ def _keep(folder: Path, n_items: int | None, *, as_json: bool) -> None:
     print_result(as_json, {"kept": n}, text)
 
 
-def _draw(store: "Store", n_items: int | None, *, again: bool, page: bool) -> str:
+def _draw(
+    store: "Store", n_items: int | None, *, again: bool, page: bool, from_target: bool
+) -> str:
     """Draw a sample; what to do with its items, in words."""
     from parbals_label.project.exports import write_batch_csv
     from parbals_label.project.measured import SAMPLE_SIZE, measurable_positions
     from parbals_label.project.measuring import begin_measurement
+    from parbals_label.project.target_sample import n_target_rows_left
 
     folder = store.folder
-    n = n_items or min(SAMPLE_SIZE, len(measurable_positions(store)))
+    n_left = n_target_rows_left(store) if from_target else len(measurable_positions(store))
+    n = n_items or min(SAMPLE_SIZE, n_left)
     if not n:
         raise InputError("Every item is labelled or assigned, so there is nothing to draw from.")
     with progress() as show:
-        number = begin_measurement(store, n, queued=page, again=again, progress=show)
+        number = begin_measurement(
+            store, n, queued=page, again=again, from_target=from_target, progress=show
+        )
+    drawn = f"{n} random items of the target set" if from_target else f"{n} random items"
     if page:
-        return f"{n} random items wait on the page (parbals serve {folder}). Label all of them."
+        return f"{drawn} wait on the page (parbals serve {folder}). Label all of them."
     path = folder / f"batch-{number}.csv"
     rows = [(item.id, item.content) for item in store.items(store.batch_positions(number))]
     write_batch_csv(path, rows, store.settings.visible_columns)
     return (
-        f"{n} random items are in {path}. Label all of them, then: parbals tell {folder} {path}, "
+        f"{drawn} are in {path}. Label all of them, then: parbals tell {folder} {path}, "
         f"and parbals measure {folder}."
     )
 
@@ -122,7 +146,14 @@ def _result(store: "Store") -> tuple[dict[str, Any], str]:
 @command
 @option("--share CLASS", "Estimate the share of this class.", argument="label", required=True)
 @option("--by COLUMN", "Estimate it for each value of this column.", argument="column")
-def estimate(folder: Path, label: str, column: str | None, as_json: bool) -> None:
+@option(
+    "--from",
+    "Estimate it among the items of the project, or in its target set.",
+    click.Choice(["pool", "target"]),
+    argument="origin",
+    default="pool",
+)
+def estimate(folder: Path, label: str, column: str | None, origin: str, as_json: bool) -> None:
     """Estimate how common a class is, with a 90 % interval.
 
     Combines the labels of random items (`parbals measure`) with the predictions of all items by
@@ -132,13 +163,14 @@ def estimate(folder: Path, label: str, column: str | None, as_json: bool) -> Non
     Examples:
       parbals estimate spam --share spam
       parbals estimate spam --share spam --by country
+      parbals estimate spam --share spam --from target
     """
     from parbals.learner.evaluation.report import with_interval
 
     from parbals_label.project.measuring import estimate_shares
 
     with open_store(folder, read_only=True) as store:
-        groups = estimate_shares(store, label, column)
+        groups = estimate_shares(store, label, column, from_target=origin == "target")
     lines = []
     for group in groups:
         share = "too few random labels to tell"

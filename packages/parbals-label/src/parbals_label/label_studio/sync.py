@@ -334,6 +334,7 @@ class _Connection:
         ):
             refresh(self.store)
         unavailable = {*self.store.votes(), *self.store.pending(), *self.store.passes()}
+        unavailable.update(self.store.settings.target_items)
         if len(unavailable) == self.store.n_items:  # checked every round, so without a model
             return False
         try:

@@ -13,6 +13,7 @@ from parbals.learner.evaluation.certify import CERTIFY
 from parbals.types import Batch
 
 from parbals_label.project.engine import learner_of
+from parbals_label.project.measured import never_chosen
 from parbals_label.store.batches import ItemsUnavailableError
 from parbals_label.store.store import Store
 
@@ -78,7 +79,7 @@ def choose_batch(
             models_annotators=models_annotators,
             changes=changes,
         )
-        return learner, _availability(learner, _duplicates(store).union(leave_out))
+        return learner, _availability(learner, never_chosen(store).union(leave_out))
 
     def attempt() -> tuple[int, Batch]:
         started_at = time.monotonic()
@@ -129,11 +130,6 @@ class _Availability(NamedTuple):
 
     excluded: set[int]
     n_available: int
-
-
-def _duplicates(store: Store) -> set[int]:
-    """Positions of items whose text repeats that of an earlier item."""
-    return {duplicate for duplicate, _ in store.settings.copies}
 
 
 def _availability(learner: ActiveLearner, leave_out: Collection[int]) -> _Availability:
@@ -201,7 +197,7 @@ def choose_by_cost(
 
     def attempt() -> tuple[int | None, list[tuple[int, str]]]:
         learner = learner_of(store, model_single_annotator=True)
-        excluded = _duplicates(store).union(leave_out)
+        excluded = never_chosen(store).union(leave_out)
         try:
             questions = choose_questions(learner.state, n, costs, {}, excluded)
         except InputError as error:

@@ -36,6 +36,7 @@ from parbals_label.project.label_issues import find_label_issues
 from parbals_label.project.measured import held_back_positions
 from parbals_label.project.predicted import raw_predictions
 from parbals_label.project.samples import counted_labels
+from parbals_label.project.stored_predictions import weights_record
 from parbals_label.project.target import target_features
 from parbals_label.store.settings import PredictionsFile
 from parbals_label.store.store import Store
@@ -123,18 +124,20 @@ def learner_of(
         }
         held_back = held_back_positions(store) - labels.keys()
         pending = {**dict.fromkeys(assigned_or_skipped(store, labels)), **dict.fromkeys(held_back)}
-        learner.mark_pending([position for position in pending if position not in replaceable])
+        # Items of target sets never train, so no choice is made as if they were labelled.
+        not_pending = replaceable.union(settings.target_items)
+        learner.mark_pending([position for position in pending if position not in not_pending])
     return learner
 
 
 def _trusted_labels(store: Store) -> dict[int, str]:
-    """Position → consensus label, without items of a sample that is not complete.
+    """Position → consensus label, without items of target sets or of a sample that is not complete.
 
     Labels of audit items are those that count.
     """
     labels = aggregate_labels(store.votes(), store.form)
     audit = store.settings.audit
-    for position in (*audit, *held_back_positions(store)):
+    for position in (*audit, *held_back_positions(store), *store.settings.target_items):
         labels.pop(position, None)
     return labels | counted_labels(store, audit)
 
@@ -221,6 +224,7 @@ def refresh(
     # that do not count.
     unseen = held_back_positions(store).intersection(store.labelled())
     unseen |= store.audit_labelled_by_programs()
+    unseen |= set(store.labelled()).intersection(store.settings.target_items)
     n_labels = len(unseen.union(learner.labelled.tolist()))
     store.save_report(report.to_dict(), n_labels)
     if not learner.state.can_fit:
@@ -234,7 +238,9 @@ def refresh(
         if store.settings.features == features:
             annotators = learner.annotators()
             store.update_settings(
-                predictions=PredictionsFile(**asdict(written), answers=last_answer),
+                predictions=PredictionsFile(
+                    **asdict(written), answers=last_answer, **weights_record(learner)
+                ),
                 doubts=find_label_issues(learner, store.classes),
                 heard=[_stored_error(annotator) for annotator in annotators],
                 judged=_model_consensus(learner, store.votes()),

@@ -22,6 +22,7 @@ __all__ = [
     "is_complete",
     "measurable_positions",
     "measured_positions",
+    "never_chosen",
     "open_sample",
     "unlabelled_measured_positions",
 ]
@@ -59,6 +60,12 @@ def measured_positions(store: Store) -> frozenset[int]:
     return _with_duplicates(store, positions)
 
 
+def never_chosen(store: Store) -> frozenset[int]:
+    """Positions that no strategy chooses: duplicates of texts, and items of target sets."""
+    settings = store.settings
+    return frozenset([*(duplicate for duplicate, _ in settings.copies), *settings.target_items])
+
+
 def unlabelled_measured_positions(store: Store) -> frozenset[int]:
     """Positions of items that are being measured and whose sample still needs their label.
 
@@ -72,11 +79,12 @@ def unlabelled_measured_positions(store: Store) -> frozenset[int]:
 def measurable_positions(store: Store) -> np.ndarray:
     """Positions that a new sample is drawn from, ascending.
 
-    These are items without a label that are not assigned to anybody; unopened items in the queue of
-    the page are among them.
+    These are items of the pool without a label that are not assigned to anybody; unopened items in
+    the queue of the page are among them.
     """
     unopened = {position for positions in store.unopened().values() for position in positions}
     excluded = {*store.labelled(), *store.pending()} - unopened
+    excluded.update(store.settings.target_items)
     return np.setdiff1d(np.arange(store.n_items), list(excluded))
 
 

@@ -6,9 +6,8 @@ the items that the sample was not drawn from. The other kind is kept: its items
 (``settings.audit``) measure every later model and never train one.
 """
 
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from parbals.errors import InputError
@@ -18,13 +17,15 @@ from parbals.learner.evaluation.looks import ppi_limits
 from parbals.randomness import derive_generator
 from parbals.types import Estimate
 
-from parbals_label.answer_form import NUMBERS
+from parbals_label.answer_form import NUMBERS, AnswerForm
+from parbals_label.encoders.embedding import Progress
 from parbals_label.project.consensus import aggregate_labels
 from parbals_label.project.features import certified_predictions, load_features
 from parbals_label.project.measured import measurable_positions, open_sample
 from parbals_label.project.predicted import decisions
 from parbals_label.project.samples import class_indices, counted_labels
 from parbals_label.project.stored_predictions import decision_rule_of, newer_answers
+from parbals_label.project.target_sample import TargetSample, draw_target_sample
 from parbals_label.store.settings import MatrixFile
 from parbals_label.store.store import Store
 
@@ -40,6 +41,8 @@ _DELTA = 0.05
 _MIN_LABELS = 5
 """Random labels of a group from which a share is estimated."""
 _ALL_ITEMS = "all items"
+_TARGET_SET = "the target set"
+_NO_PREDICTIONS = "There are no predictions to measure yet; label some items first."
 
 
 @dataclass(frozen=True)
@@ -86,7 +89,8 @@ def begin_measurement(
     *,
     queued: bool,
     again: bool = False,
-    progress: Callable[[str, int, int], None] | None = None,
+    from_target: bool = False,
+    progress: Progress | None = None,
 ) -> int:
     """Draw ``n`` random items that measure the present predictions; the number of their batch.
 
@@ -99,6 +103,7 @@ def begin_measurement(
         queued: whether the items wait on the page.
         again: draw although the latest sample is not complete. Its labels train the model from now
             on, and its other items may be chosen again.
+        from_target: draw from the target set; rows of a file become items of the project.
         progress: computes predictions of all labels so far first, and is told how far it is. None
             measures the predictions that are stored.
     """
@@ -114,20 +119,31 @@ def begin_measurement(
             f"A measurement of {len(earlier.items)} items is not complete yet; label all of them "
             f"first, or draw another one with `parbals measure {store.folder} --again`."
         )
-    if progress is not None and (store.settings.predictions is None or newer_answers(store)):
+    generator = derive_generator(store.settings.seed, CERTIFY, store.n_batches)
+    target_sample = None
+    if from_target:
+        if not store.n_labelled:
+            raise InputError(_NO_PREDICTIONS)
+        target_sample = draw_target_sample(store, n, generator, progress or _no_progress)
+    is_stale = store.settings.predictions is None or newer_answers(store)
+    if is_stale and (progress is not None or from_target):
         from parbals_label.project.engine import refresh
 
-        refresh(store, progress)
+        refresh(store, progress or _no_progress)
     stored = store.settings.predictions
     if stored is None:
-        raise InputError("There are no predictions to measure yet; label some items first.")
+        raise InputError(_NO_PREDICTIONS)
     if earlier is not None:
         store.end_leases([item.position for item in earlier.items])
     unopened = store.unopened()
-    population = measurable_positions(store)
-    excluded = np.setdiff1d(np.arange(store.n_items), population).tolist()
-    generator = derive_generator(store.settings.seed, CERTIFY, store.n_batches)
-    sample = draw_sample(population, n, generator)
+    if target_sample is None:
+        population = measurable_positions(store)
+        excluded = np.setdiff1d(np.arange(store.n_items), population).tolist()
+        sample = draw_sample(population, n, generator)
+        drawn_from: dict[str, Any] = {"pile": len(population), "elsewhere": excluded}
+    else:
+        sample = target_sample.positions
+        drawn_from = _record_of_target(store, target_sample)
     probs = load_features(store.folder, stored)
     rows = np.asarray(probs[sample], np.float64)
     predicted = [
@@ -138,8 +154,7 @@ def begin_measurement(
     record = {
         "n_labelled": store.n_labelled if report is None else report.n_labels,
         "answers_wanted": store.settings.answers_wanted,
-        "pile": len(population),
-        "elsewhere": excluded,
+        **drawn_from,
         "decided": dict(zip(map(str, sample.tolist()), predicted, strict=True)),
         "predictions": asdict(MatrixFile(stored.file, stored.digest, stored.shape)),
     }
@@ -149,8 +164,37 @@ def begin_measurement(
     )
 
 
-def estimate_shares(store: Store, label: str, column: str | None = None) -> list[ShareEstimate]:
+def _no_progress(stage: str, done: int, total: int | None) -> None:
+    """Report no progress."""
+
+
+def _record_of_target(store: Store, sample: TargetSample) -> dict[str, Any]:
+    """What a batch's record says about a sample of the target set.
+
+    ``elsewhere`` are the items that it was not drawn from; of rows that are not items, there is
+    nothing to say.
+    """
+    target = store.settings.target
+    assert target is not None
+    drawn = set(sample.positions.tolist())
+    population = drawn
+    if sample.members is not None:
+        population = drawn | set(measurable_positions(store).tolist()).intersection(sample.members)
+    return {
+        "pile": sample.n_population,
+        "elsewhere": [p for p in range(store.n_items) if p not in population],
+        "target": target.name,
+        "members": sample.members,
+    }
+
+
+def estimate_shares(
+    store: Store, label: str, column: str | None = None, *, from_target: bool = False
+) -> list[ShareEstimate]:
     """The share of a class among all items, or among those of every value of a column.
+
+    With ``from_target``, all items of the target set, by the latest sample if it was drawn there;
+    rows that are not items have no predictions, so for them labels are counted alone.
 
     Prediction-powered (:func:`parbals.learner.evaluation.looks.ppi_limits`): random labels, those
     of the audit or of the latest sample if it has more, correct the predictions for unlabelled
@@ -161,8 +205,11 @@ def estimate_shares(store: Store, label: str, column: str | None = None) -> list
         raise InputError("The labels are numbers, so there are no classes to count.")
     if label not in store.classes:
         raise InputError(f"{label!r} is not one of the classes: {', '.join(store.classes)}.")
-    population = _population(store, label)
-    groups, names = _groups(store, column)
+    if from_target:
+        population, groups, names = _target_population(store, label, column)
+    else:
+        population = _population(store, label, _random_labels(store))
+        groups, names = _groups(store, column)
     estimates: list[ShareEstimate] = []
     for name in names:
         group = population.restricted_to(groups == name)
@@ -234,12 +281,56 @@ class _Population(NamedTuple):
         )
 
 
-def _population(store: Store, label: str) -> _Population:
+def _target_population(
+    store: Store, label: str, column: str | None
+) -> tuple[_Population, np.ndarray, list[str]]:
+    """The target set with what is known of one class, the groups of its rows, and their names."""
+    samples = store.batches(CERTIFY)
+    record = samples[-1].settings if samples else {}
+    labels = {}
+    if record.get("target"):
+        labels = counted_labels(store, [item.position for item in samples[-1].items])
+    if not labels:
+        raise InputError(
+            "A share is estimated from random labels, and there are none of the target set yet: "
+            f"`parbals measure {store.folder} --from target` draws a random sample to label."
+        )
+    if record["members"] is None:
+        if column is not None:
+            raise InputError("--by needs a target set that is a part of the project's items.")
+        population = _rows_outside(store.form, label, labels, record["pile"])
+        return population, np.full(len(population.probs), _TARGET_SET), [_TARGET_SET]
+    matrix = certified_predictions(store)
+    assert matrix is not None
+    probs = load_features(store.folder, matrix)
+    random_labels = _RandomLabels(labels, record["elsewhere"], probs)
+    is_member = np.isin(np.arange(store.n_items), record["members"])
+    population = _population(store, label, random_labels).restricted_to(is_member)
+    if column is None:
+        return population, np.full(store.n_items, _TARGET_SET), [_TARGET_SET]
+    groups, names = _groups(store, column)
+    return population, groups, [name for name in names if (groups[is_member] == name).any()]
+
+
+def _rows_outside(form: AnswerForm, label: str, labels: dict[int, str], n_rows: int) -> _Population:
+    """Rows of a target set that are not the pool's: labels of some, predictions of none."""
+    is_sampled = np.arange(n_rows) < len(labels)
+    is_class = np.zeros(n_rows)
+    is_class[is_sampled] = [label in form.names(text) for text in labels.values()]
+    return _Population(
+        is_sampled=is_sampled,
+        is_known=np.zeros(n_rows, bool),
+        is_unlabelled=~is_sampled,
+        is_class=is_class,
+        probs=np.zeros(n_rows),
+    )
+
+
+def _population(store: Store, label: str, random_labels: "_RandomLabels") -> _Population:
     """All items of a project, with what is known of one class."""
     class_index = store.classes.index(label)
     form = store.form
     labels = aggregate_labels(store.votes(by_people=True), form)
-    random_labels = _random_labels(store)
     labels |= random_labels.labels
     is_sampled = np.zeros(store.n_items, bool)
     is_sampled[random_labels.positions] = True
@@ -275,7 +366,9 @@ def _random_labels(store: Store) -> _RandomLabels:
     settings = store.settings
     samples = store.batches(CERTIFY)
     audit = counted_labels(store, settings.audit)
-    latest = [item.position for item in samples[-1].items] if samples else []
+    latest = []
+    if samples and not samples[-1].settings.get("target"):
+        latest = [item.position for item in samples[-1].items]
     sample = counted_labels(store, latest)
     if not audit and not sample:
         raise InputError(

@@ -18,6 +18,7 @@ from parbals.strategies.table import RANDOM_STRATEGY
 
 from parbals_label.answer_form import NUMBERS
 from parbals_label.project.features import features_of, predictions_of
+from parbals_label.project.measured import never_chosen
 from parbals_label.project.predicted import uncertainty
 from parbals_label.store.batches import ItemsUnavailableError
 from parbals_label.store.store import Store
@@ -42,8 +43,7 @@ def quick_batch(store: Store, n: int = QUICK_BATCH, *, queued: bool = True) -> i
     """
     is_available = np.ones(store.n_items, bool)
     labelled = set(store.labelled()) - store.audit_labelled_by_programs()
-    duplicates = [duplicate for duplicate, _ in store.settings.copies]
-    is_available[[*labelled, *store.pending(), *store.passes(), *duplicates]] = False
+    is_available[[*labelled, *store.pending(), *store.passes(), *never_chosen(store)]] = False
     audit = np.array(store.settings.audit, np.int64)
     n_used = int((~is_available).sum())
     n_audit_used = int((~is_available[audit]).sum())
@@ -81,7 +81,8 @@ class _Choice(NamedTuple):
 
 def _choose(store: Store, available: np.ndarray, n: int) -> _Choice:
     """Choose ``n`` of at most 2,000 available items by predictions, by k-means, or at random."""
-    n_taken = store.n_items - len(available) - len(store.settings.audit)
+    n_excluded = len(store.settings.audit) + len(store.settings.target_items)
+    n_taken = store.n_items - len(available) - n_excluded
     generator = derive_generator(store.settings.seed, "quick", n_taken)
     if len(available) > _MAX_CANDIDATES:
         n_candidates = max(n, _MAX_CANDIDATES)

@@ -95,6 +95,7 @@ class RandomSample:
         number, n_samples: this is sample ``number`` of the ``n_samples`` drawn so far.
         drawn: the date.
         sources: who labelled it.
+        target: the target set that it was drawn from; None for the items of the pool.
         first_result: the result when the sample was complete, if labels were changed afterwards.
     """
 
@@ -107,14 +108,16 @@ class RandomSample:
     drawn: str = ""
     sources: LabelSources = field(default_factory=LabelSources)
     first_result: Certificate | None = None
+    target: str | None = None
 
     @property
     def sentence(self) -> str:
         """The result, or the progress, in words."""
         if self.result is None:
-            progress = f"{self.n_labelled} of the sample's {self.n} items are labelled"
+            items = f"{self.n} items{self._origin}"
+            progress = f"{self.n_labelled} of the sample's {items} are labelled"
             return f"{progress}; label all of them. {self.sources.sentence}".strip()
-        parts = [str(self.result), f"Sample {self.number} of {self.n_samples}."]
+        parts = [str(self.result), f"Sample {self.number} of {self.n_samples}{self._origin}."]
         parts.append(self.sources.sentence)
         if self.first_result is not None:
             before = self.first_result
@@ -125,9 +128,13 @@ class RandomSample:
         return " ".join(filter(None, parts))
 
     @property
+    def _origin(self) -> str:
+        return "" if self.target is None else f" from the target set {self.target}"
+
+    @property
     def short_sentence(self) -> str:
         """The result in a few words, as one of several."""
-        name = f"sample {self.number} ({self.drawn})"
+        name = f"sample {self.number}{self._origin} ({self.drawn})"
         if self.result is None:
             return f"{name} was not completed, {self.n_labelled} of {self.n} labelled"
         result = f"{self.result.n_wrong} of {self.n} wrong, below {percent(self.result.error.high)}"
@@ -204,6 +211,7 @@ def _random_sample(store: Store, records: Sequence[BatchRecord], number: int) ->
         drawn=record.created[:10],
         sources=sources,
         first_result=first_result if sources.n_changed else None,
+        target=record.settings.get("target"),
     )
 
 

@@ -175,9 +175,10 @@ def measure_line(overview: Overview) -> list[str]:
     if overview.audit or overview.sample is not None or not overview.measurable:
         return []
     option = " --keep" if overview.label_range is not None else ""
+    origin = "" if overview.target is None or option else " --from target"
     n_items = min(SAMPLE_SIZE, overview.measurable)
     left = "" if n_items == SAMPLE_SIZE else ", all that are left"
     return [
         f"To measure the error, label {n_items} random items{left}: parbals measure "
-        f"{overview.folder}{option}"
+        f"{overview.folder}{option}{origin}"
     ]

@@ -48,7 +48,7 @@ def write_training_data(store: Store, folder: Path) -> dict[str, int]:
     check_new_folder(folder)
     learner = trained_learner(store)
     held_out = {*learner.audit.tolist(), *learner.setup.audit_duplicates.tolist()}
-    held_out |= held_back_positions(store)
+    held_out |= held_back_positions(store).union(store.settings.target_items)
     splits = {"train": [p for p in range(store.n_items) if p not in held_out]}
     if len(learner.state.audited):
         splits["test"] = sorted(learner.state.audited.tolist())

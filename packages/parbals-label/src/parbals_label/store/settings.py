@@ -106,9 +106,17 @@ class MatrixFile:
 
 @dataclass(frozen=True, slots=True)
 class PredictionsFile(MatrixFile):
-    """Predicted probabilities (N, C); ``answers`` is the number of the last answer included."""
+    """Predicted probabilities (N, C).
+
+    Attributes:
+        answers: the number of the last answer included.
+        metric, class_weights: with a target set, the weights of its classes under this metric, as
+            (values, positive class or None) of each label; otherwise they follow from the pool.
+    """
 
     answers: _Count = 0
+    metric: str = ""
+    class_weights: tuple[tuple[tuple[float, ...], tuple[float, ...] | None], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +176,8 @@ class ProjectSettings(BaseModel):
         described: features of the descriptions, in this order.
         scores: scores of another model for each item and class, instead of descriptions.
         target: the target set; None where the model is for items like the pool's.
+        target_items: positions of items that were drawn from target sets to measure the error;
+            they are never chosen and never train.
         highlight, guidelines: words to mark in texts, and instructions for annotators.
         find: the rare class to find; None to optimise the whole model.
         audit: positions of the random items that measure the error of every model, in their order.
@@ -213,6 +223,7 @@ class ProjectSettings(BaseModel):
     described: MatrixFile | None = None
     scores: MatrixFile | None = None
     target: TargetSet | None = None
+    target_items: tuple[_Count, ...] = ()
     highlight: tuple[str, ...] = ()
     guidelines: str = ""
     find: str | None = None

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from parbals.strategies.table import RANDOM_STRATEGY
 
+from parbals_label.project.measured import never_chosen
 from parbals_label.project.quick import QUICK, START, quick_batch
 from parbals_label.server.desk import Desk
 from parbals_label.store.records import QueueCounts
@@ -250,7 +251,6 @@ def _queue_state(store: Store) -> _QueueState:
 
 
 def _is_finished(store: Store) -> bool:
-    """Whether every item is labelled, skipped or a duplicate; some may need further answers."""
-    duplicates = dict(store.settings.copies).keys()
-    finished = store.passes().keys() | set(store.labelled()) | duplicates
+    """Whether every item that may be chosen is labelled or skipped; some may need more answers."""
+    finished = store.passes().keys() | set(store.labelled()) | never_chosen(store)
     return len(finished) == store.n_items and not store.audit_labelled_by_programs()

@@ -241,7 +241,8 @@ class Adapter(_Step):
 
     def _adapt(self) -> bool:
         settings = self.store.settings
-        not_trained_on = held_back_positions(self.store).union(settings.audit)
+        not_trained_on = {*settings.audit, *settings.target_items}
+        not_trained_on |= held_back_positions(self.store)
         n_labels = len(set(self.store.labelled()).difference(not_trained_on))
         if not settings.adapt or n_labels == self.n_checked:
             return False

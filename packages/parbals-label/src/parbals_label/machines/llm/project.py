@@ -17,7 +17,7 @@ from parbals_label.machines.llm.prompt import (
     Unusable,
     estimated_tokens,
 )
-from parbals_label.project.measured import measured_positions
+from parbals_label.project.measured import measured_positions, never_chosen
 from parbals_label.project.media import MediaError, image_column, read_image
 from parbals_label.store.records import Item
 from parbals_label.store.replies import money
@@ -100,8 +100,8 @@ class Estimate:
 def estimate(store: Store, price: Price | None, max_labels: int | None = None) -> Estimate:
     """Estimate tokens and cost from the prompts of random items; nothing is sent or reserved."""
     excluded = measured_positions(store).union(store.current_labels(), store.pending())
-    copies = {position for position, _ in store.settings.copies}
-    positions = [p for p in range(store.n_items) if p not in excluded and p not in copies]
+    excluded |= never_chosen(store)
+    positions = [p for p in range(store.n_items) if p not in excluded]
     n_items = len(positions) if max_labels is None else min(len(positions), max_labels)
     if not n_items:
         return Estimate(None, 0, 0, 0, None if price is None else 0.0)
