@@ -49,3 +49,56 @@ def test_what_is_no_such_file_is_said(tmp_path):
     for place in (None, tmp_path, tmp_path / "page.npz", tmp_path / "rows.npy", tmp_path / "no"):
         with pytest.raises(InputError, match=r"is no \.npz file with numbers X"):
             load(place)
+
+
+TARGET = {"X_target": X[:7], "X_test": X[:20], "y_test": np.arange(20) % 3}
+POOL = {"X": X, "y": np.arange(50) % 3}
+
+
+def test_a_target_of_its_own_leaves_the_pool_whole(tmp_path):
+    np.savez(tmp_path / "mine.npz", **POOL, **TARGET)
+    data = load(tmp_path / "mine.npz")
+    np.testing.assert_array_equal(data.X_pool, X)
+    np.testing.assert_array_equal(data.X_target_source, X[:7])
+    np.testing.assert_array_equal(data.X_test, X[:20])
+    assert data.y_test.tolist() == (np.arange(20) % 3).tolist()
+
+
+def test_without_target_rows_half_of_the_test_rows_are_targets(tmp_path):
+    np.savez(tmp_path / "mine.npz", **POOL, X_test=X[:20], y_test=np.arange(20) % 3)
+    data = load(tmp_path / "mine.npz")
+    assert (len(data.X_pool), len(data.X_target_source), len(data.X_test)) == (50, 10, 10)
+    numbers = {row.tobytes(): i for i, row in enumerate(X)}
+    targets = {numbers[row.tobytes()] for row in data.X_target_source}
+    tested = [numbers[row.tobytes()] for row in data.X_test]
+    assert targets | set(tested) == set(range(20))
+    assert data.y_test.tolist() == [number % 3 for number in tested]
+
+
+def test_classes_of_the_test_set_are_those_of_the_pool(tmp_path):
+    labels = np.where(np.arange(50) % 3 == 0, "spam", "ham")
+    np.savez(tmp_path / "mine.npz", X=X, y=labels, X_test=X[:4], y_test=["spam"] * 4)
+    data = load(tmp_path / "mine.npz")
+    assert data.classes == ("ham", "spam")
+    assert data.y_test.tolist() == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"X_test": None}, "has no X_test; a target needs labelled rows"),
+        ({"y_test": None}, "has no y_test; a target needs labelled rows"),
+        ({"X_test": None, "y_test": None}, "has no X_test and no y_test; a target"),
+        ({"X_test": X[:20, :5]}, "X_test of mine.npz has 5 columns and X has 6"),
+        ({"X_target": X[:, :4]}, "X_target of mine.npz has 4 columns and X has 6"),
+        ({"X_target": X[0]}, "X_target of mine.npz has shape"),
+        ({"X_target": np.full((2, 6), np.nan)}, r"X_target of mine.npz\[0, 0\] is nan"),
+        ({"y_test": np.arange(19) % 3}, "20 rows in X_test and labels"),
+        ({"y_test": np.arange(20) % 4}, "y_test of mine.npz has the label '3', which y lacks"),
+    ],
+)
+def test_a_target_that_cannot_be_used_is_refused(tmp_path, changes, message):
+    arrays = {**POOL, **TARGET, **changes}
+    np.savez(tmp_path / "mine.npz", **{k: v for k, v in arrays.items() if v is not None})
+    with pytest.raises(InputError, match=message):
+        load(tmp_path / "mine.npz")

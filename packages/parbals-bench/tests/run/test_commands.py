@@ -6,11 +6,12 @@ import sys
 
 import numpy as np
 import pytest
-from bench_helpers import OWN_DATA, OWN_SUITE, TINY_SUITE, Canned, InProcess
+from bench_helpers import OWN_DATA, OWN_SUITE, TINY_SUITE, Canned, InProcess, runs_of
 from click.testing import CliRunner
 from parbals.errors import InputError
 from parbals_bench.cli.bench import bench
 from parbals_bench.run.folder import ResultsFolder
+from parbals_bench.run.spec import Shard
 
 COMMANDS = sys.modules["parbals_bench.cli.bench"]  # the package's attribute is the command
 
@@ -68,6 +69,43 @@ def test_results_of_another_suite_are_mentioned(tmp_path, monkeypatch):
     assert "1 results in" in call("run", "--suite", tmp_path / "other.toml", *options).stderr
 
 
+def test_shards_share_a_folder_and_have_all_runs_together(tmp_path, monkeypatch):
+    monkeypatch.setattr(COMMANDS, "_executor", lambda workers, scheduler: Canned())
+    (tmp_path / "tiny.toml").write_text(TINY_SUITE)
+    options = ("--suite", tmp_path / "tiny.toml", "--out", tmp_path / "out")
+    first = call("run", *options, "--shard", "1/2")
+    assert "5 of 5 runs are done, 5 of them computed now." in first.output
+    with ResultsFolder(tmp_path / "out", Shard(1, 2)).writing():  # another job of the array
+        assert "Another process" in str(call("run", *options, "--shard", "1/2").exception)
+        second = call("run", *options, "--shard", "2/2")
+    assert "4 of 4 runs are done, 4 of them computed now." in second.output
+    whole = call("run", *options)
+    assert "9 of 9 runs are done, 0 of them computed now." in whole.output
+    assert "0 of 0 runs are done" in call("run", *options, "--shard", "10/10").output
+
+
+def test_a_shard_of_another_suite_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(COMMANDS, "_executor", lambda workers, scheduler: Canned())
+    (tmp_path / "tiny.toml").write_text(TINY_SUITE)
+    (tmp_path / "other.toml").write_text(TINY_SUITE.replace("seeds = 3", "seeds = 2"))
+    out = ("--out", tmp_path / "out")
+    call("run", "--suite", tmp_path / "tiny.toml", *out, "--shard", "1/2")
+    other = call("run", "--suite", tmp_path / "other.toml", *out, "--shard", "2/2")
+    assert "holds another suite" in str(other.exception)
+
+
+def test_a_shard_repairs_its_own_files_only(tmp_path):
+    folders = [ResultsFolder(tmp_path, Shard(number, 2)) for number in (1, 2)]
+    run = runs_of(seeds=[0])[0]
+    for folder in folders:
+        with folder.writing() as append:
+            append(run, "unfinished")
+    with folders[0].writing():
+        pass
+    sizes = [path.stat().st_size for path in sorted((tmp_path / "runs").iterdir())]
+    assert sizes == [0, len("unfinished\n")]
+
+
 def test_what_fails_is_said_and_the_exit_code_tells(tmp_path, monkeypatch):
     monkeypatch.setattr(COMMANDS, "_executor", lambda workers, scheduler: InProcess())
     (tmp_path / "own.toml").write_text(OWN_SUITE)  # and its mine.npz is not there
@@ -95,6 +133,9 @@ def test_mistakes_are_refused_before_anything_is_written(tmp_path):
         (("--suite", "papr"), "neither a built-in suite"),
         (("--suite", "quick", "--datasets", "airline"), "no dataset 'airline'"),
         (("--suite", "quick", "--workers", 1, "--scheduler", "tcp://x:1"), "give one of them"),
+        (("--suite", "quick", "--shard", "0/4"), "'0/4' is not a shard"),
+        (("--suite", "quick", "--shard", "5/4"), "'5/4' is not a shard"),
+        (("--suite", "quick", "--shard", "half"), "'half' is not a shard"),
     ):
         result = call("run", "--out", tmp_path / "out", *arguments)
         assert isinstance(result.exception, InputError)

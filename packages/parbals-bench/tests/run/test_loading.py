@@ -58,5 +58,5 @@ class TestNamesOfTheSuitesOwn:
     def test_mistakes_are_refused(self, table, message, tmp_path):
         with pytest.raises(InputError, match=message):
             resolved_tables({"mine": table}, tmp_path)
-        with pytest.raises(InputError, match="has the name of a built-in dataset"):
+        with pytest.raises(InputError, match="has the name of a known dataset"):
             resolved_tables({"airline": {"path": "a.csv"}}, tmp_path)

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from bench_helpers import records_of, results_of
+from bench_helpers import record_of, records_of, results_of, runs_of
 from parbals_bench.report.page import _savings
 from parbals_bench.report.results import ONE_VS_ALL
 from parbals_bench.report.tables import to_html, to_latex
-from parbals_bench.report.tasks import Line
+from parbals_bench.report.tasks import Line, collect
 from parbals_bench.run.metrics import METRICS
 from parbals_bench.run.spec import Settings
 from scipy import stats as scipy_stats
@@ -89,6 +89,26 @@ def test_leaderboard_over_settings_without_one_label_at_a_time():
 def test_strategies_of_other_packages_meet_parbals_too():
     tables = tables_of(records_of({**AIRLINE, "elsewhere": (0.95, 0.96, 0.97)}))
     assert list(tables[1].rows) == ["Random", "Confidence", "ParBaLS EPIG", "elsewhere"]
+
+
+class TestCurveMeans:
+    def test_they_are_the_area_under_the_curve_over_its_width(self):
+        (run,) = runs_of(strategy="random", budget="10+3x5", seeds=[0])
+        record = replace(record_of(run), metrics={"accuracy": (0.5, 0.7, 0.8, 0.9)})
+        (task,) = collect([record])
+        area = 5 * (0.5 + 0.7) / 2 + 5 * (0.7 + 0.8) / 2 + 5 * (0.8 + 0.9) / 2
+        assert task.curve_mean(Line("random")) == pytest.approx([area / 15])
+
+    def test_every_budget_has_a_table_for_each_metric(self):
+        records = records_of(AIRLINE) + records_of(AIRLINE, budget="20+10x20")
+        tables = results_of(records).curve_tables
+        assert [table.title for table in tables["accuracy"]] == [
+            f"Mean over the curve (normalised area under it), budget {budget}: test accuracy, %"
+            for budget in ("100 + 10×20", "20 + 10×20")
+        ]
+        # straight from 70 % to the final values, whose mean is 81 %
+        assert texts(tables["accuracy"][0], "Random")[0].startswith("75.50 ±")
+        assert len(tables["log_loss"]) == 2
 
 
 class TestVariants:

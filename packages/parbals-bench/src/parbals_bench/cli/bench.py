@@ -73,6 +73,11 @@ def _only(name: str, subject: str) -> Any:
 @_only("--strategies", "strategies")
 @click.option("--seeds", type=click.IntRange(1), metavar="N", help="Run only the first N seeds.")
 @click.option(
+    "--shard",
+    metavar="I/N",
+    help="Run only part I of N, as a job of a job array; all parts may share one folder.",
+)
+@click.option(
     "--workers",
     type=click.IntRange(1),
     metavar="N",
@@ -90,6 +95,7 @@ def run_(
     budgets: tuple[str, ...],
     strategies: tuple[str, ...],
     seeds: int | None,
+    shard: str | None,
     workers: int | None,
     scheduler: str | None,
     as_json: bool,
@@ -105,11 +111,14 @@ def run_(
       parbals bench run --suite paper --data ~/data --datasets airline --seeds 3
       parbals bench run --suite mine.toml --out results --workers 8
       parbals bench run --suite paper --scheduler tcp://10.0.0.1:8786
+      parbals bench run --suite paper --shard $SLURM_ARRAY_TASK_ID/20 --workers 4
     """
     from parbals_bench.run.folder import ResultsFolder
     from parbals_bench.run.grid import load_suite, run_grid
     from parbals_bench.run.loading import load_data, resolved_tables
+    from parbals_bench.run.spec import Shard
 
+    part = None if shard is None else Shard.parse(shard)
     if workers and scheduler:
         raise InputError(
             "--workers is for this machine and --scheduler for a Dask cluster; give one of them."
@@ -117,8 +126,10 @@ def run_(
     whole_suite = load_suite(suite)
     runs = whole_suite.only(datasets, budgets, strategies, seeds)
     _check_runs(runs)
+    if part is not None:
+        runs = part.of(runs)
     tables = resolved_tables(whole_suite.data, Path(suite).parent)
-    folder = ResultsFolder(out)
+    folder = ResultsFolder(out, part)
     folder.save_suite(whole_suite.text)
     records, damages = folder.read()
     finished = {record.key for record in records}

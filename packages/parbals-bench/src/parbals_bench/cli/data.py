@@ -42,9 +42,9 @@ def list_(as_json: bool) -> None:
     Example:
       parbals bench data list
     """
-    from parbals_bench.datasets.table import DATASETS
+    from parbals_bench.datasets.table import all_datasets
 
-    rows = [(name, entry.summary) for name, entry in DATASETS.items()]
+    rows = [(name, entry.summary) for name, entry in all_datasets().items()]
     print_result(
         as_json, [{"name": name, "summary": summary} for name, summary in rows], table(rows)
     )

@@ -122,10 +122,12 @@ def _tables(results: Results) -> list[Table]:
     other_metrics = [name for name in METRICS if name != results.metric.key]
     return [
         *results.tables[results.metric.key],
+        *results.curve_tables[results.metric.key],
         *results.leaderboard_tables,
         *beside_paper(results.agreements),
         *results.savings_tables,
         *(table for name in other_metrics for table in results.tables[name]),
+        *(table for name in other_metrics for table in results.curve_tables[name]),
     ]
 
 
@@ -172,7 +174,7 @@ def _metrics(results: Results) -> str:
     buttons = []
     panels = []
     for key, metric in METRICS.items():
-        tables = results.tables[key]
+        tables = [*results.tables[key], *results.curve_tables[key]]
         checked = " checked" if key == results.metric.key else ""
         buttons.append(
             f'<input type="radio" name="metric" id="by-{key}"{checked}>'

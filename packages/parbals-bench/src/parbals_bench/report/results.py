@@ -15,6 +15,7 @@ from parbals_bench.report.tables import (
     MISSING,
     Table,
     ablation_tables,
+    curve_tables,
     main_tables,
     one_vs_all_tables,
     text_table,
@@ -82,6 +83,11 @@ class Results:
             ]
             for name, metric in METRICS.items()
         }
+
+    @cached_property
+    def curve_tables(self) -> dict[str, list[Table]]:
+        """By metric: for every budget the means over the learning curves."""
+        return {name: curve_tables(self.tasks, metric) for name, metric in METRICS.items()}
 
     @cached_property
     def leaderboards(self) -> dict[str, list[LeaderboardRow]]:

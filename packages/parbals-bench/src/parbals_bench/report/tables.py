@@ -22,6 +22,7 @@ __all__ = [
     "Entry",
     "Table",
     "ablation_tables",
+    "curve_tables",
     "main_tables",
     "number",
     "one_vs_all_tables",
@@ -81,6 +82,20 @@ def main_tables(tasks: Sequence[Task], metric: Metric) -> list[Table]:
         for kind, title in KINDS.items():
             columns = [(task.title, task.standings(metric, kind)) for task in budget_tasks]
             tables.append(_table(f"{title}, budget {budget.spelt}", columns, metric))
+    return [table for table in tables if len(table.rows) > 1]
+
+
+def curve_tables(tasks: Sequence[Task], metric: Metric) -> list[Table]:
+    """For every budget the mean over the learning curve, one column per dataset."""
+    tables = []
+    for budget in _budgets(tasks):
+        columns: list[Column] = []
+        for task in tasks:
+            if task.budget == budget and not task.is_one_vs_all:
+                values = {line: task.curve_mean(line, metric.key) for line in task.lines()}
+                columns.append((task.title, compared(values, metric)))
+        title = f"Mean over the curve (normalised area under it), budget {budget.spelt}"
+        tables.append(_table(title, columns, metric))
     return [table for table in tables if len(table.rows) > 1]
 
 

@@ -98,6 +98,14 @@ class Task:
         """(seeds,) of a metric after the last round."""
         return self.values(line, metric, seeds)[:, -1]
 
+    def curve_mean(
+        self, line: Line, metric: str = "accuracy", seeds: Iterable[int] | None = None
+    ) -> np.ndarray:
+        """(seeds,) the area under the learning curve over its width, by trapezoids of one batch."""
+        values = self.values(line, metric, seeds)
+        midpoints = (values[:, 1:] + values[:, :-1]) / 2.0
+        return np.asarray(midpoints.mean(axis=1))
+
     def lines(self, kind: str | None = None) -> list[Line]:
         """Each strategy's baseline, or all its variants if it has none; of a kind or of all."""
         return [

@@ -20,7 +20,7 @@ from parbals.files import sync_folder
 from parbals_label.files import locked, whole_file
 
 from parbals_bench.run.records import RunRecord, read_line
-from parbals_bench.run.spec import Run
+from parbals_bench.run.spec import Run, Shard
 
 __all__ = ["ResultsFiles", "ResultsFolder"]
 
@@ -77,22 +77,43 @@ class ResultsFiles:
 
 
 class ResultsFolder(ResultsFiles):
-    """A folder that a grid is computed into."""
+    """A folder that a grid is computed into.
 
-    def __init__(self, path: str | Path) -> None:
+    Each shard of a suite has files and a lock of its own, so that all may write at the same time.
+    """
+
+    def __init__(self, path: str | Path, shard: Shard | None = None) -> None:
         super().__init__(path)
         self.runs = self.path / "runs"
+        self._lock_name = ".lock"
+        self._ending = ".jsonl"
+        if shard is not None:
+            self._lock_name = f".lock-{shard.name}"
+            self._ending = f".{shard.name}.jsonl"
 
     def save_suite(self, text: str) -> None:
         """Store the suite; a process that is still writing keeps the one it has."""
-        with self._locked(), whole_file(self.path / "suite.toml") as file:
-            file.write(text.encode())
+        with self._locked():
+            is_shard = self._ending != ".jsonl"
+            path = self.path / "suite.toml"
+            if is_shard and path.exists() and self.suite_text() != text:
+                raise InputError(
+                    f"{self.path} holds another suite, which other shards may be computing; use "
+                    "another --out."
+                )
+            with whole_file(path) as file:
+                file.write(text.encode())
 
     @contextmanager
     def writing(self) -> Iterator[Callable[[Run, str], None]]:
-        """Provide a function that stores a run's line durably. One process may write at a time."""
+        """Provide a function that stores a run's line durably. One process may write at a time.
+
+        Without a shard all files are repaired: other shards should have ended.
+        """
         with self._locked():
             for name, content in self.lines().items():
+                if not name.endswith(self._ending):
+                    continue
                 good, damaged = _read_lines(name, content)
                 if damaged:
                     with whole_file(self.runs / name) as file:
@@ -108,11 +129,11 @@ class ResultsFolder(ResultsFiles):
                 f"The results folder {self.path} cannot be made: {error.strerror}."
             ) from error
         busy = f"Another process is writing to {self.path}; wait for it, or use another folder."
-        with locked(self.path / ".lock", InputError(busy)):
+        with locked(self.path / self._lock_name, InputError(busy)):
             yield
 
     def _append(self, run: Run, line: str) -> None:
-        path = self.runs / f"{run.cell}.jsonl"
+        path = self.runs / f"{run.cell}{self._ending}"
         is_new = not path.exists()
         handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
         try:

@@ -39,14 +39,15 @@ def resolved_tables(
     tables: Mapping[str, Mapping[str, Any]], beside: Path
 ) -> dict[str, dict[str, Any]]:
     """Check a suite's ``[data.NAME]`` tables, and make their paths absolute, from ``beside``."""
-    from parbals_bench.datasets.table import DATASETS, dataset_named
+    from parbals_bench.datasets.table import all_datasets, dataset_named
 
     resolved = {}
+    known_names = all_datasets()
     for name, table in tables.items():
         dataset = table.get("dataset", "own")
         dataset_named(dataset)
-        if name in DATASETS:
-            raise InputError(f"[data.{name}] has the name of a built-in dataset; choose another.")
+        if name in known_names:
+            raise InputError(f"[data.{name}] has the name of a known dataset; choose another.")
         if dataset == "own" and "path" not in table:
             raise InputError(f'[data.{name}] has no path; write path = "mine.npz".')
         resolved[name] = {**table, "dataset": dataset}

@@ -6,20 +6,22 @@ Nothing here loads a model, so that `bench status` and `bench report` start at o
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from parbals.errors import InputError
 from parbals.validate import check_prior_scale
 
-__all__ = ["ALL_CLASSES", "PAPER", "Budget", "Run", "Settings", "split_reference"]
+__all__ = ["ALL_CLASSES", "PAPER", "Budget", "Run", "Settings", "Shard", "split_reference"]
 
 ALL_CLASSES = "*"
 """Stands for all classes, where a positive class may be named."""
 _PARTICLES = "smc"
 _SCALE = 1.0
 _INFERENCES = (_PARTICLES, "auto", "ep", "nuts")
+_Item = TypeVar("_Item")
+_SHARD = re.compile(r"(\d{1,6})/(\d{1,6})")
 _BUDGET = re.compile(r"\s*(\d+)\s*\+\s*(\d+)\s*[x×*]\s*(\d+)\s*")
 
 
@@ -217,6 +219,34 @@ class Run:
     def _identity(self) -> list[Any]:
         *identity, _ = self.as_dict().values()  # all but the seed
         return identity
+
+
+@dataclass(frozen=True)
+class Shard:
+    """One of ``total`` parts of a suite's runs, counted from 1; written "3/20".
+
+    >>> Shard.parse("2/3").of("abcdefgh")
+    ('b', 'e', 'h')
+    """
+
+    number: int
+    total: int
+
+    @classmethod
+    def parse(cls, text: str) -> "Shard":
+        match = _SHARD.fullmatch(text)
+        if match is None or not 1 <= int(match[1]) <= int(match[2]):
+            raise InputError(f"{text!r} is not a shard; write number/total, from 1/20 to 20/20.")
+        return cls(int(match[1]), int(match[2]))
+
+    @property
+    def name(self) -> str:
+        """As file names have it: "3-of-20"."""
+        return f"{self.number}-of-{self.total}"
+
+    def of(self, runs: Sequence[_Item]) -> tuple[_Item, ...]:
+        """Every ``total``-th run: all shards have datasets and strategies in like shares."""
+        return tuple(runs[self.number - 1 :: self.total])
 
 
 def split_reference(reference: str) -> tuple[str, str | None]:
