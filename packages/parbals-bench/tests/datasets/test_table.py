@@ -43,5 +43,5 @@ def test_a_broken_one_is_named_and_stops_nothing_else(monkeypatch, value, compla
 
 def test_unknown_names_are_answered_with_the_known_ones(monkeypatch):
     advertised(monkeypatch, ("mine", "parbals_bench.datasets.scikit_learn:DIGITS"))
-    with pytest.raises(InputError, match="no dataset 'mnist'; choose one of: airline, .*, mine"):
+    with pytest.raises(InputError, match=r"no dataset 'mnist'; choose one of: airline, .*, mine"):
         dataset_named("mnist")

@@ -166,7 +166,7 @@ def run_(
 
 
 def _check_runs(runs: "Sequence[Run]") -> None:
-    """Refuse an empty selection, and strategies that do not exist, before anything is computed."""
+    """Refuse an empty selection, unknown strategies and models, before anything is computed."""
     from parbals.strategies.table import strategy_named
 
     if not runs:
@@ -175,6 +175,12 @@ def _check_runs(runs: "Sequence[Run]") -> None:
         )
     for name in dict.fromkeys(run.strategy for run in runs):
         strategy_named(name)
+    models = {run.settings.model for run in runs} - {""}
+    if models:
+        from parbals_bench.run.own_models import load_model
+
+        for model in sorted(models):
+            load_model(model)
 
 
 def _warn(damages: "Sequence[object]", n_others: int, out: Path) -> None:

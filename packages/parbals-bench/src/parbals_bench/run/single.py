@@ -214,12 +214,17 @@ class _Experiment:
     def _fit(self, X: np.ndarray, y: np.ndarray, round_number: int) -> Any:
         from parbals.posterior.estimator import LogisticModel
 
+        seed = _derived_seed(self._run.seed, "model", round_number)
+        if self._settings.model:
+            from parbals_bench.run.own_models import OwnModel
+
+            return OwnModel(self._settings.model, len(self._data.classes), seed).fit(X, y)
         model = LogisticModel(
             self._settings.n_samples,
             prior_scale=self._settings.prior_scale,
             inference=self._settings.inference,
             classes=np.arange(len(self._data.classes)),
-            random_state=_derived_seed(self._run.seed, "model", round_number),
+            random_state=seed,
         )
         return model.fit(X, y, self._moments)
 

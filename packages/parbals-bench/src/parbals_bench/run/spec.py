@@ -75,7 +75,8 @@ class Settings:
 
     ``inference`` is the posterior's: particles as the paper's samples, or "ep" or "auto" as in
     :class:`parbals.BayesianLogisticRegression`; ``prior_scale`` is 1 as in the paper, or "auto".
-    ``departures`` are those of the authors' code, see :mod:`parbals_bench.run.authors`.
+    ``departures`` are those of the authors' code, see :mod:`parbals_bench.run.authors`; ``model``
+    is another one than ours, see :mod:`parbals_bench.run.own_models`.
     """
 
     n_candidates: int = 10_000
@@ -86,6 +87,7 @@ class Settings:
     inference: str = _PARTICLES
     prior_scale: float | str = _SCALE
     departures: str = ""
+    model: str = ""
 
     def __post_init__(self) -> None:
         for name in ("n_candidates", "n_targets", "n_samples", "n_universes"):
@@ -98,6 +100,10 @@ class Settings:
             choices = ", ".join(_INFERENCES)
             raise InputError(f"inference is {self.inference!r}; choose one of: {choices}.")
         check_prior_scale(self.prior_scale)
+        if not isinstance(self.model, str):
+            raise InputError(f"model is {self.model!r}; write module:name in quotes.")
+        if self.model and self.departures:
+            raise InputError("model and departures are both set; the authors' code has one model.")
         if self.departures:
             from parbals_bench.run.authors import check_departures  # which loads strategies
 
@@ -113,13 +119,15 @@ class Settings:
             text += f", inference {self.inference}"
         if self.prior_scale != _SCALE:
             text += f", prior scale {self.prior_scale}"
+        if self.model:
+            text += f", model {self.model}"
         if self.departures:
             text += f"; as the authors' code: {self.departures}"
         return text
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON; the paper's model is left out, so that older keys stay valid."""
-        omitted = {"inference": _PARTICLES, "prior_scale": _SCALE, "departures": ""}
+        omitted = {"inference": _PARTICLES, "prior_scale": _SCALE, "departures": "", "model": ""}
         return {name: x for name, x in asdict(self).items() if omitted.get(name) != x}
 
 
@@ -133,6 +141,7 @@ _SYMBOLS = {
     "inference": "inference",
     "prior_scale": "prior scale",
     "departures": "as the authors",
+    "model": "model",
 }
 
 
