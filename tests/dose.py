@@ -13,7 +13,7 @@ import pytest
 __all__ = ["MAX_PARAMETER_SETS", "SHARE", "full_count", "small_and_full", "thin_out"]
 
 SHARE = float(os.environ.get("PARBALS_DOSE", "1"))
-MAX_PARAMETER_SETS = 6
+MAX_PARAMETER_SETS = 4
 
 Item = TypeVar("Item")
 

@@ -126,7 +126,7 @@ def test_a_target_that_fails_without_a_failed_test_fails(suites, tmp_path, monke
 def test_a_dose_keeps_evenly_spaced_parameter_sets():
     items = [*range(100), *range(3)]
     functions = ["many"] * 100 + ["few"] * 3
-    assert dose.thin_out(items, functions) == [0, 17, 34, 50, 67, 84, 0, 1, 2]
+    assert dose.thin_out(items, functions) == [0, 25, 50, 75, 0, 1, 2]
 
 
 def test_a_dose_is_never_less_than_the_small_count(monkeypatch):

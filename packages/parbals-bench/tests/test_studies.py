@@ -252,42 +252,49 @@ def test_trust_measures_a_design_once(tmp_path):
     assert methods["4,000 particles"]["rank"] > 0.9
 
 
+STATEMENTS = {
+    "real": 0.2,
+    "expected": [0.1, 0.05, 0.15],  # fails
+    "with_audit": [0.19, 0.1, 0.3],
+    "stop": [False, 0.1, 0.1],
+    "certificate": [2, 1],  # of 20 samples
+    "shares": [4, 0],  # of 20 samples and two classes
+    "audit_shares": [0, 0],
+}
+PROMISES = {
+    "classes": 2,
+    "looks": [[75, 25, 0.1, 0.02, 0.3, 0.25], [143, 48, 0.1, 0.05, 0.19, 0.22]],  # one fails
+    "at": {"100": STATEMENTS, "250": STATEMENTS},
+    "annotators": [[0.05, 0.04, 0.1, 0.05, 0.2], [0.3, 0.3, 0.3, 0.2, 0.4]],  # one fails
+}
+
+
+def write_promises(folder, data, n_seeds):
+    """Records of the study of promises, one for each seed."""
+    with lzma.open(folder / "record.jsonl.xz", "wt", encoding="utf-8") as packed:
+        for seed in range(n_seeds):
+            record = {"run": [data, "default", "random", seed], **PROMISES}
+            packed.write(json.dumps(record) + "\n")
+
+
 @pytest.mark.full
 def test_the_study_of_promises_goes_on_where_it_stopped(tmp_path):
+    write_promises(tmp_path, "digits:*", n_seeds=1)
     arguments = ("--only", "digits:*", "--models", "default", "--strategies", "random")
-    for n_seeds in ("1", "2"):  # the second time two processes compute what is missing
-        options = ("--seeds", n_seeds, "--workers", n_seeds, "--out", str(tmp_path))
-        process = run_study("error_estimates.promises", *arguments, "--platform", "cpu", *options)
-        assert process.returncode == 0, process.stderr
+    options = ("--seeds", "2", "--workers", "2", "--platform", "cpu", "--out", str(tmp_path))
+    process = run_study("error_estimates.promises", *arguments, *options)
+    assert process.returncode == 0, process.stderr
     with lzma.open(tmp_path / "record.jsonl.xz", "rt", encoding="utf-8") as packed:
-        lines = [json.loads(line) for line in packed]
-    assert [line["run"][3] for line in lines] == [0, 1]
-    assert [len(line["annotators"]) for line in lines] == [3, 3]
-    assert {*lines[0]["at"]} == {"100", "250"}
+        old, new = (json.loads(line) for line in packed)
+    assert old == {"run": ["digits:*", "default", "random", 0], **PROMISES}
+    assert new["run"] == ["digits:*", "default", "random", 1]
+    assert len(new["annotators"]) == 3
+    assert new["at"].keys() == {"100", "250"}
     assert "2 with the default model" in process.stdout
 
 
 def test_the_page_of_promises_counts_failures(tmp_path):
-    statements = {
-        "real": 0.2,
-        "expected": [0.1, 0.05, 0.15],  # fails
-        "with_audit": [0.19, 0.1, 0.3],
-        "stop": [False, 0.1, 0.1],
-        "certificate": [2, 1],  # of 20 samples
-        "shares": [4, 0],  # of 20 samples and two classes
-        "audit_shares": [0, 0],
-    }
-    record = {
-        "classes": 2,
-        "looks": [[75, 25, 0.1, 0.02, 0.3, 0.25], [143, 48, 0.1, 0.05, 0.19, 0.22]],  # one fails
-        "at": {"100": statements, "250": statements},
-        "annotators": [[0.05, 0.04, 0.1, 0.05, 0.2], [0.3, 0.3, 0.3, 0.2, 0.4]],  # one fails
-    }
-    with lzma.open(tmp_path / "record.jsonl.xz", "wt", encoding="utf-8") as packed:
-        for seed in range(4):
-            packed.write(
-                json.dumps({"run": ["airline", "default", "random", seed], **record}) + "\n"
-            )
+    write_promises(tmp_path, "airline", n_seeds=4)
     process = run_study("error_estimates.promises", "--tables", "--out", str(tmp_path))
     assert process.returncode == 0, process.stderr
     cells = {}

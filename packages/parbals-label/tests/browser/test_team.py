@@ -133,8 +133,11 @@ def test_pictures_reach_an_annotator_and_answers_wait_for_their_own_link(serve, 
     tab.wait_for_timeout(250)
     tab.keyboard.press("1")
     expect(tab.locator("#saved-text")).to_have_text(re.compile("1 unsent"), timeout=20_000)
+    # Before it is sent, Ada's page is closed, and somebody else opens their link here: a page that
+    # was still open would send her answer as soon as the server is back.
+    tab.goto("about:blank")
+    tab.context.clear_cookies()
     server.start()
-    tab.context.clear_cookies()  # before it is sent, somebody else opens their link here
     second = open_link("Bob")
     expect(tab.locator("#notices")).to_contain_text("1 unsent answer in this browser")
     tab.wait_for_timeout(250)

@@ -34,17 +34,6 @@ def wait_in_front(*arguments):
     return json.loads(done.stdout)
 
 
-@pytest.mark.full
-def test_thirty_labels_with_ten_classes_wait_for_nothing():
-    seen = wait_in_front(
-        *("--classes", "10", "--items", "2000", "--labels", "30", "--known", "34", "--warm")
-    )
-    assert seen["empty"] == 0
-    assert sum(seen["chosen_by"].values()) == 30
-    # A program that is compiled on the way weighs much in thirty labels; the full counts say half.
-    assert seen["chosen_by"][CHOSEN] >= 10, seen
-
-
 @pytest.mark.faults
 @pytest.mark.parametrize("n_items", [2_000, 100_000])
 @pytest.mark.parametrize("n_classes", [2, 4, 10, 50])

@@ -225,8 +225,10 @@ def serving(folder, *options, **more):
     server = Server(folder, *options, **more)
     try:
         yield server
-    finally:
-        code, _, errors = server.stop()
+    except BaseException as error:
+        error.add_note(f"The server wrote: {server.stop()[2]}")
+        raise
+    code, _, errors = server.stop()
     assert "Traceback" not in errors, errors
     assert code == 0, (code, errors)
 

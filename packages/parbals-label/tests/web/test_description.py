@@ -35,7 +35,7 @@ def operations(schema):
     return [result.ok() for result in schema.get_all_operations()]
 
 
-@pytest.mark.parametrize("examples", small_and_full(2, 400))
+@pytest.mark.parametrize("examples", small_and_full(2, 200))
 @pytest.mark.parametrize("mode", ["positive", pytest.param("negative", marks=pytest.mark.full)])
 def test_every_answer_is_one_that_is_described(fuzzed, described, mode, examples):
     generation = schemathesis.GenerationMode(mode)

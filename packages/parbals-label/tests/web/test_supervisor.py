@@ -20,6 +20,17 @@ say(state="idle", chose=1)
 print("chatter", flush=True)
 sys.exit("out of memory")
 """
+DIES_ONCE_BEFORE_IT_CHOOSES = """
+import json, os, sys
+say = lambda **words: print(json.dumps(words), flush=True)
+say(state="idle")
+command = json.loads(sys.stdin.readline())
+if not os.path.exists(sys.argv[1]):
+    open(sys.argv[1], "w").close()
+    sys.exit("out of memory")
+say(state="idle", chose=command["choose"])
+sys.stdin.read()
+"""
 NEVER_ENDS = """
 import time
 print('{"state": "idle"}', flush=True)
@@ -39,9 +50,9 @@ def supervised(tmp_path):
     """``supervised(program, react)``: a worker of a few lines; ``react`` hears every change."""
     running = []
 
-    def start(program, react):
+    def start(program, react, *arguments):
         supervisor = Supervisor(tmp_path, lambda: react(supervisor), first_pause=0.01)
-        supervisor.command = [sys.executable, "-S", "-c", program]
+        supervisor.command = [sys.executable, "-S", "-c", program, *arguments]
         running.append(supervisor)
         supervisor.start()
         return supervisor
@@ -67,6 +78,23 @@ def test_a_worker_that_chooses_and_then_dies_every_time_has_failed(supervised):
     assert supervisor.n_batches >= 3, "each life had chosen something"
     assert len(lives - {None}) >= 3
     assert "has stopped 3 times, last with code 1 (out of memory)" in supervisor.message
+
+
+def test_what_a_worker_has_not_chosen_is_chosen_by_the_next_one(supervised, tmp_path):
+    chosen = threading.Event()
+    requested = threading.Event()
+
+    def react(supervisor):
+        if supervisor.state == "idle" and not requested.is_set():
+            requested.set()
+            supervisor.ask(7)
+        supervisor.ask(0)  # nothing else is missing
+        if supervisor.n_chosen:
+            chosen.set()
+
+    supervisor = supervised(DIES_ONCE_BEFORE_IT_CHOOSES, react, str(tmp_path / "died"))
+    assert chosen.wait(300)
+    assert (supervisor.n_chosen, supervisor.ends) == (7, 1)
 
 
 def test_a_worker_that_does_not_end_is_ended(supervised, monkeypatch):
@@ -95,7 +123,7 @@ def test_a_worker_that_was_stopped_is_ended_and_started_again(supervised, monkey
 
     supervisor = supervised(SAYS_THAT_IT_IS_ALIVE, react)
     assert is_choosing.wait(60)
-    assert not restarted.wait(5.0), "a worker that computes for long is left alone"
+    assert not restarted.wait(3.0), "a worker that computes for long is left alone"
     os.kill(lives[0], signal.SIGSTOP)
     assert restarted.wait(60)
     assert lives[0] != lives[1]

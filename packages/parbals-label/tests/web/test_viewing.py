@@ -106,7 +106,9 @@ def test_the_worker_fills_the_queue_and_makes_report_predictions_and_map(tmp_pat
             "before the model is there"
         )
         for item in first:
-            server.label("ann", item["position"], "ham" if item["position"] % 2 else "spam")
+            label = "ham" if item["position"] % 2 else "spam"
+            stored = server.label("ann", item["position"], label)
+            assert stored.status == 200, stored.body
         wait_for(lambda: server.get("/api/live").json["report"])
         result = wait_for(lambda: (m := server.get("/api/map").json)["points"]["position"] and m)
         assert (result["n_total"], len(result["points"]["x"]), len(result["explained"])) == (
@@ -121,7 +123,9 @@ def test_the_worker_fills_the_queue_and_makes_report_predictions_and_map(tmp_pat
         assert abs(sum(item.values()) - 1) < 0.01
         with Store.open(folder, read_only=True) as store:
             wait_for(lambda: list(store.unopened()) == ["margin"])
-        (chosen,) = server.post("/api/take", {"annotator": "bob", "n": 1}).json["items"]
+        taken = server.post("/api/take", {"annotator": "bob", "n": 1})
+        assert taken.status == 200, taken.body
+        (chosen,) = taken.json["items"]
         assert chosen["why"]["strategy"] == "margin"
         assert "with a score of" in chosen["why"]["details"]
 

@@ -24,7 +24,7 @@ def project(tmp_path):
     return tmp_path / "p"
 
 
-@pytest.mark.parametrize("n_kills", small_and_full(2, 200))
+@pytest.mark.parametrize("n_kills", small_and_full(1, 200))
 def test_kills_at_random_moments_of_selecting(project, n_kills):
     generator = random.Random(0)
     n_confirmed = 0

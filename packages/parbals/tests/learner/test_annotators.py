@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from dose import full_count
 from parbals import ActiveLearner
 from parbals.errors import InputError, LabelError
 from parbals.learner.annotators import Answers, confusion_matrix, fit_annotators
@@ -55,7 +56,9 @@ def test_the_consensus_is_right_more_often_than_the_majority():
     assert np.mean(gains) > 0.02
 
 
-@pytest.mark.parametrize("n_runs", [6, pytest.param(15, marks=pytest.mark.full)])
+@pytest.mark.parametrize(
+    "n_runs", [6, pytest.param(full_count(15, least=6), marks=pytest.mark.slow)]
+)
 def test_intervals_of_errors_hold_the_truth_as_often_as_they_say(n_runs):
     inside = []
     accuracies = {"ada": 0.95, "bob": 0.8, "eve": 0.6}
@@ -72,7 +75,9 @@ def test_intervals_of_errors_hold_the_truth_as_often_as_they_say(n_runs):
     assert np.mean(inside) > 0.9 - 3.0 * np.sqrt(0.09 / len(inside))
 
 
-@pytest.mark.parametrize("n_runs", [4, pytest.param(12, marks=pytest.mark.full)])
+@pytest.mark.parametrize(
+    "n_runs", [4, pytest.param(full_count(12, least=4), marks=pytest.mark.slow)]
+)
 def test_random_clicks_stand_out_where_others_have_answered_too(n_runs):
     """Their interval lies above everybody else's after 50 answers, 20 of them shared by all."""
     apart = []
@@ -151,7 +156,9 @@ def three_copies(generator, true):
 
 
 @pytest.mark.parametrize("scenario", [program_checks, few_overlaps, an_adversary, three_copies])
-@pytest.mark.parametrize("n_runs", [4, pytest.param(15, marks=pytest.mark.full)])
+@pytest.mark.parametrize(
+    "n_runs", [4, pytest.param(full_count(15, least=4), marks=pytest.mark.slow)]
+)
 def test_intervals_hold_the_share_of_wrong_answers(scenario, n_runs):
     """At least 85 % of the intervals do, within two Monte-Carlo errors."""
     inside = []
@@ -170,7 +177,9 @@ def test_intervals_hold_the_share_of_wrong_answers(scenario, n_runs):
     assert np.mean(inside) > 0.85 - 2.0 * np.std(inside) / np.sqrt(n_runs)
 
 
-@pytest.mark.parametrize("n_runs", [4, pytest.param(20, marks=pytest.mark.full)])
+@pytest.mark.parametrize(
+    "n_runs", [4, pytest.param(full_count(20, least=4), marks=pytest.mark.slow)]
+)
 def test_copies_count_as_one(n_runs):
     gains = []
     is_found = []
@@ -193,7 +202,9 @@ def test_copies_count_as_one(n_runs):
 
 
 @pytest.mark.parametrize("accuracies", [(0.98, 0.98, 0.98), (1.0, 1.0, 0.6), (0.92, 0.92, 0.7)])
-@pytest.mark.parametrize("n_runs", [4, pytest.param(20, marks=pytest.mark.full)])
+@pytest.mark.parametrize(
+    "n_runs", [4, pytest.param(full_count(20, least=4), marks=pytest.mark.slow)]
+)
 def test_people_who_agree_because_they_are_right_are_not_copies(accuracies, n_runs):
     """Also where everybody guesses at some items, and where the model is hardly of any use."""
     for seed in range(n_runs):

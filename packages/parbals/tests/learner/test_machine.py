@@ -118,9 +118,9 @@ def run(examples, steps):
 
 
 def test_a_small_dose():
-    run(20, 25)
+    run(10, 25)
 
 
 @pytest.mark.faults
 def test_500_runs_of_50_steps():
-    run(full_count(500, least=20), 50)
+    run(full_count(500, least=10), 50)

@@ -12,14 +12,16 @@ from dose import full_count
 from oracles.checks import ALPHA, agreement, predictive_values, summarise_chains, summarise_model
 from oracles.designs import DESIGNS, design
 
+pytestmark = pytest.mark.slow
+N_DRAWS = full_count(6000, least=1500)
 TWO_CLASSES = [name for name in DESIGNS if design(name).n_classes == 2]
 
 
 @cache
-def long_nuts(name, n_draws):
+def long_nuts(name):
     from oracles.numpyro_reference import numpyro_chains  # slow to import, and seldom used
 
-    probs = numpyro_chains(design(name), n_draws=n_draws, seed=1)  # (chains, S, T, C)
+    probs = numpyro_chains(design(name), n_draws=N_DRAWS, seed=1)  # (chains, S, T, C)
     return summarise_chains(probs[:, :, :, 1:].reshape(*probs.shape[:2], -1))
 
 
@@ -41,23 +43,22 @@ def conditioned_one_by_one(data, n_last, **options):
     return model
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("name", DESIGNS)
 def test_means_and_standard_deviations_agree_with_nuts(name):
-    """A fit, and a chain of 20 one-label conditionings, against one long reference."""
+    """A fit, and a chain of up to 50 one-label conditionings, against one long reference."""
     data = design(name)
-    reference = long_nuts(name, 1500)
-    assert agreement(summarise_model(fitted(data), data.X_test), reference).p_value > ALPHA
-    chain = conditioned_one_by_one(data, 20)
+    reference = long_nuts(name)
+    model = fitted(data, n_samples=N_DRAWS)
+    assert agreement(summarise_model(model, data.X_test), reference).p_value > ALPHA
+    chain = conditioned_one_by_one(data, min(50, len(data.X) - 5), n_samples=N_DRAWS)
     assert agreement(summarise_model(chain, data.X_test), reference).p_value > ALPHA
 
 
-@pytest.mark.full
 def test_laplace_is_told_apart():
     """The comparison has power: a Gaussian at the mode fails it."""
     data = design("separable")
     laplace = summarise_model(fitted(data, inference="laplace"), data.X_test)
-    assert agreement(laplace, long_nuts("separable", 1500)).p_value < ALPHA
+    assert agreement(laplace, long_nuts("separable")).p_value < ALPHA
 
 
 def distance(model, data, reference):
@@ -69,12 +70,11 @@ def distance(model, data, reference):
     return np.sqrt(np.maximum(parts - noise, 0.0))
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("name", TWO_CLASSES)
 def test_expectation_propagation_is_near_nuts_and_laplace_is_not(name):
     """It is biased, by less than the noise of 400 draws; many draws of the Gaussian show it."""
     data = design(name)
-    reference = long_nuts(name, 6000)
+    reference = long_nuts(name)
     mean, sd = distance(fitted(data, inference="ep", n_samples=200_000), data, reference)
     assert mean < 0.004
     assert sd < 0.006
@@ -83,25 +83,9 @@ def test_expectation_propagation_is_near_nuts_and_laplace_is_not(name):
     assert sd > 0.006
 
 
-@pytest.mark.full
 def test_our_nuts_agrees_with_another_librarys():
     data = design("four classes")
     model = fitted(data, inference="nuts")
     values = predictive_values(model.sample_proba(data.X_test))
     chains = summarise_chains(values.reshape(-1, 4, values.shape[1]).swapaxes(0, 1))
-    assert agreement(chains, long_nuts("four classes", 1500)).p_value > ALPHA
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", DESIGNS)
-def test_agreement_at_full_length(name):
-    """Longer references, more draws, and chains of up to 50 conditionings."""
-    data = design(name)
-    n_draws = full_count(6000, least=1500)
-    reference = long_nuts(name, n_draws)
-    assert (
-        agreement(summarise_model(fitted(data, n_samples=n_draws), data.X_test), reference).p_value
-        > ALPHA
-    )
-    chain = conditioned_one_by_one(data, min(50, len(data.X) - 5), n_samples=n_draws)
-    assert agreement(summarise_model(chain, data.X_test), reference).p_value > ALPHA
+    assert agreement(chains, long_nuts("four classes")).p_value > ALPHA

@@ -101,7 +101,7 @@ class Guard:
                     return
             is_public = scope["path"] == _ENTER_SCRIPT  # it runs before anybody is signed in
             visitor = None if is_public else await self._visitor(scope, headers)
-            replay_body = await _read_body(scope["method"], headers, receive, self.body_seconds)
+            body = await _read_body(scope["method"], headers, receive, self.body_seconds)
         except (RefusedError, ParbalsError) as error:
             response = refusal(scope["path"], _without_details(error))
             if scope["method"] == "GET":
@@ -110,9 +110,14 @@ class Guard:
                 response.headers["connection"] = "close"  # the rest of the body is not read
                 await response(scope, receive, _after_discarding_body(receive, send))
             return
-        if replay_body is not None:
-            scope["state"] = {**scope.get("state", {}), "visitor": visitor}
-            await self.app(scope, replay_body, send)
+        if body is None:
+            return
+        if not _is_utf8(body):
+            error = RefusedError(400, "json", "The body is not JSON that can be read.")
+            await refusal(scope["path"], error)(scope, receive, send)
+            return
+        scope["state"] = {**scope.get("state", {}), "visitor": visitor}
+        await self.app(scope, _replay(body, receive), send)
 
     async def admits(self, scope: Scope) -> bool:
         """Whether a request would reach the application; nothing is started for it."""
@@ -310,11 +315,8 @@ def _after_discarding_body(receive: Receive, send: Send) -> Send:
 
 async def _read_body(
     method: str, headers: dict[str, str], receive: Receive, seconds: float
-) -> Receive | None:
-    """Read the body, within limits of size and time.
-
-    Returns a ``receive`` that gives it to the application; None if the client disconnected.
-    """
+) -> bytes | None:
+    """Read the body, within limits of size and time; None if the client disconnected."""
     length = headers.get("content-length", "0")
     if not length.isascii() or not length.isdigit():
         raise RefusedError(400, "length", "Content-Length is not a number.")
@@ -349,9 +351,11 @@ async def _read_body(
                     raise too_large
     except TimeoutError:
         raise RefusedError(408, "slow", "The body took too long to arrive; try again.") from None
-    body = b"".join(chunks)
-    if not _is_utf8(body):
-        raise RefusedError(400, "json", "The body is not JSON that can be read.")
+    return b"".join(chunks)
+
+
+def _replay(body: bytes, receive: Receive) -> Receive:
+    """A ``receive`` that gives the body, which has been read, to the application."""
     messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def replay() -> Message:

@@ -112,9 +112,13 @@ class Supervisor:
     def ask(
         self, n_items: int, replaces: Sequence[str] = (), effort: Mapping[str, int] | None = None
     ) -> None:
-        """Ask for ``n_items``, in place of unopened items of the strategies in ``replaces``."""
-        command = {"choose": n_items, "replaces": replaces, "effort": dict(effort or {})}
-        self._command = command if n_items else None
+        """Ask for ``n_items``, in place of unopened items of the strategies in ``replaces``.
+
+        If the worker ends before it has chosen, the next one gets the same command.
+        """
+        if not n_items:
+            return
+        self._command = {"choose": n_items, "replaces": replaces, "effort": dict(effort or {})}
         if self.state != "choosing":  # missing items are counted again after the batch
             self._send()
 
@@ -220,6 +224,7 @@ class Supervisor:
             return
         self.adapting = message.get("adapting", self.adapting)
         if "chose" in message:
+            self._command = None
             self.n_batches += 1
             if message["chose"]:
                 self.n_chosen = message["chose"]

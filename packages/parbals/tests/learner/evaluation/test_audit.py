@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import parbals
 import pytest
+from dose import full_count
 from parbals.errors import InputError
 from parbals.learner.evaluation.audit import (
     _expected_losses_of_pool,
@@ -169,7 +170,7 @@ def test_between_two_looks_the_measurement_stands():
     assert measure_error(active.state) == before
 
 
-@pytest.mark.parametrize("n_runs", [12, pytest.param(300, marks=pytest.mark.full)])
+@pytest.mark.parametrize("n_runs", [12, pytest.param(full_count(300), marks=pytest.mark.slow)])
 def test_the_interval_holds_the_error_of_a_model_that_chose_its_labels(n_runs):
     """Truth: the error on 5,000 items of the same source; picks near the boundary are the ones
     that would mislead an estimate from the rest of the pool."""

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import parbals
 import pytest
+from dose import full_count
 from parbals.errors import InputError
 from parbals.learner.evaluation.certify import hypergeometric_limits, sample_delta
 from scipy.stats import hypergeom
@@ -77,7 +78,7 @@ def test_a_learner_certifies_what_it_decides_now():
         active.certify(200)
 
 
-@pytest.mark.parametrize("n_runs", [30, pytest.param(500, marks=pytest.mark.full)])
+@pytest.mark.parametrize("n_runs", [30, pytest.param(full_count(500), marks=pytest.mark.slow)])
 def test_it_holds_where_a_strategy_left_the_easy_items(n_runs):
     n_covered = 0
     for seed in range(n_runs):

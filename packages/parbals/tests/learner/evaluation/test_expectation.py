@@ -119,7 +119,7 @@ def test_the_temperature_solves_its_equation():
     [
         (2, 4, 1.0),
         (3, 20, 1.0),
-        (4, 60, 1.0),
+        pytest.param(4, 60, 1.0, marks=pytest.mark.full),
         pytest.param(3, 10, "auto", marks=pytest.mark.full),
         pytest.param(5, 16, "auto", marks=pytest.mark.full),
         pytest.param(7, 20, 1.0, marks=pytest.mark.full),

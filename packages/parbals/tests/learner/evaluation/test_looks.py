@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from dose import full_count
 from parbals.learner.evaluation.looks import DELTA, clopper_pearson_limits, latest_look, ppi_limits
 from scipy.stats import binom, norm
 
@@ -85,7 +86,7 @@ def models(generator, n_items, errors):
         yield (score > norm.isf(error)).astype(float), expected
 
 
-@pytest.mark.parametrize("n_runs", [150, pytest.param(2_000, marks=pytest.mark.full)])
+@pytest.mark.parametrize("n_runs", [150, pytest.param(full_count(2_000), marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("first", "last"), [(0.3, 0.1), (0.08, 0.02)])
 def test_all_looks_hold_together_while_the_models_change(first, last, n_runs):
     """Half of the audit, all of it, twice and four times as many labels.

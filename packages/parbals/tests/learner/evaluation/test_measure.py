@@ -58,7 +58,7 @@ def late_limits(seed, strategy, model=None):
 @pytest.mark.parametrize(
     ("strategy", "model", "n_runs"),
     [
-        ("confidence", None, 15),
+        ("confidence", None, 5),
         pytest.param("confidence", None, full_count(300), marks=pytest.mark.slow),
         pytest.param("random", None, full_count(200), marks=pytest.mark.slow),
         pytest.param("margin", FOREST, full_count(100), marks=pytest.mark.slow),
@@ -76,7 +76,7 @@ def test_a_sample_kept_late_fails_no_more_often_than_it_says(strategy, model, n_
     assert n_failures / n_runs <= DELTA + 2 * monte_carlo_error
 
 
-@pytest.mark.parametrize("n_runs", [15, pytest.param(full_count(400), marks=pytest.mark.slow)])
+@pytest.mark.parametrize("n_runs", [6, pytest.param(full_count(400), marks=pytest.mark.slow)])
 def test_samples_between_further_labels_fail_no_more_often_than_they_say(n_runs):
     """Three measurements of three models in one loop; their labels train the next model."""
     n_failures = 0

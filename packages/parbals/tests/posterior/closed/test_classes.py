@@ -248,7 +248,7 @@ def test_draws_are_those_of_the_latents():
 @pytest.mark.parametrize("length", [1e-3, 1.0, 1e3])
 def test_contradicting_labels_leave_a_finite_posterior(length):
     """One row has every label: the mean is zero up to rounding errors, which must not grow."""
-    for seed in range(10):
+    for seed in range(4):
         X = np.full((3, 1), length * np.random.default_rng(seed).standard_normal())
         posterior = fitted(X, np.arange(3), 3)
         np.testing.assert_allclose(posterior.predict_proba(X), 1.0 / 3.0, atol=0.01)

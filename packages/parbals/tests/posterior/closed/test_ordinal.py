@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from dose import full_count
 from parbals.posterior.closed.ep import fit_gaussian
 from parbals.posterior.closed.ordinal import (
     _label_loss,
@@ -107,7 +108,7 @@ def test_the_gradient_of_the_thresholds_is_that_of_differences():
 
 @pytest.mark.parametrize(
     ("n_classes", "n_labels", "n_runs"),
-    [(20, 60, 12), pytest.param(5, 30, 100, marks=pytest.mark.full)],
+    [(20, 60, 12), pytest.param(5, 30, full_count(100, least=12), marks=pytest.mark.slow)],
 )
 def test_leave_one_out_predictions_are_wrong_as_often_as_others(n_classes, n_labels, n_runs):
     """Thresholds that have seen a label put it into the right class: 8 points too few errors."""
