@@ -33,11 +33,13 @@ def test_kills_at_random_moments_of_selecting(project, n_kills):
             [sys.executable, str(CHILD), str(project)], stdout=subprocess.PIPE, text=True
         ) as child:
             assert child.stdout.readline() == "ready\n"
-            time.sleep(generator.uniform(0.0, 2.0))
+            # After some batches, however fast they come, and then at any moment.
+            first_lines = [child.stdout.readline() for _ in range(generator.randint(1, 6))]
+            time.sleep(generator.uniform(0.0, 0.5))
             child.kill()
             lines = [
                 line.split()
-                for line in child.stdout.read().splitlines(keepends=True)
+                for line in [*first_lines, *child.stdout.read().splitlines(keepends=True)]
                 if line.endswith("\n")
             ]
         confirmed = {

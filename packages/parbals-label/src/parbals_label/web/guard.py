@@ -113,8 +113,8 @@ class Guard:
         if body is None:
             return
         if not _is_utf8(body):
-            error = RefusedError(400, "json", "The body is not JSON that can be read.")
-            await refusal(scope["path"], error)(scope, receive, send)
+            unreadable = RefusedError(400, "json", "The body is not JSON that can be read.")
+            await refusal(scope["path"], unreadable)(scope, receive, send)
             return
         scope["state"] = {**scope.get("state", {}), "visitor": visitor}
         await self.app(scope, _replay(body, receive), send)
