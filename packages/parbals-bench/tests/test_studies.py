@@ -7,7 +7,9 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from repository import ROOT, SOURCES
 
@@ -136,7 +138,7 @@ def test_savings_against_rivals_are_those_of_the_pages():
     assert process.returncode == 0, process.stderr
     row = r"\| (\w+) \| (-?\d+) % \((-?\d+) % to (-?\d+) %; \d+ settings\)"
     against_rivals, _ = process.stdout.split("\n\n")
-    savings = dict((name, numbers) for name, *numbers in re.findall(row, against_rivals))
+    savings = {name: numbers for name, *numbers in re.findall(row, against_rivals)}
     assert set(savings) == {"Random", "Confidence", "Margin", "BADGE", "BALD", "EPIG"}
     results = (ROOT / "docs/explanation/results.md").read_text("utf-8")
     guide = (ROOT / "docs/howto/which-strategy.md").read_text("utf-8")
@@ -231,6 +233,8 @@ def test_growth_of_two_devices_in_one_table_and_figure(tmp_path):
         pytest.param("speed.stages", ("--sizes", "mnist"), marks=pytest.mark.full),
         pytest.param("error_estimates.promises", ("--only", "mnist"), marks=pytest.mark.full),
         pytest.param("speed.stages", ("--cores", "0"), marks=pytest.mark.full),
+        ("targets", ("--only", "mnist")),
+        pytest.param("targets", ("--target-rows", "75"), marks=pytest.mark.full),
     ],
 )
 def test_bad_options_are_refused_before_anything_runs(study, arguments):
@@ -356,3 +360,87 @@ def test_engines_that_are_installed_are_compared_and_the_others_are_named(tmp_pa
     page = (tmp_path / "README.md").read_text(encoding="utf-8")
     assert all(f"| {score} | parbals" in page for score in ("EPIG", "BALD", "BatchBALD"))
     assert page.count("scikit-activeml") >= 2
+
+
+def test_the_page_of_targets_counts_who_is_ahead(tmp_path):
+    """ParBaLS with target leads by ten points, but for weighted Margin (ahead) and EPIG (level)."""
+    levels = {"weighted-margin": 0.9, "epig": 0.8}
+    strategies = ("epig", "weighted-margin", "margin", "badge", "confidence", "random")
+    arms = [("parbals-epig", 200), ("parbals-epig", 0)]
+    arms += [(name, 200 if name in levels else 0) for name in strategies]
+    with (tmp_path / "record.jsonl").open("w", encoding="utf-8") as file:
+        for seed in range(4):
+            for strategy, n_target in arms:
+                level = levels.get(strategy, 0.8 if n_target else 0.7)
+                noise = 0.001 * (seed if strategy == "epig" else 1.5)  # which is 1.5 on average
+                jitter = 0.0002 * (seed % 2) * (strategy != "parbals-epig")
+                record = {"accuracy": [level + noise + jitter] * 9, "of_target": 30}
+                run = ["digits-slanted", strategy, n_target, seed]
+                file.write(json.dumps({"run": run, **record}) + "\n")
+    process = run_study("targets", "--tables", "--out", str(tmp_path))
+    assert process.returncode == 0, process.stderr
+    rows = {
+        cells[1].strip(): [cell.strip() for cell in cells[3:6]]
+        for cells in (line.split("|") for line in process.stdout.splitlines())
+        if len(cells) == 7
+    }
+    assert rows["weighted Margin"] == ["0", "0", "1"]
+    assert rows["EPIG, target"] == ["0", "1", "0"]
+    assert rows["Margin"] == ["1", "0", "0"]
+    assert "| leaning to the right; digits, 10 classes | 4 | 80.2 | 80.2 | **90.2** |" in (
+        process.stdout
+    )
+    figure = run_study(
+        "targets.figure",
+        *("--record", str(tmp_path / "record.jsonl"), "--out", str(tmp_path / "curves.png")),
+    )
+    assert figure.returncode == 0, figure.stderr
+    assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.full
+def test_targets_are_measured_once(tmp_path):
+    options = ("--only", "digits-slanted", "--target-rows", "200", "--seeds", "1")
+    process = run_study("targets", *options, "--out", str(tmp_path))
+    assert process.returncode == 0, process.stderr
+    assert run_study("targets", *options, "--out", str(tmp_path)).stderr == ""
+    lines = (tmp_path / "record.jsonl").read_text("utf-8").splitlines()
+    records = {tuple(record["run"][1:3]): record for record in map(json.loads, lines)}
+    assert len(records) == 8
+    assert len({record["accuracy"][0] for record in records.values()}) == 1  # the same start
+    with_target = records["parbals-epig", 200]
+    assert len(with_target["accuracy"]) == 9
+    assert with_target["of_target"] > records["random", 0]["of_target"]
+
+
+def test_a_shift_is_rare_in_its_pool_and_tested_on_other_rows(monkeypatch):
+    monkeypatch.syspath_prepend(STUDIES)
+    from targets.shifts import POOL_SHARE, split
+
+    large = split("digits-slanted", 3, 200)
+    small = split("digits-slanted", 3, 50)
+    assert large.pool_of_target.sum() == round(POOL_SHARE * len(large.X_pool))
+    assert small.X_target.tolist() == large.X_target[:50].tolist()
+    assert small.X_test.tolist() == large.X_test.tolist()
+    rows = [{row.tobytes() for row in X} for X in (large.X_pool, large.X_target, large.X_test)]
+    assert sum(map(len, rows)) == len(set.union(*rows))
+
+
+def test_weighted_margin_asks_for_uncertain_rows_of_the_target(monkeypatch):
+    monkeypatch.syspath_prepend(STUDIES)
+    from targets.run import BATCH, target_odds, weighted_margin
+
+    generator = np.random.default_rng(0)
+    pool = generator.standard_normal((200, 3))
+    shift = np.array([1.0, 0.0, 0.0])
+    odds = target_odds(pool, generator.standard_normal((500, 3)) + shift)
+    # Of two normal distributions the log odds are linear: the slope is the shift.
+    slopes = np.linalg.lstsq(np.c_[pool, np.ones(200)], np.log(odds), rcond=None)[0][:3]
+    np.testing.assert_allclose(slopes, shift, atol=0.4)  # standard error about 0.1
+
+    probs = generator.dirichlet(np.ones(3), 200)
+    learner = SimpleNamespace(labelled=[0, 5], predict_proba=lambda X: probs)
+    batch = weighted_margin(learner, SimpleNamespace(X_pool=pool), odds)
+    first, second = np.sort(probs, axis=1)[:, :-3:-1].T
+    scores = {i: (1.0 - first[i] + second[i]) * odds[i] for i in range(200) if i not in (0, 5)}
+    assert batch.tolist() == sorted(scores, key=scores.get, reverse=True)[:BATCH]
