@@ -59,7 +59,11 @@ SUITES = (
         dose=True,
         ci_arguments=("VERSIONS=highest",),  # test-lowest has the lowest
     ),
-    Suite("test-statistics", "Samplers against long reference chains, and calibration.", dose=True),
+    Suite(
+        "test-statistics",
+        "Samplers against long chains, calibration, and how often statements fail.",
+        dose=True,
+    ),
     Suite("test-faults", "Kills, full disks, flipped bytes, crowds, bad numbers.", dose=True),
     Suite("sizes", "Each package installs alone, stays light, and works."),
     Suite("docs", "The site builds without a warning."),

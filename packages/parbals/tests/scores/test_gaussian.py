@@ -129,7 +129,10 @@ def information_of_many_classes(n_classes, spread, n_draws=16_000):
     return 0.5 * truth.sum(axis=(1, 3)).mean(axis=1), moments, covariance
 
 
-@pytest.mark.parametrize(("spread", "rank", "best"), [(0.1, 0.99, 0.97), (0.4, 0.9, 0.8)])
+@pytest.mark.parametrize(
+    ("spread", "rank", "best"),
+    [pytest.param(0.1, 0.99, 0.97, marks=pytest.mark.full), (0.4, 0.9, 0.8)],
+)
 @pytest.mark.parametrize(
     "n_classes", [10, *(pytest.param(n, marks=pytest.mark.full) for n in (3, 4))]
 )

@@ -64,7 +64,7 @@ def simulate(shape, n_runs, seed=0, n_conditioned=0, **options):
     ],
 )
 def test_the_default_posterior_is_calibrated(shape):
-    assert uniformity(simulate(shape, 80)) > ALPHA
+    assert uniformity(simulate(shape, 40)) > ALPHA
 
 
 def test_expectation_propagation_is_calibrated():
@@ -72,7 +72,7 @@ def test_expectation_propagation_is_calibrated():
 
 
 def test_the_posterior_after_conditioning_is_calibrated():
-    assert uniformity(simulate("two classes", 40, n_conditioned=6)) > ALPHA
+    assert uniformity(simulate("two classes", 20, n_conditioned=6)) > ALPHA
 
 
 @pytest.mark.full

@@ -235,7 +235,9 @@ def test_identical_universes_are_scored_once(samples):
     assert _mean_scores(universes.members, np.array([2, 3]), "log").shape == (2,)
 
 
-@pytest.mark.parametrize(("n_classes", "n_pool"), [(2, 200), (3, 60)])
+@pytest.mark.parametrize(
+    ("n_classes", "n_pool"), [pytest.param(2, 200, marks=pytest.mark.full), (3, 60)]
+)
 def test_an_accelerator_chooses_the_same(n_classes, n_pool, monkeypatch):
     """There JAX computes what NumPy does here: bounds of 200 points, exact scores of a few."""
     monkeypatch.setattr("parbals.strategies.parbals._MIN_BOUNDED_POOL", 100)

@@ -43,6 +43,7 @@ def test_several_devices_choose_what_one_chooses(on_one_device, n_devices):
     assert on_several["told"] == on_one_device["told"]
 
 
+@pytest.mark.full
 def test_steps_do_not_depend_on_the_size_of_the_pool(monkeypatch):
     """All steps of a batch run on one device, which receives the universes as one array."""
     sizes = []
