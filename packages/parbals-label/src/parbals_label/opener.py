@@ -1,9 +1,102 @@
-"""Requests to other servers, by the standard library."""
+"""Requests to other servers, by the standard library: no redirects, and a deadline for all of it.
 
+A timeout of a socket ends a silent server, not one that sends a byte at a time: while it connects,
+in its headers or in its body. A :class:`Deadline` ends the request as a whole.
+"""
+
+import socket
+import threading
 import urllib.request
-from typing import Any
+from contextlib import suppress
+from http.client import HTTPConnection, HTTPResponse, HTTPSConnection
+from typing import Any, Self
 
-__all__ = ["opener_without_redirects"]
+__all__ = ["Deadline", "opener_without_redirects"]
+
+
+class Deadline:
+    """Cuts the connections of a request that takes longer than ``seconds`` in all.
+
+    Args:
+        seconds: from entering the block until the answer has been read.
+
+    Attributes:
+        has_passed: whether the request was cut; then whatever was read is not complete.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self.has_passed = False
+        self._connections: list[socket.socket] = []
+        self._timer = threading.Timer(seconds, self._cut)
+        self._timer.daemon = True
+
+    def __enter__(self) -> Self:
+        self._timer.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._timer.cancel()
+        self._timer.join()
+        for connection in self._connections:
+            connection.close()
+
+    def open(
+        self,
+        opener: urllib.request.OpenerDirector,
+        request: urllib.request.Request,
+        timeout: float,
+    ) -> Any:
+        """Send a request by an opener of this module; returns the response."""
+        request.deadline = self  # type: ignore[attr-defined]
+        return opener.open(request, timeout=timeout)
+
+    def watch(self, connection: socket.socket) -> None:
+        """Cut this connection, too, once the time has passed.
+
+        A duplicate is kept: encryption replaces the socket of a connection before its handshake.
+        """
+        self._connections.append(connection.dup())
+        if self.has_passed:
+            self._cut()
+
+    def _cut(self) -> None:
+        self.has_passed = True
+        for connection in self._connections:
+            with suppress(OSError):  # it is closed already
+                connection.shutdown(socket.SHUT_RDWR)
+
+
+class _Connection(HTTPConnection):
+    """A connection of which a request's deadline knows."""
+
+    def __init__(self, *arguments: Any, deadline: Deadline, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._deadline = deadline
+        self._create_connection = self._connected
+
+    def _connected(self, *arguments: Any) -> socket.socket:
+        connection = socket.create_connection(*arguments)
+        self._deadline.watch(connection)
+        return connection
+
+
+class _EncryptedConnection(_Connection, HTTPSConnection):
+    """The same over TLS."""
+
+
+class _Handler(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
+    """Opens connections of which a request's deadline knows."""
+
+    def http_open(self, request: urllib.request.Request) -> HTTPResponse:
+        return self._open(_Connection, request)
+
+    def https_open(self, request: urllib.request.Request) -> HTTPResponse:
+        return self._open(_EncryptedConnection, request)
+
+    def _open(self, kind: type[_Connection], request: urllib.request.Request) -> HTTPResponse:
+        deadline: Deadline = request.deadline  # type: ignore[attr-defined]
+        return self.do_open(kind, request, deadline=deadline)
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
@@ -13,8 +106,6 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
         return None
 
 
-def opener_without_redirects(
-    *handlers: urllib.request.BaseHandler | type[urllib.request.BaseHandler],
-) -> urllib.request.OpenerDirector:
-    """An opener that answers a redirect with its status, as an ``HTTPError``."""
-    return urllib.request.build_opener(_NoRedirect, *handlers)
+def opener_without_redirects() -> urllib.request.OpenerDirector:
+    """An opener for :meth:`Deadline.open`; it answers a redirect by an ``HTTPError``."""
+    return urllib.request.build_opener(_NoRedirect, _Handler)

@@ -205,7 +205,7 @@ def test_an_absurd_value_is_refused_in_a_sentence(place, value, run, project):
             QueueOut(ready=1, out=0, state="idle", message=None),
             ServerOut(started=0.0, version="1"),
         )
-        Tasks(store).task(store, lease).model_dump_json()
+        Tasks(store).tasks(store, [lease])[0].model_dump_json()
 
 
 @pytest.mark.parametrize("rest", [b'"deep":' + b"[" * 100_000, b'"label":"\xff",', b'"label":3,'])

@@ -19,7 +19,7 @@ from parbals_label.store.store import Store
 def answer(project, positions, wrong=(), **who):
     labels = {p: ("spam", "ham")[(truth(p) != "spam") ^ (p in wrong)] for p in positions}
     with Store.open(project) as store:
-        store.submit([Submission(p, labels[p]) for p in labels], **({"annotator": "kim"} | who))
+        store.submit([Submission(p, labels[p]) for p in labels], **({"annotator": "me"} | who))
 
 
 def drawn(project):
@@ -73,9 +73,9 @@ class TestMeasure:
             right = [Submission(p, store.classes[c]) for p, c in wanted.items()]
             store.submit(right, annotator="model", source="machine")
             assert latest_sample(store).n_labelled == 0
-            store.submit(right[:7], annotator="kim")
+            store.submit(right[:7], annotator="me")
             assert latest_sample(store).n_labelled == 7
-            store.pass_over(positions[7], "unsure", annotator="kim")
+            store.pass_over(positions[7], "unsure", annotator="me")
             assert latest_sample(store).result.n_wrong == 1
 
     def test_on_the_page_the_sample_is_not_replaced_by_better_items(self, run, project):
@@ -170,19 +170,49 @@ class TestWhoAndHow:
         found = json.loads(run("measure", project, "--json"))
         assert (found["n_labelled"], found["certificate"]) == (0, None)
         assert found["sources"]["n_not_counted"] == 30
-        assert "30 items are labelled only by imports or programs" in run("measure", project)
-        run("tell", project, path, "--annotator", "kim", "--no-report")
+        assert "30 items are labelled only by imports, by programs," in run("measure", project)
+        run("tell", project, path, "--annotator", "me", "--no-report")
         found = json.loads(run("measure", project, "--json"))
         assert found["certificate"]["n_wrong"] == 0
-        assert found["sources"]["by"] == {"kim": 30}
+        assert found["sources"]["by"] == {"me": 30}
+        assert "30 labels were read from files." in run("measure", project)
+
+    def test_labels_from_a_file_count_only_of_people_of_the_project(
+        self, run, project, sample, tmp_path
+    ):
+        with Store.open(project) as store:
+            ids = [item.id for item in store.items(list(sample))]
+        path = tmp_path / "labels.csv"
+        rows = [f"{i},{label},carol" for i, label in zip(ids, sample.values(), strict=True)]
+        path.write_text("\n".join(["id,label,annotator", *rows]), "utf-8")
+        told = run("tell", project, path, "--no-report")
+        assert "30 labels by carol of random items will not count" in told
+        found = json.loads(run("measure", project, "--json"))
+        assert (found["certificate"], found["sources"]["n_not_counted"]) == (None, 30)
+        run("team", "invite", project, "carol")
+        found = json.loads(run("measure", project, "--json"))
+        assert (found["sources"]["by"], found["sources"]["n_from_files"]) == ({"carol": 30}, 30)
+        assert "will not count" not in run("tell", project, path, "--no-report")
+
+    def test_whoever_labels_on_the_page_is_of_the_project(self, run, project, sample):
+        positions = list(sample)
+        answer(project, positions[:29], annotator="ada")
+        with Store.open(project) as store:
+            assert latest_sample(store).n_labelled == 0
+            page_answer = Submission(positions[29], "ham", request_id="from the page")
+            store.submit([page_answer], annotator="Ada ")
+            complete = latest_sample(store)
+        assert complete.n_labelled == 30
+        assert complete.sources.n_from_files == 29
 
     def test_it_names_the_people_and_the_dates(self, run, project, sample):
         positions = list(sample)
+        run("team", "invite", project, "ada")
         answer(project, positions[:20])
         answer(project, positions[20:], annotator="ada")
         today = datetime.now(UTC).date().isoformat()
         said = run("measure", project)
-        assert f"Sample 1 of 1. Labelled by kim (20) and ada (10), {today}." in said
+        assert f"Sample 1 of 1. Labelled by me (20) and ada (10), {today}." in said
         assert "changed" not in said
         assert said.splitlines()[0] in run("status", project)
 
@@ -191,14 +221,14 @@ class TestWhoAndHow:
         wrong = [Submission(p, opposite[label]) for p, label in list(sample.items())[:24]]
         right = [Submission(p, label) for p, label in list(sample.items())[24:]]
         with Store.open(project) as store:
-            store.submit(wrong[:1], annotator="kim")
-            store.submit([Submission(wrong[0].position, "ham")], annotator="kim", revise=True)
-            store.submit(wrong[:1], annotator="kim", revise=True)
-            store.submit([*wrong[1:], *right], annotator="kim")
+            store.submit(wrong[:1], annotator="me")
+            store.submit([Submission(wrong[0].position, "ham")], annotator="me", revise=True)
+            store.submit(wrong[:1], annotator="me", revise=True)
+            store.submit([*wrong[1:], *right], annotator="me")
             before = latest_sample(store)
             assert (before.result.n_wrong, before.sources.n_changed) == (24, 0), "it was not known"
             revised = [Submission(p, label) for p, label in sample.items()]
-            store.submit(revised, annotator="kim", revise=True)
+            store.submit(revised, annotator="me", revise=True)
             after = latest_sample(store)
         assert (after.result.n_wrong, after.sources.n_changed) == (0, 24)
         assert after.first_result == before.result

@@ -313,6 +313,8 @@ def test_a_programs_answers_do_not_certify(label, write, tmp_path, capsys, audit
     assert status() == (4, False, {}, 10 if audit_by == "anyone" else 0)
     with Store.open(folder) as store:
         rows = [Submission(p, truth(p)) for p in audit]
+        store.invite("Ada")
+        store.invite("bob")
         store.submit(rows[:8], annotator="Ada")
         store.submit(rows[8:], annotator="bob")
         refresh(store)

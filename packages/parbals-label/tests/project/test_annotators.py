@@ -13,6 +13,7 @@ from parbals_label.project.checks import queue_checks
 from parbals_label.project.consensus import aggregate_labels, consensus_labels
 from parbals_label.project.create import Roles, create_project
 from parbals_label.project.engine import learner_of, refresh
+from parbals_label.project.program_report import program_reports
 from parbals_label.project.summary import overview
 from parbals_label.project.summary_lines import overview_lines
 from parbals_label.store.forget import forget_person
@@ -94,6 +95,7 @@ def test_a_program_decides_between_people_and_never_over_one(store):
 def test_the_audit_rests_on_people_and_the_majority(store):
     store.update_settings(audit=(1, 3, 5))
     for name, seed in (("ada", 0), ("bob", 1), ("eve", 2)):
+        store.invite(name)
         said(store, name, 0.8, seed)
     said(store, "machine:rule", 0.0, 3, source="machine")
     refresh(store)
@@ -134,9 +136,14 @@ def test_what_a_program_is_unsure_of_counts_by_how_often_that_is_right(store):
     sure_of(store, lambda p: p % 3, lambda p: 0.3 * (p % 3) + 0.2 + 0.001 * p)
     refresh(store)
     heard = {one.name: one for one in overview(store).annotator_errors}
-    assert set(heard) == {"ada", *(f"machine:bot, {one}" for one in THIRDS)}
+    assert set(heard) == {"ada", "machine:bot", *(f"machine:bot, {one}" for one in THIRDS)}
     assert heard["machine:bot, least sure"].low > heard["machine:bot, surest"].high
-    assert sum(one.n_answers for one in heard.values()) == 60 + N
+    assert sum(heard[f"machine:bot, {one}"].n_answers for one in THIRDS) == N
+    (report,) = program_reports(store, [])
+    shown = heard["machine:bot"]
+    assert (shown.error, shown.low, shown.high) == (
+        *(report.error.share, report.error.low, report.error.high),
+    ), "one figure, wherever it is shown"
     labels = consensus_labels(store)
     assert all(labels[p] == truth(p) for p in range(60))
 

@@ -185,13 +185,13 @@ def test_labels_are_looked_at_in_the_order_they_came(audited, tmp_path):
     with Store.open(copy_project(audited, tmp_path / "p")) as store:
         late, early = store.settings.audit[:2]
         for position in (early, 79, 12, late):
-            store.submit([Submission(position, truth(position))], annotator="ann")
+            store.submit([Submission(position, truth(position))], annotator="me")
         assert list(learner_of(store).labels)[-4:] == [early, 79, 12, late]
 
 
 def test_predictions_do_not_learn_from_the_audit(audited, tmp_path):
     with Store.open(copy_project(audited, tmp_path / "p")) as store:
-        store.submit([Submission(p, truth(p)) for p in store.settings.audit], annotator="ann")
+        store.submit([Submission(p, truth(p)) for p in store.settings.audit], annotator="me")
         assert refresh(store, n_candidates=5).measured.n_audit == 20
         learner, features = learner_of(store), features_of(store)
         found = np.array(load_features(store.folder, store.settings.predictions))

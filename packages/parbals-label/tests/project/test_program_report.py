@@ -11,7 +11,8 @@ from parbals_label.cli.label import label as command
 from parbals_label.project.alternative_test import alternative_test
 from parbals_label.project.checks import queue_checks
 from parbals_label.project.create import Roles, create_project
-from parbals_label.project.program_report import CheckedError, ProgramReport, program_reports
+from parbals_label.project.program_errors import CheckedError
+from parbals_label.project.program_report import ProgramReport, program_reports
 from parbals_label.store.records import Submission
 from parbals_label.store.replies import PaidReply, Replies, usage_of
 from parbals_label.store.store import Store

@@ -77,7 +77,7 @@ def test_an_audit_is_counted_and_marked_in_exports(tmp_path):
     settings = {"columns": ["text", "audit"], "audit": [7, 2]}
     with Store.create(tmp_path / "p", classes=["spam", "ham"], settings=settings) as store:
         store.add_items((f"mail-{n}", {"text": f"text {n}", "audit": "x"}) for n in range(10))
-        store.submit([Submission(2, "ham"), Submission(3, "ham")], annotator="ann")
+        store.submit([Submission(2, "ham"), Submission(3, "ham")], annotator="me")
         state = overview(store)
         assert export_columns(store) == [
             *("id", "text", "item.audit", "label", "annotators", "votes", "agreement", "audit")
@@ -90,7 +90,7 @@ def test_an_audit_is_counted_and_marked_in_exports(tmp_path):
         ]
     assert (state.audit, state.audit_labelled) == (2, 1)
     (line,) = [line for line in overview_lines(state) if "test items" in line]
-    assert line.startswith("1 of the 2 test items are labelled. Labelled by ann (1), 20")
+    assert line.startswith("1 of the 2 test items are labelled. Labelled by me (1), 20")
 
 
 def test_it_is_said_who_chose_what_is_labelled(tmp_path):
@@ -143,8 +143,8 @@ def test_what_is_taken_for_what_is_counted_over_the_audit_alone(tmp_path):
         written = asdict(store_features(store.folder, probs, name="predictions"))
         store.update_settings(audit=list(range(20)), predictions=PredictionsFile(**written))
         labels = ["spam" if n % 2 == 0 else "ham" for n in range(30)]
-        store.submit([Submission(n, labels[n]) for n in range(9)], annotator="ann")
+        store.submit([Submission(n, labels[n]) for n in range(9)], annotator="me")
         assert overview(store).confusion is None, "too few"
-        store.submit([Submission(n, labels[n]) for n in range(9, 26)], annotator="ann")
+        store.submit([Submission(n, labels[n]) for n in range(9, 26)], annotator="me")
         # Of 20, every sixth is spam and taken for it: 0, 6, 12, 18.
         assert overview(store).confusion == [[4, 6], [3, 7]]

@@ -60,7 +60,7 @@ def project(request, tmp_path):
         assert store.check() == []
 
 
-def give(store, positions, who="ann"):
+def give(store, positions, who="me"):
     """Labels through a file, as `parbals tell` reads it."""
     task = store.settings.task
     path = store.folder.with_name("filled.csv")

@@ -37,7 +37,7 @@ def project(tmp_path):
     )
     with Store.open(folder) as store:
         answers = [Submission(i, ["ham", "spam"][i % 2]) for i in range(N_LABELS)]
-        store.submit(answers[: N_LABELS // 2], annotator="ann")
+        store.submit(answers[: N_LABELS // 2], annotator="me")
         store.submit(answers[N_LABELS // 2 :], annotator="bot", source="machine")
     return folder
 
@@ -68,7 +68,7 @@ def test_labels_count_whole_and_predictions_by_what_they_say(project, tmp_path):
         assert probs.sum() == pytest.approx(1.0, abs=1e-5)
         if int(row["id"][1:]) < N_LABELS:
             assert (row["weight"], probs.max()) == (1.0, 1.0)
-            assert row["labelled_by"] in ("ann", "bot")
+            assert row["labelled_by"] in ("me", "bot")
         else:
             entropy = -(probs * np.log(np.maximum(probs, 1e-300))).sum()
             assert row["weight"] == pytest.approx(1 - entropy / np.log(2), abs=1e-4)

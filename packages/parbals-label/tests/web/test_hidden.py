@@ -11,11 +11,13 @@ from dataclasses import asdict
 import numpy as np
 import pytest
 from page_server import make_project, page
+from parbals.learner.evaluation.certify import CERTIFY
 from parbals_label.project.features import store_features
 from parbals_label.project.measuring import begin_measurement
-from parbals_label.store.records import Submission
+from parbals_label.store.records import Lease, Submission
 from parbals_label.store.settings import PredictionsFile
 from parbals_label.store.store import Store
+from parbals_label.web.items import Tasks
 from parbals_label.web.map import make_map
 
 KEPT = (4, 9)
@@ -26,8 +28,40 @@ CHANGING = {"revision", "expires", "created"}
 """Fields that differ between two requests whatever the predictions are."""
 LOGGED = ("exported", "signed in", "settings changed")
 """Entries of the log that this test adds."""
-VALUES = {"of": "spam", "near": 0, "after": -1, "limit": 100, "q": "message"}
-"""Parameters of routes that are neither an item nor an enumeration."""
+N_STATEMENTS_OF_AN_ITEM = 2
+VALUES = {
+    "of": ["spam"],
+    "near": [0],
+    "after": [-1],
+    "limit": [100],
+    "q": ["message"],
+    "label": [None, "spam"],
+    "annotator": [None, "eve"],
+    "labelled_only": [None, "true"],
+    "since": [None],
+    "name": [None],
+    "before": [None],
+}
+"""Parameters of routes that are neither an item nor an enumeration; None leaves one out."""
+WRITE_ROUTES = {
+    "/api/take": "returns items: tried below",
+    "/api/undo": "returns an item: tried below",
+    "/api/settings": "returns the settings",
+    "/api/answers": "returns which answers were stored",
+    "/api/passes": "returns which skips were stored",
+    "/api/bulk": "counts",
+    "/api/leases": "returns the positions that were asked for",
+    "/api/release": "counts",
+    "/api/release-all": "counts",
+    "/api/again": "confirms",
+    "/api/measure": "counts",
+    "/api/check": "counts items of a program",
+    "/api/leave": "confirms",
+    "/api/people": "returns people",
+    "/api/people/role": "returns people",
+    "/api/people/revoke": "returns people",
+}
+"""Routes that are not GET, and why they tell no prediction. A new one must be tried or named."""
 
 
 def store_predictions(store, changed=()):
@@ -74,10 +108,11 @@ def requests_of(server):
             schemas = [parameter["schema"], *parameter["schema"].get("anyOf", ())]
             values = next((schema["enum"] for schema in schemas if "enum" in schema), None)
             if parameter["in"] == "path":
+                assert parameter["name"] == "position", f"say what {path} is to be asked for"
                 values = sorted(server.measured)
-            if values is None and parameter["name"] in VALUES:
-                values = [VALUES[parameter["name"]]]
-            choices[parameter["name"]] = values or [None]
+            if values is None:
+                values = VALUES[parameter["name"]]  # a new parameter needs values to try
+            choices[parameter["name"]] = values
         defaults = {name: values[0] for name, values in choices.items()}
         for name, values in [*choices.items(), ("", [None])]:
             for value in values:
@@ -100,8 +135,8 @@ def _is_logged(item):
     return isinstance(item, dict) and item.get("what") in LOGGED
 
 
-def responses(server):
-    """(role, route, address) → the response; also the tasks that an annotator holds."""
+def gets(server):
+    """(role, route, address) → status and body of every read route."""
     found = {}
     server.session._next_live = 0.0
     for role, headers in server.visitors.items():
@@ -112,6 +147,13 @@ def responses(server):
                 body = json.dumps(stable(answer.json))
             if answer.headers.get("content-type") != "application/octet-stream":
                 found[role, path, address] = (answer.status, body)
+    return found
+
+
+def responses(server):
+    """The same, with the tasks that an annotator holds."""
+    found = gets(server)
+    for role, headers in server.visitors.items():
         tasks = server.post("/api/take", {"annotator": role, "n": 10}, headers=headers, token=False)
         assert tasks.status == 200, tasks.body
         found[role, "/api/take", ""] = json.dumps(stable(tasks.json))
@@ -125,6 +167,15 @@ def exchange(server, positions):
 
 def differing(first, second):
     return {key[:2] for key in first if first[key] != second[key]}
+
+
+def test_every_route_is_tried_or_named(measured):
+    paths = measured.get("/api/openapi.json").json["paths"]
+    others = {path for path, methods in paths.items() if methods.keys() - {"get"}}
+    assert others == set(WRITE_ROUTES)
+    answered = {path for (_, path, _), (status, _) in gets(measured).items() if status == 200}
+    images = {"/api/media/{position}"}  # the items of this project are texts
+    assert answered == {path for path, methods in paths.items() if "get" in methods} - images
 
 
 def test_no_read_route_tells_what_is_predicted_for_a_measured_item(measured):
@@ -152,3 +203,36 @@ def test_once_the_sample_is_complete_its_predictions_are_shown(measured):
         measured.label("Ann", position)
     assert measured.get(f"/api/items/{first}").json["predicted"] is not None
     assert measured.get("/api/items/9").json["predicted"] is None, "the kept one goes on"
+
+
+def statements(store, act):
+    """The SQL statements that an action runs."""
+    seen = []
+    with store._db.reading() as connection:
+        connection.set_trace_callback(seen.append)
+        act()
+        connection.set_trace_callback(None)
+    return seen
+
+
+def test_tasks_read_the_sample_once_for_a_change_and_no_earlier_samples(tmp_path):
+    folder = make_project(tmp_path / "mail", N_ITEMS, queued=0)
+    leases = [Lease(position, 0.0, None) for position in range(6)]
+    with Store.open(folder) as store:
+        store_predictions(store)
+        counts = []
+        for n_samples in (1, 2, 3):
+            begin_measurement(store, 2, queued=True, again=True)
+            tasks = Tasks(store)
+            unchanged = statements(store, lambda tasks=tasks: tasks.tasks(store, leases))
+            assert not any("batch_items" in statement for statement in unchanged)
+            position = store.latest_batch(CERTIFY).items[0].position
+            store.submit([Submission(position, "ham")], annotator="me")
+            one = statements(store, lambda tasks=tasks: tasks.tasks(store, leases[:1]))
+            store.undo_labels([position], annotator="me")
+            six = statements(store, lambda tasks=tasks: tasks.tasks(store, leases))
+            assert sum("batch_items" in statement for statement in one) > 0
+            assert len(six) - len(one) <= 5 * N_STATEMENTS_OF_AN_ITEM
+            counts.append(len(six))
+            assert len(store.batches(CERTIFY)) == n_samples
+        assert len(set(counts)) == 1, "earlier samples are not read"

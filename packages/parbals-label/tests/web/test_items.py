@@ -23,7 +23,7 @@ def store(project):
 
 
 def explain(store, why):
-    return Tasks(store).task(store, Lease(3, 0.0, why)).why
+    return Tasks(store).tasks(store, [Lease(3, 0.0, why)])[0].why
 
 
 def predict(store, *shares):
@@ -71,13 +71,14 @@ def test_a_random_item_says_what_it_is_for_and_shows_no_guess(store):
     written = store_features(store.folder, guesses, name="predictions")
     store.update_settings(audit=[3], predictions=PredictionsFile(**asdict(written)))
     tasks = Tasks(store)
-    why = tasks.task(store, Lease(3, 0.0, Why(7, 1, 20, None, None, "parbals-epig"))).why
+    leases = [Lease(3, 0.0, Why(7, 1, 20, None, None, "parbals-epig")), Lease(4, 0.0, None)]
+    why, other_why = [task.why for task in tasks.tasks(store, leases)]
     assert (why.strategy, why.predicted) == ("audit", None)
     assert why.sentence.startswith("Test item: chosen at random")
     assert show_item(store, 3).predicted is None
     assert show_item(store, 4).predicted is not None
     assert Predictions(store).classes_of([2, 3, 4]) == [0, -1, 0]
-    assert tasks.task(store, Lease(4, 0.0, None)).why.strategy is None
+    assert other_why.strategy is None
 
 
 def test_the_curve_has_one_point_for_each_number_of_labels_and_keeps_both_ends(store):

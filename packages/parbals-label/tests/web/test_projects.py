@@ -1,8 +1,10 @@
 """Several projects at one address: one person's invitation opens one project, and the list."""
 
+import json
 import threading
 
 import pytest
+from message_projects import run  # noqa: F401
 from page_server import WITHOUT_WORKER, Client, make_project, serving
 from parbals.errors import InputError
 from parbals_label.server import connections
@@ -22,7 +24,7 @@ class Host(Client):
         listener = connections.listen("127.0.0.1", 0)
         self.port = listener.getsockname()[1]
         address = PageAddress(port=self.port, **options)
-        self.app = projects.Projects(projects.projects_in(folder), address, self.token)
+        self.app = projects.Projects(folder, projects.projects_in(folder), address, self.token)
         self._server = connections.make_server(self.app)
         self._thread = threading.Thread(target=self._server.run, args=([listener],))
         self._thread.start()
@@ -139,6 +141,31 @@ def test_the_servers_own_link_is_the_owner_of_every_project(host, folder):
     assert host.listed(later) == []
     forged = session["Cookie"].replace("=", "=9", 1)
     assert host.listed({**session, "Cookie": forged}) == []
+
+
+def test_sessions_of_the_list_are_listed_and_ended(host, folder, run):  # noqa: F811
+    first = host.visit()
+    second = host.visit()
+    rows = json.loads(run("team", "sessions", folder, "--json"))
+    assert [(row["name"], row["place"]) for row in rows] == [(None, f"127.0.0.1:{host.port}")] * 2
+    secrets = [first["Cookie"].partition("=")[2], first["X-Parbals-Key"]]
+    stored = "".join(path.read_text() for path in (folder / "page-sessions").iterdir())
+    assert not any(secret in stored for secret in secrets)
+    run("team", "sessions", folder, "--end", rows[0]["id"])
+    assert sorted([host.listed(first), host.listed(second)]) == [[], ["cats", "dogs"]]
+    left = first if host.listed(first) else second
+    assert host.post("/api/leave", {}, headers=left, token=False).status == 200
+    assert host.listed(left) == []
+    assert run("team", "sessions", folder).strip() == "Nobody is signed in."
+    assert "There is no session" in str(
+        run("team", "sessions", folder, "--end", rows[0]["id"], fails=True).exception
+    )
+
+
+def test_a_new_token_ends_the_sessions_of_the_list(host, folder):
+    host.visit()
+    projects.Projects(folder, projects.projects_in(folder), PageAddress(port=1), "another token")
+    assert list((folder / "page-sessions").iterdir()) == []
 
 
 def test_a_proxys_word_lists_what_the_name_is_invited_to(folder, monkeypatch):

@@ -201,6 +201,8 @@ def tell(
                     f"{counted(len(empty_cells), 'empty cell')} changed nothing: to undo labels, "
                     f"say `parbals labels undo {folder} ID`."
                 )
+            for line in _not_counted_lines(store, answers, positions, annotator):
+                click.echo(printable(line))
         report = None
         is_outdated = store.latest_report() is None or newer_answers(store)
         has_changed = counts["new"] or counts["revised"] or is_outdated
@@ -225,11 +227,12 @@ def _store_answers(
     revise: bool,
 ) -> Counter[str]:
     """Store all answers in one transaction; how many are new, repeated and revised."""
+    from parbals_label.store.names import UNNAMED
     from parbals_label.store.records import Submission
 
     by_annotator: dict[str, list[Submission]] = {}
     for position, answer in zip(positions, answers, strict=True):
-        name = annotator or answer.annotator or "me"
+        name = annotator or answer.annotator or UNNAMED
         by_annotator.setdefault(name, []).append(Submission(position, answer.label))
     counts: Counter[str] = Counter()
     with store.transaction():
@@ -237,6 +240,31 @@ def _store_answers(
             result = store.submit(submissions, annotator=name, source=_source(name), revise=revise)
             counts.update({key: getattr(result, key) for key in _COUNTS})
     return counts
+
+
+def _not_counted_lines(
+    store: "Store",
+    answers: Sequence["Answer"],
+    positions: Sequence[int],
+    annotator: str | None,
+) -> list[str]:
+    """Whose labels of the measurements' items do not count, because nobody invited them."""
+    from parbals_label.project.measured import sampled_positions
+    from parbals_label.store.names import UNNAMED
+
+    sampled = sampled_positions(store)
+    counts = Counter(
+        annotator or answer.annotator or UNNAMED
+        for position, answer in zip(positions, answers, strict=True)
+        if position in sampled
+    )
+    return [
+        f"{counted(n, 'label')} by {name} of random items will not count when the error is "
+        f"measured, because nobody of that name was invited: `parbals team invite {store.folder} "
+        f"{name}`."
+        for name, n in counts.items()
+        if _source(name) == "person" and not store.is_counted(name)
+    ]
 
 
 def _source(name: str) -> str:

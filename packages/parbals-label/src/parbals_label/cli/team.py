@@ -1,5 +1,6 @@
 """The group `parbals team`: people, their links and sessions, and the log of changes."""
 
+from collections.abc import Callable
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
@@ -168,25 +169,39 @@ def remove(folder: Path, name: str, yes: bool, as_json: bool) -> None:
 def sessions(folder: Path, end: str | None, as_json: bool) -> None:
     """List the browsers that are signed in, or end a session.
 
+    For a folder of projects (`parbals serve --projects`) these are the browsers that opened the
+    list with the server's own link.
+
     \b
     Examples:
       parbals team sessions spam
       parbals team sessions spam --end 3f1c9a0b77
     """
     from parbals_label.store.names import PAGE_LINK
+    from parbals_label.web.list_sessions import ListSessions
 
-    with open_store(folder, read_only=end is None) as store:
-        if end is not None and not (len(end) >= _MIN_ID_LENGTH and store.end_sessions(end)):
-            raise InputError(
-                f"There is no session {end!r}; `parbals team sessions {folder}` lists them."
-            )
-        rows = store.sessions()
+    list_sessions = ListSessions(folder)
+    if list_sessions.exists:
+        _end_session(folder, end, list_sessions.end_by_id)
+        rows = list_sessions.rows()
+    else:
+        with open_store(folder, read_only=end is None) as store:
+            _end_session(folder, end, store.end_sessions)
+            rows = store.sessions()
     lines = [
         f"{row.id}  {row.name or PAGE_LINK:<24} {row.place:<24} since "
         f"{_local_time(row.created)} until {_local_time(row.expires)}"
         for row in rows
     ]
     print_result(as_json, [asdict(row) for row in rows], "\n".join(lines) or "Nobody is signed in.")
+
+
+def _end_session(folder: Path, prefix: str | None, end: Callable[[str], int]) -> None:
+    """End the sessions with this id; None ends none."""
+    if prefix is not None and not (len(prefix) >= _MIN_ID_LENGTH and end(prefix)):
+        raise InputError(
+            f"There is no session {prefix!r}; `parbals team sessions {folder}` lists them."
+        )
 
 
 def _local_time(seconds: float) -> str:

@@ -6,14 +6,11 @@ on disk, some pinned to one release. Six requests are needed here.
 
 import json
 import secrets
-import socket
-import threading
 import urllib.error
 import urllib.request
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import suppress
 from datetime import datetime, timedelta
-from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from http.client import HTTPException
 from typing import Any, NoReturn
 from urllib.parse import urlencode, urlsplit
 
@@ -29,7 +26,7 @@ from parbals_label.label_studio.responses import (
     one_line,
     read_response,
 )
-from parbals_label.opener import opener_without_redirects
+from parbals_label.opener import Deadline, opener_without_redirects
 
 __all__ = ["ITEM", "PROJECT", "Client", "GoneError", "ServerError", "changed_or_open"]
 
@@ -60,63 +57,6 @@ class ServerError(ParbalsError):
 
 class GoneError(InputError):
     """The requested object does not exist (any more)."""
-
-
-class _Deadline:
-    """Cuts the connections of a request that takes longer than ``_ANSWER_SECONDS`` in all."""
-
-    def __init__(self) -> None:
-        self.has_passed = False
-        self.connections: list[socket.socket] = []
-        self._timer = threading.Timer(_ANSWER_SECONDS, self._cut)
-        self._timer.daemon = True
-
-    def __enter__(self) -> "_Deadline":
-        self._timer.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._timer.cancel()
-
-    def _cut(self) -> None:
-        self.has_passed = True
-        for connection in self.connections:
-            with suppress(OSError):  # it is closed already
-                # The method of plain sockets: that of TLS sockets would also end the encryption,
-                # which the thread that reads does not expect.
-                socket.socket.shutdown(connection, socket.SHUT_RDWR)
-
-
-class _Connection(HTTPConnection):
-    """A connection of which a request's deadline knows."""
-
-    deadline: _Deadline
-
-    def connect(self) -> None:
-        super().connect()
-        self.deadline.connections.append(self.sock)
-
-
-class _EncryptedConnection(_Connection, HTTPSConnection):
-    """The same over TLS."""
-
-
-class _Handler(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
-    """Opens connections of which a request's deadline knows."""
-
-    def http_open(self, request: urllib.request.Request) -> HTTPResponse:
-        return self._open(_Connection, request)
-
-    def https_open(self, request: urllib.request.Request) -> HTTPResponse:
-        return self._open(_EncryptedConnection, request)
-
-    def _open(self, kind: type[_Connection], request: urllib.request.Request) -> HTTPResponse:
-        def connection(*arguments: Any, **options: Any) -> HTTPConnection:
-            new = kind(*arguments, **options)
-            new.deadline = request.deadline  # type: ignore[attr-defined]
-            return new
-
-        return self.do_open(connection, request)
 
 
 def changed_or_open(since: str, open_tasks: Collection[int]) -> list[dict[str, Any]]:
@@ -165,7 +105,7 @@ class Client:
         self._access_token = ""
         if not self._key or not self._key.isascii() or not self._key.isprintable():
             raise InputError(f"The key of Label Studio is empty or damaged; {_KEY_ADVICE}.")
-        self._opener = opener_without_redirects(_Handler)
+        self._opener = opener_without_redirects()
         is_local = parts.hostname in ("localhost", "127.0.0.1", "::1")
         self.is_readable = parts.scheme == "http" and not is_local
         """Whether others in the network can read requests, and the key in them."""
@@ -292,10 +232,9 @@ class Client:
             request.add_header("Content-Type", kind)
         if authorization is not None:
             request.add_unredirected_header("Authorization", authorization)
-        with _Deadline() as deadline:
-            request.deadline = deadline  # type: ignore[attr-defined]
+        with Deadline(_ANSWER_SECONDS) as deadline:
             try:
-                status, body = self._receive(request, seconds)
+                status, body = self._receive(deadline, request, seconds)
             except (OSError, HTTPException) as error:
                 reason = getattr(error, "reason", error)
                 detail = first_line(reason) if isinstance(reason, BaseException) else str(reason)
@@ -309,10 +248,12 @@ class Client:
                 )
         return status, _parsed(body)
 
-    def _receive(self, request: urllib.request.Request, seconds: float) -> tuple[int, bytes]:
+    def _receive(
+        self, deadline: Deadline, request: urllib.request.Request, seconds: float
+    ) -> tuple[int, bytes]:
         """Status and body of the answer to a request; a redirect is an error."""
         try:
-            with self._opener.open(request, timeout=seconds) as response:
+            with deadline.open(self._opener, request, seconds) as response:
                 return response.status, response.read(_MAX_BYTES)
         except urllib.error.HTTPError as error:
             with error:

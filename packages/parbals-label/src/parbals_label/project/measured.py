@@ -24,6 +24,7 @@ __all__ = [
     "measured_positions",
     "never_chosen",
     "open_sample",
+    "sampled_positions",
     "unlabelled_measured_positions",
 ]
 
@@ -33,10 +34,10 @@ SAMPLE_SIZE = 60
 
 def open_sample(store: Store) -> BatchRecord | None:
     """The latest random sample, unless it is complete."""
-    samples = store.batches(CERTIFY)
-    if not samples or is_complete(store, samples[-1]):
+    sample = store.latest_batch(CERTIFY)
+    if sample is None or is_complete(store, sample):
         return None
-    return samples[-1]
+    return sample
 
 
 def is_complete(store: Store, sample: BatchRecord) -> bool:
@@ -74,6 +75,12 @@ def unlabelled_measured_positions(store: Store) -> frozenset[int]:
     labelled = {answer.position for answer in store.counted_answers(store.settings.audit)}
     positions = (set(store.settings.audit) - labelled) | held_back_positions(store)
     return _with_duplicates(store, positions)
+
+
+def sampled_positions(store: Store) -> frozenset[int]:
+    """Positions of the random items of all measurements, kept ones and others."""
+    sampled = {item.position for record in store.batches(CERTIFY) for item in record.items}
+    return frozenset(sampled.union(store.settings.audit))
 
 
 def measurable_positions(store: Store) -> np.ndarray:

@@ -1,15 +1,10 @@
 """How good a program or an LLM is: its error, its agreement with people, and what it costs.
 
-The error is measured on answers that people have checked: items that both have labelled, where
-people are taken as right. Its interval is exact (Clopper and Pearson): whatever the error is, nine
-in ten random samples have an interval that holds it. Where enough of these items were chosen at
-random, only they count; otherwise the report says that they were not.
+The error is the one of :mod:`parbals_label.project.program_errors`, like everywhere else.
 """
 
 from dataclasses import dataclass
 
-from parbals.learner.evaluation.certify import CERTIFY
-from parbals.learner.evaluation.looks import clopper_pearson_limits
 from parbals.wording import counted, percent
 
 from parbals_label.answer_form import NUMBERS
@@ -20,50 +15,12 @@ from parbals_label.project.alternative_test import (
     AlternativeTest,
     alternative_test,
 )
-from parbals_label.project.checks import drawn_positions
 from parbals_label.project.consensus import aggregate_labels
+from parbals_label.project.program_errors import CheckedError, program_errors
 from parbals_label.store.replies import Usage, money
 from parbals_label.store.store import Store
 
-__all__ = ["CheckedError", "ProgramReport", "program_reports"]
-
-_MIN_RANDOM = 10
-"""Randomly chosen answers from which the others are left out."""
-_DELTA = 0.05
-"""Probability that each end of a 90 % interval fails."""
-
-
-@dataclass(frozen=True)
-class CheckedError:
-    """The error among answers that people have checked.
-
-    Attributes:
-        n_checked, n_wrong: checked answers, and those that differ from people's label.
-        is_random: whether the items were chosen at random.
-        low, high: 90 % interval.
-    """
-
-    n_checked: int
-    n_wrong: int
-    is_random: bool
-    low: float
-    high: float
-
-    @property
-    def share(self) -> float:
-        """The share of wrong answers."""
-        return self.n_wrong / self.n_checked
-
-    @classmethod
-    def of(cls, n_checked: int, n_wrong: int, *, is_random: bool) -> "CheckedError":
-        """The error from counts.
-
-        >>> error = CheckedError.of(40, 2, is_random=True)
-        >>> round(error.low, 3), round(error.high, 3)
-        (0.009, 0.149)
-        """
-        low, high = clopper_pearson_limits(n_wrong, n_checked, _DELTA)
-        return cls(n_checked, n_wrong, is_random, low, high)
+__all__ = ["ProgramReport", "program_reports"]
 
 
 @dataclass(frozen=True)
@@ -186,20 +143,21 @@ class ProgramReport:
 
 def program_reports(store: Store, usages: list[Usage]) -> list[ProgramReport]:
     """A report on every program and LLM that has labelled; ``usages`` is what LLMs have used."""
-    names = [annotator.name for annotator in store.annotators() if annotator.source == "machine"]
-    if not names:
+    programs = {
+        name: answers.error
+        for name, answers in program_errors(store).items()
+        if name == answers.program
+    }
+    if not programs:
         return []
     form = store.form
     current = store.current_labels()
     votes = store.votes(by_people=True, decided=False)
     people = aggregate_labels(store.votes(by_people=True), form)
     usage_by_name = {usage.annotator: usage for usage in usages}
-    random_positions = {name: _random_positions(store, name) for name in names}
     reports = []
-    for name in names:
+    for name, error in programs.items():
         labels = {position: by[name] for position, by in current.items() if name in by}
-        is_wrong = {p: labels[p] != people[p] for p in labels.keys() & people.keys()}
-        has_error = form.task != NUMBERS
         reports.append(
             ProgramReport(
                 annotator=name,
@@ -207,27 +165,10 @@ def program_reports(store: Store, usages: list[Usage]) -> list[ProgramReport]:
                 n_items=store.n_items,
                 n_people=len(people),
                 n_unlabelled=store.n_items - store.n_labelled,
-                error=_error(is_wrong, random_positions[name]) if has_error else None,
-                test=alternative_test(votes, labels) if has_error else None,
+                error=error,
+                test=None if form.task == NUMBERS else alternative_test(votes, labels),
                 usage=usage_by_name.get(name),
                 goal_error=store.settings.goal_error or None,
             )
         )
     return reports
-
-
-def _error(is_wrong: dict[int, bool], random_positions: set[int]) -> CheckedError | None:
-    """The error among checked answers, on random items where there are enough of them."""
-    random_checks = [wrong for position, wrong in is_wrong.items() if position in random_positions]
-    is_random = len(random_checks) >= _MIN_RANDOM
-    checks = random_checks if is_random else list(is_wrong.values())
-    if not checks:
-        return None
-    return CheckedError.of(len(checks), sum(checks), is_random=is_random)
-
-
-def _random_positions(store: Store, name: str) -> set[int]:
-    """Items that were chosen at random: to check this program, or to measure the model's error."""
-    samples = store.batches(CERTIFY)
-    positions = {item.position for batch in samples for item in batch.items}
-    return positions.union(store.settings.audit, drawn_positions(store, name))

@@ -46,6 +46,7 @@ class LabelSources:
         first, last: dates of the first and the last of these labels; "" if there are none.
         n_changed: items whose label was changed after the sample was complete.
         n_not_counted: items that have only labels that do not count.
+        n_from_files: labels that were read from files.
     """
 
     by: dict[str, int] = field(default_factory=dict)
@@ -53,6 +54,7 @@ class LabelSources:
     last: str = ""
     n_changed: int = 0
     n_not_counted: int = 0
+    n_from_files: int = 0
 
     @property
     def sentence(self) -> str:
@@ -61,14 +63,17 @@ class LabelSources:
         if self.by:
             dates = self.first if self.first == self.last else f"{self.first} to {self.last}"
             sentences.append(f"Labelled by {_enumerate(self.by)}, {dates}.")
+        if self.n_from_files:
+            labels = counted(self.n_from_files, "label was", "labels were")
+            sentences.append(f"{labels} read from files.")
         if self.n_changed:
             labels = counted(self.n_changed, "label was", "labels were")
             sentences.append(f"{labels} changed after the sample was complete.")
         if self.n_not_counted:
             items = counted(self.n_not_counted, "item is", "items are")
             sentences.append(
-                f"{items} labelled only by imports or programs; these labels do not count, so "
-                "people must label them."
+                f"{items} labelled only by imports, by programs, or in files under names that "
+                "nobody was invited as; these labels do not count, so people must label them."
             )
         return " ".join(sentences)
 
@@ -237,6 +242,12 @@ def _label_sources(
     n_changed = sum(label != labels.get(position) for position, label in first_labels.items())
     counts = Counter(name for by_annotator in votes.values() for name in by_annotator)
     dates = sorted(answer.created[:10] for answer in history if answer.label is not None)
+    latest = {(answer.position, answer.annotator): answer for answer in history}
+    n_from_files = sum(
+        latest[position, name].request is None
+        for position, by_annotator in votes.items()
+        for name in by_annotator
+    )
     labelled = {*store.labelled()}.intersection(positions)
     return LabelSources(
         by=dict(counts.most_common()),
@@ -244,6 +255,7 @@ def _label_sources(
         last=dates[-1] if dates else "",
         n_changed=n_changed,
         n_not_counted=len(labelled - votes.keys() - store.passes().keys()),
+        n_from_files=n_from_files,
     )
 
 

@@ -22,6 +22,7 @@ from parbals_label.project.features import (
 from parbals_label.project.goal import Goal, metric_of
 from parbals_label.project.measured import measurable_positions
 from parbals_label.project.predicted import decisions
+from parbals_label.project.program_errors import ProgramAnswers, program_errors
 from parbals_label.project.samples import (
     LabelSources,
     RandomSample,
@@ -44,7 +45,10 @@ _MIN_CONFUSION_LABELS = 10
 
 @dataclass(frozen=True)
 class AnnotatorErrorRate:
-    """An annotator's error rate with its 90 % interval (:mod:`parbals.learner.annotator_errors`).
+    """An annotator's error rate with its 90 % interval.
+
+    A person's is estimated by :mod:`parbals.learner.annotator_errors`, a program's from answers
+    that people checked (:mod:`parbals_label.project.program_errors`).
 
     >>> print(AnnotatorErrorRate("ann", 40, 0.05, 0.02, 0.1, n_checked=30).sentence)
     ann is wrong in 5 % of 40 answers (90 % interval 2 % to 10 %, 30 answers checked)
@@ -116,7 +120,8 @@ class Overview:
         features: a sentence about the features in use, and what fine-tuning them gained.
         confusion: the confusion matrix of the audit, a row for each label and a column for each
             prediction; None if there are too few audit labels or no predictions.
-        annotator_errors: error rates from the latest report; empty for a single annotator.
+        annotator_errors: error rates of people, from the latest report, and of programs; empty for
+            a single person.
         label_range: the least, the median and the greatest label, if labels are numbers.
         samples: all random samples that were drawn to measure the error once, oldest first.
         llms: requests, tokens and cost of every LLM that has labelled.
@@ -213,12 +218,48 @@ def overview(store: Store) -> Overview:
         ties=len(tied_positions(votes, form)),
         features=_features_line(store, len(labels)),
         confusion=_confusion(store, audit_labels),
-        annotator_errors=[AnnotatorErrorRate(*row) for row in settings.heard],
+        annotator_errors=_annotator_errors(store),
         label_range=_label_range(labels.values()) if form.task == NUMBERS else None,
         samples=tuple(random_samples(store)),
         llms=_llm_usage(store),
         measurable=len(measurable_positions(store)),
         target=None if settings.target is None else settings.target.name,
+    )
+
+
+def _annotator_errors(store: Store) -> list[AnnotatorErrorRate]:
+    """Error rates of people from the latest report, and of programs from checked answers."""
+    modelled = {row[0]: AnnotatorErrorRate(*row) for row in store.settings.heard}
+    programs = program_errors(store)
+    is_program = {answers.program for answers in programs.values()} | programs.keys()
+    people = [
+        row
+        for name, row in modelled.items()
+        if name not in is_program and not name.startswith(PROGRAM_PREFIX)
+    ]
+    return people + [
+        _program_error(name, answers, modelled.get(name)) for name, answers in programs.items()
+    ]
+
+
+def _program_error(
+    name: str, answers: ProgramAnswers, modelled: AnnotatorErrorRate | None
+) -> AnnotatorErrorRate:
+    """A program's error, and with whom the annotator model found that it counts as one."""
+    same_mistakes_as = () if modelled is None else modelled.same_mistakes_as
+    error = answers.error
+    if error is None:
+        return AnnotatorErrorRate(
+            name, answers.n_answers, None, 0.0, 1.0, same_mistakes_as=same_mistakes_as
+        )
+    return AnnotatorErrorRate(
+        name=name,
+        n_answers=answers.n_answers,
+        error=error.share,
+        low=error.low,
+        high=error.high,
+        n_checked=error.n_checked,
+        same_mistakes_as=same_mistakes_as,
     )
 
 

@@ -218,6 +218,10 @@ class Answers:
             votes = machines | votes
         return dict(sorted(votes.items()))
 
+    def is_counted(self, annotator: str, source: str = "person") -> bool:
+        """Whether answers of this annotator count in a measurement of the error."""
+        return self._counted_annotators()(annotator, source)
+
     def counted_answers(self, positions: Collection[int]) -> list[CurrentAnswer]:
         """Return the current answers to these items that count in a measurement of the error."""
         if not positions:
@@ -255,7 +259,7 @@ class Answers:
 
     def _counted_annotators(self) -> CountedAnnotators:
         with self._db.reading() as connection:
-            return CountedAnnotators(self._db.answered(connection).names)
+            return CountedAnnotators.read(connection, self._db.answered(connection))
 
     def unfinished(self) -> set[int]:
         """Return positions that need more answers: people have labelled them, but too few.

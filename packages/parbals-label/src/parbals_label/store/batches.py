@@ -80,7 +80,7 @@ class Batches:
             assert batch is not None
             now = lease_clock()
             audit = frozenset(ProjectSettings.of(read_meta(connection)[0]).audit)
-            is_counted = CountedAnnotators(self._db.answered(connection).names)
+            is_counted = CountedAnnotators.read(connection, self._db.answered(connection))
             if replaces:
                 _remove_unopened(connection, replaces)
             rank = 0
@@ -157,8 +157,23 @@ class Batches:
 
     def batches(self, strategy: str | None = None) -> list[BatchRecord]:
         """Return every batch, or those of one strategy, oldest first."""
-        condition = "" if strategy is None else "WHERE strategy = ?"
-        parameters = () if strategy is None else (strategy,)
+        if strategy is None:
+            return self._batches("")
+        return self._batches("WHERE strategy = ?", strategy)
+
+    def latest_batch(self, strategy: str) -> BatchRecord | None:
+        """Return the latest batch of a strategy that has items, None if there is none.
+
+        Earlier batches and their settings, which may be large, are not read.
+        """
+        latest = (
+            "WHERE batch = (SELECT max(batch) FROM batch_items JOIN batches USING (batch) WHERE "
+            "strategy = ?)"
+        )
+        return next(iter(self._batches(latest, strategy)), None)
+
+    def _batches(self, condition: str, *parameters: str) -> list[BatchRecord]:
+        """Return the batches that fulfil a condition, oldest first."""
         with self._db.reading() as connection:
             # Members first: a batch stored between the two queries is then left out entirely.
             members: dict[int, list[BatchItem]] = {}

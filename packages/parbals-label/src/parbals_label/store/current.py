@@ -85,11 +85,18 @@ class Answered:
     """A cache of the items that have a label and of everybody who has ever labelled.
 
     It reads only answers that are newer than the last call. Callers must not change the sets.
+
+    Attributes:
+        labelled: positions of the items.
+        names: everybody who has ever labelled.
+        page_names: those of them who have labelled on the page, one item at a time. Answers of the
+            page have a request id, those from files have none.
     """
 
     def __init__(self) -> None:
         self.labelled: set[int] = set()
         self.names: set[str] = set()
+        self.page_names: set[str] = set()
         self._last = 0
 
     def read(self, connection: sqlite3.Connection, *, is_committed: bool) -> "Answered":
@@ -105,6 +112,7 @@ class Answered:
             updated = Answered()
             updated.labelled = set(self.labelled)
             updated.names = set(self.names)
+            updated.page_names = set(self.page_names)
         newer = _answers("position IN (SELECT position FROM answers WHERE answer > ?)")
         for position, annotator, n_labels in connection.execute(
             "SELECT position, annotator, sum(label IS NOT NULL) OVER (PARTITION BY position) FROM "
@@ -116,6 +124,12 @@ class Answered:
             else:
                 updated.labelled.discard(position)
             updated.names.add(annotator)
+        on_page = connection.execute(
+            "SELECT DISTINCT annotator FROM answers WHERE answer > ? AND source IN ('person', "
+            "'decision') AND request IS NOT NULL",
+            (self._last,),
+        )
+        updated.page_names.update(annotator for (annotator,) in on_page)
         updated._last = last
         return updated
 

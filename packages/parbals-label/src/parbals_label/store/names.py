@@ -13,6 +13,7 @@ __all__ = [
     "PAGE_LINK",
     "PREFIXES",
     "RESERVED",
+    "UNNAMED",
     "check_invited_name",
     "check_name",
     "is_reserved",
@@ -26,6 +27,8 @@ PREFIXES = (PROGRAM_PREFIX, "label-studio ")
 """Prefixes of names under which programs label."""
 PAGE_LINK = "the page's link"
 """The name in the log of whoever uses the link that ``parbals serve`` prints."""
+UNNAMED = "me"
+"""The name of whoever gives labels by a command without a name."""
 _NOT_INVITED = (PAGE_LINK, "root")
 """Names in the log of the page's own link, and of whoever administers the machine."""
 _BIDI_CONTROLS = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"

@@ -136,16 +136,26 @@ class Tasks:
         self.lease_seconds = 60.0 * store.settings.lease_minutes
         self._image_column = image_column(store)
         self._hidden_columns = store.settings.hidden
+        self._audit = frozenset(store.settings.audit)
+        self._revision = store.revision()
         self._predictions = Predictions(store)
 
-    def task(self, store: Store, lease: Lease) -> schemas.TaskOut:
+    def tasks(self, store: Store, leases: Sequence[Lease]) -> list[schemas.TaskOut]:
+        """Return the tasks of leased items, in the same order."""
+        revision = store.revision()
+        if revision != self._revision:  # answers may complete a sample, or open one again
+            self._predictions.hidden = measured_positions(store)
+            self._revision = revision
+        items = store.items([lease.position for lease in leases])
+        return [self._task(item, lease) for item, lease in zip(items, leases, strict=True)]
+
+    def _task(self, item_with_hidden: Item, lease: Lease) -> schemas.TaskOut:
         """Return the task of a leased item."""
-        item = store.items([lease.position])[0].without(self._hidden_columns)
-        self._predictions.hidden = measured_positions(store)  # these change with answers
+        item = item_with_hidden.without(self._hidden_columns)
         why = _why(
             lease.why,
             self._predictions.of(item.position),
-            self._test_item(store, item.position),
+            self._test_item(item.position),
             self._predictions.form.task,
         )
         return schemas.TaskOut(
@@ -157,11 +167,11 @@ class Tasks:
             why=why,
         )
 
-    def _test_item(self, store: Store, position: int) -> str:
+    def _test_item(self, position: int) -> str:
         """Return what an item that measures the error is for; "" for any other item."""
         if position not in self._predictions.hidden:
             return ""
-        return f"{_TEST_ITEM} {_NOT_TRAINED_ON[position in store.settings.audit]}"
+        return f"{_TEST_ITEM} {_NOT_TRAINED_ON[position in self._audit]}"
 
 
 def _why(

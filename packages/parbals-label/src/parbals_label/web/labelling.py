@@ -3,10 +3,10 @@
 from typing import Any
 
 from fastapi import APIRouter, Request
-from parbals.learner.evaluation.certify import CERTIFY
 
 from parbals_label.project.checks import queue_checks
 from parbals_label.project.classes import change_classes
+from parbals_label.project.measured import sampled_positions
 from parbals_label.project.measuring import begin_measurement, keep_sample
 from parbals_label.project.quick import quick_batch
 from parbals_label.store import records
@@ -153,7 +153,7 @@ def _add_bulk_route(routes: APIRouter, session: Session, door: Door) -> None:
 
         def act(store: Store) -> schemas.Counts:
             requested = dict.fromkeys(body.positions)
-            excluded = set() if body.decides else requested.keys() & _test_items(store)
+            excluded = set() if body.decides else requested.keys() & sampled_positions(store)
             positions = [position for position in requested if position not in excluded]
             n_changed = _label_all(store, positions, name, body)
             if n_changed:
@@ -162,12 +162,6 @@ def _add_bulk_route(routes: APIRouter, session: Session, door: Door) -> None:
             return {"changed": n_changed, "left": len(excluded)}
 
         return await session.desk.write(acting_as(visitor, act))
-
-
-def _test_items(store: Store) -> set[int]:
-    """Return the random items of all measurements, kept ones and others."""
-    sampled = {item.position for record in store.batches(CERTIFY) for item in record.items}
-    return sampled.union(store.settings.audit)
 
 
 def _label_all(store: Store, positions: list[int], name: str, body: schemas.BulkIn) -> int:
@@ -217,7 +211,7 @@ def _add_undo_route(routes: APIRouter, session: Session, door: Door) -> None:
                 lease_seconds=tasks.lease_seconds,
                 request_id=body.request_id,
             )
-            task = tasks.task(store, lease)
+            task = tasks.tasks(store, [lease])[0]
             is_retry = store.revision()[:2] == revision
             if body.as_owner and not is_retry:
                 value = undone.get("label") or undone["kind"]
@@ -244,7 +238,7 @@ def _add_lease_routes(routes: APIRouter, session: Session, door: Door) -> None:
             leases = store.take(name, body.n, tasks.lease_seconds)
             if len(leases) < body.n and quick_batch(store) is not None:
                 leases = store.take(name, body.n, tasks.lease_seconds)
-            items = [tasks.task(store, lease) for lease in leases]
+            items = tasks.tasks(store, leases)
             return schemas.TasksOut(items=items, queue=session.queue(store.queue_counts(name)))
 
         tasks = await session.desk.write(act)

@@ -35,6 +35,7 @@ from parbals_label.web.door import SESSION_SECONDS, Door, Visitor, require_owner
 from parbals_label.web.guard import Guard
 from parbals_label.web.health import ALWAYS, Watch
 from parbals_label.web.hosted_project import HostedProject
+from parbals_label.web.list_sessions import ListSessions
 from parbals_label.web.page_files import remember_address
 from parbals_label.web.refusals import RefusedError, handle_errors, refusal
 from parbals_label.web.schemas import InModel
@@ -74,7 +75,7 @@ def run_projects(folder: Path, *, address: PageAddress, browser: bool, new_token
     folders = projects_in(folder)
     busy = f"Another server already serves the projects in {folder}; stop it first."
     with serving(folder, address, busy, new_token) as (listener, address, token):
-        app = Projects(folders, address, token)
+        app = Projects(folder, folders, address, token)
         for hosted in app.projects.values():
             with suppress(OSError):  # reported when the project is opened
                 remember_address(hosted.folder, hosted.address)
@@ -95,13 +96,15 @@ def run_projects(folder: Path, *, address: PageAddress, browser: bool, new_token
 
 
 class _FrontDoor(Door):
-    """Authenticates the server's own link. Its sessions are signed with the token, not stored.
+    """Authenticates the server's own link. Its sessions are signed with the token.
 
-    They give access to the list and start a session of a project; a new token ends them.
+    They give access to the list and start a session of a project; a new token ends them, and so
+    does the removal of their file.
     """
 
-    def __init__(self, token: str) -> None:
+    def __init__(self, token: str, sessions: ListSessions | None) -> None:
         self._token = token
+        self._sessions = sessions
         self.rate_limiter = RateLimiter()
         self.session_seconds = SESSION_SECONDS
 
@@ -116,6 +119,8 @@ class _FrontDoor(Door):
             return None
         if key is not None and not _is_equal(key, self._sign("key", cookie)):
             return None
+        if self._sessions is None or cookie not in self._sessions:
+            return None
         return Visitor(None, OWNER, session=cookie)
 
     async def by_name(self, name: str) -> Visitor | None:
@@ -123,9 +128,16 @@ class _FrontDoor(Door):
 
     async def start_session(self, visitor: Visitor, token: str, host: str) -> tuple[str, str]:
         self.rate_limiter.admit(visitor.signature, answers=1)
-        body = f"{time.time() + self.session_seconds:.0f}.{secrets.token_urlsafe(16)}"
+        expires = time.time() + self.session_seconds
+        body = f"{expires:.0f}.{secrets.token_urlsafe(16)}"
         cookie = f"{body}.{self._sign('cookie', body, host)}"
+        if self._sessions is not None:
+            self._sessions.add(cookie, self._token, host, expires)
         return cookie, self._sign("key", cookie)
+
+    async def end_session(self, visitor: Visitor) -> None:
+        if self._sessions is not None and visitor.session is not None:
+            self._sessions.end(visitor.session)
 
     def _sign(self, *fields: str) -> str:
         message = "\n".join(fields).encode("utf-8", "surrogatepass")
@@ -139,6 +151,9 @@ def _is_equal(value: str, expected: str) -> bool:
 
 class _NoDoor(_FrontDoor):
     """For a project that does not exist, with a random token: it refuses like other projects."""
+
+    def __init__(self) -> None:
+        super().__init__(secrets.token_urlsafe(32), None)
 
     async def by_name(self, name: str) -> Visitor | None:
         return None
@@ -171,14 +186,19 @@ class OpenIn(InModel):
 class Projects:
     """The ASGI application of a folder of projects."""
 
-    def __init__(self, folders: dict[str, Path], address: PageAddress, token: str) -> None:
+    def __init__(
+        self, folder: Path, folders: dict[str, Path], address: PageAddress, token: str
+    ) -> None:
+        sessions = ListSessions(folder)
+        sessions.remove_ended(token)
+        self._door = _FrontDoor(token, sessions)
         self.projects = {
             name: HostedProject(name, path, address, token) for name, path in folders.items()
         }
         self._token = token
-        no_guard = Guard(self._list_app(), door=_NoDoor(secrets.token_urlsafe(32)), address=address)
+        no_guard = Guard(self._list_app(), door=_NoDoor(), address=address)
         self._missing_project = Watch(no_guard, None, secrets.token_urlsafe())
-        self._list_guard = _FrontGuard(self._list_app(), door=_FrontDoor(token), address=address)
+        self._list_guard = _FrontGuard(self._list_app(), door=self._door, address=address)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -245,6 +265,12 @@ class Projects:
             if not visitor_of(request).is_owner:
                 raise HTTPException(401, "The link is missing or no longer valid")
             return {"name": None}
+
+        @app.post("/api/leave")
+        async def leave(request: Request) -> dict[str, bool]:
+            """Sign out of the list: end the session of this browser."""
+            await self._door.end_session(visitor_of(request))
+            return {"done": True}
 
         @app.post("/api/projects")
         async def projects(body: ListIn, request: Request) -> dict[str, Any]:

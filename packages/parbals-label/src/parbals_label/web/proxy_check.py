@@ -12,7 +12,7 @@ import urllib.error
 import urllib.request
 from contextlib import suppress
 
-from parbals_label.opener import opener_without_redirects
+from parbals_label.opener import Deadline, opener_without_redirects
 from parbals_label.web.address import PageAddress
 
 __all__ = ["OPEN_PROXY", "proxy_is_open"]
@@ -34,13 +34,14 @@ def proxy_is_open(address: PageAddress) -> bool | None:
     request.add_header(address.user_header or "", name)
     request.add_header("Authorization", f"Basic {password}")
     opener = opener_without_redirects()  # one leads to a login page: the request was refused
-    try:
-        with opener.open(request, timeout=_TIMEOUT_SECONDS):
-            return False  # a page of the proxy: nobody was invited under this name
-    except urllib.error.HTTPError as error:
-        with error, suppress(ValueError, OSError, TypeError, KeyError):
-            # The server's own refusal of somebody who was not invited: it believed the name.
-            return bool(json.loads(error.read(_MAX_BYTES))["error"]["code"] == "person")
-        return False
-    except (OSError, ValueError):
-        return None
+    with Deadline(_TIMEOUT_SECONDS) as deadline:
+        try:
+            with deadline.open(opener, request, _TIMEOUT_SECONDS):
+                return False  # a page of the proxy: nobody was invited under this name
+        except urllib.error.HTTPError as error:
+            with error, suppress(ValueError, OSError, TypeError, KeyError):
+                # The server's own refusal of somebody who was not invited: it believed the name.
+                return bool(json.loads(error.read(_MAX_BYTES))["error"]["code"] == "person")
+            return False
+        except (OSError, ValueError):
+            return None

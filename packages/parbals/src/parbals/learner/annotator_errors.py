@@ -12,6 +12,11 @@ trusted is learnt from the answers like everybody's accuracy, which is uniform b
 person's is Beta(4, 1): people are believed to be right more often than not, which tells the truth
 from its opposite.
 
+*Label switching.* Answers that explain each other do so with the classes exchanged, too: everybody
+is wrong, and an adversary right. A chain does not leave such a mode once it is in it. So chains
+start at people's votes where nothing else is known, and only those count whose answers and
+accuracies are together nearly as likely as those of the best.
+
 *The error rate.* Given z, annotator j's checked answers are right or wrong, and the rate has the
 posterior Beta(1 + wrong, 1 + right). The estimate is the mean over all draws of z, the interval
 their 5 % and 95 % quantiles. Unchecked answers, which the classifier alone could judge, only widen
@@ -33,7 +38,7 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse.csgraph import connected_components
-from scipy.special import bdtr, logsumexp  # scipy.stats takes long to load
+from scipy.special import bdtr, logsumexp, xlog1py, xlogy  # scipy.stats takes long to load
 
 from parbals.types import Estimate
 
@@ -83,11 +88,20 @@ class ErrorDraws(NamedTuple):
         rates: (K, J) error rates.
         shares: (K, J) shares of wrong answers among the checked ones; NaN without any.
         log_likelihoods: (K,) of all answers, given the confusion matrices.
+        log_priors: (K,) log densities of the raters' accuracies.
     """
 
     rates: np.ndarray
     shares: np.ndarray
     log_likelihoods: np.ndarray
+    log_priors: np.ndarray
+
+    @property
+    def is_likely(self) -> np.ndarray:
+        """Whether each draw (K,) is of a chain whose mode is nearly as likely as the best."""
+        log_joint = (self.log_likelihoods + self.log_priors).reshape(-1, _N_CHAINS).mean(axis=0)
+        is_likely = log_joint > log_joint.max() - _MAX_NATS_BEHIND
+        return np.tile(is_likely, len(self.rates) // _N_CHAINS)
 
     def estimate(self, j: int, shift: float = 0.0) -> Estimate:
         """Summarise the draws of a rater: the mean rate, and an interval of 90 %.
@@ -96,14 +110,16 @@ class ErrorDraws(NamedTuple):
         right, it begins at 0. ``shift``: by how much more often unchecked answers seem to be wrong;
         it extends the interval.
 
-        >>> rates = np.linspace(0.1, 0.2, 101)[:, None]
-        >>> draws = ErrorDraws(rates, np.full((101, 1), 0.15), np.zeros(101))
+        >>> rates = np.linspace(0.1, 0.2, 80)[:, None]
+        >>> draws = ErrorDraws(rates, np.full((80, 1), 0.15), np.zeros(80), np.zeros(80))
         >>> print(draws.estimate(0, shift=-0.05))
         0.15 (0.055 to 0.195)
         """
-        quantiles = np.quantile([self.rates[:, j], self.shares[:, j]], [0.05, 0.95], axis=1)
+        rates = self.rates[self.is_likely, j]
+        shares = self.shares[self.is_likely, j]
+        quantiles = np.quantile([rates, shares], [0.05, 0.95], axis=1)
         return Estimate(
-            mean=float(self.rates[:, j].mean()),
+            mean=float(rates.mean()),
             low=max(float(quantiles[0].min()) + min(shift, 0.0), 0.0),
             high=min(float(quantiles[1].max()) + max(shift, 0.0), 1.0),
         )
@@ -156,10 +172,12 @@ def draw_errors(
         return classes
 
     start = np.log(np.maximum(start_probs, 1e-12)).reshape(n_items, -1, n_classes)
+    start = start + np.log(_votes(raters, n_classes, raters.is_person))[:, None, :]
     true = draw_classes(np.broadcast_to(start, (n_items, _N_CHAINS, n_classes)))
     rates = []
     shares_wrong = []
     log_likelihoods = []
+    log_priors = []
     for sweep in range(_N_WARM_UP + _N_SWEEPS):
         true_of_answer = true[raters.row].T  # (chains, m)
         cell = (chain * n_raters + raters.rater) * n_classes + true_of_answer
@@ -167,10 +185,11 @@ def draw_errors(
         counts = np.bincount(cell.ravel(), minlength=np.prod(count_shape)).reshape(count_shape)
         n_right = counts.trace(axis1=2, axis2=3)
         n_wrong = counts.sum(axis=(2, 3)) - n_right
-        accuracy = generator.beta(prior_right + n_right, prior_wrong + n_wrong)[..., None, None]
+        accuracy = generator.beta(prior_right + n_right, prior_wrong + n_wrong)
         mistakes = off_diagonal * (1.0 + (off_diagonal * counts).sum(axis=2))[:, :, None, :]
         mistakes /= mistakes.sum(axis=3, keepdims=True)
-        row_mean = accuracy * np.eye(n_classes) + (1.0 - accuracy) * mistakes
+        diagonal = accuracy[..., None, None]
+        row_mean = diagonal * np.eye(n_classes) + (1.0 - diagonal) * mistakes
         gammas = generator.gamma(_ROW_CONCENTRATION * row_mean + counts) + 1e-300
         log_confusion = np.log(gammas / gammas.sum(axis=3, keepdims=True))
         class_counts = np.stack([(true == c).sum(axis=0) for c in range(n_classes)], axis=1)
@@ -185,7 +204,17 @@ def draw_errors(
             rates.append(generator.beta(1.0 + n_checked - n_right, 1.0 + n_right))
             shares_wrong.append(1.0 - n_right / np.where(n_checked, n_checked, np.nan))
             log_likelihoods.append(logsumexp(log_probs, axis=-1).sum(axis=0))
-    return ErrorDraws(*map(np.concatenate, (rates, shares_wrong, log_likelihoods)))
+            log_density = xlogy(prior_right - 1.0, accuracy) + xlog1py(prior_wrong - 1.0, -accuracy)
+            log_priors.append(log_density.sum(axis=1))
+    return ErrorDraws(*map(np.concatenate, (rates, shares_wrong, log_likelihoods, log_priors)))
+
+
+def _votes(raters: Raters, n_classes: int, is_voter: np.ndarray) -> np.ndarray:
+    """One more than the number of votes (n, C) of some raters, (J,), for each class."""
+    votes = np.ones((len(raters.gold), n_classes))
+    counts = is_voter[raters.rater]
+    np.add.at(votes, (raters.row[counts], raters.label[counts]), 1.0)
+    return votes
 
 
 def _checked_right(raters: Raters, is_checked: np.ndarray, true: np.ndarray) -> np.ndarray:
@@ -198,8 +227,7 @@ def _checked_right(raters: Raters, is_checked: np.ndarray, true: np.ndarray) -> 
 
 def doubtful_start(raters: Raters, n_classes: int, suspects: list[int]) -> np.ndarray:
     """Start half of the chains where ``suspects`` are right, half at the votes: (n, chains, C)."""
-    votes = np.ones((len(raters.gold), n_classes))
-    np.add.at(votes, (raters.row, raters.label), 1.0)
+    votes = _votes(raters, n_classes, np.ones(len(raters.is_person), bool))
     believed = votes.copy()
     is_suspect = np.isin(raters.rater, suspects)
     believed[raters.row[is_suspect], raters.label[is_suspect]] = 1e6

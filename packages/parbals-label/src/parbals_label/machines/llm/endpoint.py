@@ -21,14 +21,14 @@ from urllib.parse import urlsplit
 from parbals.errors import InputError
 from parbals.wording import without_controls
 
-from parbals_label.opener import opener_without_redirects
+from parbals_label.opener import Deadline, opener_without_redirects
 
 __all__ = ["DEFAULT_KEY", "Completion", "Endpoint", "EndpointError", "key_from"]
 
 DEFAULT_KEY = "OPENAI_API_KEY"
 """The environment variable with the key, unless another is named."""
 _MAX_BYTES = 4 << 20
-_CHUNK_BYTES = 1 << 16
+_MAX_ERROR_BYTES = 1 << 16
 _RETRIED = (408, 409, 425, 429, 500, 502, 503, 504, 529)
 """Statuses after which the same request may succeed."""
 _LOCAL = ("localhost", "127.0.0.1", "::1")
@@ -129,42 +129,41 @@ class Endpoint:
         request = urllib.request.Request(
             f"{self.url}/chat/completions", json.dumps(body).encode(), headers
         )
-        try:
-            with self._opener.open(request, timeout=self._timeout) as response:
-                data = self._read(response)
-        except urllib.error.HTTPError as error:
-            raise self._refused(error) from None
-        except TimeoutError:
-            raise EndpointError(self._silence, retry=True) from None
-        except (OSError, HTTPException, ValueError) as error:
-            if isinstance(getattr(error, "reason", None), TimeoutError):
-                raise EndpointError(self._silence, retry=True) from None
-            reason = self._hidden(_first_line(str(getattr(error, "reason", error))))
-            message = f"the endpoint {self.url} cannot be reached ({reason})"
-            raise EndpointError(message, retry=True, final=True) from None
+        silence = f"the endpoint did not answer within {self._timeout:g} s"
+        with Deadline(self._timeout) as deadline:
+            try:
+                data = self._receive(deadline, request)
+            except EndpointError:
+                if deadline.has_passed:
+                    raise EndpointError(silence, retry=True) from None
+                raise
+            except (OSError, HTTPException, ValueError) as error:
+                reason = getattr(error, "reason", error)
+                if deadline.has_passed or isinstance(reason, TimeoutError):
+                    raise EndpointError(silence, retry=True) from None
+                detail = self._hidden(_first_line(str(reason)))
+                message = f"the endpoint {self.url} cannot be reached ({detail})"
+                raise EndpointError(message, retry=True, final=True) from None
+            if deadline.has_passed:  # what was read may be a part of the answer
+                raise EndpointError(silence, retry=True)
         return _parse(data)
 
-    @property
-    def _silence(self) -> str:
-        return f"the endpoint did not answer within {self._timeout:g} s"
-
-    def _read(self, response: Any) -> bytes:
-        """The body; the timeout is for all of it, also where it arrives byte by byte."""
-        deadline = time.monotonic() + self._timeout
-        data = b""
-        while chunk := response.read1(_CHUNK_BYTES):
-            data += chunk
-            if len(data) > _MAX_BYTES:
-                raise EndpointError(f"the endpoint sent more than {_MAX_BYTES:,} bytes")
-            if time.monotonic() > deadline:
-                raise TimeoutError
+    def _receive(self, deadline: Deadline, request: urllib.request.Request) -> bytes:
+        """The body of the answer to a request; any status but 200 is an error."""
+        try:
+            with deadline.open(self._opener, request, self._timeout) as response:
+                data: bytes = response.read(_MAX_BYTES + 1)
+        except urllib.error.HTTPError as error:
+            raise self._refused(error) from None
+        if len(data) > _MAX_BYTES:
+            raise EndpointError(f"the endpoint sent more than {_MAX_BYTES:,} bytes")
         return data
 
     def _refused(self, error: urllib.error.HTTPError) -> EndpointError:
         """The error that a status other than 200 stands for."""
         with error:
             try:
-                text = error.read(_CHUNK_BYTES).decode(errors="replace")
+                text = error.read(_MAX_ERROR_BYTES).decode(errors="replace")
             except (OSError, HTTPException):
                 text = ""
         status = error.code
