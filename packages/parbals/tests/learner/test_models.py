@@ -6,7 +6,12 @@ import numpy as np
 import parbals
 import pytest
 from parbals.errors import InputError, ParbalsWarning, SampleCollapseWarning, ShapeError
-from parbals.learner.models import EnsembleModel, as_sample_model
+from parbals.learner.models import (
+    EnsembleModel,
+    accepts_sample_weight,
+    as_sample_model,
+    weighted_labels,
+)
 from sklearn.base import clone
 from sklearn.compose import make_column_transformer
 from sklearn.ensemble import (
@@ -365,3 +370,50 @@ def test_our_own_model_with_other_classes_is_refused():
     model = parbals.BayesianLogisticRegression(classes=["a", "b"])
     with pytest.raises(InputError, match="model declares 2 classes, and the learner has 3"):
         parbals.ActiveLearner(X, ["a", "b", "c"], model=model)
+
+
+def test_weights_of_labels_are_what_the_answers_tell():
+    likelihoods = np.array([[1.0, 0.2, 0.2], [0.5, 1.0, 0.1], [1.0, 1.0, 1.0], [0.0, 0.0, 1.0]])
+    rows, classes, weights = weighted_labels(likelihoods)
+    by_item = np.zeros((4, 3))
+    by_item[rows, classes] = weights
+    np.testing.assert_allclose(by_item.sum(axis=1), [0.8, 0.9, 0.0, 1.0])
+    frequencies = (likelihoods / likelihoods.sum(axis=1, keepdims=True)).mean(axis=0)
+    expected = 0.4 * frequencies[0] / (0.4 * frequencies[0] + 0.9 * frequencies[1])
+    assert by_item[1, 0] == pytest.approx(0.9 * expected)
+
+
+@pytest.mark.parametrize("name", ENSEMBLES)
+def test_ensembles_take_weights_where_their_members_do(name):
+    model = as_sample_model(ENSEMBLES[name], 3)
+    if not accepts_sample_weight(model):
+        assert name in ("voting",)
+        return
+    unweighted = model.fit(X, Y).sample_proba(X)[..., 0].mean()
+    model.fit(X, Y, sample_weight=np.where(Y == 0, 1.0, 0.01))
+    assert model.sample_proba(X)[..., 0].mean() > unweighted + 0.1
+
+
+def test_a_pipeline_passes_weights_to_its_last_step():
+    model = as_sample_model(make_pipeline(StandardScaler(), ENSEMBLES["forest"]), 3)
+    assert accepts_sample_weight(model)
+    model.fit(X, Y, sample_weight=np.where(Y == 0, 1.0, 1e-6))
+    assert (model.sample_proba(X).mean(axis=1).argmax(axis=1) == 0).mean() > 0.9
+
+
+def test_a_guessing_program_does_not_ruin_a_users_model():
+    """It labels 300 items at random, people 40: the forest does as well as with people alone."""
+    generator = np.random.default_rng(0)
+    rows = generator.standard_normal((700, 4))
+    truth = (rows[:, 0] + 0.5 * rows[:, 1] > 0).astype(int)
+    guesses = generator.integers(0, 2, 300)
+    forest = RandomForestClassifier(100, min_samples_leaf=3, random_state=0)
+
+    def accuracy(with_program):
+        learner = parbals.ActiveLearner(rows, classes=[0, 1], model=forest, random_state=0)
+        learner.tell(range(40), truth[:40].tolist(), annotator="ada")
+        if with_program:
+            learner.tell(range(300), guesses.tolist(), annotator="machine:guess")
+        return (learner.predict(rows[400:]) == truth[400:]).mean()
+
+    assert accuracy(with_program=True) > accuracy(with_program=False) - 0.05

@@ -8,12 +8,17 @@ A model is anything with ``fit(X, y)`` and ``sample_proba(X)``:
   until the next ``fit``, because the covariance of two points' predictions is estimated from it;
 * ``sample_weights`` (K,), optional, are the weights of the samples.
 
+If annotators are noisy and ``fit`` has a parameter ``sample_weight``, as scikit-learn's ensembles
+do, every label is weighted by how much the answers tell (:func:`weighted_labels`). A model without
+that parameter is fitted to the most probable classes as if they were certain.
+
 The object that is passed is a template and is not changed: every fit starts with a fresh copy of it
 (``sklearn.base.clone`` if it has ``get_params``, otherwise ``copy.deepcopy``). A model that cannot
 be copied is fitted itself, with a warning.
 """
 
 import copy
+import inspect
 import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol, Self, runtime_checkable
@@ -29,8 +34,10 @@ __all__ = [
     "EnsembleModel",
     "LogisticModel",
     "SampleModel",
+    "accepts_sample_weight",
     "as_sample_model",
     "fresh_copy",
+    "weighted_labels",
 ]
 
 USER_MODEL_N_CANDIDATES = 1_000
@@ -40,6 +47,8 @@ USER_MODEL_N_TARGETS = 200
 far less than from one random forest to the next.
 """
 
+_MIN_WEIGHT = 0.01
+"""Items, and classes of an item, that weigh less are left out: they would only take time."""
 _ENSEMBLES_OF_SAMPLES = {"BaseForest", "BaseBagging", "VotingClassifier"}
 """Base classes of ensembles whose members are samples of the model. Members of boosting are added
 up, and those of one-vs-rest classifiers predict only some of the classes.
@@ -91,10 +100,16 @@ class EnsembleModel:
         self.ensemble = ensemble
         self.n_classes = n_classes
         self.labels = range(n_classes) if labels is None else list(labels)
+        self._is_weighted = False
 
-    def fit(self, X: np.ndarray, y: np.ndarray) -> Self:
-        """Fit the ensemble to features (n, D) and class numbers (n,)."""
-        self.ensemble.fit(X, y)
+    def fit(self, X: np.ndarray, y: np.ndarray, sample_weight: np.ndarray | None = None) -> Self:
+        """Fit the ensemble to features (n, D), class numbers (n,) and, optionally, weights (n,)."""
+        self._is_weighted = sample_weight is not None
+        if sample_weight is None:
+            self.ensemble.fit(X, y)
+        else:
+            prefix = f"{self.ensemble.steps[-1][0]}__" if _is_pipeline(self.ensemble) else ""
+            self.ensemble.fit(X, y, **{f"{prefix}sample_weight": sample_weight})
         return self
 
     def sample_proba(self, X: np.ndarray) -> np.ndarray:
@@ -113,7 +128,9 @@ class EnsembleModel:
             member_classes = ensemble_classes[np.asarray(member.classes_).astype(int)]
             probs[:, k, member_classes] = member.predict_proba(member_rows)
             if hasattr(member, "tree_"):
-                n_labels = member.tree_.n_node_samples[member.apply(member_rows)][:, None]
+                tree = member.tree_
+                counts = tree.weighted_n_node_samples if self._is_weighted else tree.n_node_samples
+                n_labels = counts[member.apply(member_rows)][:, None]
                 probs[:, k] = (n_labels * probs[:, k] + 1.0 / self.n_classes) / (n_labels + 1.0)
         return probs / probs.sum(axis=2, keepdims=True)
 
@@ -148,10 +165,55 @@ def as_sample_model(model: Any, n_classes: int) -> SampleModel:
     )
 
 
+def accepts_sample_weight(model: Any) -> bool:
+    """Whether ``fit`` of a model has a parameter ``sample_weight``.
+
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> accepts_sample_weight(EnsembleModel(RandomForestClassifier(), n_classes=2))
+    True
+    """
+    if isinstance(model, EnsembleModel):
+        return accepts_sample_weight(_last_step(model.ensemble))
+    member = getattr(model, "estimator", None)  # bagging passes weights on to its members
+    if hasattr(member, "fit") and not accepts_sample_weight(member):
+        return False
+    try:
+        return "sample_weight" in inspect.signature(model.fit).parameters
+    except (TypeError, ValueError):  # a compiled function
+        return False
+
+
+def weighted_labels(likelihoods: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return items as often as they have possible classes: rows (m,), classes (m,), weights (m,).
+
+    The likelihoods w (n, C) of an item's answers, of which the largest is 1, are a mixture: with
+    probability b = min_c w_c the answers say nothing about the class, and otherwise they have the
+    likelihoods (w_c - b) / (1 - b). So the item weighs 1 - b, divided among the classes in
+    proportion to (w_c - b) f_c, where f are the class frequencies. An item whose answers say
+    nothing is left out; one with a gold label weighs 1.
+
+    >>> rows, classes, weights = weighted_labels(np.array([[1.0, 0.0], [0.25, 1.0], [1.0, 1.0]]))
+    >>> rows.tolist(), classes.tolist(), weights.tolist()
+    ([0, 1], [0, 1], [1.0, 0.75])
+    """
+    scaled = likelihoods / likelihoods.max(axis=1, keepdims=True)
+    uninformative = scaled.min(axis=1, keepdims=True)
+    frequencies = (scaled / scaled.sum(axis=1, keepdims=True)).mean(axis=0)
+    weights = (scaled - uninformative) * frequencies
+    weights *= (1.0 - uninformative) / np.maximum(weights.sum(axis=1, keepdims=True), 1e-12)
+    weights[weights < _MIN_WEIGHT] = 0.0
+    rows, classes = np.nonzero(weights)
+    return rows, classes, weights[rows, classes]
+
+
+def _is_pipeline(model: Any) -> bool:
+    steps = getattr(model, "steps", None)
+    return isinstance(steps, list) and bool(steps)
+
+
 def _last_step(model: Any) -> Any:
     """Return the last step of a pipeline, or the model itself."""
-    steps = getattr(model, "steps", None)
-    return steps[-1][1] if isinstance(steps, list) and steps else model
+    return model.steps[-1][1] if _is_pipeline(model) else model
 
 
 def _check_column_choice(model: Any) -> None:

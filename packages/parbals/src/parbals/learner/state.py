@@ -27,7 +27,7 @@ from parbals.learner.evaluation.support import (
 )
 from parbals.learner.features import FeatureTable, Preparation
 from parbals.learner.ledger import Ledger
-from parbals.learner.models import fresh_copy
+from parbals.learner.models import accepts_sample_weight, fresh_copy, weighted_labels
 from parbals.learner.tasks.base import Classification, FitSettings, Task
 from parbals.machine import several_threads
 from parbals.posterior.closed import moments
@@ -255,14 +255,15 @@ class Setup:
             seed: of draws from the posterior; a user's model has its own.
             warm_start: a model of nearly the same labels; with thousands of labels, the fit starts
                 from it.
-            likelihoods: (n, C) of the annotators' answers. A Gaussian posterior is fitted to them;
-                particles and a user's model are fitted to ``labels``.
+            likelihoods: (n, C) of the annotators' answers. A Gaussian posterior is fitted to them,
+                a user's model to labels weighted by them if it accepts weights; particles and
+                other models are fitted to ``labels``.
         """
         if not isinstance(self.task, Classification):
             settings = FitSettings(self.prior_scale, self.pool_moments, self.n_samples, seed)
             return self.task.fit(self.pool_rows(positions), labels, settings)
         if self.model is not None:
-            return self._fit_users_model(positions, labels)
+            return self._fit_users_model(positions, labels, likelihoods)
         model = self._fit_logistic_model(positions, labels, seed, warm_start, likelihoods)
         if self.class_descriptions is None:
             return model
@@ -270,11 +271,20 @@ class Setup:
         prepared = self.class_descriptions._replace(rows=prepared_rows)
         return condition_on_descriptions(model, prepared, len(positions))
 
-    def _fit_users_model(self, positions: np.ndarray, labels: np.ndarray) -> CheckedModel:
+    def _fit_users_model(
+        self, positions: np.ndarray, labels: np.ndarray, likelihoods: np.ndarray | None
+    ) -> CheckedModel:
         model = fresh_copy(self.model, warn=False)  # the learner's constructor has warned
         rows = self.pool_rows(positions)
-        if isinstance(model, LogisticModel) and isinstance(model.prior_scale, str):
-            model.fit(rows, labels, self.pool_moments)
+        if isinstance(model, LogisticModel):
+            is_learnt = isinstance(model.prior_scale, str)
+            pool_moments = self.pool_moments if is_learnt else None
+            model.fit(rows, labels, pool_moments, likelihoods=likelihoods)
+        elif likelihoods is not None and accepts_sample_weight(model):
+            items, classes, weights = weighted_labels(likelihoods)
+            if len(np.unique(classes)) < 2:  # the answers tell too little: every label counts alike
+                items, classes, weights = np.arange(len(labels)), labels, np.ones(len(labels))
+            model.fit(rows[items], classes, sample_weight=weights)
         else:
             model.fit(rows, labels)
         return CheckedModel(model, len(self.classes))
