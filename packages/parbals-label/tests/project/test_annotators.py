@@ -205,7 +205,7 @@ def test_checks_are_random_answers_of_the_program_for_people(store):
     )
     refresh(store)
     rates = {rate.name: rate for rate in overview(store).annotator_errors}
-    assert rates["machine:gpt"].n_checked == 20  # ten were shared before
+    assert rates["machine:gpt"].n_checked == 10, "those that were drawn at random"
     assert rates["machine:gpt"].error is not None
 
 

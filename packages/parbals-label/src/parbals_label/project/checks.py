@@ -12,7 +12,7 @@ from parbals.wording import PROGRAM_PREFIX, counted
 
 from parbals_label.store.store import Store
 
-__all__ = ["Checks", "drawn_positions", "queue_checks"]
+__all__ = ["Checks", "Draw", "drawn_positions", "draws_of", "queue_checks"]
 
 DRAWN = "answers drawn to check"
 """The kind of event that records a random sample of answers; stored, so it must not change."""
@@ -56,18 +56,35 @@ def queue_checks(store: Store, n: int, program: str | None = None) -> Checks:
     positions = [position for position in order if position in unchecked][:n]
     for position in positions:
         store.ask_again(position)
-    store.log(DRAWN, annotator=name, positions=positions)
+    last_answer = store.revision()[0]
+    store.log(DRAWN, annotator=name, positions=positions, last_answer=last_answer)
     return Checks(name, positions)
+
+
+class Draw(NamedTuple):
+    """Answers that were drawn at random to be checked.
+
+    Attributes:
+        positions: of their items.
+        last_answer: number of the latest answer in the project at that time; -1 if it is not known.
+    """
+
+    positions: list[int]
+    last_answer: int
+
+
+def draws_of(store: Store, program: str) -> list[Draw]:
+    """All draws of a program's answers, oldest first."""
+    return [
+        Draw(event.detail["positions"], event.detail.get("last_answer", -1))
+        for event in store.events(DRAWN)
+        if event.detail["annotator"] == program
+    ]
 
 
 def drawn_positions(store: Store, program: str) -> set[int]:
     """Positions of all answers of a program that were drawn at random to be checked."""
-    return {
-        position
-        for event in store.events(DRAWN)
-        if event.detail["annotator"] == program
-        for position in event.detail["positions"]
-    }
+    return {position for draw in draws_of(store, program) for position in draw.positions}
 
 
 def _program_name(store: Store, program: str | None) -> str:

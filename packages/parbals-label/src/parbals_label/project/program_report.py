@@ -17,10 +17,14 @@ from parbals_label.project.alternative_test import (
 )
 from parbals_label.project.consensus import aggregate_labels
 from parbals_label.project.program_errors import CheckedError, program_errors
+from parbals_label.project.program_shares import ProgramShares, program_shares
 from parbals_label.store.replies import Usage, money
 from parbals_label.store.store import Store
 
 __all__ = ["ProgramReport", "program_reports"]
+
+_MAX_CLASSES = 6
+"""Classes whose shares a sentence names."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,8 @@ class ProgramReport:
         test: the alternative annotator test; None if too few people share items with it.
         usage: what it has used so far; None for programs other than LLMs.
         goal_error: the error that the project is to reach; None without one.
+        shares: class shares among its answers, corrected by people's checks; None if people have
+            checked too few random answers.
     """
 
     annotator: str
@@ -47,6 +53,7 @@ class ProgramReport:
     test: AlternativeTest | None
     usage: Usage | None
     goal_error: float | None
+    shares: ProgramShares | None = None
 
     @property
     def cost_of_rest(self) -> float | None:
@@ -84,6 +91,7 @@ class ProgramReport:
         return [
             *self._error_lines(),
             self._test_line(),
+            *self._share_lines(),
             *self._export_lines(),
             *self._cost_lines(),
         ]
@@ -116,6 +124,24 @@ class ProgramReport:
             f"alternative annotator test (ε = {EPSILON:g}, mean advantage probability "
             f"{self.test.advantage:.2f})."
         )
+
+    def _share_lines(self) -> list[str]:
+        if self.shares is None:
+            return []
+        likeliest = sorted(self.shares.classes, key=lambda row: -row.share.mean)[:_MAX_CLASSES]
+        corrected = ", ".join(
+            f"{row.name} {percent(row.share.mean)} ({percent(row.share.low)} to "
+            f"{percent(row.share.high)})"
+            for row in likeliest
+        )
+        by_program = ", ".join(f"{row.name} {percent(row.by_program)}" for row in likeliest)
+        n_left = len(self.shares.classes) - len(likeliest)
+        more = f" and {counted(n_left, 'smaller class', 'smaller classes')}" if n_left else ""
+        return [
+            f"Class shares among {self.shares.n_items:,} of its answers, corrected by "
+            f"{self.shares.n_checked:,} random checks (90 % intervals): {corrected}{more}.",
+            f"By its labels alone they would be {by_program}.",
+        ]
 
     def _export_lines(self) -> list[str]:
         if self.export_error is None:
@@ -169,6 +195,7 @@ def program_reports(store: Store, usages: list[Usage]) -> list[ProgramReport]:
                 test=None if form.task == NUMBERS else alternative_test(votes, labels),
                 usage=usage_by_name.get(name),
                 goal_error=store.settings.goal_error or None,
+                shares=program_shares(store, name),
             )
         )
     return reports

@@ -95,6 +95,13 @@ class CurrentAnswer(NamedTuple):
     source: str
 
 
+class AnswerNumbers(NamedTuple):
+    """Numbers of an annotator's first and last answer to an item."""
+
+    first: int
+    last: int
+
+
 class LatestEntry(NamedTuple):
     """An annotator's latest row of ``answers`` or ``passes`` about an item; ``number`` 0 if none.
 
@@ -287,6 +294,14 @@ class Answers:
             audit = ProjectSettings.of(read_meta(connection)[0]).audit
             labelled = self._db.answered(connection).labelled.intersection(audit)
         return labelled - {answer.position for answer in self.counted_answers(labelled)}
+
+    def answer_numbers(self) -> dict[tuple[int, str], AnswerNumbers]:
+        """Return (position, annotator) → numbers of their first and last answer."""
+        rows = self._db.rows(
+            "SELECT position, annotator, min(answer), max(answer) FROM answers GROUP BY position, "
+            "annotator"
+        )
+        return {(position, name): AnswerNumbers(*numbers) for position, name, *numbers in rows}
 
     def answered(self) -> list[int]:
         """Return positions that were ever answered, in the order of their first answers.
