@@ -96,7 +96,11 @@ class _Handler(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
 
     def _open(self, kind: type[_Connection], request: urllib.request.Request) -> HTTPResponse:
         deadline: Deadline = request.deadline  # type: ignore[attr-defined]
-        return self.do_open(kind, request, deadline=deadline)
+
+        def connection(*arguments: Any, **options: Any) -> HTTPConnection:
+            return kind(*arguments, deadline=deadline, **options)
+
+        return self.do_open(connection, request)
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):

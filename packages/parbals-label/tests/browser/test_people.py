@@ -91,3 +91,26 @@ def test_the_agreement_page_says_whether_a_program_is_good_enough(serve, person)
     expect(panel).to_contain_text("Is machine:gpt good enough?", timeout=20_000)
     expect(panel).to_contain_text("wrong in 4 of 10 answers that people checked")
     expect(panel).to_contain_text("alternative annotator test")
+    notice = ada.go("overview").locator(".program-notice")
+    expect(notice).to_contain_text("machine:gpt has given 20 labels. Its error is 40 %")
+    expect(notice).to_contain_text("measured on 10 answers that people checked")
+
+
+def test_the_overview_says_that_a_programs_error_is_not_known_and_offers_checks(serve, person):
+    def by_program(folder):
+        with Store.open(folder) as store:
+            labels = [Submission(position, "ham") for position in range(20)]
+            store.submit(labels, annotator="machine:gpt", source="machine")
+
+    ada = person(serve("text", prepare=by_program), "Ada")
+    notice = ada.go("overview").locator(".program-notice")
+    expect(notice).to_contain_text("Its error is not known.", timeout=20_000)
+    notice.get_by_role("button", name="Check 10 random answers of machine:gpt").click()
+    expect(ada.page.get_by_text("wait on the labelling page to be checked")).to_be_visible()
+
+
+def test_a_project_without_programs_has_no_notice_of_them(serve, person):
+    ada = person(serve("text"), "Ada")
+    page = ada.go("overview")
+    expect(page.locator(".panel").first).to_be_visible()
+    expect(page.locator(".program-notice")).to_be_hidden()

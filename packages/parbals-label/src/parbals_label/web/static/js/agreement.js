@@ -1,14 +1,13 @@
 // Agreement between annotators: their error rates, Cohen's and Fleiss' kappa, and the items with different answers.
 
-import { get, post } from "./api.js";
+import { get } from "./api.js";
 import { isTask, MANY, NUMBERS } from "./answers.js";
 import { itemRow } from "./browse.js";
-import { count, h, plural, toast } from "./dom.js";
-import { programPanels } from "./programs.js";
+import { count, h, plural } from "./dom.js";
+import { checkButton, programPanels } from "./programs.js";
 import { isOwner, on, state } from "./state.js";
 
 const PAGE_SIZE = 50;
-const N_CHECKS = 10; // of a program's answers, until its error is known
 const PROGRAM_PREFIX = "machine:";
 
 /** Upper bounds of kappa and what they are called, after Landis and Koch (1977). */
@@ -35,22 +34,6 @@ function labelPanel(kappas) {
   );
   const head = ["Label", "Fleiss’ κ", "Interpretation"].map((name, i) => h("th", { scope: "col", class: i === 1 ? "numeric" : null }, name));
   return h("section", { class: "panel" }, h("h2", { class: "panel-title" }, "Agreement by label"), h("table", { class: "table" }, h("thead", {}, h("tr", {}, head)), h("tbody", {}, rows)));
-}
-
-/** For owners: have people check random answers of a program, which measures its error. */
-function checkButton(annotator) {
-  const program = annotator.name.split(", ")[0]; // answers may be split by confidence
-  const button = h("button", { type: "button", class: "text-button" }, `Check ${N_CHECKS} at random`);
-  button.setAttribute("aria-label", `Check ${N_CHECKS} random answers of ${annotator.name}`);
-  button.addEventListener("click", async () => {
-    try {
-      const { sentence } = await post("/api/check", { program, n: N_CHECKS });
-      toast(sentence);
-    } catch (error) {
-      toast(error.message);
-    }
-  });
-  return button;
 }
 
 /** How to get to know an error rate for which no answer was checked. */
@@ -103,7 +86,7 @@ export function agreementView() {
         { class: "scroll-x", tabindex: "0", role: "group", "aria-label": "Annotator error rates" },
         h("table", { class: "table" }, h("thead", {}, h("tr", {}, head)), h("tbody", {}, rows)),
       ),
-      h("p", { class: "quiet" }, "Measured on checked answers: items that another person answered too. Updated with each report."),
+      h("p", { class: "quiet" }, "Measured on checked answers: items that another person answered too. People’s errors are updated with each report; a program is wrong where its label differs from people’s."),
     );
     errors.replaceChildren(...(annotators.length ? [panel] : []));
   }

@@ -12,6 +12,7 @@ import { startNotices } from "./notices.js";
 import { startOutbox } from "./outbox.js";
 import { errorPanel, featuresLine, modelLine, peoplePanel, progressPanel } from "./panels.js";
 import { askName, startPerson } from "./person.js";
+import { programNotice } from "./programs.js";
 import { settingsView } from "./settings.js";
 import { BASE, emit, isOwner, state } from "./state.js";
 
@@ -23,7 +24,7 @@ function overviewView() {
   const grid = h(
     "div",
     { class: "overview" },
-    h("div", { class: "column" }, progressPanel({ full: true }), peoplePanel(), modelLine(), isOwner() && featuresLine()),
+    h("div", { class: "column" }, progressPanel({ full: true }), peoplePanel(), isOwner() && programNotice(), modelLine(), isOwner() && featuresLine()),
     isOwner() && h("div", { class: "column" }, errorPanel({ full: true }), mapPanel({ full: true })),
   );
   return { node: grid };
