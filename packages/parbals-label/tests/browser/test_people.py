@@ -67,7 +67,8 @@ def test_the_agreement_page_shows_kappa_and_the_items_in_dispute(serve, person):
     expect(rows).to_have_count(2)
     # (0.8 - 0.52) / (1 - 0.52)
     expect(page.locator(".agreement-figures")).to_contain_text("Fleiss’ κ is 0.58", timeout=20_000)
-    expect(page.get_by_role("table")).to_contain_text("moderate")
+    figures = page.locator(".agreement-figures")
+    expect(figures.get_by_role("table")).to_contain_text("moderate")
     rows.first.click()
     dialog = ada.page.get_by_role("dialog")
     expect(dialog.locator(".history li")).to_have_count(2)
@@ -106,7 +107,7 @@ def test_the_overview_says_that_a_programs_error_is_not_known_and_offers_checks(
     notice = ada.go("overview").locator(".program-notice")
     expect(notice).to_contain_text("Its error is not known.", timeout=20_000)
     notice.get_by_role("button", name="Check 10 random answers of machine:gpt").click()
-    expect(ada.page.get_by_text("wait on the labelling page to be checked")).to_be_visible()
+    expect(ada.page.locator("#toast")).to_contain_text("wait on the labelling page to be checked")
 
 
 def test_a_project_without_programs_has_no_notice_of_them(serve, person):

@@ -76,7 +76,7 @@ def test_the_error_and_shares_on_the_target_are_measured(run, project, tmp_path)
     assert sum("(target " in line for line in lines) == 6
     with Store.open(project) as store:
         positions = store.settings.target_items
-        store.submit([Submission(p, "spam") for p in positions], annotator="ann")
+        store.submit([Submission(p, "spam") for p in positions], annotator="me")
     assert "from the target set new.csv" in run("measure", project)
     assert "spam among the target set (8 items, 6 random labels): 100 %" in run(
         "estimate", project, "--share", "spam", "--from", "target"

@@ -45,7 +45,7 @@ def target(tmp_path):
     return write_rows(tmp_path / "new.csv", 100, 12)
 
 
-def label(store, positions, annotator="ann"):
+def label(store, positions, annotator="me"):
     labels = []
     for item in store.items(list(positions)):
         is_spam = "pills" in item.content["note"]
