@@ -77,13 +77,13 @@ def corrected_share(
         by_program: (n,) whether the program says so.
         by_program_unchecked: (m,) whether the program says so of the other items.
     """
-    said = np.concatenate([by_program, by_program_unchecked]).astype(bool)
+    all_by_program = np.concatenate([by_program, by_program_unchecked]).astype(bool)
     mean = 0.0
     squared_below = 0.0
     squared_above = 0.0
-    for is_said in (False, True):
-        stratum_share = float((said == is_said).mean())
-        labels = by_people[by_program.astype(bool) == is_said]
+    for is_class in (False, True):
+        stratum_share = float((all_by_program == is_class).mean())
+        labels = by_people[by_program.astype(bool) == is_class]
         n_class = float(labels.sum())
         share = n_class / len(labels) if len(labels) else 0.5
         low, high = clopper_pearson_limits(n_class, len(labels), _DELTA) if len(labels) else (0, 1)

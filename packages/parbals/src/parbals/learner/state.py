@@ -282,9 +282,10 @@ class Setup:
             model.fit(rows, labels, pool_moments, likelihoods=likelihoods)
         elif likelihoods is not None and accepts_sample_weight(model):
             items, classes, weights = weighted_labels(likelihoods)
-            if len(np.unique(classes)) < 2:  # the answers tell too little: every label counts alike
-                items, classes, weights = np.arange(len(labels)), labels, np.ones(len(labels))
-            model.fit(rows[items], classes, sample_weight=weights)
+            if len(np.unique(classes)) < 2:  # the answers tell too little to weight labels
+                model.fit(rows, labels)
+            else:
+                model.fit(rows[items], classes, sample_weight=weights)
         else:
             model.fit(rows, labels)
         return CheckedModel(model, len(self.classes))
