@@ -198,24 +198,27 @@ def _authors(records: list[RunRecord]) -> Iterator[str]:
     yield "| --- | --- |" + " ---: |" * 4
     pairs = {(r.run.strategy, r.run.settings.departures) for r in records if _of_one(r)}
     changes = sorted(pair for pair in pairs if pair[1] not in ("", "whitened"))
-    sides: dict[tuple[str, str, str], list[list[float]]] = {}
+    sides: dict[tuple[str, str, str], list[dict[int, float]]] = {}
     for (strategy, departure), dataset in product(changes, BOTH):
-        sides[strategy, departure, dataset] = [
-            _finals(
-                (r for r in records if _of_one(r) and r.run.settings.departures == departures),
-                dataset,
-                BUDGET,
-            )[strategy]
-            for departures in ("", departure)
-        ]
-    gaps = {name: np.subtract(*pair[::-1]) for name, pair in sides.items()}
+        pair = []
+        for departures in ("", departure):
+            of_one = (r for r in records if _of_one(r) and r.run.settings.departures == departures)
+            pair.append(_of_seeds(of_one, dataset).get(strategy, {}))
+        seeds = sorted(pair[0].keys() & pair[1].keys())
+        if len(seeds) > 1:
+            shared = [{seed: side[seed] for seed in seeds} for side in pair]
+            sides[strategy, departure, dataset] = shared
+    gaps = {
+        name: np.array([theirs[seed] - ours[seed] for seed in ours])
+        for name, (ours, theirs) in sides.items()
+    }
     doubts = holm({name: paired(gap)[2] for name, gap in gaps.items()})
     for (strategy, departure, dataset), pair in sides.items():
         name = strategy, departure, dataset
         difference = shown(gaps[name], doubts[name])
-        cells = (*map(_with_interval, pair), difference, _paper(strategy, dataset))
+        cells = (*(_with_interval(side.values()) for side in pair), difference)
         title = f"{Line(strategy).title}, `{departure}` | {DATASETS[dataset].title}"
-        yield f"| {title} | {' | '.join(cells)} |"
+        yield f"| {title} | {' | '.join(cells)} | {_paper(strategy, dataset)} |"
     white = [r for r in records if r.run.settings.departures == "whitened"]
     yield from _whitened(white)
     whole = [r for r in records if not _of_one(r)]
@@ -239,6 +242,7 @@ def _whitened(records: list[RunRecord]) -> Iterator[str]:
     yield "\n| one class against the others | ours | `whitened` | the paper |"
     yield "| --- | ---: | ---: | ---: |"
     usual = ResultsFiles(DOCS / "results" / "one-vs-all.tar.xz").records()
+    changes = []
     for reference in WHITENED:
         dataset = reference.partition(":")[0]
         sides = [_of_seeds(side, reference) for side in (usual, records)]
@@ -247,10 +251,17 @@ def _whitened(records: list[RunRecord]) -> Iterator[str]:
             title = f"{DATASETS[dataset].title}, {Line(strategy).title}"
             yield f"| {title} | {' | '.join(cells)} | {_paper(strategy, dataset)} |"
         for rival in ("confidence", "epig"):
-            cells = [_difference(side, rival) for side in sides]
+            gaps = [_gaps(side, rival) for side in sides]
+            cells = [_difference(gap) for gap in gaps]
+            seeds = sorted(gaps[0].keys() & gaps[1].keys())
+            if len(seeds) > 1:
+                change = {seed: gaps[1][seed] - gaps[0][seed] for seed in seeds}
+                title = f"{DATASETS[dataset].title}, less {Line(rival).title}"
+                changes.append(f"{title}, by {_difference(change)}")
             figures = [paper_figures()[BUDGET, s, dataset][0] for s in ("parbals-epig", rival)]
             title = f"{DATASETS[dataset].title}, ParBaLS EPIG less {Line(rival).title}"
             yield f"| {title} | {' | '.join(cells)} | {figures[0] - figures[1]:+.2f} |"
+    yield f"\nWhitening changes the differences of ParBaLS EPIG: {'; '.join(changes)} points."
 
 
 def _of_seeds(records: Iterable[RunRecord], reference: str) -> dict[str, dict[int, float]]:
@@ -265,16 +276,20 @@ def _of_seeds(records: Iterable[RunRecord], reference: str) -> dict[str, dict[in
     return finals
 
 
-def _difference(finals: dict[str, dict[int, float]], rival: str) -> str:
-    """ParBaLS EPIG less the rival, paired by seed; bold where p < 0.05."""
+def _gaps(finals: dict[str, dict[int, float]], rival: str) -> dict[int, float]:
+    """ParBaLS EPIG less the rival, by seed."""
     ours = finals.get("parbals-epig", {})
     theirs = finals.get(rival, {})
-    seeds = sorted(ours.keys() & theirs.keys())
-    if len(seeds) < 2:
+    return {seed: ours[seed] - theirs[seed] for seed in sorted(ours.keys() & theirs.keys())}
+
+
+def _difference(gaps: dict[int, float]) -> str:
+    """Mean ± standard error over seeds; bold where p < 0.05."""
+    if len(gaps) < 2:
         return ""
-    gap = np.array([ours[seed] - theirs[seed] for seed in seeds])
-    count = "" if len(seeds) == N_SEEDS else f" ({len(seeds)} seeds)"
-    return f"{shown(gap, paired(gap)[2])}{count}"
+    values = np.array(list(gaps.values()))
+    count = "" if len(gaps) == N_SEEDS else f" ({len(gaps)} seeds)"
+    return f"{shown(values, paired(values)[2])}{count}"
 
 
 def _seconds(record: RunRecord) -> float:
