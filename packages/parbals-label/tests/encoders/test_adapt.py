@@ -84,7 +84,7 @@ def made(folder, base, tmp_path, n_labels=60):
     )
     with Store.open(folder) as store:
         names = store.classes
-        store.submit([Submission(p, names[kind[p]]) for p in range(n_labels)], annotator="a")
+        store.submit([Submission(p, names[kind[p]]) for p in range(n_labels)], annotator="me")
     return folder
 
 
@@ -176,7 +176,7 @@ class TestAdapting:
     def test_again_it_starts_from_the_same_encoder(self, project):
         with Store.open(project) as store:
             first = adapt_project(store, silent, force=True)
-            store.submit([Submission(100, "rise")], annotator="a")
+            store.submit([Submission(100, "rise")], annotator="me")
             second = adapt_project(store, silent, force=True)
             assert second.n_labels == first.n_labels + 1
             assert [path.name for path in project.glob("encoder-*")] == [second.encoder]
@@ -432,7 +432,7 @@ def test_images_teach_their_encoder_by_the_same_door(vision, tmp_path, monkeypat
     create_project(project, tmp_path / "images", Roles(), ["left", "right"], {}, **given)
     with Store.open(project) as store:
         answers = [Submission(p, store.classes[kinds[p]]) for p in range(60)]
-        store.submit(answers, annotator="a")
+        store.submit(answers, annotator="me")
         found = adapt_project(store, silent, options=options)
         assert found.used
         assert found.log_loss < found.frozen_log_loss

@@ -47,7 +47,7 @@ def made(tmp_path, *, rules=True, n_labels=100, name="p", **roles):
     )
     with Store.open(tmp_path / name) as store:
         answers = [Submission(p, ("no", "yes")[kind[p]]) for p in range(n_labels)]
-        store.submit(answers, annotator="a")
+        store.submit(answers, annotator="me")
     return tmp_path / name
 
 
@@ -147,7 +147,7 @@ class TestTables:
     def test_again_and_back_and_more_items(self, project, tmp_path, run):
         with Store.open(project) as store:
             first = adapt_project(store, silent, force=True)
-            store.submit([Submission(p, "yes") for p in range(200, 220)], annotator="a")
+            store.submit([Submission(p, "yes") for p in range(200, 220)], annotator="me")
             second = adapt_project(store, silent, force=True)
             assert second.n_labels > first.n_labels
         assert [path.name for path in project.glob("encoder-*")] == [second.encoder]
@@ -205,7 +205,7 @@ class TestTables:
         said = []
         with Store.open(project) as store:
             more = [Submission(p, "yes") for p in range(100, 125)]
-            store.submit(more, annotator="a")
+            store.submit(more, annotator="me")
             store.update_settings(adapt=True)
             assert Adapter(store, lambda **words: said.append(words)).step()
             assert said[-1] == {"adapting": None}
