@@ -105,7 +105,6 @@ def test_the_next_items_are_there_before_they_are_asked_for(serve, person):
     server = serve("text")
     ada = person(server)
     ada.item()
-    ada.page.wait_for_timeout(500)
     # Whatever the server does from here on, three more items are in hand.
     ada.context.route(re.compile("/api/take"), lambda route: None)
     answered = {ada.label("1") for _ in range(3)}
