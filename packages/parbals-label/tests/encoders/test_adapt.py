@@ -270,6 +270,25 @@ class TestInterrupted:
         assert taught[-2:] == [n_labels, n_labels]
         assert list((Path(os.environ["PARBALS_CACHE_DIR"]) / "adapted").iterdir()) == []
 
+    def test_training_resumes_at_the_step_it_was_at(self, project):
+        class Cut(Exception):
+            pass
+
+        steps = []
+
+        def cut(stage, done, total):
+            steps.append((stage, done))
+            if stage == "training on a fold" and done == 70:
+                raise Cut
+
+        with Store.open(project) as store:
+            with pytest.raises(Cut):
+                adapt_project(store, cut, force=True)
+            steps.clear()
+            adapt_project(store, lambda *progress: steps.append(progress[:2]), force=True)
+        resumed = [done for stage, done in steps if stage == "training on a fold"]
+        assert resumed[:3] == [60, 70, 71]  # the first fold was finished, the second begun
+
     def test_items_that_came_meanwhile_are_not_lost(self, project):
         def meanwhile(stage, done, total):
             if stage == "encoding" and done == total:
@@ -449,6 +468,66 @@ def test_images_teach_their_encoder_by_the_same_door(vision, tmp_path, monkeypat
     )
 
 
+class TestSteps:
+    """Fine-tuning in steps that can be stored."""
+
+    @staticmethod
+    def tuned(folder, step_done=lambda n_steps: None, checkpoint=None):
+        kind, some = texts()
+        encoder = adapt.load_base(folder, Options(device="cpu"), "text")
+        adapt.fine_tune(encoder, some[:40], kind[:40], 3, step_done, checkpoint)
+        return {name: part.clone() for name, part in encoder.network.state_dict().items()}
+
+    def test_an_interrupted_training_ends_with_the_same_weights(self, base, tmp_path):
+        class Cut(Exception):
+            pass
+
+        def until(n_steps):
+            done = []
+
+            def step_done(n):
+                done.append(n)
+                if sum(done) == n_steps:
+                    raise Cut
+
+            return step_done
+
+        checkpoint = tmp_path / "steps"
+        for n_steps in (7, 20):
+            with pytest.raises(Cut):
+                self.tuned(base, until(n_steps), checkpoint)
+        steps = []
+        resumed = self.tuned(base, steps.append, checkpoint)
+        assert steps[0] == 20
+        assert sum(steps) == adapt.n_steps(40)
+        whole = self.tuned(base)
+        assert all(resumed[name].equal(whole[name]) for name in whole)
+
+    def test_speed_counts_steps_and_items(self, base):
+        encoder = adapt.load_base(base, Options(device="cpu"), "text")
+        speed = adapt.measure_speed(encoder, texts()[1][:20])
+        assert speed.step > 0
+        assert speed.encoding > 0
+        assert adapt.Speed(2.0, 1.0).seconds(10, 32) == 22.0
+
+    def test_the_quickest_way_is_kept_to(self, base, monkeypatch):
+        torch = pytest.importorskip("torch", reason="adapting needs torch")
+        n_threads = torch.get_num_threads()
+        seconds = {(4, True): 3.0, (4, False): 2.0, (1, False): 1.0}
+        tried = []
+        monkeypatch.setattr(
+            adapt, "_seconds_of", lambda function, way: (tried.append(way), seconds[way])[1]
+        )
+        try:
+            torch.set_num_threads(4)
+            encoder = adapt.load_base(base, Options(device="cpu"), "text")
+            speed = adapt.measure_speed(encoder, texts()[1][:16])
+        finally:
+            torch.set_num_threads(n_threads)
+        assert tried == [*seconds, (1, False)]  # the last one encodes, with what it found
+        assert speed == adapt.Speed(1.0, 1.0)
+
+
 def test_batch_norms_keep_what_they_know_of_a_million_images(tmp_path):
     """Sixteen images a step would move them, and what the network sees of every other image."""
     transformers = pytest.importorskip("transformers", reason="adapting needs transformers")
@@ -468,8 +547,9 @@ def test_batch_norms_keep_what_they_know_of_a_million_images(tmp_path):
 
 def test_the_command_says_what_was_found(project):
     said = run("adapt", project, "--force", "--device", "cpu")
+    assert "This takes less than a minute. Press Ctrl-C to stop; the same command resumes." in said
     assert "each held out once" in said
-    assert "uses the adapted one now" in said
+    assert "now uses the adapted encoder" in said
     assert features_of_store(project).shape[0] == N_ITEMS
 
 

@@ -1,6 +1,6 @@
 """How numbers and names are written: alike on the page, in reports and in a shell."""
 
-__all__ = ["PROGRAM_PREFIX", "counted", "percent", "without_controls"]
+__all__ = ["PROGRAM_PREFIX", "counted", "duration", "percent", "without_controls"]
 
 PROGRAM_PREFIX = "machine:"
 """An annotator whose name starts so is a program, not a person."""
@@ -14,6 +14,22 @@ def counted(number: int, singular: str, plural: str = "") -> str:
     """
     noun = singular if number == 1 else plural or f"{singular}s"
     return f"{number:,} {noun}"
+
+
+def duration(seconds: float) -> str:
+    """A time in minutes or hours, as precisely as an estimate deserves.
+
+    >>> duration(20), duration(70), duration(200), duration(9000)
+    ('less than a minute', 'about a minute', 'about 3 minutes', 'about 2.5 hours')
+    """
+    if seconds < 45:
+        return "less than a minute"
+    minutes = round(seconds / 60)
+    if minutes <= 1:
+        return "about a minute"
+    if minutes <= 90:
+        return f"about {minutes} minutes"
+    return f"about {f'{seconds / 3600:.1f}'.removesuffix('.0')} hours"
 
 
 def without_controls(text: str, substitute: str = " ") -> str:

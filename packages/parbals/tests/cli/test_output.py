@@ -44,7 +44,7 @@ def test_a_log_gets_whole_lines_of_long_work_alone(monkeypatch):
     monkeypatch.setattr(output, "_LOG_PAUSE", 0.0)
     lines = written(monkeypatch, io.StringIO()).splitlines()
     assert lines[0] == "reading, 0 of 200"
-    assert lines[1] == "reading, 50 of 200, about 0 minutes left, almost"
+    assert lines[1] == "reading, 50 of 200, less than a minute left, almost"
     assert len(lines) == 3
 
 

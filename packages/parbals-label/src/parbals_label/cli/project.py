@@ -328,7 +328,8 @@ def adapt(
 
     For tables, append out-of-fold predictions of tree ensembles as features. Works best from about
     100 labels. The new features are used only if they predict held-out labels better than the
-    present ones; test items are not trained on. An interrupted run continues where it stopped.
+    present ones; test items are not trained on. The time it will take is printed first. Ctrl-C
+    stops it, and the same command resumes at the same step.
     `parbals embed DIR --encoder auto` goes back.
 
     \b
@@ -337,12 +338,20 @@ def adapt(
       parbals adapt spam --encoder hf:models/mpnet
       parbals adapt birds --encoder hf:models/dinov2-small
     """
-    from parbals.wording import percent
+    from parbals.wording import duration, percent
 
     from parbals_label.project.adapting import adapt_project
 
+    def announce(seconds: float) -> None:
+        click.echo(
+            f"This takes {duration(seconds)}. Press Ctrl-C to stop; the same command resumes.",
+            err=True,
+        )
+
     with open_store(folder) as store, progress() as show:
-        result = adapt_project(store, show, encoder=encoder, options=encode_with, force=force)
+        result = adapt_project(
+            store, show, encoder=encoder, options=encode_with, force=force, announce=announce
+        )
     comparison = (
         f"Of {result.n_labels:,} labels, each held out once, the adapted features get "
         f"{percent(result.error)} wrong (log loss {result.log_loss:.3f}), the frozen features "

@@ -19,13 +19,17 @@ The encoder is saved as transformers and sentence-transformers do, as safetensor
 
 import json
 import shutil
+import time
+import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from parbals.errors import InputError
-from parbals.files import need
+from parbals.files import need, replacing
 
 from parbals_label.encoders.base import Options
 from parbals_label.encoders.huggingface import REPOSITORIES, Pooling, load_folder, quiet
@@ -35,7 +39,16 @@ from parbals_label.encoders.torch_models import ImageModel, TextModel, model_fol
 from parbals_label.encoders.trees import FILE, TableTrees
 from parbals_label.files import new_folder
 
-__all__ = ["base_folder", "fine_tune", "load_base", "n_steps", "save_encoder"]
+__all__ = [
+    "SETTINGS",
+    "Speed",
+    "base_folder",
+    "fine_tune",
+    "load_base",
+    "measure_speed",
+    "n_steps",
+    "save_encoder",
+]
 
 _LEARNING_RATE = 5e-5
 _BATCH_NORM_LEARNING_RATE = 2e-4
@@ -47,6 +60,10 @@ _MAX_EPOCHS = 20
 _MIN_EPOCHS = 5
 _ITEMS_IN_ALL_EPOCHS = 2_500
 _WARM_UP_SHARE = 0.1
+_CHECKPOINT_SECONDS = 20.0
+"""A killed training repeats at most so much."""
+SETTINGS = f"{_LEARNING_RATE} {_MAX_EPOCHS} {_ITEMS_IN_ALL_EPOCHS}"
+"""Identifies the training that a checkpoint is of."""
 
 
 def base_folder(name: str) -> Path:
@@ -93,56 +110,193 @@ def fine_tune(
     items: Sequence[Any],
     class_indices: np.ndarray,
     seed: int,
-    step_done: Callable[[], object] = lambda: None,
+    step_done: Callable[[int], object] = lambda n_steps: None,
+    checkpoint: Path | None = None,
 ) -> None:
-    """Fine-tune the encoder's network, in place, on items and their classes (n,)."""
+    """Fine-tune the encoder's network, in place, on items and their classes (n,).
+
+    With a ``checkpoint`` file an interrupted training resumes at the step after the last one that
+    was stored: at an exception the current one, at a kill one of the last seconds. The weights
+    come out the same as without interruption.
+    """
     import torch
 
-    prepared: list[Any] = [encoder.prepare(item) for item in items]
-    labels = torch.as_tensor(class_indices, device=encoder.device)
-    total_steps = n_steps(len(items))
-    warm_up_steps = max(1, round(_WARM_UP_SHARE * total_steps))
-
-    def learning_rate_factor(step: int) -> float:
-        warm_up = (step + 1) / warm_up_steps
-        decay = (total_steps - step) / max(1, total_steps - warm_up_steps)
-        return min(warm_up, decay)
-
-    generator = np.random.default_rng(seed)
-    network = encoder.network
-    network.requires_grad_(True)
-    if encoder.kind == "text":
-        network.get_input_embeddings().requires_grad_(False)
     with torch.random.fork_rng(), torch.inference_mode(False), torch.enable_grad():
         torch.manual_seed(seed)  # for dropout
-        width = encoder.rows(prepared[:1]).shape[1]
-        head = torch.nn.Linear(width, int(class_indices.max()) + 1, device=encoder.device)
-        torch.nn.init.zeros_(head.weight)
+        training = _Training(encoder, items, class_indices, seed)
+        first_step = training.resume(checkpoint)
+        step_done(first_step)
+        stored_at = time.monotonic()
+        done = first_step
+        try:
+            for batch in training.batches[first_step:]:
+                training.step(batch)
+                done += 1
+                if checkpoint and time.monotonic() > stored_at + _CHECKPOINT_SECONDS:
+                    training.save(checkpoint, done)
+                    stored_at = time.monotonic()
+                step_done(1)
+        except BaseException:
+            if checkpoint:
+                training.save(checkpoint, done)
+            raise
+    encoder.network.eval()
+
+
+class _Training:
+    """One fine-tuning: network, head, optimiser, schedule and the batches of all steps."""
+
+    def __init__(
+        self, encoder: TextModel | ImageModel, items: Sequence[Any], labels: np.ndarray, seed: int
+    ) -> None:
+        import torch
+
+        self._encoder = encoder
+        self._prepared: list[Any] = [encoder.prepare(item) for item in items]
+        self._labels = torch.as_tensor(labels, device=encoder.device)
+        self.batches = _batches(len(items), seed)
+        network = encoder.network
+        network.requires_grad_(True)
+        if encoder.kind == "text":
+            network.get_input_embeddings().requires_grad_(False)
+        with torch.no_grad():
+            width = encoder.rows(self._prepared[:1]).shape[1]
+        self._head = torch.nn.Linear(width, int(labels.max()) + 1, device=encoder.device)
+        torch.nn.init.zeros_(self._head.weight)
         has_batch_norm = any(hasattr(module, "running_var") for module in network.modules())
         network.train(not has_batch_norm)
+        self._trained = [weight for weight in network.parameters() if weight.requires_grad]
         parameter_groups = [
             {
-                "params": [weight for weight in network.parameters() if weight.requires_grad],
+                "params": self._trained,
                 "lr": _BATCH_NORM_LEARNING_RATE if has_batch_norm else _LEARNING_RATE,
             },
-            {"params": head.parameters(), "lr": _HEAD_LEARNING_RATE},
+            {"params": self._head.parameters(), "lr": _HEAD_LEARNING_RATE},
         ]
-        optimiser = torch.optim.AdamW(parameter_groups)
-        schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, learning_rate_factor)
-        remaining = np.zeros(0, int)
-        for _ in range(total_steps):
-            if not len(remaining):
-                remaining = generator.permutation(len(items))
-            batch = remaining[:_BATCH_SIZE]
-            remaining = remaining[_BATCH_SIZE:]
-            rows = torch.nn.functional.normalize(encoder.rows([prepared[i] for i in batch]))
-            logits = head(_LOGIT_SCALE * rows)
-            optimiser.zero_grad()
-            torch.nn.functional.cross_entropy(logits, labels[batch]).backward()
-            optimiser.step()
-            schedule.step()
-            step_done()
-    network.eval()
+        self._optimiser = torch.optim.AdamW(parameter_groups)
+        self._schedule = torch.optim.lr_scheduler.LambdaLR(
+            self._optimiser, partial(_learning_rate_factor, len(self.batches))
+        )
+
+    def step(self, batch: np.ndarray) -> None:
+        """One step of the optimiser on the items of a batch."""
+        import torch
+
+        rows = self._encoder.rows([self._prepared[i] for i in batch])
+        logits = self._head(_LOGIT_SCALE * torch.nn.functional.normalize(rows))
+        self._optimiser.zero_grad()
+        torch.nn.functional.cross_entropy(logits, self._labels[batch]).backward()
+        self._optimiser.step()
+        self._schedule.step()
+
+    def save(self, file: Path, n_done: int) -> None:
+        """Store the training after ``n_done`` steps."""
+        import torch
+
+        state = {
+            "n_done": n_done,
+            "trained": self._trained,
+            "head": self._head.state_dict(),
+            "optimiser": self._optimiser.state_dict(),
+            "schedule": self._schedule.state_dict(),
+            "random": torch.get_rng_state(),
+        }
+        if self._encoder.device.type == "cuda":
+            state["random_of_device"] = torch.cuda.get_rng_state(self._encoder.device)
+        with replacing(file) as out:
+            torch.save(state, out)
+
+    def resume(self, file: Path | None) -> int:
+        """Continue the training that a file holds; returns how many steps are done."""
+        import torch
+
+        if file is None or not file.is_file():
+            return 0
+        state = torch.load(file, map_location=self._encoder.device, weights_only=True)
+        with torch.no_grad():
+            for weight, stored in zip(self._trained, state["trained"], strict=True):
+                weight.copy_(stored)
+        self._head.load_state_dict(state["head"])
+        self._optimiser.load_state_dict(state["optimiser"])
+        self._schedule.load_state_dict(state["schedule"])
+        torch.set_rng_state(state["random"].cpu())
+        if "random_of_device" in state:
+            torch.cuda.set_rng_state(state["random_of_device"].cpu(), self._encoder.device)
+        return int(state["n_done"])
+
+
+def _batches(n_items: int, seed: int) -> list[np.ndarray]:
+    """The items of every step: each epoch is a random order, cut into batches."""
+    generator = np.random.default_rng(seed)
+    batches: list[np.ndarray] = []
+    while len(batches) < n_steps(n_items):
+        order = generator.permutation(n_items)
+        batches += [order[start : start + _BATCH_SIZE] for start in range(0, n_items, _BATCH_SIZE)]
+    return batches
+
+
+def _learning_rate_factor(total_steps: int, step: int) -> float:
+    """Linear warm-up, then linear decay to zero."""
+    warm_up_steps = max(1, round(_WARM_UP_SHARE * total_steps))
+    warm_up = (step + 1) / warm_up_steps
+    decay = (total_steps - step) / max(1, total_steps - warm_up_steps)
+    return min(warm_up, decay)
+
+
+@dataclass(frozen=True)
+class Speed:
+    """Seconds of a training step, and of encoding as many items as a step has."""
+
+    step: float
+    encoding: float
+
+    def seconds(self, n_training_steps: int, n_encoded: int) -> float:
+        """Expected seconds of training steps and of items to encode."""
+        return self.step * n_training_steps + self.encoding * n_encoded / _BATCH_SIZE
+
+
+def measure_speed(encoder: TextModel | ImageModel, items: Sequence[Any]) -> Speed:
+    """Time training steps by each way to compute them on a CPU, and keep to the quickest.
+
+    With oneDNN or without: on ARM processors its batched matrix products, which attention consists
+    of, take many times as long as PyTorch's own. On all cores or on one: where other programs are
+    busy, several threads wait for each other. Results differ by rounding only. The choice holds for
+    the whole process. The encoder's weights change: load it again to train it.
+    """
+    import torch
+
+    n_items = min(_BATCH_SIZE, len(items))
+    batch = np.arange(n_items)
+    ways = [(torch.get_num_threads(), True)]
+    if encoder.device.type == "cpu":
+        ways.append((torch.get_num_threads(), False))
+    with torch.random.fork_rng(), torch.inference_mode(False), torch.enable_grad():
+        training = _Training(encoder, items[:n_items], np.zeros(n_items, int), seed=0)
+        training.step(batch)  # the first one prepares kernels and memory
+        step = partial(training.step, batch)
+        seconds = {way: _seconds_of(step, way) for way in ways}
+        quickest = min(seconds, key=lambda way: seconds[way])
+        if encoder.device.type == "cpu" and quickest[0] > 1:
+            one_thread = (1, quickest[1])
+            seconds[one_thread] = _seconds_of(step, one_thread)
+            quickest = min(seconds, key=lambda way: seconds[way])
+    encoder.network.eval()
+    prepared = [encoder.prepare(item) for item in items[:n_items]]
+    encoding = _seconds_of(partial(encoder.encode, prepared), quickest) * _BATCH_SIZE / n_items
+    return Speed(step=seconds[quickest], encoding=encoding)
+
+
+def _seconds_of(function: Callable[[], object], way: tuple[int, bool]) -> float:
+    """The time that a call takes with so many threads, with oneDNN or without."""
+    import torch
+
+    n_threads, uses_onednn = way
+    torch.set_num_threads(n_threads)
+    with warnings.catch_warnings(action="ignore"):  # of formats that it does not change
+        torch.backends.mkldnn.set_flags(uses_onednn)
+    start = time.perf_counter()
+    function()
+    return time.perf_counter() - start
 
 
 def save_encoder(encoder: TextModel | ImageModel | TableTrees, base: Path, folder: Path) -> None:

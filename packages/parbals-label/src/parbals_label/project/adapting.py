@@ -19,8 +19,8 @@ Audit items and their duplicates never train an encoder, so an audit measures an
 any other.
 
 Intermediate results stay in the cache, under a digest of everything they depend on, until the
-features are stored: an interrupted run continues at the fold it was at. The project does not change
-until one transaction names the new encoder and its features.
+features are stored: an interrupted run continues at the training step it was at. The project does
+not change until one transaction names the new encoder and its features.
 """
 
 import hashlib
@@ -40,7 +40,15 @@ from parbals.learner.active import ActiveLearner
 from parbals.learner.evaluation.expectation import fit_temperature, temperature_scaled
 from parbals.randomness import derive_generator
 
-from parbals_label.encoders.adapt import base_folder, fine_tune, load_base, n_steps, save_encoder
+from parbals_label.encoders.adapt import (
+    SETTINGS,
+    base_folder,
+    fine_tune,
+    load_base,
+    measure_speed,
+    n_steps,
+    save_encoder,
+)
 from parbals_label.encoders.base import Encoder, Options
 from parbals_label.encoders.embedding import Progress
 from parbals_label.encoders.torch_models import folder_digest, model_files
@@ -79,6 +87,8 @@ _MIN_LABELS = 20
 _N_UNLABELLED = 500
 """Items without a label that show how features vary, beside those with one."""
 _CACHE_DAYS = 30
+_ENCODER = "encoder"
+"""Folder of the encoder that was trained on all labels, before it is the project's."""
 
 
 @dataclass(frozen=True)
@@ -111,6 +121,7 @@ def adapt_project(
     encoder: str | None = None,
     options: Options | None = None,
     force: bool = False,
+    announce: Callable[[float], object] = lambda seconds: None,
 ) -> AdaptationResult:
     """Fine-tune the project's encoder, or fit tree features, and use them if they predict better.
 
@@ -120,6 +131,7 @@ def adapt_project(
         encoder: another one to start from, hf:FOLDER; not for a table.
         options: how the encoder is run.
         force: use the adapted features even if they predict no better.
+        announce: called before the training with the seconds it will take; not for a table.
     """
     kind = _TableAdaptation if uses_table_features(store.settings) else _Adaptation
     adaptation = kind.of(store, encoder, options or Options())
@@ -127,6 +139,8 @@ def adapt_project(
     with locked(store.folder / ".adapt.lock", busy):
         _sweep(store)
         adaptation.cache.mkdir(parents=True, exist_ok=True)
+        if seconds := adaptation.expected_seconds(progress):
+            announce(seconds)
         frozen_probs = adaptation.cross_fit(lambda fold: adaptation.frozen_features, adapted=False)
         training = _TrainingProgress(progress, "a fold", adaptation.n_cross_fit_steps)
         adapted_probs = adaptation.cross_fit(
@@ -255,8 +269,9 @@ class _Adaptation:
 
     @property
     def initial_state(self) -> str:
-        """Identifies the model before training."""
-        return f"{folder_digest(self.base, model_files(self.base))} {self.options.half}"
+        """Identifies the model before training, and the training."""
+        weights = folder_digest(self.base, model_files(self.base))
+        return f"{weights} {self.options.half} {SETTINGS}"
 
     n_steps = staticmethod(n_steps)
 
@@ -264,6 +279,18 @@ class _Adaptation:
     def n_cross_fit_steps(self) -> int:
         """Training steps of all folds."""
         return sum(self.n_steps(int((self.folds != fold).sum())) for fold in range(_N_FOLDS))
+
+    def expected_seconds(self, progress: Progress) -> float:
+        """How long the rest of an adaptation that is used will take, by timing a training step."""
+        progress("measuring the speed", 0, None)
+        kind = self.store.settings.encoded_kind or "text"
+        speed = measure_speed(load_base(self.base, self.options, kind), self.contents)
+        folds = [fold for fold in range(_N_FOLDS) if not self._features_file(fold).is_file()]
+        n_training_steps = sum(self.n_steps(int((self.folds != fold).sum())) for fold in folds)
+        if not (self.cache / _ENCODER).is_dir():
+            n_training_steps += self.n_steps(len(self.positions))
+        n_encoded = len(folds) * len(self.sampled) + self.store.n_items
+        return speed.seconds(n_training_steps, n_encoded)
 
     @cached_property
     def frozen_features(self) -> np.ndarray:
@@ -282,7 +309,7 @@ class _Adaptation:
 
     def fold_features(self, fold: int, training: _TrainingProgress) -> np.ndarray:
         """(m, D) features by an encoder that was trained on all folds but this one."""
-        file = self.cache / f"{fold}.npy"
+        file = self._features_file(fold)
         is_train = self.folds != fold
         if file.is_file():
             training(self.n_steps(int(is_train.sum())))
@@ -292,13 +319,23 @@ class _Adaptation:
         features = self._encode("adapted", encoder)
         with replacing(file) as out:
             np.save(out, features)
+        self._checkpoint(fold).unlink(missing_ok=True)
         return features
 
-    def train(self, is_train: np.ndarray, seed: int, step_done: Callable[[], object]) -> Any:
+    def _features_file(self, fold: int) -> Path:
+        """The file of the features by an encoder that was trained on the other folds."""
+        return self.cache / f"{fold}.npy"
+
+    def _checkpoint(self, seed: int) -> Path:
+        """The file of an interrupted training."""
+        return self.cache / f"{seed}.training"
+
+    def train(self, is_train: np.ndarray, seed: int, step_done: Callable[[int], object]) -> Any:
         """An encoder that was fine-tuned on some (n,) of the labels."""
         encoder = load_base(self.base, self.options, self.store.settings.encoded_kind or "text")
         items = [self.contents[row] for row in np.flatnonzero(is_train)]
-        fine_tune(encoder, items, self.class_indices[is_train], seed, step_done)
+        labels = self.class_indices[is_train]
+        fine_tune(encoder, items, labels, seed, step_done, self._checkpoint(seed))
         return encoder
 
     def cross_fit(
@@ -345,7 +382,7 @@ class _Adaptation:
     ) -> AdaptationResult:
         """Train on all labels; encoder and features become the project's."""
         n_labels = len(self.positions)
-        trained = self.cache / "encoder"
+        trained = self.cache / _ENCODER
         if not trained.is_dir():
             training = _TrainingProgress(progress, "all labels", self.n_steps(n_labels))
             training(0)
@@ -392,11 +429,15 @@ class _TableAdaptation(_Adaptation):
 
     n_steps = staticmethod(lambda n_items: 1)
 
-    def train(self, is_train: np.ndarray, seed: int, step_done: Callable[[], object]) -> Any:
+    def train(self, is_train: np.ndarray, seed: int, step_done: Callable[[int], object]) -> Any:
         rows = self.table.transform(columns_of(self.contents, self.table.names))
         trees = TableTrees.grow(self.table, rows[is_train], self.class_indices[is_train], seed)
-        step_done()
+        step_done(1)
         return trees
+
+    def expected_seconds(self, progress: Progress) -> float:
+        """Not measured: trees take about half a minute."""
+        return 0.0
 
 
 def _stratified_folds(class_indices: np.ndarray, generator: np.random.Generator) -> np.ndarray:

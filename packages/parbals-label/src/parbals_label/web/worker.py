@@ -25,6 +25,7 @@ from typing import Any
 
 from parbals.errors import ParbalsError, ParbalsWarning, ProjectError
 from parbals.files import TEMPORARY_SUFFIX
+from parbals.wording import duration
 
 from parbals_label.files import DAY, sweep
 from parbals_label.project.measured import held_back_positions
@@ -224,13 +225,15 @@ class Adapter(_Step):
 
     It starts at 100 labels and runs again at 1.5 times as many. Choosing and reports continue
     meanwhile, and use the new features once all of them are stored. A worker that was killed
-    resumes at the same stage, unless new labels have arrived.
+    resumes at the same training step, unless new labels have arrived.
     """
 
     n_checked = -1
     """Labels at the latest check."""
     progress_at = 0.0
     """When progress was reported last."""
+    ends_at = 0.0
+    """When the fine-tuning is expected to end."""
 
     def step(self) -> bool:
         """Fine-tune if it is due; returns whether it was."""
@@ -253,13 +256,16 @@ class Adapter(_Step):
         last_n_labels = earlier[-1] if earlier else 0
         is_due = n_labels >= max(ADAPT_FROM, _ADAPT_GROWTH * last_n_labels)
         if is_due:
-            adapt_project(self.store, self._progress)
+            adapt_project(self.store, self._progress, announce=self._announce)
         message = None
         if n_labels < ADAPT_FROM:
             message = f"Fine-tuning starts at {ADAPT_FROM} labels; there are {n_labels}."
         self.say(adapting=message)
         self.n_checked = n_labels
         return is_due
+
+    def _announce(self, seconds: float) -> None:
+        self.ends_at = time.monotonic() + seconds
 
     def _progress(self, stage: str, done: int, total: int | None) -> None:
         if time.monotonic() < self.progress_at + _PROGRESS_SECONDS:
@@ -268,7 +274,10 @@ class Adapter(_Step):
         if not self.store.settings.adapt:  # the error ends the fine-tuning
             raise ProjectError("Fine-tuning was switched off; the features are unchanged.")
         share = f": {100 * done // total} %" if total else ""
-        self.say(adapting=f"Fine-tuning the encoder on the labels, {stage}{share}.")
+        left = ""
+        if self.ends_at > time.monotonic():
+            left = f"; {duration(self.ends_at - time.monotonic())} left"
+        self.say(adapting=f"Fine-tuning the encoder on the labels, {stage}{share}{left}.")
 
 
 def load_engine() -> Any:

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import click
 
 from parbals.cli.base import RareOption
+from parbals.wording import duration
 
 __all__ = ["JSON", "Progress", "print_result", "printable", "progress", "table"]
 
@@ -109,7 +110,7 @@ class _ProgressLine:
         amount = f"{done:,.0f} of {total:,.0f}" if total else f"{done:,.0f}"
         left = ""
         if total and 0 < done < total:
-            left = f"about {seconds * (total / done - 1.0) / 60.0:.0f} minutes left"
+            left = f"{duration(seconds * (total / done - 1.0))} left"
         click.echo(", ".join(words for words in (stage, amount, left, note) if words), err=True)
 
     def _amount(self, done: float, total: float | None, seconds: float) -> str:
