@@ -23,7 +23,7 @@ def test_the_command_writes_the_files_and_says_where_the_report_is(tmp_path, cap
         main(["demo", "--out", str(out)])
     assert ended.value.code == 0
     text = capsys.readouterr().out
-    assert "of what its messages know is said twice" in text
+    assert "of the information in its messages is redundant" in text
     assert f"The report: {out / 'report.html'}" in text
     assert {path.name for path in out.iterdir()} == FILES
 

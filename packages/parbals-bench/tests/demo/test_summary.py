@@ -55,6 +55,6 @@ def test_the_batches_are_compared_by_what_they_teach(demo):
 
 
 @pytest.mark.parametrize("name", ["random", "epig", "parbals-epig"])
-def test_what_is_said_twice_is_told_for_each(demo, name):
-    share = f"{percent(demo.first[name].redundancy)} of what its messages know is said twice"
+def test_redundancy_is_told_for_each(demo, name):
+    share = f"{percent(demo.first[name].redundancy)} of the information in its messages is"
     assert any(share in line for line in worth_sentences(demo))

@@ -90,19 +90,22 @@ def test_a_phone_shows_that_a_text_goes_on(serve, person):
     expect(stage).not_to_have_class(re.compile("goes-on"))
 
 
-def test_a_picture_is_named_by_its_file(serve, person):
-    server = serve("images")
-    ada = person(server)
-    assert re.fullmatch(r"\d\d\.png", ada.item())
+def test_a_picture_is_named_by_its_file_in_browse(serve, person):
+    ada = person(serve("images"))
     page = ada.go("browse")
     expect(page.locator(".row-text").first).to_have_text("00.png")
     page.locator(".row").first.click()
     expect(ada.page.get_by_role("dialog").get_by_role("heading").first).to_have_text("Item 00.png")
 
 
-def test_a_picture_of_a_numbered_item_is_named_by_both(serve, person):
+def test_the_name_of_an_image_file_is_not_shown_to_who_labels(serve, person):
+    """It often names the class; Browse shows it."""
     ada = person(serve("numbered images"))
-    assert re.fullmatch(r"\d+ · \d\d\.png", ada.item())
+    assert re.fullmatch(r"\d+", ada.item())
+    assert ".png" not in ada.page.locator(".work").inner_html()
+    ada.go("browse").locator(".row").first.click()
+    heading = ada.page.get_by_role("dialog").get_by_role("heading").first
+    expect(heading).to_have_text(re.compile(r"Item \d+ · \d\d\.png"))
 
 
 def test_a_picture_fits_and_can_be_zoomed(serve, person):
@@ -113,23 +116,23 @@ def test_a_picture_fits_and_can_be_zoomed(serve, person):
         ada.page.locator(f".stage {part}") for part in (".frame", ".picture", ".zoom-level")
     )
     expect(picture).to_have_js_property("naturalWidth", 640)  # once it has been fetched
-    expect(level).to_have_text("100 %")
+    expect(level).to_have_text("")
     ada.page.get_by_role("button", name="Zoom in").click()
-    expect(level).to_have_text("150 %")
+    expect(level).to_have_text("1.5×")
     frame.focus()
     ada.page.keyboard.press("+")
-    expect(level).to_have_text("225 %")
+    expect(level).to_have_text("2.3×")
     before = picture.evaluate("image => image.style.transform")
     ada.page.keyboard.press("ArrowLeft")
     assert picture.evaluate("image => image.style.transform") != before
     ada.page.keyboard.press("0")
-    expect(level).to_have_text("100 %")
+    expect(level).to_have_text("")
     assert ada.item() == first  # none of these keys answered
     ada.page.wait_for_timeout(250)
     ada.page.keyboard.press("2")
     expect(ada.page.locator(".item-place")).not_to_have_text(f"Item {first}")
     ada.saved()
-    assert server.labels("Ada") == {first: "square"}
+    assert list(server.labels("Ada").values()) == ["square"]
 
 
 def test_a_row_of_a_table_is_a_card(serve, person):
@@ -168,7 +171,7 @@ def test_a_phone_shows_everything_without_sideways_scrolling(serve, person, kind
         ada.page.wait_for_timeout(200)
         assert overflow(ada.page) <= 0, page
     ada.saved()
-    assert list(server.labels("Ada")) == [first]
+    assert len(server.labels("Ada")) == 1
 
 
 def test_dark_follows_the_system_until_somebody_chooses(serve, person):

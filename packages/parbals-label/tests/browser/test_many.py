@@ -1,6 +1,7 @@
 """An owner's work on many items: a label for several, an order, ties, classes."""
 
 import json
+import re
 
 import pytest
 import served
@@ -60,8 +61,28 @@ def test_an_owner_changes_the_classes_and_an_open_page_says_so(labelled, person)
     ada.says("cannot be removed")
     notices = grace.page.locator("#notices")
     expect(notices).to_contain_text("The classes were changed", timeout=SOON)
-    notices.get_by_role("button", name="Reload").click()
+    notices.get_by_role("button", name="Show the new classes").click()
     expect(grace.page.locator("[data-label='offer']")).to_be_visible(timeout=SOON)
+    expect(notices).to_be_empty()
+    ada.go("label")
+    expect(ada.page.locator("[data-label='offer']")).to_be_visible()  # her own change, at once
+
+
+def test_merging_says_how_many_labels_move(labelled, person):
+    ada = person(labelled, "Ada")
+    page = ada.go("settings")
+    page.locator("#new-class").fill("advert")
+    page.get_by_role("button", name="Add", exact=True).click()
+    page.get_by_role("button", name="Merge: spam").click()
+    dialog = ada.page.locator("dialog[open]")
+    expect(dialog).to_contain_text("cannot be undone")
+    expect(dialog.locator("label")).to_have_text(re.compile(r"Move [1-9]\d* labels? of “spam” to"))
+    dialog.get_by_role("button", name="Merge").click()
+    expect(dialog).to_be_visible()  # no class is preselected
+    dialog.locator("#class-change").select_option("advert")
+    dialog.get_by_role("button", name="Merge").click()
+    ada.says("Merged spam into advert")
+    expect(page.locator(".class-rows li")).to_have_count(2)
 
 
 def test_a_class_that_is_added_right_after_a_page_was_opened_is_announced_there(labelled, person):
@@ -80,5 +101,4 @@ def test_a_class_that_is_added_right_after_a_page_was_opened_is_announced_there(
     unchanged = json.dumps({"unchanged": True, "queue": None})
     grace.page.route("**/api/live*", lambda route: route.fulfill(body=unchanged))
     grace.page.clock.run_for(3_100)
-    notices = grace.page.locator("#notices")
-    expect(notices).to_contain_text("The classes were changed", timeout=SOON)
+    expect(grace.page.locator("[data-label='advert']")).to_be_visible(timeout=SOON)

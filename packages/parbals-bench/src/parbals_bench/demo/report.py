@@ -79,10 +79,10 @@ def build_report(demo: Demo) -> str:
 
 
 def worth_sentences(demo: Demo) -> list[str]:
-    """How much each first batch repeats itself, and what ours teaches beside the others."""
+    """How much each first batch repeats itself, and what ours tells the model beside the others."""
     sentences = [
-        f"{strategy_title(strategy)}: {percent(batch.redundancy)} of what its messages know is "
-        "said twice."
+        f"{strategy_title(strategy)}: {percent(batch.redundancy)} of the information in its "
+        "messages is redundant."
         for strategy, batch in demo.first.items()
     ]
     ours = demo.first[DEFAULT_STRATEGY].joint
@@ -93,8 +93,8 @@ def worth_sentences(demo: Demo) -> list[str]:
     ]
     if compared:
         sentences.append(
-            f"The {strategy_title(DEFAULT_STRATEGY)} batch teaches {' and '.join(compared)}, for "
-            "the same labelling work."
+            f"The {strategy_title(DEFAULT_STRATEGY)} batch tells the model {' and '.join(compared)}, "
+            "for the same labelling work."
         )
     return sentences
 
@@ -137,13 +137,13 @@ def _card(demo: Demo, strategy: str) -> str:
     beside = ""
     if strategy != RANDOM_STRATEGY and random_information > 0:
         times = batch.joint / random_information
-        beside = f"<br>It teaches <b>{times:.1f}</b> times as much as the random one."
+        beside = f"<br>It tells the model <b>{times:.1f}</b> times as much as the random one."
     return (
         f'<div class="card" style="--method: {_COLOURS[strategy]}">'
         f"<h3>{strategy_title(strategy)}</h3>"
         f'<div class="number">{percent(accuracy)}</div>'
         f"of new messages sorted rightly after {demo.budget.total} labels.<br>"
-        f"<b>{percent(batch.redundancy)}</b> of what its first batch knows is said twice."
+        f"<b>{percent(batch.redundancy)}</b> of the information in its first batch is redundant."
         f"{beside}</div>\n"
     )
 

@@ -27,6 +27,7 @@ from parbals_label.files import check_new_folder, new_folder
 from parbals_label.project.duplicates import find_duplicates, near_duplicate_notes
 from parbals_label.project.embedding import EncodedItems, make_features
 from parbals_label.project.features import GIVEN, store_features
+from parbals_label.project.language import language_note
 from parbals_label.project.plan import Plan, make_plan
 from parbals_label.project.row_filter import RowFilter
 from parbals_label.project.scores import store_scores
@@ -41,6 +42,8 @@ from parbals_label.store.store import Store
 __all__ = ["NewProject", "Roles", "create_project"]
 
 _PROGRESS_ROWS = 1_000
+_N_TEXTS_READ = 300
+"""Texts by which their language is recognised."""
 """Progress is reported once for so many rows."""
 
 
@@ -181,6 +184,7 @@ def _write_project(folder: Path, plan: Plan, extras: _Extras, progress: Progress
             )
             n_target = added.n_rows
             target_notes = added.notes
+        language_notes = _language_notes(store, plan, folder) if plan.reads_texts else []
         return NewProject(
             n_items=store.n_items,
             n_labels=n_labels,
@@ -199,9 +203,18 @@ def _write_project(folder: Path, plan: Plan, extras: _Extras, progress: Progress
                 *plan.notes,
                 *encoded.notes,
                 *target_notes,
+                *language_notes,
             ),
             n_target=n_target,
         )
+
+
+def _language_notes(store: Store, plan: Plan, folder: Path) -> list[str]:
+    """A note if the encoder does not know the language of the texts, by the first ones."""
+    items = store.items(range(min(store.n_items, _N_TEXTS_READ)))
+    texts = [str(item.content.get(name) or "") for item in items for name in plan.recipe.columns]
+    note = language_note(plan.recipe.name, texts, folder)
+    return [note] if note else []
 
 
 def _store_items(store: Store, plan: Plan, progress: Progress) -> tuple[int, list[str]]:

@@ -99,7 +99,10 @@ def goal_parts(
     parts = []
     if goal.labels is not None:
         share = min(1.0, n_labelled / goal.labels)
-        parts.append(GoalPart(share, f"{n_labelled:,} of {goal.labels:,} labels"))
+        sentence = f"{n_labelled:,} of {goal.labels:,} labels"
+        if n_labelled > goal.labels:
+            sentence = f"{n_labelled:,} labels; the goal was {goal.labels:,}"
+        parts.append(GoalPart(share, sentence))
     if goal.error is not None:
         parts.append(_error_part(goal.error, report, sample))
     return parts

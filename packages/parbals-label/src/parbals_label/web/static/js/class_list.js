@@ -2,7 +2,7 @@
 
 import { patch } from "./api.js";
 import { labelChip } from "./detail.js";
-import { h, openDialog, toast } from "./dom.js";
+import { h, openDialog, plural, toast } from "./dom.js";
 import { emit, on, state } from "./state.js";
 
 export function classPanel(changed) {
@@ -29,6 +29,7 @@ export function classPanel(changed) {
     try {
       state.project = await patch("/api/settings", { classes: body });
       emit("project", state.project);
+      emit("draw-classes"); // whoever changes the classes need not be asked
       status.textContent = sentence;
       toast(sentence);
       changed();
@@ -39,10 +40,11 @@ export function classPanel(changed) {
   }
 
   /** Ask for one value in a dialog; `act` is called with what was typed or chosen. */
-  function ask(title, input, help, verb, act) {
+  function ask(title, input, help, verb, act, warning = null) {
     const body = h(
       "form",
       { class: "stack" },
+      warning && h("p", {}, warning),
       h("div", { class: "field" }, h("label", { for: "class-change" }, help), input),
       h("div", { class: "actions" }, h("button", { class: "primary", type: "submit" }, verb)),
     );
@@ -65,9 +67,16 @@ export function classPanel(changed) {
 
   function merge(label) {
     const others = state.project.classes.filter((other) => other !== label);
-    const input = h("select", {}, others.map((other) => h("option", { value: other }, other)));
-    ask(`Merge ${label} into another class`, input, `Move all “${label}” labels to`, "Merge", (other) =>
-      change({ merged: { [label]: other } }, `Merged ${label} into ${other}.`),
+    const options = others.map((other) => h("option", { value: other }, other));
+    const input = h("select", { required: true }, h("option", { value: "" }, "Choose a class"), options);
+    const count = plural(state.live?.class_balance?.[label] ?? 0, "label");
+    ask(
+      `Merge ${label} into another class`,
+      input,
+      `Move ${count} of “${label}” to`,
+      "Merge",
+      (other) => change({ merged: { [label]: other } }, `Merged ${label} into ${other}: ${count} moved.`),
+      `“${label}” disappears and its labels join the other class. This cannot be undone.`,
     );
   }
 

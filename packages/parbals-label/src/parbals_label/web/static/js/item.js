@@ -79,12 +79,17 @@ export function itemName(task) {
   return file && file !== task.id ? `Item ${task.id} · ${file}` : `Item ${task.id}`;
 }
 
+/** The title of an item to label. The name of an image file may give its class away, so it is not shown. */
+export function taskName(task) {
+  return task.image ? `Item ${task.position + 1}` : itemName(task);
+}
+
 function pictureNode(task, picture) {
   const container = h("div", { class: "picture-place" }, zoomable(picture));
-  picture.alt = `Picture of item ${task.id}`;
+  picture.alt = `Picture of ${taskName(task).toLowerCase()}`;
   const showError = () =>
     container.replaceChildren(
-      h("p", { class: "sorry" }, `The picture of item ${task.id} cannot be shown. Skip the item, or check the file.`),
+      h("p", { class: "sorry" }, `The picture cannot be shown. Skip the item, or look up its file under Browse.`),
     );
   if (picture.dataset.failed || (picture.complete && picture.src && picture.naturalWidth === 0)) showError();
   picture.addEventListener("error", showError);
@@ -114,8 +119,10 @@ export function needsRoom(task) {
 
 /** The beginning of an item in a few words, for notices and screen readers. */
 export function gist(task, length = 140) {
-  const columns = state.project.text_columns?.length ? state.project.text_columns : Object.keys(task.content);
-  const text = task.snippet ?? columns.map((column) => shown(task.content[column])).join(", ");
+  const { text_columns: textColumns, image_column: imageColumn } = state.project;
+  const otherColumns = Object.keys(task.content).filter((column) => column !== imageColumn);
+  const columns = textColumns?.length ? textColumns : otherColumns;
+  const text = task.snippet ?? (columns.map((column) => shown(task.content[column])).join(", ") || taskName(task));
   const flat = text.replace(/\s+/g, " ").trim();
   return flat.length > length ? `${flat.slice(0, length)} …` : flat;
 }

@@ -5,7 +5,7 @@ import { displayLabel } from "./answers.js";
 import { answerChooser } from "./classes.js";
 import { announce, h, toast } from "./dom.js";
 import { fades } from "./fade.js";
-import { gist, itemName, itemNode, needsRoom } from "./item.js";
+import { gist, itemNode, needsRoom, taskName } from "./item.js";
 import * as outbox from "./outbox.js";
 import { current, finish, pictureOf, putBack, queueInfo, refill, startQueue } from "./queue.js";
 import { emit, on, shortcutsOn, state } from "./state.js";
@@ -24,7 +24,9 @@ function confirmation({ kind, label, pass }) {
 }
 
 export function labelView(aside) {
-  const chooser = answerChooser((label, event) => act({ kind: "answer", label }, event));
+  const newChooser = () => answerChooser((label, event) => act({ kind: "answer", label }, event));
+  let chooser = newChooser();
+  let drawnClasses = state.project.classes;
   const why = whyPanel();
   const title = h("p", { class: "item-place" });
   const stage = fades(h("div", { class: "stage" }));
@@ -141,7 +143,7 @@ export function labelView(aside) {
     commentBox.hidden = comment.value === "";
     article.classList.toggle("roomy", task !== null && needsRoom(task));
     if (task) {
-      title.textContent = itemName(task);
+      title.textContent = taskName(task);
       stage.replaceChildren(itemNode(task, pictureOf(task)));
       stage.scrollTop = 0;
       announce(`${message} ${undone ? "Again" : "Next"}: ${gist(task)}`.trim());
@@ -195,6 +197,17 @@ export function labelView(aside) {
     guidelines.querySelector("p").textContent = text;
   }
 
+  /** Draw the present classes in place of those on the screen. */
+  function drawClasses() {
+    const previous = chooser.node;
+    chooser = newChooser();
+    drawnClasses = state.project.classes;
+    previous.replaceWith(chooser.node);
+    chooser.enable(shown !== null);
+    chooser.mark(undoneAnswer?.kind === "answer" ? undoneAnswer.label : null);
+    emit("classes-drawn", drawnClasses);
+  }
+
   document.addEventListener("keydown", keydown);
   on("task", ({ lost, elsewhere, failed } = {}) => {
     if (lost)
@@ -209,8 +222,16 @@ export function labelView(aside) {
   on("outbox", () => {
     if (!current()) stage.replaceChildren(waitingNode(queueInfo(), connection.state, outbox.summary()));
   });
-  on("project", () => {
+  on("draw-classes", drawClasses);
+  on("project", ({ classes }) => {
     drawGuidelines();
+    // New classes at the end leave the keys of the others as they are. Other changes wait until the annotator agrees.
+    const isExtended = classes.length > drawnClasses.length && drawnClasses.every((name, i) => name === classes[i]);
+    if (isExtended) {
+      const added = classes.slice(drawnClasses.length);
+      drawClasses();
+      if (!node.closest("[hidden]")) toast(`New: ${added.join(", ")}. Earlier items may belong to it.`);
+    }
     if (shown) stage.replaceChildren(itemNode(shown, pictureOf(shown)));
   });
   drawGuidelines();

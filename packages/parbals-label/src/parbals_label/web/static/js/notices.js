@@ -4,7 +4,7 @@ import { displayLabel } from "./answers.js";
 import { connection } from "./api.js";
 import { announce, byId, h, plural, toast } from "./dom.js";
 import * as outbox from "./outbox.js";
-import { on, state } from "./state.js";
+import { emit, on, state } from "./state.js";
 
 let isOffline = false;
 let serverError = null;
@@ -142,8 +142,8 @@ function draw(box = outbox.summary()) {
       notice(
         "classes",
         "calm",
-        "The classes were changed. Your answers still count; reload the page to see the new classes.",
-        button("Reload", () => location.reload(), true),
+        "The classes were changed, and their keys with them. Your answers still count.",
+        button("Show the new classes", () => emit("draw-classes"), true),
       ),
     );
   if (otherProject) list.unshift(otherNotice());
@@ -171,9 +171,14 @@ export function startNotices() {
     isOffline = state !== "ok";
     draw();
   });
-  const classes = String(state.project.classes);
+  let drawnClasses = String(state.project.classes);
   on("project", (project) => {
-    classesChanged = String(project.classes) !== classes;
+    classesChanged = String(project.classes) !== drawnClasses;
+    draw();
+  });
+  on("classes-drawn", (classes) => {
+    drawnClasses = String(classes);
+    classesChanged = String(state.project.classes) !== drawnClasses;
     draw();
   });
   on("other-project", (project) => {

@@ -66,7 +66,8 @@ export function shortcutsOn() {
 
 export const TONES = 10;
 
-/** The colour class of a label: ten colours, which further classes reuse in order. */
+/** The colour class of a label: ten colours, which further classes reuse in order; none for a class of the past. */
 export function tone(label) {
-  return `tone-${Math.max(0, state.project.classes.indexOf(label)) % TONES}`;
+  const index = state.project.classes.indexOf(label);
+  return index < 0 ? "tone-none" : `tone-${index % TONES}`;
 }

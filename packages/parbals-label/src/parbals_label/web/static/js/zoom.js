@@ -1,6 +1,6 @@
 // A picture that fits its frame and can be zoomed and moved: buttons, wheel, pinch, drag, and the keys + - 0 and arrows.
 
-import { h, percent } from "./dom.js";
+import { h } from "./dom.js";
 
 const MAX_SCALE = 12;
 const STEP = 1.5;
@@ -27,7 +27,7 @@ export function zoomable(picture) {
     y = Math.min(roomY, Math.max(-roomY, y));
     picture.style.transform = `translate(${x}px, ${y}px) scale(${scale})`;
     frame.classList.toggle("zoomed", scale > 1);
-    level.textContent = percent(Math.round(scale * 100) / 100);
+    level.textContent = scale === 1 ? "" : `${Number(scale.toFixed(1))}×`; // relative to the fitted size
     fitButton.hidden = scale === 1;
   }
 
