@@ -104,10 +104,10 @@ def show(folder: Path, as_json: bool) -> None:
         return
     names = ("name", "n_rows", "n_kept", "weights", "where", "created")
     record = {name: getattr(stored, name) for name in names}
-    kept = "" if stored.n_kept == stored.n_rows else f", {stored.n_kept:,} of them stored"
+    stored_part = "" if stored.n_kept == stored.n_rows else f", {stored.n_kept:,} of them stored"
     weights = f", weighted by {stored.weights}" if stored.weights else ""
     text = (
-        f"{stored.name}: {counted(stored.n_rows, 'row')}{kept}{weights}, added on "
+        f"{stored.name}: {counted(stored.n_rows, 'row')}{stored_part}{weights}, added on "
         f"{stored.created[:10]}."
     )
     print_result(as_json, {"target": record}, text)

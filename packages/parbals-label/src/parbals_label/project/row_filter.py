@@ -36,18 +36,18 @@ class _Condition:
         cell = content.get(self.column)
         if cell is None or cell == "":
             return self.operator == "!="
-        left: Any = _number(cell)
-        right: Any = _number(self.value)
-        if left is None or right is None:
-            left = str(cell).strip().lower() if isinstance(cell, bool) else str(cell).strip()
-            right = self.value.lower() if isinstance(cell, bool) else self.value
+        cell_value: Any = _number(cell)
+        value: Any = _number(self.value)
+        if cell_value is None or value is None:
+            cell_value = str(cell).strip().lower() if isinstance(cell, bool) else str(cell).strip()
+            value = self.value.lower() if isinstance(cell, bool) else self.value
         comparisons = {
-            "=": left == right,
-            "!=": left != right,
-            "<": left < right,
-            "<=": left <= right,
-            ">": left > right,
-            ">=": left >= right,
+            "=": cell_value == value,
+            "!=": cell_value != value,
+            "<": cell_value < value,
+            "<=": cell_value <= value,
+            ">": cell_value > value,
+            ">=": cell_value >= value,
         }
         return comparisons[self.operator]
 
@@ -66,10 +66,10 @@ class RowFilter:
     @classmethod
     def parse(cls, text: str, columns: Sequence[str]) -> "RowFilter":
         """Parse a filter; one that names no column of ``columns`` is refused."""
-        parts = _AND.split(text)
-        if not all(map(is_filter, parts)):  # a value may have the word "and" in it
-            parts = [text]
-        return cls(tuple(_parse_condition(part, columns) for part in parts))
+        texts = _AND.split(text)
+        if not all(map(is_filter, texts)):  # a value may have the word "and" in it
+            texts = [text]
+        return cls(tuple(_parse_condition(condition, columns) for condition in texts))
 
     def matches(self, content: Mapping[str, Any]) -> bool:
         """Whether a row fulfils all conditions."""

@@ -1,9 +1,8 @@
 """The predictions that a project stores: how they become decisions, and how old they are."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from parbals.learner.active import ActiveLearner
 from parbals.learner.evaluation.metric import LOSS_OF_METRIC, class_weight_positions
 from parbals.learner.tasks.table import task_named
 from parbals.types import DEFAULT_N_TARGETS, ClassWeights
@@ -12,6 +11,9 @@ from parbals_label.answer_form import MANY, NUMBERS
 from parbals_label.project.goal import metric_of
 from parbals_label.project.predicted import DecisionRule
 from parbals_label.store.store import Store
+
+if TYPE_CHECKING:  # the page shows stored predictions without loading the models
+    from parbals.learner.active import ActiveLearner
 
 __all__ = ["decision_rule_of", "newer_answers", "weights_record"]
 
@@ -38,7 +40,7 @@ def decision_rule_of(store: Store, probs: np.ndarray) -> DecisionRule:
     return DecisionRule(metric, task.class_weights(metric, probs[positions].astype(np.float64)))
 
 
-def weights_record(learner: ActiveLearner) -> dict[str, Any]:
+def weights_record(learner: "ActiveLearner") -> dict[str, Any]:
     """The class weights of a target set as :class:`PredictionsFile` stores them; {} for none."""
     if learner.setup.target is None or learner.task == NUMBERS:
         return {}

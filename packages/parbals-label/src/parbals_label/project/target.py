@@ -100,7 +100,7 @@ def add_target(
     encode_with: Options | None = None,
     progress: Progress = lambda stage, done, total: None,
 ) -> AddedTarget:
-    """Add a target set to a project, in place of an earlier one.
+    """Add a target set to a project, in cell_name of an earlier one.
 
     Args:
         store: the project.
@@ -323,17 +323,17 @@ def _rows_of_file(
         for name, content, _ in plan_items(source, id_column=ids):
             weight = 1.0
             if weights is not None:
-                place = f"Row {name!r} of {source.name}, column {weights!r},"
-                weight = weight_of(content.get(weights), place)
-            kept = {column: content.get(column) for column in columns if column in content}
-            if image is not None and base != media and kept.get(image):
-                kept[image] = _image_path(media, base / str(kept[image]))
-            yield TargetRow(name, kept, weight)
+                cell_name = f"Row {name!r} of {source.name}, column {weights!r},"
+                weight = weight_of(content.get(weights), cell_name)
+            cells = {column: content.get(column) for column in columns if column in content}
+            if image is not None and base != media and cells.get(image):
+                cells[image] = _image_path(media, base / str(cells[image]))
+            yield TargetRow(name, cells, weight)
 
     n_rows = sum(1 for _ in rows())
     numbers = _drawn_numbers(n_rows, settings.seed)
-    wanted = set(numbers.tolist())
-    drawn = [row for number, row in enumerate(rows()) if number in wanted]
+    drawn_numbers = set(numbers.tolist())
+    drawn = [row for number, row in enumerate(rows()) if number in drawn_numbers]
     return drawn, n_rows, numbers
 
 
@@ -357,8 +357,8 @@ def _filtered_rows(store: Store, text: str, weights: str | None) -> tuple[list[T
         if row_filter.matches(item.content):
             weight = 1.0
             if weights is not None:
-                place = f"Item {item.id!r}, column {weights!r},"
-                weight = weight_of(item.content.get(weights), place)
+                cell_name = f"Item {item.id!r}, column {weights!r},"
+                weight = weight_of(item.content.get(weights), cell_name)
             rows.append(TargetRow(item.id, weight=weight, position=item.position))
         elif not rows and len(values) < _SHOWN_VALUES:
             values[str(item.content.get(row_filter.conditions[0].column))] = None

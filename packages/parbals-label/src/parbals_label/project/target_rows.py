@@ -103,14 +103,14 @@ def _damaged(store: Store, target: TargetSet, reason: str) -> ProjectDamagedErro
     )
 
 
-def weight_of(cell: Any, place: str) -> float:
+def weight_of(cell: Any, cell_name: str) -> float:
     """The weight in a cell: a number that is finite and not negative."""
     try:
         weight = float(cell)
     except (TypeError, ValueError):
         weight = np.nan
     if not 0.0 <= weight < np.inf:
-        raise InputError(f"{place} is {cell!r}; a weight is a finite number, 0 or more.")
+        raise InputError(f"{cell_name} is {cell!r}; a weight is a finite number, 0 or more.")
     return weight
 
 
