@@ -39,6 +39,8 @@ ROUTES = [
     ),
     ("GET", "/api/live", None),
     ("GET", "/api/map", None),
+    ("GET", "/api/target", None),
+    ("GET", "/api/target/0", None),
     ("GET", "/api/items", None),
     ("GET", "/api/items/0", None),
     ("GET", "/api/media/0", None),

@@ -38,6 +38,7 @@ VALUES = {
     "label": [None, "spam"],
     "annotator": [None, "eve"],
     "labelled_only": [None, "true"],
+    "target": [None, "true"],
     "since": [None],
     "name": [None],
     "before": [None],

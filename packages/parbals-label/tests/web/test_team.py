@@ -15,7 +15,7 @@ OWNERS_ONLY = {
     ("GET", "/api/people"), ("POST", "/api/people"), ("POST", "/api/people/role"),
     ("POST", "/api/people/revoke"), ("GET", "/api/log"), ("POST", "/api/release-all"),
     ("POST", "/api/again"), ("POST", "/api/bulk"), ("POST", "/api/measure"),
-    ("POST", "/api/check"),
+    ("POST", "/api/check"), ("GET", "/api/target"), ("GET", "/api/target/0"),
 }  # fmt: skip
 THEIR_ITEMS = {
     ("GET", "/api/items/0"), ("GET", "/api/media/0"), ("POST", "/api/answers"),

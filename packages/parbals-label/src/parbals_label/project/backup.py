@@ -58,7 +58,7 @@ __all__ = [
 _CHECKSUMS = "SHA256SUMS"
 _JOURNAL = "project.journal"
 _REQUIRED_MATRICES = ("features", "described", "scores")
-_MATRICES = (*_REQUIRED_MATRICES, "predictions", "map")
+_MATRICES = (*_REQUIRED_MATRICES, "predictions", "map", "target_map")
 """Settings that name a matrix; those that are not required can be computed again."""
 _MEMBER_NAME = re.compile(
     r"project\.sqlite3|project\.journal|SHA256SUMS"

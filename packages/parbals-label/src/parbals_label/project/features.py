@@ -195,6 +195,7 @@ def remove_matrices(store: Store, *old: MatrixFile | None) -> None:
         settings.scores,
         settings.predictions,
         settings.map,
+        settings.target_map,
         certified_predictions(store),
         settings.target and settings.target.features,
     )

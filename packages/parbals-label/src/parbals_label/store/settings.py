@@ -29,6 +29,7 @@ __all__ = [
     "PredictionsFile",
     "ProjectSettings",
     "Settings",
+    "TargetMap",
     "TargetSet",
     "check_classes",
     "checked_settings",
@@ -157,6 +158,25 @@ class TargetSet:
     pool: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class TargetMap(MatrixFile):
+    """Rows of the target set on the map (n, 3): their numbers and coordinates.
+
+    Attributes:
+        key: the target set and the features that were compared.
+        far: groups of numbers of rows that are far from everything in the pool.
+        n_searched: number of rows that were searched for far ones.
+        auc: how well a classifier tells the target set from the pool; None with too few rows.
+        n_compared: number of rows of the smaller one of the two.
+    """
+
+    key: str = ""
+    far: tuple[tuple[_Count, ...], ...] = ()
+    n_searched: _AtLeastOne = 1
+    auc: float | None = None
+    n_compared: _Count = 0
+
+
 class ProjectSettings(BaseModel):
     """The settings of a project, each stored as one JSON value.
 
@@ -178,6 +198,7 @@ class ProjectSettings(BaseModel):
         target: the target set; None where the model is for items like the pool's.
         target_items: positions of items that were drawn from target sets to measure the error;
             they are never chosen and never train.
+        target_map: the target set on the map of the pool, and how the two differ.
         highlight, guidelines: words to mark in texts, and instructions for annotators.
         find: the rare class to find; None to optimise the whole model.
         audit: positions of the random items that measure the error of every model, in their order.
@@ -224,6 +245,7 @@ class ProjectSettings(BaseModel):
     scores: MatrixFile | None = None
     target: TargetSet | None = None
     target_items: tuple[_Count, ...] = ()
+    target_map: TargetMap | None = None
     highlight: tuple[str, ...] = ()
     guidelines: str = ""
     find: str | None = None

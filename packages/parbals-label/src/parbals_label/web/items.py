@@ -28,7 +28,7 @@ from parbals_label.web import schemas
 from parbals_label.web.ordering import Order, by_meaning, by_model
 from parbals_label.web.reasons import why_words
 
-__all__ = ["Predictions", "Tasks", "list_items", "project", "show_item"]
+__all__ = ["Predictions", "Tasks", "list_items", "project", "show_item", "snippet"]
 
 _SNIPPET_CHARACTERS = 200
 _MAX_UNNAMED_COLUMNS = 3
@@ -311,7 +311,7 @@ class _Rows:
         return schemas.ItemRow(
             position=position,
             id=item.id,
-            snippet=_snippet(item, self.snippet_columns),
+            snippet=snippet(item, self.snippet_columns),
             image=image_address(position, self.image_column),
             label=self.labels.get(position),
             answers=self.answers.get(position, {}),
@@ -371,7 +371,7 @@ def show_item(store: Store, position: int, only: str | None = None) -> schemas.I
     )
 
 
-def _snippet(item: Item, columns: Sequence[str]) -> str:
+def snippet(item: Item, columns: Sequence[str]) -> str:
     """Return the beginning of an item on one line; of many columns with their names."""
     names = [*columns] or [*item.content]
     has_names = len(names) > _MAX_UNNAMED_COLUMNS

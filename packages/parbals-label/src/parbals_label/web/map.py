@@ -4,6 +4,8 @@ Before there are predictions, the coordinates are the first two principal compon
 predictions, the classes are placed on a circle at points a_c, in their order, and an item lies at
 0.7 Σ_c p_c a_c + 0.3 times its principal components. Confident predictions form clusters at the
 edge, uncertain ones lie in the middle, and the principal components separate dissimilar items.
+Beside a target set all points lie at their principal components: where the two differ does not
+depend on the model.
 """
 
 from dataclasses import asdict
@@ -18,6 +20,7 @@ from parbals_label.store.settings import MapFile
 from parbals_label.store.store import Store
 from parbals_label.web.items import Predictions
 from parbals_label.web.schemas import MapOut, Points
+from parbals_label.web.target import compare_target, target_points
 
 __all__ = ["make_map", "show_map"]
 
@@ -31,7 +34,10 @@ _PREDICTION_WEIGHT = 0.7
 
 
 def make_map(store: Store) -> None:
-    """Store the principal components (N, 2) of all items, scaled to [-1, 1]."""
+    """Store the principal components (N, 2) of all items, scaled to [-1, 1], and the target set's.
+
+    Coordinates of target rows may lie outside of [-1, 1].
+    """
     from sklearn.decomposition import PCA
 
     settings = store.settings
@@ -47,7 +53,8 @@ def make_map(store: Store) -> None:
     for start in range(0, len(features), _BLOCK_ROWS):
         block = np.asarray(features[start : start + _BLOCK_ROWS], np.float64)
         coordinates[start : start + _BLOCK_ROWS, :n_axes] = pca.transform(block)
-    coordinates /= max(float(np.abs(coordinates).max(initial=0.0)), 1e-12)
+    scale = max(float(np.abs(coordinates).max(initial=0.0)), 1e-12)
+    coordinates /= scale
     written = store_features(store.folder, coordinates, name="map")
     explained = np.nan_to_num([*pca.explained_variance_ratio_, 0.0, 0.0])[:2].tolist()
     store.update_settings(
@@ -55,11 +62,15 @@ def make_map(store: Store) -> None:
             **asdict(written), explained=tuple(explained), features=settings.features.digest
         )
     )
-    remove_matrices(store, settings.map)
+    store.update_settings(target_map=compare_target(store, features, pca, scale))
+    remove_matrices(store, settings.map, settings.target_map)
 
 
-def show_map(store: Store) -> MapOut:
-    """Return at most 4,000 items in two dimensions, labelled and queued ones first."""
+def show_map(store: Store, *, with_target: bool = False) -> MapOut:
+    """Return at most 4,000 items in two dimensions, labelled and queued ones first.
+
+    ``with_target``: beside rows of the target set, if there is one.
+    """
     n_items = store.n_items
     stored = store.settings.map
     try:
@@ -69,6 +80,7 @@ def show_map(store: Store) -> MapOut:
     if stored is None or coordinates is None or len(coordinates) != n_items:
         message = "The map is being computed; it appears a moment after the server has started."
         return MapOut(n_total=n_items, message=message)
+    target = target_points(store) if with_target else None
     labels = consensus_labels(store)
     waiting, assigned = store.queued()
     states = dict.fromkeys(waiting, 1) | dict.fromkeys(assigned, 2) | dict.fromkeys(labels, 3)
@@ -79,7 +91,8 @@ def show_map(store: Store) -> MapOut:
         positions = [position for position in positions if position not in hidden]
     class_indices = {label: index for index, label in enumerate(store.classes)}
     xy = np.asarray(coordinates[positions], np.float64)
-    by_model = predictions.rows is not None and predictions.form.task not in (MANY, NUMBERS)
+    has_classes = predictions.form.task not in (MANY, NUMBERS)
+    by_model = predictions.rows is not None and has_classes and target is None
     if predictions.rows is not None and by_model:
         rows = np.array(predictions.rows[positions], np.float64)
         for index, position in enumerate(positions):
@@ -96,7 +109,11 @@ def show_map(store: Store) -> MapOut:
         predicted=predictions.classes_of(positions),
     )
     return MapOut(
-        n_total=n_items, points=points, explained=list(stored.explained), by_model=by_model
+        n_total=n_items,
+        points=points,
+        explained=list(stored.explained),
+        by_model=by_model,
+        target=target,
     )
 
 

@@ -393,16 +393,63 @@ class Points(BaseModel):
     predicted: list[int] = []
 
 
+class TargetPoints(BaseModel):
+    """Columns of equal length: rows of the target set; ``far`` from everything in the pool."""
+
+    row: list[int]
+    x: list[float]
+    y: list[float]
+    far: list[bool]
+
+
 class MapOut(BaseModel):
     """Items in two dimensions; ``explained`` is the explained variance of each axis.
 
-    ``by_model``: items are placed near their predicted classes.
+    ``by_model``: items are placed near their predicted classes. ``target``: rows of the target set,
+    on request; all points are then placed by their features alone.
     """
 
     n_total: int
     points: Points = Points()
     explained: list[float] = []
     by_model: bool = False
+    message: str | None = None
+    target: TargetPoints | None = None
+
+
+class TargetItem(BaseModel):
+    """An item of the target set; ``position`` is null if it is not an item of the project."""
+
+    row: int
+    id: str
+    snippet: str
+    position: int | None
+
+
+class FarGroup(BaseModel):
+    """Similar items of the target set that are far from everything in the pool."""
+
+    n_items: int
+    examples: list[TargetItem]
+
+
+class TargetOut(BaseModel):
+    """The target set; ``name`` is null if there is none.
+
+    Attributes:
+        name: its file, or the filter that selects it.
+        n_rows: number of rows that were given.
+        sentence: how different it is from the pool.
+        far_sentence: how many of its items are far from everything in the pool.
+        far: groups of these, the largest first.
+        message: why there is no sentence yet.
+    """
+
+    name: str | None = None
+    n_rows: int = 0
+    sentence: str | None = None
+    far_sentence: str | None = None
+    far: list[FarGroup] = []
     message: str | None = None
 
 

@@ -29,8 +29,17 @@ from parbals_label.web.map import show_map
 from parbals_label.web.ordering import Order
 from parbals_label.web.progress import own_progress
 from parbals_label.web.refusals import ERRORS
-from parbals_label.web.schemas import MAX_POSITION, ItemOut, ItemsOut, LiveOut, MapOut
+from parbals_label.web.schemas import (
+    MAX_POSITION,
+    ItemOut,
+    ItemsOut,
+    LiveOut,
+    MapOut,
+    TargetItem,
+    TargetOut,
+)
 from parbals_label.web.session import Session
+from parbals_label.web.target import show_target, show_target_item
 
 __all__ = ["viewing_routes"]
 
@@ -67,10 +76,22 @@ def viewing_routes(session: Session) -> APIRouter:
         return progress if visitor.is_owner else own_progress(progress, visitor.name)
 
     @routes.get("/map")
-    async def get_map(request: Request) -> MapOut:
-        """For owners: return the items in two dimensions."""
+    async def get_map(request: Request, target: bool = False) -> MapOut:
+        """For owners: return the items in two dimensions, and on request the target set's."""
         require_owner(request)
-        return await desk.read_slowly(show_map)
+        return await desk.read_slowly(partial(show_map, with_target=target))
+
+    @routes.get("/target")
+    async def get_target(request: Request) -> TargetOut:
+        """For owners: return how the target set differs from the pool."""
+        require_owner(request)
+        return await desk.read_slowly(show_target)
+
+    @routes.get("/target/{position}")
+    async def get_target_item(position: _Position, request: Request) -> TargetItem:
+        """For owners: return an item of the target set by its row."""
+        require_owner(request)
+        return await desk.read_slowly(partial(show_target_item, row=position))
 
     @routes.get("/items")
     async def get_items(

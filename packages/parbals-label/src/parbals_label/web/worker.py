@@ -34,6 +34,7 @@ from parbals_label.store.batches import ItemsUnavailableError
 from parbals_label.store.records import ADAPTED
 from parbals_label.store.store import Store
 from parbals_label.web.map import make_map
+from parbals_label.web.target import is_compared, target_key
 
 __all__ = ["Adapter", "Chooser", "Reporter", "main"]
 
@@ -152,8 +153,8 @@ class Reporter(_Step):
     min_interval = 0.0
     """Seconds between the starts of two reports."""
     last_answer_at = 0.0
-    map_features: str | None = None
-    """The digest of the features that the stored map was made from."""
+    map_key: tuple[str, str] | None = None
+    """The features and the target set that the stored map was made from."""
 
     def step(self) -> bool:
         """Update the report or else the map, if it is due; returns whether one was."""
@@ -208,15 +209,19 @@ class Reporter(_Step):
         settings = self.store.settings
         features = settings.features
         stored = settings.map
-        if features is None or self.map_features == features.digest:
+        if features is None:
+            return False
+        key = (features.digest, target_key(settings))
+        if self.map_key == key:
             return False
         if (
             stored is None
             or stored.features != features.digest
             or not (self.store.folder / stored.file).exists()
+            or not is_compared(self.store)
         ):
             make_map(self.store)
-        self.map_features = features.digest
+        self.map_key = key
         return True
 
 
