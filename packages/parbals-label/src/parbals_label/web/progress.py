@@ -18,7 +18,7 @@ _MAX_CURVE_POINTS = 200
 _MAX_PAIRS = 200
 _OVERVIEW_FIELDS = (
     "labelled", "answers", "queued", "class_balance", "annotators", "audit",
-    "audit_labelled", "chosen_by", "confusion", "measurable", "is_measuring",
+    "audit_labelled", "chosen_by", "confusion", "measurable", "is_measuring", "target",
 )  # fmt: skip
 """Fields that are copied from the overview."""
 

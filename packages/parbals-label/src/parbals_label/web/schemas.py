@@ -313,6 +313,7 @@ class LiveOut(BaseModel):
         confusion: confusion matrix of test items: true classes (rows), predicted ones (columns).
         heard: estimated error rates of the annotators.
         programs: reports on the programs and LLMs that have labelled.
+        target: the name of the target set; null without one.
     """
 
     revision: str
@@ -346,6 +347,7 @@ class LiveOut(BaseModel):
     agreement: Agreement | None = None
     heard: list[AnnotatorErrorRate] | None = None
     programs: list[ProgramOut] | None = None
+    target: str | None = None
     server: ServerOut | None = None
 
 

@@ -15,6 +15,7 @@ import { askName, startPerson } from "./person.js";
 import { programNotice } from "./programs.js";
 import { settingsView } from "./settings.js";
 import { BASE, emit, isOwner, state } from "./state.js";
+import { targetPanel } from "./target.js";
 
 const PAGES = ["label", "overview", "browse", "agreement", "export", "settings"];
 const OWNER_PAGES = ["agreement", "export"];
@@ -25,7 +26,7 @@ function overviewView() {
     "div",
     { class: "overview" },
     h("div", { class: "column" }, progressPanel({ full: true }), peoplePanel(), isOwner() && programNotice(), modelLine(), isOwner() && featuresLine()),
-    isOwner() && h("div", { class: "column" }, errorPanel({ full: true }), mapPanel({ full: true })),
+    isOwner() && h("div", { class: "column" }, errorPanel({ full: true }), targetPanel(), mapPanel({ full: true })),
   );
   return { node: grid };
 }

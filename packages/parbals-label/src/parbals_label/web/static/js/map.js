@@ -7,18 +7,31 @@ import { count, h, percent, plural } from "./dom.js";
 import { openItem } from "./detail.js";
 import { drawMap, legendRows, STATES } from "./marks.js";
 import { on, state } from "./state.js";
+import { layerSentence } from "./target.js";
 
 const HIT_RADIUS_PX = 14;
 const HOVER_DELAY_MS = 120;
 const RELOAD_MS = 2500;
-const snippets = new Map(); // by position
+const snippets = new Map(); // by address
 
-async function snippet(position) {
-  if (!snippets.has(position)) {
-    const item = await get(`/api/items/${position}`);
-    snippets.set(position, item.snippet ?? Object.values(item.content ?? {}).join(", "));
+/** The address of a spot's item: of the project, or of the target set. */
+function addressOf({ row, position }) {
+  return row === undefined ? `/api/items/${position}` : `/api/target/${row}`;
+}
+
+async function snippet(address) {
+  if (!snippets.has(address)) {
+    const item = await get(address);
+    snippets.set(address, item.snippet ?? Object.values(item.content ?? {}).join(", "));
   }
-  return snippets.get(position);
+  return snippets.get(address);
+}
+
+/** What a spot is, in a few words. */
+function kindOf(spot) {
+  if (spot.row !== undefined) return spot.isFar ? "target set, far from the pool" : "target set";
+  const label = state.project.classes[spot.label];
+  return label ? `labelled ${label}` : (STATES[spot.state]?.name ?? "");
 }
 
 /** Whether a point lies in a polygon: a ray to the right crosses the outline an odd number of times. */
@@ -49,12 +62,26 @@ export function mapPanel({ full = false } = {}) {
     h("option", { value: "state" }, "Colour by state"),
     !isTask(MANY, NUMBERS) && h("option", { value: "class" }, "Colour by class"),
   );
+  const layer = h(
+    "select",
+    { id: "map-layer" },
+    h("option", { value: "pool" }, "Pool"),
+    h("option", { value: "both" }, "Pool and target set"),
+    h("option", { value: "target" }, "Target set"),
+  );
+  const layerControl = h(
+    "span",
+    { hidden: true },
+    h("label", { for: layer.id, class: "visually-hidden" }, "Layers of the map"),
+    layer,
+  );
   const lassoButton = h("button", { type: "button", class: "text-button", "aria-pressed": "false" }, "Select with a lasso");
   const selection = h("p", { class: "map-together", hidden: true });
   const controls = h(
     "span",
     { class: "map-mode" },
     full && lassoButton,
+    full && layerControl,
     h("label", { for: mode.id, class: "visually-hidden" }, "Colours of the map"),
     mode,
   );
@@ -81,7 +108,7 @@ export function mapPanel({ full = false } = {}) {
 
   function draw() {
     if (!map || canvas.getBoundingClientRect().width === 0) return;
-    spots = drawMap(canvas, map.points, { mode: mode.value, large: full, current, focused, lasso });
+    spots = drawMap(canvas, map, { mode: mode.value, layer: map.target ? layer.value : "pool", large: full, current, focused, lasso });
   }
 
   /** Draw again, and show the tooltip of an item that has moved under a resting pointer. */
@@ -91,7 +118,7 @@ export function mapPanel({ full = false } = {}) {
   }
 
   function drawLegend() {
-    legend.replaceChildren(...legendRows(mode.value, current));
+    legend.replaceChildren(...legendRows(mode.value, current, map?.target));
   }
 
   /** Show the tooltip of a spot, and announce it if it was reached by keyboard. */
@@ -101,15 +128,15 @@ export function mapPanel({ full = false } = {}) {
     const spot = spots[i];
     tip.hidden = !spot;
     if (!spot) return;
-    const label = state.project.classes[spot.label];
-    const kind = label ? `labelled ${label}` : (STATES[spot.state]?.name ?? "");
+    const kind = kindOf(spot);
+    const address = addressOf(spot);
     const write = (text) => tip.replaceChildren(h("strong", {}, kind), text ? h("span", { dir: "auto" }, text) : null);
-    write(snippets.get(spot.position) ?? "…");
+    write(snippets.get(address) ?? "…");
     tip.classList.toggle("right", spot.x > canvas.clientWidth / 2);
     tip.style.top = `${Math.min(spot.y + 14, canvas.clientHeight - 20)}px`;
     const number = ++requestNumber;
     try {
-      const text = await snippet(spot.position);
+      const text = await snippet(address);
       if (number !== requestNumber) return;
       write(text);
       if (shouldAnnounce) note.textContent = `${kind}: ${text}`;
@@ -181,7 +208,7 @@ export function mapPanel({ full = false } = {}) {
   });
   canvas.addEventListener("pointerup", () => {
     if (!isLassoOn() || !lasso) return;
-    const positions = spots.filter((spot) => isInside(spot, lasso)).map((spot) => spot.position);
+    const positions = spots.filter((spot) => spot.row === undefined && isInside(spot, lasso)).map((spot) => spot.position);
     selection.hidden = positions.length === 0;
     selection.replaceChildren(
       h("span", {}, `${plural(positions.length, "item")} selected`),
@@ -209,12 +236,12 @@ export function mapPanel({ full = false } = {}) {
   canvas.addEventListener("blur", leave);
   canvas.addEventListener("click", (event) => {
     const i = isLassoOn() ? -1 : nearest(event);
-    if (i >= 0) openItem(spots[i].position);
+    if (spots[i] && spots[i].row === undefined) openItem(spots[i].position);
   });
   canvas.addEventListener("keydown", (event) => {
     const moves = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
     if (moves[event.key]) step(...moves[event.key]);
-    else if (event.key === "Enter" && spots[focused]) openItem(spots[focused].position);
+    else if (event.key === "Enter" && spots[focused]?.position !== undefined) openItem(spots[focused].position);
     else if (event.key === "Escape") leave();
     else return;
     event.preventDefault();
@@ -227,6 +254,8 @@ export function mapPanel({ full = false } = {}) {
     const nShown = map.points.position.length;
     const sampled = nShown < map.n_total ? `${count(nShown)} of ${count(map.n_total)} items. ` : "";
     if (!full) return sampled;
+    if (map.target)
+      return `${sampled}${layerSentence(map.target)} Similar items lie close together; items far outside of the pool are drawn at the edge.`;
     if (map.by_model)
       return `${sampled}Items sit near their predicted class: confident predictions at the edge, uncertain ones in the middle.`;
     const [first, second] = map.explained ?? [];
@@ -242,11 +271,12 @@ export function mapPanel({ full = false } = {}) {
     }
     loadedAt = Date.now();
     try {
-      map = await get("/api/map");
+      map = await get(full && layer.value !== "pool" ? "/api/map?target=true" : "/api/map");
     } catch {
       return; // the map stays as it is
     }
     const hasPoints = map.points?.position?.length > 0;
+    if (!modeChosen && map.target) mode.value = "state"; // colours of the classes would hide the target set
     if (map.by_model && !modeChosen) mode.value = "class"; // because items are placed by their predicted classes
     canvas.hidden = !hasPoints;
     legend.hidden = !hasPoints;
@@ -260,6 +290,19 @@ export function mapPanel({ full = false } = {}) {
     redraw();
   }
 
+  layer.addEventListener("change", () => {
+    focused = -1;
+    loadedAt = 0;
+    load();
+  });
+  on("target", (target) => {
+    layerControl.hidden = !target?.name;
+    if (!target?.name && layer.value !== "pool") {
+      layer.value = "pool";
+      loadedAt = 0;
+      load();
+    }
+  });
   mode.addEventListener("change", () => {
     modeChosen = true;
     drawLegend();

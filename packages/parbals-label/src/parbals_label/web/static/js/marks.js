@@ -1,4 +1,4 @@
-// Draws the map: the position of every item, and a mark for its state or class.
+// Draws the map: the position of every item, and a mark for its state or class; and the target set.
 
 import { h } from "./dom.js";
 import { drawShape, legendSign, SHAPES } from "./shapes.js";
@@ -10,7 +10,12 @@ export const STATES = [
   { name: "assigned", tone: "map-out", shape: "square" },
   { name: "labelled", tone: "map-labelled", shape: "circle" },
 ];
+const TARGETS = [
+  { name: "target set", tone: "map-target", size: 2.8, line: 1.2 },
+  { name: "target set, far from the pool", tone: "map-far", size: 5, line: 2.4 },
+];
 const MARGIN_PX = 12;
+const MAX_BEYOND = 0.35; // share of the pool's range by which target items may lie outside of it
 
 /** The mark of a point, by its state or by its class. */
 function markOf(points, i, mode) {
@@ -34,33 +39,60 @@ function colourTable(node) {
   };
   const names = [...STATES.map((kind) => kind.tone), ...Array.from({ length: TONES }, (_, i) => `tone-${i}`)];
   const table = Object.fromEntries(names.map((name) => [name, colour(name)]));
-  for (const name of ["paper", "ink", "accent"]) table[name] = colour(`map-${name}`);
+  for (const name of ["paper", "ink", "accent", "target", "far"]) table[name] = colour(`map-${name}`);
   probe.remove();
   return table;
 }
 
-/** Scale the points to a canvas of this size: [{position, x, y, state, label}], in the map's order. */
-function layout(points, width, height) {
-  const scale = (values, from, to) => {
-    const [low, high] = [Math.min(...values), Math.max(...values)];
-    return (value) => from + ((value - low) / (high - low || 1)) * (to - from);
-  };
-  const across = scale(points.x, MARGIN_PX, width - MARGIN_PX);
-  const down = scale(points.y, height - MARGIN_PX, MARGIN_PX);
-  return points.position.map((position, i) => ({
+/** Scale values to a canvas; target values that lie far outside of the pool's range are moved to its edge. */
+function scaleOf(values, targetValues, from, to) {
+  const [least, greatest] = [Math.min(...values), Math.max(...values)];
+  const beyond = MAX_BEYOND * (greatest - least || 1);
+  const bounded = (value) => Math.min(Math.max(value, least - beyond), greatest + beyond);
+  const all = [least, greatest, ...targetValues.map(bounded)];
+  const [low, high] = [Math.min(...all), Math.max(...all)];
+  return (value) => from + ((bounded(value) - low) / (high - low || 1)) * (to - from);
+}
+
+/**
+ * Scale the points to a canvas of this size, in the map's order: [{position, x, y, state, label}] of the pool, then
+ * [{row, x, y, isFar}] of the target set.
+ */
+function layout(points, target, width, height) {
+  const across = scaleOf(points.x, target?.x ?? [], MARGIN_PX, width - MARGIN_PX);
+  const down = scaleOf(points.y, target?.y ?? [], height - MARGIN_PX, MARGIN_PX);
+  const items = points.position.map((position, i) => ({
     position,
     x: across(points.x[i]),
     y: down(points.y[i]),
     state: points.state[i],
     label: points.label[i],
   }));
+  const rows = (target?.row ?? []).map((row, i) => ({
+    row,
+    x: across(target.x[i]),
+    y: down(target.y[i]),
+    isFar: target.far[i],
+  }));
+  return { items, rows };
+}
+
+/** Whether a layer of the map is drawn. */
+const hasPool = (layer) => layer !== "target";
+
+function ring(pen, spot, colour, size, line) {
+  pen.beginPath();
+  pen.arc(spot.x, spot.y, size, 0, 2 * Math.PI);
+  pen.strokeStyle = colour;
+  pen.lineWidth = line;
+  pen.stroke();
 }
 
 /**
- * Draw all points, labelled ones on top, with halos around the item `current` and the spot `focused`, and the lasso.
- * Returns the spots.
+ * Draw all points, labelled ones on top, then the target set, with halos around the item `current` and the spot
+ * `focused`, and the lasso. `layer` is "pool", "target" or "both". Returns the spots.
  */
-export function drawMap(canvas, points, { mode, large, current, focused, lasso = null }) {
+export function drawMap(canvas, { points, target }, { mode, layer, large, current, focused, lasso = null }) {
   const box = canvas.getBoundingClientRect();
   const ratio = window.devicePixelRatio || 1;
   canvas.width = Math.round(box.width * ratio);
@@ -68,13 +100,19 @@ export function drawMap(canvas, points, { mode, large, current, focused, lasso =
   const pen = canvas.getContext("2d");
   pen.scale(ratio, ratio);
   const colours = colourTable(canvas.parentElement);
-  const spots = layout(points, box.width, box.height);
-  const order = spots.map((_, i) => i).sort((a, b) => spots[a].state - spots[b].state);
+  const { items, rows } = layout(points, target, box.width, box.height);
+  const order = hasPool(layer) ? items.map((_, i) => i).sort((a, b) => items[a].state - items[b].state) : [];
   for (const i of order) {
     const mark = markOf(points, i, mode);
     const size = mark.size * (large ? 1.25 : 1);
-    drawShape(pen, mark.shape, spots[i].x, spots[i].y, size, colours[mark.tone], colours.paper, mark.faint);
+    drawShape(pen, mark.shape, items[i].x, items[i].y, size, colours[mark.tone], colours.paper, mark.faint);
   }
+  for (const isFar of [false, true]) {
+    const { tone: name, size, line } = TARGETS[Number(isFar)];
+    for (const spot of rows.filter((row) => row.isFar === isFar))
+      ring(pen, spot, colours[name.replace("map-", "")], size, line);
+  }
+  const spots = [...(hasPool(layer) ? items : []), ...rows];
   if (lasso) {
     pen.beginPath();
     lasso.forEach(([x, y], i) => (i ? pen.lineTo(x, y) : pen.moveTo(x, y)));
@@ -85,21 +123,14 @@ export function drawMap(canvas, points, { mode, large, current, focused, lasso =
     pen.stroke();
     pen.setLineDash([]);
   }
-  const halo = (spot, colour, size) => {
-    pen.beginPath();
-    pen.arc(spot.x, spot.y, size, 0, 2 * Math.PI);
-    pen.strokeStyle = colour;
-    pen.lineWidth = 2;
-    pen.stroke();
-  };
   const currentSpot = spots.find((spot) => spot.position === current);
-  if (currentSpot) halo(currentSpot, colours.ink, 9);
-  if (spots[focused]) halo(spots[focused], colours.accent, 11);
+  if (currentSpot && current !== null) ring(pen, currentSpot, colours.ink, 9, 2);
+  if (spots[focused]) ring(pen, spots[focused], colours.accent, 11, 2);
   return spots;
 }
 
-/** The rows of the legend. */
-export function legendRows(mode, current) {
+/** The rows of the legend; those of the target set where it is drawn. */
+export function legendRows(mode, current, target) {
   const classes = state.project.classes.slice(0, TONES);
   const rows =
     mode === "state"
@@ -109,6 +140,8 @@ export function legendRows(mode, current) {
     h("li", { class: colour }, legendSign(shape), h("span", { dir: "auto" }, name)),
   );
   if (mode === "class") items.push(h("li", { class: "quiet" }, "large: labelled, small: predicted"));
+  const targets = target ? TARGETS.slice(0, target.far.some(Boolean) ? 2 : 1) : [];
+  for (const kind of targets) items.push(h("li", { class: kind.tone }, legendSign("ring"), h("span", {}, kind.name)));
   if (current !== null) items.push(h("li", { class: "map-here" }, legendSign("ring"), h("span", {}, "on your screen")));
   return items;
 }

@@ -8,13 +8,14 @@ import { isOwner, on, state, tone } from "./state.js";
 
 const MAX_BARS = 10;
 const SAMPLE_SIZE = 60;
+const SHIFT_SENTENCE = "Items of the target set ";
 
 function panel(title, ...body) {
   return h("section", { class: "panel" }, h("h2", { class: "panel-title" }, title), body);
 }
 
-/** A panel whose content is redrawn when the project or its state changes. */
-function livePanel(title, draw) {
+/** A panel whose content is redrawn when the project or its state changes, and at further `events`. */
+export function livePanel(title, draw, events = []) {
   const inside = h("div", { class: "panel-body" }, h("p", { class: "quiet" }, "Loading …"));
   let drawnWidth = 0;
   const redraw = () => {
@@ -25,8 +26,7 @@ function livePanel(title, draw) {
     for (const node of inside.querySelectorAll("details > summary"))
       node.parentElement.open = opened.has(node.textContent);
   };
-  on("live", redraw);
-  on("project", redraw);
+  for (const name of ["live", "project", ...events]) on(name, redraw);
   new ResizeObserver(([box]) => {
     if (Math.abs(box.contentRect.width - drawnWidth) < 1) return;
     drawnWidth = box.contentRect.width;
@@ -200,6 +200,11 @@ function metricName() {
   return isTask(MANY) ? "of labels wrong, " : "";
 }
 
+/** The source of an error that was not measured. */
+function estimated({ target }) {
+  return target ? "estimated by the model, on the target set" : "estimated by the model";
+}
+
 function curveName() {
   if (isTask(NUMBERS)) return "root mean squared error";
   return isTask(MANY) ? "share of wrong labels" : "error";
@@ -220,13 +225,15 @@ export function errorPanel({ full = false } = {}) {
     const format = isTask(NUMBERS) ? (value) => displayLabel(threeDigits(value)) : percent;
     const metric = metricName();
     const nNewer = live.labelled + (live.partly ?? 0) - report.n_labels;
+    // The overview has a panel that says how the target set differs from the pool.
+    const warnings = (report.warnings ?? []).filter((warning) => !full || !warning.startsWith(SHIFT_SENTENCE));
     return [
       h(
         "p",
         { class: "figure" },
         h("strong", {}, format(error.mean)),
         h("span", { class: "interval" }, ` (${format(error.low)} to ${format(error.high)})`),
-        h("span", { class: "source" }, ` ${metric}${measured ? "measured" : "estimated by the model"}`),
+        h("span", { class: "source" }, ` ${metric}${measured ? "measured" : estimated(live)}`),
       ),
       h("p", { class: "quiet" }, unbroken(live.certificate)),
       ...metricNotes,
@@ -238,7 +245,7 @@ export function errorPanel({ full = false } = {}) {
         h("span", {}, unbroken(live.advice.sentence)),
       ),
       ...measureControl(live),
-      ...(report.warnings ?? []).map((warning) =>
+      ...warnings.map((warning) =>
         h(
           "p",
           { class: "advice warn" },
@@ -256,7 +263,7 @@ export function errorPanel({ full = false } = {}) {
         h(
           "p",
           { class: "quiet" },
-          `The curve shows the estimated ${curveName()} over all items, with a 90 % interval.`,
+          `The curve shows the estimated ${curveName()} over ${live.target ? "the target set" : "all items"}, with a 90 % interval.`,
         ),
       full && measured && Object.keys(report.measured.recall).length > 0 && classTable(report.measured),
       full && live.confusion && confusionTable(live.confusion),

@@ -1,0 +1,93 @@
+// The target set: the error on it and on the pool, how different the two are, and what to collect.
+
+import { get } from "./api.js";
+import { displayLabel, isTask, NUMBERS, threeDigits } from "./answers.js";
+import { count, h, percent, plural, unbroken } from "./dom.js";
+import { livePanel } from "./panels.js";
+import { emit, on, state } from "./state.js";
+
+let target = null; // the latest reply about the target set
+let requestNumber = 0;
+
+async function load() {
+  const number = ++requestNumber;
+  if (!state.live?.target) {
+    target = null;
+    return emit("target", target);
+  }
+  try {
+    const reply = await get("/api/target");
+    if (number !== requestNumber) return;
+    target = reply;
+    emit("target", target);
+  } catch {
+    /* the notice of the lost connection is shown */
+  }
+}
+
+/** An expected error with its interval, and what it is about. */
+function errorFigure(error, about) {
+  if (!error) return null;
+  const format = isTask(NUMBERS) ? (value) => displayLabel(threeDigits(value)) : percent;
+  return h(
+    "p",
+    { class: "figure" },
+    h("strong", {}, format(error.mean)),
+    h("span", { class: "interval" }, ` (${format(error.low)} to ${format(error.high)})`),
+    h("span", { class: "figure-about" }, about),
+  );
+}
+
+/** Similar items that are far from the pool: how many, and examples. */
+function farGroup({ n_items: nItems, examples }) {
+  const nMore = nItems - examples.length;
+  return h(
+    "li",
+    { class: "far-group" },
+    h("span", { class: "far-count" }, plural(nItems, "item")),
+    h(
+      "ul",
+      {},
+      examples.map(({ id, snippet }) => h("li", { dir: "auto" }, snippet || id)),
+      nMore > 0 && h("li", { class: "quiet" }, `and ${plural(nMore, "similar item")}`),
+    ),
+  );
+}
+
+/** For owners: the panel of the target set; hidden where there is none. */
+export function targetPanel() {
+  const node = livePanel("Target set", (live) => {
+    if (!live.target || !target?.name) return [];
+    const error = live.report?.expected_error ?? live.report?.expected_metric;
+    const hasErrors = error && live.report?.pool_error;
+    return [
+      h("p", { class: "quiet" }, h("span", { class: "target-name", dir: "auto" }, target.name), ` · ${plural(target.n_rows, "item")}. Items are chosen for what their labels say about it.`),
+      hasErrors &&
+        h(
+          "div",
+          { class: "two-figures" },
+          errorFigure(error, "expected on the target set"),
+          errorFigure(live.report.pool_error, "expected on the pool"),
+        ),
+      target.message && h("p", { class: "quiet" }, target.message),
+      target.sentence && h("p", { class: "target-sentence" }, unbroken(target.sentence)),
+      target.far_sentence && h("p", { class: target.far.length ? "target-sentence" : "quiet" }, unbroken(target.far_sentence)),
+      target.far.length > 0 && h("ul", { class: "far-groups" }, target.far.map(farGroup)),
+    ];
+  }, ["target"]);
+  const toggle = () => {
+    node.hidden = !state.live?.target;
+  };
+  on("live", load);
+  on("live", toggle);
+  toggle();
+  load();
+  return node;
+}
+
+/** What the map says about its layers. */
+export function layerSentence(points) {
+  const nFar = points.far.filter(Boolean).length;
+  const far = nFar ? `, ${count(nFar)} of them far from the pool` : "";
+  return `${plural(points.row.length, "item")} of the target set${far}.`;
+}
