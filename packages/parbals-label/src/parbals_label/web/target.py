@@ -72,7 +72,10 @@ def compare_target(store: Store, features: np.ndarray, pca: Any, scale: float) -
     target = stored_features(store)  # after the above, which may have filtered the pool again
     key = target_key(store.settings)
     generator = derive_generator(settings.seed, "target map")
-    pool_positions = drawn_positions(generator, len(features), MAX_REFERENCE_ROWS)
+    drawn_from_target = np.array(settings.target_items, np.int64)  # items like those would be near
+    pool_positions = drawn_positions(
+        generator, len(features), MAX_REFERENCE_ROWS, drawn_from_target
+    )
     searched = drawn_positions(generator, len(target), MAX_SEARCHED_ROWS)
     far = far_rows(np.asarray(features[pool_positions]), np.asarray(target[searched]))
     far_numbers = searched[far.positions]
