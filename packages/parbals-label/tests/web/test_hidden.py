@@ -14,6 +14,7 @@ from page_server import make_project, page
 from parbals.learner.evaluation.certify import CERTIFY
 from parbals_label.project.features import store_features
 from parbals_label.project.measuring import begin_measurement
+from parbals_label.project.target import add_target
 from parbals_label.store.records import Lease, Submission
 from parbals_label.store.settings import PredictionsFile
 from parbals_label.store.store import Store
@@ -82,6 +83,7 @@ def measured(tmp_path):
     folder = make_project(tmp_path / "mail", N_ITEMS, queued=0, audit=KEPT, copies=copies)
     with Store.open(folder) as store:
         links = {name: store.invite(name, role) for name, role in ROLES.items()}
+        add_target(store, "text != none")  # all items
         make_map(store)
         store.submit([Submission(0, "ham"), Submission(1, "spam")], annotator="eve")
         store_predictions(store)

@@ -50,7 +50,8 @@ def test_the_target_lies_on_the_axes_of_the_pool(folder, tmp_path):
         make_map(store)
         seen = show_map(store, with_target=True)
         assert (show_map(store).target, seen.by_model) == (None, False)
-    places = dict(zip(seen.points.position, zip(seen.points.x, seen.points.y), strict=True))
+    xy = zip(seen.points.x, seen.points.y, strict=True)
+    places = dict(zip(seen.points.position, xy, strict=True))
     assert seen.target.row == list(range(50))
     for row, x, y in zip(seen.target.row, seen.target.x, seen.target.y, strict=True):
         assert (x, y) == pytest.approx(places[row], abs=2e-5)
