@@ -250,7 +250,8 @@ def page(records: list[Record]) -> Iterable[str]:
     yield "# Do intervals hold on target sets that differ from the pool?"
     yield ""
     yield (
-        f"Written by `python studies error_estimates.shifted`; do not edit. {len(records)} runs. "
+        f"Written by `python studies error_estimates.shifted`; do not edit. {len(records)} runs, "
+        "of which sets that are missing below have none yet. "
         "*Kind*: the target set is one kind of item, of which the pool has a twentieth. *Prior*: "
         "the first class has 70 % of the target set. *AUC* of a classifier that tells "
         "target rows from pool rows. *Bias* and *MAE*: mean and mean absolute value of expected - "
