@@ -93,8 +93,8 @@ def worth_sentences(demo: Demo) -> list[str]:
     ]
     if compared:
         sentences.append(
-            f"The {strategy_title(DEFAULT_STRATEGY)} batch tells the model {' and '.join(compared)}, "
-            "for the same labelling work."
+            f"The {strategy_title(DEFAULT_STRATEGY)} batch tells the model "
+            f"{' and '.join(compared)}, for the same labelling work."
         )
     return sentences
 
