@@ -1,6 +1,7 @@
 """Samples of the target set: labelled like other items, never chosen, never trained on."""
 
 import numpy as np
+import parbals
 import pytest
 from parbals.errors import InputError
 from parbals_label.project.backup import check_project
@@ -82,6 +83,14 @@ class TestFile:
             assert store.latest_report().n_labels == 14
             remove_target(store)
             assert learner_of(store).labelled.tolist() == list(range(6))
+
+    def test_a_learner_of_the_project_does_not_ask_for_them(self, folder, target):
+        with Store.open(folder) as store:
+            add_target(store, target)
+            number = begin_measurement(store, 8, queued=False, from_target=True)
+            label(store, store.batch_positions(number)[:3])
+        free = [f"r{number}" for number in range(6, N_POOL)]
+        assert sorted(parbals.open(folder).ask(len(free))) == sorted(free)
 
     @pytest.mark.parametrize("is_quick", [False, True])
     def test_no_strategy_chooses_them(self, folder, target, is_quick):

@@ -307,5 +307,6 @@ def open_project(folder: str | PathLike[str]) -> ActiveLearner:
     """
     with Store.open(Path(folder), read_only=True) as store:
         learner = learner_of(store)
+        learner.mark_pending(store.settings.target_items)  # they measure: nobody trains on them
         learner.name_items([item.id for item in store.iter_items()])
     return learner
