@@ -42,7 +42,8 @@ def main() -> int:
     handles, titles = axes.flat[0].get_legend_handles_labels()
     figure.legend(handles, titles, loc="outside lower center", ncols=len(STYLES), frameon=False)
     figure.supylabel("accuracy on the target, %", fontsize=9)
-    figure.supxlabel("labels", fontsize=9)
+    for ax in axes[-1]:
+        ax.set_xlabel("labels", fontsize=9)
     figure.savefig(options.out, dpi=90, metadata={"Software": None})
     return 0
 
