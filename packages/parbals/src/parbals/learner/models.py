@@ -193,7 +193,7 @@ def weighted_labels(likelihoods: np.ndarray) -> tuple[np.ndarray, np.ndarray, np
     nothing is left out; one with a gold label weighs 1.
 
     >>> rows, classes, weights = weighted_labels(np.array([[1.0, 0.0], [0.25, 1.0], [1.0, 1.0]]))
-    >>> rows.tolist(), classes.tolist(), weights.tolist()
+    >>> rows.tolist(), classes.tolist(), weights.round(2).tolist()
     ([0, 1], [0, 1], [1.0, 0.75])
     """
     scaled = likelihoods / likelihoods.max(axis=1, keepdims=True)

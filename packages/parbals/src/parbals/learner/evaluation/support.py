@@ -58,8 +58,8 @@ class FarRows(NamedTuple):
 def far_rows(pool_rows: np.ndarray, target_rows: np.ndarray) -> FarRows:
     """Find target rows that are far from the pool.
 
-    >>> generator = np.random.default_rng(0)
-    >>> pool = generator.standard_normal((500, 3))
+    >>> generator = np.random.default_rng(1)
+    >>> pool = generator.standard_normal((2_000, 3))
     >>> target = generator.standard_normal((100, 3))
     >>> far_rows(pool, target).positions
     array([], dtype=int64)
