@@ -59,6 +59,12 @@ EVENTS = [
         {"count": 60, "keep": True},
         "drew 60 random items to measure the error and kept them to measure later models, too",
     ),
+    (
+        records.TARGET_ADDED,
+        {"name": "new.csv", "count": 30},
+        "added the target set new.csv, 30 rows",
+    ),
+    (records.TARGET_REMOVED, {"name": "new.csv"}, "removed the target set new.csv"),
 ]
 
 

@@ -62,6 +62,8 @@ def test_settings_are_stored_as_plain_json(store, folder):
         "digest": "2",
         "shape": [10, 2],
         "answers": 4,
+        "class_weights": [],
+        "metric": "",
     }
 
 

@@ -184,8 +184,8 @@ def test_an_owner_may_do_everything(team, who):
         if (method, path) == ("POST", "/api/leave"):
             continue
         answer = team.call(method, path, fitting(path, body, name), headers, token=False)
-        # The item is a text, and no program has answered.
-        refusals = {"/api/media/0": 404, "/api/check": 422}
+        # The item is a text, no program has answered, and there is no target set.
+        refusals = {"/api/media/0": 404, "/api/check": 422, "/api/target/0": 404}
         assert answer.status == refusals.get(path, 200), (method, path)
 
 

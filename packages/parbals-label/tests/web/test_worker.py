@@ -286,7 +286,8 @@ class TestAdapting:
         self.said = []
         self.used = False
 
-        def adapt(store, progress):
+        def adapt(store, progress, announce):
+            announce(90.0)
             progress("training on all labels", 1, 4)
             n_labels = store.n_labelled
             self.ran.append(n_labels)
@@ -317,7 +318,7 @@ class TestAdapting:
         assert "starts at 4 labels; there are 3" in self.said[-1]["adapting"]
         self.label(store, 3, 4)
         assert adapter.step()
-        assert any("training on all labels: 25 %" in (s["adapting"] or "") for s in self.said)
+        assert any("on all labels: 25 %; about" in (s["adapting"] or "") for s in self.said)
         assert self.said[-1] == {"adapting": None}
         self.label(store, 4, 5)
         assert not adapter.step()
@@ -330,7 +331,7 @@ class TestAdapting:
         store.update_settings(adapt=True)
         self.label(store, 0, 6)
 
-        def slow(store, progress):
+        def slow(store, progress, announce):
             store.update_settings(adapt=False)
             progress("training on all labels", 1, 4)
 
