@@ -400,7 +400,7 @@ def test_the_page_of_targets_counts_who_is_ahead(tmp_path):
 
 @pytest.mark.full
 def test_targets_are_measured_once(tmp_path):
-    options = ("--only", "digits-slanted", "--target-rows", "200", "--seeds", "1")
+    options = ("--only", "sms-long", "--target-rows", "200", "--seeds", "1")
     process = run_study("targets", *options, "--out", str(tmp_path))
     assert process.returncode == 0, process.stderr
     assert run_study("targets", *options, "--out", str(tmp_path)).stderr == ""
