@@ -36,7 +36,7 @@ def test_progress_balance_error_and_advice_appear_by_themselves(labelled, person
 
 def test_a_random_item_measures_the_error_and_shows_no_guess(serve, person):
     def prepare(folder):
-        served.label_some(folder, range(40))
+        served.label_some(folder, range(40), ("me",))
         with Store.open(folder) as store:
             store.update_settings(audit=list(range(4, store.n_items)))
 
