@@ -208,7 +208,11 @@ class TestAWholeExperiment:
         latex = written["tables.tex"].read_text("utf-8")
         assert latex.count("\\begin{tabular}") == latex.count("\\end{tabular}") > 30
         assert latex.count("{") == latex.count("}")
-        for part in ("calibration error, \\%", "Leaderboard, Bayesian methods", "Figures that agree with the paper"):
+        for part in (
+            "calibration error, \\%",
+            "Leaderboard, Bayesian methods",
+            "Figures that agree with the paper",
+        ):
             assert part in latex
 
     def test_another_metric_decides_pictures_and_leaderboard(self):

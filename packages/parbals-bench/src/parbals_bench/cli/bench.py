@@ -118,7 +118,7 @@ def run_(
     from parbals_bench.run.loading import load_data, resolved_tables
     from parbals_bench.run.spec import Shard
 
-    part = None if shard is None else Shard.parse(shard)
+    job = None if shard is None else Shard.parse(shard)
     if workers and scheduler:
         raise InputError(
             "--workers is for this machine and --scheduler for a Dask cluster; give one of them."
@@ -126,10 +126,10 @@ def run_(
     whole_suite = load_suite(suite)
     runs = whole_suite.only(datasets, budgets, strategies, seeds)
     _check_runs(runs)
-    if part is not None:
-        runs = part.of(runs)
+    if job is not None:
+        runs = job.of(runs)
     tables = resolved_tables(whole_suite.data, Path(suite).parent)
-    folder = ResultsFolder(out, part)
+    folder = ResultsFolder(out, job)
     folder.save_suite(whole_suite.text)
     records, damages = folder.read()
     finished = {record.key for record in records}
@@ -325,5 +325,7 @@ def _print_beside_paper(stored: "ResultsFiles", as_json: bool) -> None:
         }
         for row in rows
     ]
-    texts = [f"{part.title}\n{table(to_rows(part))}" for part in beside_paper(rows)]
+    texts = [
+        f"{paper_table.title}\n{table(to_rows(paper_table))}" for paper_table in beside_paper(rows)
+    ]
     print_result(as_json, {"cells": cells}, "\n\n".join(texts))

@@ -203,8 +203,8 @@ def _error_on_pool(state: State, model: Any, class_weights: Any) -> Estimate | N
         return None
     probs = model.sample_proba(rows)
     samples = _TargetSamples(probs, check_weights(model.sample_weights, probs.shape[1]))
-    own = _without_own_labels(pool_state, samples)
-    return _expect(pool_state, model, own, class_weights).error
+    held_out_samples = _without_own_labels(pool_state, samples)
+    return _expect(pool_state, model, held_out_samples, class_weights).error
 
 
 def _without_own_labels(state: State, samples: _TargetSamples) -> _TargetSamples:

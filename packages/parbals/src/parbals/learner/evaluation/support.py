@@ -111,10 +111,14 @@ def _nearest(rows: np.ndarray, pool: np.ndarray, leave_out: np.ndarray | None = 
     squared_norms = np.square(pool).sum(axis=1)
     nearest = np.empty(len(rows))
     for block in block_rows(len(rows), _BLOCK_ROWS):
-        part = rows[block]
-        squares = np.square(part).sum(axis=1)[:, None] + squared_norms - 2.0 * part @ pool.T
+        rows_of_block = rows[block]
+        squares = (
+            np.square(rows_of_block).sum(axis=1)[:, None]
+            + squared_norms
+            - 2.0 * rows_of_block @ pool.T
+        )
         if leave_out is not None:
-            squares[np.arange(len(part)), leave_out[block]] = np.inf
+            squares[np.arange(len(rows_of_block)), leave_out[block]] = np.inf
         nearest[block] = squares.min(axis=1)
     return np.sqrt(np.maximum(nearest, 0.0))
 
