@@ -46,6 +46,7 @@ __all__ = [
     "contents_of",
     "embed_project",
     "encode",
+    "encode_grown",
     "fit_table",
     "item_pairs",
     "load_trees",
@@ -242,6 +243,37 @@ def make_features(store: Store, recipe: Recipe, progress: Progress) -> EncodedIt
     if before.encoder != recipe.name and is_adapted(before.encoder):
         shutil.rmtree(store.folder / str(before.encoder), ignore_errors=True)
     return encoded
+
+
+def encode_grown(
+    store: Store,
+    n_before: int,
+    new_items: Callable[[], Iterable[tuple[str, dict[str, Any]]]],
+    n_new: int,
+    encoder: Encoder | None,
+    options: Options,
+    progress: Progress,
+) -> EncodedItems:
+    """Encode a project's items and new ones, as if it had been created with all of them.
+
+    Args:
+        store: the project.
+        n_before: number of its items.
+        new_items: yields (id, columns) of the new items, each time it is called.
+        n_new: number of new items.
+        encoder: the project's, from :func:`open_encoder`.
+        options: how the encoder is run.
+        progress: called with the stage, and how much of it is done.
+    """
+    settings = store.settings
+
+    def all_items() -> Iterator[tuple[str, dict[str, Any]]]:
+        yield from islice(item_pairs(store), n_before)  # others may add some meanwhile
+        yield from new_items()
+
+    recipe = Recipe.of(settings, str(settings.encoder), encoder, options)
+    recipe = replace(recipe, descriptions=settings.descriptions)
+    return encode(recipe, all_items, n_before + n_new, progress, store.folder)
 
 
 def replace_features(

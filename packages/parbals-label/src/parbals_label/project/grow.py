@@ -6,8 +6,7 @@ had been created from all of them: words, bins and directions are fitted to all 
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from itertools import islice
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +20,7 @@ from parbals_label.encoders.scratch import ROWS, scratch
 from parbals_label.project.duplicates import find_duplicates, near_duplicate_notes
 from parbals_label.project.embedding import (
     EncodedItems,
-    Recipe,
-    encode,
-    item_pairs,
+    encode_grown,
     open_encoder,
     replace_features,
 )
@@ -97,9 +94,8 @@ def add_items(
     def new_rows() -> _PlannedItems:
         return (item for row, item in enumerate(planned()) if row not in known_rows)
 
-    def all_items() -> Iterator[tuple[str, dict[str, Any]]]:
-        yield from islice(item_pairs(store), n_before)  # others may add some meanwhile
-        yield from ((name, content) for name, content, _ in new_rows())
+    def new_items() -> Iterator[tuple[str, dict[str, Any]]]:
+        return ((name, content) for name, content, _ in new_rows())
 
     n_new = sum(1 for _ in new_rows())
     if not n_new:
@@ -109,9 +105,7 @@ def add_items(
         rows = [row for row in range(n_new + len(known_rows)) if row not in known_rows]
         encoded = EncodedItems(_append_rows(store, source, rows))
     else:
-        recipe = Recipe.of(settings, str(settings.encoder), encoder, options)
-        recipe = replace(recipe, descriptions=settings.descriptions)
-        encoded = encode(recipe, all_items, n_before + n_new, progress, store.folder)
+        encoded = encode_grown(store, n_before, new_items, n_new, encoder, options, progress)
     labels = [
         Submission(n_before + row, label)
         for row, (_, _, label) in enumerate(new_rows())
@@ -120,7 +114,7 @@ def add_items(
 
     def store_items() -> None:
         store.log(ADDED, file=data.name, first=n_before, count=n_new, labels=len(labels))
-        store.add_items((name, content) for name, content, _ in new_rows())
+        store.add_items(new_items())
         if labels:
             store.submit(labels, annotator="import", source="import")
         if settings.audit:

@@ -7,8 +7,6 @@ The other rows stay unseen. Their features come with those of all items, as if t
 created with them.
 """
 
-from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,9 +18,7 @@ from parbals_label.encoders.base import Options
 from parbals_label.encoders.embedding import Progress
 from parbals_label.project.embedding import (
     EncodedItems,
-    Recipe,
-    encode,
-    item_pairs,
+    encode_grown,
     open_encoder,
     replace_features,
 )
@@ -143,14 +139,9 @@ def _add_items(
     else:
         options = Options()
         encoder = open_encoder(str(settings.encoder), options, settings.encoded_kind, store.folder)
-        recipe = Recipe.of(settings, str(settings.encoder), encoder, options)
-        recipe = replace(recipe, descriptions=settings.descriptions)
-
-        def all_items() -> Iterator[tuple[str, dict[str, Any]]]:
-            yield from item_pairs(store)
-            yield from new_items
-
-        encoded = encode(recipe, all_items, n_before + len(new_items), progress, store.folder)
+        encoded = encode_grown(
+            store, n_before, lambda: new_items, len(new_items), encoder, options, progress
+        )
 
     def store_items() -> None:
         store.log(ADDED, file=target.name, first=n_before, count=len(new_items), labels=0)
