@@ -46,6 +46,9 @@ def test_every_file_that_is_named_exists_and_every_module_is_used():
         imported = {f"js/{module}" for module in re.findall(r"from \"\./([\w.-]+)\"", text)}
         assert imported <= set(FILES), name
         named |= imported
+    languages = re.search(r"LANGUAGES = \[(.+)\]", FILES["js/theme.js"])[1]
+    translated = set(re.findall(r"\w+", languages)) - {"en"}  # English texts are their own keys
+    named |= {f"texts/{language}.json" for language in translated}
     assert named == set(FILES) - set(PAGES)
 
 

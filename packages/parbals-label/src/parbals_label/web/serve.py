@@ -52,6 +52,7 @@ _MEDIA_TYPES = {
     ".html": "text/html",
     ".css": "text/css",
     ".js": "text/javascript",
+    ".json": "application/json",
     ".svg": "image/svg+xml",
 }
 _MAX_NAMES = 5

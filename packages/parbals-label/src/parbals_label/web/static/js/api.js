@@ -1,6 +1,7 @@
 // Requests to the server. Every failure becomes an ApiError that says whether a retry can help.
 
 import { BASE, emit, KEY, memory } from "./state.js";
+import { t } from "./text.js";
 
 const TIMEOUT_MS = 20_000;
 const TEMPORARY = new Set([408, 425, 429, 500, 502, 503, 504]);
@@ -54,7 +55,7 @@ async function call(method, path, { body, timeout = TIMEOUT_MS } = {}) {
     response = await request(method, path, body, { signal: timeout ? AbortSignal.timeout(timeout) : undefined });
   } catch {
     setConnection("lost");
-    throw new ApiError("The server cannot be reached.");
+    throw new ApiError(t("The server cannot be reached."));
   }
   if (response.ok) {
     setConnection("ok");
@@ -67,7 +68,7 @@ async function call(method, path, { body, timeout = TIMEOUT_MS } = {}) {
   } catch {
     /* the page of a proxy, or a truncated response */
   }
-  throw new ApiError(error.message ?? `The server answered with status ${response.status}.`, {
+  throw new ApiError(error.message ?? t("The server answered with status {status}.", { status: String(response.status) }), {
     status: response.status,
     code: error.code ?? "error",
     detail: error,
@@ -81,7 +82,7 @@ async function json(method, path, body) {
     return await response.json();
   } catch {
     setConnection("lost"); // the server stopped in the middle of its response
-    throw new ApiError("The server's response was incomplete.");
+    throw new ApiError(t("The server's response was incomplete."));
   }
 }
 
@@ -107,7 +108,7 @@ export async function download(path, fallbackName, onProgress) {
     return { name: filename ? filename[1] : fallbackName, blob: new Blob(chunks) };
   } catch {
     setConnection("lost");
-    throw new ApiError("The download was interrupted; try again.");
+    throw new ApiError(t("The download was interrupted; try again."));
   }
 }
 

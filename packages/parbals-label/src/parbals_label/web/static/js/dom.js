@@ -1,5 +1,7 @@
 // Helpers to build DOM nodes. Data becomes text nodes and attributes, never markup.
 
+import { count as formatted, language, t } from "./text.js";
+
 const MAX_ANNOUNCEMENTS = 6;
 const TOAST_MS = 5000;
 const SVG = "http://www.w3.org/2000/svg";
@@ -55,7 +57,7 @@ export function openDialog(title, body, { closable = true, wide = false } = {}) 
   const heading = h("h2", { id: `dialog-${randomId(6)}` }, title);
   const close = h(
     "button",
-    { class: "icon-button", type: "button", "aria-label": "Close", onclick: () => dialog.close() },
+    { class: "icon-button", type: "button", "aria-label": t("Close"), onclick: () => dialog.close() },
     "✕",
   );
   const head = h("header", { class: "dialog-head" }, heading, closable && close);
@@ -78,15 +80,11 @@ export function randomId(digits = 32) {
     .slice(0, digits);
 }
 
-export function count(number) {
-  return Number(number).toLocaleString("en");
-}
-
-/** A fraction in per cent, formatted like the reports (wording.py), with a no-break space before the sign. */
+/** A fraction in per cent, formatted like the reports (wording.py) but with the language's decimal sign, with a no-break space before the sign. */
 export function percent(share) {
-  if (share > 0 && share < 0.0005) return "<0.1\u00a0%";
-  if (share >= 0.9995 && share < 1) return ">99.9\u00a0%";
-  return `${Number((100 * share).toFixed(1)) + 0}\u00a0%`;
+  if (share > 0 && share < 0.0005) return `<${(0.1).toLocaleString(language)}\u00a0%`;
+  if (share >= 0.9995 && share < 1) return `>${(99.9).toLocaleString(language)}\u00a0%`;
+  return `${(Number((100 * share).toFixed(1)) + 0).toLocaleString(language)}\u00a0%`;
 }
 
 /** A sentence from the server with no-break spaces before per cent signs. */
@@ -94,8 +92,13 @@ export function unbroken(sentence) {
   return sentence?.replace(/(\d) %/g, "$1\u00a0%");
 }
 
+/** For texts that are not translated yet; others choose plurals in t(). */
 export function plural(number, one, many = `${one}s`) {
   return `${count(number)} ${number === 1 ? one : many}`;
+}
+
+export function count(number) {
+  return formatted(number);
 }
 
 /** "3 minutes ago" from unix seconds or an ISO time. */
@@ -103,10 +106,11 @@ export function ago(time) {
   const then = typeof time === "number" ? time * 1000 : Date.parse(time);
   const seconds = Math.max(0, (Date.now() - then) / 1000);
   if (!Number.isFinite(seconds)) return "";
-  if (seconds < 60) return "just now";
-  if (seconds < 3600) return `${plural(Math.floor(seconds / 60), "minute")} ago`;
-  if (seconds < 86400) return `${plural(Math.floor(seconds / 3600), "hour")} ago`;
-  return new Date(then).toLocaleDateString();
+  if (seconds < 60) return t("just now");
+  const relative = new Intl.RelativeTimeFormat(language);
+  if (seconds < 3600) return relative.format(-Math.floor(seconds / 60), "minute");
+  if (seconds < 86400) return relative.format(-Math.floor(seconds / 3600), "hour");
+  return new Date(then).toLocaleDateString(language);
 }
 
 /** A cell's value as it is displayed. */

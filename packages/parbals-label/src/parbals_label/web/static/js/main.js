@@ -16,8 +16,17 @@ import { programNotice } from "./programs.js";
 import { settingsView } from "./settings.js";
 import { BASE, emit, isOwner, state } from "./state.js";
 import { targetPanel } from "./target.js";
+import { t, translateMarkup } from "./text.js";
 
-const PAGES = ["label", "overview", "browse", "agreement", "export", "settings"];
+const TITLES = {
+  label: t("Label"),
+  overview: t("Overview"),
+  browse: t("Browse"),
+  agreement: t("Agreement"),
+  export: t("Export"),
+  settings: t("Settings"),
+};
+const PAGES = Object.keys(TITLES);
 const OWNER_PAGES = ["agreement", "export"];
 const views = {};
 
@@ -35,7 +44,7 @@ function overviewView() {
 function sidebar() {
   return h(
     "aside",
-    { class: "side", "aria-label": "Progress" },
+    { class: "side", "aria-label": t("Progress") },
     progressPanel(),
     isOwner() && [errorPanel(), mapPanel()],
     modelLine(),
@@ -63,7 +72,7 @@ function showPage(isSwitch) {
     else link.removeAttribute("aria-current");
   }
   document.body.dataset.page = page;
-  document.title = `${page[0].toUpperCase()}${page.slice(1)} – ${state.project.name}`;
+  document.title = `${TITLES[page]} – ${state.project.name}`;
   if (!views[page]) {
     views[page] = createView[page]();
     byId(`view-${page}`).append(views[page].node);
@@ -82,23 +91,24 @@ async function loadProjectAndVisitor() {
     try {
       return await Promise.all([get("/api/project"), get("/api/me")]);
     } catch (error) {
-      const message = error instanceof ApiError ? error.message : "The page could not be loaded.";
+      const message = error instanceof ApiError ? error.message : t("The page could not be loaded.");
       const section = byId("view-label");
       section.hidden = false;
       section.querySelector(".empty")?.remove();
-      section.append(h("p", { class: "empty", role: "alert" }, `${message} Retrying …`));
+      section.append(h("p", { class: "empty", role: "alert" }, `${message} ${t("Retrying …")}`));
       await new Promise((resolve) => setTimeout(resolve, wait));
     }
   }
 }
 
 async function start() {
+  translateMarkup();
   [state.project, state.me] = await loadProjectAndVisitor();
   startPerson();
   for (const name of OWNER_PAGES) document.querySelector(`.tabs a[href="#${name}"]`).hidden = !isOwner();
   byId("view-label").querySelector(".empty")?.remove();
   byId("project-name").textContent = state.project.name;
-  if (BASE) document.querySelector(".bar").prepend(h("a", { class: "others", href: "/", "aria-label": "All projects" }, "‹"));
+  if (BASE) document.querySelector(".bar").prepend(h("a", { class: "others", href: "/", "aria-label": t("All projects") }, "‹"));
   startNotices();
   startOutbox();
   await startLive();

@@ -3,6 +3,7 @@
 import { get } from "./api.js";
 import { byId, h, openDialog, toast } from "./dom.js";
 import { emit, memory, on, setName, state } from "./state.js";
+import { language, languageNames, t } from "./text.js";
 
 const MAX_NAME_LENGTH = 80;
 
@@ -19,7 +20,7 @@ async function canonicalName(name) {
 /** Ask for a name; resolves when there is one. The first time the dialog cannot be closed without a name. */
 export function askName() {
   if (state.me.name !== null) {
-    toast(`This link belongs to ${state.me.name}: your answers are stored under that name.`);
+    toast(t("This link belongs to {name}: your answers are stored under that name.", { name: state.me.name }));
     return Promise.resolve(state.name);
   }
   return new Promise((resolve) => {
@@ -44,17 +45,18 @@ export function askName() {
       h(
         "p",
         {},
-        "Your answers are stored under this name, so that several people can share the work. You need no account or password.",
+        t("Your answers are stored under this name, so that several people can share the work. You need no account or password."),
       ),
-      h("div", { class: "field" }, h("label", { for: "name" }, "Your name"), input, knownNames),
+      h("div", { class: "field" }, h("label", { for: "name" }, t("Your name")), input, knownNames),
+      h("div", { class: "field" }, h("label", { for: "name-language" }, t("Language")), languageBox("name-language")),
       status,
       h(
         "div",
         { class: "actions" },
-        h("button", { class: "primary", type: "submit" }, state.name ? "Use this name" : "Start"),
+        h("button", { class: "primary", type: "submit" }, state.name ? t("Use this name") : t("Start")),
       ),
     );
-    const dialog = openDialog(state.name ? "Change your name" : "Who is labelling?", form, {
+    const dialog = openDialog(state.name ? t("Change your name") : t("Who is labelling?"), form, {
       closable: state.name !== null,
     });
     form.addEventListener("submit", async (event) => {
@@ -74,11 +76,26 @@ export function askName() {
   });
 }
 
+function nameButtonLabel(name) {
+  if (!name) return t("Enter your name");
+  return state.me.name === null ? t("Labelling as {name}; change", { name }) : t("Labelling as {name}", { name });
+}
+
 function drawName() {
-  byId("name-text").textContent = state.name ?? "Your name";
+  byId("name-text").textContent = state.name ?? t("Your name");
   byId("name-initial").textContent = state.name ? [...state.name][0].toUpperCase() : "?";
-  const change = state.me.name === null ? "; change" : "";
-  byId("name-button").setAttribute("aria-label", state.name ? `Labelling as ${state.name}${change}` : "Enter your name");
+  byId("name-button").setAttribute("aria-label", nameButtonLabel(state.name));
+}
+
+/** A box to choose the language of the page, which is loaded again; unsent answers are kept. */
+export function languageBox(id) {
+  const options = languageNames().map(([code, name]) => h("option", { value: code, lang: code, selected: code === language }, name));
+  const choose = () => {
+    memory.set("language", box.value);
+    location.reload();
+  };
+  const box = h("select", { id, onchange: choose }, options);
+  return box;
 }
 
 export function themeName() {
@@ -102,17 +119,17 @@ function toggleTheme() {
 }
 
 const KEYS = [
-  [["1", "–", "9", "0"], "answer with one of the first ten classes"],
-  [["/"], "search the classes, if there are more than ten; Enter takes the first match"],
-  [["Enter"], "confirm the selected labels or the number"],
-  [["S"], "skip: leave the item to someone else"],
-  [["U"], "unsure: mark the item for review"],
-  [["C"], "write a comment; Enter finishes it"],
-  [["Z"], "undo the last answer (also Backspace)"],
-  [["W"], "show or hide the model's prediction"],
-  [["G"], "open or close the guidelines"],
-  [["+", "−", "0"], "zoom a picture in or out, or fit it"],
-  [["?"], "show this help"],
+  [["1", "–", "9", "0"], t("answer with one of the first ten classes")],
+  [["/"], t("search the classes, if there are more than ten; Enter takes the first match")],
+  [["Enter"], t("confirm the selected labels or the number")],
+  [["S"], t("skip: leave the item to someone else")],
+  [["U"], t("unsure: mark the item for review")],
+  [["C"], t("write a comment; Enter finishes it")],
+  [["Z"], t("undo the last answer (also Backspace)")],
+  [["W"], t("show or hide the model's prediction")],
+  [["G"], t("open or close the guidelines")],
+  [["+", "−", "0"], t("zoom a picture in or out, or fit it")],
+  [["?"], t("show this help")],
 ];
 
 export function openHelp() {
@@ -129,17 +146,19 @@ export function openHelp() {
     ),
   );
   openDialog(
-    "Help",
+    t("Help"),
     h(
       "div",
       { class: "stack" },
       h(
         "p",
         {},
-        "Read the item and click its class or press its key; the next item appears. Each answer is kept in this browser until the server has written it to disk. “Saved” at the top means that all answers are on disk.",
+        t(
+          "Read the item and click its class or press its key; the next item appears. Each answer is kept in this browser until the server has written it to disk. “Saved” at the top means that all answers are on disk.",
+        ),
       ),
       h("dl", { class: "keys" }, rows),
-      h("p", { class: "quiet" }, "You can switch off single-key shortcuts under Settings."),
+      h("p", { class: "quiet" }, t("You can switch off single-key shortcuts under Settings.")),
     ),
   );
 }
@@ -163,6 +182,6 @@ export function startPerson() {
   window.addEventListener("storage", (event) => {
     if (state.me.name !== null || event.key !== "parbals:name" || !event.newValue || event.newValue === state.name) return;
     setName(event.newValue);
-    toast(`Your name was changed to ${event.newValue} in another tab.`);
+    toast(t("Your name was changed to {name} in another tab.", { name: event.newValue }));
   });
 }

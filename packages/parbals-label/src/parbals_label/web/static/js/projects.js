@@ -3,6 +3,7 @@
 import { post } from "./api.js";
 import { byId, h } from "./dom.js";
 import { memory } from "./state.js";
+import { t, translateMarkup } from "./text.js";
 
 const KEY_PREFIX = "parbals:key/p/";
 
@@ -28,7 +29,7 @@ async function open(project) {
 
 function row(project, isOwner) {
   const progress =
-    project.n_items === null ? "" : `${project.labelled.toLocaleString()} of ${project.n_items.toLocaleString()} labelled`;
+    project.n_items === null ? "" : t("{n} of {total} labelled", { n: project.labelled, total: project.n_items });
   const go = () => {
     if (!isOwner) location.href = project.path;
     else open(project).catch((error) => (byId("status").textContent = `${project.name}: ${error.message}`));
@@ -46,7 +47,9 @@ async function start() {
   byId("projects").replaceChildren(...projects.map((project) => row(project, owner)));
   byId("status").textContent = projects.length
     ? ""
-    : "No projects yet. Open the link that you were given.";
+    : t("No projects yet. Open the link that you were given.");
 }
 
+translateMarkup();
+document.title = t("Projects");
 start().catch((error) => (byId("status").textContent = error.message));

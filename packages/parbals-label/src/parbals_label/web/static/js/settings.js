@@ -3,9 +3,10 @@
 import { patch, post } from "./api.js";
 import { classPanel } from "./class_list.js";
 import { h, toast } from "./dom.js";
-import { askName, setTheme, themeName } from "./person.js";
+import { askName, languageBox, setTheme, themeName } from "./person.js";
 import { emit, isOwner, KEY, memory, on, shortcutsOn, state } from "./state.js";
 import { logPanel, teamPanel } from "./team.js";
+import { t } from "./text.js";
 
 function field(id, name, help, input) {
   input.id = id;
@@ -159,7 +160,8 @@ export function settingsView() {
     { class: "panel stack" },
     h("h2", { class: "panel-title" }, "This browser"),
     h("p", { class: "own-name" }, "You are labelling as ", currentName, " ", state.me.name === null && name, " ", leave),
-    h("div", { class: "field" }, h("label", { for: "set-theme" }, "Theme"), theme),
+    h("div", { class: "field" }, h("label", { for: "set-language" }, t("Language")), languageBox("set-language")),
+    h("div", { class: "field" }, h("label", { for: "set-theme" }, t("Theme")), theme),
     h("label", { class: "check", for: "set-keys" }, keys, h("span", {}, "Single-key shortcuts (digits, s, u, z, c)")),
   );
 
