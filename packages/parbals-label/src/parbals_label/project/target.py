@@ -100,7 +100,7 @@ def add_target(
     encode_with: Options | None = None,
     progress: Progress = lambda stage, done, total: None,
 ) -> AddedTarget:
-    """Add a target set to a project, in cell_name of an earlier one.
+    """Add a target set to a project, in place of an earlier one.
 
     Args:
         store: the project.

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from parbals.arrays import drawn_positions
 from parbals.errors import ProjectDamagedError
-from parbals.learner.evaluation.shift import Shift
+from parbals.learner.evaluation.shift import Shift, compare_with_pool
 from parbals.learner.evaluation.support import MAX_REFERENCE_ROWS, MAX_SEARCHED_ROWS, far_rows
+from parbals.learner.features import FeatureTable
 from parbals.randomness import derive_generator
 from parbals.wording import counted, percent
 from starlette.exceptions import HTTPException
@@ -79,7 +80,8 @@ def compare_target(store: Store, features: np.ndarray, pca: Any, scale: float) -
     searched = drawn_positions(generator, len(target), MAX_SEARCHED_ROWS)
     far = far_rows(np.asarray(features[pool_positions]), np.asarray(target[searched]))
     far_numbers = searched[far.positions]
-    shift = _shift(settings, features, rows)
+    pool = FeatureTable(features, checked=True)
+    shift = compare_with_pool(pool, FeatureTable(rows, checked=True), settings.seed)
     shown = drawn_positions(generator, len(target), _MAX_POINTS)
     shown = np.union1d(shown, far_numbers)
     points = np.zeros((len(shown), 3), np.float32)
@@ -97,18 +99,6 @@ def compare_target(store: Store, features: np.ndarray, pca: Any, scale: float) -
         auc=shift.auc,
         n_compared=shift.n_rows,
     )
-
-
-def _shift(settings: ProjectSettings, features: np.ndarray, rows: np.ndarray) -> Shift:
-    """Compare as the report does, with the same seed."""
-    from parbals import ActiveLearner
-
-    learner = ActiveLearner(
-        features, ["a", "b"], X_target=rows, random_state=settings.seed, checked=True
-    )
-    shift = learner.setup.shift
-    assert shift is not None
-    return shift
 
 
 def _groups(target: np.ndarray, numbers: np.ndarray) -> tuple[tuple[int, ...], ...]:

@@ -18,7 +18,7 @@ from parbals.errors import InputError
 from parbals.learner.annotators import AnnotatorFit, Answers, AnswersByItem, fit_annotators
 from parbals.learner.descriptions import ClassDescriptions, condition_on_descriptions
 from parbals.learner.evaluation.metric import LOSS_OF_METRIC, class_weight_positions
-from parbals.learner.evaluation.shift import MIN_SHIFT_ROWS, Shift, shift_auc
+from parbals.learner.evaluation.shift import Shift, compare_with_pool
 from parbals.learner.evaluation.support import (
     MAX_REFERENCE_ROWS,
     MAX_SEARCHED_ROWS,
@@ -50,8 +50,6 @@ __all__ = [
 _N_FOLDS = 5
 _MAX_MOMENT_ROWS = 4_096
 """Number of pool rows from which the prior's feature moments are estimated: enough."""
-_MAX_SHIFT_ROWS = 1_000
-"""Number of rows of the pool, and of the target set, that are compared."""
 _BLOCK_ROWS = 4_096
 _UNWEIGHTED_METRICS = (*LOSS_OF_METRIC, "hamming", "subset", "rank-error")
 """Metrics in which all classes have equal weights."""
@@ -183,15 +181,7 @@ class Setup:
         """How different the target set is from the pool; None if it is the pool."""
         if self.target is None:
             return None
-        n_rows = min(self.pool.n_rows, self.target.n_rows)
-        if n_rows < MIN_SHIFT_ROWS:
-            return Shift(None, n_rows)
-        generator = derive_generator(self.seed, "shift")
-        samples = [
-            self.preparation(generator.permutation(table.sample(generator, _MAX_SHIFT_ROWS)))
-            for table in (self.pool, self.target)
-        ]
-        return Shift(shift_auc(*samples), n_rows)
+        return compare_with_pool(self.pool, self.target, self.seed)
 
     @property
     def shift_auc(self) -> float | None:

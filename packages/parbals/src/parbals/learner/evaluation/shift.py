@@ -13,7 +13,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["MIN_SHIFT_ROWS", "NOTABLE_AUC", "Shift", "shift_auc"]
+from parbals.learner.features import FeatureTable
+from parbals.randomness import derive_generator
+
+__all__ = ["MIN_SHIFT_ROWS", "NOTABLE_AUC", "Shift", "compare_with_pool", "shift_auc"]
 
 NOTABLE_AUC = 0.65
 """Above it a report says that target and pool differ: chance hardly reaches it."""
@@ -26,6 +29,8 @@ _LEVELS = (
 """Least AUC of each level, and its words."""
 MIN_SHIFT_ROWS = 50
 """Rows of the target set and of the pool from which on the AUC says something."""
+_MAX_ROWS = 1_000
+"""Number of rows of the pool, and of the target set, that are compared."""
 _N_FOLDS = 5
 _RIDGE = 0.1
 """Penalty of the weights of standardised columns, in numbers of rows per column's variance."""
@@ -71,6 +76,23 @@ class Shift:
             f"{sentence} Labels of the pool say less about them, so the expected error has a wider "
             "interval; a random sample of the target set would measure it."
         )
+
+
+def compare_with_pool(pool: FeatureTable, target: FeatureTable, seed: int) -> Shift:
+    """Compare a target set with the pool by random rows of each.
+
+    >>> rows = np.random.default_rng(0).standard_normal((400, 3))
+    >>> print(compare_with_pool(FeatureTable(rows), FeatureTable(rows + 5.0), seed=0).auc)
+    1.0
+    """
+    n_rows = min(pool.n_rows, target.n_rows)
+    if n_rows < MIN_SHIFT_ROWS:
+        return Shift(None, n_rows)
+    generator = derive_generator(seed, "shift")
+    samples = [
+        generator.permutation(table.sample(generator, _MAX_ROWS)) for table in (pool, target)
+    ]
+    return Shift(shift_auc(*samples), n_rows)
 
 
 def shift_auc(pool_rows: np.ndarray, target_rows: np.ndarray) -> float:
