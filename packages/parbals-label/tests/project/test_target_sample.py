@@ -7,15 +7,22 @@ from parbals.errors import InputError
 from parbals_label.project.backup import check_project
 from parbals_label.project.choose import NothingAvailableError, choose_batch
 from parbals_label.project.create import Roles, create_project
+from parbals_label.project.embedding import embed_project
 from parbals_label.project.engine import learner_of, refresh
 from parbals_label.project.features import features_of
+from parbals_label.project.fitted import FittedFeatures, items_at
 from parbals_label.project.measured import held_back_positions, measured_positions
 from parbals_label.project.measuring import begin_measurement, estimate_shares
 from parbals_label.project.predicted import decisions
 from parbals_label.project.quick import quick_batch
 from parbals_label.project.samples import latest_sample
 from parbals_label.project.stored_predictions import decision_rule_of
-from parbals_label.project.target import add_target, remove_target
+from parbals_label.project.target import (
+    add_target,
+    remove_target,
+    stored_features,
+    target_features,
+)
 from parbals_label.project.target_sample import n_target_rows_left
 from parbals_label.store.records import Submission
 from parbals_label.store.store import Store
@@ -164,6 +171,30 @@ class TestFile:
                 estimate_shares(store, "spam")
             with pytest.raises(InputError, match="--by"):
                 estimate_shares(store, "spam", "region", from_target=True)
+
+    def test_nothing_is_encoded_again(self, folder, target, monkeypatch):
+        """Drawn rows keep their features, and all other items theirs; a new encoder fits to all."""
+        with Store.open(folder) as store:
+            add_target(store, target)
+            before = np.array(features_of(store))
+            rows = {tuple(row) for row in stored_features(store)}
+            with monkeypatch.context() as patch:
+                patch.setattr(FittedFeatures, "of", None)
+                number = begin_measurement(store, 5, queued=False, from_target=True)
+                assert len(target_features(store)) == 12
+            drawn = store.batch_positions(number)
+            after = features_of(store)
+            assert np.array_equal(after[:N_POOL], before)
+            assert {tuple(row) for row in after[drawn]} < rows
+            assert set(store.settings.unfitted) == set(drawn)
+            # New items are encoded as before, by an encoder that is fitted to the same items.
+            items = items_at(store, np.array(drawn))
+            fitted = FittedFeatures.of(store)
+            again = fitted.features(fitted.encoded(items, folder))
+            assert again == pytest.approx(np.asarray(after[drawn]), abs=1e-4)
+            embed_project(store, "words", None, lambda *_: None)
+            assert store.settings.unfitted == ()
+            FittedFeatures.of(store)  # refuses features that it does not make
 
     def test_given_features_are_appended(self, tmp_path):
         rows = np.random.default_rng(0).standard_normal((40, 3)).astype(np.float32)

@@ -111,6 +111,7 @@ class EncodedItems:
         cache: blocks of rows by which an interrupted run would continue.
         notes: sentences for people.
         described: features (k, D) of descriptions of classes.
+        unfitted: positions of items that an encoder which is fitted to items was not fitted to.
     """
 
     features: np.ndarray
@@ -118,6 +119,7 @@ class EncodedItems:
     cache: Embedded | None = None
     notes: tuple[str, ...] = ()
     described: np.ndarray | None = None
+    unfitted: tuple[int, ...] = ()
 
     @property
     def n_features(self) -> int:
@@ -302,6 +304,7 @@ def replace_features(
             described=described_file,
             predictions=None,
             unreadable=list(encoded.unreadable),
+            unfitted=list(encoded.unfitted),
         )
     encoded.discard_cache()
     remove_matrices(store, before.features, before.described, predictions)

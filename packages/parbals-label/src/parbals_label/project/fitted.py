@@ -9,7 +9,7 @@ not made by this encoder, and an error says so. A table is encoded again from th
 well; beside encoded texts or images it was centred and scaled as a whole.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
@@ -100,14 +100,22 @@ class FittedFeatures:
         settings = store.settings
         columns = settings.encoded_columns
         encoder = open_encoder(name, options, settings.encoded_kind, store.folder)
+        unfitted = frozenset(settings.unfitted)
+        n_fitted = store.n_items - len(unfitted)
+
+        def fitted_items() -> Iterator[Item]:
+            for position, item in enumerate(item_pairs(store)):
+                if position not in unfitted:
+                    yield item
+
         if encoder is not None:
             base = Path(settings.media or ".")
-            contents = contents_of(lambda: item_pairs(store), columns, base, encoder.kind)
-            encoder.fit(contents, store.n_items)
+            contents = contents_of(fitted_items, columns, base, encoder.kind)
+            encoder.fit(contents, n_fitted)
         table_columns = columns if name == TABLE else settings.table_columns
         table = None
         if table_columns:
-            table = fit_table(lambda: item_pairs(store), store.n_items, table_columns)
+            table = fit_table(fitted_items, n_fitted, table_columns)
         return cls(name, columns, encoder, np.zeros((0, 0)), np.zeros(0), table)
 
     def encoded(self, items: Sequence[Item], base: Path) -> np.ndarray:

@@ -124,7 +124,7 @@ def begin_measurement(
     if from_target:
         if not store.n_labelled:
             raise InputError(_NO_PREDICTIONS)
-        target_sample = draw_target_sample(store, n, generator, progress or _no_progress)
+        target_sample = draw_target_sample(store, n, generator)
     is_stale = store.settings.predictions is None or newer_answers(store)
     if is_stale and (progress is not None or from_target):
         from parbals_label.project.engine import refresh

@@ -53,6 +53,7 @@ __all__ = [
     "MAX_ROWS",
     "AddedTarget",
     "add_target",
+    "keep_features",
     "open_target",
     "remove_target",
     "stored_features",
@@ -246,6 +247,15 @@ def _filter_again(store: Store, target: TargetSet) -> list[TargetRow]:
 
     _save(store, target, changes)
     return rows
+
+
+def keep_features(store: Store, target: TargetSet) -> None:
+    """State that features of a target set are current although the pool has grown by its rows."""
+    with store.transaction():
+        current = store.settings.target
+        if current is not None and current.file == target.file:
+            pool = _pool_digest(store.settings)
+            store.update_settings(target=replace(current, pool=pool))
 
 
 def _save(store: Store, target: TargetSet, changes: Callable[[], dict[str, Any]]) -> None:

@@ -3,28 +3,22 @@
 Rows that a filter selects are items of the pool, and the sample is drawn from those without a
 label. Rows of a file become items of the project when they are drawn (``settings.target_items``),
 so that people can label them like any other; no strategy chooses them and no model trains on them.
-The other rows stay unseen. Their features come with those of all items, as if the project had been
-created with them.
+The other rows stay unseen. Items keep the features that they had as rows: nothing is encoded again.
 """
 
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from parbals.arrays import block_rows, release_pages
 from parbals.errors import InputError
 from parbals.learner.evaluation.certify import draw_sample
 
-from parbals_label.encoders.base import Options
-from parbals_label.encoders.embedding import Progress
-from parbals_label.project.embedding import (
-    EncodedItems,
-    encode_grown,
-    open_encoder,
-    replace_features,
-)
-from parbals_label.project.features import GIVEN, features_of
+from parbals_label.encoders.scratch import ROWS, scratch
+from parbals_label.project.embedding import EncodedItems, replace_features
+from parbals_label.project.features import features_of, load_features
 from parbals_label.project.measured import measurable_positions
-from parbals_label.project.target import stored_features, target_items
+from parbals_label.project.target import keep_features, stored_features, target_items
 from parbals_label.project.target_rows import TargetRow
 from parbals_label.store.records import ADDED
 from parbals_label.store.settings import TargetSet
@@ -60,9 +54,7 @@ def n_target_rows_left(store: Store) -> int:
     return len(_candidates(store, target, target_items(store)).numbers)
 
 
-def draw_target_sample(
-    store: Store, n: int, generator: np.random.Generator, progress: Progress
-) -> TargetSample:
+def draw_target_sample(store: Store, n: int, generator: np.random.Generator) -> TargetSample:
     """Draw ``n`` random rows of the target set without a label; they are items from now on."""
     target = _checked_target(store)
     rows = target_items(store)
@@ -71,7 +63,7 @@ def draw_target_sample(
     new = [number for number in numbers if number not in candidates.positions]
     positions = dict(candidates.positions)
     if new:
-        first = _add_items(store, target, rows, new, progress)
+        first = _add_items(store, target, rows, new)
         positions |= {number: first + index for index, number in enumerate(new)}
     members = None
     n_population = len(candidates.numbers)
@@ -125,35 +117,45 @@ def _item_id(target: TargetSet, row: TargetRow) -> str:
     return f"{row.id} (target {target.digest[:6]})"
 
 
-def _add_items(
-    store: Store, target: TargetSet, rows: list[TargetRow], numbers: list[int], progress: Progress
-) -> int:
+def _add_items(store: Store, target: TargetSet, rows: list[TargetRow], numbers: list[int]) -> int:
     """Add rows as items with features, all or none; the position of the first."""
     settings = store.settings
     n_before = store.n_items
     new_items = [(_item_id(target, rows[number]), rows[number].content) for number in numbers]
     _check_images(store, new_items)
-    if settings.encoder == GIVEN:
-        features = np.concatenate([features_of(store), stored_features(store)[numbers]])
-        encoded = EncodedItems(features)
-    else:
-        options = Options()
-        encoder = open_encoder(str(settings.encoder), options, settings.encoded_kind, store.folder)
-        encoded = encode_grown(
-            store, n_before, lambda: new_items, len(new_items), encoder, options, progress
-        )
+    positions = range(n_before, n_before + len(new_items))
+    described = None
+    if settings.described is not None:
+        described = np.asarray(load_features(store.folder, settings.described))
+    encoded = EncodedItems(
+        _appended(features_of(store), stored_features(store)[numbers], store.folder),
+        unreadable=settings.unreadable,
+        described=described,
+        unfitted=(*settings.unfitted, *positions),
+    )
 
     def store_items() -> None:
         store.log(ADDED, file=target.name, first=n_before, count=len(new_items), labels=0)
         store.add_items(new_items)
-        positions = range(n_before, n_before + len(new_items))
         changes: dict[str, Any] = {"target_items": [*settings.target_items, *positions]}
         if settings.audit:
             changes["audit_excluded"] = [*settings.audit_excluded, *positions]
         store.update_settings(**changes)
 
     replace_features(store, encoded, settings, store_items)
+    keep_features(store, target)
     return n_before
+
+
+def _appended(features: np.ndarray, rows: np.ndarray, workspace: Path) -> np.ndarray:
+    """Features (N, D) with rows (n, D) behind them, in a file."""
+    n_before = len(features)
+    grown = scratch((n_before + len(rows), features.shape[1]), workspace)
+    for block in block_rows(n_before, ROWS):
+        grown[block] = features[block]
+        release_pages(features)
+    grown[n_before:] = rows
+    return grown
 
 
 def _check_images(store: Store, items: list[tuple[str, dict[str, Any]]]) -> None:

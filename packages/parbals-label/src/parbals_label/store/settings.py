@@ -191,6 +191,8 @@ class ProjectSettings(BaseModel):
         table_columns: further columns, used beside encoded texts or images.
         id_column, label_column: columns of the items' ids and first labels; "" numbers the items.
         unreadable: positions of items that the encoder could not read; their features are zero.
+        unfitted: positions of items that the encoder, or the table's, was not fitted to: rows of
+            target sets that were drawn later.
         features, predictions, map: files beside the database.
         descriptions: class → a sentence about it.
         described: features of the descriptions, in this order.
@@ -237,6 +239,7 @@ class ProjectSettings(BaseModel):
     id_column: str | None = None
     label_column: str | None = None
     unreadable: tuple[_Count, ...] = ()
+    unfitted: tuple[_Count, ...] = ()
     features: MatrixFile | None = None
     predictions: PredictionsFile | None = None
     map: MapFile | None = None
