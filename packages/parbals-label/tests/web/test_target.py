@@ -6,13 +6,18 @@ from dataclasses import asdict
 import numpy as np
 import pytest
 from page_server import make_project, page
+from parbals.errors import InputError
 from parbals_label.project.backup import check_project, restore_backup, write_backup
 from parbals_label.project.features import load_features, store_features
+from parbals_label.project.measuring import draw_requested_sample, request_target_sample
+from parbals_label.project.samples import latest_sample
 from parbals_label.project.target import add_target, remove_target
+from parbals_label.store.records import Submission
 from parbals_label.store.settings import PredictionsFile
 from parbals_label.store.store import Store
 from parbals_label.web.map import make_map, show_map
 from parbals_label.web.target import is_compared, show_target, show_target_item
+from parbals_label.web.worker import Reporter
 
 N_ITEMS = 400
 SECRET = "a row that nobody was given"
@@ -152,3 +157,53 @@ def test_annotators_see_nothing_of_the_target(folder, tmp_path):
             assert answer.status == 200
             assert b"secret" not in answer.body
             assert SECRET.encode() not in answer.body
+
+
+class TestMeasuring:
+    """An owner draws a random sample of the target set on the page; the worker computes."""
+
+    def test_the_worker_draws_what_an_owner_asks_for(self, folder, tmp_path):
+        with Store.open(folder) as store:
+            store.submit([Submission(n, ("ham", "spam")[n % 2]) for n in range(8)], annotator="ann")
+            add_target(store, write_target(tmp_path / "new.npz"))
+            with page(folder) as server:
+                assert server.get("/api/target").json["n_measurable"] == 100
+                request = {"n": 12, "from_target": True}
+                assert server.post("/api/measure", request).json == {"drawn": 12}
+            assert store.n_items == N_ITEMS, "the server computes nothing"
+            reporter = Reporter(store, lambda **message: None)
+            assert reporter.step()
+            sample = latest_sample(store)
+            assert (sample.n, sample.target) == (12, "new.npz")
+            drawn = store.settings.target_items
+            assert drawn == tuple(range(N_ITEMS, N_ITEMS + 12))
+            assert set(drawn) <= set(store.queued()[0])
+            assert not reporter._draw_sample(), "it is drawn once"
+            with pytest.raises(InputError, match="not complete"):
+                request_target_sample(store, 3)
+
+    def test_a_worker_that_ended_after_drawing_does_not_draw_again(self, folder, tmp_path):
+        with Store.open(folder) as store:
+            store.submit([Submission(n, ("ham", "spam")[n % 2]) for n in range(8)], annotator="ann")
+            add_target(store, write_target(tmp_path / "new.npz"))
+            request_target_sample(store, 5)
+            draw_requested_sample(store)
+            store.update_settings(target_sample=5)
+            assert draw_requested_sample(store)
+            assert (store.n_items, store.settings.target_sample) == (N_ITEMS + 5, 0)
+
+    @pytest.mark.parametrize(
+        ("request_", "words"),
+        [
+            ({"n": 101, "from_target": True}, "100 rows of the target set have no label"),
+            ({"n": 3, "from_target": True, "keep": True}, "drawn from the pool"),
+        ],
+    )
+    def test_requests_that_cannot_be_met_are_refused(self, folder, tmp_path, request_, words):
+        with Store.open(folder) as store:
+            store.submit([Submission(0, "ham"), Submission(1, "spam")], annotator="ann")
+            add_target(store, write_target(tmp_path / "new.npz"))
+        with page(folder) as server:
+            reply = server.post("/api/measure", request_)
+            assert (reply.status, words in reply.body.decode()) == (422, True)
+            assert server.get("/api/live").json["is_measuring"] is False

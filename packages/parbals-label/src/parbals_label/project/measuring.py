@@ -25,15 +25,22 @@ from parbals_label.project.measured import measurable_positions, open_sample
 from parbals_label.project.predicted import decisions
 from parbals_label.project.samples import class_indices, counted_labels
 from parbals_label.project.stored_predictions import decision_rule_of, newer_answers
-from parbals_label.project.target_sample import TargetSample, draw_target_sample
+from parbals_label.project.target_sample import (
+    TargetSample,
+    draw_target_sample,
+    n_target_rows_left,
+)
+from parbals_label.store.records import BatchRecord
 from parbals_label.store.settings import MatrixFile
 from parbals_label.store.store import Store
 
 __all__ = [
     "ShareEstimate",
     "begin_measurement",
+    "draw_requested_sample",
     "estimate_shares",
     "keep_sample",
+    "request_target_sample",
 ]
 
 _DELTA = 0.05
@@ -108,17 +115,8 @@ def begin_measurement(
             measures the predictions that are stored.
     """
     form = store.form
-    if form.task == NUMBERS:
-        raise InputError(
-            "A sample counts wrong classes, and the labels are numbers; keep a sample, which "
-            f"measures their error: parbals measure {store.folder} --keep."
-        )
     earlier = open_sample(store)
-    if earlier is not None and not again:
-        raise InputError(
-            f"A measurement of {len(earlier.items)} items is not complete yet; label all of them "
-            f"first, or draw another one with `parbals measure {store.folder} --again`."
-        )
+    _check_can_begin(store, earlier, again=again)
     generator = derive_generator(store.settings.seed, CERTIFY, store.n_batches)
     target_sample = None
     if from_target:
@@ -162,6 +160,49 @@ def begin_measurement(
     return store.record_batch(
         CERTIFY, store.settings.seed, items, record, queued=queued, replaces=unopened
     )
+
+
+def _check_can_begin(store: Store, earlier: BatchRecord | None, *, again: bool) -> None:
+    """Refuse a sample of numbers, and one beside an earlier sample that is not complete."""
+    if store.form.task == NUMBERS:
+        raise InputError(
+            "A sample counts wrong classes, and the labels are numbers; keep a sample, which "
+            f"measures their error: parbals measure {store.folder} --keep."
+        )
+    if earlier is not None and not again:
+        raise InputError(
+            f"A measurement of {len(earlier.items)} items is not complete yet; label all of them "
+            f"first, or draw another one with `parbals measure {store.folder} --again`."
+        )
+
+
+def request_target_sample(store: Store, n: int) -> None:
+    """Ask the page's worker for a sample of ``n`` rows of the target set.
+
+    Predictions for its rows have to be computed, and the page's server computes nothing.
+    """
+    _check_can_begin(store, open_sample(store), again=False)
+    if not store.n_labelled:
+        raise InputError(_NO_PREDICTIONS)
+    n_left = n_target_rows_left(store)
+    if n > n_left:
+        raise InputError(
+            f"{n:,} rows were asked for, and {n_left:,} rows of the target set have no label."
+        )
+    store.update_settings(target_sample=n)
+
+
+def draw_requested_sample(store: Store) -> bool:
+    """Draw the sample that the page has asked for; returns whether there was one to draw."""
+    n = store.settings.target_sample
+    if not n:
+        return False
+    try:
+        if open_sample(store) is None:  # an earlier worker may have ended just after drawing it
+            begin_measurement(store, n, queued=True, from_target=True)
+    finally:
+        store.update_settings(target_sample=0)
+    return True
 
 
 def _no_progress(stage: str, done: int, total: int | None) -> None:

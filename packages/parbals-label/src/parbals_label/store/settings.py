@@ -200,6 +200,8 @@ class ProjectSettings(BaseModel):
         target: the target set; None where the model is for items like the pool's.
         target_items: positions of items that were drawn from target sets to measure the error;
             they are never chosen and never train.
+        target_sample: size of a sample of the target set that an owner has asked for on the page,
+            and that the worker has not drawn yet; 0 for none.
         target_map: the target set on the map of the pool, and how the two differ.
         highlight, guidelines: words to mark in texts, and instructions for annotators.
         find: the rare class to find; None to optimise the whole model.
@@ -248,6 +250,7 @@ class ProjectSettings(BaseModel):
     scores: MatrixFile | None = None
     target: TargetSet | None = None
     target_items: tuple[_Count, ...] = ()
+    target_sample: _Count = 0
     target_map: TargetMap | None = None
     highlight: tuple[str, ...] = ()
     guidelines: str = ""

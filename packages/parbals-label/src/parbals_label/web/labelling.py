@@ -3,11 +3,12 @@
 from typing import Any
 
 from fastapi import APIRouter, Request
+from parbals.errors import InputError
 
 from parbals_label.project.checks import queue_checks
 from parbals_label.project.classes import change_classes
 from parbals_label.project.measured import sampled_positions
-from parbals_label.project.measuring import begin_measurement, keep_sample
+from parbals_label.project.measuring import begin_measurement, keep_sample, request_target_sample
 from parbals_label.project.quick import quick_batch
 from parbals_label.store import records
 from parbals_label.store.rows import lease_clock
@@ -291,11 +292,16 @@ def _add_queue_routes(routes: APIRouter, session: Session) -> None:
     async def measure(body: schemas.MeasureIn, request: Request) -> schemas.Counts:
         """For owners: draw a random sample that measures the error, and queue it.
 
-        It measures the stored predictions once or, with ``keep``, every later model.
+        It measures the stored predictions once or, with ``keep``, every later model. A sample of
+        the target set is drawn by the worker, a moment later.
         """
 
         def act(store: Store) -> schemas.Counts:
-            if body.keep:
+            if body.keep and body.from_target:
+                raise InputError("A sample that is kept is drawn from the pool.")
+            if body.from_target:
+                request_target_sample(store, body.n)
+            elif body.keep:
                 keep_sample(store, body.n)
             else:
                 begin_measurement(store, body.n, queued=True)

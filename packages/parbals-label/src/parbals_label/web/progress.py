@@ -18,7 +18,7 @@ _MAX_CURVE_POINTS = 200
 _MAX_PAIRS = 200
 _OVERVIEW_FIELDS = (
     "labelled", "answers", "queued", "class_balance", "annotators", "audit",
-    "audit_labelled", "chosen_by", "confusion", "measurable", "is_measuring", "target",
+    "audit_labelled", "chosen_by", "confusion", "measurable", "target",
 )  # fmt: skip
 """Fields that are copied from the overview."""
 
@@ -64,6 +64,7 @@ def live(store: Store, curve: Curve, queue: QueueOut, server: ServerOut) -> Live
     value = [f"{line[0].upper()}{line[1:]}." for line in metric_line(state.report)]
     return LiveOut(
         **{name: getattr(state, name) for name in _OVERVIEW_FIELDS},
+        is_measuring=state.is_measuring or store.settings.target_sample > 0,
         out=state.assigned,
         passed=state.skipped,
         partly=state.partially_labelled,

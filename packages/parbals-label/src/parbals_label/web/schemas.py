@@ -112,10 +112,14 @@ class AgainIn(InModel):
 
 
 class MeasureIn(InModel):
-    """The size of the random sample that measures the error; ``keep`` it for later models, too."""
+    """The size of the random sample that measures the error.
+
+    ``keep`` it for later models, too; draw it ``from_target``, the target set.
+    """
 
     n: Annotated[int, Field(ge=1, le=10_000)]
     keep: bool = False
+    from_target: bool = False
 
 
 class BulkIn(AnnotatorIn):
@@ -309,7 +313,7 @@ class LiveOut(BaseModel):
         judged: sentences on the metric, unless it is accuracy.
         chosen_by, chosen: labelled items by strategy, also as a sentence.
         measurable: items without a label that a new sample can be drawn from.
-        is_measuring: a random sample is drawn, and not all of it is labelled.
+        is_measuring: a random sample is being drawn, or not all of it is labelled.
         confusion: confusion matrix of test items: true classes (rows), predicted ones (columns).
         heard: estimated error rates of the annotators.
         programs: reports on the programs and LLMs that have labelled.
@@ -441,6 +445,7 @@ class TargetOut(BaseModel):
     Attributes:
         name: its file, or the filter that selects it.
         n_rows: number of rows that were given.
+        n_measurable: rows that a sample can be drawn from to measure the error.
         sentence: how different it is from the pool.
         far_sentence: how many of its items are far from everything in the pool.
         far: groups of these, the largest first.
@@ -449,6 +454,7 @@ class TargetOut(BaseModel):
 
     name: str | None = None
     n_rows: int = 0
+    n_measurable: int = 0
     sentence: str | None = None
     far_sentence: str | None = None
     far: list[FarGroup] = []

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from parbals.arrays import drawn_positions
-from parbals.errors import ProjectDamagedError
+from parbals.errors import InputError, ProjectDamagedError
 from parbals.learner.evaluation.shift import Shift, compare_with_pool
 from parbals.learner.evaluation.support import MAX_REFERENCE_ROWS, MAX_SEARCHED_ROWS, far_rows
 from parbals.learner.features import FeatureTable
@@ -19,6 +19,7 @@ from starlette.exceptions import HTTPException
 from parbals_label.project.features import load_features, store_features
 from parbals_label.project.target import stored_features, target_features, target_items
 from parbals_label.project.target_rows import TargetRow
+from parbals_label.project.target_sample import n_target_rows_left
 from parbals_label.store.records import Item
 from parbals_label.store.settings import ProjectSettings, TargetMap
 from parbals_label.store.store import Store
@@ -144,7 +145,7 @@ def show_target(store: Store) -> TargetOut:
     target = store.settings.target
     if target is None:
         return TargetOut()
-    out = TargetOut(name=target.name, n_rows=target.n_rows)
+    out = TargetOut(name=target.name, n_rows=target.n_rows, n_measurable=_n_measurable(store))
     stored = store.settings.target_map
     if stored is None or not is_compared(store):
         out.message = "The target set is being compared with the pool."
@@ -169,6 +170,14 @@ def show_target(store: Store) -> TargetOut:
         for group in stored.far
     ]
     return out
+
+
+def _n_measurable(store: Store) -> int:
+    """Rows that a sample can be drawn from; 0 where none can."""
+    try:
+        return n_target_rows_left(store)
+    except InputError:  # rows with weights
+        return 0
 
 
 def show_target_item(store: Store, row: int) -> TargetItem:

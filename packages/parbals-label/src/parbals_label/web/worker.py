@@ -29,6 +29,7 @@ from parbals.wording import duration
 
 from parbals_label.files import DAY, sweep
 from parbals_label.project.measured import held_back_positions
+from parbals_label.project.measuring import draw_requested_sample
 from parbals_label.project.summary import ADAPT_FROM
 from parbals_label.store.batches import ItemsUnavailableError
 from parbals_label.store.records import ADAPTED
@@ -141,7 +142,10 @@ class Chooser(_Step):
 
 
 class Reporter(_Step):
-    """Updates the report and the predictions as answers arrive, and then the map."""
+    """Updates the report and the predictions as answers arrive, and then the map.
+
+    It also draws samples of the target set, whose rows need predictions.
+    """
 
     n_reported = -1
     """Answers that the latest report includes; -1 before the first one."""
@@ -157,8 +161,14 @@ class Reporter(_Step):
     """The features and the target set that the stored map was made from."""
 
     def step(self) -> bool:
-        """Update the report or else the map, if it is due; returns whether one was."""
-        return self.attempt(lambda: self._update_report() or self._update_map())
+        """Draw a sample, update the report or else the map, if due; returns whether one was."""
+        return self.attempt(
+            lambda: self._draw_sample() or self._update_report() or self._update_map()
+        )
+
+    def _draw_sample(self) -> bool:
+        """Draw the sample of the target set that an owner has asked for."""
+        return draw_requested_sample(self.store)
 
     def is_due(self, n_answers: int) -> bool:
         """Whether a new report is due at this number of answers.

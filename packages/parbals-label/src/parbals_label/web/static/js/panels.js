@@ -7,7 +7,7 @@ import { ago, count, h, percent, plural, toast, unbroken } from "./dom.js";
 import { isOwner, on, state, tone } from "./state.js";
 
 const MAX_BARS = 10;
-const SAMPLE_SIZE = 60;
+export const SAMPLE_SIZE = 60;
 const SHIFT_SENTENCE = "Items of the target set ";
 
 function panel(title, ...body) {
@@ -93,23 +93,27 @@ function measureControl(live) {
   if (!isOwner() || live.is_measuring || (keep && live.audit)) return [];
   const left = keep ? Math.floor(live.measurable / 2) : live.measurable;
   const size = Math.min(SAMPLE_SIZE, left);
-  const button = h("button", { type: "button", class: "button" }, "Measure the error");
-  button.disabled = size === 0 || !live.report;
+  const done = keep
+    ? `Every third item is a test item from now on, ${size} in all. They measure the error.`
+    : `Label the next ${plural(size, "item")}, drawn at random. Then the error is measured.`;
+  return [measureButton("Measure the error", { n: size, keep }, done, measureHint(live, size))];
+}
+
+/** A button that draws the random sample of a request, with a hint beside it; `done` is said afterwards. */
+export function measureButton(title, request, done, hint) {
+  const button = h("button", { type: "button", class: "button" }, title);
+  button.disabled = request.n === 0 || !state.live.report;
   button.addEventListener("click", async () => {
     button.disabled = true;
     try {
-      await post("/api/measure", { n: size, keep });
-      toast(
-        keep
-          ? `Every third item is a test item from now on, ${size} in all. They measure the error.`
-          : `Label the next ${plural(size, "item")}, drawn at random. Then the error is measured.`,
-      );
+      await post("/api/measure", request);
+      toast(done);
     } catch (error) {
       button.disabled = false;
       toast(error.message);
     }
   });
-  return [h("div", { class: "measure" }, button, h("p", { class: "quiet" }, measureHint(live, size)))];
+  return h("div", { class: "measure" }, button, h("p", { class: "quiet" }, hint));
 }
 
 /** What measuring the error needs. */

@@ -3,7 +3,7 @@
 import { get } from "./api.js";
 import { displayLabel, isTask, NUMBERS, threeDigits } from "./answers.js";
 import { count, h, percent, plural, unbroken } from "./dom.js";
-import { livePanel } from "./panels.js";
+import { livePanel, measureButton, SAMPLE_SIZE } from "./panels.js";
 import { emit, on, state } from "./state.js";
 
 let target = null; // the latest reply about the target set
@@ -54,6 +54,18 @@ function farGroup({ n_items: nItems, examples }) {
   );
 }
 
+/** Measure the error on the target set: draw a random sample of it, whose items are labelled next. */
+function measureControl(live) {
+  if (live.is_measuring || isTask(NUMBERS) || !target.n_measurable) return null;
+  const n = Math.min(SAMPLE_SIZE, target.n_measurable);
+  return measureButton(
+    "Measure the error on the target set",
+    { n, from_target: true },
+    `A random sample is being drawn. Label its ${plural(n, "item")}, then the error is measured.`,
+    live.report ? `You label ${plural(n, "random item")} of the target set.` : "Possible after a few labels.",
+  );
+}
+
 /** For owners: the panel of the target set; hidden where there is none. */
 export function targetPanel() {
   const node = livePanel("Target set", (live) => {
@@ -69,6 +81,7 @@ export function targetPanel() {
           errorFigure(error, "expected on the target set"),
           errorFigure(live.report.pool_error, "expected on the pool"),
         ),
+      measureControl(live),
       target.message && h("p", { class: "quiet" }, target.message),
       target.sentence && h("p", { class: "target-sentence" }, unbroken(target.sentence)),
       target.far_sentence && h("p", { class: target.far.length ? "target-sentence" : "quiet" }, unbroken(target.far_sentence)),
