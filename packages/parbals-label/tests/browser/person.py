@@ -18,13 +18,23 @@ class Person:
     """
 
     def __init__(
-        self, browser, served, name, *, scheme="light", width=1360, height=860, phone=False
+        self,
+        browser,
+        served,
+        name,
+        *,
+        scheme="light",
+        width=1360,
+        height=860,
+        phone=False,
+        locale="en-US",
     ):
         self.served = served
         self.name = name
         self.context = browser.new_context(
             viewport={"width": width, "height": height},
             color_scheme=scheme,
+            locale=locale,
             has_touch=phone,
             is_mobile=phone,
             accept_downloads=True,

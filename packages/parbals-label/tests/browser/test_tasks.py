@@ -74,7 +74,7 @@ def test_a_number_is_typed_and_words_are_refused_in_a_sentence(at):
     ada.page.keyboard.type("3,5")
     ada.page.keyboard.press("Enter")
     expect(ada.page.locator(".fault")).to_have_text(
-        "“3,5” is not a number; write 3.5, with a decimal point."
+        "“3,5” is not a number. Write 3.5, with a decimal point."
     )
     ada.page.locator("#number").fill("3.5 min")
     ada.page.keyboard.press("Enter")

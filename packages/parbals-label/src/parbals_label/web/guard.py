@@ -24,6 +24,7 @@ from starlette.types import Message, Receive, Scope, Send
 from parbals_label.server.desk import BusyError
 from parbals_label.web.address import PageAddress, parse_ip
 from parbals_label.web.door import Door, Visitor
+from parbals_label.web.page_texts import translated_page
 from parbals_label.web.refusals import RefusedError, refusal
 
 __all__ = ["KEY", "MAX_BODY_BYTES", "Guard"]
@@ -103,7 +104,7 @@ class Guard:
             visitor = None if is_public else await self._visitor(scope, headers)
             body = await _read_body(scope["method"], headers, receive, self.body_seconds)
         except (RefusedError, ParbalsError) as error:
-            response = refusal(scope["path"], _without_details(error))
+            response = refusal(scope["path"], _without_details(error), _accepted_languages(scope))
             if scope["method"] == "GET":
                 await response(scope, receive, send)
             else:
@@ -226,11 +227,12 @@ class Guard:
         If another site has opened the link, no session is started yet: the page's script first asks
         a person who is signed in. Otherwise any site could sign a browser in as somebody else.
         """
+        page = translated_page(_ENTER_PAGE, headers.get("accept-language", ""))
         if headers.get("sec-fetch-site") in ("same-site", "cross-site"):
-            return HTMLResponse(_ENTER_PAGE.format(data=f'data-who="{escape(visitor.name or "")}"'))
+            return HTMLResponse(page.replace("{data}", f'data-who="{escape(visitor.name or "")}"'))
         key, cookie = await self.begin(visitor, token, headers["host"].lower())
         return HTMLResponse(
-            _ENTER_PAGE.format(data=f"data-key={key}"), headers={"Set-Cookie": cookie}
+            page.replace("{data}", f"data-key={key}"), headers={"Set-Cookie": cookie}
         )
 
     async def begin(self, visitor: Visitor, token: str, host: str) -> tuple[str, str]:
@@ -261,6 +263,12 @@ def _without_details(error: RefusedError | ParbalsError) -> RefusedError | Parba
     if isinstance(error, ProjectDamagedError):
         return ProjectDamagedError(message)
     return ProjectError(message)
+
+
+def _accepted_languages(scope: Scope) -> str:
+    """The languages that the browser likes, as its header lists them."""
+    values = (value for name, value in scope["headers"] if name.lower() == b"accept-language")
+    return next(values, b"").decode("latin-1")
 
 
 def _token_in(scope: Scope) -> str:

@@ -18,6 +18,7 @@ from parbals_label.project.media import MediaError
 from parbals_label.server.desk import BusyError
 from parbals_label.store.answers import LabelConflictError, RequestIdReusedError
 from parbals_label.store.people import NotAssignedError
+from parbals_label.web.page_texts import translated_page
 
 __all__ = ["ERRORS", "RefusedError", "handle_errors", "refusal"]
 
@@ -62,7 +63,7 @@ class RefusedError(Exception):
         self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
 
 
-def refusal(path: str, error: RefusedError | ParbalsError) -> Response:
+def refusal(path: str, error: RefusedError | ParbalsError, accept_language: str = "") -> Response:
     """Return an error response: JSON, or an HTML page for a person without access.
 
     A ParbalsError occurs if the project cannot be read to authenticate the visitor.
@@ -71,7 +72,8 @@ def refusal(path: str, error: RefusedError | ParbalsError) -> Response:
         return _parbals_response(error)
     page = _PAGES / f"{error.code}.html"
     if page.is_file() and not path.startswith("/api"):
-        return HTMLResponse(page.read_bytes(), error.status, error.headers)
+        text = translated_page(page.read_text("utf-8"), accept_language)
+        return HTMLResponse(text, error.status, error.headers)
     return _error_response(error.status, error.code, str(error), error.headers)
 
 

@@ -3,25 +3,26 @@
 import { get } from "./api.js";
 import { isTask, MANY, NUMBERS } from "./answers.js";
 import { itemRow } from "./browse.js";
-import { count, h, plural } from "./dom.js";
+import { h, percent, range } from "./dom.js";
 import { checkButton, programPanels } from "./programs.js";
 import { isOwner, on, state } from "./state.js";
+import { count, pieces, t } from "./text.js";
 
 const PAGE_SIZE = 50;
 const PROGRAM_PREFIX = "machine:";
 
 /** Upper bounds of kappa and what they are called, after Landis and Koch (1977). */
 const INTERPRETATIONS = [
-  [0, "no better than chance"],
-  [0.2, "slight"],
-  [0.4, "fair"],
-  [0.6, "moderate"],
-  [0.8, "substantial"],
-  [Infinity, "almost perfect"],
+  [0, t("no better than chance")],
+  [0.2, t("slight")],
+  [0.4, t("fair")],
+  [0.6, t("moderate")],
+  [0.8, t("substantial")],
+  [Infinity, t("almost perfect")],
 ];
 
 function interpretation(kappa) {
-  if (kappa === null || kappa === undefined || Number.isNaN(kappa)) return "undefined: only one class was used";
+  if (kappa === null || kappa === undefined || Number.isNaN(kappa)) return t("undefined: only one class was used");
   return INTERPRETATIONS.find(([upper]) => kappa <= upper)[1];
 }
 
@@ -32,14 +33,14 @@ function labelPanel(kappas) {
   const rows = Object.entries(kappas).map(([label, kappa]) =>
     h("tr", {}, h("th", { scope: "row", dir: "auto" }, label), h("td", { class: "numeric" }, formatted(kappa)), h("td", {}, interpretation(kappa))),
   );
-  const head = ["Label", "Fleiss’ κ", "Interpretation"].map((name, i) => h("th", { scope: "col", class: i === 1 ? "numeric" : null }, name));
-  return h("section", { class: "panel" }, h("h2", { class: "panel-title" }, "Agreement by label"), h("table", { class: "table" }, h("thead", {}, h("tr", {}, head)), h("tbody", {}, rows)));
+  const head = [t("Label::noun"), t("Fleiss’ κ"), t("Interpretation")].map((name, i) => h("th", { scope: "col", class: i === 1 ? "numeric" : null }, name));
+  return h("section", { class: "panel" }, h("h2", { class: "panel-title" }, t("Agreement by label")), h("table", { class: "table" }, h("thead", {}, h("tr", {}, head)), h("tbody", {}, rows)));
 }
 
 /** How to get to know an error rate for which no answer was checked. */
 function unknownAdvice(annotator) {
-  if (!annotator.name.startsWith(PROGRAM_PREFIX)) return h("span", { class: "quiet" }, "nobody else has answered the same items");
-  return isOwner() ? checkButton(annotator) : h("span", { class: "quiet" }, "people have checked none of its answers");
+  if (!annotator.name.startsWith(PROGRAM_PREFIX)) return h("span", { class: "quiet" }, t("nobody else has answered the same items"));
+  return isOwner() ? checkButton(annotator) : h("span", { class: "quiet" }, t("people have checked none of its answers"));
 }
 
 export function agreementView() {
@@ -48,11 +49,11 @@ export function agreementView() {
   const programs = h("div", {});
   const list = h("ul", { class: "rows" });
   const summary = h("p", { class: "quiet summary", role: "status" });
-  const node = h("div", {}, programs, errors, figures, h("h2", {}, "Items with different answers"), summary, list);
+  const node = h("div", {}, programs, errors, figures, h("h2", {}, t("Items with different answers")), summary, list);
 
   function drawErrors() {
     const annotators = [...(state.live?.heard ?? [])].sort((a, b) => (b.error ?? -1) - (a.error ?? -1));
-    const share = (value) => `${(100 * value).toFixed(value < 0.1 ? 1 : 0)} %`;
+    
     const rows = annotators.map((annotator) =>
       h(
         "tr",
@@ -62,31 +63,31 @@ export function agreementView() {
           { dir: "auto" },
           annotator.name,
           annotator.same_mistakes_as.length > 0 &&
-            h("span", { class: "quiet" }, ` makes the same mistakes as ${annotator.same_mistakes_as.join(" and ")}: they count as one`),
+            h("span", { class: "quiet" }, ` ${t("makes the same mistakes as {names}: they count as one", { names: annotator.same_mistakes_as.join(", ") })}`),
         ),
         ...(annotator.error === null
-          ? [h("td", { class: "numeric" }, "not known"), h("td", {}, unknownAdvice(annotator))]
+          ? [h("td", { class: "numeric" }, t("not known")), h("td", {}, unknownAdvice(annotator))]
           : [
-              h("td", { class: "numeric" }, share(annotator.error)),
-              h("td", { class: "numeric" }, `${share(annotator.low)} to ${share(annotator.high)}`),
+              h("td", { class: "numeric" }, percent(annotator.error)),
+              h("td", { class: "numeric" }, range(annotator, percent)),
             ]),
         h("td", { class: "numeric" }, count(annotator.n_checked)),
         h("td", { class: "numeric" }, count(annotator.n_answers)),
       ),
     );
-    const head = ["Annotator", "Error rate", "90 % interval", "Checked", "Answers"].map((name, i) =>
+    const head = [t("Annotator"), t("Error rate"), t("90 % interval"), t("Checked"), t("Answers")].map((name, i) =>
       h("th", { scope: "col", class: i ? "numeric" : null }, name),
     );
     const panel = h(
       "section",
       { class: "panel agreement-errors" },
-      h("h2", { class: "panel-title" }, "Annotator error rates"),
+      h("h2", { class: "panel-title" }, t("Annotator error rates")),
       h(
         "div",
-        { class: "scroll-x", tabindex: "0", role: "group", "aria-label": "Annotator error rates" },
+        { class: "scroll-x", tabindex: "0", role: "group", "aria-label": t("Annotator error rates") },
         h("table", { class: "table" }, h("thead", {}, h("tr", {}, head)), h("tbody", {}, rows)),
       ),
-      h("p", { class: "quiet" }, "Measured on checked answers: items that another person answered too. People’s errors are updated with each report; a program is wrong where its label differs from people’s."),
+      h("p", { class: "quiet" }, t("Measured on checked answers: items that another person answered too. People’s errors are updated with each report; a program is wrong where its label differs from people’s.")),
     );
     errors.replaceChildren(...(annotators.length ? [panel] : []));
   }
@@ -100,16 +101,17 @@ export function agreementView() {
         h(
           "div",
           { class: "panel empty" },
-          h("h2", {}, "Nothing to compare yet"),
+          h("h2", {}, t("Nothing to compare yet")),
           h(
             "p",
             {},
             isTask(NUMBERS)
-              ? "Agreement on numbers is not measured. Items with different answers are listed below. "
-              : "Agreement is measured on items with two or more answers. ",
+              ? t("Agreement on numbers is not measured. Items with different answers are listed below.")
+              : t("Agreement is measured on items with two or more answers."),
+            " ",
             ...(state.project.answers_wanted > 1
-              ? [`Each item is labelled by ${state.project.answers_wanted} people; their agreement appears here.`]
-              : [h("a", { href: "#settings" }, "In the settings"), ", ask for two or more answers per item."]),
+              ? [t("Each item is labelled by {n} people; their agreement appears here.", { n: state.project.answers_wanted })]
+              : pieces("{link}, ask for two or more answers per item.", { link: h("a", { href: "#settings" }, t("In the settings")) })),
           ),
         ),
       );
@@ -126,31 +128,34 @@ export function agreementView() {
         h("td", { class: "numeric" }, count(pair.n)),
       ),
     );
-    const head = ["Annotator", "Other annotator", "Cohen’s κ", "Interpretation", "Items"];
+    const head = [t("Annotator"), t("Other annotator"), t("Cohen’s κ"), t("Interpretation"), t("Items")];
     figures.replaceChildren(
       h(
         "section",
         { class: "panel" },
-        h("h2", { class: "panel-title" }, "All annotators"),
+        h("h2", { class: "panel-title" }, t("All annotators")),
         h(
           "p",
           {},
-          `${interpretation(agreement.fleiss)[0].toUpperCase()}${interpretation(agreement.fleiss).slice(1)} agreement between people over ${plural(agreement.n_items, "item")} with two or more answers: Fleiss’ κ is ${formatted(agreement.fleiss)}. Programs do not count here.`,
+          t(
+            "Agreement between people: {level}. Fleiss’ κ is {kappa} over {n:# item|# items} with two or more answers. Programs do not count here.",
+            { level: interpretation(agreement.fleiss), kappa: formatted(agreement.fleiss), n: agreement.n_items },
+          ),
         ),
         h(
           "p",
           { class: "quiet" },
-          "κ is 1 for perfect agreement and 0 for the agreement expected by chance. The interpretation follows Landis and Koch (1977), a common convention.",
+          t("κ is 1 for perfect agreement and 0 for the agreement expected by chance. The interpretation follows Landis and Koch (1977), a common convention."),
         ),
       ),
       ...(isTask(MANY) ? [labelPanel(agreement.by_label)] : []),
       h(
         "section",
         { class: "panel" },
-        h("h2", { class: "panel-title" }, "Agreement by pair"),
+        h("h2", { class: "panel-title" }, t("Agreement by pair")),
         h(
           "div",
-          { class: "scroll-x", tabindex: "0", role: "group", "aria-label": "Agreement by pair" },
+          { class: "scroll-x", tabindex: "0", role: "group", "aria-label": t("Agreement by pair") },
           h(
             "table",
             { class: "table" },
@@ -174,9 +179,11 @@ export function agreementView() {
     try {
       const reply = await get(`/api/items?state=disagree&limit=${PAGE_SIZE}`);
       list.replaceChildren(...reply.items.map((item) => itemRow(item, load)));
-      summary.textContent = reply.items.length
-        ? `${plural(reply.items.length, "item")}${reply.next !== null && reply.next !== undefined ? " and more (see Browse)" : ""}. Open an item to see its history and to correct your answer.`
-        : "None.";
+      const n = reply.items.length;
+      const hasMore = reply.next !== null && reply.next !== undefined;
+      summary.textContent = n
+        ? `${hasMore ? t("{n:# item|# items} and more (see Browse).", { n }) : t("{n:# item|# items}.", { n })} ${t("Open an item to see its history and to correct your answer.")}`
+        : t("None.");
     } catch (error) {
       summary.textContent = error.message;
     }

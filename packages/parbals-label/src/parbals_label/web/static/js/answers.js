@@ -4,6 +4,7 @@
 
 import { h } from "./dom.js";
 import { memory, projectKey, state } from "./state.js";
+import { t } from "./text.js";
 
 export const MANY = "many-labels";
 export const ORDERED = "ordinal";
@@ -26,7 +27,7 @@ export const textOf = (names) => JSON.stringify([...names]);
 
 /** A label as it is displayed. */
 export function displayLabel(label) {
-  if (isTask(MANY)) return namesOf(label).join(", ") || "no label";
+  if (isTask(MANY)) return namesOf(label).join(", ") || t("no label");
   return `${label}${unit() && ` ${unit()}`}`;
 }
 
@@ -49,8 +50,8 @@ export function numberField(label = "", id = "number") {
       const typed = input.value.trim();
       const [, number, typedUnit] = NUMBER.exec(typed) ?? [];
       if (number === undefined) {
-        const hint = /^[+-]?\d*,\d+/.test(typed) ? `write ${typed.replace(",", ".")}, with a decimal point` : "write a number such as 3.5";
-        fault.textContent = typed ? `“${typed}” is not a number; ${hint}.` : "Type a number first.";
+        const hint = /^[+-]?\d*,\d+/.test(typed) ? t("Write {number}, with a decimal point.", { number: typed.replace(",", ".") }) : t("Write a number such as 3.5.");
+        fault.textContent = typed ? `${t("“{text}” is not a number.", { text: typed })} ${hint}` : t("Type a number first.");
         return null;
       }
       if (typedUnit) memory.set(`unit:${projectKey()}`, typedUnit);
@@ -73,7 +74,7 @@ export function answerField(label, id) {
     const boxes = classes.map((name) => h("input", { type: "checkbox", value: name, checked: chosen.includes(name) }));
     const rows = boxes.map((box) => h("label", { class: "check", dir: "auto" }, box, h("span", {}, box.value)));
     return {
-      node: h("div", { id, class: "checks", role: "group", "aria-label": "Labels" }, rows),
+      node: h("div", { id, class: "checks", role: "group", "aria-label": t("Labels") }, rows),
       value: () => textOf(boxes.filter((box) => box.checked).map((box) => box.value)),
     };
   }

@@ -2,33 +2,34 @@
 
 import { get, imageAddress, loadWhenVisible } from "./api.js";
 import { bulkBar } from "./bulk.js";
-import { announce, count, h, percent, plural } from "./dom.js";
+import { announce, h, percent } from "./dom.js";
 import { labelChip, openItem } from "./detail.js";
-import { highlighted } from "./item.js";
+import { highlighted, passName } from "./item.js";
 import { isOwner, on, state } from "./state.js";
+import { pieces, t } from "./text.js";
 
 const PAGE_SIZE = 40;
 const TYPING_MS = 250;
 const STATES = {
-  all: "All items",
-  labelled: "Labelled",
-  partly: "More answers needed",
-  unlabelled: "Unlabelled",
-  unsure: "Unsure",
-  skipped: "Skipped",
-  disagree: "Disagreement",
-  tied: "Tied",
-  doubted: "Likely label errors",
-  queued: "Queued",
-  out: "Assigned",
+  all: t("All items"),
+  labelled: t("Labelled"),
+  partly: t("More answers needed"),
+  unlabelled: t("Unlabelled"),
+  unsure: t("Unsure"),
+  skipped: t("Skipped"),
+  disagree: t("Disagreement"),
+  tied: t("Tied"),
+  doubted: t("Likely label errors"),
+  queued: t("Queued"),
+  out: t("Assigned"),
 };
 
 const SORTS = {
-  order: "Original order",
-  doubt: "Least certain first",
-  predicted: "Predicted class",
-  probability: "Probability of a class",
-  meaning: "Similarity in meaning",
+  order: t("Original order"),
+  doubt: t("Least certain first"),
+  predicted: t("Predicted class"),
+  probability: t("Probability of a class"),
+  meaning: t("Similarity in meaning"),
 };
 /** What annotators may filter by: they see only their own answers. */
 const ANNOTATOR_STATES = ["all", "labelled", "unsure", "skipped"];
@@ -55,7 +56,7 @@ export function itemRow(item, changed, extra = {}) {
         answers.length > 0 && h("span", { class: "quiet", dir: "auto" }, answers.map(([name]) => name).join(", ")),
       ];
   const skips = passes.map(([name, kind]) =>
-    h("span", { class: "chip", dir: "auto" }, `${name}: ${kind === "skip" ? "skipped" : kind}`),
+    h("span", { class: "chip", dir: "auto" }, `${name}: ${passName(kind)}`),
   );
   return h(
     "li",
@@ -76,7 +77,7 @@ export function itemRow(item, changed, extra = {}) {
         { class: "row-end" },
         extra.end,
         labels,
-        item.tied && h("span", { class: "chip" }, "tied"),
+        item.tied && h("span", { class: "chip" }, t("tied")),
         skips,
         item.doubt && h("span", { class: "chip", dir: "auto" }, item.doubt),
       ),
@@ -86,9 +87,9 @@ export function itemRow(item, changed, extra = {}) {
 
 /** How many items are shown, of how many; the total of a search is not known before its end. */
 function summarise(nShown, total, hasMore) {
-  if (nShown === 0) return "No matching items.";
-  if (total !== null) return `${count(nShown)} of ${plural(total, "item")}`;
-  return `${plural(nShown, "item")}${hasMore ? " so far" : ""}`;
+  if (nShown === 0) return t("No matching items.");
+  if (total !== null) return t("{n} of {total:# item|# items}", { n: nShown, total });
+  return hasMore ? t("{n:# item|# items} so far", { n: nShown }) : t("{n:# item|# items}", { n: nShown });
 }
 
 export function browseView() {
@@ -96,32 +97,32 @@ export function browseView() {
     h("div", { class: "field" }, h("label", { for: id }, name), h("select", { id }, options));
   const stateBox = select(
     "browse-state",
-    "Show",
+    t("Show"),
     Object.entries(STATES)
       .filter(([value]) => isOwner() || ANNOTATOR_STATES.includes(value))
       .map(([value, name]) => h("option", { value }, name)),
   );
-  const labelBox = select("browse-label", "Label", [
-    h("option", { value: "" }, "Any"),
+  const labelBox = select("browse-label", t("Label::noun"), [
+    h("option", { value: "" }, t("Any")),
     state.project.classes.map((label) => h("option", { value: label }, label)),
   ]);
-  const personBox = select("browse-person", "Answered by", [h("option", { value: "" }, "Anyone")]);
+  const personBox = select("browse-person", t("Answered by"), [h("option", { value: "" }, t("Anyone"))]);
   const search = h("input", {
     id: "browse-search",
     type: "search",
     autocomplete: "off",
-    placeholder: "Words in the item",
+    placeholder: t("Words in the item"),
   });
   const sortBox = select(
     "browse-sort",
-    "Sort",
+    t("Sort"),
     Object.entries(SORTS)
       .filter(([value]) => isOwner() || value !== "meaning")
       .map(([value, name]) => h("option", { value }, name)),
   );
-  const ofBox = select("browse-of", "Class", state.project.classes.map((label) => h("option", { value: label }, label)));
+  const ofBox = select("browse-of", t("Class"), state.project.classes.map((label) => h("option", { value: label }, label)));
   ofBox.hidden = true;
-  const searchBox = h("div", { class: "field grow" }, h("label", { for: "browse-search" }, "Search"), search);
+  const searchBox = h("div", { class: "field grow" }, h("label", { for: "browse-search" }, t("Search")), search);
   const form = h(
     "form",
     { class: "filters", role: "search" },
@@ -136,7 +137,7 @@ export function browseView() {
   const bulk = isOwner() ? bulkBar(() => load()) : null;
   const summary = h("p", { class: "quiet summary", role: "status" });
   const list = h("ul", { class: "rows" });
-  const more = h("button", { type: "button", class: "more", hidden: true, onclick: () => load(true) }, "Show more");
+  const more = h("button", { type: "button", class: "more", hidden: true, onclick: () => load(true) }, t("Show more"));
   const node = h("div", {}, form, similarTo, summary, bulk?.node, list, more);
   let near = null;
   let next = null;
@@ -157,15 +158,15 @@ export function browseView() {
     query.set("sort", sort);
     if (sort === "probability") query.set("of", ofBox.querySelector("select").value);
     if (near !== null) query.set("near", String(near));
-    search.placeholder = sort === "meaning" ? "Words that say what to look for" : "Words in the item";
+    search.placeholder = sort === "meaning" ? t("Words that say what to look for") : t("Words in the item");
     if (sort === "meaning" && near === null && !words) {
       list.replaceChildren();
       bulk?.listed([]);
-      summary.textContent = "Type what to look for; items that mean the same come first, whatever words they use.";
+      summary.textContent = t("Type what to look for; items that mean the same come first, whatever words they use.");
       more.hidden = true;
       return;
     }
-    if (sort === "meaning" && !append) summary.textContent = "Looking …";
+    if (sort === "meaning" && !append) summary.textContent = t("Looking …");
     if (append && next !== null) query.set("after", String(next));
     let reply;
     try {
@@ -198,7 +199,7 @@ export function browseView() {
     if (box.length === names.length + 1) return;
     const chosen = box.value;
     box.replaceChildren(
-      h("option", { value: "" }, "Anyone"),
+      h("option", { value: "" }, t("Anyone")),
       ...names.map((name) => h("option", { value: name }, name)),
     );
     box.value = names.includes(chosen) ? chosen : "";
@@ -221,8 +222,8 @@ export function browseView() {
     similarTo.hidden = item === null;
     if (item)
       similarTo.replaceChildren(
-        h("span", {}, "Most similar to ", h("q", { dir: "auto" }, (item.snippet ?? item.id).slice(0, 120))),
-        h("button", { type: "button", onclick: () => showSimilar(null) }, "Show all items"),
+        h("span", {}, pieces("Most similar to {item}", { item: h("q", { dir: "auto" }, (item.snippet ?? item.id).slice(0, 120)) })),
+        h("button", { type: "button", onclick: () => showSimilar(null) }, t("Show all items")),
       );
     load();
   }

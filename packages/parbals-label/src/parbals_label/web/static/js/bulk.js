@@ -2,8 +2,9 @@
 
 import { post } from "./api.js";
 import { labelChip } from "./detail.js";
-import { h, openDialog, plural, randomId, toast } from "./dom.js";
+import { h, openDialog, randomId, toast } from "./dom.js";
 import { emit, state } from "./state.js";
+import { t } from "./text.js";
 
 const MAX_ITEMS = 300; // the server's rate limit admits as many answers of one person in 90 seconds
 
@@ -11,15 +12,18 @@ const MAX_ITEMS = 300; // the server's rate limit admits as many answers of one 
 async function send(positions, label) {
   const body = { annotator: state.name, positions, label, request_id: randomId() };
   const { changed, left } = await post("/api/bulk", body);
-  const outcome = label === null ? `Undid your ${plural(changed, "label")}.` : `${plural(changed, "item")} labelled ${label}, in bulk.`;
-  const excluded = left ? ` ${plural(left, "test item was", "test items were")} left out: label them one at a time.` : "";
+  const outcome =
+    label === null
+      ? t("Undid your {n:# label|# labels}.", { n: changed })
+      : t("{n:# item|# items} labelled {label}, in bulk.", { n: changed, label });
+  const excluded = left ? ` ${t("{n:# test item was|# test items were} left out: label them one at a time.", { n: left })}` : "";
   toast(outcome + excluded);
   emit("stored", { entry: { kind: "answer", position: -1 }, reply: null });
 }
 
 /** Ask for a label and store it for all `positions`; `done` is called when it is stored. */
 export function labelTogether(positions, done = () => {}) {
-  if (positions.length > MAX_ITEMS) return toast(`Select at most ${MAX_ITEMS} items at a time.`);
+  if (positions.length > MAX_ITEMS) return toast(t("Select at most {n} items at a time.", { n: MAX_ITEMS }));
   const act = async (label) => {
     dialog.close();
     try {
@@ -38,12 +42,12 @@ export function labelTogether(positions, done = () => {}) {
     h(
       "p",
       {},
-      "Each item gets this label as your answer, marked “in bulk”. Your earlier answers are replaced. Test items, which measure the error, are left out.",
+      t("Each item gets this label as your answer, marked “in bulk”. Your earlier answers are replaced. Test items, which measure the error, are left out."),
     ),
     h("div", { class: "bulk-choices" }, choices),
-    h("button", { type: "button", class: "text-button", onclick: () => act(null) }, "Undo my labels of these items"),
+    h("button", { type: "button", class: "text-button", onclick: () => act(null) }, t("Undo my labels of these items")),
   );
-  const dialog = openDialog(`Label ${plural(positions.length, "item")} at once`, body);
+  const dialog = openDialog(t("Label {n:# item|# items} at once", { n: positions.length }), body);
 }
 
 /** The bar above a list: how many items are selected, and a button to label them. */
@@ -52,18 +56,18 @@ export function bulkBar(changed) {
   const boxes = new Map();
   const all = h("input", { type: "checkbox", id: "choose-all" });
   const status = h("span", { class: "quiet" });
-  const go = h("button", { type: "button", class: "primary", onclick: () => labelTogether([...selected], changed) }, "Label …");
+  const go = h("button", { type: "button", class: "primary", onclick: () => labelTogether([...selected], changed) }, t("Label …"));
   const node = h(
     "div",
-    { class: "bulk-bar", role: "group", "aria-label": "Bulk labelling" },
-    h("label", { class: "check", for: "choose-all" }, all, h("span", {}, "Select all items shown")),
+    { class: "bulk-bar", role: "group", "aria-label": t("Bulk labelling") },
+    h("label", { class: "check", for: "choose-all" }, all, h("span", {}, t("Select all items shown"))),
     status,
     go,
   );
   let lastClicked = null;
 
   function draw() {
-    status.textContent = selected.size ? `${plural(selected.size, "item")} selected` : "";
+    status.textContent = selected.size ? t("{n:# item|# items} selected", { n: selected.size }) : "";
     go.disabled = selected.size === 0;
     all.checked = boxes.size > 0 && selected.size === boxes.size;
     all.indeterminate = selected.size > 0 && selected.size < boxes.size;
@@ -87,7 +91,7 @@ export function bulkBar(changed) {
     node,
     /** The checkbox of a row; with the shift key it also sets the rows since the last click. */
     box(item) {
-      const box = h("input", { type: "checkbox", class: "choose", "aria-label": `Select item ${item.id}` });
+      const box = h("input", { type: "checkbox", class: "choose", "aria-label": t("Select item {id}", { id: item.id }) });
       box.addEventListener("click", (event) => {
         const positions = [...boxes.keys()];
         const anchor = event.shiftKey && lastClicked !== null ? lastClicked : item.position;

@@ -1,6 +1,7 @@
 // The learning curve: expected error against the number of labels, with its 90 % interval, as SVG.
 
-import { count, h, percent, plural, s } from "./dom.js";
+import { h, percent, range, s } from "./dom.js";
+import { count, t } from "./text.js";
 
 /** Round axis ticks that divide 0..max into two to five parts. */
 function ticks(max) {
@@ -30,7 +31,13 @@ export function errorChart(history, { width = 320, height = 150, format = percen
     class: "chart",
     viewBox: `0 0 ${width} ${height}`,
     role: "img",
-    "aria-label": `Expected error: ${format(last.mean)}, 90 % interval ${format(last.low)} to ${format(last.high)}, with ${plural(last.n_labels, "label")}; ${format(points[0].mean)} with ${first}.`,
+    "aria-label": t("Expected error: {error}, 90 % interval {range}, with {n:# label|# labels}; {before} with {first}.", {
+      error: format(last.mean),
+      range: range(last, format),
+      n: last.n_labels,
+      before: format(points[0].mean),
+      first,
+    }),
   });
   for (const value of ticks(top)) {
     chart.append(
@@ -50,7 +57,7 @@ export function errorChart(history, { width = 320, height = 150, format = percen
           y: height - 7,
           "text-anchor": { [last.n_labels]: "end", [first]: "start" }[n] ?? "middle",
         },
-        n === last.n_labels ? plural(n, "label") : count(n),
+        n === last.n_labels ? t("{n:# label|# labels}", { n }) : count(n),
       ),
     );
   }
@@ -80,7 +87,7 @@ export function errorChart(history, { width = 320, height = 150, format = percen
         s(
           "title",
           {},
-          `${plural(point.n_labels, "label")}: ${format(point.mean)} (${format(point.low)} to ${format(point.high)})`,
+          `${t("{n:# label|# labels}", { n: point.n_labels })}: ${format(point.mean)} (${range(point, format)})`,
         ),
       ),
     );
@@ -99,7 +106,7 @@ export function errorTable(history, format = percent) {
         {},
         h("td", {}, count(point.n_labels)),
         h("td", {}, format(point.mean)),
-        h("td", {}, `${format(point.low)} to ${format(point.high)}`),
+        h("td", {}, range(point, format)),
       ),
     );
   return h(
@@ -111,7 +118,7 @@ export function errorTable(history, format = percent) {
       h(
         "tr",
         {},
-        ["Labels", "Expected error", "90 % interval"].map((name) => h("th", { scope: "col" }, name)),
+        [t("Labels"), t("Expected error"), t("90 % interval")].map((name) => h("th", { scope: "col" }, name)),
       ),
     ),
     h("tbody", {}, rows),

@@ -2,8 +2,9 @@
 
 import { patch } from "./api.js";
 import { labelChip } from "./detail.js";
-import { h, openDialog, plural, toast } from "./dom.js";
+import { h, openDialog, toast } from "./dom.js";
 import { emit, on, state } from "./state.js";
+import { t } from "./text.js";
 
 export function classPanel(changed) {
   const list = h("ol", { class: "class-rows" });
@@ -11,15 +12,15 @@ export function classPanel(changed) {
   const form = h(
     "form",
     { class: "correction" },
-    h("div", { class: "field grow" }, h("label", { for: "new-class" }, "New class"), name),
-    h("button", { type: "submit" }, "Add"),
+    h("div", { class: "field grow" }, h("label", { for: "new-class" }, t("New class")), name),
+    h("button", { type: "submit" }, t("Add")),
   );
   const status = h("p", { class: "quiet", role: "status" });
   const node = h(
     "section",
     { class: "panel stack" },
-    h("h2", { class: "panel-title" }, "Classes"),
-    h("p", { class: "quiet" }, "In the order of their keys. No label is ever lost: the history keeps the original names."),
+    h("h2", { class: "panel-title" }, t("Classes")),
+    h("p", { class: "quiet" }, t("In the order of their keys. No label is ever lost: the history keeps the original names.")),
     list,
     form,
     status,
@@ -60,37 +61,37 @@ export function classPanel(changed) {
 
   function rename(label) {
     const input = h("input", { type: "text", maxlength: "100", autocomplete: "off", value: label });
-    ask(`Rename ${label}`, input, "New name; its labels are kept", "Rename", (newName) => {
-      if (newName !== label) change({ renamed: { [label]: newName } }, `Renamed ${label} to ${newName}.`);
+    ask(t("Rename {label}", { label }), input, t("New name; its labels are kept"), t("Rename"), (newName) => {
+      if (newName !== label) change({ renamed: { [label]: newName } }, t("Renamed {label} to {name}.", { label, name: newName }));
     });
   }
 
   function merge(label) {
     const others = state.project.classes.filter((other) => other !== label);
     const options = others.map((other) => h("option", { value: other }, other));
-    const input = h("select", { required: true }, h("option", { value: "" }, "Choose a class"), options);
-    const count = plural(state.live?.class_balance?.[label] ?? 0, "label");
+    const input = h("select", { required: true }, h("option", { value: "" }, t("Choose a class")), options);
+    const n = state.live?.class_balance?.[label] ?? 0;
     ask(
-      `Merge ${label} into another class`,
+      t("Merge {label} into another class", { label }),
       input,
-      `Move ${count} of “${label}” to`,
-      "Merge",
-      (other) => change({ merged: { [label]: other } }, `Merged ${label} into ${other}: ${count} moved.`),
-      `“${label}” disappears and its labels join the other class. This cannot be undone.`,
+      t("Move {n:# label|# labels} of “{label}” to", { n, label }),
+      t("Merge"),
+      (other) => change({ merged: { [label]: other } }, t("Merged {label} into {other}: {n:# label|# labels} moved.", { label, other, n })),
+      t("“{label}” disappears and its labels join the other class. This cannot be undone.", { label }),
     );
   }
 
   function move(index, step) {
     const order = [...state.project.classes];
     order.splice(index + step, 0, ...order.splice(index, 1));
-    change({ order }, `Moved ${order[index + step]} to number ${index + step + 1}.`);
+    change({ order }, t("Moved {label} to number {n}.", { label: order[index + step], n: index + step + 1 }));
   }
 
   function draw() {
     const { classes } = state.project;
     const button = (text, label, action, disabled = false) => {
       const node = h("button", { type: "button", class: "text-button", disabled, onclick: action }, text);
-      const verb = { "↑": "Move up", "↓": "Move down" }[text] ?? text;
+      const verb = { "↑": t("Move up"), "↓": t("Move down") }[text] ?? text;
       node.setAttribute("aria-label", `${verb}: ${label}`);
       return node;
     };
@@ -105,9 +106,9 @@ export function classPanel(changed) {
             { class: "class-actions" },
             button("↑", label, () => move(index, -1), index === 0),
             button("↓", label, () => move(index, 1), index === classes.length - 1),
-            button("Rename", label, () => rename(label)),
-            button("Merge", label, () => merge(label), classes.length < 3),
-            button("Remove", label, () => change({ removed: [label] }, `Removed ${label}.`), classes.length < 3),
+            button(t("Rename"), label, () => rename(label)),
+            button(t("Merge"), label, () => merge(label), classes.length < 3),
+            button(t("Remove"), label, () => change({ removed: [label] }, t("Removed {label}.", { label })), classes.length < 3),
           ),
         ),
       ),
@@ -119,7 +120,7 @@ export function classPanel(changed) {
     const label = name.value.trim();
     if (!label) return;
     name.value = "";
-    change({ added: [label] }, `Added “${label}”. Earlier items may belong to it.`);
+    change({ added: [label] }, t("Added “{label}”. Earlier items may belong to it.", { label }));
   });
   on("project", draw);
   draw();

@@ -1,9 +1,10 @@
 // Inputs for an answer: class buttons with digit keys and a search box, toggles for multi-label, a number field.
 
 import { displayLabel, isTask, MANY, namesOf, NUMBERS, numberField, ORDERED, textOf } from "./answers.js";
-import { announce, h, plural } from "./dom.js";
+import { announce, h } from "./dom.js";
 import { fades } from "./fade.js";
 import { state, tone } from "./state.js";
+import { t } from "./text.js";
 
 const DIGITS = [..."1234567890"];
 const SHORT_NAME = 3; // characters; buttons are narrow if all names are this short
@@ -27,7 +28,7 @@ export function answerChooser(choose) {
 }
 
 const confirmButton = (confirm) =>
-  h("button", { class: "primary confirm", type: "button", "aria-keyshortcuts": "Enter", onclick: confirm }, h("span", {}, "Confirm"), h("kbd", { "aria-hidden": "true" }, "↵"));
+  h("button", { class: "primary confirm", type: "button", "aria-keyshortcuts": "Enter", onclick: confirm }, h("span", {}, t("Confirm")), h("kbd", { "aria-hidden": "true" }, "↵"));
 
 /** A number: digits go to the field wherever the focus is; Enter confirms. */
 function numberChooser(choose) {
@@ -44,7 +45,7 @@ function numberChooser(choose) {
     event.preventDefault();
     confirm(event);
   });
-  field.node.prepend(h("label", { for: "number" }, "Number"));
+  field.node.prepend(h("label", { for: "number" }, t("Number")));
   field.node.firstChild.nextSibling.append(button);
   return {
     node: field.node,
@@ -70,7 +71,7 @@ function labelsChooser(choose) {
   const inner = classChooser((label) => {
     if (!chosen.delete(label)) chosen.add(label);
     draw();
-    announce(`${label}: ${chosen.has(label) ? "yes" : "no"}`);
+    announce(`${label}: ${chosen.has(label) ? t("yes") : t("no")}`);
   });
   const confirm = (event) => choose(textOf(chosen), event);
   const button = confirmButton(confirm);
@@ -81,7 +82,7 @@ function labelsChooser(choose) {
 
   function draw() {
     for (const toggle of toggles) toggle.setAttribute("aria-pressed", String(chosen.has(toggle.dataset.label)));
-    status.textContent = chosen.size ? displayLabel(textOf(chosen)) : "No label selected";
+    status.textContent = chosen.size ? displayLabel(textOf(chosen)) : t("No label selected");
   }
   draw();
   return {
@@ -125,14 +126,14 @@ function classChooser(choose) {
       h("span", { class: "swatch", "aria-hidden": "true" }),
     ),
   );
-  const list = fades(h("div", { class: "class-list", role: "group", "aria-label": "Classes" }, buttons));
+  const list = fades(h("div", { class: "class-list", role: "group", "aria-label": t("Classes") }, buttons));
   const node = h("div", { class: "class-chooser" });
   if (needsSearch) node.append(searchBox());
   node.append(list);
   if (needsSearch) list.classList.add("many");
   list.classList.toggle("brief", classes.every((label) => label.length <= SHORT_NAME));
   if (isTask(ORDERED))
-    node.append(h("p", { class: "quiet order" }, h("span", {}, `← ${classes[0]}`), h("span", {}, "in this order"), h("span", {}, `${classes.at(-1)} →`)));
+    node.append(h("p", { class: "quiet order" }, h("span", {}, `← ${classes[0]}`), h("span", {}, t("in this order")), h("span", {}, `${classes.at(-1)} →`)));
 
   function searchBox() {
     const input = h("input", {
@@ -140,7 +141,7 @@ function classChooser(choose) {
       id: "class-search",
       autocomplete: "off",
       spellcheck: "false",
-      placeholder: `Search ${classes.length} classes`,
+      placeholder: t("Search {n} classes", { n: classes.length }),
       "aria-keyshortcuts": "/",
     });
     input.addEventListener("input", () => filter(input.value, true));
@@ -164,7 +165,7 @@ function classChooser(choose) {
     return h(
       "div",
       { class: "class-search" },
-      h("label", { for: "class-search", class: "visually-hidden" }, "Find a class"),
+      h("label", { for: "class-search", class: "visually-hidden" }, t("Find a class")),
       input,
       h("kbd", { "aria-hidden": "true" }, "/"),
     );
@@ -190,8 +191,8 @@ function classChooser(choose) {
     if (shouldAnnounce)
       announce(
         matching.length
-          ? `${plural(matching.length, "class", "classes")}; Enter chooses ${matching[0].dataset.label}`
-          : "No class matches",
+          ? t("{n:# class|# classes}; Enter chooses {label}", { n: matching.length, label: matching[0].dataset.label })
+          : t("No class matches"),
       );
   }
 

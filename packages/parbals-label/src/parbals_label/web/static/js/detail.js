@@ -3,9 +3,10 @@
 import { get, imageAddress, loadPicture, post } from "./api.js";
 import { answerField, displayLabel, isTask, namesOf, NUMBERS } from "./answers.js";
 import { ago, h, openDialog, randomId, toast } from "./dom.js";
-import { gist, itemName, itemNode } from "./item.js";
+import { gist, itemName, itemNode, passName } from "./item.js";
 import * as outbox from "./outbox.js";
 import { emit, isOwner, on, shortcutsOn, state, tone } from "./state.js";
+import { t } from "./text.js";
 import { probabilityBars } from "./why.js";
 
 export function labelChip(label) {
@@ -23,7 +24,7 @@ function classChip(label) {
   );
 }
 
-const SOURCES = { bulk: "in bulk", decision: "final label" };
+const SOURCES = { bulk: t("in bulk"), decision: t("final label") };
 const opened = new Set();
 on("stored", ({ entry }) => opened.forEach((refresh) => refresh(entry.position)));
 
@@ -62,7 +63,7 @@ function fill(body, item) {
   if (picture) loadPicture(picture, address);
   const model =
     item.predicted &&
-    h("details", { class: "model-thinks" }, h("summary", {}, "Model prediction"), probabilityBars(item.predicted));
+    h("details", { class: "model-thinks" }, h("summary", {}, t("Model prediction")), probabilityBars(item.predicted));
   body.replaceChildren(itemNode(item, picture), correction(item), ...[model].filter(Boolean), history(item));
 }
 
@@ -73,7 +74,7 @@ function correction(item) {
   const save = h(
     "button",
     { class: "primary", type: "submit" },
-    mine === undefined ? "Add my answer" : "Correct my answer",
+    mine === undefined ? t("Add my answer") : t("Correct my answer"),
   );
   const undo =
     (mine !== undefined || item.passes?.[state.name]) &&
@@ -83,16 +84,16 @@ function correction(item) {
         type: "button",
         onclick: () => {
           outbox.add({ kind: "undo", annotator: state.name, position: item.position, gist: gist(item, 80) });
-          toast("Undoing your answer.");
+          toast(t("Undoing your answer."));
         },
       },
-      "Undo my answer",
+      t("Undo my answer"),
     );
   const form = h(
     "form",
     { class: "correction" },
-    h("div", { class: "field" }, h("label", { for: "correct-label" }, "Label"), field.node),
-    h("div", { class: "field grow" }, h("label", { for: "correct-comment" }, "Comment (optional)"), comment),
+    h("div", { class: "field" }, h("label", { for: "correct-label" }, t("Label::noun")), field.node),
+    h("div", { class: "field grow" }, h("label", { for: "correct-comment" }, t("Comment (optional)")), comment),
     h(
       "div",
       { class: "actions" },
@@ -116,7 +117,7 @@ function correction(item) {
       revise: true,
       gist: gist(item, 80),
     });
-    toast(`Saving ${displayLabel(label)}.`);
+    toast(t("Saving {label}.", { label: displayLabel(label) }));
   });
   return form;
 }
@@ -132,12 +133,12 @@ function decide(item, field) {
     try {
       await post("/api/bulk", { ...decision, request_id: randomId() });
       emit("stored", { entry: { kind: "answer", position: item.position }, reply: null });
-      toast(`Final label: ${displayLabel(label)}.`);
+      toast(t("Final label: {label}.", { label: displayLabel(label) }));
     } catch (error) {
       toast(error.message);
     }
   };
-  return h("button", { type: "button", onclick: act }, "Set as final label");
+  return h("button", { type: "button", onclick: act }, t("Set as final label"));
 }
 
 /** For owners: list the most similar items under Browse. */
@@ -147,7 +148,7 @@ function findSimilar(item) {
     location.hash = "#browse";
     setTimeout(() => emit("like", item), 50); // after the Browse page is shown
   };
-  return h("button", { type: "button", onclick: go }, "Find similar items");
+  return h("button", { type: "button", onclick: go }, t("Find similar items"));
 }
 
 /** For owners: request one more answer, from somebody who has not labelled the item. The key A does the same. */
@@ -155,27 +156,27 @@ function requestAnswer(item) {
   const ask = async () => {
     try {
       await post("/api/again", { position: item.position });
-      toast("Queued for one more answer.");
+      toast(t("Queued for one more answer."));
     } catch (error) {
       toast(error.message);
     }
   };
-  const button = h("button", { type: "button", onclick: ask }, "Request another answer ", h("kbd", {}, "A"));
+  const button = h("button", { type: "button", onclick: ask }, t("Request another answer"), " ", h("kbd", {}, "A"));
   button.dataset.key = "a";
   return button;
 }
 
 /** For owners: undo somebody's answer. It stays in the history, and the log records who undid it. */
 function undoAnswerOf(item, name) {
-  const button = h("button", { type: "button", class: "text-button" }, "Undo");
-  button.setAttribute("aria-label", `Undo the answer of ${name}`);
+  const button = h("button", { type: "button", class: "text-button" }, t("Undo"));
+  button.setAttribute("aria-label", t("Undo the answer of {name}", { name }));
   button.addEventListener("click", async () => {
     button.disabled = true;
     const { position } = item;
     try {
       await post("/api/undo", { annotator: name, position, request_id: randomId(), as_owner: true });
       emit("stored", { entry: { kind: "undo", annotator: name, position }, reply: null });
-      toast(`Undid the answer of ${name}.`);
+      toast(t("Undid the answer of {name}.", { name }));
     } catch (error) {
       button.disabled = false;
       toast(error.message);
@@ -187,7 +188,7 @@ function undoAnswerOf(item, name) {
 function history(item) {
   const steps = item.history ?? [];
   const passes = Object.entries(item.passes ?? {});
-  if (!steps.length && !passes.length) return h("p", { class: "quiet" }, "Nobody has answered this item yet.");
+  if (!steps.length && !passes.length) return h("p", { class: "quiet" }, t("Nobody has answered this item yet."));
   const undoable = new Set(isOwner() ? Object.keys(item.answers ?? {}).filter((name) => name !== state.name) : []);
   const rows = steps
     .toReversed()
@@ -196,7 +197,7 @@ function history(item) {
         "li",
         {},
         step.label === null || step.label === undefined
-          ? h("span", { class: "chip" }, "undone")
+          ? h("span", { class: "chip" }, t("undone"))
           : labelChip(step.label),
         h("span", { dir: "auto" }, step.annotator),
         step.source !== "person" && h("span", { class: "chip" }, SOURCES[step.source] ?? step.source),
@@ -206,7 +207,7 @@ function history(item) {
       ),
     );
   const skips = passes.map(([name, kind]) =>
-    h("li", {}, h("span", { class: "chip" }, kind === "skip" ? "skipped" : kind), h("span", { dir: "auto" }, name)),
+    h("li", {}, h("span", { class: "chip" }, passName(kind)), h("span", { dir: "auto" }, name)),
   );
-  return h("section", { class: "history" }, h("h3", {}, "History"), h("ol", {}, rows, skips));
+  return h("section", { class: "history" }, h("h3", {}, t("History")), h("ol", {}, rows, skips));
 }

@@ -1,6 +1,6 @@
 // Helpers to build DOM nodes. Data becomes text nodes and attributes, never markup.
 
-import { count as formatted, language, t } from "./text.js";
+import { language, t } from "./text.js";
 
 const MAX_ANNOUNCEMENTS = 6;
 const TOAST_MS = 5000;
@@ -92,13 +92,9 @@ export function unbroken(sentence) {
   return sentence?.replace(/(\d) %/g, "$1\u00a0%");
 }
 
-/** For texts that are not translated yet; others choose plurals in t(). */
-export function plural(number, one, many = `${one}s`) {
-  return `${count(number)} ${number === 1 ? one : many}`;
-}
-
-export function count(number) {
-  return formatted(number);
+/** The interval {low, high}: "3 % to 5 %". */
+export function range({ low, high }, format) {
+  return t("{low} to {high}", { low: format(low), high: format(high) });
 }
 
 /** "3 minutes ago" from unix seconds or an ISO time. */

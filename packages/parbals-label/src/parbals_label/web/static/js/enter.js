@@ -2,9 +2,13 @@
 // to the project. The redirect keeps the link out of later addresses and the browser's history. If another site opened
 // the link while somebody is signed in, they are asked first.
 
-const { key, who } = document.documentElement.dataset;
+const { key, who, ...texts } = document.documentElement.dataset; // the server has translated the texts
 const BASE = location.pathname.slice(0, -1); // each project has its own if several are served
 const STORAGE_KEY = `parbals:key${BASE}`;
+
+function filled(text, values) {
+  return text.replace(/\{(\w+)\}/g, (_, name) => values[name]);
+}
 
 function show(...nodes) {
   const add = () => document.body.append(...nodes);
@@ -25,11 +29,13 @@ async function enter() {
   if (current === null) location.replace(signIn);
   else if (current === who) location.replace(`${BASE}/`);
   else {
-    const displayName = (name) => name || "the page's owner";
+    const displayName = (name) => name || texts.owner;
     const link = (href, textContent) => Object.assign(document.createElement("a"), { href, textContent });
     const question = document.createElement("p");
-    question.append(`You are signed in as ${displayName(current)}, and another page has opened a link of ${displayName(who)}.`);
-    show(question, link(`${BASE}/`, `Stay ${displayName(current)}`), " · ", link(signIn, `Continue as ${displayName(who)}`));
+    question.append(filled(texts.question, { current: displayName(current), other: displayName(who) }));
+    const stay = filled(texts.stay, { name: displayName(current) });
+    const proceed = filled(texts.continue, { name: displayName(who) });
+    show(question, link(`${BASE}/`, stay), " · ", link(signIn, proceed));
   }
 }
 
@@ -37,7 +43,7 @@ try {
   if (key) {
     localStorage.setItem(STORAGE_KEY, key);
     location.replace(`${BASE}/`);
-  } else enter().catch(() => show("The server cannot be reached; open the link again."));
+  } else enter().catch(() => show(texts.unreachable));
 } catch {
-  show("This browser does not let the page store data. Allow it, then open the link again.");
+  show(texts.noStorage);
 }

@@ -3,11 +3,12 @@
 import { download } from "./api.js";
 import { h, toast } from "./dom.js";
 import { state } from "./state.js";
+import { t } from "./text.js";
 
 const FORMATS = [
-  ["csv", "CSV", "For spreadsheets and most tools. Cells that a spreadsheet would run as formulas are escaped."],
-  ["jsonl", "JSON lines", "One object per line, for programs."],
-  ["parquet", "Parquet", "Compact and typed, for data frames."],
+  ["csv", "CSV", t("For spreadsheets and most tools. Cells that a spreadsheet would run as formulas are escaped.")],
+  ["jsonl", "JSON lines", t("One object per line, for programs.")],
+  ["parquet", "Parquet", t("Compact and typed, for data frames.")],
 ];
 
 export function exportView() {
@@ -20,20 +21,21 @@ export function exportView() {
     ),
   );
   const labelledOnly = h("input", { type: "checkbox", id: "labelled-only", checked: true });
-  const button = h("button", { class: "primary", type: "submit" }, "Download");
+  const button = h("button", { class: "primary", type: "submit" }, t("Download"));
   const status = h("p", { class: "quiet", role: "status" });
-  const progress = h("progress", { class: "far", "aria-label": "Export progress", hidden: true });
+  const progress = h("progress", { class: "far", "aria-label": t("Export progress"), hidden: true });
   const model = h(
     "p",
     { class: "quiet" },
-    "To export the model and predict new items elsewhere, use the command line: ",
+    t("To export the model and predict new items elsewhere, use the command line:"),
+    " ",
     h("code", {}, `parbals export ${state.project.name} --model model.npz`),
   );
   const form = h(
     "form",
     { class: "panel stack" },
-    h("fieldset", { class: "choices" }, h("legend", {}, "Format"), choices),
-    h("label", { class: "check", for: "labelled-only" }, labelledOnly, h("span", {}, "Only labelled items")),
+    h("fieldset", { class: "choices" }, h("legend", {}, t("Format")), choices),
+    h("label", { class: "check", for: "labelled-only" }, labelledOnly, h("span", {}, t("Only labelled items"))),
     h("div", { class: "actions" }, button),
     progress,
     status,
@@ -46,7 +48,7 @@ export function exportView() {
     button.disabled = true;
     progress.hidden = false;
     progress.removeAttribute("value"); // indeterminate until the size is known
-    status.textContent = "Preparing the file. A million items take a few minutes; you can continue labelling meanwhile.";
+    status.textContent = t("Preparing the file. A million items take a few minutes; you can continue labelling meanwhile.");
     const address = `/api/export?format=${format}&labelled_only=${labelledOnly.checked}`;
     try {
       const file = await download(address, `labels.${format}`, (bytes, total) => {
@@ -55,7 +57,7 @@ export function exportView() {
       const objectUrl = URL.createObjectURL(file.blob);
       h("a", { href: objectUrl, download: file.name }).click();
       setTimeout(() => URL.revokeObjectURL(objectUrl), 60_000);
-      status.textContent = `${file.name} is in your downloads.`;
+      status.textContent = t("{file} is in your downloads.", { file: file.name });
     } catch (error) {
       status.textContent = error.message;
       toast(error.message);
@@ -66,7 +68,7 @@ export function exportView() {
   const intro = h(
     "p",
     { class: "lead" },
-    "Each item with its label, its annotators and the model's prediction. The file contains everything stored so far.",
+    t("Each item with its label, its annotators and the model's prediction. The file contains everything stored so far."),
   );
   return { node: h("div", {}, intro, form) };
 }

@@ -3,6 +3,7 @@
 import { h, shown } from "./dom.js";
 import { fades } from "./fade.js";
 import { state } from "./state.js";
+import { t } from "./text.js";
 import { zoomable } from "./zoom.js";
 
 const LONG_TEXT = 900; // characters
@@ -73,23 +74,29 @@ function card(columns, content, small) {
   return h("dl", { class: small ? "card small" : "card" }, pairs);
 }
 
+/** How a skipped item is marked. */
+export function passName(kind) {
+  return kind === "skip" ? t("skipped") : t("unsure");
+}
+
 /** The title of an item, with the name of its image file if that differs from the id. */
 export function itemName(task) {
   const file = task.image ? task.content?.[state.project.image_column] : null;
-  return file && file !== task.id ? `Item ${task.id} · ${file}` : `Item ${task.id}`;
+  const name = t("Item {id}", { id: task.id });
+  return file && file !== task.id ? `${name} · ${file}` : name;
 }
 
 /** The title of an item to label. The name of an image file may give its class away, so it is not shown. */
 export function taskName(task) {
-  return task.image ? `Item ${task.position + 1}` : itemName(task);
+  return task.image ? t("Item {id}", { id: String(task.position + 1) }) : itemName(task);
 }
 
 function pictureNode(task, picture) {
   const container = h("div", { class: "picture-place" }, zoomable(picture));
-  picture.alt = `Picture of ${taskName(task).toLowerCase()}`;
+  picture.alt = t("Picture: {item}", { item: taskName(task) });
   const showError = () =>
     container.replaceChildren(
-      h("p", { class: "sorry" }, `The picture cannot be shown. Skip the item, or look up its file under Browse.`),
+      h("p", { class: "sorry" }, t("The picture cannot be shown. Skip the item, or look up its file under Browse.")),
     );
   if (picture.dataset.failed || (picture.complete && picture.src && picture.naturalWidth === 0)) showError();
   picture.addEventListener("error", showError);

@@ -5,10 +5,11 @@ import { displayLabel } from "./answers.js";
 import { answerChooser } from "./classes.js";
 import { announce, h, toast } from "./dom.js";
 import { fades } from "./fade.js";
-import { gist, itemNode, needsRoom, taskName } from "./item.js";
+import { gist, itemNode, needsRoom, passName, taskName } from "./item.js";
 import * as outbox from "./outbox.js";
 import { current, finish, pictureOf, putBack, queueInfo, refill, startQueue } from "./queue.js";
 import { emit, on, shortcutsOn, state } from "./state.js";
+import { t } from "./text.js";
 import { trail } from "./trail.js";
 import { waitingNode } from "./waiting.js";
 import { whyPanel } from "./why.js";
@@ -19,8 +20,8 @@ const KEY_BOUNCE_MS = 200;
 
 /** The sentence that is announced after an answer or a skip. */
 function confirmation({ kind, label, pass }) {
-  if (kind === "answer") return `Labelled ${displayLabel(label)}.`;
-  return pass === "skip" ? "Skipped." : "Marked unsure.";
+  if (kind === "answer") return t("Labelled {label}.", { label: displayLabel(label) });
+  return pass === "skip" ? t("Skipped.") : t("Marked unsure.");
 }
 
 export function labelView(aside) {
@@ -32,7 +33,7 @@ export function labelView(aside) {
   const stage = fades(h("div", { class: "stage" }));
   const article = h(
     "article",
-    { class: "item", tabindex: "-1", "aria-label": "Item to label" },
+    { class: "item", tabindex: "-1", "aria-label": t("Item to label") },
     h("header", { class: "item-head" }, title),
     stage,
   );
@@ -40,12 +41,12 @@ export function labelView(aside) {
     id: "comment",
     rows: "2",
     maxlength: "2000",
-    placeholder: "Stored with your answer to this item",
+    placeholder: t("Stored with your answer to this item"),
   });
   const commentBox = h(
     "div",
     { class: "comment-box", hidden: true },
-    h("label", { for: "comment" }, "Comment"),
+    h("label", { for: "comment" }, t("Comment")),
     comment,
   );
   const tool = (name, key, action) =>
@@ -55,13 +56,13 @@ export function labelView(aside) {
       name,
       h("kbd", { "aria-hidden": "true" }, key),
     );
-  const skip = tool("Skip", "S", (event) => act({ kind: "pass", pass: "skip" }, event));
-  const unsure = tool("Unsure", "U", (event) => act({ kind: "pass", pass: "unsure" }, event));
-  const undoButton = tool("Undo", "Z", undo);
-  const write = tool("Comment", "C", openComment);
+  const skip = tool(t("Skip"), "S", (event) => act({ kind: "pass", pass: "skip" }, event));
+  const unsure = tool(t("Unsure"), "U", (event) => act({ kind: "pass", pass: "unsure" }, event));
+  const undoButton = tool(t("Undo"), "Z", undo);
+  const write = tool(t("Comment"), "C", openComment);
   const tools = h(
     "div",
-    { class: "tools", role: "group", "aria-label": "Other answers" },
+    { class: "tools", role: "group", "aria-label": t("Other answers") },
     skip,
     unsure,
     write,
@@ -71,7 +72,7 @@ export function labelView(aside) {
   const guidelines = h(
     "details",
     { class: "guidelines" },
-    h("summary", {}, "Guidelines"),
+    h("summary", {}, t("Guidelines")),
     fades(h("p", { class: "guideline-text", dir: "auto" })),
   );
   const answer = h("div", { class: "answer" }, chooser.node, commentBox, tools);
@@ -107,13 +108,13 @@ export function labelView(aside) {
 
   function undo() {
     const last = trail.pop(state.name);
-    if (!last) return toast("Nothing to undo on this page. To correct earlier answers, go to Browse.");
+    if (!last) return toast(t("Nothing to undo on this page. To correct earlier answers, go to Browse."));
     const refused = outbox.find(last.request)?.stuck;
     if (refused) outbox.resolve(last.request, { correct: false });
     else outbox.add({ kind: "undo", annotator: state.name, position: last.task.position, gist: gist(last.task, 80) });
     putBack(last.task);
-    const previous = last.kind === "answer" ? displayLabel(last.label) : last.pass;
-    show(`Undone: ${previous}.`, last);
+    const previous = last.kind === "answer" ? displayLabel(last.label) : passName(last.pass);
+    show(t("Undone: {answer}.", { answer: previous }), last);
   }
 
   function openComment() {
@@ -146,7 +147,8 @@ export function labelView(aside) {
       title.textContent = taskName(task);
       stage.replaceChildren(itemNode(task, pictureOf(task)));
       stage.scrollTop = 0;
-      announce(`${message} ${undone ? "Again" : "Next"}: ${gist(task)}`.trim());
+      const item = gist(task);
+      announce(`${message} ${undone ? t("Again: {item}", { item }) : t("Next: {item}", { item })}`.trim());
     } else {
       title.textContent = "";
       if (message) announce(message);
@@ -212,9 +214,9 @@ export function labelView(aside) {
   on("task", ({ lost, elsewhere, failed } = {}) => {
     if (lost)
       toast(
-        "You were away longer than items are reserved for you, and that item went to someone else. Here is another one.",
+        t("You were away longer than items are reserved for you, and that item went to someone else. Here is another one."),
       );
-    if (elsewhere) toast("You answered that item in another tab. Here is the next one.");
+    if (elsewhere) toast(t("You answered that item in another tab. Here is the next one."));
     show();
     if (!current() && failed)
       stage.replaceChildren(waitingNode(queueInfo(), connection.state, outbox.summary(), failed));
@@ -230,7 +232,7 @@ export function labelView(aside) {
     if (isExtended) {
       const added = classes.slice(drawnClasses.length);
       drawClasses();
-      if (!node.closest("[hidden]")) toast(`New: ${added.join(", ")}. Earlier items may belong to it.`);
+      if (!node.closest("[hidden]")) toast(t("New: {classes}. Earlier items may belong to it.", { classes: added.join(", ") }));
     }
     if (shown) stage.replaceChildren(itemNode(shown, pictureOf(shown)));
   });

@@ -3,11 +3,13 @@
 import { get } from "./api.js";
 import { isTask, MANY, NUMBERS } from "./answers.js";
 import { labelTogether } from "./bulk.js";
-import { count, h, percent, plural } from "./dom.js";
+import { h, percent } from "./dom.js";
 import { openItem } from "./detail.js";
-import { drawMap, legendRows, STATES } from "./marks.js";
+import { drawMap, legendRows, STATES, TARGETS } from "./marks.js";
+import { translated } from "./server_texts.js";
 import { on, state } from "./state.js";
 import { layerSentence } from "./target.js";
+import { t } from "./text.js";
 
 const HIT_RADIUS_PX = 14;
 const HOVER_DELAY_MS = 120;
@@ -29,9 +31,9 @@ async function snippet(address) {
 
 /** What a spot is, in a few words. */
 function kindOf(spot) {
-  if (spot.row !== undefined) return spot.isFar ? "target set, far from the pool" : "target set";
+  if (spot.row !== undefined) return TARGETS[Number(spot.isFar)].name;
   const label = state.project.classes[spot.label];
-  return label ? `labelled ${label}` : (STATES[spot.state]?.name ?? "");
+  return label ? t("labelled {label}", { label }) : (STATES[spot.state]?.name ?? "");
 }
 
 /** Whether a point lies in a polygon: a ray to the right crosses the outline an odd number of times. */
@@ -50,8 +52,8 @@ export function mapPanel({ full = false } = {}) {
     class: "map",
     tabindex: "0",
     role: "application",
-    "aria-roledescription": "map",
-    "aria-label": "Map of the items. Arrow keys move between items, Enter opens one.",
+    "aria-roledescription": t("map"),
+    "aria-label": t("Map of the items. Arrow keys move between items, Enter opens one."),
   });
   const tip = h("p", { class: "map-tip", hidden: true });
   const legend = h("ul", { class: "legend" });
@@ -59,36 +61,36 @@ export function mapPanel({ full = false } = {}) {
   const mode = h(
     "select",
     { id: full ? "map-mode-full" : "map-mode" },
-    h("option", { value: "state" }, "Colour by state"),
-    !isTask(MANY, NUMBERS) && h("option", { value: "class" }, "Colour by class"),
+    h("option", { value: "state" }, t("Colour by state")),
+    !isTask(MANY, NUMBERS) && h("option", { value: "class" }, t("Colour by class")),
   );
   const layer = h(
     "select",
     { id: "map-layer" },
-    h("option", { value: "pool" }, "Pool"),
-    h("option", { value: "both" }, "Pool and target set"),
-    h("option", { value: "target" }, "Target set"),
+    h("option", { value: "pool" }, t("Pool")),
+    h("option", { value: "both" }, t("Pool and target set")),
+    h("option", { value: "target" }, t("Target set")),
   );
   const layerControl = h(
     "span",
     { hidden: true },
-    h("label", { for: layer.id, class: "visually-hidden" }, "Layers of the map"),
+    h("label", { for: layer.id, class: "visually-hidden" }, t("Layers of the map")),
     layer,
   );
-  const lassoButton = h("button", { type: "button", class: "text-button", "aria-pressed": "false" }, "Select with a lasso");
+  const lassoButton = h("button", { type: "button", class: "text-button", "aria-pressed": "false" }, t("Select with a lasso"));
   const selection = h("p", { class: "map-together", hidden: true });
   const controls = h(
     "span",
     { class: "map-mode" },
     full && lassoButton,
     full && layerControl,
-    h("label", { for: mode.id, class: "visually-hidden" }, "Colours of the map"),
+    h("label", { for: mode.id, class: "visually-hidden" }, t("Colours of the map")),
     mode,
   );
   const node = h(
     "section",
     { class: "panel map-panel no-map" },
-    h("header", { class: "panel-head" }, h("h2", { class: "panel-title" }, "Map"), controls),
+    h("header", { class: "panel-head" }, h("h2", { class: "panel-title" }, t("Map")), controls),
     h("div", { class: "map-box" }, canvas, tip),
     selection,
     legend,
@@ -211,10 +213,12 @@ export function mapPanel({ full = false } = {}) {
     const positions = spots.filter((spot) => spot.row === undefined && isInside(spot, lasso)).map((spot) => spot.position);
     selection.hidden = positions.length === 0;
     selection.replaceChildren(
-      h("span", {}, `${plural(positions.length, "item")} selected`),
-      h("button", { type: "button", class: "primary", onclick: () => labelTogether(positions, () => lassoButton.click()) }, "Label …"),
+      h("span", {}, t("{n:# item|# items} selected", { n: positions.length })),
+      h("button", { type: "button", class: "primary", onclick: () => labelTogether(positions, () => lassoButton.click()) }, t("Label …")),
     );
-    note.textContent = positions.length ? `${plural(positions.length, "item")} selected.` : "No item is inside the lasso.";
+    note.textContent = positions.length
+      ? t("{n:# item|# items} selected", { n: positions.length })
+      : t("No item is inside the lasso.");
   });
   canvas.addEventListener("pointermove", (event) => {
     if (isLassoOn()) {
@@ -250,16 +254,20 @@ export function mapPanel({ full = false } = {}) {
   /** What the map shows, in a sentence. */
   function description() {
     if (!map?.points?.position?.length)
-      return map?.message ?? "The map appears once the model has processed the items.";
+      return translated(map?.message) ?? t("The map appears once the model has processed the items.");
     const nShown = map.points.position.length;
-    const sampled = nShown < map.n_total ? `${count(nShown)} of ${count(map.n_total)} items. ` : "";
+    const sampled = nShown < map.n_total ? `${t("{n} of {total:# item|# items}", { n: nShown, total: map.n_total })}. ` : "";
     if (!full) return sampled;
     if (map.target)
-      return `${sampled}${layerSentence(map.target)} Similar items lie close together; items far outside of the pool are drawn at the edge.`;
+      return `${sampled}${layerSentence(map.target)} ${t("Similar items lie close together; items far outside of the pool are drawn at the edge.")}`;
     if (map.by_model)
-      return `${sampled}Items sit near their predicted class: confident predictions at the edge, uncertain ones in the middle.`;
+      return sampled + t("Items sit near their predicted class: confident predictions at the edge, uncertain ones in the middle.");
     const [first, second] = map.explained ?? [];
-    return `${sampled}Similar items lie close together, as far as a flat picture can show it (${percent(first + second)} of the differences). As you label, items move towards their predicted classes.`;
+    const flatness = t(
+      "Similar items lie close together, as far as a flat picture can show it ({share} of the differences). As you label, items move towards their predicted classes.",
+      { share: percent(first + second) },
+    );
+    return sampled + flatness;
   }
 
   async function load() {

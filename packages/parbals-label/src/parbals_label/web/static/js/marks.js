@@ -3,16 +3,17 @@
 import { h } from "./dom.js";
 import { drawShape, legendSign, SHAPES } from "./shapes.js";
 import { state, tone, TONES } from "./state.js";
+import { t } from "./text.js";
 
 export const STATES = [
-  { name: "unlabelled", tone: "map-free", shape: "dot" },
-  { name: "queued", tone: "map-queued", shape: "triangle" },
-  { name: "assigned", tone: "map-out", shape: "square" },
-  { name: "labelled", tone: "map-labelled", shape: "circle" },
+  { name: t("unlabelled"), tone: "map-free", shape: "dot" },
+  { name: t("queued"), tone: "map-queued", shape: "triangle" },
+  { name: t("assigned"), tone: "map-out", shape: "square" },
+  { name: t("labelled"), tone: "map-labelled", shape: "circle" },
 ];
-const TARGETS = [
-  { name: "target set", tone: "map-target", size: 2.8, line: 1.2 },
-  { name: "target set, far from the pool", tone: "map-far", size: 5, line: 2.4 },
+export const TARGETS = [
+  { name: t("target set"), tone: "map-target", size: 2.8, line: 1.2 },
+  { name: t("target set, far from the pool"), tone: "map-far", size: 5, line: 2.4 },
 ];
 const MARGIN_PX = 12;
 const MAX_BEYOND = 0.35; // share of the pool's range by which target items may lie outside of it
@@ -139,9 +140,9 @@ export function legendRows(mode, current, target) {
   const items = rows.map(([colour, shape, name]) =>
     h("li", { class: colour }, legendSign(shape), h("span", { dir: "auto" }, name)),
   );
-  if (mode === "class") items.push(h("li", { class: "quiet" }, "large: labelled, small: predicted"));
+  if (mode === "class") items.push(h("li", { class: "quiet" }, t("large: labelled, small: predicted")));
   const targets = target ? TARGETS.slice(0, target.far.some(Boolean) ? 2 : 1) : [];
   for (const kind of targets) items.push(h("li", { class: kind.tone }, legendSign("ring"), h("span", {}, kind.name)));
-  if (current !== null) items.push(h("li", { class: "map-here" }, legendSign("ring"), h("span", {}, "on your screen")));
+  if (current !== null) items.push(h("li", { class: "map-here" }, legendSign("ring"), h("span", {}, t("on your screen"))));
   return items;
 }

@@ -2,9 +2,10 @@
 
 import { displayLabel } from "./answers.js";
 import { connection } from "./api.js";
-import { announce, byId, h, plural, toast } from "./dom.js";
+import { announce, byId, h, toast } from "./dom.js";
 import * as outbox from "./outbox.js";
 import { emit, on, state } from "./state.js";
+import { t } from "./text.js";
 
 let isOffline = false;
 let serverError = null;
@@ -23,19 +24,19 @@ function drawStatus(box) {
   if (connection.state === "locked")
     setStatus(
       "problem",
-      box.waiting ? `${box.waiting} unsent` : "Signed out",
-      "Open your link again.",
+      box.waiting ? t("{n} unsent", { n: box.waiting }) : t("Signed out"),
+      t("Open your link again."),
     );
   else if (connection.state === "lost")
     setStatus(
       "offline",
-      box.waiting ? `Offline, ${box.waiting} unsent` : "Offline",
-      "The server cannot be reached. Click to retry now.",
+      box.waiting ? t("Offline, {n} unsent", { n: box.waiting }) : t("Offline"),
+      t("The server cannot be reached. Click to retry now."),
     );
   else if (box.stuck.length)
-    setStatus("problem", `${box.stuck.length} unresolved`, "The server rejected an answer; see the notice.");
-  else if (box.waiting) setStatus("saving", "Saving", `Sending ${plural(box.waiting, "answer")}.`);
-  else setStatus("saved", "Saved", "All answers are stored on the server's disk.");
+    setStatus("problem", t("{n} unresolved", { n: box.stuck.length }), t("The server rejected an answer; see the notice."));
+  else if (box.waiting) setStatus("saving", t("Saving"), t("Sending {n:# answer|# answers}.", { n: box.waiting }));
+  else setStatus("saved", t("Saved"), t("All answers are stored on the server's disk."));
 }
 
 function notice(id, kind, text, ...actions) {
@@ -54,51 +55,55 @@ function button(text, action, primary = false) {
 
 function stuckNotice(entry) {
   const { stuck, gist, label, request_id: request } = entry;
-  const item = gist ? `“${gist}”` : `item ${entry.position}`;
+  const item = gist ? t("“{text}”", { text: gist }) : t("Item {id}", { id: String(entry.position) });
   const discardButton = (text) => button(text, () => outbox.resolve(request, { correct: false }));
   if (stuck.code === "conflict" && entry.kind === "answer") {
-    const storedLabel = stuck.held ? displayLabel(stuck.held) : "another label";
+    const storedLabel = stuck.held ? displayLabel(stuck.held) : t("another label");
     return notice(
       request,
       "problem",
-      `You already labelled ${item} as ${storedLabel}, in another tab or earlier. Which label is right?`,
-      button(`Change it to ${displayLabel(label)}`, () => outbox.resolve(request, { correct: true }), true),
-      discardButton(`Keep ${storedLabel}`),
+      t("You already labelled {item} as {label}, in another tab or earlier. Which label is right?", { item, label: storedLabel }),
+      button(t("Change it to {label}", { label: displayLabel(label) }), () => outbox.resolve(request, { correct: true }), true),
+      discardButton(t("Keep {label}", { label: storedLabel })),
     );
   }
-  let action = `Skipping ${item}`;
-  if (entry.kind === "answer") action = `Your answer ${displayLabel(label)} to ${item}`;
-  else if (entry.kind === "undo") action = `Undoing your answer to ${item}`;
+  let action = t("Skipping {item}", { item });
+  if (entry.kind === "answer") action = t("Your answer {label} to {item}", { label: displayLabel(label), item });
+  else if (entry.kind === "undo") action = t("Undoing your answer to {item}", { item });
   if (stuck.code === "failing")
     return notice(
       request,
       "problem",
-      `${action} failed on the server several times and is kept in this browser. ${stuck.message}`,
-      button("Retry", () => outbox.retry(request), true),
-      discardButton("Discard it"),
+      `${t("{action}: failed on the server several times and is kept in this browser.", { action })} ${stuck.message}`,
+      button(t("Retry"), () => outbox.retry(request), true),
+      discardButton(t("Discard it")),
     );
-  return notice(request, "problem", `${action} was not stored. ${stuck.message}`, discardButton("Discard it"));
+  return notice(request, "problem", `${t("{action}: not stored.", { action })} ${stuck.message}`, discardButton(t("Discard it")));
 }
 
 function otherNotice() {
-  const unsent = "Unsent answers stay in this browser for the previous project.";
-  const go = button(`Go to ${otherProject.name}`, () => location.reload(), true);
-  return notice("other", "problem", `This address now serves another project, ${otherProject.name}. ${unsent}`, go);
+  const { name } = otherProject;
+  const go = button(t("Go to {name}", { name }), () => location.reload(), true);
+  const text = t(
+    "This address now serves another project, {name}. Unsent answers stay in this browser for the previous project.",
+    { name },
+  );
+  return notice("other", "problem", text, go);
 }
 
 function draw(box = outbox.summary()) {
   drawStatus(box);
   const unsent = box.waiting
-    ? ` ${plural(box.waiting, "answer is", "answers are")} kept in this browser and will be sent automatically. You can continue, or close the page and come back.`
-    : " Nothing is lost.";
+    ? ` ${t("{n:# answer is|# answers are} kept in this browser and will be sent automatically. You can continue, or close the page and come back.", { n: box.waiting })}`
+    : ` ${t("Nothing is lost.")}`;
   const list = box.stuck.map(stuckNotice);
   if (connection.state === "lost")
     list.unshift(
       notice(
         box.waiting ? "lost-kept" : "lost",
         "calm",
-        `The server cannot be reached. It may have been stopped, or the network is down.${unsent}`,
-        button("Retry now", () => outbox.flush()),
+        t("The server cannot be reached. It may have been stopped, or the network is down.") + unsent,
+        button(t("Retry now"), () => outbox.flush()),
       ),
     );
   if (connection.state === "locked")
@@ -107,17 +112,21 @@ function draw(box = outbox.summary()) {
         box.waiting ? "locked-kept" : "locked",
         "problem",
         state.me?.name
-          ? `${state.me.name}, your session has ended: an owner revoked or replaced your link, or you signed out. Open your link again; if it does not work, ask an owner for a new one. Your labels are stored.${box.waiting ? unsent : ""}`
-          : `This page's link is no longer valid, or its session has ended. Open your link again, or the link that parbals serve printed.${unsent}`,
+          ? t(
+              "{name}, your session has ended: an owner revoked or replaced your link, or you signed out. Open your link again; if it does not work, ask an owner for a new one. Your labels are stored.",
+              { name: state.me.name },
+            ) + (box.waiting ? unsent : "")
+          : t("This page's link is no longer valid, or its session has ended. Open your link again, or the link that parbals serve printed.") +
+              unsent,
       ),
     );
-  if (serverError) list.push(notice("trouble", "problem", `The server reports: ${serverError}`));
+  if (serverError) list.push(notice("trouble", "problem", t("The server reports: {message}", { message: serverError })));
   if (box.memoryOnly)
     list.push(
       notice(
         "memory",
         "problem",
-        "This browser does not let the page store data. Leave the page open until everything is saved.",
+        t("This browser does not let the page store data. Leave the page open until everything is saved."),
       ),
     );
   if (box.unreadable)
@@ -125,8 +134,11 @@ function draw(box = outbox.summary()) {
       notice(
         "unreadable",
         "problem",
-        `${plural(box.unreadable, "unsent answer is", "unsent answers are")} damaged in this browser's storage and could not be sent. Other answers are not affected. Check under Browse whether one of your answers is missing.`,
-        button("Dismiss", () => outbox.dismissUnreadable()),
+        t(
+          "{n:# unsent answer is|# unsent answers are} damaged in this browser's storage and could not be sent. Other answers are not affected. Check under Browse whether one of your answers is missing.",
+          { n: box.unreadable },
+        ),
+        button(t("Dismiss"), () => outbox.dismissUnreadable()),
       ),
     );
   if (outbox.countElsewhere() > 0)
@@ -134,7 +146,10 @@ function draw(box = outbox.summary()) {
       notice(
         "elsewhere",
         "calm",
-        `${plural(outbox.countElsewhere(), "unsent answer")} in this browser for another project that was served at this address, or for another person's link. They are sent when that project or link is opened here again.`,
+        t(
+          "{n:# unsent answer|# unsent answers} in this browser for another project that was served at this address, or for another person's link. They are sent when that project or link is opened here again.",
+          { n: outbox.countElsewhere() },
+        ),
       ),
     );
   if (classesChanged)
@@ -142,8 +157,8 @@ function draw(box = outbox.summary()) {
       notice(
         "classes",
         "calm",
-        "The classes were changed, and their keys with them. Your answers still count.",
-        button("Show the new classes", () => emit("draw-classes"), true),
+        t("The classes were changed, and their keys with them. Your answers still count."),
+        button(t("Show the new classes"), () => emit("draw-classes"), true),
       ),
     );
   if (otherProject) list.unshift(otherNotice());
@@ -166,7 +181,7 @@ export function startNotices() {
   on("connection", ({ state }) => {
     if (state === "ok" && isOffline) {
       const { waiting } = outbox.summary();
-      toast(waiting ? `The server is back. Sending ${plural(waiting, "unsent answer")}.` : "The server is back.");
+      toast(waiting ? t("The server is back. Sending {n:# unsent answer|# unsent answers}.", { n: waiting }) : t("The server is back."));
     }
     isOffline = state !== "ok";
     draw();

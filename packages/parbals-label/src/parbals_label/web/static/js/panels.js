@@ -3,8 +3,10 @@
 import { post } from "./api.js";
 import { displayLabel, isTask, MANY, NUMBERS, threeDigits } from "./answers.js";
 import { errorChart, errorTable } from "./chart.js";
-import { ago, count, h, percent, plural, toast, unbroken } from "./dom.js";
+import { ago, h, percent, range, toast, unbroken } from "./dom.js";
+import { translated } from "./server_texts.js";
 import { isOwner, on, state, tone } from "./state.js";
+import { count, pieces, t } from "./text.js";
 
 const MAX_BARS = 10;
 export const SAMPLE_SIZE = 60;
@@ -16,7 +18,7 @@ function panel(title, ...body) {
 
 /** A panel whose content is redrawn when the project or its state changes, and at further `events`. */
 export function livePanel(title, draw, events = []) {
-  const inside = h("div", { class: "panel-body" }, h("p", { class: "quiet" }, "Loading …"));
+  const inside = h("div", { class: "panel-body" }, h("p", { class: "quiet" }, t("Loading …")));
   let drawnWidth = 0;
   const redraw = () => {
     if (!state.live) return;
@@ -56,27 +58,28 @@ function classBalance(live, showAll) {
   });
   const nHidden = pairs.length - shown.length;
   return [
-    h("ul", { class: "bars", "aria-label": "Number of labels per class" }, rows),
-    nHidden > 0 && h("p", { class: "quiet" }, `and ${plural(nHidden, "more class", "more classes")}`),
+    h("ul", { class: "bars", "aria-label": t("Number of labels per class") }, rows),
+    nHidden > 0 && h("p", { class: "quiet" }, t("and {n:# more class|# more classes}", { n: nHidden })),
   ];
 }
 
 function meter(share, name) {
   const fill = h("span", { class: "meter-fill" });
   fill.style.width = `${Math.max(share ? 0.8 : 0, 100 * share)}%`;
-  return h("span", { class: "meter", role: "img", "aria-label": `${percent(share)} ${name}` }, fill);
+  return h("span", { class: "meter", role: "img", "aria-label": name }, fill);
 }
 
 /** A progress bar for each goal or, without a goal, for the share of labelled items. */
 function goalBars(live) {
   const goals = live.goal ?? [];
-  if (goals.length === 0) return [meter(live.n_items ? live.labelled / live.n_items : 0, "labelled")];
+  const labelledShare = live.n_items ? live.labelled / live.n_items : 0;
+  if (goals.length === 0) return [meter(labelledShare, t("{share} labelled", { share: percent(labelledShare) }))];
   return goals.map(({ share, sentence }) =>
     h(
       "div",
       { class: "goal" },
-      h("p", { class: "quiet" }, "Goal: ", unbroken(sentence)),
-      meter(share, "of the goal"),
+      h("p", { class: "quiet" }, t("Goal: {goal}", { goal: unbroken(translated(sentence)) })),
+      meter(share, t("{share} of the goal", { share: percent(share) })),
     ),
   );
 }
@@ -84,7 +87,7 @@ function goalBars(live) {
 /** The number of labels of the visitor, for annotators. */
 function ownLabels({ annotators }) {
   const labels = annotators?.[0]?.answers ?? 0;
-  return [h("p", { class: "quiet" }, `You have given ${plural(labels, "label")}.`)];
+  return [h("p", { class: "quiet" }, t("You have given {n:# label|# labels}.", { n: labels }))];
 }
 
 /** Measure the error, for owners: draw a random sample whose items are labelled next. Numbers need a sample that is kept. */
@@ -94,9 +97,9 @@ function measureControl(live) {
   const left = keep ? Math.floor(live.measurable / 2) : live.measurable;
   const size = Math.min(SAMPLE_SIZE, left);
   const done = keep
-    ? `Every third item is a test item from now on, ${size} in all. They measure the error.`
-    : `Label the next ${plural(size, "item")}, drawn at random. Then the error is measured.`;
-  return [measureButton("Measure the error", { n: size, keep }, done, measureHint(live, size))];
+    ? t("Every third item is a test item from now on, {n} in all. They measure the error.", { n: size })
+    : t("Label the next {n:# item|# items}, drawn at random. Then the error is measured.", { n: size });
+  return [measureButton(t("Measure the error"), { n: size, keep }, done, measureHint(live, size))];
 }
 
 /** A button that draws the random sample of a request, with a hint beside it; `done` is said afterwards. */
@@ -118,27 +121,28 @@ export function measureButton(title, request, done, hint) {
 
 /** What measuring the error needs. */
 function measureHint(live, size) {
-  if (!live.report) return "Possible after a few labels.";
-  if (size === 0) return "No item without a label is left.";
-  const items = size < SAMPLE_SIZE ? `the ${plural(size, "random item")} that are left` : `${size} random items`;
-  return `You label ${items}. The model does not train on them until all are labelled.`;
+  if (!live.report) return t("Possible after a few labels.");
+  if (size === 0) return t("No item without a label is left.");
+  const untrained = t("The model does not train on them until all are labelled.");
+  if (size < SAMPLE_SIZE) return `${t("You label the {n:# random item|# random items} left.", { n: size })} ${untrained}`;
+  return `${t("You label {n} random items.", { n: size })} ${untrained}`;
 }
 
 export function progressPanel({ full = false } = {}) {
-  return livePanel("Progress", (live) => {
+  return livePanel(t("Progress"), (live) => {
     const facts = [
-      live.partly && `${count(live.partly)} need more answers`,
-      live.queued && `${count(live.queued)} queued`,
-      live.out && `${count(live.out)} assigned`,
-      live.passed && `${count(live.passed)} skipped or unsure`,
-      live.audit && `${count(live.audit_labelled)} of ${count(live.audit)} test items`,
+      live.partly && t("{n:# needs|# need} more answers", { n: live.partly }),
+      live.queued && t("{n} queued", { n: live.queued }),
+      live.out && t("{n} assigned", { n: live.out }),
+      live.passed && t("{n} skipped or unsure", { n: live.passed }),
+      live.audit && t("{n} of {total} test items", { n: live.audit_labelled, total: live.audit }),
     ].filter(Boolean);
     return [
-      h("p", { class: "figure" }, h("strong", {}, count(live.labelled)), ` of ${count(live.n_items)} labelled`),
+      h("p", { class: "figure" }, pieces("{n} of {total} labelled", { n: h("strong", {}, count(live.labelled)), total: live.n_items })),
       ...goalBars(live),
       facts.length > 0 && h("p", { class: "quiet facts" }, facts.join(" · ")),
       ...(live.class_balance ? classBalance(live, full) : ownLabels(live)),
-      live.chosen && h("p", { class: "quiet" }, unbroken(`${live.chosen}.`)),
+      live.chosen && h("p", { class: "quiet" }, unbroken(`${live.chosen.split("; ").map(translated).join("; ")}.`)),
     ];
   });
 }
@@ -146,11 +150,11 @@ export function progressPanel({ full = false } = {}) {
 /** Recall and precision of each class, measured by the test items. */
 function classTable({ recall, precision }) {
   const cell = (share) =>
-    h("td", {}, share ? `${percent(share.mean)} (${percent(share.low)} to ${percent(share.high)})` : "too few items");
+    h("td", {}, share ? `${percent(share.mean)} (${range(share, percent)})` : t("too few items"));
   const rows = Object.keys(recall).map((label) =>
     h("tr", {}, h("th", { scope: "row", dir: "auto" }, label), cell(recall[label]), cell(precision[label])),
   );
-  const names = ["Class", "Measured recall", "Measured precision"].map((name) => h("th", { scope: "col" }, name));
+  const names = [t("Class"), t("Measured recall"), t("Measured precision")].map((name) => h("th", { scope: "col" }, name));
   return h("table", { class: "table" }, h("thead", {}, h("tr", {}, names)), h("tbody", {}, rows));
 }
 
@@ -170,11 +174,11 @@ function confusionTable(counts) {
   const heads = occurring.map((i) => h("th", { scope: "col", class: "numeric", dir: "auto" }, classes[i]));
   return h(
     "div",
-    { class: "scroll-x", tabindex: "0", role: "group", "aria-label": "Confusion matrix" },
+    { class: "scroll-x", tabindex: "0", role: "group", "aria-label": t("Confusion matrix") },
     h(
       "table",
       { class: "table confusion" },
-      h("caption", {}, "Confusion matrix of the test items: true class (rows) and predicted class (columns)"),
+      h("caption", {}, t("Confusion matrix of the test items: true class (rows) and predicted class (columns)")),
       h("thead", {}, h("tr", {}, h("td", {}), heads)),
       h("tbody", {}, rows),
     ),
@@ -187,40 +191,43 @@ function details({ report }) {
   return h(
     "details",
     { class: "as-table" },
-    h("summary", {}, "Details"),
-    loss && h("p", { class: "quiet" }, `Expected log loss: ${loss.mean.toPrecision(3)} nats per item.`),
+    h("summary", {}, t("Details")),
+    loss && h("p", { class: "quiet" }, t("Expected log loss: {loss} nats per item.", { loss: loss.mean.toPrecision(3) })),
     report.next_gain !== null &&
       h(
         "p",
         { class: "quiet" },
-        `The next ${plural(report.batch_size, "label")} should lower it by ${report.next_gain.toPrecision(2)} nats.`,
+        t("The next {n:# label|# labels} should lower it by {gain} nats.", {
+          n: report.batch_size,
+          gain: report.next_gain.toPrecision(2),
+        }),
       ),
   );
 }
 
 /** What the figure of the error measures, before its source. */
 function metricName() {
-  if (isTask(NUMBERS)) return "RMSE, ";
-  return isTask(MANY) ? "of labels wrong, " : "";
+  if (isTask(NUMBERS)) return `${t("RMSE")}, `;
+  return isTask(MANY) ? `${t("of labels wrong")}, ` : "";
 }
 
 /** The source of an error that was not measured. */
 function estimated({ target }) {
-  return target ? "estimated by the model, on the target set" : "estimated by the model";
+  return target ? t("estimated by the model, on the target set") : t("estimated by the model");
 }
 
 function curveName() {
-  if (isTask(NUMBERS)) return "root mean squared error";
-  return isTask(MANY) ? "share of wrong labels" : "error";
+  if (isTask(NUMBERS)) return t("root mean squared error");
+  return isTask(MANY) ? t("share of wrong labels") : t("error");
 }
 
 export function errorPanel({ full = false } = {}) {
-  return livePanel("Error", (live, inside) => {
+  return livePanel(t("Error"), (live, inside) => {
     const { report, history } = live;
     const metricNotes = (live.judged ?? []).map((sentence) => h("p", { class: "quiet" }, unbroken(sentence)));
     if (!report || !history?.length)
       return [
-        h("p", { class: "quiet" }, "The first estimate appears after a few labels."),
+        h("p", { class: "quiet" }, t("The first estimate appears after a few labels.")),
         ...metricNotes,
         ...measureControl(live),
       ];
@@ -236,17 +243,17 @@ export function errorPanel({ full = false } = {}) {
         "p",
         { class: "figure" },
         h("strong", {}, format(error.mean)),
-        h("span", { class: "interval" }, ` (${format(error.low)} to ${format(error.high)})`),
-        h("span", { class: "source" }, ` ${metric}${measured ? "measured" : estimated(live)}`),
+        h("span", { class: "interval" }, ` (${range(error, format)})`),
+        h("span", { class: "source" }, ` ${metric}${measured ? t("measured") : estimated(live)}`),
       ),
-      h("p", { class: "quiet" }, unbroken(live.certificate)),
+      h("p", { class: "quiet" }, unbroken(translated(live.certificate))),
       ...metricNotes,
       errorChart(history, { width: Math.max(240, inside.clientWidth), height: full ? 260 : 140, ...(isTask(NUMBERS) && { format: threeDigits, max: Infinity }) }),
       h(
         "p",
         { class: live.advice.is_reached ? "advice stop" : "advice go" },
         h("span", { class: "advice-sign", "aria-hidden": "true" }, live.advice.is_reached ? "✓" : "→"),
-        h("span", {}, unbroken(live.advice.sentence)),
+        h("span", {}, unbroken(translated(live.advice.sentence))),
       ),
       ...measureControl(live),
       ...warnings.map((warning) =>
@@ -261,28 +268,33 @@ export function errorPanel({ full = false } = {}) {
         h(
           "p",
           { class: "quiet" },
-          `Based on ${plural(report.n_labels, "label")}; ${plural(nNewer, "newer label is", "newer labels are")} not included yet.`,
+          t("Based on {n:# label|# labels}; {newer:# newer label is|# newer labels are} not included yet.", {
+            n: report.n_labels,
+            newer: nNewer,
+          }),
         ),
       full &&
         h(
           "p",
           { class: "quiet" },
-          `The curve shows the estimated ${curveName()} over ${live.target ? "the target set" : "all items"}, with a 90 % interval.`,
+          live.target
+            ? t("The curve: {metric}, estimated over the target set, with a 90 % interval.", { metric: curveName() })
+            : t("The curve: {metric}, estimated over all items, with a 90 % interval.", { metric: curveName() }),
         ),
       full && measured && Object.keys(report.measured.recall).length > 0 && classTable(report.measured),
       full && live.confusion && confusionTable(live.confusion),
-      full && h("details", { class: "as-table" }, h("summary", {}, "Show the curve as a table"), errorTable(history, format)),
+      full && h("details", { class: "as-table" }, h("summary", {}, t("Show the curve as a table")), errorTable(history, format)),
       full && report.expected_log_loss && details(live),
     ];
   });
 }
 
 const STATES = {
-  idle: "waiting for labels",
-  choosing: "selecting the next items",
-  starting: "starting",
-  failed: "stopped with an error",
-  finished: "finished",
+  idle: t("waiting for labels"),
+  choosing: t("selecting the next items"),
+  starting: t("starting"),
+  failed: t("stopped with an error"),
+  finished: t("finished"),
 };
 
 /** One line: the state of the model. */
@@ -292,7 +304,8 @@ export function modelLine() {
   const draw = (queue) => {
     if (!queue) return;
     node.dataset.state = queue.state;
-    text.textContent = `Model: ${STATES[queue.state] ?? queue.state}${queue.message && queue.state === "failed" ? ` – ${queue.message}` : ""}`;
+    const reason = queue.message && queue.state === "failed" ? ` – ${queue.message}` : "";
+    text.textContent = t("Model: {state}", { state: STATES[queue.state] ?? queue.state }) + reason;
   };
   on("live", (live) => draw(live.queue));
   on("queue", draw);
@@ -314,12 +327,12 @@ export function featuresLine() {
 
 /** For owners: release the items assigned to a person. An answer that still arrives is stored. */
 function releaseButton(name) {
-  const button = h("button", { type: "button", class: "text-button" }, "Release");
-  button.setAttribute("aria-label", `Release the items assigned to ${name}`);
+  const button = h("button", { type: "button", class: "text-button" }, t("Release"));
+  button.setAttribute("aria-label", t("Release the items assigned to {name}", { name }));
   button.addEventListener("click", async () => {
     try {
       const { released } = await post("/api/release-all", { of: name });
-      toast(`Released ${plural(released, "item")} assigned to ${name}.`);
+      toast(t("Released {n:# item|# items} assigned to {name}.", { n: released, name }));
     } catch (error) {
       toast(error.message);
     }
@@ -328,8 +341,8 @@ function releaseButton(name) {
 }
 
 export function peoplePanel() {
-  return livePanel("Annotators", (live) => {
-    if (!live.annotators?.length) return h("p", { class: "quiet" }, "No answers yet.");
+  return livePanel(t("Annotators"), (live) => {
+    if (!live.annotators?.length) return h("p", { class: "quiet" }, t("No answers yet."));
     const rows = live.annotators.map((person) =>
       h(
         "tr",
@@ -338,7 +351,7 @@ export function peoplePanel() {
           "th",
           { scope: "row", dir: "auto" },
           person.name,
-          person.source === "machine" && h("span", { class: "chip" }, "program"),
+          person.source === "machine" && h("span", { class: "chip" }, t("program")),
         ),
         h("td", { class: "numeric" }, count(person.answers)),
         h("td", { class: "quiet" }, person.last ? ago(person.last) : ""),
@@ -354,9 +367,9 @@ export function peoplePanel() {
         h(
           "tr",
           {},
-          h("th", { scope: "col" }, "Name"),
-          h("th", { scope: "col", class: "numeric" }, "Answers"),
-          h("th", { scope: "col" }, "Last"),
+          h("th", { scope: "col" }, t("Name")),
+          h("th", { scope: "col", class: "numeric" }, t("Answers")),
+          h("th", { scope: "col" }, t("Last")),
           isOwner() && h("td", {}),
         ),
       ),

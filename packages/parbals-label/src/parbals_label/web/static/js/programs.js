@@ -1,16 +1,17 @@
 // Programs and LLMs that label: their error, their agreement with people, and their cost.
 
 import { post } from "./api.js";
-import { h, percent, plural, toast } from "./dom.js";
+import { h, percent, range, toast } from "./dom.js";
 import { on, state } from "./state.js";
+import { pieces, t } from "./text.js";
 
 const N_CHECKS = 10; // of a program's answers, until its error is known
 
 /** For owners: have people check random answers of a program, which measures its error. */
 export function checkButton(annotator) {
   const program = annotator.name.split(", ")[0]; // answers may be split by confidence
-  const button = h("button", { type: "button", class: "text-button" }, `Check ${N_CHECKS} at random`);
-  button.setAttribute("aria-label", `Check ${N_CHECKS} random answers of ${annotator.name}`);
+  const button = h("button", { type: "button", class: "text-button" }, t("Check {n} at random", { n: N_CHECKS }));
+  button.setAttribute("aria-label", t("Check {n} random answers of {name}", { n: N_CHECKS, name: annotator.name }));
   button.addEventListener("click", async () => {
     try {
       const { sentence } = await post("/api/check", { program, n: N_CHECKS });
@@ -25,12 +26,14 @@ export function checkButton(annotator) {
 function programLine(program, annotators) {
   const rate = annotators.find((annotator) => annotator.name === program.name);
   const name = h("strong", { dir: "auto" }, program.name);
-  const labels = ` has given ${plural(program.n_labels, "label")}.`;
-  if (!rate || rate.error === null)
-    return h("p", {}, name, `${labels} Its error is not known. `, checkButton(program));
-  const interval = `${percent(rate.low)} to ${percent(rate.high)}`;
-  const checked = plural(rate.n_checked, "answer");
-  return h("p", {}, name, `${labels} Its error is ${percent(rate.error)} (${interval}), measured on ${checked} that people checked.`);
+  const labels = pieces("{name} has given {n:# label|# labels}.", { name, n: program.n_labels });
+  if (!rate || rate.error === null) return h("p", {}, labels, " ", t("Its error is not known."), " ", checkButton(program));
+  const measured = t("Its error is {error} ({range}), measured on {n:# answer|# answers} that people checked.", {
+    error: percent(rate.error),
+    range: range(rate, percent),
+    n: rate.n_checked,
+  });
+  return h("p", {}, labels, " ", measured);
 }
 
 /** For owners: who labels besides people, and how good they are; hidden in projects without programs. */
@@ -39,9 +42,9 @@ export function programNotice() {
   const node = h(
     "section",
     { class: "panel program-notice", hidden: true },
-    h("h2", { class: "panel-title" }, "Programs and LLMs"),
+    h("h2", { class: "panel-title" }, t("Programs and LLMs")),
     lines,
-    h("p", { class: "quiet" }, "Their labels count where no person has labelled. ", h("a", { href: "#agreement" }, "Agreement"), " has the details."),
+    h("p", { class: "quiet" }, t("Their labels count where no person has labelled."), " ", pieces("Details: {link}", { link: h("a", { href: "#agreement" }, t("Agreement")) })),
   );
   const draw = () => {
     const programs = state.live?.programs ?? [];
@@ -59,8 +62,8 @@ export function programPanels(programs) {
     h(
       "section",
       { class: "panel program-report" },
-      h("h2", { class: "panel-title", dir: "auto" }, `Is ${program.name} good enough?`),
-      h("p", { class: "quiet" }, `It has given ${plural(program.n_labels, "label")}. What it abstains on stays for people.`),
+      h("h2", { class: "panel-title", dir: "auto" }, t("Is {name} good enough?", { name: program.name })),
+      h("p", { class: "quiet" }, t("It has given {n:# label|# labels}. What it abstains on stays for people.", { n: program.n_labels })),
       h("ul", {}, ...program.lines.map((line) => h("li", { dir: "auto" }, line))),
     ),
   );

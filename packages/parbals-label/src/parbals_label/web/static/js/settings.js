@@ -6,7 +6,7 @@ import { h, toast } from "./dom.js";
 import { askName, languageBox, setTheme, themeName } from "./person.js";
 import { emit, isOwner, KEY, memory, on, shortcutsOn, state } from "./state.js";
 import { logPanel, teamPanel } from "./team.js";
-import { t } from "./text.js";
+import { pieces, t } from "./text.js";
 
 function field(id, name, help, input) {
   input.id = id;
@@ -42,51 +42,55 @@ export function settingsView() {
   const adaptField = h(
     "div",
     { class: "field" },
-    h("label", { class: "check", for: "set-adapt" }, adapt, h("span", {}, "Fine-tune the encoder on your labels")),
+    h("label", { class: "check", for: "set-adapt" }, adapt, h("span", {}, t("Fine-tune the encoder on your labels"))),
     h(
       "p",
       { class: "quiet help" },
-      "Works best with 100 labels or more. Runs in the background; the new features are used only if they predict held-out labels better. Texts and images need PyTorch on the server.",
+      t(
+        "Works best with 100 labels or more. Runs in the background; the new features are used only if they predict held-out labels better. Texts and images need PyTorch on the server.",
+      ),
     ),
   );
   const status = h("p", { class: "quiet", role: "status" });
   const form = h(
     "form",
     { class: "panel stack" },
-    h("h2", { class: "panel-title" }, "Project settings"),
+    h("h2", { class: "panel-title" }, t("Project settings")),
     field(
       "set-words",
-      "Words to highlight",
-      "One per line, or separated by commas. Use * for any ending, for example prize*",
+      t("Words to highlight"),
+      t("One per line, or separated by commas. Use * for any ending, for example prize*"),
       words,
     ),
-    field("set-guidelines", "Guidelines", "Shown to annotators above every item.", guidelines),
+    field("set-guidelines", t("Guidelines"), t("Shown to annotators above every item."), guidelines),
     field(
       "set-goal-labels",
-      "Goal: number of labels",
-      "Progress is shown relative to it. Leave empty for no goal.",
+      t("Goal: number of labels"),
+      t("Progress is shown relative to it. Leave empty for no goal."),
       goalLabels,
     ),
     field(
       "set-goal-error",
-      "Goal: error below (per cent)",
-      "Met when the upper bound of the measured error is below this. Until it is measured, only the estimate is shown. Leave empty for no goal.",
+      t("Goal: error below (per cent)"),
+      t(
+        "Met when the upper bound of the measured error is below this. Until it is measured, only the estimate is shown. Leave empty for no goal.",
+      ),
       goalError,
     ),
     field(
       "set-wanted",
-      "Answers per item",
-      "With two or more, several people label each item and their agreement is measured.",
+      t("Answers per item"),
+      t("With two or more, several people label each item and their agreement is measured."),
       answersPerItem,
     ),
     field(
       "set-lease",
-      "Minutes that an item is reserved",
-      "After that, an assigned item without an answer may go to someone else.",
+      t("Minutes that an item is reserved"),
+      t("After that, an assigned item without an answer may go to someone else."),
       lease,
     ),
     adaptField,
-    h("div", { class: "actions" }, h("button", { class: "primary", type: "submit" }, "Save")),
+    h("div", { class: "actions" }, h("button", { class: "primary", type: "submit" }, t("Save"))),
     status,
   );
 
@@ -131,11 +135,11 @@ export function settingsView() {
       state.project = await patch("/api/settings", changes);
       loaded = entered;
       emit("project", state.project);
-      status.textContent = "Saved.";
-      toast("Settings saved.");
+      status.textContent = t("Saved.");
+      toast(t("Settings saved."));
       log.enter();
     } catch (error) {
-      status.textContent = `Not saved: ${error.message}`;
+      status.textContent = t("Not saved: {reason}", { reason: error.message });
       toast(status.textContent);
     }
   });
@@ -144,7 +148,7 @@ export function settingsView() {
     "select",
     { id: "set-theme", onchange: () => setTheme(theme.value) },
     ["auto", "light", "dark"].map((value) =>
-      h("option", { value }, { auto: "Same as the system", light: "Light", dark: "Dark" }[value]),
+      h("option", { value }, { auto: t("Same as the system"), light: t("Light"), dark: t("Dark") }[value]),
     ),
   );
   const keys = h("input", {
@@ -152,21 +156,21 @@ export function settingsView() {
     id: "set-keys",
     onchange: () => memory.set("shortcuts", keys.checked ? "on" : "off"),
   });
-  const name = h("button", { type: "button", onclick: () => askName() }, "Change");
+  const name = h("button", { type: "button", onclick: () => askName() }, t("Change"));
   const currentName = h("strong", { dir: "auto" });
-  const leave = h("button", { type: "button", onclick: signOut }, "Sign out");
+  const leave = h("button", { type: "button", onclick: signOut }, t("Sign out"));
   const browserPanel = h(
     "section",
     { class: "panel stack" },
-    h("h2", { class: "panel-title" }, "This browser"),
-    h("p", { class: "own-name" }, "You are labelling as ", currentName, " ", state.me.name === null && name, " ", leave),
+    h("h2", { class: "panel-title" }, t("This browser")),
+    h("p", { class: "own-name" }, pieces("You are labelling as {name}", { name: currentName }), " ", state.me.name === null && name, " ", leave),
     h("div", { class: "field" }, h("label", { for: "set-language" }, t("Language")), languageBox("set-language")),
     h("div", { class: "field" }, h("label", { for: "set-theme" }, t("Theme")), theme),
-    h("label", { class: "check", for: "set-keys" }, keys, h("span", {}, "Single-key shortcuts (digits, s, u, z, c)")),
+    h("label", { class: "check", for: "set-keys" }, keys, h("span", {}, t("Single-key shortcuts (digits, s, u, z, c)"))),
   );
 
   function fillBrowserPanel() {
-    currentName.textContent = state.name ?? "nobody yet";
+    currentName.textContent = state.name ?? t("nobody yet");
     theme.value = themeName();
     keys.checked = shortcutsOn();
   }

@@ -2,9 +2,10 @@
 
 import { get } from "./api.js";
 import { displayLabel, isTask, NUMBERS, threeDigits } from "./answers.js";
-import { count, h, percent, plural, unbroken } from "./dom.js";
+import { h, percent, range, unbroken } from "./dom.js";
 import { livePanel, measureButton, SAMPLE_SIZE } from "./panels.js";
 import { emit, on, state } from "./state.js";
+import { t } from "./text.js";
 
 let target = null; // the latest reply about the target set
 let requestNumber = 0;
@@ -33,7 +34,7 @@ function errorFigure(error, about) {
     "p",
     { class: "figure" },
     h("strong", {}, format(error.mean)),
-    h("span", { class: "interval" }, ` (${format(error.low)} to ${format(error.high)})`),
+    h("span", { class: "interval" }, ` (${range(error, format)})`),
     h("span", { class: "figure-about" }, about),
   );
 }
@@ -44,12 +45,12 @@ function farGroup({ n_items: nItems, examples }) {
   return h(
     "li",
     { class: "far-group" },
-    h("span", { class: "far-count" }, plural(nItems, "item")),
+    h("span", { class: "far-count" }, t("{n:# item|# items}", { n: nItems })),
     h(
       "ul",
       {},
       examples.map(({ id, snippet }) => h("li", { dir: "auto" }, snippet || id)),
-      nMore > 0 && h("li", { class: "quiet" }, `and ${plural(nMore, "similar item")}`),
+      nMore > 0 && h("li", { class: "quiet" }, t("and {n:# similar item|# similar items}", { n: nMore })),
     ),
   );
 }
@@ -59,27 +60,27 @@ function measureControl(live) {
   if (live.is_measuring || isTask(NUMBERS) || !target.n_measurable) return null;
   const n = Math.min(SAMPLE_SIZE, target.n_measurable);
   return measureButton(
-    "Measure the error on the target set",
+    t("Measure the error on the target set"),
     { n, from_target: true },
-    `A random sample is being drawn. Label its ${plural(n, "item")}, then the error is measured.`,
-    live.report ? `You label ${plural(n, "random item")} of the target set.` : "Possible after a few labels.",
+    t("A random sample is being drawn. Label its {n:# item|# items}, then the error is measured.", { n }),
+    live.report ? t("You label {n:# random item|# random items} of the target set.", { n }) : t("Possible after a few labels."),
   );
 }
 
 /** For owners: the panel of the target set; hidden where there is none. */
 export function targetPanel() {
-  const node = livePanel("Target set", (live) => {
+  const node = livePanel(t("Target set"), (live) => {
     if (!live.target || !target?.name) return [];
     const error = live.report?.expected_error ?? live.report?.expected_metric;
     const hasErrors = error && live.report?.pool_error;
     return [
-      h("p", { class: "quiet" }, h("span", { class: "target-name", dir: "auto" }, target.name), ` · ${plural(target.n_rows, "item")}. Items are chosen for what their labels say about it.`),
+      h("p", { class: "quiet" }, h("span", { class: "target-name", dir: "auto" }, target.name), ` · ${t("{n:# item|# items}.", { n: target.n_rows })} ${t("Items are chosen for what their labels say about it.")}`),
       hasErrors &&
         h(
           "div",
           { class: "two-figures" },
-          errorFigure(error, "expected on the target set"),
-          errorFigure(live.report.pool_error, "expected on the pool"),
+          errorFigure(error, t("expected on the target set")),
+          errorFigure(live.report.pool_error, t("expected on the pool")),
         ),
       measureControl(live),
       target.message && h("p", { class: "quiet" }, target.message),
@@ -101,6 +102,7 @@ export function targetPanel() {
 /** What the map says about its layers. */
 export function layerSentence(points) {
   const nFar = points.far.filter(Boolean).length;
-  const far = nFar ? `, ${count(nFar)} of them far from the pool` : "";
-  return `${plural(points.row.length, "item")} of the target set${far}.`;
+  const n = points.row.length;
+  if (nFar === 0) return t("{n:# item|# items} of the target set.", { n });
+  return t("{n:# item|# items} of the target set, {far} of them far from the pool.", { n, far: nFar });
 }

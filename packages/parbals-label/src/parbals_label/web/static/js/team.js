@@ -2,9 +2,10 @@
 
 import { get, post } from "./api.js";
 import { ago, h, toast } from "./dom.js";
+import { t } from "./text.js";
 
 const PAGE_SIZE = 100; // rows that the server sends at once
-const ROLES = { annotator: "Annotator", owner: "Owner" };
+const ROLES = { annotator: t("Annotator"), owner: t("Owner") };
 
 function roleBox(id, chosen) {
   const options = Object.entries(ROLES).map(([value, name]) => h("option", { value, selected: value === chosen }, name));
@@ -17,8 +18,8 @@ function headings(...names) {
 
 export function teamPanel(changed) {
   const rows = h("tbody", {});
-  const table = h("table", { class: "table team" }, headings("Name", "Role", "Invited", ""), rows);
-  const nobody = h("p", { class: "quiet" }, "Nobody has been invited yet: anyone with the link of this page can label under any name.");
+  const table = h("table", { class: "table team" }, headings(t("Name"), t("Role"), t("Invited"), ""), rows);
+  const nobody = h("p", { class: "quiet" }, t("Nobody has been invited yet: anyone with the link of this page can label under any name."));
   const name = h("input", { id: "invite-name", type: "text", maxlength: "100", required: true, autocomplete: "off" });
   const role = roleBox("invite-role", "annotator");
   const link = h("input", { id: "invite-link", type: "text", readonly: true, onfocus: () => link.select() });
@@ -28,24 +29,26 @@ export function teamPanel(changed) {
     { class: "field", hidden: true },
     linkLabel,
     link,
-    h("p", { class: "quiet help" }, "The link is shown only once and signs its holder in. Send it only to this person."),
+    h("p", { class: "quiet help" }, t("The link is shown only once and signs its holder in. Send it only to this person.")),
   );
   const status = h("p", { class: "quiet", role: "status" });
   const form = h(
     "form",
     { class: "correction" },
-    h("div", { class: "field grow" }, h("label", { for: "invite-name" }, "Name"), name),
-    h("div", { class: "field" }, h("label", { for: "invite-role" }, "Role"), role),
-    h("div", { class: "actions" }, h("button", { class: "primary", type: "submit" }, "Invite")),
+    h("div", { class: "field grow" }, h("label", { for: "invite-name" }, t("Name")), name),
+    h("div", { class: "field" }, h("label", { for: "invite-role" }, t("Role")), role),
+    h("div", { class: "actions" }, h("button", { class: "primary", type: "submit" }, t("Invite"))),
   );
   const node = h(
     "section",
     { class: "panel stack" },
-    h("h2", { class: "panel-title" }, "Team"),
+    h("h2", { class: "panel-title" }, t("Team")),
     h(
       "p",
       { class: "quiet" },
-      "Answers through a personal link are stored under that person's name. Owners can see and change everything; annotators can label and see their own answers. Once somebody is invited, the link that parbals serve prints is for owners only.",
+      t(
+        "Answers through a personal link are stored under that person's name. Owners can see and change everything; annotators can label and see their own answers. Once somebody is invited, the link that parbals serve prints is for owners only.",
+      ),
     ),
     nobody,
     table,
@@ -63,15 +66,15 @@ export function teamPanel(changed) {
 
   function personRow(person) {
     const role = roleBox(null, person.role);
-    role.setAttribute("aria-label", `Role of ${person.name}`);
+    role.setAttribute("aria-label", t("Role of {name}", { name: person.name }));
     role.addEventListener("change", () =>
-      change("/api/people/role", { name: person.name, role: role.value }, `${person.name} is now ${role.value}.`),
+      change("/api/people/role", { name: person.name, role: role.value }, t("{name} is now: {role}.", { name: person.name, role: ROLES[role.value] })),
     );
-    const revoke = h("button", { type: "button", class: "text-button" }, "Revoke");
-    revoke.setAttribute("aria-label", `Revoke the link of ${person.name}`);
+    const revoke = h("button", { type: "button", class: "text-button" }, t("Revoke"));
+    revoke.setAttribute("aria-label", t("Revoke the link of {name}", { name: person.name }));
     revoke.addEventListener("click", () => {
-      if (!window.confirm(`Revoke the link of ${person.name}? It stops working at once; their labels are kept.`)) return;
-      change("/api/people/revoke", { name: person.name }, `Revoked the link of ${person.name}.`);
+      if (!window.confirm(t("Revoke the link of {name}? It stops working at once; their labels are kept.", { name: person.name }))) return;
+      change("/api/people/revoke", { name: person.name }, t("Revoked the link of {name}.", { name: person.name }));
     });
     return h(
       "tr",
@@ -99,12 +102,12 @@ export function teamPanel(changed) {
     event.preventDefault();
     try {
       const invited = await post("/api/people", { name: name.value.trim(), role: role.value });
-      linkLabel.textContent = `The link of ${invited.name}`;
+      linkLabel.textContent = t("The link of {name}", { name: invited.name });
       link.value = invited.link;
       newLink.hidden = false;
       name.value = "";
       status.textContent = "";
-      toast(`Created a link for ${invited.name}.`);
+      toast(t("Created a link for {name}.", { name: invited.name }));
       await enter();
       changed();
       link.focus();
@@ -126,15 +129,15 @@ export function teamPanel(changed) {
 
 export function logPanel() {
   const rows = h("tbody", {});
-  const more = h("button", { type: "button", class: "more", hidden: true, onclick: () => load(last) }, "Show more");
-  const empty = h("p", { class: "quiet" }, "No changes yet.");
+  const more = h("button", { type: "button", class: "more", hidden: true, onclick: () => load(last) }, t("Show more"));
+  const empty = h("p", { class: "quiet" }, t("No changes yet."));
   const node = h(
     "section",
     { class: "panel stack" },
-    h("h2", { class: "panel-title" }, "Log"),
-    h("p", { class: "quiet" }, "Changes of settings and people, exports, and answers of other people that an owner undid."),
+    h("h2", { class: "panel-title" }, t("Log")),
+    h("p", { class: "quiet" }, t("Changes of settings and people, exports, and answers of other people that an owner undid.")),
     empty,
-    h("div", { class: "scroll-x" }, h("table", { class: "table log" }, headings("Time", "Person", "Change"), rows)),
+    h("div", { class: "scroll-x" }, h("table", { class: "table log" }, headings(t("Time"), t("Person"), t("Change::noun")), rows)),
     more,
   );
   let last = null;
@@ -154,7 +157,7 @@ export function logPanel() {
         h(
           "th",
           { scope: "row", dir: "auto" },
-          row.who ?? "unknown",
+          row.who ?? t("unknown"),
           h("span", { class: "quiet origin" }, row.origin ?? ""),
         ),
         h("td", { dir: "auto" }, `${row.what}: ${row.sentence}`),

@@ -4,7 +4,9 @@
 import { get } from "./api.js";
 import { displayLabel, isTask, MANY, NUMBERS, threeDigits } from "./answers.js";
 import { h, percent } from "./dom.js";
+import { translated } from "./server_texts.js";
 import { on, tone } from "./state.js";
+import { t } from "./text.js";
 
 const MAX_BARS = 6;
 const MIN_CHANGE = 0.05; // of a probability, or in standard deviations of a number
@@ -13,7 +15,7 @@ const MIN_CHANGE = 0.05; // of a probability, or in standard deviations of a num
 export function probabilityBars(predicted) {
   if (isTask(NUMBERS)) {
     const { mean, deviation } = predicted;
-    return h("p", {}, `About ${displayLabel(threeDigits(mean))} ± ${threeDigits(deviation)} (standard deviation).`);
+    return h("p", {}, t("About {mean} ± {deviation} (standard deviation).", { mean: displayLabel(threeDigits(mean)), deviation: threeDigits(deviation) }));
   }
   const order = Object.entries(predicted).sort((a, b) => b[1] - a[1]);
   const rows = order.slice(0, MAX_BARS).map(([label, share]) => {
@@ -33,7 +35,7 @@ export function probabilityBars(predicted) {
       h(
         "li",
         { class: "bar-row rest" },
-        h("span", { class: "bar-name" }, `${order.length - MAX_BARS} others`),
+        h("span", { class: "bar-name" }, t("{n:# other|# others}", { n: order.length - MAX_BARS })),
         h("span", { class: "bar-track" }),
         h("span", { class: "bar-value" }, isTask(MANY) ? "" : percent(otherProbability)),
       ),
@@ -61,10 +63,10 @@ export function whyPanel() {
     "aria-keyshortcuts": "w",
     onclick: () => toggle(),
   });
-  const node = h("section", { class: "why", "aria-label": "Why this item" }, sentence, button, guess);
+  const node = h("section", { class: "why", "aria-label": t("Why this item") }, sentence, button, guess);
 
   function draw() {
-    button.textContent = open ? "Hide the model's prediction" : "Show the model's prediction";
+    button.textContent = open ? t("Hide the model's prediction") : t("Show the model's prediction");
     button.setAttribute("aria-expanded", String(open));
     guess.hidden = !open;
     if (!open || !task) return guess.replaceChildren();
@@ -81,11 +83,11 @@ export function whyPanel() {
             "p",
             { class: "quiet" },
             task?.why?.strategy === "audit"
-              ? "Not shown for a test item: a visible prediction would bias the measurement."
-              : "No prediction yet: the model needs a few labels first.",
+              ? t("Not shown for a test item: a visible prediction would bias the measurement.")
+              : t("No prediction yet: the model needs a few labels first."),
           ),
-      isUpdated ? h("p", { class: "quiet" }, "Updated: the model has been retrained since this item was chosen.") : "",
-      details ? h("details", { class: "why-details" }, h("summary", {}, "Details"), h("p", {}, details)) : "",
+      isUpdated ? h("p", { class: "quiet" }, t("Updated: the model has been retrained since this item was chosen.")) : "",
+      details ? h("details", { class: "why-details" }, h("summary", {}, t("Details")), h("p", {}, details)) : "",
     );
   }
 
@@ -115,7 +117,7 @@ export function whyPanel() {
       task = next;
       node.hidden = !task;
       const why = task?.why;
-      sentence.textContent = why?.sentence ?? "";
+      sentence.textContent = translated(why?.sentence) ?? "";
       draw();
     },
   };

@@ -1,6 +1,7 @@
 // A picture that fits its frame and can be zoomed and moved: buttons, wheel, pinch, drag, and the keys + - 0 and arrows.
 
 import { h } from "./dom.js";
+import { t } from "./text.js";
 
 const MAX_SCALE = 12;
 const STEP = 1.5;
@@ -10,11 +11,11 @@ export function zoomable(picture) {
   picture.draggable = false;
   const frame = h(
     "div",
-    { class: "frame", tabindex: "0", role: "group", "aria-label": "Picture; plus and minus zoom, arrows move, 0 fits" },
+    { class: "frame", tabindex: "0", role: "group", "aria-label": t("Picture; plus and minus zoom, arrows move, 0 fits") },
     picture,
   );
   const level = h("output", { class: "zoom-level" });
-  const fitButton = h("button", { class: "text-button", type: "button", onclick: fit }, "Fit");
+  const fitButton = h("button", { class: "text-button", type: "button", onclick: fit }, t("Fit"));
   const fingers = new Map();
   let scale = 1;
   let x = 0;
@@ -98,9 +99,9 @@ export function zoomable(picture) {
   const tools = h(
     "div",
     { class: "zoom-tools" },
-    button("Zoom out", "−", () => zoom(1 / STEP)),
+    button(t("Zoom out"), "−", () => zoom(1 / STEP)),
     level,
-    button("Zoom in", "+", () => zoom(STEP)),
+    button(t("Zoom in"), "+", () => zoom(STEP)),
     fitButton,
   );
   draw();
