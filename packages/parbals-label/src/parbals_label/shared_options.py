@@ -27,16 +27,18 @@ def option(
     type: Any = None,
     *,
     argument: str | None = None,
+    former: str | None = None,
     rare: bool = False,
     **attributes: Any,
 ) -> Callable[[Any], Any]:
     """An option declared as people read it, "--name VALUE"; its default is shown.
 
-    ``argument`` is the name of the function's argument, where it differs from that of the option.
+    ``argument`` is the name of the function's argument, where it differs from that of the option;
+    ``former`` an earlier name of the option, which still works.
     The help of a command only names ``rare`` options.
     """
     name, _, metavar = declaration.partition(" ")
-    declarations = [name] if argument is None else [name, argument]
+    declarations = [text for text in (name, former, argument) if text is not None]
     return click.option(
         *declarations,
         cls=RareOption if rare else click.Option,

@@ -240,6 +240,14 @@ class TestTables:
         (tmp_path / "photos" / "worse.png").write_bytes(b"no image either")
         assert "worse.png" in str(run("add", "p", "photos", fails=True).exception)
         assert "2 of 7 items could not be read" in run("add", "p", "photos", "--skip-bad")
+        run("next", "p", "-n", "5", "--out", "batch.csv")  # nobody is asked about those
+        asked = (tmp_path / "batch.csv").read_text()
+        assert [asked.count(f"{name}.png") > 0 for name in (0, 4, "bad", "worse")] == [
+            True,
+            True,
+            False,
+            False,
+        ]
 
 
 def test_assigned_items_are_released(run, project):

@@ -211,7 +211,8 @@ def test_a_person_is_removed_and_their_labels_stay_under_a_number(folder, run):
         assert store.current_labels() == {0: {"person 1": "spam"}, 1: {"Ada": "ham"}}
         assert store.passes() == {1: {"person 1": "skip"}}
         assert [answer.label for answer in store.history(0)] == ["ham", "spam"]
-        assert [person.name for person in store.people()] == ["Ada"]
+        people = [(person.name, person.invited) for person in store.people()]
+        assert people == [("Ada", True), ("person 1", False)]
         assert len([*Store.salvage(folder)]) == 3
         with pytest.raises(ProjectError, match="kept as they were given"):
             store._db.rows("UPDATE answers SET label = 'ham'")
@@ -220,6 +221,23 @@ def test_a_person_is_removed_and_their_labels_stay_under_a_number(folder, run):
     run("team", "invite", folder, "Grace Hopper")  # who may come back, as somebody new
     with locked(folder / "page.lock", ProjectError("")):
         assert "is open; stop it first" in run("team", "remove", folder, "Ada", "--yes", code=3)
+
+
+def test_labels_in_files_still_measure_the_error_once_their_annotator_is_removed(folder, run):
+    run("team", "invite", folder, "Grace")
+    with Store.open(folder) as store:
+        store.submit([Submission(0, "ham")], annotator="Grace")
+        store.submit([Submission(1, "ham")], annotator="grace")  # the same person
+        store.submit([Submission(1, "ham")], annotator="Eve")  # whom nobody invited
+    run("team", "remove", folder, "Grace", "--yes")
+    with Store.open(folder) as store:
+        counted = [(a.position, a.annotator) for a in store.counted_answers([0, 1])]
+        assert sorted(counted) == [(0, "person 1"), (1, "person 2")]
+        assert not any(person.invited for person in store.people())
+    run("team", "invite", folder, "person 3")  # nobody's number is given to somebody else
+    with Store.open(folder) as store:
+        store.submit([Submission(0, "ham")], annotator="Ada")
+    assert "those of person 4." in run("team", "remove", folder, "Ada", "--yes")
 
 
 def test_a_link_may_expire(folder, run):

@@ -308,7 +308,12 @@ def test_a_programs_answers_do_not_certify(label, write, tmp_path, capsys, audit
         with pytest.raises(SystemExit) as end:
             main(["status", str(folder), "--until-error", "90%", "--json"])
         shown = json.loads(capsys.readouterr().out)
-        return end.value.code, shown["may_stop"], shown["certified_by"], shown["audit_by_programs"]
+        return (
+            end.value.code,
+            shown["may_stop"],
+            shown["measured_by"],
+            shown["measured_not_counted"],
+        )
 
     assert status() == (4, False, {}, 10 if audit_by == "anyone" else 0)
     with Store.open(folder) as store:

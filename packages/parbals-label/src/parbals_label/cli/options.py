@@ -113,10 +113,12 @@ FORCE = flag("--force", "Replace the file if it exists.")
 NO_REPORT = flag("--no-report", "Keep the old report; the next command updates it.", rare=True)
 
 AUDIT_BY = option(
-    "--audit-by",
+    "--measure-by",
     "Choose who labels the test items of --measure. Labels from programs never count.  "
     "[default: people]",
     click.Choice(["people", "anyone"]),
+    argument="audit_by",
+    former="--audit-by",
     rare=True,
 )
 

@@ -81,7 +81,9 @@ def _status_record(summary: "Overview") -> dict[str, Any]:
         "class_balance": summary.class_balance,
         "audit": summary.audit,
         "audit_labelled": summary.audit_labelled,
-        "certified_by": summary.audit_sources.by,
+        "measured_by": summary.audit_sources.by,
+        "measured_not_counted": summary.audit_sources.n_not_counted,
+        "certified_by": summary.audit_sources.by,  # the earlier names of the two above
         "audit_by_programs": summary.audit_sources.n_not_counted,
         "samples": [asdict(sample) for sample in summary.samples],
         "strategy": summary.strategy,

@@ -117,7 +117,7 @@ def list_(folder: Path, as_json: bool) -> None:
         if person.expires:
             line += f" until {_local_time(person.expires)}"
         lines.append(line)
-    nobody = "Nobody has a link of their own; `parbals team invite DIR NAME` gives one."
+    nobody = f"Nobody has a link of their own; `parbals team invite {folder} NAME` gives one."
     print_result(as_json, rows, "\n".join(lines) or nobody)
 
 

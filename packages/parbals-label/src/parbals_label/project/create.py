@@ -165,10 +165,10 @@ def _write_project(folder: Path, plan: Plan, extras: _Extras, progress: Progress
         if extras.scores is not None:
             store.update_settings(scores=store_scores(store, extras.scores))
         duplicate_notes = find_duplicates(store, plan.recipe.columns) if plan.reads_texts else []
-        if extras.audit:
-            _draw_audit(store, extras.audit)
         hidden_notes = _hide_columns(store, plan)
         encoded = _store_features(store, plan, progress)
+        if extras.audit:  # after encoding, which finds out what cannot be read
+            _draw_audit(store, extras.audit)
         if store.settings.encoded_kind:
             duplicate_notes += near_duplicate_notes(store)
         n_target = 0
@@ -246,11 +246,12 @@ def _store_items(store: Store, plan: Plan, progress: Progress) -> tuple[int, lis
 
 
 def _draw_audit(store: Store, n: int) -> None:
-    """Reserve ``n`` random items that have no label and are no duplicates."""
-    duplicates = [duplicate for duplicate, _ in store.settings.copies]
-    labelled = list(store.votes())
-    drawn = draw_audit(store.n_items, n, store.settings.seed, [*labelled, *duplicates])
-    store.update_settings(audit=drawn.tolist(), audit_excluded=labelled)
+    """Reserve ``n`` random items that can be read, have no label and are no duplicates."""
+    settings = store.settings
+    duplicates = [duplicate for duplicate, _ in settings.copies]
+    excluded = sorted({*store.votes(), *settings.unreadable})
+    drawn = draw_audit(store.n_items, n, settings.seed, [*excluded, *duplicates])
+    store.update_settings(audit=drawn.tolist(), audit_excluded=excluded)
 
 
 def _hide_columns(store: Store, plan: Plan) -> list[str]:

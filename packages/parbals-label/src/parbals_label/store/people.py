@@ -242,7 +242,7 @@ class People(Settings):
         """Return a person with a valid link, or raise an error."""
         person = _person(connection, "key", name_key(check_text(name, "The name")))
         if person is None or not person.invited:
-            raise InputError(f"{name!r} has no link; `parbals team list DIR` lists who has one.")
+            raise InputError(f"{name!r} has no link; `parbals team list` shows who has one.")
         return person
 
     def _log_role(self, connection: sqlite3.Connection, person: Person, role: str) -> None:

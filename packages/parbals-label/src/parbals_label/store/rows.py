@@ -24,7 +24,7 @@ __all__ = [
 
 UNREADABLE = (
     "A stored value cannot be read, so the project is damaged; put back a copy, or take out the "
-    "readable answers: `parbals backup salvage DIR --out answers.csv`."
+    "readable answers with `parbals backup salvage`."
 )
 _MAX_DEPTH = 100
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))

@@ -127,7 +127,7 @@ class Chooser(_Step):
             return False
         except ItemsUnavailableError as error:
             self.paused_until = time.monotonic() + _CONFLICT_PAUSE_SECONDS
-            message = f"No items could be chosen just now; retrying. {error}"
+            message = f"No items could be chosen just now; the next answer tries again. {error}"
             self.say(state="idle", message=message)
             return False
         notes = [str(w.message) for w in caught if issubclass(w.category, ParbalsWarning)]
