@@ -9,7 +9,8 @@ In every pool 5 % of the rows are of the target's kind. All strategies begin wit
 labels and choose eight batches of 20; accuracy is measured on other rows of the target. FOLDER
 holds the datasets, or what ``python studies targets.shifts`` wrote. Each run is a line of
 record.jsonl: the accuracy after 50, 70, … 210 labels, and how many labelled rows are of the
-target's kind.
+target's kind. Two further runs label all pool rows of the target's kind and nothing else, or as
+many random other ones: what is a label of each kind worth?
 """
 
 from argparse import Namespace
@@ -21,7 +22,7 @@ from typing import Any
 
 import numpy as np
 from lib.records import Record, Todo, study
-from targets.page import MAIN_TARGET_ROWS, TARGET_SIZES, Arm, page
+from targets.page import MAIN_TARGET_ROWS, ONE_KIND, TARGET_SIZES, Arm, page
 from targets.shifts import SHIFTS, split
 
 FOLDER = Path(__file__).parent
@@ -55,6 +56,8 @@ def runs(options: Namespace) -> Iterator[Todo]:
     for seed, name, (strategy, n_target) in product(range(options.seeds), names, arms):
         run = (name, strategy, n_target, seed)
         yield run, partial(learning_curve, *run)
+    for seed, name, (kind, _) in product(range(options.seeds), names, ONE_KIND):
+        yield (name, kind, 0, seed), partial(accuracy_of_one_kind, name, kind, seed)
 
 
 def arms_of_size(text: str) -> list[Arm]:
@@ -93,6 +96,23 @@ def learning_curve(name: str, strategy: str, n_target: int, seed: int) -> Record
     return {
         "accuracy": [round(value, 5) for value in accuracy],
         "of_target": int(data.pool_of_target[labelled].sum()),
+    }
+
+
+def accuracy_of_one_kind(name: str, kind: str, seed: int) -> Record:
+    """Accuracy on the target's test rows with labels of one kind of pool rows alone."""
+    from parbals import ActiveLearner
+
+    data = split(name, seed, 1)
+    rows = np.flatnonzero(data.pool_of_target)
+    if kind == "only-others":
+        others = np.flatnonzero(~data.pool_of_target)
+        rows = np.random.default_rng(seed).permutation(others)[: len(rows)]
+    learner = ActiveLearner(data.X_pool, range(data.n_classes), random_state=seed)
+    learner.tell(rows, data.y_pool[rows])
+    return {
+        "accuracy": [round(_accuracy(learner, data), 5)],
+        "of_target": int(data.pool_of_target[rows].sum()),
     }
 
 

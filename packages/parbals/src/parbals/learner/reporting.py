@@ -9,6 +9,7 @@ from parbals.arrays import effective_sample_size, mean_prediction
 from parbals.errors import InputError
 from parbals.learner.choosing import choose_among
 from parbals.learner.evaluation.audit import audit_predictions, measure_error
+from parbals.learner.evaluation.class_shift import ClassShift, compare_class_shares
 from parbals.learner.evaluation.expectation import (
     Temperature,
     expected_error_and_log_loss,
@@ -161,9 +162,17 @@ def make_report(state: State, batch_size: int) -> Report:
         expected = _Expectation(metric=expected_rmse(state, targets))
     elif model is not None:
         class_weights = setup.class_weights(model)
-        probs = model.sample_proba(targets)
-        samples = _TargetSamples(probs, check_weights(model.sample_weights, probs.shape[1]))
+        samples = _samples(state, model)
         expected = _expect(state, model, _without_own_labels(state, samples), class_weights)
+    pool_state = None
+    pool_samples = None
+    if setup.target is not None:
+        pool_state = replace(state, setup=replace(setup, target=None))
+        if model is not None and not is_regression:
+            pool_samples = _samples(pool_state, model)
+    class_shift = None
+    if pool_state is not None and pool_samples is not None:
+        class_shift = _class_shift(state, model, samples, pool_state, pool_samples)
     size = min(batch_size, len(state.choosable()))
     gain = None
     if model is not None and setup.find is None and size:
@@ -178,7 +187,7 @@ def make_report(state: State, batch_size: int) -> Report:
         expected_log_loss=expected.log_loss,
         batch_size=size,
         next_gain=gain,
-        warnings=_warnings(state, model),
+        warnings=_warnings(state, model, class_shift),
         measured=measured_rmse(state) if is_regression else measure_error(state),
         recall=estimate_recall(state),
         metric=setup.metric,
@@ -186,25 +195,55 @@ def make_report(state: State, batch_size: int) -> Report:
         decide_from=expected.threshold,
         task=setup.task.name,
         label_errors=expected.label_errors,
-        pool_error=_error_on_pool(state, model, class_weights),
+        pool_error=_error_on_pool(pool_state, model, pool_samples, class_weights),
         shift=setup.shift,
+        class_shift=class_shift,
     )
 
 
-def _error_on_pool(state: State, model: Any, class_weights: Any) -> Estimate | None:
+def _samples(state: State, model: Any) -> _TargetSamples:
+    """Draw predictive samples for the target rows of a state."""
+    probs = model.sample_proba(state.target_rows())
+    return _TargetSamples(probs, check_weights(model.sample_weights, probs.shape[1]))
+
+
+def _error_on_pool(
+    pool_state: State | None, model: Any, samples: _TargetSamples | None, class_weights: Any
+) -> Estimate | None:
     """Estimate the error of the same decisions on the pool; None where it is the target set."""
-    if state.setup.target is None:
+    if pool_state is None:
         return None
-    pool_state = replace(state, setup=replace(state.setup, target=None))
-    rows = pool_state.target_rows()
-    if isinstance(state.setup.task, Regression):
-        return expected_rmse(pool_state, rows)
-    if model is None:
+    if isinstance(pool_state.setup.task, Regression):
+        return expected_rmse(pool_state, pool_state.target_rows())
+    if samples is None:
         return None
-    probs = model.sample_proba(rows)
-    samples = _TargetSamples(probs, check_weights(model.sample_weights, probs.shape[1]))
     held_out_samples = _without_own_labels(pool_state, samples)
     return _expect(pool_state, model, held_out_samples, class_weights).error
+
+
+def _class_shift(
+    state: State,
+    model: Any,
+    samples: _TargetSamples,
+    pool_state: State,
+    pool_samples: _TargetSamples,
+) -> ClassShift | None:
+    """Compare class shares in the target set with the pool's; None for several labels an item."""
+    if state.setup.task.n_models > 1 or isinstance(state.setup.task, MultiLabel):
+        return None
+    pool_probs = mean_prediction(pool_samples.probs, pool_samples.weights)
+    training = state.training_labels
+    predictions = state.out_of_sample_predictions(model, training)
+    _, targets, rows = np.intersect1d(
+        pool_state.target_positions(), training.positions[predictions.rows], return_indices=True
+    )
+    pool_probs[targets] = predictions.probs[rows]
+    temperature = calibration_temperature(state, model).value
+    return compare_class_shares(
+        temperature_scaled(pool_probs, temperature),
+        temperature_scaled(mean_prediction(samples.probs, samples.weights), temperature),
+        state.setup.classes,
+    )
 
 
 def _without_own_labels(state: State, samples: _TargetSamples) -> _TargetSamples:
@@ -224,7 +263,7 @@ def _without_own_labels(state: State, samples: _TargetSamples) -> _TargetSamples
     return samples._replace(probs=probs)
 
 
-def _warnings(state: State, model: Any) -> tuple[str, ...]:
+def _warnings(state: State, model: Any, class_shift: ClassShift | None) -> tuple[str, ...]:
     """Return sentences about the model, the labels and the target set that a user should know."""
     diagnostics = getattr(model, "diagnostics_", None)
     sentences = list(getattr(diagnostics, "problems", ()))
@@ -237,6 +276,8 @@ def _warnings(state: State, model: Any) -> tuple[str, ...]:
         sentences += filter(None, [unused_target_sentence(state.setup.strategy)])
         if shift.is_notable:
             sentences.append(shift.sentence)
+    if class_shift is not None and class_shift.is_notable:
+        sentences.append(class_shift.sentence)
     return tuple(sentences)
 
 

@@ -14,6 +14,7 @@ from types import NoneType
 from typing import Any, NamedTuple, Self, get_args, get_origin, get_type_hints
 
 from parbals.errors import InputError
+from parbals.learner.evaluation.class_shift import ClassShift
 from parbals.learner.evaluation.shift import Shift
 from parbals.types import Estimate
 from parbals.wording import percent
@@ -144,6 +145,8 @@ class Report:
         pool_error: expected error on the pool, in regression the RMSE; None without a target set,
             where all expected values are about the pool.
         shift: how different the target set is from the pool; None without a target set.
+        class_shift: how different the shares of the classes are; None without a target set, with
+            few rows of it, and where items have numbers or several labels.
     """
 
     n_items: int
@@ -165,6 +168,7 @@ class Report:
     label_errors: dict[Any, Estimate] | None = None
     pool_error: Estimate | None = None
     shift: Shift | None = None
+    class_shift: ClassShift | None = None
 
     @property
     def stop(self) -> bool:
