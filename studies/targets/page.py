@@ -65,7 +65,8 @@ def page(records: list[dict[str, Any]]) -> Iterator[str]:
         "**Choosing for the target gains much where its rows are rare in the pool.** Which "
         "strategy knows the target matters little: Margin weighted by the odds of a classifier "
         "that tells target from pool gains as much as ParBaLS, on two targets more, on two less. "
-        "The target gains nothing over plain Margin for passengers of 60 and older and for long messages."
+        "The target gains nothing over plain Margin for passengers of 60 and older and for long "
+        "messages."
     )
     yield ""
     yield from _summary(runs)

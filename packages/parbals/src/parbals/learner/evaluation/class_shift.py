@@ -111,7 +111,9 @@ def compare_class_shares(
 
     pool_shares = pool_probs.mean(axis=0)
     covariate_shares = target_probs.mean(axis=0)
-    variances = pool_probs.var(axis=0) / n_pool + target_probs.var(axis=0) / n_target
+    # Pooled: of a rare class one of the sets may have no row, and no variance of its own.
+    variances = np.concatenate([pool_probs, target_probs]).var(axis=0)
+    variances *= 1.0 / n_pool + 1.0 / n_target
     distances = (covariate_shares - pool_shares) / np.sqrt(np.maximum(variances, _EPS))
     n_tests = len(classes) if len(classes) > 2 else 1  # two classes have one share
     # Of two classes the distances are equal; the one that is rarer in the pool is named.
