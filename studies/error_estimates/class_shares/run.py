@@ -1,7 +1,7 @@
 """Are other class shares in the target set found, and should the expected error use them?
 
-    python studies error_estimates.class_shares --data FOLDER  # run what is missing, write README.md
-    python studies error_estimates.class_shares --tables       # write README.md from the record
+    python studies error_estimates.class_shares --data FOLDER  # run what is missing
+    python studies error_estimates.class_shares --tables  # write README.md from the record
 
 A model of 110 or 250 labels of the pool meets target sets of 300 rows: without a shift; with other
 class shares and nothing else (one class four times as common, or shares at random: label shift); or
@@ -167,7 +167,7 @@ def compare(learner: Any, data: Data, target: np.ndarray) -> dict[str, Any]:
 
 def page(records: list[Record]) -> Iterable[str]:
     """README.md."""
-    yield "# Are other class shares in the target set found, and should the expected error use them?"
+    yield "# Are other class shares in the target set found, and is the error corrected by them?"
     yield ""
     yield "Written by `python studies error_estimates.class_shares`; do not edit."
     yield ""
@@ -195,8 +195,8 @@ def page(records: list[Record]) -> Iterable[str]:
         yield f"{', '.join(names)}."
         yield ""
         yield (
-            "| shift | labels | target sets | found, % | held, % | mean | EM | bias | bias, corrected "
-            "| MAE | MAE, corrected |"
+            "| shift | labels | target sets | found, % | held, % | mean | EM | bias "
+            "| bias, corrected | MAE | MAE, corrected |"
         )
         yield "| --- |" + " ---: |" * 10
         for shift, size in product(SHIFTS, SIZES):
