@@ -81,3 +81,15 @@ def test_the_error_and_shares_on_the_target_are_measured(run, project, tmp_path)
     assert "spam among the target set (8 items, 6 random labels): 100 %" in run(
         "estimate", project, "--share", "spam", "--from", "target"
     )
+
+
+def test_what_is_predicted_every_week_is_the_target(run, project, tmp_path):
+    weeks = [write_new(tmp_path / f"week-{week}.csv") for week in (1, 2)]
+    out = tmp_path / "predicted.csv"
+    output = run("predict", project, weeks[0], "--out", out, "--as-target")
+    assert "8 items predicted" in output
+    assert "Labels are chosen for them from now on." in output
+    run("target", "add", project, weeks[1], "--share", "0.75", "--no-report")
+    shown = run("target", "show", project)
+    assert shown.startswith("week-2.csv, week-1.csv: 16 rows")
+    assert "week-2.csv: 75 % of all weight\nweek-1.csv: 25 % of all weight" in shown

@@ -374,6 +374,56 @@ class TestStored:
         assert parbals.open(project).setup.target.n_rows == 10
 
 
+class TestSeveralFiles:
+    """Rows of several files, each with its share: with one a week, the newest counts most."""
+
+    def test_new_rows_get_their_share_and_earlier_ones_keep_the_rest(self, tmp_path, project):
+        with Store.open(project) as store:
+            features = {}
+            for week, n_rows in enumerate((4, 10, 6)):
+                file = write_csv(tmp_path / f"week-{week}.csv", records(n_rows, seed=week))
+                share = 0.5 if week else None
+                before = [] if share is None else target_items(store)
+                added = add_target(store, file, share=share)
+                rows = target_items(store)
+                assert added.n_rows == len(rows) == len(before) + n_rows
+                weights = np.array([row.weight for row in rows])
+                if share:
+                    assert weights[len(before) :].sum() / weights.sum() == pytest.approx(0.5)
+                features[week] = stored_features(store)
+            target = store.settings.target
+            assert [name for name, _ in target.parts] == ["week-2.csv", "week-1.csv", "week-0.csv"]
+            assert [share for _, share in target.parts] == [0.5, 0.25, 0.25]
+            assert np.array_equal(features[2][:14], features[1])
+            # The learner's rows are drawn by weight: half of them are the newest.
+            newest_rows = {tuple(row) for row in features[2][14:]}
+            is_newest = [tuple(row) in newest_rows for row in target_features(store)]
+            assert np.mean(is_newest) == pytest.approx(0.5, abs=0.15)
+            assert check_project(project)[1] == []
+
+    @pytest.mark.parametrize(
+        ("first", "rows", "share", "message"),
+        [
+            (None, "new.csv", 0.5, "no target set of rows"),
+            ("region = north", "new.csv", 0.5, "no target set of rows"),
+            ("new.csv", "region = north", 0.5, "is a filter"),
+            ("new.csv", "new.csv", 1.0, "between 0 and 1"),
+        ],
+    )
+    def test_shares_without_sense_are_refused(
+        self, tmp_path, project, monkeypatch, first, rows, share, message
+    ):
+        monkeypatch.chdir(tmp_path)
+        write_csv(tmp_path / "new.csv", records(5))
+        with Store.open(project) as store:
+            if first is not None:
+                add_target(store, first)
+            before = store.settings.target
+            with pytest.raises(InputError, match=message):
+                add_target(store, rows, share=share)
+            assert store.settings.target == before
+
+
 def test_labels_are_chosen_for_the_target(tmp_path):
     """Two groups with weights of their own; only labels of the first say something about it."""
     generator = np.random.default_rng(0)

@@ -7,7 +7,16 @@ import click
 from parbals.cli.output import print_result, progress
 from parbals.errors import InputError
 
-from parbals_label.cli.options import FORCE, PATH, READING, SETTINGS, command, open_store, option
+from parbals_label.cli.options import (
+    FORCE,
+    PATH,
+    READING,
+    SETTINGS,
+    command,
+    flag,
+    open_store,
+    option,
+)
 
 if TYPE_CHECKING:
     from parbals_label.store.store import Store
@@ -31,6 +40,7 @@ _MODEL_FILE_USAGE = "Read it with parbals.load_model, or by the formula in docs/
     'Name items by this column; --id "" numbers them.  [default: id, if there is one]',
     argument="id_column",
 )
+@flag("--as-target", "Make these items the target set: labels are chosen for them from now on.")
 @READING
 @SETTINGS
 @FORCE
@@ -39,6 +49,7 @@ def predict(
     data: Path,
     out: Path,
     id_column: str | None,
+    as_target: bool,
     reading: dict[str, Any],
     force: bool,
     as_json: bool,
@@ -52,6 +63,7 @@ def predict(
     Examples:
       parbals predict spam new.csv --out predicted.csv
       parbals predict pets more-photos/ --out predicted.jsonl
+      parbals predict spam this-week.csv --out predicted.csv --as-target
     """
     from parbals_label.project.exports import check_destination, write_export
     from parbals_label.project.predict import open_new_items, predictions, trained_learner
@@ -69,12 +81,18 @@ def predict(
             _FORMATS.get(out.suffix.lower(), "csv"),
             ["id", *predicted_columns(store.form)],
         )
+    if as_target:
+        from parbals_label.project.target import add_target
+
+        with open_store(folder) as store, progress() as show:
+            add_target(store, data, id_column=id_column, reading=reading, progress=show)
     if str(out) != "-":
         n_labels = len(learner.labelled)
         record = {"file": str(out), "items": count, "labels": n_labels}
-        print_result(
-            as_json, record, f"{count:,} items predicted from {n_labels:,} labels, in {out}."
-        )
+        text = f"{count:,} items predicted from {n_labels:,} labels, in {out}."
+        if as_target:
+            text = f"{text} Labels are chosen for them from now on."
+        print_result(as_json, record, text)
 
 
 def export_model(folder: Path, path: Path, *, force: bool, as_json: bool) -> None:

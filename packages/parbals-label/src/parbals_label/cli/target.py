@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from parbals.cli.base import Group
 from parbals.cli.output import print_result, progress
-from parbals.wording import counted
+from parbals.wording import counted, percent
 
 from parbals_label.cli.options import (
     ENCODE_WITH,
@@ -44,6 +44,12 @@ def target() -> None:
 @command_in(target, "add")
 @click.argument("rows", metavar="FILE|FILTER")
 @option("--weights COL", "Weight the rows by this column.  [default: all count the same]")
+@option(
+    "--share S",
+    "Keep the earlier rows, and give the new ones this share of all weight, such as 0.5.  "
+    "[default: the earlier rows are removed]",
+    click.FLOAT,
+)
 @option("--id COL", "Name the rows by this column.  [default: id, if there is one]", argument="id_")
 @READING
 @NO_REPORT
@@ -53,22 +59,25 @@ def add_target_set(
     folder: Path,
     rows: str,
     weights: str | None,
+    share: float | None,
     id_: str | None,
     reading: dict[str, Any],
     no_report: bool,
     encode_with: "Options",
     as_json: bool,
 ) -> None:
-    """Add a target set, in place of an earlier one.
+    """Add a target set, in place of an earlier one or beside it.
 
     FILE has the columns of the project's data, in any format that they may have. FILTER selects
-    items of the project by their columns. Conditions can be joined by "and".
+    items of the project by their columns. Conditions can be joined by "and". With --share every
+    week, the latest rows count most: at 0.5, each week counts half as much as the next.
 
     \b
     Examples:
       parbals target add flights next-year.csv
       parbals target add flights "age >= 58 and class = Business"
       parbals target add flights next-year.csv --weights passengers
+      parbals target add flights week-2.csv --share 0.5
     """
     from parbals_label.project.target import add_target
 
@@ -78,6 +87,7 @@ def add_target_set(
                 store,
                 rows,
                 weights=weights,
+                share=share,
                 id_column=id_,
                 reading=reading,
                 encode_with=encode_with,
@@ -102,7 +112,7 @@ def show(folder: Path, as_json: bool) -> None:
         text = f"The model is for items like the project's; parbals target add {folder} FILE"
         print_result(as_json, {"target": None}, text)
         return
-    names = ("name", "n_rows", "n_kept", "weights", "where", "created")
+    names = ("name", "n_rows", "n_kept", "weights", "where", "created", "parts")
     record = {name: getattr(stored, name) for name in names}
     stored_part = "" if stored.n_kept == stored.n_rows else f", {stored.n_kept:,} of them stored"
     weights = f", weighted by {stored.weights}" if stored.weights else ""
@@ -110,7 +120,8 @@ def show(folder: Path, as_json: bool) -> None:
         f"{stored.name}: {counted(stored.n_rows, 'row')}{stored_part}{weights}, added on "
         f"{stored.created[:10]}."
     )
-    print_result(as_json, {"target": record}, text)
+    shares = [f"{name}: {percent(share)} of all weight" for name, share in stored.parts]
+    print_result(as_json, {"target": record}, "\n".join([text, *shares]))
 
 
 @command_in(target)

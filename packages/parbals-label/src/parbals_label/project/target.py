@@ -36,6 +36,7 @@ from parbals_label.project.media import media_folder
 from parbals_label.project.row_filter import RowFilter, is_filter
 from parbals_label.project.target_rows import (
     TargetRow,
+    joined_rows,
     read_rows,
     weight_of,
     weighted_sample,
@@ -96,17 +97,19 @@ def add_target(
     target: str | Path,
     *,
     weights: str | None = None,
+    share: float | None = None,
     id_column: str | None = None,
     reading: Mapping[str, Any] | None = None,
     encode_with: Options | None = None,
     progress: Progress = lambda stage, done, total: None,
 ) -> AddedTarget:
-    """Add a target set to a project, in place of an earlier one.
+    """Add a target set to a project, in place of an earlier one or beside it.
 
     Args:
         store: the project.
         target: a file or folder, or a filter on columns of the items: "region = north".
         weights: the column with the weights of the rows; by default all count the same.
+        share: of all weight that the new rows get; earlier rows keep the rest. None removes these.
         id_column: the column that names the rows of a file; by default ``id``, if there is one.
         reading: arguments of ``open_source``.
         encode_with: how the encoder is run.
@@ -114,7 +117,10 @@ def add_target(
     """
     settings = store.settings
     pool = features_of(store)
+    earlier = None if share is None else _earlier_target(store, share)
     source = open_target(target, reading)
+    if source is None and earlier is not None:
+        raise InputError(f"--share is for files; {str(target)!r} is a filter, which replaces them.")
     features = None
     if source is None:
         name = str(target)
@@ -131,6 +137,17 @@ def add_target(
         _check_finite(features, rows, pool.shape[1])
     if not any(row.weight for row in rows):
         raise InputError(f"All weights of {name} are 0; give some rows a weight above 0.")
+    columns = tuple(rows[0].content)
+    parts: tuple[tuple[str, float], ...] = ()
+    if earlier is not None and share is not None and features is not None:
+        columns = tuple(column for column in columns if column in earlier.columns)
+        parts = _with_part(earlier, name, share)
+        name = ", ".join(part for part, _ in parts)
+        n_rows += earlier.n_rows
+        joined = joined_rows(read_rows(store, earlier), rows, share)
+        numbers = _drawn_numbers(len(joined), settings.seed)
+        features = np.concatenate([stored_features(store), features])[numbers]
+        rows = [joined[number] for number in numbers]
     file, digest = write_rows(store.folder, rows)
     record = TargetSet(
         name=name,
@@ -141,7 +158,8 @@ def add_target(
         created=utc_now(),
         where=name if source is None else None,
         weights=weights,
-        columns=tuple(rows[0].content),
+        columns=columns,
+        parts=parts,
         features=None if features is None else store_features(store.folder, features, "target"),
         pool=_pool_digest(settings),
     )
@@ -155,6 +173,26 @@ def add_target(
     if n_rows > len(rows):
         notes.append(f"A random {len(rows):,} of its {n_rows:,} rows are stored.")
     return AddedTarget(name, n_rows, len(rows), tuple(notes))
+
+
+def _earlier_target(store: Store, share: float) -> TargetSet:
+    """The target set that new rows are added to."""
+    target = store.settings.target
+    if target is None or target.where is not None:
+        raise InputError(
+            f"The project in {store.folder} has no target set of rows that others could be added "
+            "to; add the first file without --share."
+        )
+    if not 0.0 < share < 1.0:
+        raise InputError(f"--share is {share}; give a number between 0 and 1, such as 0.5.")
+    return target
+
+
+def _with_part(earlier: TargetSet, name: str, share: float) -> tuple[tuple[str, float], ...]:
+    """Name and share of each file, the latest first."""
+    before = earlier.parts or ((earlier.name, 1.0),)
+    rest = [(part, round((1.0 - share) * part_share, 6)) for part, part_share in before]
+    return ((name, share), *rest)
 
 
 def remove_target(store: Store) -> None:
@@ -178,7 +216,7 @@ def target_features(store: Store) -> np.ndarray | None:
     if target is None:
         return None
     features, rows = _current(store)
-    if target.weights is not None and rows is None:
+    if target.is_weighted and rows is None:
         rows = read_rows(store, target)
     if rows is None:
         return features

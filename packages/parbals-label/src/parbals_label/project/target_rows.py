@@ -7,7 +7,7 @@ the positions are stored.
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,15 @@ from parbals_label.store.rows import from_json, to_json
 from parbals_label.store.settings import TargetSet
 from parbals_label.store.store import Store
 
-__all__ = ["TargetRow", "check_target", "read_rows", "weight_of", "weighted_sample", "write_rows"]
+__all__ = [
+    "TargetRow",
+    "check_target",
+    "joined_rows",
+    "read_rows",
+    "weight_of",
+    "weighted_sample",
+    "write_rows",
+]
 
 
 @dataclass(frozen=True)
@@ -112,6 +120,23 @@ def weight_of(cell: Any, cell_name: str) -> float:
     if not 0.0 <= weight < np.inf:
         raise InputError(f"{cell_name} is {cell!r}; a weight is a finite number, 0 or more.")
     return weight
+
+
+def joined_rows(
+    earlier: Sequence[TargetRow], new: Sequence[TargetRow], share: float
+) -> list[TargetRow]:
+    """Earlier rows and new ones, which together have the given share of all weight.
+
+    >>> rows = joined_rows([TargetRow("a"), TargetRow("b")], [TargetRow("c")], share=0.5)
+    >>> [(row.id, row.weight) for row in rows]
+    [('a', 0.75), ('b', 0.75), ('c', 1.5)]
+    """
+    n_rows = len(earlier) + len(new)
+    weighted = []
+    for rows, total in ((earlier, 1.0 - share), (new, share)):
+        factor = n_rows * total / sum(row.weight for row in rows)
+        weighted += [replace(row, weight=factor * row.weight) for row in rows]
+    return weighted
 
 
 def weighted_sample(weights: np.ndarray, seed: int) -> np.ndarray:

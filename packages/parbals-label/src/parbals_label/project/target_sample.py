@@ -82,7 +82,7 @@ def _checked_target(store: Store) -> TargetSet:
         raise InputError(
             f"The project in {store.folder} has no target set; add one with parbals target add."
         )
-    if target.weights is not None:
+    if target.is_weighted:
         raise InputError(
             f"The rows of {target.name} have weights, and a sample would count them alike; add the "
             "target set without weights to measure the error on it."

@@ -140,6 +140,8 @@ class TargetSet:
         created: when it was added, in UTC.
         where: the filter, None where the rows are not the pool's own.
         weights: the column of weights, None where all rows count the same.
+        parts: name and share of each file, the latest first, if there are several; rows then have
+            weights.
         columns: the columns of the stored rows.
         features: (n_kept, D) of the stored rows; None with a filter, where they are the pool's.
         pool: digest of the pool's features that rows or features were made for.
@@ -156,6 +158,12 @@ class TargetSet:
     columns: tuple[str, ...] = ()
     features: MatrixFile | None = None
     pool: str = ""
+    parts: tuple[tuple[str, float], ...] = ()
+
+    @property
+    def is_weighted(self) -> bool:
+        """Whether rows count differently."""
+        return self.weights is not None or bool(self.parts)
 
 
 @dataclass(frozen=True, slots=True)
