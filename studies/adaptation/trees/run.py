@@ -154,9 +154,7 @@ def adapted(name: str, size: int, seed: int) -> Record:
 def _losses(probs: np.ndarray, numbers: np.ndarray) -> np.ndarray:
     from parbals.learner.evaluation.expectation import fit_temperature, temperature_scaled
 
-    temperature = fit_temperature(
-        (probs, numbers), (probs[:0], numbers[:0]), actively_selected=False
-    )
+    temperature = fit_temperature((probs, numbers), (probs[:0], numbers[:0]))
     true_probs = temperature_scaled(probs, temperature.value)[np.arange(len(numbers)), numbers]
     return np.asarray(-np.log(np.maximum(true_probs, 1e-300)))
 

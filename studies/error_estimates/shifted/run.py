@@ -212,7 +212,7 @@ def one_run(name: str, strategy: str, seed: int) -> dict[str, Any]:
 def _compare(learner: Any, X_test: np.ndarray, y_test: np.ndarray) -> dict[str, Any]:
     """The report's expected error, the real one, and the expected ones at other temperatures."""
     from parbals.learner.evaluation.expectation import fit_temperature, temperature_scaled
-    from parbals.learner.reporting import audit_predictions
+    from parbals.learner.reporting import audit_predictions, label_misfit
     from parbals.learner.state import mean_proba
 
     state = learner.state
@@ -221,7 +221,7 @@ def _compare(learner: Any, X_test: np.ndarray, y_test: np.ndarray) -> dict[str, 
     temperature = fit_temperature(
         state.cross_validated_predictions(model),
         audit_predictions(state, model),
-        actively_selected=state.setup.strategy != "random",
+        misfit=label_misfit(state.setup),
     )
     curve = []
     for offset in LOG_T_OFFSETS:

@@ -169,6 +169,7 @@ def _compare(
         sample_labellings,
     )
     from parbals.learner.evaluation.metric import metric_values
+    from parbals.learner.reporting import label_misfit
 
     state = learner.state
     setup = state.setup
@@ -190,7 +191,7 @@ def _compare(
         temperature = fit_temperature(
             left_out,
             random_sample,
-            actively_selected=setup.strategy != "random",
+            misfit=label_misfit(setup),
             shift_auc=setup.shift_auc,
         )
         error, log_loss = expected_error_and_log_loss(

@@ -113,7 +113,7 @@ def measured(name: str, size: int, seed: int) -> dict[str, list[float]]:
         probs = model.predict_proba(add_bias(X_test))
         places, left_out = model.leave_one_out()
         nothing = np.zeros((0, n_classes)), np.zeros(0, int)
-        temperature = fit_temperature((left_out, y[places]), nothing, actively_selected=False)
+        temperature = fit_temperature((left_out, y[places]), nothing)
         scaled_probs = temperature_scaled(probs, temperature.value)
         results[recipe] = [
             *judged(probs, y_test),

@@ -97,9 +97,7 @@ def measured(name: str, strategy: str, size: int, seed: int) -> Record:
     nothing = np.zeros((0, n_classes)), np.zeros(0, int)
     rows = {}
     for recipe, (probs, without, places, _, scale) in results.items():
-        temperature = fit_temperature(
-            (without, y[places]), nothing, actively_selected=strategy != "random"
-        )
+        temperature = fit_temperature((without, y[places]), nothing)
         reported = 1.0 - temperature_scaled(probs, temperature.value).max(axis=1).mean()
         error, _, loss = judged(probs, y_test)
         rows[recipe] = np.round([error, loss, reported, scale], 5).tolist()

@@ -453,7 +453,7 @@ def _stratified_folds(class_indices: np.ndarray, generator: np.random.Generator)
 def _error_and_log_loss(probs: np.ndarray, class_indices: np.ndarray) -> tuple[float, float]:
     """The error, and the log loss at the temperature that suits these predictions (n, C) best."""
     none = (probs[:0], class_indices[:0])
-    temperature = fit_temperature((probs, class_indices), none, actively_selected=False)
+    temperature = fit_temperature((probs, class_indices), none)
     scaled = temperature_scaled(probs, temperature.value)
     label_probs = scaled[np.arange(len(class_indices)), class_indices]
     error = np.mean(probs.argmax(axis=1) != class_indices)

@@ -11,6 +11,11 @@ from parbals.learner.choosing import choose_among
 from parbals.learner.evaluation.audit import audit_predictions, measure_error
 from parbals.learner.evaluation.class_shift import ClassShift, compare_class_shares
 from parbals.learner.evaluation.expectation import (
+    FINE_TUNING_LABELS,
+    PARBALS_LABELS,
+    RANDOM_LABELS,
+    SELECTED_LABELS,
+    Misfit,
     Temperature,
     expected_error_and_log_loss,
     fit_temperature,
@@ -38,6 +43,7 @@ from parbals.validate import check_weights
 
 __all__ = [
     "calibration_temperature",
+    "label_misfit",
     "make_report",
     "predict",
     "predict_proba",
@@ -58,6 +64,8 @@ _ORDINAL_MISFIT_SD = 0.25
 """
 _MIN_SAMPLES = 30
 """With fewer effective samples a small gain is not reported: see ``_gain_from_samples``."""
+_PARBALS = "parbals-"
+"""How names of the strategies begin that select batches with pseudo-labels."""
 _UNKNOWN = Estimate(np.nan, np.nan, np.nan)
 
 
@@ -91,22 +99,23 @@ def predict(state: State, X: Any, *, with_audit: bool, return_std: bool) -> Any:
 
 
 def calibration_temperature(state: State, model: Any) -> Temperature:
-    """Fit the temperature of a state's model to cross-validated and audit labels.
-
-    Labels that have trained the encoder count as actively selected, whatever chose them: held-out
-    predictions come from encoders of other folds, and say less about the one that all labels have
-    trained.
-    """
-    is_random = state.setup.strategy == RANDOM_STRATEGY and state.setup.held_out is None
+    """Fit the temperature of a state's model to cross-validated and audit labels."""
     temperature = fit_temperature(
         state.cross_validated_predictions(model),
         audit_predictions(state, model),
-        actively_selected=not is_random,
+        misfit=label_misfit(state.setup),
         shift_auc=state.setup.shift_auc,
     )
     if state.setup.task.name != "ordinal":
         return temperature
-    return temperature._replace(log_sd=float(np.hypot(temperature.log_sd, _ORDINAL_MISFIT_SD)))
+    return temperature.widened(_ORDINAL_MISFIT_SD)
+
+
+def label_misfit(setup: Setup) -> Misfit:
+    """Return what the labels' selection, and fine-tuning, add to the error of the temperature."""
+    if setup.strategy == RANDOM_STRATEGY:
+        return RANDOM_LABELS if setup.held_out is None else FINE_TUNING_LABELS
+    return PARBALS_LABELS if setup.strategy.startswith(_PARBALS) else SELECTED_LABELS
 
 
 def prediction_temperature(state: State) -> float:

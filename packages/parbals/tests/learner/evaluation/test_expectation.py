@@ -5,7 +5,11 @@ import parbals
 import pytest
 from dose import full_count
 from parbals.learner.evaluation.expectation import (
+    RANDOM_LABELS,
+    SELECTED_LABELS,
+    Misfit,
     Temperature,
+    _solve_temperature,
     expected_error_and_log_loss,
     fit_temperature,
     sample_labellings,
@@ -31,12 +35,10 @@ def fit_model(X, y, n_classes, scale, inference="ep"):
 NO_LABELS = (np.zeros((0, 2)), np.zeros(0, int))
 
 
-def model_temperature(model, random_sample=NO_LABELS, *, actively_selected=False, shift_auc=None):
+def model_temperature(model, random_sample=NO_LABELS, *, misfit=RANDOM_LABELS, shift_auc=None):
     places, probs = model.gaussian.leave_one_out()
     leave_one_out = probs, model.gaussian.labels[places]
-    return fit_temperature(
-        leave_one_out, random_sample, actively_selected=actively_selected, shift_auc=shift_auc
-    )
+    return fit_temperature(leave_one_out, random_sample, misfit=misfit, shift_auc=shift_auc)
 
 
 def test_the_mean_error_is_one_minus_the_mean_confidence():
@@ -110,7 +112,7 @@ def test_the_temperature_solves_its_equation():
     first = grid[::50][np.flatnonzero(values > 0.0)[-1]]
     fine = np.linspace(first, first + 0.05, 501)
     solution = fine[np.argmin([abs(left_side(log_t)) for log_t in fine])]
-    fitted = fit_temperature((probs, labels), NO_LABELS, actively_selected=False)
+    fitted = fit_temperature((probs, labels), NO_LABELS)
     assert np.log(fitted.value) == pytest.approx(solution, abs=5e-4)
 
 
@@ -146,8 +148,7 @@ def test_leave_one_out_predictions_are_those_of_a_refit_without_the_label(
     scores = [np.log(probs[np.arange(40), y[places]]).mean() for probs in (leave_one_out, refitted)]
     assert scores[0] == pytest.approx(scores[1], abs=0.01)
     temperatures = [
-        fit_temperature((probs, y[places]), NO_LABELS, actively_selected=False)
-        for probs in (leave_one_out, refitted)
+        fit_temperature((probs, y[places]), NO_LABELS) for probs in (leave_one_out, refitted)
     ]
     assert np.log(temperatures[0].value / temperatures[1].value) == pytest.approx(0.0, abs=0.03)
 
@@ -181,15 +182,60 @@ def test_a_model_that_is_right_is_left_alone_and_others_are_corrected(n_classes)
 
 
 def test_without_labels_it_is_one():
-    assert fit_temperature(NO_LABELS, NO_LABELS, actively_selected=True) == Temperature()
+    assert fit_temperature(NO_LABELS, NO_LABELS, misfit=SELECTED_LABELS) == Temperature()
 
 
 def test_actively_selected_labels_widen_the_temperature():
+    """Deviations by hand: ς² and the selection's variance count 1 + 50/60 times, 0.09² once."""
     model = fit_model(*make_data(60, 2, 1.5), 2, 1.5)
     at_random = model_temperature(model)
-    selected = model_temperature(model, actively_selected=True)
+    selected = model_temperature(model, misfit=Misfit(below=0.1, above=0.3))
     assert selected.value == at_random.value
-    assert selected.log_sd == pytest.approx(np.hypot(at_random.log_sd, 0.28))
+    inflation = np.sqrt(1.0 + 50.0 / 60.0)
+    assert selected.log_sd == pytest.approx(np.hypot(at_random.log_sd, 0.3 * inflation))
+    assert selected.below == pytest.approx(np.hypot(at_random.below, 0.1 * inflation))
+
+
+def test_a_known_misfit_moves_the_temperature():
+    model = fit_model(*make_data(60, 2, 1.5), 2, 1.5)
+    plain = model_temperature(model)
+    moved = model_temperature(model, misfit=Misfit(mean=0.2))
+    assert np.log(moved.value / plain.value) == pytest.approx(0.2)
+    assert moved.log_sd == pytest.approx(plain.log_sd)
+
+
+def test_draws_of_an_uneven_temperature_have_both_deviations():
+    temperature = Temperature(2.0, log_sd=0.4, log_sd_below=0.1)
+    logs = np.log(temperature.draws(np.random.default_rng(0).standard_normal(100_000)) / 2.0)
+    assert np.median(logs) == pytest.approx(0.0, abs=0.01)
+    assert np.sqrt(np.mean(np.square(logs[logs > 0]))) == pytest.approx(0.4, rel=0.02)
+    assert np.sqrt(np.mean(np.square(logs[logs < 0]))) == pytest.approx(0.1, rel=0.02)
+
+
+def test_an_uneven_temperature_makes_an_uneven_interval():
+    """Its limits are those of even temperatures with the deviation of either side."""
+    probs = np.random.default_rng(0).dirichlet(np.ones(3), 4_000)
+    errors = {}
+    for name, sides in {"low": (0.1, 0.1), "uneven": (0.4, 0.1), "high": (0.4, 0.4)}.items():
+        temperature = Temperature(1.0, *sides)
+        errors[name], _ = expected_error_and_log_loss(probs, np.random.default_rng(0), temperature)
+    assert errors["uneven"].low == pytest.approx(errors["low"].low, abs=0.002)
+    assert errors["uneven"].high == pytest.approx(errors["high"].high, abs=0.002)
+
+
+@pytest.mark.parametrize("side", [-1, 1])
+def test_an_uneven_prior_pulls_with_the_deviation_of_its_side(side):
+    """A random sample gives the same temperature as with an even prior of that deviation."""
+    generator = np.random.default_rng(3)
+    probs = generator.dirichlet(np.ones(2), 40)
+    truth = np.exp(0.8 * side)
+    labels = (generator.random(40) < temperature_scaled(probs, truth)[:, 1]).astype(int)
+    deviations = {-1: 0.2, 1: 0.5}
+    uneven = _solve_temperature(probs, labels, Temperature(1.0, 0.5, 0.2), 0.0)
+    even = _solve_temperature(probs, labels, Temperature(1.0, deviations[side]), 0.0)
+    assert np.sign(np.log(uneven.value)) == side
+    assert uneven.value == pytest.approx(even.value, rel=1e-3)
+    assert uneven.log_sd == pytest.approx(even.log_sd, rel=1e-3)
 
 
 def test_a_shifted_target_widens_the_temperature():
@@ -238,9 +284,8 @@ def test_random_items_that_did_not_train_the_model_outweigh_its_labels():
     assert many.value == pytest.approx(2.0, rel=0.1)
     assert many.log_sd < few.log_sd
     assert min(without_sample.value, 2.0) <= few.value <= max(without_sample.value, 2.0) * 1.3
-    assert fit_temperature(
-        NO_LABELS, (probs, labels), actively_selected=True
-    ).value == pytest.approx(2.0, rel=0.1)
+    of_sample_alone = fit_temperature(NO_LABELS, (probs, labels), misfit=SELECTED_LABELS)
+    assert of_sample_alone.value == pytest.approx(2.0, rel=0.1)
 
 
 def test_an_audit_corrects_what_chosen_labels_make_the_model_expect():
