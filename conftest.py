@@ -43,6 +43,14 @@ def threads_of_our_own() -> Iterator[None]:
         yield
 
 
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Check array shapes in the first calls of every test."""
+    if item.config.getoption("jaxtyping_packages", None):
+        import shape_checks
+
+        shape_checks.start_test()
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Print the slowest tests in CI, where suites must stay within their time."""
     if RECORD is not None:

@@ -102,7 +102,8 @@ def test_a_failed_test_is_run_once_more_alone(suites, tmp_path, monkeypatch):
     for file in ("conftest.py", "pyproject.toml"):
         (tmp_path / file).write_text((ROOT / file).read_text("utf-8"), "utf-8")
     (tmp_path / "tests").mkdir()
-    (tmp_path / "tests" / "dose.py").write_text((ROOT / "tests" / "dose.py").read_text("utf-8"))
+    for file in ("dose.py", "shape_checks.py"):
+        (tmp_path / "tests" / file).write_text((ROOT / "tests" / file).read_text("utf-8"))
     (tmp_path / "test_few.py").write_text(TESTS)
     command = f"{sys.executable} -m pytest -q test_few.py"
     (tmp_path / "Makefile").write_text(f"quick:\n\t{command}\n\techo the next step\n")

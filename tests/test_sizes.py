@@ -4,11 +4,13 @@
 included, in MB of 10⁶ bytes.
 """
 
+import itertools
 import os
 import re
 import shlex
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
@@ -36,6 +38,7 @@ def printed_installs(page):
     return re.findall(r"`pip install ([^`]+)`", page.read_text("utf-8"))
 
 
+UV = Path(sys.prefix) / "tools" / "bin" / "uv"
 TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.md"), key=printed_installs)
 """Those that install nothing more come first: what others install does not help them."""
 
@@ -59,9 +62,22 @@ class Place(NamedTuple):
         )
 
 
+def run(*command: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*map(str, command)], capture_output=True, text=True, check=False)
+
+
 def checked(*command: object) -> None:
-    process = subprocess.run([*map(str, command)], capture_output=True, text=True, check=False)
+    process = run(*command)
     assert process.returncode == 0, process.stdout + process.stderr
+
+
+def install(folder: Path, *arguments: object) -> None:
+    """By uv, which is quick, or by pip where uv is missing or cannot reach the index."""
+    python = folder / "bin" / "python"
+    quick = [UV, "pip", "install", "--quiet", "--compile-bytecode", "--python", python]
+    if not UV.exists() or run(*quick, *arguments).returncode != 0:
+        pip = [sys.executable, "-m", "pip", "--python", python]
+        checked(*pip, "install", "--quiet", *arguments)
 
 
 @pytest.fixture(scope="module")
@@ -78,10 +94,9 @@ def places(tmp_path_factory):
         folder = top / name
         wheels += dist.glob(f"{name.replace('-', '_')}-0*.whl")
         checked(sys.executable, "-m", "venv", "--without-pip", folder)
-        pip = [sys.executable, "-m", "pip", "--python", folder / "bin" / "python", "install"]
         lock = ROOT / "requirements" / f"{name.removeprefix('parbals-')}.lock"
-        checked(*pip, "--quiet", "--require-hashes", "--requirement", lock)
-        checked(*pip, "--quiet", "--no-deps", "--no-index", *wheels)
+        install(folder, "--require-hashes", "--no-deps", "--requirement", lock)
+        install(folder, "--no-deps", "--no-index", *wheels)
         (site,) = folder.glob("lib/python*/site-packages")
         installs[name] = Place(folder, site)
     return installs
@@ -153,19 +168,36 @@ def test_a_command_of_a_package_that_is_not_there_names_it(command, package, pla
     assert re.search(rf"pip install .*{re.escape(str(wheel))}$", process.stderr.strip())
 
 
-@pytest.mark.parametrize("page", TUTORIALS, ids=lambda page: page.stem)
-def test_a_tutorial_runs_where_its_packages_are_installed_as_it_says(page, places, tmp_path):
-    assert "../index.md#install" in page.read_text("utf-8"), "it leads to what it needs"
+@pytest.fixture(scope="module")
+def tutorials(places, tmp_path_factory):
+    """{tutorial: how its program ended}; two of them run at a time."""
     place = places["parbals-bench"]
+    top = tmp_path_factory.mktemp("tutorials")
     lock = (ROOT / "requirements" / "dev.lock").read_text("utf-8")
-    versions = tmp_path / "versions.txt"
+    versions = top / "versions.txt"
     versions.write_text("\n".join(re.findall(r"^[\w.-]+==[^\s;]+", lock, re.MULTILINE)))
-    for requirement in printed_installs(page):
-        pip = [sys.executable, "-m", "pip", "--python", place.folder / "bin" / "python"]
-        checked(*pip, "install", "--quiet", "--constraint", versions, *shlex.split(requirement))
-    program = tmp_path / "page.py"
-    program.write_text(program_of(str(page.relative_to(ROOT))))
-    process = place.run("python", str(program), folder=tmp_path)
+
+    def run_page(page):
+        folder = top / page.stem
+        folder.mkdir()
+        program = folder / "page.py"
+        program.write_text(program_of(str(page.relative_to(ROOT))))
+        return place.run("python", str(program), folder=folder)
+
+    processes = {}
+    with ThreadPoolExecutor(2) as pool:
+        for requirements, group in itertools.groupby(TUTORIALS, printed_installs):
+            for requirement in requirements:
+                install(place.folder, "--constraint", versions, *shlex.split(requirement))
+            pages = list(group)
+            processes |= zip(pages, pool.map(run_page, pages), strict=True)
+    return processes
+
+
+@pytest.mark.parametrize("page", TUTORIALS, ids=lambda page: page.stem)
+def test_a_tutorial_runs_where_its_packages_are_installed_as_it_says(page, tutorials):
+    assert "../index.md#install" in page.read_text("utf-8"), "it leads to what it needs"
+    process = tutorials[page]
     assert process.returncode == 0, process.stdout + process.stderr
 
 

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
@@ -15,6 +14,17 @@ from message_projects import ROLES, fill
 from parbals.errors import InputError, LabelError
 from parbals.strategies.table import DEFAULT_STRATEGY
 from parbals_label.store.store import Store
+
+SAYS_WHEN_IT_CHOOSES = """
+from parbals.cli import program
+from parbals_label.project import choose
+choose_batch = choose.choose_batch
+def say_and_choose(*arguments, **options):
+    print("choosing", flush=True)
+    return choose_batch(*arguments, **options)
+choose.choose_batch = say_and_choose
+program()
+"""
 
 
 class TestRound:
@@ -198,11 +208,11 @@ assert not heavy, heavy
 
     @pytest.mark.full
     def test_ctrl_c_while_choosing_leaves_the_project_whole(self, project):
-        command = [sys.executable, "-m", "parbals", "next", str(project), "-n", "20"]
+        command = [sys.executable, "-c", SAYS_WHEN_IT_CHOOSES, "next", str(project), "-n", "20"]
         process = subprocess.Popen(
-            command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
-        time.sleep(1.5)
+        assert process.stdout.readline() == "choosing\n"
         process.send_signal(signal.SIGINT)
         errors = process.communicate(timeout=60)[1]
         # A program that was about to end may die of the signal, which a shell calls 130 as well.

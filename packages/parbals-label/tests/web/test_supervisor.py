@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 from parbals_label.web import supervisor as module
@@ -41,13 +42,24 @@ import time
 print('{"state": "choosing"}', flush=True)
 while True:
     print('{"alive": true}', flush=True)
-    time.sleep(0.1)
+    time.sleep(0.01)
 """
 
 
+class Clock:
+    """Time that passes when a test says so."""
+
+    def __init__(self):
+        self.seconds = 0.0
+
+    def monotonic(self):
+        return self.seconds
+
+
 @pytest.fixture
-def supervised(tmp_path):
+def supervised(tmp_path, monkeypatch):
     """``supervised(program, react)``: a worker of a few lines; ``react`` hears every change."""
+    monkeypatch.setattr(module, "_STOP_SECONDS", 0.1)
     running = []
 
     def start(program, react, *arguments):
@@ -97,8 +109,7 @@ def test_what_a_worker_has_not_chosen_is_chosen_by_the_next_one(supervised, tmp_
     assert (supervisor.n_chosen, supervisor.ends) == (7, 1)
 
 
-def test_a_worker_that_does_not_end_is_ended(supervised, monkeypatch):
-    monkeypatch.setattr(module, "_STOP_SECONDS", 0.1)
+def test_a_worker_that_does_not_end_is_ended(supervised):
     idle = threading.Event()
     supervisor = supervised(NEVER_ENDS, lambda supervisor: idle.set())
     assert idle.wait(300)
@@ -109,22 +120,35 @@ def test_a_worker_that_does_not_end_is_ended(supervised, monkeypatch):
 
 
 def test_a_worker_that_was_stopped_is_ended_and_started_again(supervised, monkeypatch):
-    monkeypatch.setattr(module, "_MAX_SILENCE_SECONDS", 2.0)
-    is_choosing = threading.Event()
+    limit = 0.2
+    clock = Clock()
+    monkeypatch.setattr(module, "_MAX_SILENCE_SECONDS", limit)
+    monkeypatch.setattr(module, "time", clock)
+    receive = Supervisor._receive
+    computed_for_long = threading.Event()
     restarted = threading.Event()
     lives = []
+
+    def receive_and_pass_time(supervisor, line):
+        receive(supervisor, line)
+        clock.seconds += 0.6 * limit
+        if clock.seconds > 10 * limit:
+            computed_for_long.set()
 
     def react(supervisor):
         if supervisor.state == "choosing":
             lives.append(supervisor.process_id)
-            is_choosing.set()
             if len(lives) == 2:
                 restarted.set()
 
+    monkeypatch.setattr(Supervisor, "_receive", receive_and_pass_time)
     supervisor = supervised(SAYS_THAT_IT_IS_ALIVE, react)
-    assert is_choosing.wait(60)
-    assert not restarted.wait(3.0), "a worker that computes for long is left alone"
+    assert computed_for_long.wait(60)
+    assert supervisor.ends == 0, "a worker that computes for long is left alone"
     os.kill(lives[0], signal.SIGSTOP)
+    while supervisor.ends == 0:
+        clock.seconds += 0.6 * limit  # a step is too short to end the next worker
+        time.sleep(0.02)
     assert restarted.wait(60)
     assert lives[0] != lives[1]
     assert supervisor.ends == 1
