@@ -7,6 +7,7 @@ import numpy as np
 import parbals
 import pytest
 from parbals.errors import InputError, ProjectDamagedError
+from parbals_label.encoders import trees
 from parbals_label.project import target as module
 from parbals_label.project.adapting import adapt_project
 from parbals_label.project.backup import check_project, restore_backup, write_backup
@@ -360,7 +361,8 @@ class TestStored:
             with pytest.raises(InputError, match=r"no column 'region'; remove it first"):
                 embed_project(store, "words", ["note", "region"], quiet)
 
-    def test_tree_features_are_those_of_the_pool(self, tmp_path):
+    def test_tree_features_are_those_of_the_pool(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(trees, "_N_TREES", 10)
         folder, data = make(tmp_path, TABLE)
         with Store.open(folder) as store:
             add_target(store, data)
