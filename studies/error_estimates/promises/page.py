@@ -270,7 +270,9 @@ def _expected_errors(records: list[Record]) -> Iterator[str]:
     yield ""
     yield (
         "Without a random sample. *Bias* and *MAE*: mean and mean absolute value of expected - "
-        "true, in percentage points; *fails* and *width*: of the 90 % interval, in % and in points."
+        "true, in percentage points; *fails* and *width*: of the 90 % interval, in % and in "
+        "points. Narrower intervals would fail more often: see [width against coverage]"
+        "(../../studies/error_estimates/README.md#the-constants-of-the-interval)."
     )
     yield ""
     yield "| model | labels by | labels | bias | MAE | fails | width |"
@@ -305,7 +307,8 @@ def _by_set(records: list[Record]) -> Iterator[str]:
     yield (
         "*MAE* of the expected error in points, and failures of its 90 % interval and of the "
         "kept sample's upper limit in %, over all strategies. The report's constants were tuned on "
-        "the sets marked so; the others took no part. With few sessions for each set, one that "
+        "the sets marked so; the others took no part, except those of the fine-tuned encoder with "
+        "random labels. With few sessions for each set, one that "
         "fails by chance is to be expected."
     )
     yield ""
@@ -350,11 +353,9 @@ def _method(records: list[Record]) -> Iterator[str]:
     yield ""
     yield (
         "Items that trained the fine-tuned encoder count with held-out predictions in the expected "
-        "error. The encoder of all labels is still surer of new items than those of the folds, so "
-        "its expected errors are too low where labels are few and noisy. These sessions predate a "
-        "wider interval: labels that trained the encoder now count as selected ones, also where "
-        "they are random. Stretched as much as that does with the default model, the intervals "
-        "with random labels would fail in 2 of 34 reports instead of 11. "
+        "error. Encoders of the folds are less sure of new items than the encoder of all labels, "
+        "so with random labels the temperature is raised; by how much was learnt from other "
+        "sessions with the same texts. "
         f"An annotator's error was measured in {n_annotators} sessions."
     )
     yield ""
