@@ -354,8 +354,8 @@ def _method(records: list[Record]) -> Iterator[str]:
     yield (
         "Items that trained the fine-tuned encoder count with held-out predictions in the expected "
         "error. Encoders of the folds are less sure of new items than the encoder of all labels, "
-        "so with random labels the temperature is raised; by how much was learnt from other "
-        "sessions with the same texts. "
+        "so with random labels the temperature is raised. By how much was learnt from the same "
+        "texts and seeds: these rates do not confirm it. "
         f"An annotator's error was measured in {n_annotators} sessions."
     )
     yield ""
