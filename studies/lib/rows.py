@@ -6,12 +6,12 @@ At most 16,000 rows of each, drawn once, in half precision: all sets together ar
 alone reads them. A study gives the same figures from DATA and from FOLDER.
 """
 
-import argparse
 import os
 from functools import cache
 from pathlib import Path
 
 import numpy as np
+from lib.packing import packing_folder
 
 __all__ = ["NAMES", "load", "made"]
 
@@ -30,18 +30,10 @@ MAX_OTHER_ROWS = 6_000
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--data", type=Path, help="the datasets' folder; by default $PARBALS_DATA")
-    options = parser.parse_args()
-    if options.data is not None:
-        os.environ["PARBALS_DATA"] = str(options.data)
-    options.folder.mkdir(parents=True, exist_ok=True)
+    folder = packing_folder(__doc__)
     for name in (*NAMES, *OTHER_LABELS, *DIGITS):
         X, y = _rows(name)
-        np.savez_compressed(options.folder / f"{name}.npz", X=X, y=y)
+        np.savez_compressed(folder / f"{name}.npz", X=X, y=y)
         print(name, X.shape, int(y.max()) + 1, "classes", flush=True)
     return 0
 

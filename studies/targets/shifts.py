@@ -7,7 +7,6 @@ alone read FOLDER's files, which hold at most 9,500 rows each; a study gives the
 DATA and from FOLDER.
 """
 
-import argparse
 import os
 from collections.abc import Callable
 from functools import cache, partial
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from lib.packing import packing_folder
 
 __all__ = ["POOL_SHARE", "SHIFTS", "Split", "split"]
 
@@ -79,19 +79,11 @@ def split(name: str, seed: int, n_target: int) -> Split:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--data", type=Path, help="the datasets' folder; by default $PARBALS_DATA")
-    options = parser.parse_args()
-    if options.data is not None:
-        os.environ["PARBALS_DATA"] = str(options.data)
-    options.folder.mkdir(parents=True, exist_ok=True)
+    folder = packing_folder(__doc__)
     for name in SHIFTS:
         rows = _rows(name)
         np.savez_compressed(
-            options.folder / f"{name}.npz",
+            folder / f"{name}.npz",
             X=rows.X.astype(np.float16),
             y=rows.y.astype(np.int8),
             of_target=rows.of_target,
