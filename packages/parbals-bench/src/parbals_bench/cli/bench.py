@@ -166,7 +166,7 @@ def run_(
 
 
 def _check_runs(runs: "Sequence[Run]") -> None:
-    """Refuse an empty selection, unknown strategies and models, before anything is computed."""
+    """Refuse an empty selection, unknown strategies, models and metrics, before any computation."""
     from parbals.strategies.table import strategy_named
 
     if not runs:
@@ -181,6 +181,12 @@ def _check_runs(runs: "Sequence[Run]") -> None:
 
         for model in sorted(models):
             load_model(model)
+    metrics = {run.settings.metric for run in runs} - {""}
+    if metrics:
+        from parbals_bench.run.metrics import load_metric
+
+        for metric in sorted(metrics):
+            load_metric(metric)
 
 
 def _warn(damages: "Sequence[object]", n_others: int, out: Path) -> None:
@@ -264,8 +270,8 @@ def status(results: Path, as_json: bool) -> None:
     default="accuracy",
     show_default=True,
     metavar="NAME",
-    help="Draw curves of this metric: accuracy, log_loss, calibration_error, f1 or "
-    "balanced_accuracy.",
+    help="Draw curves of this metric: accuracy, log_loss, calibration_error, f1, "
+    "balanced_accuracy, or own, the suite's.",
 )
 @click.option(
     "--paper", is_flag=True, help="Print every figure beside the paper's and write no files."

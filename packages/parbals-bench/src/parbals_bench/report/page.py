@@ -16,7 +16,7 @@ from parbals_bench.report.results import ONE_AT_A_TIME, ONE_VS_ALL, SAVED, Resul
 from parbals_bench.report.tables import Table, to_html, to_latex
 from parbals_bench.run.folder import ResultsFiles
 from parbals_bench.run.grid import read_suite
-from parbals_bench.run.metrics import METRICS, metric_named
+from parbals_bench.run.metrics import OWN, metric_named
 
 __all__ = ["build_page", "fill", "read_results", "whole_page", "write_report"]
 
@@ -30,7 +30,7 @@ _GROUPS = {
 
 def read_results(stored: ResultsFiles, metric: str = "accuracy") -> Results:
     """Results stored in a folder or a packed file; a suite without a name gets that of the file."""
-    report_metric = metric_named(metric)
+    report_metric = None if metric == OWN else metric_named(metric)
     suite = read_suite(stored.suite_text(), str(stored.path / "suite.toml"))
     suite_table = tomllib.loads(suite.text)
     if "name" not in suite_table:
@@ -42,7 +42,15 @@ def read_results(stored: ResultsFiles, metric: str = "accuracy") -> Results:
         raise InputError(
             f"{stored.path} holds no finished run of its suite yet; go on with `parbals bench run`."
         )
-    return Results(suite, records, report_metric)
+    if report_metric is not None:
+        return Results(suite, records, report_metric)
+    own = Results(suite, records).metrics.get(OWN)
+    if own is None:
+        raise InputError(
+            f"The runs in {stored.path} have no metric of their own; set metric in [settings] of "
+            "the suite and run it again."
+        )
+    return Results(suite, records, own)
 
 
 def write_report(results: Results, out: Path) -> list[Path]:
@@ -119,7 +127,7 @@ def fill(package: str, name: str, **values: str) -> str:
 
 def _tables(results: Results) -> list[Table]:
     """For the files: the report's own metric first, then the summaries, then every other metric."""
-    other_metrics = [name for name in METRICS if name != results.metric.key]
+    other_metrics = [name for name in results.metrics if name != results.metric.key]
     return [
         *results.tables[results.metric.key],
         *results.curve_tables[results.metric.key],
@@ -173,7 +181,7 @@ def _metrics(results: Results) -> str:
     """All tables by every metric; radio buttons show one metric at a time."""
     buttons = []
     panels = []
-    for key, metric in METRICS.items():
+    for key, metric in results.metrics.items():
         tables = [*results.tables[key], *results.curve_tables[key]]
         checked = " checked" if key == results.metric.key else ""
         buttons.append(

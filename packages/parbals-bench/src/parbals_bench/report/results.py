@@ -22,7 +22,7 @@ from parbals_bench.report.tables import (
 )
 from parbals_bench.report.tasks import KINDS, OURS, SEQUENTIAL, Line, Task, collect
 from parbals_bench.run.grid import Suite
-from parbals_bench.run.metrics import METRICS, Metric
+from parbals_bench.run.metrics import METRICS, OWN, Metric, own_metric
 from parbals_bench.run.records import RunRecord
 from parbals_bench.run.spec import ALL_CLASSES, Run
 
@@ -68,6 +68,15 @@ class Results:
         return collect(self.records, self.suite.settings)
 
     @cached_property
+    def metrics(self) -> dict[str, Metric]:
+        """All metrics by key; the suite's own where every record has it."""
+        settings = self.suite.settings
+        if not settings.metric or any(OWN not in record.metrics for record in self.records):
+            return dict(METRICS)
+        own = own_metric(settings.metric, lower_is_better=settings.metric_is_loss)
+        return {**METRICS, OWN: own}
+
+    @cached_property
     def main_tasks(self) -> list[Task]:
         """What strategies are ranked by: batches, of the datasets' own classes or all of them."""
         return [task for task in self.tasks if not task.is_one_vs_all and task.budget.batch > 1]
@@ -81,13 +90,13 @@ class Results:
                 *one_vs_all_tables(self.tasks, metric),
                 *ablation_tables(self.tasks, metric),
             ]
-            for name, metric in METRICS.items()
+            for name, metric in self.metrics.items()
         }
 
     @cached_property
     def curve_tables(self) -> dict[str, list[Table]]:
         """By metric: for every budget the means over the learning curves."""
-        return {name: curve_tables(self.tasks, metric) for name, metric in METRICS.items()}
+        return {name: curve_tables(self.tasks, metric) for name, metric in self.metrics.items()}
 
     @cached_property
     def leaderboards(self) -> dict[str, list[LeaderboardRow]]:

@@ -1,11 +1,29 @@
-"""The five metrics that are recorded after every round, and how tables show them."""
+"""The metrics that are recorded after every round, and how tables show them.
 
+There are five, and one of the suite's own: ``metric = "module:name"`` in its settings names a
+function of probabilities (N, C) and class numbers (N,) that returns a number.
+"""
+
+from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.metadata import EntryPoint
 
 import numpy as np
 from parbals.errors import InputError
 
-__all__ = ["METRICS", "Metric", "calibration_error", "measure", "metric_named"]
+__all__ = [
+    "METRICS",
+    "OWN",
+    "Metric",
+    "calibration_error",
+    "load_metric",
+    "measure",
+    "metric_named",
+    "own_metric",
+]
+
+OWN = "own"
+"""Key of a suite's own metric."""
 
 _MIN_PROBABILITY = 1e-12
 """A true class of probability 0 costs ln(1e12) instead of infinity."""
@@ -78,8 +96,54 @@ def metric_named(name: str) -> Metric:
     return metric
 
 
-def measure(probs: np.ndarray, truth: np.ndarray) -> dict[str, float]:
-    """Every metric of probs (N, C) against class numbers (N,).
+def own_metric(reference: str, *, lower_is_better: bool) -> Metric:
+    """How tables show the metric ``module:name``.
+
+    >>> own_metric("shop:revenue", lower_is_better=False).title
+    'Revenue'
+    """
+    title = reference.rpartition(":")[2].replace("_", " ").capitalize()
+    return Metric(
+        OWN,
+        title,
+        f"The suite's own metric, {reference}.",
+        lower_is_better=lower_is_better,
+        unit="as the function returns it",
+        scale=1.0,
+        digits=4,
+    )
+
+
+def load_metric(reference: str) -> Callable[[np.ndarray, np.ndarray], float]:
+    """The function ``module:name``."""
+    try:
+        function = EntryPoint("metric", reference, "").load()
+    except (ImportError, AttributeError, ValueError) as error:
+        raise InputError(
+            f"The metric {reference!r} cannot be loaded ({error}); write module:name, where name "
+            "is a function of probabilities (N, C) and class numbers (N,)."
+        ) from None
+    if not callable(function):
+        raise InputError(f"The metric {reference!r} is no function.")
+    checked: Callable[[np.ndarray, np.ndarray], float] = function
+    return checked
+
+
+def _own_value(reference: str, probs: np.ndarray, truth: np.ndarray) -> float:
+    try:
+        value = float(load_metric(reference)(probs, truth))
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"The metric {reference!r} failed ({error}); it is called with probabilities (N, C) "
+            "and class numbers (N,), and returns a number."
+        ) from None
+    if not np.isfinite(value):
+        raise InputError(f"The metric {reference!r} returned {value}, which is not finite.")
+    return value
+
+
+def measure(probs: np.ndarray, truth: np.ndarray, own: str = "") -> dict[str, float]:
+    """Every metric of probs (N, C) against class numbers (N,), and the suite's own.
 
     F1 is that of class 1 when there are two classes, else the mean over the classes that occur or
     are predicted. Balanced accuracy is the mean recall of the classes that occur.
@@ -101,7 +165,10 @@ def measure(probs: np.ndarray, truth: np.ndarray) -> dict[str, float]:
         f1[1] if len(classes) == 2 else f1[occurs | np.isin(classes, predicted)].mean(),
         recall[occurs].mean(),
     )
-    return {name: float(value) for name, value in zip(METRICS, values, strict=True)}
+    measured = {name: float(value) for name, value in zip(METRICS, values, strict=True)}
+    if own:
+        measured[OWN] = _own_value(own, probs, truth)
+    return measured
 
 
 def calibration_error(probs: np.ndarray, truth: np.ndarray, n_bins: int = 15) -> float:

@@ -22,7 +22,7 @@ from parbals.randomness import derive_generator, table_digest
 from parbals.scores.losses import Loss
 
 from parbals_bench.datasets.base import Data
-from parbals_bench.run.metrics import METRICS, measure
+from parbals_bench.run.metrics import measure
 from parbals_bench.run.records import RunRecord
 from parbals_bench.run.spec import PAPER, Budget, Run, Settings
 
@@ -103,7 +103,7 @@ class _RunLog:
     """What a run measures, round by round."""
 
     notes: list[str]
-    metrics: dict[str, list[float]] = field(default_factory=lambda: {name: [] for name in METRICS})
+    metrics: dict[str, list[float]] = field(default_factory=dict)
     seconds: dict[str, list[float]] = field(
         default_factory=lambda: {"fit": [], "predict": [], "select": []}
     )
@@ -138,8 +138,8 @@ class _Experiment:
         log.seconds["fit"].append(fitted_at - started_at)
         log.seconds["predict"].append(predicted_at - fitted_at)
         log.inferences.append(model.diagnostics_.inference)
-        for name, value in measure(probs, self._y_test).items():
-            log.metrics[name].append(value)
+        for name, value in measure(probs, self._y_test, self._settings.metric).items():
+            log.metrics.setdefault(name, []).append(value)
         return model
 
     def choose_batch(

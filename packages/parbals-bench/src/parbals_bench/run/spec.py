@@ -76,7 +76,8 @@ class Settings:
     ``inference`` is the posterior's: particles as the paper's samples, or "ep" or "auto" as in
     :class:`parbals.BayesianLogisticRegression`; ``prior_scale`` is 1 as in the paper, or "auto".
     ``departures`` are those of the authors' code, see :mod:`parbals_bench.run.authors`; ``model``
-    is another one than ours, see :mod:`parbals_bench.run.own_models`.
+    is another one than ours, see :mod:`parbals_bench.run.own_models`. ``metric`` is recorded beside
+    the others, see :mod:`parbals_bench.run.metrics`; ``metric_is_loss`` says that lower is better.
     """
 
     n_candidates: int = 10_000
@@ -88,6 +89,8 @@ class Settings:
     prior_scale: float | str = _SCALE
     departures: str = ""
     model: str = ""
+    metric: str = ""
+    metric_is_loss: bool = False
 
     def __post_init__(self) -> None:
         for name in ("n_candidates", "n_targets", "n_samples", "n_universes"):
@@ -102,6 +105,10 @@ class Settings:
         check_prior_scale(self.prior_scale)
         if not isinstance(self.model, str):
             raise InputError(f"model is {self.model!r}; write module:name in quotes.")
+        if not isinstance(self.metric, str):
+            raise InputError(f"metric is {self.metric!r}; write module:name in quotes.")
+        if not isinstance(self.metric_is_loss, bool):
+            raise InputError(f"metric_is_loss is {self.metric_is_loss!r}; write true or false.")
         if self.model and self.departures:
             raise InputError("model and departures are both set; the authors' code has one model.")
         if self.departures:
@@ -127,7 +134,14 @@ class Settings:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON; the paper's model is left out, so that older keys stay valid."""
-        omitted = {"inference": _PARTICLES, "prior_scale": _SCALE, "departures": "", "model": ""}
+        omitted = {
+            "inference": _PARTICLES,
+            "prior_scale": _SCALE,
+            "departures": "",
+            "model": "",
+            "metric": "",
+            "metric_is_loss": False,
+        }
         return {name: x for name, x in asdict(self).items() if omitted.get(name) != x}
 
 
