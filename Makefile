@@ -74,7 +74,7 @@ test: style  ## lint, types, layers and the fast tests: before every push
 	@$(MAKE) --no-print-directory --jobs 2 types fast
 
 # mypy has one thread: alone, with an empty cache, it would leave half of the machine idle for half a minute. Shapes of
-# arrays are checked where they are tested, in the library: checking them is a fifth to a third of what a fit takes.
+# arrays are checked where they are tested, in the library, by tests/shape_checks.py.
 # Status 5: PYTEST_ARGS name no test of this half.
 fast: $(VENV)/.installed-dev
 	$(PYTEST) packages/parbals $(PYTEST_ARGS) || test $$? -eq 5

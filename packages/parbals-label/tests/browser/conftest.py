@@ -89,17 +89,21 @@ def projects(tmp_path_factory):
 
 
 @pytest.fixture
-def serve(projects, tmp_path):
-    """``serve("text")``: a copy of a project, changed by ``prepare(folder)``, and its server."""
+def serve(projects, tmp_path, request):
+    """``serve("text")``: a copy of a project, changed by ``prepare(folder)``, and its server.
+
+    A file of tests that labels waiting items alone says ``NEEDS_WORKER = False``.
+    """
     import served
 
     running = []
+    worker = getattr(request.module, "NEEDS_WORKER", True)
 
     def start(kind, prepare=None, port=None):
         folder = shutil.copytree(projects(kind), tmp_path / kind)
         if prepare:
             prepare(folder)
-        running.append(served.Served(folder, port))
+        running.append(served.Served(folder, port, worker=worker))
         return running[-1]
 
     yield start

@@ -22,6 +22,11 @@ MANY = [
     for kind in ("Birds", "Fishes", "Mammals", "Reptiles")
     for number in (1, 2, 3)
 ]
+SERVE = "from parbals_label.cli.serve import serve; serve()"
+WITHOUT_WORKER = (
+    "from parbals_label.web.supervisor import Supervisor as s;s.start = s.stop = lambda self: None;"
+)
+"""Before ``SERVE``: where enough items wait, nobody needs the process that chooses more."""
 _SETTINGS = {"strategy": "parbals-epig", "seed": 0}
 
 
@@ -134,8 +139,9 @@ def mail_project(folder, n=12):
 class Served:
     """The page of a project; ``kill`` is kill -9."""
 
-    def __init__(self, folder: Path, port: int | None = None) -> None:
+    def __init__(self, folder: Path, port: int | None = None, *, worker: bool = True) -> None:
         self.folder = folder
+        self.program = SERVE if worker else WITHOUT_WORKER + SERVE
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = port or probe.getsockname()[1]
@@ -144,9 +150,8 @@ class Served:
     def start(self):
         """Start the server and wait until it has printed its link."""
         self.log = self.folder.with_name(f"{self.folder.name}-server.log")
-        program = "from parbals_label.cli.serve import serve; serve()"
         options = ["--no-browser", "--port", str(self.port)]
-        command = [sys.executable, "-c", program, str(self.folder), *options]
+        command = [sys.executable, "-c", self.program, str(self.folder), *options]
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(
                 command,

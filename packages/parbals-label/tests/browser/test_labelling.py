@@ -6,6 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 pytestmark = pytest.mark.browser
+NEEDS_WORKER = False
 
 
 def test_the_first_visit_asks_for_a_name_once(serve, person, browser):
