@@ -279,7 +279,8 @@ def _hidden_note(name: str, reason: str, *, is_feature: bool, has_label: bool) -
     advice = "" if has_label else f"--label {option} reads it, "
     if is_feature:
         advice = "the model learns from it, which gives the answer away if it is one; "
-    return f"{name!r} {state}, {reason}: {advice}--show {option} shows it."
+    use = "" if is_feature else ", and --features can name it as a column to learn from"
+    return f"{name!r} {state}, {reason}: {advice}--show {option} shows it{use}."
 
 
 def _store_features(store: Store, plan: Plan, progress: Progress) -> EncodedItems:
