@@ -237,6 +237,13 @@ def page(records: list[Record]) -> Iterable[str]:
         "addition."
     )
     yield ""
+    if not _has_deviations(records):
+        yield (
+            "These runs have a deviation of 0.28 on both sides of T where labels are selected, "
+            "with which intervals are wider than those in use: see [the constants of the interval]"
+            "(../README.md#the-constants-of-the-interval)."
+        )
+        yield ""
     for shift, title in (
         ("none", "The pool is the target"),
         ("mild", "A target set slightly to one side"),
@@ -254,7 +261,13 @@ def page(records: list[Record]) -> Iterable[str]:
                 yield _line(chosen, size, "now", 1, "log loss")
                 yield _line(chosen, size, "now", 2, "balanced accuracy")
         yield ""
-    yield from _trade_off(records)
+    if _has_deviations(records):
+        yield from _trade_off(records)
+
+
+def _has_deviations(records: list[Record]) -> bool:
+    """Return whether runs note intervals with other deviations above T."""
+    return any("above" in row for record in records for row in record["rows"])
 
 
 def _trade_off(records: list[Record]) -> Iterator[str]:
@@ -269,9 +282,9 @@ def _trade_off(records: list[Record]) -> Iterator[str]:
     yield "| labelled by | labels | deviation | coverage | without rings | worst | width |"
     yield "| --- | ---: | ---: | ---: | ---: | --- | ---: |"
     for strategy, size in product(STRATEGIES, SIZES):
-        chosen = [r for r in records if r["run"][1] == strategy and r["run"][3] == "none"]
+        sessions = [r for r in records if r["run"][1] == strategy and r["run"][3] == "none"]
         for number, deviation in enumerate(DEVIATIONS_ABOVE):
-            means = _dataset_means(chosen, size, "above", number)
+            means = _dataset_means(sessions, size, "above", number)
             if not means:
                 continue
             _, _, coverage, width = np.mean(list(means.values()), axis=0)
