@@ -19,8 +19,10 @@ endif
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 PYTEST_ARGS ?=
+# Processes that run tests; on a machine with more than two cores more of them are quicker.
+WORKERS ?= 2
 # worksteal: neighbours stay in one process, which makes their fixtures and compiles their programs once.
-PYTEST := $(BIN)/pytest -q -n 2 --dist worksteal
+PYTEST := $(BIN)/pytest -q -n $(WORKERS) --dist worksteal
 # The tests start many processes: each would compile every file that it imports again.
 unexport PYTHONDONTWRITEBYTECODE
 TORCH ?= torch==2.13.0
@@ -125,7 +127,7 @@ test-label-studio: $(VENV)/.installed-browser $(LABEL_STUDIO_VENV)/.installed  #
 		$(BIN)/pytest -q -m label_studio packages/parbals-label/tests/label_studio $(PYTEST_ARGS)
 
 test-integrations: $(INTEGRATIONS)/.installed  ## scikit-activeml's own suite, modAL, baal, PyTorch, MLflow, in an environment of their own
-	$(INTEGRATIONS)/bin/pytest -q -n 2 --dist worksteal -m "not slow and not label_studio" packages/parbals/tests/skactiveml tests/examples $(PYTEST_ARGS)
+	$(INTEGRATIONS)/bin/pytest -q -n $(WORKERS) --dist worksteal -m "not slow and not label_studio" packages/parbals/tests/skactiveml tests/examples $(PYTEST_ARGS)
 
 pictures: $(VENV)/.installed-browser  ## the documentation's pictures
 	PARBALS_PICTURES=docs/pictures $(BIN)/pytest -q -m browser packages/parbals-label/tests/browser/test_pictures.py
@@ -165,7 +167,7 @@ test-lowest: $(VENV)/tools/.installed  ## the tests of the core and the store wi
 	$(UV) venv --quiet --clear --python $(BIN)/python $(VENV)/lowest
 	$(UV) pip install --quiet --python $(VENV)/lowest --requirement $(VENV)/lowest.txt $(LOWEST_TOOLS)
 	$(UV) pip install --quiet --python $(VENV)/lowest --no-deps $(addprefix --editable ,$(PACKAGES) examples/parbals-density)
-	$(VENV)/lowest/bin/python -m pytest -q -n 2 --dist worksteal $(LOWEST_WARNINGS) $(LOWEST_TESTS) $(PYTEST_ARGS)
+	$(VENV)/lowest/bin/python -m pytest -q -n $(WORKERS) --dist worksteal $(LOWEST_WARNINGS) $(LOWEST_TESTS) $(PYTEST_ARGS)
 
 # uv takes the interpreters that are there, those of pyenv too, and fetches the others; one that cannot be had is left out.
 test-pythons: $(VENV)/tools/.installed $(VENV)/.installed-dev  ## the built wheels on Python 3.11 to 3.13, with the newest and the lowest dependencies
@@ -181,7 +183,7 @@ test-pythons: $(VENV)/tools/.installed $(VENV)/.installed-dev  ## the built whee
 			$(PROJECTS) --extra jax --output-file $$environment/requirements.txt; \
 		$(UV) pip install --quiet --python $$environment --requirement $$environment/requirements.txt $(LOWEST_TOOLS); \
 		$(UV) pip install --quiet --python $$environment --no-deps $(VENV)/wheel/*.whl; \
-		$$environment/bin/python -m pytest -q -n 2 $(LOWEST_WARNINGS) $(PYTHONS_TESTS) $(PYTEST_ARGS); \
+		$$environment/bin/python -m pytest -q -n $(WORKERS) $(LOWEST_WARNINGS) $(PYTHONS_TESTS) $(PYTEST_ARGS); \
 	done; done
 
 build: $(VENV)/.installed-dev  ## wheels, source archives and bills of materials (SBOM) in dist/
