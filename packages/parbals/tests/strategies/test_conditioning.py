@@ -79,7 +79,7 @@ def conditioned(parts):
 
 
 def coefficients(state):
-    return state.labelled, state.mean_coef, state.cov_coef
+    return state.labelled, state.mean_coef, state.cov_root
 
 
 def test_rows_and_targets_are_those_of_dense_gaussians(parts):

@@ -59,10 +59,13 @@ __all__ = [
     "closed_bald",
     "closed_epig",
     "label_gains",
+    "label_information",
+    "label_series",
     "probs_and_gains",
     "quadratic_gain",
     "screening_gains",
     "screening_scores",
+    "series_epig",
     "sum_over_latents",
 ]
 
@@ -160,24 +163,42 @@ def closed_epig(
     >>> closed_epig(np.zeros(1), np.ones(1), np.zeros(1), np.ones(1), np.ones((1, 1))).round(4)
     array([0.0151])
     """
+    points = label_series(mean, variance, xp)
+    targets = label_series(target_mean, target_variance, xp)
+    share = xp.full_like(target_mean, 1.0 / target_mean.shape[-1]) if share is None else share
+    return series_epig(points, targets, covariance, share, xp)
+
+
+def label_series(mean: _Points, variance: _Points, xp: ModuleType = np) -> Float[Array, "T *U n"]:
+    """What :func:`series_epig` needs to know of points: the deviation √v of f, and E[σ⁽ᵏ⁾(f)] √vᵏ.
+
+    Powers of the deviation are in the means, because those of the covariance would overflow where
+    features are large.
+    """
     deviation = xp.sqrt(xp.maximum(variance, _EPS))
-    target_deviation = xp.sqrt(xp.maximum(target_variance, _EPS))
-    point_means = sigmoid_means(mean, variance, _N_TERMS, xp, deviation)
-    target_means = sigmoid_means(target_mean, target_variance, _N_TERMS, xp, target_deviation)
-    # Powers of the correlation, not of the covariance, which overflow where features are large.
-    correlation = covariance / deviation[..., :, None] / target_deviation[..., None, :]
+    return xp.stack([deviation, *sigmoid_means(mean, variance, _N_TERMS, xp, deviation)])
+
+
+def series_epig(
+    points: Float[Array, "T *U n"],
+    targets: Float[Array, "T *U M"],
+    covariance: _Table,
+    share: _Share,
+    xp: ModuleType = np,
+) -> _Points:
+    """EPIG of two classes by the series; points and targets by :func:`label_series`."""
+    deviation, p, *point_means = points[..., None]
+    target_deviation, q, *target_means = targets[..., None, :]
+    correlation = covariance / deviation
+    correlation /= target_deviation
     correlation = xp.clip(correlation, -1.0, 1.0)
     label_covariance = xp.zeros_like(covariance)
-    power = xp.ones_like(covariance)
-    for k in range(1, _N_TERMS + 1):
-        power = power * correlation / k
-        label_covariance = (
-            label_covariance + power * point_means[k][..., :, None] * target_means[k][..., None, :]
-        )
-    information = label_information(
-        point_means[0][..., :, None], target_means[0][..., None, :], label_covariance, xp
-    )
-    return information.mean(axis=-1) if share is None else information @ share
+    for k in range(_N_TERMS, 0, -1):  # Horner's rule, in place: passes over the table take the time
+        label_covariance *= correlation / (k + 1)
+        label_covariance += point_means[k - 1] * target_means[k - 1]
+    label_covariance *= correlation
+    information = label_information(p, q, label_covariance, xp)
+    return (information @ share[..., None])[..., 0]
 
 
 def label_information(p: _Pairs, q: _Pairs, cov: _Pairs, xp: ModuleType = np) -> _Pairs:
@@ -188,14 +209,21 @@ def label_information(p: _Pairs, q: _Pairs, cov: _Pairs, xp: ModuleType = np) ->
     """
     total = xp.zeros_like(cov)
     cells = (
-        (p * q, 1.0),
-        (p * (1.0 - q), -1.0),
-        ((1.0 - p) * q, -1.0),
-        ((1.0 - p) * (1.0 - q), 1.0),
+        (p, q, 1.0),
+        (p, 1.0 - q, -1.0),
+        (1.0 - p, q, -1.0),
+        (1.0 - p, 1.0 - q, 1.0),
     )
-    for independent, sign in cells:
-        x = xp.maximum(sign * cov / xp.maximum(independent, _EPS), -1.0 + 1e-6)
-        total = total + independent * ((1.0 + x) * xp.log1p(x) - x)
+    for p_cell, q_cell, sign in cells:
+        independent = p_cell * q_cell
+        x = sign * cov
+        x /= xp.maximum(independent, _EPS)
+        x = xp.maximum(x, -1.0 + 1e-6)
+        terms = xp.log1p(x)
+        terms *= 1.0 + x
+        terms -= x
+        terms *= independent
+        total += terms
     return total
 
 

@@ -8,9 +8,11 @@ by the covariance with that point,
 where α and -β are the first and second derivative of the label's log probability. Let b(x) be the
 covariances, before the batch, of a point with the R points labelled so far. A universe is then
 
-    m(x) = m⁰(x) + s·b(x),      c(x, x') = c⁰(x, x') - b(x)ᵀ W b(x'),
+    m(x) = m⁰(x) + s·b(x),      c(x, x') = c⁰(x, x') - b(x)ᵀ K Kᵀ b(x'),
 
-a vector s (R,) and a matrix W (R, R) per latent. Nothing here has the size of the pool, and the
+a vector s (R,) and an upper triangular matrix K (R, R) per latent: b(x)ᵀ K has one number for each
+label, √β times the covariance of x with that label's point when the label came, so a further label
+leaves the others as they are. Nothing here has the size of the pool, and the
 covariances of the labelled points with the targets are shared by all universes. The updates are so
 small that NumPy computes them, whichever backend scores the rows.
 """
@@ -45,7 +47,7 @@ class UniverseState(NamedTuple):
     labelled: Rows  # the R labelled points
     target_cov: Float[Array, "A R M"]  # b of the targets
     mean_coef: Float[Array, "A U R"]  # s
-    cov_coef: Float[Array, "A U R R"]  # W
+    cov_root: Float[Array, "A U R R"]  # K
     target_mean: Float[Array, "A U M"]
     target_variance: Float[Array, "A U M"]
     softmax_mean: Float[Array, "A U M"]  # moments at which the softmax was last computed
@@ -57,7 +59,7 @@ class ConditionedRows(NamedTuple):
 
     mean: Float[Array, "A U n"]
     variance: Float[Array, "A U n"]
-    cov_update: Float[Array, "A U n R"]  # -bᵀW; adds cov_update @ target_cov to the covariances
+    cov_update: Float[Array, "A U n R"]  # -bᵀKKᵀ; adds cov_update @ target_cov to the covariances
 
 
 def initial_state(context: ScoringContext) -> UniverseState:
@@ -75,7 +77,7 @@ def initial_state(context: ScoringContext) -> UniverseState:
         ),
         target_cov=np.zeros((n_latents, 0, n_targets), np.float32),
         mean_coef=np.zeros((n_latents, 1, 0), np.float32),
-        cov_coef=np.zeros((n_latents, 1, 0, 0), np.float32),
+        cov_root=np.zeros((n_latents, 1, 0, 0), np.float32),
         target_mean=target_mean,
         target_variance=target_variance,
         softmax_mean=target_mean,
@@ -85,9 +87,11 @@ def initial_state(context: ScoringContext) -> UniverseState:
 
 def branch_state(state: UniverseState, parents: Int[Array, " U"]) -> UniverseState:
     """Copy universes: the new universe u is a copy of universe ``parents[u]``."""
+    if np.array_equal(parents, np.arange(state.mean_coef.shape[1])):
+        return state
     return state._replace(
         mean_coef=state.mean_coef[:, parents],
-        cov_coef=state.cov_coef[:, parents],
+        cov_root=state.cov_root[:, parents],
         target_mean=state.target_mean[:, parents],
         target_variance=state.target_variance[:, parents],
         softmax_mean=state.softmax_mean[:, parents],
@@ -99,7 +103,7 @@ def condition_state(
     context: ScoringContext, state: UniverseState, row: Rows, labels: Int[Array, " U"]
 ) -> UniverseState:
     """Condition every universe on its label of one row."""
-    conditioned = condition_rows(row, state.labelled, state.mean_coef, state.cov_coef)
+    conditioned = condition_rows(row, state.labelled, state.mean_coef, state.cov_root)
     slope, curvature = _label_derivatives(
         conditioned.mean[:, :, 0], conditioned.variance[:, :, 0], labels
     )
@@ -108,13 +112,14 @@ def condition_state(
     coefficients = np.concatenate([conditioned.cov_update[:, :, 0], ones], axis=2)
     target_cov = np.concatenate([state.target_cov, covariance(row, context.target_rows)], axis=1)
     row_target_cov = coefficients @ target_cov  # (A, U, M)
-    scaled = curvature[:, :, None, None] * coefficients[..., None]
+    cov_root = _append_zeros(state.cov_root)
+    cov_root[..., -1] = np.sqrt(curvature)[:, :, None] * coefficients
     target_variance = state.target_variance - curvature[:, :, None] * np.square(row_target_cov)
     return state._replace(
         labelled=_append_row(state.labelled, row),
         target_cov=target_cov,
         mean_coef=_append_zeros(state.mean_coef) + slope[:, :, None] * coefficients,
-        cov_coef=_append_zeros(state.cov_coef) + scaled * coefficients[..., None, :],
+        cov_root=cov_root,
         target_mean=state.target_mean + slope[:, :, None] * row_target_cov,
         target_variance=np.maximum(target_variance, 0.0),
     )
@@ -156,18 +161,17 @@ def condition_rows(
     rows: Rows,
     labelled: Rows,
     mean_coef: Float[Array, "A U R"],
-    cov_coef: Float[Array, "A U R R"],
+    cov_root: Float[Array, "A U R R"],
     xp: ModuleType = np,
 ) -> ConditionedRows:
-    """Moments of rows in every universe, given the labelled points and the coefficients s and W."""
+    """Moments of rows in every universe, given the labelled points and the coefficients s and K."""
     labelled_cov = covariance(rows, labelled)[:, None]  # b (A, 1, n, R)
-    cov_update = -(labelled_cov @ cov_coef)
-    variance_change = (cov_update * labelled_cov).sum(axis=3)
+    root = labelled_cov @ cov_root  # (A, U, n, R)
     mean_change = mean_coef @ labelled_cov[:, 0].swapaxes(1, 2)
     return ConditionedRows(
         mean=rows.mean[:, None] + mean_change,
-        variance=xp.maximum(rows.variance[:, None] + variance_change, 0.0),
-        cov_update=cov_update,
+        variance=xp.maximum(rows.variance[:, None] - xp.square(root).sum(axis=3), 0.0),
+        cov_update=-(root @ cov_root.swapaxes(2, 3)),
     )
 
 

@@ -17,17 +17,18 @@ from parbals.arrays import block_rows, bucket, pad_rows
 from parbals.posterior.closed.latents import Latents
 from parbals.posterior.closed.whitening import Whitening
 from parbals.posterior.predictive import add_bias
-from parbals.scores.decisions import decision_gain, decisions_at
+from parbals.scores.decisions import Decisions, decision_gain, decisions_at
 from parbals.scores.gaussian import (
     Covariances,
     approximate_gains,
-    closed_epig,
     label_gains,
+    label_series,
     probs_and_gains,
     quadratic_gain,
     screening_scores,
+    series_epig,
 )
-from parbals.shapes import Array, Float
+from parbals.shapes import Array, Float, Int
 from parbals.types import ClassWeights
 
 __all__ = [
@@ -35,17 +36,21 @@ __all__ = [
     "Rows",
     "ScoreName",
     "ScoringContext",
+    "TargetTerms",
     "Targets",
     "affordable_rows",
     "batch_operations",
     "build_context",
+    "combine_terms",
     "compute_scores",
     "covariance",
     "initial_scores",
+    "point_terms",
     "project_design",
     "project_rows",
     "row_operations",
     "screening_operations",
+    "target_terms",
 ]
 
 _SOFTMAX_BLOCK_ENTRIES = 4_096  # latents times targets per block: fits the cache
@@ -72,6 +77,15 @@ class Rows(NamedTuple):
     factor: Float[Array, "A n r"]  # z R_a
     mean: Float[Array, "A n"]
     variance: Float[Array, "A n"]
+
+    def at(self, places: Int[Array, " m"]) -> "Rows":
+        """The rows at some places."""
+        return Rows(
+            orthogonal=self.orthogonal[places],
+            factor=self.factor[:, places],
+            mean=self.mean[:, places],
+            variance=self.variance[:, places],
+        )
 
 
 class Targets(NamedTuple):
@@ -129,7 +143,7 @@ def row_operations(n_columns: int, n_inside: int, n_latents: int, n_targets: int
     """Operations to screen one whitened row of ``n_columns``, ``n_inside`` of them in the span."""
     return RowOperations(
         by_pairs=n_targets * (2 * n_columns + n_latents * (2 * n_inside + 7)),
-        by_form=n_latents * 2 * (n_columns**2 + n_inside**2),
+        by_form=n_latents * 4 * n_columns**2,
     )
 
 
@@ -264,26 +278,54 @@ def compute_scores(
     xp: ModuleType = np,
 ) -> Float[Array, "*U n"]:
     """Scores of points with these moments at targets (A, *U, M); NumPy takes one universe."""
-    share = context.share
+    points = point_terms(score, mean, variance, xp)
+    at_targets = target_terms(score, targets, context, xp)
+    return combine_terms(score, points, at_targets, covariances, context.share, xp)
+
+
+def point_terms(
+    score: ScoreName,
+    mean: Float[Array, "A *U n"],
+    variance: Float[Array, "A *U n"],
+    xp: ModuleType = np,
+) -> Float[Array, "T *U n"]:
+    """What a score needs to know of points besides their covariances with the targets."""
     if score == "screen":
-        return screening_scores(
-            covariances, approximate_gains(mean, variance, xp), targets.gains, share, xp
+        return approximate_gains(mean, variance, xp)
+    if score == "epig":
+        return label_series(mean[0], variance[0], xp)
+    return label_gains(mean, variance, xp)
+
+
+def target_terms(
+    score: ScoreName, targets: Targets, context: ScoringContext, xp: ModuleType = np
+) -> "TargetTerms":
+    """What a score needs to know of the targets, however many points are scored."""
+    if score == "epig":
+        return label_series(targets.mean[0], targets.variance[0], xp)
+    if score == "decision":
+        return decisions_at(
+            targets.probs, targets.mean, targets.variance, xp, context.class_weights
         )
+    return targets.gains
+
+
+def combine_terms(
+    score: ScoreName,
+    points: Float[Array, "T *U n"],
+    targets: "TargetTerms",
+    covariances: Covariances,
+    share: Float[Array, " M"],
+    xp: ModuleType = np,
+) -> Float[Array, "*U n"]:
+    """Scores from the terms of points and targets and the covariances between them."""
+    if isinstance(targets, Decisions):
+        return decision_gain(covariances, points, targets, share, xp)
     if score == "epig":
         (latent,) = covariances.latents()
-        return closed_epig(
-            mean[0],
-            variance[0],
-            targets.mean[0],
-            targets.variance[0],
-            latent.table(),
-            share,
-            xp,
-        )
-    gains = label_gains(mean, variance, xp)
-    if score == "quadratic":
-        return quadratic_gain(covariances, gains, targets.gains, share, xp)
-    decisions = decisions_at(
-        targets.probs, targets.mean, targets.variance, xp, context.class_weights
-    )
-    return decision_gain(covariances, gains, decisions, share, xp)
+        return series_epig(points, targets, latent.table(), share, xp)
+    form = screening_scores if score == "screen" else quadratic_gain
+    return form(covariances, points, targets, share, xp)
+
+
+TargetTerms = Float[Array, "T *U M"] | Decisions

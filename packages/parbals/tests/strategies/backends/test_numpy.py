@@ -1,4 +1,4 @@
-"""NumPy's backend: the screen by products against the tables of pairs that it does without."""
+"""NumPy's backend: the screen of kept tables against tables of pairs written out."""
 
 import numpy as np
 import pytest
@@ -7,13 +7,14 @@ from parbals.posterior.closed.latents import Latents
 from parbals.posterior.closed.whitening import Whitening
 from parbals.scores.gaussian import Covariances, probs_and_gains
 from parbals.strategies.backends.base import PoolRows, SlotTable
-from parbals.strategies.backends.numpy import NumpyBackend, QuadraticScreen
+from parbals.strategies.backends.numpy import NumpyBackend
 from parbals.strategies.conditioning import (
     branch_state,
     condition_rows,
     condition_state,
     initial_state,
 )
+from parbals.strategies.forms import QuadraticScreen
 from parbals.strategies.scoring import (
     Targets,
     build_context,
@@ -25,7 +26,7 @@ from parbals.strategies.scoring import (
 
 @pytest.mark.parametrize("n_labels", [0, 3])
 @pytest.mark.parametrize("n_latents", [1, 3])
-def test_products_give_what_tables_of_pairs_give(n_latents, n_labels):
+def test_kept_tables_give_what_tables_of_pairs_give(n_latents, n_labels):
     generator = np.random.default_rng(n_latents)
     roots = 0.4 * generator.standard_normal((n_latents, 5, 5)) + np.eye(5)
     location = generator.standard_normal((5, n_latents))
@@ -40,7 +41,7 @@ def test_products_give_what_tables_of_pairs_give(n_latents, n_labels):
             **{name: getattr(rows, name)[:, [i]] for name in ("factor", "mean", "variance")},
         )
         state = condition_state(context, state, row, generator.integers(0, max(n_latents, 2), 4))
-    conditioned = condition_rows(rows, state.labelled, state.mean_coef, state.cov_coef)
+    conditioned = condition_rows(rows, state.labelled, state.mean_coef, state.cov_root)
     gains = probs_and_gains(state.target_mean, state.target_variance)
     targets = Targets(state.target_mean, state.target_variance, *gains)
     labelled = state.target_cov.swapaxes(1, 2)

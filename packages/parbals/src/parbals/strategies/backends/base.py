@@ -1,6 +1,6 @@
 """The interface of the backends: scores of pool rows, by position, while a batch grows."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol, runtime_checkable
 
@@ -9,7 +9,7 @@ import numpy as np
 from parbals.posterior.predictive import add_bias
 from parbals.shapes import Array, Bool, Float, Int
 from parbals.strategies.conditioning import UniverseState
-from parbals.strategies.distributed import DistributedRows, PoolFeatures
+from parbals.strategies.distributed import DistributedRows, PoolFeatures, map_rows
 from parbals.strategies.scoring import ScoreName, ScoringContext
 
 __all__ = ["Backend", "BackendModule", "CacheSlots", "PoolRows", "SlotTable"]
@@ -37,6 +37,10 @@ class PoolRows:
         missing = [index for index in indices.tolist() if index not in self._fetched]
         self._fetch(np.array(missing, int))
         return add_bias(np.stack([self._fetched[i] for i in indices.tolist()]), np.float32)
+
+    def map(self, function: Callable[[PoolFeatures], Float[Array, " n"]]) -> Float[Array, " N"]:
+        """A function of rows of features, for the whole pool."""
+        return map_rows(self._X, function)
 
     def _fetch(self, indices: Int[Array, " n"]) -> None:
         if len(indices):

@@ -154,7 +154,7 @@ class _StepInputs(NamedTuple):
     target_variance: Float[Array, "A U M"]
     labelled: Rows  # the R labelled points
     mean_coef: Float[Array, "A U R"]
-    cov_coef: Float[Array, "A U R R"]
+    cov_root: Float[Array, "A U R R"]
 
 
 @contextmanager
@@ -203,7 +203,7 @@ class JaxBackend:
         inputs.labelled.mean[:, :n_labels] = state.labelled.mean
         inputs.labelled.variance[:, :n_labels] = state.labelled.variance
         inputs.mean_coef[:, :, :n_labels] = state.mean_coef[:, members]
-        inputs.cov_coef[:, :, :n_labels, :n_labels] = state.cov_coef[:, members]
+        inputs.cov_root[:, :, :n_labels, :n_labels] = state.cov_root[:, members]
         self._scores[:] = np.nan
 
     def _allocate_inputs(self, n_universes: int) -> _StepInputs:
@@ -226,7 +226,7 @@ class JaxBackend:
                 variance=np.zeros((n_latents, n_labels)),
             ),
             mean_coef=np.zeros((n_latents, n_universes, n_labels)),
-            cov_coef=np.zeros((n_latents, n_universes, n_labels, n_labels)),
+            cov_root=np.zeros((n_latents, n_universes, n_labels, n_labels)),
         )
         self._flat_inputs, self._inputs_layout = _flatten(zeros)
         targets = self._context.targets
@@ -305,7 +305,7 @@ def _screen_and_score(
     gains: Any = jnp.where(is_stale, new_gains, old_gains)
     targets = Targets(inputs.target_mean, inputs.target_variance, probs, gains)
     rows = project_design(context, design[inputs.slots.astype(jnp.int32)])
-    conditioned = condition_rows(rows, inputs.labelled, inputs.mean_coef, inputs.cov_coef, jnp)
+    conditioned = condition_rows(rows, inputs.labelled, inputs.mean_coef, inputs.cov_root, jnp)
     base = covariance(context.target_rows, rows)
     labelled = covariance(context.target_rows, inputs.labelled)
 

@@ -2,14 +2,21 @@
 
 *Lazy screening.* Every point is screened once before the batch. Further labels seldom make a point
 more informative, so a step screens points again in the order of their last values, ``CHUNK`` at a
-time, and stops where all remaining values lie below ``MARGIN`` of the best new value. The result is
-that of screening every point whenever no value has risen by more than 1/``MARGIN`` since it was
-last computed. A step screens at most ``MAX_SCREENED`` points, however flat the values are.
+time, and stops where all remaining values lie below the best new value. The result is that of
+screening every point whenever no value has risen since it was last computed. A step screens at most
+``MAX_SCREENED`` points, however flat the values are.
+
+*Renewal.* In a large batch all values fall, so that old ones say less and less. As soon as
+screening rows one by one has cost as much as the pool, the values of all points are renewed by the
+mean universe (:mod:`parbals.strategies.forms`), on the scale of the points just screened.
 
 *Shortlist.* The best ``SHORTLIST`` points by the screen, which approximates EPIG, are then compared
 by the final score: under log loss by EPIG with two classes, and by its quadratic form with more.
 Under the 0-1 loss the best ``DECISION_SHORTLIST`` points are compared by the expected gain in
-accuracy: among the most informative points, the one that changes decisions most is chosen.
+accuracy: among the most informative points, the one that changes decisions most is chosen. Under
+log loss the ratio of final score and screen changes little from step to step, so a step scores the
+points in the order of the scores expected by the last ratio, ``SCORE_CHUNK`` at a time, and stops
+where all others are expected below ``SCORE_MARGIN`` of the best.
 
 The rank-one updates are in :mod:`parbals.strategies.conditioning`. Universes with identical labels
 are stored once, until their labels first differ.
@@ -21,8 +28,10 @@ from functools import reduce
 
 import numpy as np
 
+from parbals.arrays import block_rows
 from parbals.shapes import Array, Bool, Float, Int
 from parbals.strategies.backends.base import Backend, BackendModule, PoolRows
+from parbals.strategies.backends.numpy import screen_pool
 from parbals.strategies.conditioning import (
     branch_state,
     condition_state,
@@ -31,20 +40,32 @@ from parbals.strategies.conditioning import (
     mark_softmax_fresh,
 )
 from parbals.strategies.distributed import PoolFeatures
+from parbals.strategies.forms import QuadraticScreen
 from parbals.strategies.greedy import Step
-from parbals.strategies.scoring import ScoreName, ScoringContext, project_design
+from parbals.strategies.scoring import ScoreName, ScoringContext, project_design, row_operations
 from parbals.strategies.universes.labels import Labels
 
 __all__ = ["GaussianUniverses", "PosteriorUniverses", "gaussian_universes", "top_positions"]
 
 # These constants do not depend on the machine, so that all machines choose alike.
-MARGIN = 0.9
-"""Values that rise between two steps rise by less than a tenth: ``studies/approximation/screening``
-compares whole batches with those of a search that screens everything.
+MARGIN = 1.0
+"""Share of the best new value below which last values end a step: values that rise are missed.
+``studies/speed/batches`` compares whole batches with those of an exact search.
 """
-CHUNK = 128
-"""Points screened before a step checks whether to stop: enough for all threads, and for a device.
+CHUNK = 32
+"""Points screened before a step checks whether to stop: enough for all threads."""
+SCORE_MARGIN = 0.97
+"""Share of the best final score below which expected scores end a step."""
+SCORE_CHUNK = 16
+"""Points of the shortlist scored before a step checks whether to stop."""
+SCALE_QUANTILE = 0.9
+"""Renewed values are multiplied by this quantile of exact to renewed values: most are then bounds.
 """
+OPERATIONS_PER_TABLE = 128
+"""To keep a row's covariance with a target in one universe; calibrated on measured run times."""
+MIN_RENEWAL_SHARE = 1 / 8
+"""Of the pool's points are screened at least between two renewals, which are approximate."""
+TINY = 1e-37  # guards division
 MAX_SCREENED = 1_024
 """Most points that a step screens. With 512, batches from 50,000 to 100,000 rows lost 0.03 of the
 scores of a search that screens all (``studies/approximation/screening``).
@@ -102,6 +123,19 @@ class PosteriorUniverses:
         state = branch_state(self._state, parents)
         self._state = condition_state(self._context, state, row, labels)
 
+    @property
+    def renewal_cost(self) -> float:
+        """Operations to screen a row in the mean universe, as a share of those in all universes."""
+        n_columns, n_inside = self._context.basis.shape
+        n_latents, n_targets = self._context.targets.gains.shape
+        by_form = row_operations(n_columns, n_inside, n_latents, n_targets).by_form
+        per_pair = 2 * n_columns + len(self._members) * OPERATIONS_PER_TABLE
+        return by_form / (n_latents * n_targets * per_pair)
+
+    def screen_all(self, X: PoolFeatures) -> Float[Array, " N"]:
+        """Screening values of rows in the mean universe."""
+        return screen_pool(QuadraticScreen(self._context, self._state, self._members), X)
+
     def update_backend(self) -> None:
         """Send the backend the state of the universes, if it has changed."""
         if not self._has_new_labels:
@@ -121,6 +155,8 @@ class GaussianUniverses:
         values: (N,) screening value of every point when it was last screened.
         n_cut: number of steps that reached the limit of ``MAX_SCREENED`` points while a further
             point had a last value above the best new one.
+        n_renewed: number of times that all values were renewed.
+        n_final: number of final scores.
     """
 
     def __init__(
@@ -129,12 +165,21 @@ class GaussianUniverses:
         rows: PoolRows,
         values: Float[Array, " N"],
         shortlist_size: int,
+        *,
+        scores_all: bool = False,
     ) -> None:
         self._posteriors = posteriors
         self._rows = rows
         self._shortlist_size = shortlist_size
+        self._scores_all = scores_all
         self.values = values.astype(np.float64)
+        self._n_screened = 0  # since all values were last renewed
+        share = max(posterior.renewal_cost for posterior in posteriors)
+        self._renewal_share = max(share, MIN_RENEWAL_SHARE)
+        self._ratios = np.full(len(values), np.nan)  # of final score and value, when last scored
         self.n_cut = 0
+        self.n_renewed = 0
+        self.n_final = 0
 
     def observe(self, index: int) -> None:
         """Condition every universe on its pseudo-label of a point."""
@@ -147,12 +192,37 @@ class GaussianUniverses:
         for posterior in self._posteriors:
             posterior.update_backend()
         n_screened = self._screen_again(free)
-        shortlist = top_positions(self.values, free, self._shortlist_size)
-        scores = reduce(
-            np.add, [posterior.backend.score(shortlist) for posterior in self._posteriors]
-        )
-        best = int(scores.argmax())
-        return Step(int(shortlist[best]), float(scores[best]), n_screened)
+        index, score = self._best_of(top_positions(self.values, free, self._shortlist_size))
+        return Step(index, score, n_screened)
+
+    def _best_of(self, shortlist: Int[Array, " n"]) -> tuple[int, float]:
+        """The point with the highest final score, and that score."""
+        expected = self._expected_scores(shortlist)
+        order = np.argsort(-expected, kind="stable")
+        best_index = -1
+        best_score = -np.inf
+        chunk_size = len(shortlist) if self._scores_all else SCORE_CHUNK
+        for block in block_rows(len(shortlist), chunk_size):
+            if expected[order[block.start]] <= SCORE_MARGIN * best_score:
+                break
+            chunk = shortlist[order[block]]
+            scores = reduce(
+                np.add, [posterior.backend.score(chunk) for posterior in self._posteriors]
+            )
+            self.n_final += len(chunk)
+            self._ratios[chunk] = scores / np.maximum(self.values[chunk], TINY)
+            best = int(scores.argmax())
+            if scores[best] > best_score:
+                best_index = int(chunk[best])
+                best_score = float(scores[best])
+        return best_index, best_score
+
+    def _expected_scores(self, shortlist: Int[Array, " n"]) -> Float[Array, " n"]:
+        """Final scores by the last ratios; points never scored have the highest of these."""
+        ratios = self._ratios[shortlist]
+        is_new = np.isnan(ratios)
+        highest = 1.0 if is_new.all() else np.nanmax(ratios)
+        return self.values[shortlist] * np.where(is_new, highest, ratios)
 
     def _screen_again(self, free: Bool[Array, " N"]) -> int:
         """Screen every free point that might be the best; return the number screened."""
@@ -172,7 +242,22 @@ class GaussianUniverses:
                 break
         if n_screened < len(order):
             self.n_cut += last_values[n_screened] > (1.0 + RELATIVE_TOLERANCE) * best
+        self._n_screened += n_screened
+        if self._n_screened > len(free) * self._renewal_share:
+            self._renew(order[:n_screened])
         return n_screened
+
+    def _renew(self, screened: Int[Array, " n"]) -> None:
+        """Renew the values of all points by the mean universe, on the scale of those screened."""
+        values = reduce(
+            np.add, [self._rows.map(posterior.screen_all) for posterior in self._posteriors]
+        )
+        exact = self.values[screened]
+        values *= np.quantile(exact / np.maximum(values[screened], TINY), SCALE_QUANTILE)
+        values[screened] = exact
+        self.values = values
+        self._n_screened = 0
+        self.n_renewed += 1
 
 
 @contextmanager
@@ -213,4 +298,6 @@ def gaussian_universes(
             for context, labels in posteriors
         ]
         shortlist_size = DECISION_SHORTLIST if uses_long_list else SHORTLIST
-        yield GaussianUniverses(opened, rows, start, shortlist_size)
+        # Gains in accuracy are zero for many points: their ratio to the screen tells little.
+        scores_all = score == "decision"
+        yield GaussianUniverses(opened, rows, start, shortlist_size, scores_all=scores_all)

@@ -1,0 +1,63 @@
+"""Kept tables against conditioning every row from the start."""
+
+import numpy as np
+import pytest
+from parbals.machine import several_threads
+from parbals.posterior.closed.latents import Latents
+from parbals.posterior.closed.whitening import Whitening
+from parbals.posterior.predictive import add_bias
+from parbals.strategies.backends import tables
+from parbals.strategies.backends.base import PoolRows
+from parbals.strategies.conditioning import (
+    branch_state,
+    condition_rows,
+    condition_state,
+    initial_state,
+)
+from parbals.strategies.scoring import build_context, covariance, project_design
+
+# Which distinct universe each one of a step continues: they split, and one is left behind.
+PARENTS = ([0, 0], [0, 1], [0, 0, 1, 1], [0, 1, 2, 3], [1, 2, 3, 3])
+LOOKS = ([0, 1, 2], [2, 3], [4, 0, 5], [6, 7, 8], [0, 4, 8, 2])
+
+
+@pytest.mark.parametrize("n_slots", [8, 5], ids=["all rows stay", "rows are forgotten"])
+@pytest.mark.parametrize("n_inside", [5, 3], ids=["all directions", "some directions"])
+@pytest.mark.parametrize("n_latents", [1, 3])
+def test_rows_that_catch_up_are_those_conditioned_at_once(
+    n_latents, n_inside, n_slots, monkeypatch
+):
+    monkeypatch.setattr(tables, "_MIN_TABLES", n_slots)
+    monkeypatch.setattr(tables, "_CACHE_ENTRIES", 0)
+    monkeypatch.setattr(tables, "_FIRST_CAPACITY", 2)
+    generator = np.random.default_rng(n_latents)
+    roots = 0.3 * generator.standard_normal((n_latents, n_inside, n_inside)) + np.eye(n_inside)
+    location = generator.standard_normal((n_inside, n_latents))
+    basis = np.linalg.qr(generator.standard_normal((5, n_inside)))[0]
+    context = build_context(
+        Latents(Whitening.diagonal(np.ones(5)), basis, location, roots),
+        generator.standard_normal((6, 4)),
+    )
+    X = generator.standard_normal((9, 4))
+    rows = project_design(context, add_bias(X, np.float32))
+    state = initial_state(context)
+    with several_threads() as workers:
+        before = tables.RowsBeforeBatch(context, PoolRows(X, np.arange(0)), workers)
+        kept = tables.ConditionedTables(before, n_universes=4, n_distinct=1)
+        for step, (parents, look) in enumerate(zip(PARENTS, LOOKS, strict=True)):
+            labels = generator.integers(0, max(n_latents, 2), len(parents))
+            kept.branch(np.array(parents))
+            state = condition_state(
+                context, branch_state(state, np.array(parents)), rows.at(np.array([step])), labels
+            )
+            kept.update(state)
+            opened = kept.open_rows(np.array(look))
+            result = kept.catch_up(opened, slice(0, len(look)))
+            expected = condition_rows(
+                rows.at(np.array(look)), state.labelled, state.mean_coef, state.cov_root
+            )
+            np.testing.assert_allclose(result.mean, expected.mean, atol=1e-5)
+            np.testing.assert_allclose(result.variance, expected.variance, atol=1e-5)
+            pairs = covariance(rows.at(np.array(look)), context.target_rows)[:, None]
+            pairs = pairs + expected.cov_update @ state.target_cov[:, None]
+            np.testing.assert_allclose(np.stack(result.tables, axis=2), pairs, atol=2e-5)
