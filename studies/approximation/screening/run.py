@@ -61,6 +61,7 @@ first value lies within a tenth of the best.
 """
 LARGE_LABELS = 100
 LARGE_TARGETS = 400
+LEVEL = 0.9  # candidates above this share of the best are level
 
 
 def main() -> int:
@@ -134,7 +135,9 @@ def batches(latents: Latents, context: ScoringContext, pool: np.ndarray) -> Iter
     start = score_pool(context, pool)
     for score in SCORES:
         steps = search(latents, context, pool, start, score)
-        with patch.multiple(gaussian, **dict.fromkeys(LIMITS, len(pool)), MARGIN=0.0):
+        with patch.multiple(
+            gaussian, **dict.fromkeys(LIMITS, len(pool)), MARGIN=0.0, SCORE_MARGIN=0.0
+        ):
             full = search(latents, context, pool, start, score)
         common = len({step.index for step in steps} & {step.index for step in full})
         share = sum(step.score for step in steps) / sum(step.score for step in full)
@@ -172,7 +175,7 @@ def large_table(sets: tuple[str, ...], quick: bool) -> Iterator[str]:
             context = build_context(latents, X[target])
             pool = X[candidates]
             start = score_pool(context, pool)
-            level = int((start > gaussian.MARGIN * start.max()).sum())
+            level = int((start > LEVEL * start.max()).sum())
             for score in SCORES:
                 sums = []
                 for limit in (*LIMITS_TRIED, len(pool)):

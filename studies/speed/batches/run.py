@@ -1,11 +1,12 @@
 """How long do batches of 20 to 500 take, and what do they lose against an exact search?
 
-    python studies speed.batches                  # made-up rows, and digits, which scikit-learn brings
-    python studies speed.batches --data FOLDER    # real sets too
-    python studies speed.batches --quick          # a quick check
+    python studies speed.batches                # made-up rows, and digits of scikit-learn
+    python studies speed.batches --data FOLDER  # real sets too
+    python studies speed.batches --quick        # a quick check
 
-Times are CPU seconds of one thread, and multiples of a bare product of 10,000 × 400 × 1,000 numbers in
-the same run. The exact search screens and scores every candidate in every step. Writes README.md.
+Times are CPU seconds of one thread, and multiples of a bare product of 10,000 × 400 × 1,000 numbers
+in the same run. The exact search screens and scores every candidate in every step. Writes
+README.md; ten minutes.
 """
 
 import argparse
@@ -46,14 +47,14 @@ TARGETS = 200
 REPEATS = 5
 TEXT = """# What does a batch cost, and what does it lose?
 
-Ten universes, 200 labels. *products*: multiples of a bare product of 10,000 × 400 × 1,000 numbers in
-the same run, in CPU seconds of one thread. *screened*, *scored*: rows a step. *renewed*: how often the
-values of the whole pool were renewed.
+Ten universes, 200 labels. *products*: multiples of a bare product of 10,000 × 400 × 1,000 numbers
+in the same run, in CPU seconds of one thread. *screened*, *scored*: rows a step. *renewed*: how
+often the values of the whole pool were renewed.
 
 """
 SHARES = """
-Joint EPIG (the sum of the scores of all points, each given the ones before) as a share of that of an
-exact search, from {pool:,} candidates with {targets} targets.
+Joint EPIG (the sum of the scores of all points, each given the ones before) as a share of that of
+an exact search, from {pool:,} candidates with {targets} targets.
 
 """
 

@@ -84,7 +84,6 @@ class NumpyBackend:
         self, context: ScoringContext, rows: PoolRows, score: ScoreName, workers: Workers
     ) -> None:
         self._context = context
-        self._rows = rows
         self._score = score
         self._workers = workers
         self._probs = context.targets.probs[:, None]
@@ -110,7 +109,7 @@ class NumpyBackend:
         has_labels = state.mean_coef.shape[2] > 0
         if has_labels:  # before the first label the softmax is up to date
             self._refresh_softmax(stale)
-        self._target_terms: dict[int, TargetTerms] = {}
+        self._target_terms: list[TargetTerms] = []  # computed when first needed
         self._weights = 0.5 * self._context.share * screening_gains(self._gains)  # w (A, V, M)
 
     def _refresh_softmax(self, stale: Bool[Array, "V M"]) -> None:
@@ -145,7 +144,20 @@ class NumpyBackend:
         return (gains * sums).sum(axis=0)
 
     def score(self, indices: Int[Array, " n"]) -> Float[Array, " n"]:
+        if not self._target_terms:
+            universes = range(len(self._universe_share))
+            self._target_terms = self._workers.map(self._terms_of_targets, universes)
         return self._map_rows(indices, self._score_block)
+
+    def _terms_of_targets(self, universe: int) -> TargetTerms:
+        """Terms of the targets in one universe."""
+        targets = Targets(
+            mean=self._state.target_mean[:, universe],
+            variance=self._state.target_variance[:, universe],
+            probs=self._probs[:, universe],
+            gains=self._gains[:, universe],
+        )
+        return target_terms(self._score, targets, self._context)
 
     def _score_block(self, rows: TableRows) -> Float[Array, "U n"]:
         points = point_terms(self._score, rows.mean, rows.variance)
@@ -160,7 +172,7 @@ class NumpyBackend:
                 combine_terms(
                     self._score,
                     points[:, universe],
-                    self._terms_of_targets(universe),
+                    self._target_terms[universe],
                     Covariances(base, no_labels, no_targets),
                     self._context.share,
                 )
@@ -183,17 +195,3 @@ class NumpyBackend:
             )
             means.append(self._universe_share @ np.concatenate(values, axis=1))
         return np.concatenate(means)
-
-    def _terms_of_targets(self, universe: int) -> TargetTerms:
-        """Terms of the targets in one universe: computed once for each state of the universes."""
-        terms = self._target_terms.get(universe)
-        if terms is None:
-            targets = Targets(
-                mean=self._state.target_mean[:, universe],
-                variance=self._state.target_variance[:, universe],
-                probs=self._probs[:, universe],
-                gains=self._gains[:, universe],
-            )
-            terms = target_terms(self._score, targets, self._context)
-            self._target_terms[universe] = terms
-        return terms
