@@ -19,7 +19,12 @@ from parbals.machine import Workers, several_threads
 from parbals.scores.gaussian import Covariances, approximate_gains, probs_and_gains, screening_gains
 from parbals.shapes import Array, Bool, Float, Int
 from parbals.strategies.backends.base import PoolRows
-from parbals.strategies.backends.tables import ConditionedTables, RowsBeforeBatch, TableRows
+from parbals.strategies.backends.tables import (
+    ConditionedTables,
+    OpenRows,
+    RowsBeforeBatch,
+    TableRows,
+)
 from parbals.strategies.conditioning import UniverseState
 from parbals.strategies.distributed import PoolFeatures
 from parbals.strategies.forms import QuadraticScreen
@@ -188,10 +193,12 @@ class NumpyBackend:
         means = []
         for part in block_rows(len(indices), conditioned.n_slots):
             opened = conditioned.open_rows(indices[part])
+
+            def score_rows(block: slice, opened: OpenRows = opened) -> Float[Array, "U n"]:
+                return score_block(conditioned.catch_up(opened, block))
+
             n_rows = len(opened.slots)
-            values = self._workers.map(
-                lambda block, opened=opened: score_block(conditioned.catch_up(opened, block)),
-                block_rows(n_rows, -(-n_rows // self._workers.n_threads)),
-            )
-            means.append(self._universe_share @ np.concatenate(values, axis=1))
+            blocks = block_rows(n_rows, -(-n_rows // self._workers.n_threads))
+            values = np.concatenate(self._workers.map(score_rows, blocks), axis=1)
+            means.append(self._universe_share @ values)
         return np.concatenate(means)

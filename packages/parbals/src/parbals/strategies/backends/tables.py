@@ -21,7 +21,7 @@ from parbals.strategies.backends.base import PoolRows, SlotTable
 from parbals.strategies.conditioning import UniverseState
 from parbals.strategies.scoring import Rows, ScoringContext, covariance, project_design
 
-__all__ = ["ConditionedTables", "RowsBeforeBatch", "TableRows"]
+__all__ = ["ConditionedTables", "OpenRows", "RowsBeforeBatch", "TableRows"]
 
 _CACHE_ENTRIES = 2**25  # cached covariances with the targets: 128 MB, before the batch and after
 _MIN_CACHED_ROWS = 128
