@@ -190,9 +190,10 @@ class ConditionedTables:
         self._labelled_cov[slots, :, new] = covariance(rows, further).swapaxes(0, 1)
         labelled_cov = self._labelled_cov[slots, :, : self._n_labels].swapaxes(0, 1)
         roots = labelled_cov[:, None] @ self._state.cov_root[..., new]  # (A, U, n, labels)
-        changes = roots @ self._target_root[:, : self._n_universes, new]  # (A, U, n, M)
-        for place, slot in enumerate(slots):
-            self._tables[slot, :, : self._n_universes] -= changes[:, :, place]
+        for latent, root in enumerate(roots):  # one at a time: fits the cache
+            changes = root @ self._target_root[latent, : self._n_universes, new]  # (U, n, M)
+            for place, slot in enumerate(slots):
+                self._tables[slot, latent, : self._n_universes] -= changes[:, place]
         variance_change = np.square(roots).sum(axis=3).transpose(2, 0, 1)
         self._variance[slots, :, : self._n_universes] -= variance_change
         self._n_included[slots] = self._n_labels

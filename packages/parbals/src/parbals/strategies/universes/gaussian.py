@@ -56,7 +56,7 @@ CHUNK = 32
 """Points screened before a step checks whether to stop: enough for all threads."""
 SCORE_MARGIN = 0.97
 """Share of the best final score below which expected scores end a step."""
-SCORE_CHUNK = 8
+SCORE_CHUNK = 16
 """Points of the shortlist scored before a step checks whether to stop."""
 SCALE_QUANTILE = 0.9
 """Renewed values are multiplied by this quantile of exact to renewed values: most are then bounds.
