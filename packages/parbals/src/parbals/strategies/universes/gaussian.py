@@ -24,7 +24,7 @@ are stored once, until their labels first differ.
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from functools import reduce
+from functools import partial, reduce
 
 import numpy as np
 
@@ -132,9 +132,9 @@ class PosteriorUniverses:
         per_pair = 2 * n_columns + len(self._members) * OPERATIONS_PER_TABLE
         return by_form / (n_latents * n_targets * per_pair)
 
-    def screen_all(self, X: PoolFeatures) -> Float[Array, " N"]:
-        """Screening values of rows in the mean universe."""
-        return screen_pool(QuadraticScreen(self._context, self._state, self._members), X)
+    def mean_screen(self) -> QuadraticScreen:
+        """The screen of the mean universe."""
+        return QuadraticScreen(self._context, self._state, self._members)
 
     def update_backend(self) -> None:
         """Send the backend the state of the universes, if it has changed."""
@@ -249,9 +249,8 @@ class GaussianUniverses:
 
     def _renew(self, screened: Int[Array, " n"]) -> None:
         """Renew the values of all points by the mean universe, on the scale of those screened."""
-        values = reduce(
-            np.add, [self._rows.map(posterior.screen_all) for posterior in self._posteriors]
-        )
+        screens = [posterior.mean_screen() for posterior in self._posteriors]
+        values = reduce(np.add, [self._rows.map(partial(screen_pool, s)) for s in screens])
         exact = self.values[screened]
         values *= np.quantile(exact / np.maximum(values[screened], TINY), SCALE_QUANTILE)
         values[screened] = exact
