@@ -21,15 +21,15 @@ PARENTS = ([0, 0], [0, 1], [0, 0, 1, 1], [0, 1, 2, 3], [1, 2, 3, 3])
 LOOKS = ([0, 1, 2], [2, 3], [4, 0, 5], [6, 7, 8], [0, 4, 8, 2])
 
 
+@pytest.mark.parametrize("max_recent", [1, 2, 9], ids=["every label", "two labels", "none"])
 @pytest.mark.parametrize("n_slots", [8, 5], ids=["all rows stay", "rows are forgotten"])
 @pytest.mark.parametrize("n_inside", [5, 3], ids=["all directions", "some directions"])
 @pytest.mark.parametrize("n_latents", [1, 3])
 def test_rows_that_catch_up_are_those_conditioned_at_once(
-    n_latents, n_inside, n_slots, monkeypatch
+    n_latents, n_inside, n_slots, max_recent, monkeypatch
 ):
-    monkeypatch.setattr(tables, "_MIN_TABLES", n_slots)
-    monkeypatch.setattr(tables, "_CACHE_ENTRIES", 0)
-    monkeypatch.setattr(tables, "_FIRST_CAPACITY", 2)
+    monkeypatch.setattr(tables, "_MIN_CACHED_ROWS", n_slots)
+    monkeypatch.setattr(tables, "MAX_RECENT", max_recent)
     generator = np.random.default_rng(n_latents)
     roots = 0.3 * generator.standard_normal((n_latents, n_inside, n_inside)) + np.eye(n_inside)
     location = generator.standard_normal((n_inside, n_latents))
@@ -38,12 +38,12 @@ def test_rows_that_catch_up_are_those_conditioned_at_once(
         Latents(Whitening.diagonal(np.ones(5)), basis, location, roots),
         generator.standard_normal((6, 4)),
     )
+    monkeypatch.setattr(tables, "_CACHE_ENTRIES", n_slots * 4 * context.targets.gains.size)
     X = generator.standard_normal((9, 4))
     rows = project_design(context, add_bias(X, np.float32))
     state = initial_state(context)
     with several_threads() as workers:
-        before = tables.RowsBeforeBatch(context, PoolRows(X, np.arange(0)), workers)
-        kept = tables.ConditionedTables(before, n_universes=4, n_distinct=1)
+        kept = tables.RowTables(context, PoolRows(X, np.arange(0)), workers)
         for step, (parents, look) in enumerate(zip(PARENTS, LOOKS, strict=True)):
             labels = generator.integers(0, max(n_latents, 2), len(parents))
             kept.branch(np.array(parents))
@@ -52,12 +52,15 @@ def test_rows_that_catch_up_are_those_conditioned_at_once(
             )
             kept.update(state)
             opened = kept.open_rows(np.array(look))
-            result = kept.catch_up(opened, slice(0, len(look)))
             expected = condition_rows(
                 rows.at(np.array(look)), state.labelled, state.mean_coef, state.cov_root
             )
-            np.testing.assert_allclose(result.mean, expected.mean, atol=1e-5)
-            np.testing.assert_allclose(result.variance, expected.variance, atol=1e-5)
+            np.testing.assert_allclose(opened.mean, expected.mean, atol=1e-5)
+            np.testing.assert_allclose(opened.variance, expected.variance, atol=1e-5)
             pairs = covariance(rows.at(np.array(look)), context.target_rows)[:, None]
             pairs = pairs + expected.cov_update @ state.target_cov[:, None]
-            np.testing.assert_allclose(np.stack(result.tables, axis=2), pairs, atol=2e-5)
+            for latent, universe in np.ndindex(pairs.shape[:2]):
+                table = kept.base(latent, universe, opened.slots)
+                table -= opened.root[latent, universe] @ kept.target_root[latent, universe]
+                np.testing.assert_allclose(table, pairs[latent, universe], atol=2e-5)
+    assert kept.is_shared == (max_recent == 9)

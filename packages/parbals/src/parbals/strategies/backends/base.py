@@ -70,6 +70,11 @@ class SlotTable:
         self.n_slots = n_slots
         self._slot_of_row: dict[int, int] = {}
 
+    @property
+    def rows(self) -> Int[Array, " n"]:
+        """Positions of the rows that have a slot, in the order of the slots."""
+        return np.fromiter(self._slot_of_row, int, len(self._slot_of_row))
+
     def assign(self, indices: Int[Array, " n"]) -> CacheSlots:
         """Slots of the rows at ``indices``; rows without one get the next free slots."""
         slot_of_row = self._slot_of_row
@@ -106,8 +111,8 @@ class Backend(Protocol):
     def screen(self, indices: Int[Array, " n"], chunk: int) -> Iterator[Float[Array, " m"]]:
         """Screening scores of rows, ``chunk`` rows at a time."""
 
-    def score(self, indices: Int[Array, " n"]) -> Float[Array, " n"]:
-        """Final scores of shortlisted rows."""
+    def score(self, indices: Int[Array, " n"], chunk: int) -> Iterator[Float[Array, " m"]]:
+        """Final scores of shortlisted rows, ``chunk`` rows at a time."""
 
 
 @runtime_checkable

@@ -245,11 +245,13 @@ class JaxBackend:
             values = self._step(indices[block])
             yield from (values[rows] for rows in block_rows(len(values), chunk))
 
-    def score(self, indices: Int[Array, " n"]) -> Float[Array, " n"]:
+    def score(self, indices: Int[Array, " n"], chunk: int) -> Iterator[Float[Array, " m"]]:
+        """Score all chunks at once, as :meth:`screen` does."""
         if np.isnan(self._scores[self._slots_of(indices)]).any():
             for block in block_rows(len(indices), self._n_scored):
                 self._step(indices[block])
-        return self._scores[self._slots_of(indices)]
+        scores = self._scores[self._slots_of(indices)]
+        return (scores[block] for block in block_rows(len(scores), chunk))
 
     def _step(self, indices: Int[Array, " n"]) -> Float[Array, " n"]:
         """Screening scores of rows; the final scores of the first of them are cached."""

@@ -4,13 +4,18 @@ Array sizes need not be known in advance: universes with identical labels are st
 row's covariances with the targets are computed when the row is first screened.
 
 Before the batch the pool is screened by quadratic forms (:mod:`parbals.strategies.forms`). While
-the batch grows, the covariances of the rows in question are kept
-(:mod:`parbals.strategies.backends.tables`).
+the batch grows, a row's covariances are c = c_base - k t
+(:mod:`parbals.strategies.backends.tables`), and with weights w of the targets
+
+    Σ w c² = w·c_base² - 2 k·((w t) c_base) + k (t diag(w) tᵀ) kᵀ,
+
+where c_base and its square are shared by all universes until labels are first folded into it.
 """
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from itertools import product
 
 import numpy as np
 
@@ -19,12 +24,7 @@ from parbals.machine import Workers, several_threads
 from parbals.scores.gaussian import Covariances, approximate_gains, probs_and_gains, screening_gains
 from parbals.shapes import Array, Bool, Float, Int
 from parbals.strategies.backends.base import PoolRows
-from parbals.strategies.backends.tables import (
-    ConditionedTables,
-    OpenRows,
-    RowsBeforeBatch,
-    TableRows,
-)
+from parbals.strategies.backends.tables import OpenRows, RowTables
 from parbals.strategies.conditioning import UniverseState
 from parbals.strategies.distributed import PoolFeatures
 from parbals.strategies.forms import QuadraticScreen
@@ -93,29 +93,27 @@ class NumpyBackend:
         self._workers = workers
         self._probs = context.targets.probs[:, None]
         self._gains = context.targets.gains[:, None]
-        self._before = RowsBeforeBatch(context, rows, workers)
-        self._conditioned: ConditionedTables | None = None
+        self._tables = RowTables(context, rows, workers)
 
     def branch(self, parents: Int[Array, " U"]) -> None:
         self._probs = self._probs[:, parents]
         self._gains = self._gains[:, parents]
-        if self._conditioned is not None:
-            self._conditioned.branch(parents)
+        self._tables.branch(parents)
 
     def update(
         self, state: UniverseState, members: Int[Array, " U"], stale: Bool[Array, "V M"]
     ) -> None:
         self._state = state
-        if self._conditioned is None:
-            n_distinct = len(state.mean_coef[0])
-            self._conditioned = ConditionedTables(self._before, len(members), n_distinct)
-        self._conditioned.update(state)
+        self._tables.update(state)
         self._universe_share = np.bincount(members) / len(members)
         has_labels = state.mean_coef.shape[2] > 0
         if has_labels:  # before the first label the softmax is up to date
             self._refresh_softmax(stale)
-        self._target_terms: list[TargetTerms] = []  # computed when first needed
+        target_root = self._tables.target_root  # t (A, V, L, M)
         self._weights = 0.5 * self._context.share * screening_gains(self._gains)  # w (A, V, M)
+        self._weighted_root = self._weights[:, :, None] * target_root  # w t
+        self._root_form = self._weighted_root @ target_root.swapaxes(2, 3)  # (A, V, L, L)
+        self._target_terms: list[TargetTerms] = []  # computed when first needed
 
     def _refresh_softmax(self, stale: Bool[Array, "V M"]) -> None:
         """Recompute probabilities and gains at stale targets, divided among the threads."""
@@ -139,20 +137,46 @@ class NumpyBackend:
         return (self._screen(indices[block]) for block in block_rows(len(indices), chunk))
 
     def _screen(self, indices: Int[Array, " n"]) -> Float[Array, " n"]:
-        return self._map_rows(indices, self._screen_block)
-
-    def _screen_block(self, rows: TableRows) -> Float[Array, "U n"]:
+        rows = self._tables.open_rows(indices)
         gains = screening_gains(approximate_gains(rows.mean, rows.variance))  # (A, V, n)
-        sums = np.empty_like(gains)
-        for number, table in enumerate(rows.tables):
-            sums[:, :, number] = np.einsum("avm,avm,avm->av", table, table, self._weights)
-        return (gains * sums).sum(axis=0)
+        n_latents = len(gains)
+        tasks = list(product(range(n_latents), self._divide(len(indices), n_latents)))
+        sums = self._workers.map(lambda task: self._squares(rows, *task), tasks)
+        values = np.zeros(gains.shape[1:], np.float32)
+        for (latent, block), squares in zip(tasks, sums, strict=True):
+            values[:, block] += gains[latent, :, block] * np.maximum(squares, 0.0)
+        return self._universe_share @ values
 
-    def score(self, indices: Int[Array, " n"]) -> Float[Array, " n"]:
+    def _squares(self, rows: OpenRows, latent: int, block: slice) -> Float[Array, "V n"]:
+        """Σ w c² of a block of rows in one latent."""
+        slots = rows.slots[block]
+        weights = self._weights[latent]
+        weighted_root = self._weighted_root[latent]
+        n_universes, n_recent, n_targets = weighted_root.shape
+        if self._tables.is_shared:
+            base = self._tables.base(latent, 0, slots)
+            cross = weighted_root.reshape(n_universes * n_recent, n_targets) @ base.T
+            cross = cross.reshape(n_universes, n_recent, len(slots))
+            squares = weights @ np.square(base, out=base).T
+        else:
+            cross = np.empty((n_universes, n_recent, len(slots)), np.float32)
+            squares = np.empty((n_universes, len(slots)), np.float32)
+            for universe in range(n_universes):
+                base = self._tables.base(latent, universe, slots)
+                np.matmul(weighted_root[universe], base.T, out=cross[universe])
+                squares[universe] = np.square(base, out=base) @ weights[universe]
+        if n_recent:
+            root = rows.root[latent, :, block]
+            change = root @ self._root_form[latent]
+            change -= 2.0 * cross.swapaxes(1, 2)
+            squares += (root * change).sum(axis=2)
+        return squares
+
+    def score(self, indices: Int[Array, " n"], chunk: int) -> Iterator[Float[Array, " m"]]:
         if not self._target_terms:
             universes = range(len(self._universe_share))
             self._target_terms = self._workers.map(self._terms_of_targets, universes)
-        return self._map_rows(indices, self._score_block)
+        return (self._score_rows(indices[block]) for block in block_rows(len(indices), chunk))
 
     def _terms_of_targets(self, universe: int) -> TargetTerms:
         """Terms of the targets in one universe."""
@@ -164,41 +188,42 @@ class NumpyBackend:
         )
         return target_terms(self._score, targets, self._context)
 
-    def _score_block(self, rows: TableRows) -> Float[Array, "U n"]:
+    def _score_rows(self, indices: Int[Array, " n"]) -> Float[Array, " n"]:
+        """Final scores of some rows."""
+        rows = self._tables.open_rows(indices)
         points = point_terms(self._score, rows.mean, rows.variance)
-        n_latents, n_universes, n_rows = rows.mean.shape
-        no_labels = np.zeros((n_latents, n_rows, 0), np.float32)
-        no_targets = np.zeros((n_latents, len(self._context.share), 0), np.float32)
-        scores = []
-        for universe in range(n_universes):
-            # (A, M, n)
-            base = np.stack([table[:, universe] for table in rows.tables], axis=-1)
-            scores.append(
-                combine_terms(
-                    self._score,
-                    points[:, universe],
-                    self._target_terms[universe],
-                    Covariances(base, no_labels, no_targets),
-                    self._context.share,
-                )
+        _, n_universes, n_rows = rows.mean.shape
+        minus_root = -rows.root
+        shared_base = self._bases_by_target(0, rows.slots) if self._tables.is_shared else None
+
+        def score_block(task: tuple[int, slice]) -> Float[Array, " m"]:
+            universe, block = task
+            if shared_base is None:
+                base = self._bases_by_target(universe, rows.slots[block])
+            else:
+                base = shared_base[:, :, block]
+            labelled = self._tables.target_root[:, universe].swapaxes(1, 2)
+            return combine_terms(
+                self._score,
+                points[:, universe, block],
+                self._target_terms[universe],
+                Covariances(base, minus_root[:, universe, block], labelled),
+                self._context.share,
             )
-        return np.stack(scores)
 
-    def _map_rows(
-        self, indices: Int[Array, " n"], score_block: Callable[[TableRows], Float[Array, "U n"]]
-    ) -> Float[Array, " n"]:
-        """Mean scores of rows over the universes; the threads share the rows."""
-        assert self._conditioned is not None
-        conditioned = self._conditioned
-        means = []
-        for part in block_rows(len(indices), conditioned.n_slots):
-            opened = conditioned.open_rows(indices[part])
+        tasks = product(range(n_universes), self._divide(n_rows, n_universes))
+        values = np.concatenate(self._workers.map(score_block, tasks))
+        return self._universe_share @ values.reshape(n_universes, -1)
 
-            def score_rows(block: slice, opened: OpenRows = opened) -> Float[Array, "U n"]:
-                return score_block(conditioned.catch_up(opened, block))
+    def _bases_by_target(self, universe: int, slots: Int[Array, " n"]) -> Float[Array, "A M n"]:
+        """Covariances of open rows without the recent labels, the targets first."""
+        n_latents, n_targets = self._context.targets.mean.shape
+        bases = np.empty((n_latents, n_targets, len(slots)), np.float32)
+        for latent, base in enumerate(bases):
+            base[...] = self._tables.base(latent, universe, slots).T
+        return bases
 
-            n_rows = len(opened.slots)
-            blocks = block_rows(n_rows, -(-n_rows // self._workers.n_threads))
-            values = np.concatenate(self._workers.map(score_rows, blocks), axis=1)
-            means.append(self._universe_share @ values)
-        return np.concatenate(means)
+    def _divide(self, n_rows: int, n_tasks: int) -> list[slice]:
+        """Blocks of rows, enough to occupy all threads if there are ``n_tasks`` for each block."""
+        n_blocks = -(-self._workers.n_threads // n_tasks)
+        return list(block_rows(n_rows, -(-n_rows // n_blocks)))

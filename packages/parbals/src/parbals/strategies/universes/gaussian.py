@@ -13,10 +13,10 @@ mean universe (:mod:`parbals.strategies.forms`), on the scale of the points just
 *Shortlist.* The best ``SHORTLIST`` points by the screen, which approximates EPIG, are then compared
 by the final score: under log loss by EPIG with two classes, and by its quadratic form with more.
 Under the 0-1 loss the best ``DECISION_SHORTLIST`` points are compared by the expected gain in
-accuracy: among the most informative points, the one that changes decisions most is chosen. Under
-log loss the ratio of final score and screen changes little from step to step, so a step scores the
-points in the order of the scores expected by the last ratio, ``SCORE_CHUNK`` at a time, and stops
-where all others are expected below ``SCORE_MARGIN`` of the best.
+accuracy: among the most informative points, the one that changes decisions most is chosen. The
+ratio of final score and screen changes little from step to step, so a step scores the points in the
+order of the scores expected by the last ratio, ``SCORE_CHUNK`` at a time, and stops where no other
+is expected to be better.
 
 The rank-one updates are in :mod:`parbals.strategies.conditioning`. Universes with identical labels
 are stored once, until their labels first differ.
@@ -28,7 +28,6 @@ from functools import partial, reduce
 
 import numpy as np
 
-from parbals.arrays import block_rows
 from parbals.shapes import Array, Bool, Float, Int
 from parbals.strategies.backends.base import Backend, BackendModule, PoolRows
 from parbals.strategies.backends.numpy import screen_pool
@@ -54,8 +53,6 @@ MARGIN = 1.0
 """
 CHUNK = 32
 """Points screened before a step checks whether to stop: enough for all threads."""
-SCORE_MARGIN = 0.97
-"""Share of the best final score below which expected scores end a step."""
 SCORE_CHUNK = 16
 """Points of the shortlist scored before a step checks whether to stop."""
 SCALE_QUANTILE = 0.9
@@ -165,13 +162,10 @@ class GaussianUniverses:
         rows: PoolRows,
         values: Float[Array, " N"],
         shortlist_size: int,
-        *,
-        scores_all: bool = False,
     ) -> None:
         self._posteriors = posteriors
         self._rows = rows
         self._shortlist_size = shortlist_size
-        self._scores_all = scores_all
         self.values = values.astype(np.float64)
         self._n_screened = 0  # since all values were last renewed
         share = max(posterior.renewal_cost for posterior in posteriors)
@@ -199,22 +193,26 @@ class GaussianUniverses:
         """The point with the highest final score, and that score."""
         expected = self._expected_scores(shortlist)
         order = np.argsort(-expected, kind="stable")
+        shortlist = shortlist[order]
+        expected = np.append(expected[order], -np.inf)
+        chunks_by_posterior = [
+            posterior.backend.score(shortlist, SCORE_CHUNK) for posterior in self._posteriors
+        ]
         best_index = -1
         best_score = -np.inf
-        chunk_size = len(shortlist) if self._scores_all else SCORE_CHUNK
-        for block in block_rows(len(shortlist), chunk_size):
-            if expected[order[block.start]] <= SCORE_MARGIN * best_score:
-                break
-            chunk = shortlist[order[block]]
-            scores = reduce(
-                np.add, [posterior.backend.score(chunk) for posterior in self._posteriors]
-            )
-            self.n_final += len(chunk)
+        n_scored = 0
+        for chunks in zip(*chunks_by_posterior, strict=True):
+            scores = reduce(np.add, chunks)
+            chunk = shortlist[n_scored : n_scored + len(scores)]
             self._ratios[chunk] = scores / np.maximum(self.values[chunk], TINY)
+            n_scored += len(scores)
             best = int(scores.argmax())
             if scores[best] > best_score:
                 best_index = int(chunk[best])
                 best_score = float(scores[best])
+            if expected[n_scored] <= best_score:
+                break
+        self.n_final += n_scored
         return best_index, best_score
 
     def _expected_scores(self, shortlist: Int[Array, " n"]) -> Float[Array, " n"]:
@@ -297,6 +295,4 @@ def gaussian_universes(
             for context, labels in posteriors
         ]
         shortlist_size = DECISION_SHORTLIST if uses_long_list else SHORTLIST
-        # Gains in accuracy are zero for many points: their ratio to the screen tells little.
-        scores_all = score == "decision"
-        yield GaussianUniverses(opened, rows, start, shortlist_size, scores_all=scores_all)
+        yield GaussianUniverses(opened, rows, start, shortlist_size)
