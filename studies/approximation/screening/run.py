@@ -136,7 +136,7 @@ def batches(latents: Latents, context: ScoringContext, pool: np.ndarray) -> Iter
     for score in SCORES:
         steps = search(latents, context, pool, start, score)
         with patch.multiple(
-            gaussian, **dict.fromkeys(LIMITS, len(pool)), MARGIN=0.0, SCORE_CHUNK=len(pool)
+            gaussian, **dict.fromkeys(LIMITS, len(pool)), MARGIN=0.0, SCORE_MARGIN=0.0
         ):
             full = search(latents, context, pool, start, score)
         common = len({step.index for step in steps} & {step.index for step in full})

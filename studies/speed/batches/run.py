@@ -128,7 +128,11 @@ def shares(sets: tuple[tuple[str, int], ...], quick: bool) -> Iterator[str]:
             ours = search(latents, pool, target, size, score)
             limits = ["MAX_SCREENED"] if score == "decision" else ["MAX_SCREENED", "SHORTLIST"]
             with patch.multiple(
-                gaussian, **dict.fromkeys(limits, n_pool), MARGIN=0.0, SCORE_CHUNK=n_pool
+                gaussian,
+                **dict.fromkeys(limits, n_pool),
+                MARGIN=0.0,
+                SCORE_MARGIN=0.0,
+                DECISION_MARGIN=0.0,
             ):
                 exact = search(latents, pool, target, size, score)
             sums = [sum(step.score for step in found.steps) for found in (ours, exact)]

@@ -43,7 +43,7 @@ def test_a_large_batch_loses_little_of_the_joint_epig(n_latents, score, monkeypa
     )
     joint, lazy = batch(latents, X[:N_POOL], X[N_POOL:], score)
     monkeypatch.setattr(gaussian, "MARGIN", 0.0)
-    monkeypatch.setattr(gaussian, "SCORE_CHUNK", N_POOL)
+    monkeypatch.setattr(gaussian, "SCORE_MARGIN", 0.0)
     monkeypatch.setattr(gaussian, "SHORTLIST", N_POOL)
     exact_joint, exact = batch(latents, X[:N_POOL], X[N_POOL:], score)
     assert joint >= 0.995 * exact_joint

@@ -74,6 +74,7 @@ class RowTables:
         self.target_root = np.empty((n_latents, 1, 0, n_targets), np.float32)
         self.is_shared = True
         self._n_folded = 0  # labels
+        self._folded_slots = SlotTable(0)
         self._state = initial_state(context)
 
     def branch(self, parents: Int[Array, " U"]) -> None:

@@ -15,8 +15,8 @@ by the final score: under log loss by EPIG with two classes, and by its quadrati
 Under the 0-1 loss the best ``DECISION_SHORTLIST`` points are compared by the expected gain in
 accuracy: among the most informative points, the one that changes decisions most is chosen. The
 ratio of final score and screen changes little from step to step, so a step scores the points in the
-order of the scores expected by the last ratio, ``SCORE_CHUNK`` at a time, and stops where no other
-is expected to be better.
+order of the scores expected by the last ratio, ``SCORE_CHUNK`` at a time, and stops where all
+others are expected below ``SCORE_MARGIN`` or ``DECISION_MARGIN`` of the best.
 
 The rank-one updates are in :mod:`parbals.strategies.conditioning`. Universes with identical labels
 are stored once, until their labels first differ.
@@ -53,7 +53,13 @@ MARGIN = 1.0
 """
 CHUNK = 32
 """Points screened before a step checks whether to stop: enough for all threads."""
-SCORE_CHUNK = 16
+SCORE_MARGIN = 0.97
+"""Share of the best final score below which expected scores end a step."""
+DECISION_MARGIN = 0.9
+"""The same under the 0-1 loss, where the ratio of final score and screen changes more. The sums of
+gains of batches that differ in one early point differ by several percent, either way.
+"""
+SCORE_CHUNK = 32
 """Points of the shortlist scored before a step checks whether to stop."""
 SCALE_QUANTILE = 0.9
 """Renewed values are multiplied by this quantile of exact to renewed values: most are then bounds.
@@ -162,10 +168,12 @@ class GaussianUniverses:
         rows: PoolRows,
         values: Float[Array, " N"],
         shortlist_size: int,
+        score_margin: float,
     ) -> None:
         self._posteriors = posteriors
         self._rows = rows
         self._shortlist_size = shortlist_size
+        self._score_margin = score_margin
         self.values = values.astype(np.float64)
         self._n_screened = 0  # since all values were last renewed
         share = max(posterior.renewal_cost for posterior in posteriors)
@@ -210,7 +218,7 @@ class GaussianUniverses:
             if scores[best] > best_score:
                 best_index = int(chunk[best])
                 best_score = float(scores[best])
-            if expected[n_scored] <= best_score:
+            if expected[n_scored] <= self._score_margin * best_score:
                 break
         self.n_final += n_scored
         return best_index, best_score
@@ -295,4 +303,5 @@ def gaussian_universes(
             for context, labels in posteriors
         ]
         shortlist_size = DECISION_SHORTLIST if uses_long_list else SHORTLIST
-        yield GaussianUniverses(opened, rows, start, shortlist_size)
+        score_margin = DECISION_MARGIN if score == "decision" else SCORE_MARGIN
+        yield GaussianUniverses(opened, rows, start, shortlist_size, score_margin)
