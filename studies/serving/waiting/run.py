@@ -1,8 +1,6 @@
 """Does a person who labels one item a second ever wait for the page?
 
     python studies serving.waiting --classes 10 --items 2000 --labels 300
-    python studies serving.waiting --classes 10 --items 2000 --labels 300 --fair --write
-    python studies serving.waiting --tables  # the table of docs/explanation/reliability.md
 
 The server and its worker run as `parbals serve` runs them. The person does what the page does: they
 hold one item and three behind it, answer one a second, and fetch more. It prints one JSON record:
@@ -11,8 +9,7 @@ items, and how old the report was at worst, in labels and in seconds.
 
 With ``--fair`` a second of the person is one of an otherwise idle machine: while the worker wants
 to compute, only the processor time that it gets counts. What is then seen does not depend on what
-else the machine does (Linux only; elsewhere the clock on the wall is taken). Seconds of requests
-are always those on the wall. ``--write`` adds the record to record.jsonl.
+else the machine does (Linux only; elsewhere the clock on the wall is taken).
 """
 
 import argparse
@@ -24,7 +21,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +31,6 @@ N_FEATURES = 64
 SPREAD = 0.5
 IN_HAND = 4
 RETRY = 0.25
-RECORDS = Path(__file__).parent / "record.jsonl"
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -52,14 +47,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--warm", action="store_true", help="begin when the model has chosen once: it has compiled"
     )
-    parser.add_argument("--write", action="store_true", help=f"add the record to {RECORDS.name}")
-    parser.add_argument(
-        "--tables", action="store_true", help="print what was recorded; run nothing"
-    )
     options = parser.parse_args(arguments)
-    if options.tables:
-        print("\n".join(table()))
-        return 0
     with tempfile.TemporaryDirectory() as folder:
         project = Path(folder) / "project"
         truth = make_project(project, options.items, options.classes, options.known)
@@ -81,28 +69,8 @@ def main(arguments: list[str] | None = None) -> int:
             server.send_signal(signal.SIGINT)
             server.communicate()
         record["chosen_by"] = chosen_by(project, options.known)
-    record = {"classes": options.classes, "items": options.items, **record}
-    print(json.dumps(record))
-    if options.write:
-        with RECORDS.open("a", encoding="utf-8") as stream:
-            stream.write(json.dumps({**record, "fair": options.fair}) + "\n")
+    print(json.dumps({"classes": options.classes, "items": options.items, **record}))
     return 0
-
-
-def table() -> Iterator[str]:
-    """The recorded runs as a table."""
-    records = [json.loads(line) for line in RECORDS.read_text("utf-8").splitlines()]
-    yield "| classes | items | no item to show | slowest request | report behind | chosen by |"
-    yield "| ---: | ---: | ---: | ---: | ---: | --- |"
-    for record in sorted(records, key=lambda record: (record["classes"], record["items"])):
-        behind = f"{record['report_behind_labels']} labels, {record['report_behind_seconds']:.0f} s"
-        counts = sorted(record["chosen_by"].items(), key=lambda item: -item[1])
-        yield (
-            f"| {record['classes']} | {record['items']:,} | {record['empty']} times | "
-            f"{1000 * record['slowest_request']:.0f} ms | {behind} | "
-            + ", ".join(f"{name} {count}" for name, count in counts)
-            + " |"
-        )
 
 
 def make_project(folder: Path, n_items: int, n_classes: int, n_known: int) -> list[str]:
