@@ -19,7 +19,7 @@ N_CHECKS = 10
 """A call has two: of the arguments, then of the arguments and the returned value."""
 
 _n_checks: Counter[tuple[str, str]] = Counter()
-_unchecked: list[Any] = []
+_unchecked: set[Any] = set()
 
 
 def check_first_calls(signature: Callable[..., Any]) -> Callable[..., Any]:
@@ -45,7 +45,7 @@ def start_test() -> None:
     """Check every function again."""
     _n_checks.clear()
     for function in _unchecked:
-        del function.__no_type_check__
+        vars(function).pop("__no_type_check__", None)
     _unchecked.clear()
 
 
@@ -54,6 +54,6 @@ def _leave_unchecked(module: str, qualified_name: str) -> None:
     function: Any = sys.modules[module]
     for name in qualified_name.split("."):
         function = getattr(function, name, None)
-    if inspect.isfunction(function) and not hasattr(function, "__no_type_check__"):
+    if inspect.isfunction(function):
         function.__no_type_check__ = True  # type: ignore[attr-defined]
-        _unchecked.append(function)
+        _unchecked.add(function)
