@@ -276,7 +276,8 @@ def _worth_of_a_label(records: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         curves = common_runs(records, name, [*ONE_KIND])
         runs = common_runs(records, name, arms[2:])
         if curves and runs:
-            of_target, of_others = (curves[arm][:, 0] for arm in ONE_KIND)
+            of_target = curves["only-target", 0][:, 0]
+            of_others = curves["only-others", 0][:, 0]
             gain = _differences_of(runs, ("margin", 0), _curve_mean)
             rows.append((of_target - of_others, of_target, of_others, gain, name))
     yield "| the model is for | labels of its kind | of others | difference | gain over Margin |"

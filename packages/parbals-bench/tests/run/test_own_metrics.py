@@ -12,7 +12,7 @@ from parbals_bench.cli.bench import bench
 from parbals_bench.report.page import build_page
 from parbals_bench.report.results import Results
 from parbals_bench.run.grid import read_suite
-from parbals_bench.run.metrics import METRICS, OWN, measure
+from parbals_bench.run.metrics import METRICS, OWN_METRIC, measure
 from parbals_bench.run.single import run_one
 from parbals_bench.run.spec import Settings
 
@@ -41,8 +41,8 @@ def costs(tmp_path, monkeypatch):
 def test_it_is_what_the_function_returns(costs):
     probs = np.array([[0.9, 0.1], [0.9, 0.1], [0.2, 0.8]])
     truth = np.array([0, 1, 0])
-    assert measure(probs, truth, "costs:miss_cost")[OWN] == pytest.approx((10 + 1) / 3)
-    assert OWN not in measure(probs, truth)
+    assert measure(probs, truth, "costs:miss_cost")[OWN_METRIC] == pytest.approx((10 + 1) / 3)
+    assert OWN_METRIC not in measure(probs, truth)
 
 
 @pytest.mark.parametrize(
@@ -58,10 +58,10 @@ def test_a_run_records_it_and_a_report_shows_it(costs):
     records = tuple(
         run_one(tiny_data(2), "20+1x3", "random", seed=seed, settings=settings) for seed in (0, 1)
     )
-    assert len(records[0].metrics[OWN]) == 2
+    assert len(records[0].metrics[OWN_METRIC]) == 2
     suite = replace(read_suite(TINY_SUITE), settings=settings)
     results = Results(suite, records)
-    assert results.metrics[OWN].best == "lowest"
+    assert results.metrics[OWN_METRIC].best == "lowest"
     page = build_page(results)
     assert re.search(r'<label for="by-own">Miss cost</label>', page)
     without = Results(read_suite(TINY_SUITE), records)

@@ -16,7 +16,7 @@ from parbals_bench.report.results import ONE_AT_A_TIME, ONE_VS_ALL, SAVED, Resul
 from parbals_bench.report.tables import Table, to_html, to_latex
 from parbals_bench.run.folder import ResultsFiles
 from parbals_bench.run.grid import read_suite
-from parbals_bench.run.metrics import OWN, metric_named
+from parbals_bench.run.metrics import OWN_METRIC, metric_named
 
 __all__ = ["build_page", "fill", "read_results", "whole_page", "write_report"]
 
@@ -30,7 +30,7 @@ _GROUPS = {
 
 def read_results(stored: ResultsFiles, metric: str = "accuracy") -> Results:
     """Results stored in a folder or a packed file; a suite without a name gets that of the file."""
-    report_metric = None if metric == OWN else metric_named(metric)
+    report_metric = None if metric == OWN_METRIC else metric_named(metric)
     suite = read_suite(stored.suite_text(), str(stored.path / "suite.toml"))
     suite_table = tomllib.loads(suite.text)
     if "name" not in suite_table:
@@ -44,13 +44,13 @@ def read_results(stored: ResultsFiles, metric: str = "accuracy") -> Results:
         )
     if report_metric is not None:
         return Results(suite, records, report_metric)
-    own = Results(suite, records).metrics.get(OWN)
-    if own is None:
+    own_metric = Results(suite, records).metrics.get(OWN_METRIC)
+    if own_metric is None:
         raise InputError(
             f"The runs in {stored.path} have no metric of their own; set metric in [settings] of "
             "the suite and run it again."
         )
-    return Results(suite, records, own)
+    return Results(suite, records, own_metric)
 
 
 def write_report(results: Results, out: Path) -> list[Path]:

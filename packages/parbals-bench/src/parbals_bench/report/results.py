@@ -22,7 +22,7 @@ from parbals_bench.report.tables import (
 )
 from parbals_bench.report.tasks import KINDS, OURS, SEQUENTIAL, Line, Task, collect
 from parbals_bench.run.grid import Suite
-from parbals_bench.run.metrics import METRICS, OWN, Metric, own_metric
+from parbals_bench.run.metrics import METRICS, OWN_METRIC, Metric, describe_own_metric
 from parbals_bench.run.records import RunRecord
 from parbals_bench.run.spec import ALL_CLASSES, Run
 
@@ -71,10 +71,10 @@ class Results:
     def metrics(self) -> dict[str, Metric]:
         """All metrics by key; the suite's own where every record has it."""
         settings = self.suite.settings
-        if not settings.metric or any(OWN not in record.metrics for record in self.records):
+        if not settings.metric or any(OWN_METRIC not in record.metrics for record in self.records):
             return dict(METRICS)
-        own = own_metric(settings.metric, lower_is_better=settings.metric_is_loss)
-        return {**METRICS, OWN: own}
+        metric = describe_own_metric(settings.metric, lower_is_better=settings.metric_is_loss)
+        return {**METRICS, OWN_METRIC: metric}
 
     @cached_property
     def main_tasks(self) -> list[Task]:

@@ -13,16 +13,16 @@ from parbals.errors import InputError
 
 __all__ = [
     "METRICS",
-    "OWN",
+    "OWN_METRIC",
     "Metric",
     "calibration_error",
+    "describe_own_metric",
     "load_metric",
     "measure",
     "metric_named",
-    "own_metric",
 ]
 
-OWN = "own"
+OWN_METRIC = "own"
 """Key of a suite's own metric."""
 
 _MIN_PROBABILITY = 1e-12
@@ -96,15 +96,15 @@ def metric_named(name: str) -> Metric:
     return metric
 
 
-def own_metric(reference: str, *, lower_is_better: bool) -> Metric:
+def describe_own_metric(reference: str, *, lower_is_better: bool) -> Metric:
     """How tables show the metric ``module:name``.
 
-    >>> own_metric("shop:revenue", lower_is_better=False).title
+    >>> describe_own_metric("shop:revenue", lower_is_better=False).title
     'Revenue'
     """
     title = reference.rpartition(":")[2].replace("_", " ").capitalize()
     return Metric(
-        OWN,
+        OWN_METRIC,
         title,
         f"The suite's own metric, {reference}.",
         lower_is_better=lower_is_better,
@@ -142,7 +142,7 @@ def _own_value(reference: str, probs: np.ndarray, truth: np.ndarray) -> float:
     return value
 
 
-def measure(probs: np.ndarray, truth: np.ndarray, own: str = "") -> dict[str, float]:
+def measure(probs: np.ndarray, truth: np.ndarray, reference: str = "") -> dict[str, float]:
     """Every metric of probs (N, C) against class numbers (N,), and the suite's own.
 
     F1 is that of class 1 when there are two classes, else the mean over the classes that occur or
@@ -166,8 +166,8 @@ def measure(probs: np.ndarray, truth: np.ndarray, own: str = "") -> dict[str, fl
         recall[occurs].mean(),
     )
     measured = {name: float(value) for name, value in zip(METRICS, values, strict=True)}
-    if own:
-        measured[OWN] = _own_value(own, probs, truth)
+    if reference:
+        measured[OWN_METRIC] = _own_value(reference, probs, truth)
     return measured
 
 

@@ -142,7 +142,7 @@ def add_target(
     if earlier is not None and share is not None and features is not None:
         columns = tuple(column for column in columns if column in earlier.columns)
         parts = _with_part(earlier, name, share)
-        name = ", ".join(part for part, _ in parts)
+        name = ", ".join(file for file, _ in parts)
         n_rows += earlier.n_rows
         joined = joined_rows(read_rows(store, earlier), rows, share)
         numbers = _drawn_numbers(len(joined), settings.seed)
@@ -191,7 +191,7 @@ def _earlier_target(store: Store, share: float) -> TargetSet:
 def _with_part(earlier: TargetSet, name: str, share: float) -> tuple[tuple[str, float], ...]:
     """Name and share of each file, the latest first."""
     before = earlier.parts or ((earlier.name, 1.0),)
-    rest = [(part, round((1.0 - share) * part_share, 6)) for part, part_share in before]
+    rest = [(file, round((1.0 - share) * file_share, 6)) for file, file_share in before]
     return ((name, share), *rest)
 
 
