@@ -28,9 +28,13 @@ BATCH = 20
 N_POOL = 2_000
 N_TARGET = 300
 STRATEGIES = ("random", "margin")
-LEARNT = ("sms-spam", "ag-news:*", "airline", "credit-card", "digits:*", "made-seven")
-"""Sets on which the interval's constant was chosen."""
-HELD_OUT = (
+DATA = (
+    "sms-spam",
+    "ag-news:*",
+    "airline",
+    "credit-card",
+    "digits:*",
+    "made-seven",
     "cifar10",
     "airline-class:*",
     "airline-age:*",
@@ -38,6 +42,7 @@ HELD_OUT = (
     "made-clusters",
     "cifar10:*",
 )
+"""The interval's constant was chosen in a pilot on 18 datasets that had all of these."""
 SHIFTS = {
     "none": "none",
     "label-4": "label shift, one class four times as common",
@@ -59,7 +64,7 @@ class Data(NamedTuple):
 
 
 def main() -> int:
-    options = {"only": ",".join((*LEARNT, *HELD_OUT))}
+    options = {"only": ",".join(DATA)}
     page_file = HERE / "README.md"
     return study(__doc__, HERE / "record.jsonl.xz", page_file, runs, page, seeds=6, options=options)
 
@@ -172,8 +177,8 @@ def page(records: list[Record]) -> Iterable[str]:
     yield "Written by `python studies error_estimates.class_shares`; do not edit."
     yield ""
     yield (
-        "**They are found, not by chance, and the interval holds nearly as many as it states. The "
-        "expected error is left as it is:** correcting it by the estimated shares helps where few "
+        "**They are found, not by chance, and the interval mostly holds, least under covariate "
+        "shift. The expected error is left as it is:** correcting it by the estimated shares helps where few "
         "labels meet a strong label shift, and harms under covariate shift, and predictions do not "
         "tell which one it is."
     )
@@ -186,27 +191,24 @@ def page(records: list[Record]) -> Iterable[str]:
         "value of expected - real error in points, as reported and corrected. ± is a standard "
         "error."
     )
-    for title, names in (
-        ("Sets that the interval was chosen on", LEARNT),
-        ("Other sets", HELD_OUT),
-    ):
-        yield ""
-        yield f"## {title}"
-        yield ""
-        yield f"{', '.join(names)}. {_totals(records, names)}"
-        yield ""
-        yield (
-            "| shift | labels | target sets | found, % | held, % | mean | EM | bias "
-            "| bias, corrected | MAE | MAE, corrected |"
-        )
-        yield "| --- |" + " ---: |" * 10
-        for shift, size in product(SHIFTS, SIZES):
-            yield from _line(records, names, shift, size)
+    yield ""
+    yield (
+        f"{', '.join(DATA)}. The interval's constant was chosen in a pilot on 18 datasets that had "
+        f"all of these: none is held out. {_totals(records)}"
+    )
+    yield ""
+    yield (
+        "| shift | labels | target sets | found, % | held, % | mean | EM | bias "
+        "| bias, corrected | MAE | MAE, corrected |"
+    )
+    yield "| --- |" + " ---: |" * 10
+    for shift, size in product(SHIFTS, SIZES):
+        yield from _line(records, shift, size)
 
 
-def _totals(records: list[Record], names: tuple[str, ...]) -> str:
+def _totals(records: list[Record]) -> str:
     """How many intervals held, and how many alarms were false, over all shifts and sizes."""
-    rows = [row for record in records if record["run"][0] in names for row in record["rows"]]
+    rows = [row for record in records for row in record["rows"]]
     equal = [row for row in rows if row["shift"] == "none"]
     alarms = [row for row in rows if row["shift"] != "none" and row["p_value"] < 0.01]
     n_false = sum(row["p_value"] < 0.01 for row in equal)
@@ -217,12 +219,11 @@ def _totals(records: list[Record], names: tuple[str, ...]) -> str:
     )
 
 
-def _line(records: list[Record], names: tuple[str, ...], shift: str, size: int) -> Iterator[str]:
+def _line(records: list[Record], shift: str, size: int) -> Iterator[str]:
     """A line of the table."""
     rows = [
         row
         for record in records
-        if record["run"][0] in names
         for row in record["rows"]
         if (row["shift"], row["labels"]) == (shift, size)
     ]
