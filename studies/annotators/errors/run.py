@@ -21,6 +21,8 @@ N_POOL = 600
 N_TEST = 2_000
 N_PERSON = 37
 N_PROGRAM = 300
+N_CHANGING = 200
+LEVEL = 0.01
 Generator = np.random.Generator
 Votes = dict[str, tuple[np.ndarray, np.ndarray]]
 """Annotator → items and answers."""
@@ -40,6 +42,10 @@ def runs(arguments: Namespace) -> Iterator[Todo]:
         for name in PROGRAMS:
             for seed in range(arguments.seeds):
                 yield ("harm", name, n_classes, seed), partial(harm, name, n_classes, seed)
+    for n_classes in (2, 3):
+        for name in CHANGES:
+            for seed in range(6 * arguments.seeds):
+                yield ("change", name, n_classes, seed), partial(change, name, n_classes, seed)
 
 
 def clouds(seed: int, n_classes: int, size: int, n_columns: int) -> tuple[np.ndarray, np.ndarray]:
@@ -218,6 +224,47 @@ def harm(name: str, n_classes: int, seed: int) -> Record:
     return {"alone": accuracies[0], "beside": accuracies[1]}
 
 
+CHANGES = {
+    "none, 80 % right": lambda k, is_near: 0.8,
+    "none, 50 % right near the boundary": lambda k, is_near: 0.5 if is_near else 0.95,
+    "90 %, then 70 %": lambda k, is_near: 0.9 if k < N_CHANGING // 2 else 0.7,
+    "90 %, then 50 %": lambda k, is_near: 0.9 if k < N_CHANGING // 2 else 0.5,
+    "90 %, in the last fifth 50 %": lambda k, is_near: 0.9 if k < 0.8 * N_CHANGING else 0.5,
+}
+"""Accuracy of a program's answer number k, to an item that may be near another class."""
+
+
+def change(name: str, n_classes: int, seed: int) -> Record:
+    """p-values of both tests for a change in 200 answers to chosen items, 40 of them checked."""
+    from parbals import ActiveLearner
+    from parbals_label.project.change_point import increase_in
+
+    X, y = clouds(seed, n_classes, N_ITEMS, n_columns=10)
+    generator = np.random.default_rng([seed, 3])
+    nearest = np.sort(X[:, :n_classes], axis=1)
+    is_near = nearest[:, -1] - nearest[:, -2] < 1.5
+    learner = ActiveLearner(X, list(range(n_classes)), random_state=seed)
+    learner.tell(range(10), y[:10].tolist(), annotator="ada")
+    order: list[int] = []
+    answers: list[int] = []
+    while len(order) < N_CHANGING:
+        items = learner.ask(40)
+        batch = []
+        for item in items:
+            accuracy = CHANGES[name](len(order) + len(batch), is_near[item])
+            batch.append(int(noisy(generator, y[[item]], accuracy, n_classes)[0]))
+        learner.tell(items, batch, annotator="machine:program")
+        order += [int(item) for item in items]
+        answers += batch
+    checks = np.sort(generator.choice(N_CHANGING, 40, replace=False))
+    items = np.array(order)[checks]
+    learner.tell(items, y[items].tolist(), annotator="ada")
+    predictions = learner.predict_proba(X)[order].argmax(axis=1)
+    values = ((np.array(answers) != y[order])[checks], predictions != answers)
+    found = [increase_in(each, generator) for each in values]
+    return {"p_values": [1.0 if one is None else one.p_value for one in found]}
+
+
 def _with_error(values: np.ndarray) -> str:
     """The mean in per cent, with its standard error."""
     if len(values) < 2:
@@ -298,6 +345,23 @@ def page(records: list[Record]) -> Iterator[str]:
                 f"| {name} | {n_classes} | {len(same_runs)} | {_with_error(alone)} | "
                 f"{_with_error(beside)} | {_with_error(beside - alone)} |"
             )
+    yield "\n## How often a change of a program is noticed, %\n"
+    yield (
+        f"A program gives {N_CHANGING} answers to items that the strategy chooses; 40 random ones "
+        f"are checked. Noticed: the p-value of a test is at most {LEVEL}, by people's checks or by "
+        "the model's predictions. Without a change it is a false alarm.\n"
+    )
+    yield "| accuracy of the program | classes | seeds | by checks | by the model | by either |"
+    yield "| --- | ---: | ---: | ---: | ---: | ---: |"
+    for name in CHANGES:
+        for n_classes in (2, 3):
+            same_runs = [r for r in records if r["run"][:3] == ["change", name, n_classes]]
+            if not same_runs:
+                continue
+            is_noticed = np.array([record["p_values"] for record in same_runs]) <= LEVEL
+            ways = [*is_noticed.T, is_noticed.any(axis=1)]
+            shares = " | ".join(_with_error(way.astype(float)) for way in ways)
+            yield f"| {name} | {n_classes} | {len(same_runs)} | {shares} |"
 
 
 if __name__ == "__main__":

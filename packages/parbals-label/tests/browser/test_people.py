@@ -3,6 +3,7 @@
 import pytest
 import served
 from parbals_label.store.records import Submission
+from parbals_label.store.replies import PaidReply, Replies
 from parbals_label.store.store import Store
 from playwright.sync_api import expect
 
@@ -108,6 +109,34 @@ def test_the_overview_says_that_a_programs_error_is_not_known_and_offers_checks(
     expect(notice).to_contain_text("Its error is not known.", timeout=20_000)
     notice.get_by_role("button", name="Check 10 random answers of machine:gpt").click()
     expect(ada.page.locator("#toast")).to_contain_text("wait on the labelling page to be checked")
+
+
+def test_an_owner_pauses_an_llm_and_sends_what_it_is_unsure_of_to_people(serve, person):
+    def by_llm(folder):
+        served.label_some(folder, range(4))
+        with Store.open(folder) as store:
+            rows = [
+                Submission(p, "ham", comment='{"confidence": %.2f}' % (0.5 + p / 100))
+                for p in range(20)
+            ]
+            store.submit(rows, annotator="machine:gpt", source="machine")
+        with Replies(folder) as replies:
+            paid = PaidReply("x", None, 100, 5, True, 0.01)
+            replies.add("key", "machine:gpt", "gpt", paid, usable=True)
+
+    server = serve("text", prepare=by_llm)
+    ada = person(server, "Ada")
+    notice = ada.go("overview").locator(".program-notice")
+    expect(notice).to_contain_text("1 request, 100 tokens in and 5 out, cost 0.01", timeout=20_000)
+    notice.get_by_role("button", name="Pause machine:gpt").click()
+    expect(ada.page.locator("#toast")).to_contain_text("machine:gpt is paused")
+    expect(notice).to_contain_text("machine:gpt (paused) has given 20 labels", timeout=20_000)
+    with Store.open(server.folder, read_only=True) as store:
+        assert store.settings.paused == ("machine:gpt",)
+
+        ada.page.screenshot(path=os.environ["SHOT"], full_page=True)
+    notice.get_by_role("button", name="Resume machine:gpt").click()
+    expect(notice.get_by_role("button", name="Pause machine:gpt")).to_be_visible(timeout=20_000)
 
 
 def test_a_project_without_programs_has_no_notice_of_them(serve, person):

@@ -12,7 +12,7 @@ from parbals_label.project.alternative_test import alternative_test
 from parbals_label.project.checks import queue_checks
 from parbals_label.project.create import Roles, create_project
 from parbals_label.project.program_errors import CheckedError
-from parbals_label.project.program_report import ProgramReport, program_reports
+from parbals_label.project.program_report import program_reports
 from parbals_label.store.records import Submission
 from parbals_label.store.replies import PaidReply, Replies, usage_of
 from parbals_label.store.store import Store
@@ -182,18 +182,27 @@ def test_the_cost_of_the_rest_is_that_of_a_label_so_far(labelled):
     assert report.cost_of_rest == pytest.approx(0.01 * n_left)
 
 
-def test_people_replace_as_many_labels_as_the_goal_needs():
-    error = CheckedError(40, 4, True, 0.05, 0.2)
-    report = ProgramReport("machine:x", 500, 1000, 100, 400, error, None, None, 0.05)
+def test_the_mix_needs_a_goal_and_random_checks(labelled):
+    with Store.open(labelled) as store:
+        (report,) = program_reports(store, [])
+        assert "Set a goal: --goal-error" in " ".join(report.lines)
+        store.update_settings(goal_error=0.02)
+        (report,) = program_reports(store, [])
+        assert report.n_for_goal is None
+        assert "have people check random answers" in " ".join(report.lines)
+        drawn = queue_checks(store, 15).positions
+        store.submit([Submission(p, truth(p)) for p in drawn], annotator="lee")
+        (report,) = program_reports(store, [], human_cost=0.5)
+        n_open = store.n_items - 35
+    high = report.error.high
     n_more = report.n_for_goal
-    assert (1000 - 100 - n_more) * 0.2 <= 0.05 * 1000 < (1000 - 100 - n_more + 1) * 0.2
-    met = ProgramReport("machine:x", 500, 1000, 100, 400, error, None, None, 0.5)
-    assert met.n_for_goal == 0
-    assert "this meets the goal" in " ".join(met.lines)
+    assert (n_open - n_more) * high <= 0.02 * report.n_items < (n_open - n_more + 1) * high
+    assert report.mix.cost == pytest.approx(0.5 * n_more)
+    assert set(report.mix.lines) <= set(report.lines)
 
 
 def test_the_command_prints_the_report_and_asks_nobody(labelled):
-    result = CliRunner().invoke(command, [str(labelled), "--report"])
+    result = CliRunner().invoke(command, [str(labelled), "--report", "--cost", "kim=0.5"])
     assert result.exit_code == 0, result.exception
     assert "machine:gpt, 40 labels" in result.output
     assert "wrong in 2 of 20 answers that people checked, 10 %" in result.output

@@ -32,6 +32,7 @@ ROUTES = [
     ("POST", "/api/again", {"position": 0}),
     ("POST", "/api/measure", {"n": 3, "keep": True}),
     ("POST", "/api/check", {"program": "machine:evil"}),
+    ("POST", "/api/pause", {"program": "machine:evil", "paused": True}),
     (
         "POST",
         "/api/bulk",

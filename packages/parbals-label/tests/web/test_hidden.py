@@ -58,6 +58,7 @@ WRITE_ROUTES = {
     "/api/again": "confirms",
     "/api/measure": "counts",
     "/api/check": "counts items of a program",
+    "/api/pause": "confirms",
     "/api/leave": "confirms",
     "/api/people": "returns people",
     "/api/people/role": "returns people",

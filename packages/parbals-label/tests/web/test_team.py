@@ -15,7 +15,8 @@ OWNERS_ONLY = {
     ("GET", "/api/people"), ("POST", "/api/people"), ("POST", "/api/people/role"),
     ("POST", "/api/people/revoke"), ("GET", "/api/log"), ("POST", "/api/release-all"),
     ("POST", "/api/again"), ("POST", "/api/bulk"), ("POST", "/api/measure"),
-    ("POST", "/api/check"), ("GET", "/api/target"), ("GET", "/api/target/0"),
+    ("POST", "/api/check"), ("POST", "/api/pause"), ("GET", "/api/target"),
+    ("GET", "/api/target/0"),
 }  # fmt: skip
 THEIR_ITEMS = {
     ("GET", "/api/items/0"), ("GET", "/api/media/0"), ("POST", "/api/answers"),
@@ -185,7 +186,12 @@ def test_an_owner_may_do_everything(team, who):
             continue
         answer = team.call(method, path, fitting(path, body, name), headers, token=False)
         # The item is a text, no program has answered, and there is no target set.
-        refusals = {"/api/media/0": 404, "/api/check": 422, "/api/target/0": 404}
+        refusals = {
+            "/api/media/0": 404,
+            "/api/check": 422,
+            "/api/pause": 422,
+            "/api/target/0": 404,
+        }
         assert answer.status == refusals.get(path, 200), (method, path)
 
 

@@ -63,6 +63,14 @@ _MAX_WAIT_SECONDS = 120.0
     click.IntRange(1, 10_000),
     argument="n_checks",
 )
+@option(
+    "--unsure N",
+    "Label nothing; queue the N answers that a program is least sure of for people.",
+    click.IntRange(1, 10_000),
+    argument="n_unsure",
+)
+@flag("--pause", "Pause a program or LLM; a run that is at work stops at its next request.")
+@flag("--resume", "Let a paused program or LLM label again.")
 @option("--rate N", "Ask for at most N items a minute, retries included.", click.IntRange(1))
 @option(
     "--retries N",
@@ -91,6 +99,9 @@ def label(
     name: str | None,
     report: bool,
     n_checks: int | None,
+    n_unsure: int | None,
+    pause: bool,
+    resume: bool,
     costs: dict[str, float] | None,
     no_report: bool,
     as_json: bool,
@@ -108,15 +119,20 @@ def label(
       parbals label spam --check 10
       parbals label spam --with "python keyword_rule.py" --budget 200
       parbals label spam --with "python keyword_rule.py" --name rule --cost me=1,rule=0.01
-      parbals label spam --report
+      parbals label spam --report --cost me=0.50
     """
     if report:
-        _print_quality(folder, name, as_json=as_json)
+        _print_quality(folder, name, costs, as_json=as_json)
         return
-    if n_checks is not None:
+    if n_checks is not None or n_unsure is not None:
         if llm.url is not None or command is not None:
-            raise InputError("--check labels nothing; leave out --llm and --with.")
-        _queue_checks(folder, n_checks, name, as_json=as_json)
+            raise InputError("--check and --unsure label nothing; leave out --llm and --with.")
+        _queue_checks(folder, n_checks, n_unsure, name, as_json=as_json)
+        return
+    if pause or resume:
+        if pause == resume or llm.url is not None or command is not None:
+            raise InputError("Say --pause or --resume alone; leave out --llm and --with.")
+        _set_paused(folder, name, is_paused=pause, as_json=as_json)
         return
     if (llm.url is None) == (command is None):
         raise InputError("Say who labels: --llm URL with --model NAME, or --with COMMAND.")
@@ -138,14 +154,30 @@ def label(
     context.exit({"interrupted": _INTERRUPTED, "failed": 1}.get(result.ended, 0))
 
 
-def _queue_checks(folder: Path, n_checks: int, name: str | None, *, as_json: bool) -> None:
-    """Queue random answers of a program for people to check."""
+def _queue_checks(
+    folder: Path, n_random: int | None, n_unsure: int | None, name: str | None, *, as_json: bool
+) -> None:
+    """Queue random answers of a program, or the least sure ones, for people to check."""
     with open_store(folder) as store:
-        from parbals_label.project.checks import queue_checks
+        from parbals_label.project.checks import queue_checks, queue_unsure
 
-        checks = queue_checks(store, n_checks, name)
+        if n_random is not None and n_unsure is not None:
+            raise InputError("Say --check or --unsure, not both.")
+        if n_random is not None:
+            checks = queue_checks(store, n_random, name)
+        else:
+            checks = queue_unsure(store, n_unsure or 0, name)
         items = [item.id for item in store.items(checks.positions)]
         print_result(as_json, {"annotator": checks.program, "items": items}, checks.sentence)
+
+
+def _set_paused(folder: Path, name: str | None, *, is_paused: bool, as_json: bool) -> None:
+    """Pause or resume a program."""
+    with open_store(folder) as store:
+        from parbals_label.project.pausing import set_paused
+
+        sentence = set_paused(store, name, is_paused=is_paused)
+        print_result(as_json, {"paused": list(store.settings.paused)}, sentence)
 
 
 @contextmanager
@@ -232,13 +264,15 @@ def _run(
     return result
 
 
-def _print_quality(folder: Path, name: str | None, *, as_json: bool) -> None:
+def _print_quality(
+    folder: Path, name: str | None, costs: dict[str, float] | None, *, as_json: bool
+) -> None:
     """Print how good programs and LLMs are, or the one of this name."""
     from parbals_label.project.program_report import program_reports
     from parbals_label.store.replies import usage_of
 
     with open_store(folder, read_only=True) as store:
-        reports = program_reports(store, usage_of(folder))
+        reports = program_reports(store, usage_of(folder), _human_cost(costs, name))
     if name is not None:
         reports = [report for report in reports if report.annotator == f"{PROGRAM_PREFIX}{name}"]
     if not reports:
@@ -257,6 +291,16 @@ def _print_quality(folder: Path, name: str | None, *, as_json: bool) -> None:
         for report in reports
     ]
     print_result(as_json, {"programs": values}, printable("\n\n".join(sections)))
+
+
+def _human_cost(costs: dict[str, float] | None, program: str | None) -> float | None:
+    """The mean cost of a label by a person; None if it was not said."""
+    by_people = [
+        cost
+        for name, cost in (costs or {}).items()
+        if not name.startswith(PROGRAM_PREFIX) and name != program
+    ]
+    return sum(by_people) / len(by_people) if by_people else None
 
 
 def _print_report(store: "Store", *, as_json: bool) -> None:

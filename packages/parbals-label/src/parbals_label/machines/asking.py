@@ -109,7 +109,11 @@ class BatchOutcome:
 
 @dataclass(frozen=True)
 class Asking:
-    """Asks a program about batches, until ``stop`` is set."""
+    """Asks a program about batches, until ``stop`` is set.
+
+    ``before_request`` is called before anything is sent, and again and again while answers are
+    awaited; it may set ``stop``.
+    """
 
     program: MachineAnnotator
     form: AnswerForm
@@ -118,6 +122,7 @@ class Asking:
     say: Callable[[str], None]
     rate_limit: RateLimit = field(default_factory=lambda: RateLimit(None))
     former_classes: Mapping[str, str] = field(default_factory=dict)
+    before_request: Callable[[], None] = lambda: None
 
     def batch(self, items: Sequence[Item], store_replies: StoreReplies) -> BatchOutcome:
         """Ask about these items; ``store_replies`` is called with valid replies as they arrive."""
@@ -181,6 +186,9 @@ class Asking:
         faults: dict[str, str],
     ) -> None:
         """Run the program on these items, and store its answers until it ends."""
+        self.before_request()
+        if self.stop.is_set():
+            return
         conversation = self.program.ask(items, self.form)
         try:
             ending = self._listen(conversation, items, tally, store_replies)
@@ -213,7 +221,8 @@ class Asking:
         open_ids = {item.id for item in items}
         last_answer_at = time.monotonic()
         while True:
-            received = conversation.receive(_POLL_SECONDS)
+            self.before_request()
+            received = None if self.stop.is_set() else conversation.receive(_POLL_SECONDS)
             if isinstance(received, Ending):
                 return received
             replies = tally.accept_all(received or [])

@@ -5,6 +5,7 @@ The start and end of every run, and the items that the machine abstained on, are
 Items are leased to the machine by name, so that the next run finds those that a killed one left.
 """
 
+import time
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -12,6 +13,7 @@ from threading import Event
 from typing import Any
 
 from parbals.errors import InputError, ParbalsError
+from parbals.wording import PROGRAM_PREFIX
 
 from parbals_label.files import sole_run
 from parbals_label.machines.asking import Asking, BatchOutcome, MachineAnnotator, Rules
@@ -27,6 +29,7 @@ ENDINGS = {
     "done": "every item is labelled, assigned, or abstained on",
     "budget": "the budget is used up",
     "interrupted": "it was interrupted",
+    "paused": "it was paused",
     "failed": "the annotator does not work",
     "worth": "others' answers have more information per cost now",
 }
@@ -35,6 +38,8 @@ _MAX_FAILED_BATCHES = 2
 """Batches in a row with failures and without a label after which the annotator counts as broken.
 
 A batch on which it only abstains is none of them: a rule may know few items."""
+_PAUSE_CHECK_SECONDS = 0.5
+"""How often a run looks whether it has been paused."""
 _MAX_NAMED = 3
 """Items that a message names; further ones are counted."""
 
@@ -80,6 +85,12 @@ def label_items(
         f"{name!r} is already labelling this project in another process; wait for it, stop it, or "
         "choose another --name."
     )
+    if name in store.settings.paused:
+        short_name = name.removeprefix(PROGRAM_PREFIX)
+        raise InputError(
+            f"{name} is paused; resume it on the labelling page, or with `parbals label "
+            f"{store.folder} --name {short_name} --resume`."
+        )
     with sole_run(store.folder, "machine", name, busy):
         run = _Run(store, name, program, rules, stop, say, progress)
         store.log("machine run", annotator=name, rules=asdict(rules), program=program.name)
@@ -117,7 +128,10 @@ class _Run:
             self.say,
             RateLimit(self.rules.rate),
             self.store.former_classes,
+            self._notice_pause,
         )
+        self._is_paused = False
+        self._pause_checked_at = time.monotonic()
         # Not asked again: items on which it abstained in any run, because it would probably do so
         # again at the same cost; and, later, items that failed in this run.
         self._excluded = _abstentions(self.store, self.name)
@@ -224,9 +238,20 @@ class _Run:
 
     def _reason_to_stop(self) -> str | None:
         """Why the run ends now; None if it goes on."""
+        self._notice_pause()
         if self.stop.is_set():
-            return "interrupted"
+            return "paused" if self._is_paused else "interrupted"
         return "budget" if self._next_size() <= 0 else None
+
+    def _notice_pause(self) -> None:
+        """Set ``stop`` if somebody has paused the program on the page or by a command."""
+        now = time.monotonic()
+        if self.stop.is_set() or now < self._pause_checked_at + _PAUSE_CHECK_SECONDS:
+            return
+        self._pause_checked_at = now
+        if self.name in self.store.settings.paused:
+            self._is_paused = True
+            self.stop.set()
 
     def _store_replies(self, replies: list[tuple[Item, Reply]]) -> None:
         """Store labels, and log abstentions."""

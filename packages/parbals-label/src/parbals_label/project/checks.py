@@ -1,7 +1,8 @@
 """Checks of a program's answers: people answer a random sample of its items, too.
 
 A random sample measures the error of all the program's answers; items that were chosen because they
-are difficult, or because answers differ, do not.
+are difficult, or because answers differ, do not. Answers that the program is unsure of can be sent
+to people, too: that corrects them, and measures nothing.
 """
 
 from typing import NamedTuple
@@ -12,21 +13,43 @@ from parbals.wording import PROGRAM_PREFIX, counted
 
 from parbals_label.store.store import Store
 
-__all__ = ["Checks", "Draw", "drawn_positions", "draws_of", "queue_checks"]
+__all__ = [
+    "Checks",
+    "Draw",
+    "drawn_positions",
+    "draws_of",
+    "program_name",
+    "queue_checks",
+    "queue_unsure",
+]
 
 DRAWN = "answers drawn to check"
 """The kind of event that records a random sample of answers; stored, so it must not change."""
 
 
+UNSURE = "unsure answers sent to people"
+"""The kind of event that records answers of low confidence; stored, so it must not change."""
+
+
 class Checks(NamedTuple):
-    """Items whose labels by ``program`` wait to be checked by people."""
+    """Items whose labels by ``program`` wait to be checked by people.
+
+    ``is_random`` is False where they are those that the program is least sure of.
+    """
 
     program: str
     positions: list[int]
+    is_random: bool = True
 
     @property
     def sentence(self) -> str:
         """What was done, in words."""
+        if not self.is_random:
+            n_answers = counted(len(self.positions), "answer", "answers")
+            return (
+                f"{n_answers} that {self.program} is least sure of wait on the labelling page for "
+                "people, whose labels then count."
+            )
         n_answers = counted(len(self.positions), "random answer", "random answers")
         return (
             f"{n_answers} of {self.program} wait on the labelling page to be checked by people. "
@@ -38,27 +61,64 @@ def queue_checks(store: Store, n: int, program: str | None = None) -> Checks:
     """Draw ``n`` random answers of a program that no person has checked, and queue them for people.
 
     Audit items are left out: people label those anyway. Later calls continue the same random order.
+    Answers that people got because the program was unsure of them are drawn like all others, or the
+    sample would have too few of them.
 
     Args:
         store: of the project.
         n: number of answers; all, if there are fewer.
         program: its name, with or without ``machine:``; None if the project has only one.
     """
-    name = _program_name(store, program)
-    votes = store.votes()  # without programs where a person has answered
-    asked = dict(store.settings.again).keys()
-    excluded = {*store.settings.audit, *asked}
-    unchecked = {p for p, by_annotator in votes.items() if name in by_annotator} - excluded
+    name = program_name(store, program)
+    sent_to_people = _positions_of(store, UNSURE, name) - drawn_positions(store, name)
+    unchecked = _unchecked(store, name)
     if not unchecked:
         raise InputError(f"Every answer of {name} has been checked, or waits to be.")
     generator = derive_generator(store.settings.seed, "checks", name)
     order = generator.permutation(store.n_items).tolist()
-    positions = [position for position in order if position in unchecked][:n]
+    drawn_from = unchecked | sent_to_people
+    positions = [position for position in order if position in drawn_from][:n]
     for position in positions:
-        store.ask_again(position)
+        if position in unchecked:
+            store.ask_again(position)
     last_answer = store.revision()[0]
     store.log(DRAWN, annotator=name, positions=positions, last_answer=last_answer)
     return Checks(name, positions)
+
+
+def queue_unsure(store: Store, n: int, program: str | None = None) -> Checks:
+    """Queue the ``n`` answers that a program is least sure of for people, whose labels then count.
+
+    Args:
+        store: of the project.
+        n: number of answers; all, if there are fewer.
+        program: its name, with or without ``machine:``; None if the project has only one.
+    """
+    name = program_name(store, program)
+    unchecked = _unchecked(store, name)
+    confidences = {
+        position: confidence
+        for (position, annotator), confidence in store.confidences().items()
+        if annotator == name and position in unchecked
+    }
+    if not confidences:
+        raise InputError(
+            f"{name} does not say how sure it is of answers that people have not checked; check "
+            "random ones with --check."
+        )
+    positions = sorted(confidences, key=lambda position: (confidences[position], position))[:n]
+    for position in positions:
+        store.ask_again(position)
+    store.log(UNSURE, annotator=name, positions=positions)
+    return Checks(name, positions, is_random=False)
+
+
+def _unchecked(store: Store, name: str) -> set[int]:
+    """Positions of a program's answers that no person has checked or is asked to check."""
+    votes = store.votes()  # without programs where a person has answered
+    asked = dict(store.settings.again).keys()
+    excluded = {*store.settings.audit, *asked}
+    return {p for p, by_annotator in votes.items() if name in by_annotator} - excluded
 
 
 class Draw(NamedTuple):
@@ -87,16 +147,24 @@ def drawn_positions(store: Store, program: str) -> set[int]:
     return {position for draw in draws_of(store, program) for position in draw.positions}
 
 
-def _program_name(store: Store, program: str | None) -> str:
+def _positions_of(store: Store, kind: str, program: str) -> set[int]:
+    """Positions in all events of a kind about a program."""
+    return {
+        position
+        for event in store.events(kind)
+        if event.detail["annotator"] == program
+        for position in event.detail["positions"]
+    }
+
+
+def program_name(store: Store, program: str | None) -> str:
     """The full name of a program that has answered."""
     programs = [a.name for a in store.annotators() if a.source == "machine" and a.answers]
     listed = ", ".join(programs) or "none"
     if program is None:
         if len(programs) == 1:
             return programs[0]
-        raise InputError(
-            f"Name the program whose answers to check with --name; there are {listed}."
-        )
+        raise InputError(f"Name the program with --name; there are {listed}.")
     full_name = f"{PROGRAM_PREFIX}{program.removeprefix(PROGRAM_PREFIX)}"
     if full_name not in programs:
         raise InputError(f"{full_name} has not answered; programs that have: {listed}.")

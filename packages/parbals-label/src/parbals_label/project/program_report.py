@@ -3,7 +3,7 @@
 The error is the one of :mod:`parbals_label.project.program_errors`, like everywhere else.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from parbals.wording import counted, percent
 
@@ -16,7 +16,9 @@ from parbals_label.project.alternative_test import (
     alternative_test,
 )
 from parbals_label.project.consensus import aggregate_labels
-from parbals_label.project.program_errors import CheckedError, program_errors
+from parbals_label.project.program_drift import Drift, program_drift
+from parbals_label.project.program_errors import CheckedError, program_errors, random_positions
+from parbals_label.project.program_mix import Mix, cheapest_mix
 from parbals_label.project.program_shares import ProgramShares, program_shares
 from parbals_label.store.replies import Usage, money
 from parbals_label.store.store import Store
@@ -40,6 +42,9 @@ class ProgramReport:
         test: the alternative annotator test; None if too few people share items with it.
         usage: what it has used so far; None for programs other than LLMs.
         goal_error: the error that the project is to reach; None without one.
+        mix: the cheapest mix of people and the program that reaches it; None without a goal, or
+            without enough random checks.
+        drift: None if nothing shows that it has become worse.
         shares: class shares among its answers, corrected by people's checks; None if people have
             checked too few random answers.
     """
@@ -54,6 +59,8 @@ class ProgramReport:
     usage: Usage | None
     goal_error: float | None
     shares: ProgramShares | None = None
+    mix: Mix | None = None
+    drift: Drift | None = None
 
     @property
     def cost_of_rest(self) -> float | None:
@@ -75,21 +82,15 @@ class ProgramReport:
 
     @property
     def n_for_goal(self) -> int | None:
-        """Further items that people label, chosen at random, so that the export meets the goal.
-
-        By the upper end of the error's interval; None without a goal or an error.
-        """
-        if self.error is None or self.goal_error is None:
-            return None
-        n_program = self.n_items - self.n_people
-        n_allowed = self.goal_error * self.n_items / self.error.high
-        return max(0, round(n_program - n_allowed + 0.5))
+        """Further items that people label so that the export meets the goal; None without a mix."""
+        return None if self.mix is None else self.mix.n_people
 
     @property
     def lines(self) -> list[str]:
         """The report in sentences."""
         return [
             *self._error_lines(),
+            *([self.drift.sentence(self.annotator)] if self.drift else []),
             self._test_line(),
             *self._share_lines(),
             *self._export_lines(),
@@ -151,12 +152,17 @@ class ProgramReport:
             f"Exported labels would be wrong in {percent(share)} ({percent(low)} to "
             f"{percent(high)}) if it labels everything that people do not."
         ]
-        n_more = self.n_for_goal
-        if n_more is not None and self.goal_error is not None:
-            advice = "this meets the goal"
-            if n_more:
-                advice = f"people label {n_more:,} more items, chosen at random, to be sure of it"
-            lines.append(f"The goal is {percent(self.goal_error)}: {advice}.")
+        if self.mix is not None:
+            lines += self.mix.lines
+        elif self.goal_error is None:
+            lines.append(
+                "Which mix of people and it is the cheapest? Set a goal: --goal-error 0.05."
+            )
+        else:
+            lines.append(
+                "Which mix of people and it is the cheapest? Not known; have people check random "
+                "answers (label --check 60)."
+            )
         return lines
 
     def _cost_lines(self) -> list[str]:
@@ -167,8 +173,16 @@ class ProgramReport:
         ]
 
 
-def program_reports(store: Store, usages: list[Usage]) -> list[ProgramReport]:
-    """A report on every program and LLM that has labelled; ``usages`` is what LLMs have used."""
+def program_reports(
+    store: Store, usages: list[Usage], human_cost: float | None = None
+) -> list[ProgramReport]:
+    """A report on every program and LLM that has labelled.
+
+    Args:
+        store: of the project.
+        usages: what LLMs have used.
+        human_cost: cost of a label by a person, in the currency of ``usages``.
+    """
     programs = {
         name: answers.error
         for name, answers in program_errors(store).items()
@@ -184,18 +198,46 @@ def program_reports(store: Store, usages: list[Usage]) -> list[ProgramReport]:
     reports = []
     for name, error in programs.items():
         labels = {position: by[name] for position, by in current.items() if name in by}
-        reports.append(
-            ProgramReport(
-                annotator=name,
-                n_labels=len(labels),
-                n_items=store.n_items,
-                n_people=len(people),
-                n_unlabelled=store.n_items - store.n_labelled,
-                error=error,
-                test=None if form.task == NUMBERS else alternative_test(votes, labels),
-                usage=usage_by_name.get(name),
-                goal_error=store.settings.goal_error or None,
-                shares=program_shares(store, name),
-            )
+        report = ProgramReport(
+            annotator=name,
+            n_labels=len(labels),
+            n_items=store.n_items,
+            n_people=len(people),
+            n_unlabelled=store.n_items - store.n_labelled,
+            error=error,
+            test=None if form.task == NUMBERS else alternative_test(votes, labels),
+            usage=usage_by_name.get(name),
+            goal_error=store.settings.goal_error or None,
+            shares=program_shares(store, name),
+            drift=program_drift(store, name),
         )
+        mix = _mix(store, report, labels, people, human_cost)
+        reports.append(replace(report, mix=mix))
     return reports
+
+
+def _mix(
+    store: Store,
+    report: ProgramReport,
+    labels: dict[int, str],
+    people: dict[int, str],
+    human_cost: float | None,
+) -> Mix | None:
+    """The cheapest mix that reaches the goal; None without a goal or enough random checks."""
+    if report.goal_error is None or report.error is None or not report.error.is_random:
+        return None
+    confidences = {
+        position: confidence
+        for (position, name), confidence in store.confidences().items()
+        if name == report.annotator
+    }
+    checked = random_positions(store, report.annotator) & labels.keys() & people.keys()
+    return cheapest_mix(
+        goal_error=report.goal_error,
+        n_items=report.n_items,
+        n_by_people=report.n_people,
+        confidences=list(confidences.values()),
+        checks=[(confidences.get(p), labels[p] != people[p]) for p in checked],
+        program_cost=report.cost_of_rest,
+        human_cost=human_cost,
+    )

@@ -23,6 +23,7 @@ from parbals_label.project.features import (
 from parbals_label.project.goal import Goal, metric_of
 from parbals_label.project.measured import measurable_positions
 from parbals_label.project.predicted import decisions
+from parbals_label.project.program_drift import program_drift
 from parbals_label.project.program_errors import ProgramAnswers, program_errors
 from parbals_label.project.samples import (
     LabelSources,
@@ -126,6 +127,7 @@ class Overview:
         label_range: the least, the median and the greatest label, if labels are numbers.
         samples: all random samples that were drawn to measure the error once, oldest first.
         llms: requests, tokens and cost of every LLM that has labelled.
+        drifts: a sentence for every program that seems to have become worse.
         target: the name of the target set; None without one.
         measurable: items that a new sample can be drawn from.
     """
@@ -159,6 +161,7 @@ class Overview:
     label_range: dict[str, float] | None = None
     samples: tuple[RandomSample, ...] = ()
     llms: list[Usage] = field(default_factory=list)
+    drifts: list[str] = field(default_factory=list)
     measurable: int = 0
     target: str | None = None
 
@@ -223,6 +226,7 @@ def overview(store: Store) -> Overview:
         label_range=_label_range(labels.values()) if form.task == NUMBERS else None,
         samples=tuple(random_samples(store)),
         llms=_llm_usage(store),
+        drifts=_drifts(store, annotators),
         measurable=len(measurable_positions(store)),
         target=None if settings.target is None else settings.target.name,
     )
@@ -269,6 +273,13 @@ def _llm_usage(store: Store) -> list[Usage]:
     with suppress(ProjectError):
         return usage_of(store.folder)
     return []
+
+
+def _drifts(store: Store, annotators: Iterable[Annotator]) -> list[str]:
+    """A sentence for every program that seems to have become worse."""
+    programs = [annotator.name for annotator in annotators if annotator.source == "machine"]
+    drifts = {name: program_drift(store, name) for name in programs}
+    return [drift.sentence(name) for name, drift in drifts.items() if drift is not None]
 
 
 def _class_balance(form: AnswerForm, labels: Iterable[str]) -> dict[str, int]:

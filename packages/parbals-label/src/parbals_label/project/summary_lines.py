@@ -57,6 +57,7 @@ def _progress_lines(overview: Overview) -> list[str]:
         lines.append(f"{ties} tied: one more answer decides (Browse, Tied)")
     lines += [annotator.sentence for annotator in overview.annotator_errors]
     lines += [usage.sentence for usage in overview.llms]
+    lines += overview.drifts
     lines += filter(None, (strategy_line(overview), overview.features))
     return lines
 

@@ -195,6 +195,15 @@ class Answers:
             labels.setdefault(position, {})[annotator] = label
         return labels
 
+    def positions_labelled_by(self, annotator: str) -> list[int]:
+        """Return the positions of an annotator's current labels, in the order of the answers."""
+        rows = self._db.rows(
+            f"SELECT position FROM ({CURRENT}) AS c WHERE label IS NOT NULL AND annotator = ? "
+            "ORDER BY answer",
+            (annotator,),
+        )
+        return [position for (position,) in rows]
+
     def confidences(self) -> dict[tuple[int, str], float]:
         """Return (position, annotator) → confidence that a program reported for a current label."""
         rows = self._db.rows(

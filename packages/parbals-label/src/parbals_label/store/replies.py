@@ -73,6 +73,11 @@ class Usage:
 
     @property
     def sentence(self) -> str:
+        """The annotator's name, requests, tokens and money in words."""
+        return f"{self.annotator}: {self.amounts}"
+
+    @property
+    def amounts(self) -> str:
         """Requests, tokens and money in words."""
         about = "about " if self.n_estimated else ""
         parts = [
@@ -83,7 +88,7 @@ class Usage:
             parts.append(f"cost {about}{money(self.cost)}")
         if self.cost is not None and self.n_unpriced:
             parts.append(f"{self.n_unpriced:,} requests had no price")
-        return f"{self.annotator}: {', '.join(parts)}"
+        return ", ".join(parts)
 
 
 def money(amount: float) -> str:

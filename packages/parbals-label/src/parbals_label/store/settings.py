@@ -50,6 +50,7 @@ _LOGGED_SETTINGS = (
     "audit_by",
     "hidden",
     "adapt",
+    "paused",
 )
 """Settings that people decide, whose changes are logged."""
 _NO_DESCRIPTIONS: dict[str, Any] = {"descriptions": {}, "described": None}
@@ -223,6 +224,7 @@ class ProjectSettings(BaseModel):
         doubts: likely label errors: position, label, its probability, likelier label.
         copies: duplicate texts: position, position of the first item with the same text, whose
             label they share.
+        paused: names of programs that label nothing until they are resumed.
         adapt: whether the page's worker fine-tunes the encoder on the labels.
         heard: error rates of annotators: name, answers, error rate (None if it is not known), its
             90 % interval, checked answers, and annotators who make the same mistakes.
@@ -274,6 +276,7 @@ class ProjectSettings(BaseModel):
     heard: tuple[_AnnotatorError | _AnnotatorErrorWithChecks, ...] = ()
     judged: tuple[tuple[_Count, _AtLeastOne, str], ...] = ()
     copies: tuple[tuple[_Count, _Count], ...] = ()
+    paused: tuple[str, ...] = ()
     adapt: bool = False
     again: tuple[tuple[_Count, _AtLeastOne], ...] = ()
 

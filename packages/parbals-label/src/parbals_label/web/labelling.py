@@ -5,10 +5,11 @@ from typing import Any
 from fastapi import APIRouter, Request
 from parbals.errors import InputError
 
-from parbals_label.project.checks import queue_checks
+from parbals_label.project.checks import queue_checks, queue_unsure
 from parbals_label.project.classes import change_classes
 from parbals_label.project.measured import sampled_positions
 from parbals_label.project.measuring import begin_measurement, keep_sample, request_target_sample
+from parbals_label.project.pausing import set_paused
 from parbals_label.project.quick import quick_batch
 from parbals_label.store import records
 from parbals_label.store.rows import lease_clock
@@ -312,11 +313,22 @@ def _add_queue_routes(routes: APIRouter, session: Session) -> None:
 
     @routes.post("/check")
     async def check(body: schemas.CheckIn, request: Request) -> schemas.ChecksOut:
-        """For owners: queue random answers of a program for people to check."""
+        """For owners: queue random answers of a program, or unsure ones, for people."""
 
         def act(store: Store) -> schemas.ChecksOut:
-            checks = queue_checks(store, body.n, body.program)
+            queue = queue_unsure if body.unsure else queue_checks
+            checks = queue(store, body.n, body.program)
             return schemas.ChecksOut(n_queued=len(checks.positions), sentence=checks.sentence)
+
+        return await session.desk.write(acting_as(require_owner(request), act))
+
+    @routes.post("/pause")
+    async def pause(body: schemas.PauseIn, request: Request) -> schemas.PausedOut:
+        """For owners: pause or resume a program; a run stops at its next request."""
+
+        def act(store: Store) -> schemas.PausedOut:
+            sentence = set_paused(store, body.program, is_paused=body.paused)
+            return schemas.PausedOut(paused=body.paused, sentence=sentence)
 
         return await session.desk.write(acting_as(require_owner(request), act))
 

@@ -6,7 +6,7 @@ import numpy as np
 from parbals.learner.evaluation.report import metric_line
 
 from parbals_label.project.goal import advice, goal_parts, metric_lines
-from parbals_label.project.program_report import program_reports
+from parbals_label.project.program_report import ProgramReport, program_reports
 from parbals_label.project.summary import overview
 from parbals_label.project.summary_lines import audit_line, certificate_lines, strategy_line
 from parbals_label.store.store import Store
@@ -74,6 +74,10 @@ def live(store: Store, curve: Curve, queue: QueueOut, server: ServerOut) -> Live
                 name=report.annotator,
                 n_labels=report.n_labels,
                 lines=[*report.lines, *([f"{report.usage.sentence}."] if report.usage else [])],
+                paused=report.annotator in store.settings.paused,
+                usage=None if report.usage is None else f"{report.usage.amounts}.",
+                drift=None if report.drift is None else report.drift.sentence(report.annotator),
+                n_unsure=_n_unsure(report),
             )
             for report in program_reports(store, state.llms)
         ],
@@ -98,6 +102,13 @@ def live(store: Store, curve: Curve, queue: QueueOut, server: ServerOut) -> Live
         agreement=agreement and replace(agreement, pairs=agreement.pairs[:_MAX_PAIRS]),
         server=server,
     )
+
+
+def _n_unsure(report: ProgramReport) -> int:
+    """How many answers that a program is least sure of people should label; 0 for none."""
+    if report.mix is None or report.mix.threshold is None:
+        return 0
+    return report.mix.n_people
 
 
 def own_progress(progress: LiveOut, name: str | None) -> LiveOut:

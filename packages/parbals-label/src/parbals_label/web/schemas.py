@@ -135,10 +135,18 @@ class BulkIn(AnnotatorIn):
 
 
 class CheckIn(InModel):
-    """How many random answers of which program people are to check."""
+    """How many answers of which program people are to check, at random or the least sure ones."""
 
     program: Name
+    unsure: bool = False
     n: Annotated[int, Field(ge=1, le=10_000)] = 10
+
+
+class PauseIn(InModel):
+    """Whether a program is paused."""
+
+    program: Name
+    paused: bool
 
 
 class ReleaseAllIn(InModel):
@@ -284,6 +292,13 @@ class ChecksOut(BaseModel):
     sentence: str
 
 
+class PausedOut(BaseModel):
+    """Whether a program is paused, and a sentence that says so."""
+
+    paused: bool
+    sentence: str
+
+
 class ServerOut(BaseModel):
     """The server itself."""
 
@@ -291,11 +306,25 @@ class ServerOut(BaseModel):
 
 
 class ProgramOut(BaseModel):
-    """A program or an LLM that has labelled: the number of its labels, and sentences about it."""
+    """A program or an LLM that has labelled.
+
+    Attributes:
+        name: under which its labels are stored.
+        n_labels: their number.
+        lines: sentences of its report.
+        paused: whether it labels nothing until it is resumed.
+        usage: requests, tokens and cost of an LLM.
+        drift: a sentence where its answers seem to have become worse.
+        n_unsure: how many of the answers that it is least sure of people should label; 0 for none.
+    """
 
     name: str
     n_labels: int
     lines: list[str]
+    paused: bool = False
+    usage: str | None = None
+    drift: str | None = None
+    n_unsure: int = 0
 
 
 class LiveOut(BaseModel):

@@ -11,6 +11,7 @@ from chat_server import KEY, Cut, Failure, chat_server, completion, item_of, lab
 from machine_projects import make_project
 from message_data import truth
 from message_projects import copy_project
+from parbals.errors import InputError
 from parbals_label.answer_form import AnswerForm
 from parbals_label.machines.llm.asking import (
     MAX_REPLY_TOKENS,
@@ -22,6 +23,7 @@ from parbals_label.machines.llm.endpoint import Endpoint
 from parbals_label.machines.llm.project import make_prompts
 from parbals_label.machines.llm.prompt import Instructions
 from parbals_label.machines.loop import Rules, label_items
+from parbals_label.project.pausing import set_paused
 from parbals_label.store.replies import REPLIES_NAME, Replies, usage_of
 from parbals_label.store.store import Store
 
@@ -431,6 +433,30 @@ def test_a_stop_waits_for_what_is_on_its_way_and_pays_for_it(ask, project):
         result, _ = ask(server.url, batch_size=12, stop=stop)
     assert result.ended == "interrupted"
     assert result.stored == len(server.seen) == usage_of(project)[0].n_requests > 0
+
+
+def test_a_run_that_is_paused_meanwhile_sends_no_further_request(ask, project, monkeypatch):
+    monkeypatch.setattr("parbals_label.machines.loop._PAUSE_CHECK_SECONDS", 0.0)
+    n_seen = []
+
+    def misbehave(request, number):
+        if number == 5:  # the first batch of four is stored
+            with Store.open(project) as store:
+                set_paused(store, "m", is_paused=True)
+            n_seen.append(len(server.seen))
+
+    with chat_server(misbehave) as server:
+        result, _ = ask(server.url, batch_size=4)
+        # Requests of this batch may be on their way; no other batch is begun.
+        assert n_seen[0] <= len(server.seen) <= 8
+        assert result.ended == "paused"
+        assert result.stored == len(server.seen) == usage_of(project)[0].n_requests
+        with pytest.raises(InputError, match="machine:m is paused; resume it"):
+            ask(server.url)
+        with Store.open(project) as store:
+            assert "may label again" in set_paused(store, None, is_paused=False)
+        result, _ = ask(server.url)
+    assert result.ended == "done"
 
 
 def test_a_rate_holds_for_retries_too(ask, monkeypatch):

@@ -11,6 +11,8 @@ from parbals.cli.main import main
 from parbals.errors import ParbalsError, ProjectError
 from parbals_label.cli.label import label as command
 from parbals_label.machines.llm.endpoint import key_from
+from parbals_label.project.checks import queue_checks
+from parbals_label.store.records import Submission
 from parbals_label.store.replies import REPLIES_NAME, money, usage_of
 from parbals_label.store.store import Store
 
@@ -97,6 +99,35 @@ def test_labels_money_and_tokens_are_printed_and_in_the_status(run, monkeypatch,
     with pytest.raises(SystemExit):
         main(["status", str(run.folder), "--json"])
     assert json.loads(capsys.readouterr().out)["llms"][0]["n_requests"] == usage.n_requests
+
+
+def test_pause_and_resume_are_commands_that_send_nothing(run):
+    with chat_server() as server:
+        arguments = ["--llm", server.url, "--model", "m", "--no-report"]
+        assert run(*arguments, "--budget", "3").exit_code == 0
+        assert "machine:m is paused" in run("--pause").output
+        n_requests = len(server.seen)
+        assert "resume it on the labelling page" in str(run(*arguments).exception)
+        assert len(server.seen) == n_requests
+        assert "may label again" in run("--resume", "--name", "m").output
+        assert run(*arguments, "--budget", "2").exit_code == 0
+    assert "Say --pause or --resume alone" in str(run("--pause", "--resume").exception)
+
+
+def test_what_a_model_is_unsure_of_goes_to_people_and_is_drawn_like_other_answers(run):
+    with Store.open(run.folder) as store:
+        rows = [
+            Submission(p, "ham", comment=json.dumps({"confidence": p / 20})) for p in range(6, 20)
+        ]
+        store.submit(rows, annotator="machine:m", source="machine")
+    result = run("--unsure", "3", "--json")
+    assert json.loads(result.stdout)["items"] == ["006", "007", "008"]
+    assert "Say --check or --unsure" in str(run("--unsure", "3", "--check", "3").exception)
+    with Store.open(run.folder) as store:
+        assert len(store.queued()[0]) == 3
+        drawn = queue_checks(store, 14).positions
+        assert sorted(drawn) == list(range(6, 20))
+        assert len(store.queued()[0]) == 14
 
 
 def test_a_failing_endpoint_gives_exit_code_1_and_one_sentence(run):

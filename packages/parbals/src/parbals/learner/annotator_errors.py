@@ -21,7 +21,8 @@ accuracies are together nearly as likely as those of the best.
 posterior Beta(1 + wrong, 1 + right). The estimate is the mean over all draws of z, the interval
 their 5 % and 95 % quantiles. Unchecked answers, which the classifier alone could judge, only widen
 it: if the classifier contradicts them more, or less, often than the checked ones, by d on average
-over all answers, the interval is extended by d in that direction.
+over all answers, the interval is extended by d / b in that direction. Here b is the difference
+between the contradictions of a wrong and a right answer, which for an unsure classifier is small.
 
 *Same mistakes.* Two annotators who are often right agree often. Two who agree although they are
 often wrong are not independent: copies of one program, or a person who copies another. One of each

@@ -80,6 +80,8 @@ _PROGRAM_WEIGHTS = (1.0, 0.3)
 """Candidate weights of programs' answers, besides 0."""
 _MIN_GAIN_OF_ZERO_WEIGHT = 0.5
 """Weight 0 must predict n answers of people better by this times √n nats: more than by chance."""
+_MIN_SLOPE = 0.3
+"""Least difference between contradictions of wrong and right answers that a shift is divided by."""
 _MAX_ITEMS = 2_000
 """Number of items from which error rates are estimated."""
 _EPS = 1e-12
@@ -522,6 +524,7 @@ def _error_rates(
     counts = (source >= 0) & is_checked[source]
     draws = draw_errors(raters, counts, label_probs[rows])
     contradicted = 1.0 - predictions[answers.row, answers.label]
+    slope = max(_contradiction_slope(predictions), _MIN_SLOPE)
     errors = []
     for j in range(len(answers.names)):
         is_from_annotator = answers.annotator == j
@@ -530,8 +533,19 @@ def _error_rates(
             errors.append(UNKNOWN_ERROR)
             continue
         shift = float(contradicted[is_from_annotator].mean() - checked.mean())
-        errors.append(draws.estimate(j, shift))
+        errors.append(draws.estimate(j, shift / slope))
     return errors
+
+
+def _contradiction_slope(predictions: np.ndarray) -> float:
+    """By how much more the classifier contradicts a wrong answer than a right one, on average.
+
+    A calibrated classifier gives the true class the probability Σ_c p_c² in expectation, and any
+    other class an equal part of the rest.
+    """
+    n_classes = predictions.shape[1]
+    true_prob = float((predictions**2).sum(axis=1).mean())
+    return (n_classes * true_prob - 1.0) / (n_classes - 1.0)
 
 
 def _groups_with_same_mistakes(

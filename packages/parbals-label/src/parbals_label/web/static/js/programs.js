@@ -1,4 +1,4 @@
-// Programs and LLMs that label: their error, their agreement with people, and their cost.
+// Programs and LLMs that label: their error, their agreement with people, their cost, and a switch.
 
 import { post } from "./api.js";
 import { h, percent, range, toast } from "./dom.js";
@@ -7,14 +7,11 @@ import { pieces, t } from "./text.js";
 
 const N_CHECKS = 10; // of a program's answers, until its error is known
 
-/** For owners: have people check random answers of a program, which measures its error. */
-export function checkButton(annotator) {
-  const program = annotator.name.split(", ")[0]; // answers may be split by confidence
-  const button = h("button", { type: "button", class: "text-button" }, t("Check {n} at random", { n: N_CHECKS }));
-  button.setAttribute("aria-label", t("Check {n} random answers of {name}", { n: N_CHECKS, name: annotator.name }));
+function actionButton(text, label, path, body) {
+  const button = h("button", { type: "button", class: "text-button", "aria-label": label }, text);
   button.addEventListener("click", async () => {
     try {
-      const { sentence } = await post("/api/check", { program, n: N_CHECKS });
+      const { sentence } = await post(path, body);
       toast(sentence);
     } catch (error) {
       toast(error.message);
@@ -23,17 +20,54 @@ export function checkButton(annotator) {
   return button;
 }
 
-function programLine(program, annotators) {
+/** For owners: have people check random answers of a program, which measures its error. */
+export function checkButton(annotator) {
+  const program = annotator.name.split(", ")[0]; // answers may be split by confidence
+  const label = t("Check {n} random answers of {name}", { n: N_CHECKS, name: annotator.name });
+  return actionButton(t("Check {n} at random", { n: N_CHECKS }), label, "/api/check", { program, n: N_CHECKS });
+}
+
+/** Send the answers that a program is least sure of to people. */
+function unsureButton(program) {
+  const n = program.n_unsure;
+  const label = t("Send the {n} answers that {name} is least sure of to people", { n, name: program.name });
+  return actionButton(t("Send the {n} least sure to people", { n }), label, "/api/check", { program: program.name, n, unsure: true });
+}
+
+/** The switch of a program: a running one stops at its next request. */
+function pauseButton(program) {
+  const name = program.name;
+  const [text, label] = program.paused ? [t("Resume"), t("Resume {name}", { name })] : [t("Pause"), t("Pause {name}", { name })];
+  return actionButton(text, label, "/api/pause", { program: name, paused: !program.paused });
+}
+
+function errorSentence(program, annotators) {
   const rate = annotators.find((annotator) => annotator.name === program.name);
-  const name = h("strong", { dir: "auto" }, program.name);
-  const labels = pieces("{name} has given {n:# label|# labels}.", { name, n: program.n_labels });
-  if (!rate || rate.error === null) return h("p", {}, labels, " ", t("Its error is not known."), " ", checkButton(program));
-  const measured = t("Its error is {error} ({range}), measured on {n:# answer|# answers} that people checked.", {
+  if (!rate || rate.error === null) return t("Its error is not known.");
+  return t("Its error is {error} ({range}), measured on {n:# answer|# answers} that people checked.", {
     error: percent(rate.error),
     range: range(rate, percent),
     n: rate.n_checked,
   });
-  return h("p", {}, labels, " ", measured);
+}
+
+function driftNotice(sentence) {
+  return h("p", { class: "advice warn", dir: "auto" }, h("span", { class: "advice-sign", "aria-hidden": "true" }, "!"), h("span", {}, sentence));
+}
+
+function programLine(program, annotators) {
+  const values = { name: h("strong", { dir: "auto" }, program.name), n: program.n_labels };
+  const labels = program.paused
+    ? pieces("{name} (paused) has given {n:# label|# labels}.", values)
+    : pieces("{name} has given {n:# label|# labels}.", values);
+  const usage = program.usage ? ` ${t("Used so far: {usage}", { usage: program.usage })}` : "";
+  return h(
+    "div",
+    { class: "program-line" },
+    h("p", {}, labels, " ", errorSentence(program, annotators), usage),
+    program.drift && driftNotice(program.drift),
+    h("p", {}, pauseButton(program), " ", checkButton(program), program.n_unsure ? [" ", unsureButton(program)] : null),
+  );
 }
 
 /** For owners: who labels besides people, and how good they are; hidden in projects without programs. */
@@ -44,7 +78,15 @@ export function programNotice() {
     { class: "panel program-notice", hidden: true },
     h("h2", { class: "panel-title" }, t("Programs and LLMs")),
     lines,
-    h("p", { class: "quiet" }, t("Their labels count where no person has labelled."), " ", pieces("Details: {link}", { link: h("a", { href: "#agreement" }, t("Agreement")) })),
+    h(
+      "p",
+      { class: "quiet" },
+      t("Their labels count where no person has labelled."),
+      " ",
+      t("What they abstain on goes to people."),
+      " ",
+      pieces("Details: {link}", { link: h("a", { href: "#agreement" }, t("Agreement")) }),
+    ),
   );
   const draw = () => {
     const programs = state.live?.programs ?? [];
