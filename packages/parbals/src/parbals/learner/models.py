@@ -10,7 +10,8 @@ A model is anything with ``fit(X, y)`` and ``sample_proba(X)``:
 
 If annotators are noisy and ``fit`` has a parameter ``sample_weight``, as scikit-learn's ensembles
 do, every label is weighted by how much the answers tell (:func:`weighted_labels`). A model without
-that parameter is fitted to the most probable classes as if they were certain.
+that parameter is fitted to the most probable classes as if they were certain, and to answers of
+programs only where those are decisive.
 
 The object that is passed is a template and is not changed: every fit starts with a fresh copy of it
 (``sklearn.base.clone`` if it has ``get_params``, otherwise ``copy.deepcopy``). A model that cannot

@@ -35,6 +35,7 @@ from parbals.posterior.closed.prior import PoolMoments
 from parbals.posterior.estimator import LogisticModel
 from parbals.randomness import derive_generator
 from parbals.strategies.choose import CheckedModel
+from parbals.wording import PROGRAM_PREFIX
 
 __all__ = [
     "FitCache",
@@ -48,6 +49,9 @@ __all__ = [
 ]
 
 _N_FOLDS = 5
+_MIN_DECISIVENESS = 0.8
+"""Probability of the likeliest class from which a program's answers train models of certain labels.
+"""
 _MAX_MOMENT_ROWS = 4_096
 """Number of pool rows from which the prior's feature moments are estimated: enough."""
 _BLOCK_ROWS = 4_096
@@ -247,7 +251,7 @@ class Setup:
                 from it.
             likelihoods: (n, C) of the annotators' answers. A Gaussian posterior is fitted to them,
                 a user's model to labels weighted by them if it accepts weights; particles and
-                other models are fitted to ``labels``.
+                other models are fitted to ``labels`` (:attr:`needs_certain_labels`).
         """
         if not isinstance(self.task, Classification):
             settings = FitSettings(self.prior_scale, self.pool_moments, self.n_samples, seed)
@@ -260,6 +264,14 @@ class Setup:
         prepared_rows = self.preparation(self.class_descriptions.rows)
         prepared = self.class_descriptions._replace(rows=prepared_rows)
         return condition_on_descriptions(model, prepared, len(positions))
+
+    @property
+    def needs_certain_labels(self) -> bool:
+        """Whether the model takes class numbers alone, not how probable each of them is."""
+        if self.model is None or isinstance(self.model, LogisticModel):
+            inference = self.inference if self.model is None else self.model.inference
+            return inference not in ("auto", "ep")
+        return not accepts_sample_weight(self.model)
 
     def _fit_users_model(
         self, positions: np.ndarray, labels: np.ndarray, likelihoods: np.ndarray | None
@@ -562,15 +574,33 @@ class State:
             key = cold_start_key
         model = self.cache.model(key)
         if model is None:
+            positions = self._usable_positions(positions)
             model = self.setup.fit(
                 positions,
-                labels,
+                self.encoded_labels(positions),
                 seed=int.from_bytes(key[:7], "little"),
                 warm_start=None if key == cold_start_key else self.cache.latest_model(),
                 likelihoods=self.likelihoods(positions),
             )
             self.cache.add_model(key, model)
         return model
+
+    def _usable_positions(self, positions: np.ndarray) -> np.ndarray:
+        """Leave out what only programs answered indecisively, if the model takes class numbers.
+
+        Such a model would believe a program that guesses as much as a person. Answers are decisive
+        if they leave a probability of less than a fifth to other classes.
+        """
+        likelihoods = self.likelihoods(positions)
+        if likelihoods is None or not self.setup.needs_certain_labels:
+            return positions
+        decisiveness = likelihoods.max(axis=1) / likelihoods.sum(axis=1)
+        is_by_person = [
+            any(name is None or not name.startswith(PROGRAM_PREFIX) for name in self.answers[p])
+            for p in positions.tolist()
+        ]
+        usable = positions[np.array(is_by_person, bool) | (decisiveness >= _MIN_DECISIVENESS)]
+        return usable if self._can_fit_to(self.encoded_labels(usable)) else positions
 
     def key(self, *, with_pending: bool) -> bytes:
         """Return a digest of the seed, the training labels and, on request, the pending items.
