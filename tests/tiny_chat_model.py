@@ -21,7 +21,7 @@ TEMPLATE = (
     "{% set item = messages[1]['content'].split('The item to label:')[-1] %}"
     "{{ item.split('<item>')[-1].split('</item>')[0] }} [ANSWER]"
 )
-_START_SECONDS = 180
+_START_SECONDS = 600
 
 
 def words(text):

@@ -88,7 +88,7 @@ def runs(given: Namespace) -> Iterator[Todo]:
             # Without the program's answers all programs are the same.
             for way in WAYS if program == PROGRAM else WAYS[1:]:
                 yield ("cost", program, way, seed), partial(at_equal_cost, program, way, seed)
-    for apart, is_told, seed in product((1.0, 1.5), (True, False), range(12 * given.seeds)):
+    for apart, is_told, seed in product((1.0, 1.5), (True, False), range(6 * given.seeds)):
         yield ("sure", apart, is_told, seed), partial(by_confidence, apart, is_told, seed)
 
 

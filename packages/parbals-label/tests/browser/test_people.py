@@ -133,8 +133,6 @@ def test_an_owner_pauses_an_llm_and_sends_what_it_is_unsure_of_to_people(serve, 
     expect(notice).to_contain_text("machine:gpt (paused) has given 20 labels", timeout=20_000)
     with Store.open(server.folder, read_only=True) as store:
         assert store.settings.paused == ("machine:gpt",)
-
-        ada.page.screenshot(path=os.environ["SHOT"], full_page=True)
     notice.get_by_role("button", name="Resume machine:gpt").click()
     expect(notice.get_by_role("button", name="Pause machine:gpt")).to_be_visible(timeout=20_000)
 
