@@ -178,9 +178,9 @@ def page(records: list[Record]) -> Iterable[str]:
     yield ""
     yield (
         "**They are found, not by chance, and the interval mostly holds, least under covariate "
-        "shift. The expected error is left as it is:** correcting it by the estimated shares helps where few "
-        "labels meet a strong label shift, and harms under covariate shift, and predictions do not "
-        "tell which one it is."
+        "shift. The expected error is left as it is:** correcting it by the estimated shares helps "
+        "where few labels meet a strong label shift, and harms under covariate shift, and "
+        "predictions do not tell which one it is."
     )
     yield ""
     yield (
