@@ -528,6 +528,25 @@ class TestSteps:
         assert speed == adapt.Speed(1.0, 1.0)
 
 
+def test_a_batch_in_parts_has_the_gradient_of_the_whole_batch(base, monkeypatch):
+    torch = pytest.importorskip("torch", reason="adapting needs torch")
+    some = [" ".join(text.split()[: 1 + i % 9]) for i, text in enumerate(texts()[1][:15])]
+    gradients = []
+    for n_parts in (1, 4):
+        monkeypatch.setattr(adapt, "_N_PARTS", n_parts)
+        encoder = adapt.load_base(base, Options(device="cpu"), "text")
+        with torch.random.fork_rng(), torch.inference_mode(False), torch.enable_grad():
+            torch.manual_seed(0)
+            training = adapt._Training(encoder, some, np.arange(15) % 2, seed=0)
+            encoder.network.eval()  # without dropout, which is random
+            training._head.weight.data.normal_()
+            training.step(np.arange(15))
+        gradients.append([weight.grad for weight in training._trained if weight.grad is not None])
+    assert max(gradient.abs().max() for gradient in gradients[0]) > 1e-3
+    for whole, in_parts in zip(*gradients, strict=True):
+        torch.testing.assert_close(in_parts, whole, rtol=1e-4, atol=1e-6)
+
+
 def test_batch_norms_keep_what_they_know_of_a_million_images(tmp_path):
     """Sixteen images a step would move them, and what the network sees of every other image."""
     transformers = pytest.importorskip("transformers", reason="adapting needs transformers")
