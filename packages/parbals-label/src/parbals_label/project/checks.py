@@ -116,8 +116,8 @@ def queue_unsure(store: Store, n: int, program: str | None = None) -> Checks:
 def _unchecked(store: Store, name: str) -> set[int]:
     """Positions of a program's answers that no person has checked or is asked to check."""
     votes = store.votes()  # without programs where a person has answered
-    asked = dict(store.settings.again).keys()
-    excluded = {*store.settings.audit, *asked}
+    requested = dict(store.settings.again).keys()
+    excluded = {*store.settings.audit, *requested}
     return {p for p, by_annotator in votes.items() if name in by_annotator} - excluded
 
 

@@ -140,11 +140,11 @@ class Mix:
         goal = percent(self.goal_error)
         if not self.n_people:
             return [f"The goal is {goal}: its labels meet it without further labels of people."]
-        which = "chosen at random"
+        selection = "chosen at random"
         if self.threshold is not None:
-            which = f"those it is least sure of (confidence up to {self.threshold:.2g})"
+            selection = f"those it is least sure of (confidence up to {self.threshold:.2g})"
         lines = [
-            f"The goal is {goal}: people label {self.n_people:,} more items, {which}, and it "
+            f"The goal is {goal}: people label {self.n_people:,} more items, {selection}, and it "
             "labels the rest; then the goal is met with 95 % certainty."
         ]
         if self.n_estimated < self.n_people:
@@ -182,12 +182,12 @@ def cheapest_mix(
     n_open = n_items - n_by_people
     if not n_open:
         return Mix(goal_error, 0, 0, None, len(checks), program_cost, human_cost, 0)
-    chosen = relabelling(confidences, checks, goal_error * n_items / n_open)
+    best = relabelling(confidences, checks, goal_error * n_items / n_open)
     return Mix(
         goal_error=goal_error,
-        n_people=int(np.ceil(chosen.share * n_open)),
-        n_estimated=int(np.ceil(chosen.estimated_share * n_open)),
-        threshold=chosen.threshold,
+        n_people=int(np.ceil(best.share * n_open)),
+        n_estimated=int(np.ceil(best.estimated_share * n_open)),
+        threshold=best.threshold,
         n_checked=len(checks),
         program_cost=program_cost,
         human_cost=human_cost,
