@@ -57,7 +57,7 @@ def runs(options: Namespace) -> Iterator[Todo]:
 @cache
 def _encoded(folder: Path, name: str) -> tuple[AdaptedTexts, np.ndarray]:
     """A set's texts, and their rows (N, D) before any fine-tuning."""
-    source, _, n_classes = name.partition("-")
+    source = name.partition("-")[0]
     texts, labels = load_texts(folder, "news-4" if source == "news" else name)
     if name == "news-2":
         labels = (labels == 0).astype(int)
