@@ -100,7 +100,7 @@ def test_random_answers_wait_to_be_checked(run, write, project):
     with Store.open(project, read_only=True) as store:
         waiting, _ = store.queued()
         assert set(store.position_of(summary["items"])) <= set(waiting)
-    assert "labels nothing" in str(run("--check", 3, "--with", program).exception)
+    assert "label nothing" in str(run("--check", 3, "--with", program).exception)
 
 
 def test_an_annotator_that_does_not_work_gives_exit_code_one(run, write):

@@ -168,7 +168,9 @@ def _queue_checks(
         else:
             checks = queue_unsure(store, n_unsure or 0, name)
         items = [item.id for item in store.items(checks.positions)]
-        print_result(as_json, {"annotator": checks.program, "items": items}, checks.sentence)
+        steps = f"Next: parbals serve {folder}, label them, then parbals label {folder} --report"
+        sentences = f"{checks.sentence}\n{steps}"
+        print_result(as_json, {"annotator": checks.program, "items": items}, sentences)
 
 
 def _set_paused(folder: Path, name: str | None, *, is_paused: bool, as_json: bool) -> None:
@@ -226,6 +228,7 @@ def _run(
 ) -> "Result":
     """Let the annotator label, and print the result."""
     from parbals_label.machines.loop import ENDINGS, label_items
+    from parbals_label.project.program_errors import program_errors
     from parbals_label.store.replies import usage_of
 
     stop = Event()
@@ -252,6 +255,13 @@ def _run(
     ]
     if usage is not None:
         lines.append(f"So far {usage.sentence}.")
+    answers = program_errors(store).get(annotator)
+    if answers is not None and (answers.error is None or not answers.error.is_random):
+        lines.append(
+            "How often is it wrong? Have people check random answers: "
+            f"parbals label {store.folder} --name {annotator.removeprefix(PROGRAM_PREFIX)} "
+            "--check 20"
+        )
     print_result(
         as_json,
         {

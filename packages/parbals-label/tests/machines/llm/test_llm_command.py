@@ -90,6 +90,8 @@ def test_labels_money_and_tokens_are_printed_and_in_the_status(run, monkeypatch,
         assert money_run.exit_code == 0, money_run.exception
         assert "Ended: every item is labelled" in money_run.output
         assert "So far machine:org-m-1: " in money_run.output
+        assert f"parbals label {run.folder} --name org-m-1 --check 20" in money_run.output
+        assert f"Next: parbals serve {run.folder}" in run("--check", "5").output
         assert KEY not in money_run.output + money_run.stderr
         assert all(r.headers["Authorization"] == f"Bearer {KEY}" for r in server.seen)
     (usage,) = usage_of(run.folder)
