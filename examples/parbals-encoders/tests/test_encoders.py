@@ -49,7 +49,7 @@ class TestEfficientNetLite0:
 
         rows = lite0.encode([lite0.prepare(photo) for photo in photos])
         assert rows.shape == (3, 1280)
-        logits = lite0._network._fc(torch.from_numpy(rows))
+        logits = lite0.network._fc(torch.from_numpy(rows))
         assert logits.argmax(dim=1).tolist() == [652, 698, 985]  # military uniform, palace, daisy
 
     def test_a_row_depends_on_its_own_image_alone(self, lite0, photos):
