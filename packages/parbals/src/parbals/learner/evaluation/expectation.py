@@ -183,7 +183,7 @@ def fit_temperature(
     if has_leave_one_out:
         fitted = _solve_temperature(*leave_one_out, temperature, _ERROR_WEIGHT)
         inflation = np.sqrt(1.0 + _FEW_LABELS / len(leave_one_out[1]))
-        centred = Temperature(fitted.value * np.exp(misfit.mean), fitted.log_sd * inflation)
+        centred = Temperature(fitted.value * float(np.exp(misfit.mean)), fitted.log_sd * inflation)
         temperature = centred.widened(misfit.above * inflation, misfit.below * inflation)
     if has_random_sample:
         prior = temperature.widened(_LOG_T_MISFIT_SD)
