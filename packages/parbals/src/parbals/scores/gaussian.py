@@ -165,7 +165,9 @@ def closed_epig(
     """
     points = label_series(mean, variance, xp)
     targets = label_series(target_mean, target_variance, xp)
-    share = xp.full_like(target_mean, 1.0 / target_mean.shape[-1]) if share is None else share
+    if share is None:
+        n_targets = target_mean.shape[-1]
+        share = xp.full(n_targets, 1.0 / n_targets, dtype=target_mean.dtype)
     return series_epig(points, targets, covariance, share, xp)
 
 
