@@ -224,11 +224,15 @@ class GaussianUniverses:
         return best_index, best_score
 
     def _expected_scores(self, shortlist: Int[Array, " n"]) -> Float[Array, " n"]:
-        """Final scores by the last ratios; points never scored have the highest of these."""
+        """Final scores by the last ratios; points never scored have the highest of these.
+
+        In the first step no ratio is known, and every point may be the best.
+        """
         ratios = self._ratios[shortlist]
         is_new = np.isnan(ratios)
-        highest = 1.0 if is_new.all() else np.nanmax(ratios)
-        return self.values[shortlist] * np.where(is_new, highest, ratios)
+        if is_new.all():
+            return np.full(len(shortlist), np.inf)
+        return self.values[shortlist] * np.where(is_new, np.nanmax(ratios), ratios)
 
     def _screen_again(self, free: Bool[Array, " N"]) -> int:
         """Screen every free point that might be the best; return the number screened."""
