@@ -5,31 +5,34 @@ nowhere.
 """
 
 import csv
+import json
 import os
 from pathlib import Path
 
+import numpy as np
 import pytest
 import served
+from parbals_label.project.checks import queue_checks
+from parbals_label.project.create import Roles, create_project
+from parbals_label.project.engine import refresh
+from parbals_label.store.records import Submission
+from parbals_label.store.replies import PaidReply, Replies
+from parbals_label.store.store import Store
 from playwright.sync_api import expect
 
 pytestmark = pytest.mark.browser
 MOST_BYTES = 300_000
 N_ITEMS = 800
+LLM = "machine:some-model"
 STEPS = (6, 12, 20, 30, 42)  # labels when a report was made
 CHOSEN = {"k-means": range(20), "confidence": range(20, 24), "parbals-epig": range(24, 42)}
 
 
-@pytest.fixture(scope="module")
-def messages(tmp_path_factory):
-    """The server of a project of real messages, labelled by two people, with its reports."""
+def create(folder):
+    """A project of real messages; returns their true labels."""
     from parbals_bench.datasets.sms_spam import load_messages
-    from parbals_label.project.create import Roles, create_project
-    from parbals_label.project.engine import refresh
-    from parbals_label.store.records import Submission
-    from parbals_label.store.store import Store
 
     messages = load_messages()
-    folder = tmp_path_factory.mktemp("pictures") / "text-messages"
     data = folder.with_suffix(".csv")
     with open(data, "w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
@@ -42,13 +45,21 @@ def messages(tmp_path_factory):
         ["ham", "spam"],
         {"strategy": "parbals-epig", "seed": 0},
     )
+    return [str(label) for label in messages.labels[:N_ITEMS]]
+
+
+@pytest.fixture(scope="module")
+def messages(tmp_path_factory):
+    """The server of a project of real messages, labelled by two people, with its reports."""
+    folder = tmp_path_factory.mktemp("pictures") / "text-messages"
+    labels = create(folder)
     done = 0
     with Store.open(folder) as store:
         for strategy, places in CHOSEN.items():
             store.record_batch(strategy, 0, [(p, None, None) for p in places], {}, queued=True)
         for most in STEPS:
             for place in range(done, most):
-                label = str(messages.labels[place])
+                label = labels[place]
                 people = ("Ada", "Grace") if place < 16 else ("Ada",) if place % 2 else ("Grace",)
                 for person in people:
                     other = {"ham": "spam", "spam": "ham"}[label]
@@ -62,7 +73,7 @@ def messages(tmp_path_factory):
             "What friends write is ham.",
             goal_error=0.15,
         )
-        spam = [p for p in range(60, N_ITEMS) if messages.labels[p] == "spam"][:6]
+        spam = [p for p in range(60, N_ITEMS) if labels[p] == "spam"][:6]
         store.record_batch(
             "parbals-epig",
             0,
@@ -76,17 +87,45 @@ def messages(tmp_path_factory):
 
 
 @pytest.fixture
-def shoot(tmp_path):
-    """``shoot(tab, name)``: page-NAME.png, small enough for a repository."""
+def with_llm(tmp_path):
+    """The server of a project that an LLM has labelled, and whose answers people have checked."""
+    folder = tmp_path / "text-messages"
+    labels = create(folder)
+    other = {"ham": "spam", "spam": "ham"}
+    generator = np.random.default_rng(0)
+    with Store.open(folder) as store:
+        rows = []
+        for position, label in enumerate(labels[:300]):
+            confidence = generator.uniform(0.5, 1.0)
+            is_right = generator.uniform() < confidence + 0.1
+            comment = json.dumps({"confidence": round(confidence, 2)})
+            rows.append(Submission(position, label if is_right else other[label], comment=comment))
+        store.submit(rows, annotator=LLM, source="machine")
+        for position in queue_checks(store, 60, LLM).positions:
+            store.submit([Submission(position, labels[position])], annotator="Ada")
+        store.update_settings(goal_error=0.05)
+        refresh(store)
+    with Replies(folder) as replies:
+        for key in range(300):
+            reply = PaidReply("{}", None, 212, 6, True, 0.000035)
+            replies.add(str(key), LLM, "some-model", reply, usable=True)
+    server = served.Served(folder)
+    yield server
+    server.stop()
 
-    def take(tab, name):
+
+@pytest.fixture
+def shoot(tmp_path):
+    """``shoot(tab, name)``: page-NAME.png, or a part of the page; small enough for a repository."""
+
+    def take(tab, name, part=None):
         file = Path(os.environ.get("PARBALS_PICTURES", tmp_path)) / f"page-{name}.png"
         tab.wait_for_timeout(600)
         tab.evaluate(
             "document.activeElement?.blur()"
         )  # a focused skip link would stand on top of the page
         expect(tab.locator(".skip-link")).not_to_be_focused()
-        tab.screenshot(path=file)
+        (part or tab).screenshot(path=file)
         assert 5_000 < file.stat().st_size < MOST_BYTES, name
 
     return take
@@ -135,3 +174,10 @@ def test_the_lists(messages, person, shoot):
     page = ada.go("agreement")
     expect(page.locator(".row")).to_have_count(2)
     shoot(ada.page, "agreement")
+
+
+def test_the_report_on_an_llm(with_llm, person, shoot):
+    ada = person(with_llm, "Ada", width=1100, height=620)
+    panel = ada.go("agreement").locator(".program-report")
+    expect(panel).to_contain_text("good enough?", timeout=60_000)
+    shoot(ada.page, "llm", panel)
