@@ -144,7 +144,7 @@ def draws_of(store: Store, program: str) -> list[Draw]:
 
 def drawn_positions(store: Store, program: str) -> set[int]:
     """Positions of all answers of a program that were drawn at random to be checked."""
-    return {position for draw in draws_of(store, program) for position in draw.positions}
+    return _positions_of(store, DRAWN, program)
 
 
 def _positions_of(store: Store, kind: str, program: str) -> set[int]:
