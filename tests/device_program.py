@@ -16,7 +16,7 @@ from parbals.strategies.backends import jax as backend
 _COLLECTIVE = r"all-gather|all-reduce|all-to-all|reduce-scatter|collective-permute"
 
 
-def batch_of(n_classes, n_pool, strategy="parbals-epig"):
+def batch_of(n_classes, n_pool, strategy="parbals-epig", pending=()):
     """Eight of a pool of normal rows."""
     generator = np.random.default_rng(n_classes)
     X = generator.standard_normal((n_pool + 160, 5)) * [3.0, 2.0, 1.0, 0.5, 0.2]
@@ -27,7 +27,7 @@ def batch_of(n_classes, n_pool, strategy="parbals-epig"):
     ).fit(X[:60], labels)
     with patch.object(backends, "uses_numpy", lambda operations: False):  # one CPU would be NumPy's
         batch = parbals.select_batch_from_model(
-            model, X[160:], X[60:160], 8, strategy, random_state=1
+            model, X[160:], X[60:160], 8, strategy, random_state=1, pending=pending
         )
     return batch.indices.tolist()
 

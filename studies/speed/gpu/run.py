@@ -174,7 +174,7 @@ def measure_compiling() -> list[dict]:
             "import time, speed.gpu.run as gpu, jax\n"
             "jax.config.update('jax_persistent_cache_min_compile_time_secs', 0.0)\n"
             "jax.config.update('jax_persistent_cache_min_entry_size_bytes', -1)\n"
-            f"parts = gpu.made({n_classes}, 10_000)\n"
+            f"parts = gpu.make_model({n_classes}, 10_000)\n"
             "jax.block_until_ready(jax.numpy.ones(8) @ jax.numpy.ones(8))\n"
             "begin = time.perf_counter(); gpu.batch(*parts)\n"
             "first = time.perf_counter() - begin\n"

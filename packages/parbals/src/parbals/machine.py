@@ -1,13 +1,14 @@
 """Devices and threads: NumPy on the threads of this CPU, or JAX on accelerators.
 
 If JAX has one CPU and no accelerator, NumPy computes closed-form scores: loading JAX and its
-programs takes longer than a whole batch. An accelerator takes some four seconds to start. NumPy
+programs takes longer than a whole batch. An accelerator takes two to three seconds to start. NumPy
 therefore also computes the first batch of a process if it takes no longer than that, so a command
 that chooses one batch never waits for the start; from the second batch on the accelerator is
 faster. Both choose the same points.
 
 JAX is loaded on first use, and no setting of the process is changed. Programs are compiled again in
-every process unless the user gives JAX a cache folder (``JAX_COMPILATION_CACHE_DIR``).
+every process unless JAX has a cache folder (``JAX_COMPILATION_CACHE_DIR``), as it has in commands
+(:mod:`parbals.environment`).
 """
 
 import os
@@ -24,6 +25,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
+from parbals.environment import has_accelerator_package
+
 if TYPE_CHECKING:
     import jax
 
@@ -37,9 +40,8 @@ __all__ = [
     "working_precision",
 ]
 
-_ACCELERATOR_PACKAGES = ("jax_plugins", "libtpu")
-_STARTUP_OPERATIONS = 2.5e11
-"""Operations of two cores in the four or five seconds that JAX takes to load, to start an
+_STARTUP_OPERATIONS = 1.5e11
+"""Operations of two cores in the two to three seconds that JAX takes to load, to start an
 accelerator and to compile.
 """
 _work_seen = deque[bool](maxlen=1)  # not empty once there has been work in this process
@@ -75,8 +77,7 @@ def _has_jax_started() -> bool:
 def _has_one_cpu_only() -> bool:
     """Whether the environment shows, without loading JAX, that it has a single CPU device."""
     platforms = os.environ.get("JAX_PLATFORMS", "")
-    has_accelerator_package = any(map(find_spec, _ACCELERATOR_PACKAGES))
-    is_cpu = platforms == "cpu" or not (platforms or has_accelerator_package)
+    is_cpu = platforms == "cpu" or not (platforms or has_accelerator_package())
     has_more_devices = "JAX_NUM_CPU_DEVICES" in os.environ or (
         "device_count" in os.environ.get("XLA_FLAGS", "")
     )

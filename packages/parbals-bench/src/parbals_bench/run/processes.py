@@ -21,7 +21,7 @@ from multiprocessing import connection, get_context, parent_process
 from multiprocessing.process import BaseProcess
 from typing import Any
 
-from parbals.environment import SHARE_GPU
+from parbals.environment import accelerator_environment
 
 from parbals_bench.run.executors import Loader, Outcome, attempt
 from parbals_bench.run.spec import Run
@@ -134,8 +134,9 @@ def _end_with_parent() -> None:
 @contextmanager
 def _pinned(cores: tuple[int, ...]) -> Iterator[None]:
     """A process started meanwhile has these cores and thread counts from its first instruction."""
-    before = {name: os.environ.get(name) for name in (*_THREAD_VARIABLES, *SHARE_GPU)}
-    os.environ.update({**SHARE_GPU, **dict.fromkeys(_THREAD_VARIABLES, str(len(cores)))})
+    before = dict(os.environ)
+    os.environ.update({**accelerator_environment(), **before})
+    os.environ.update(dict.fromkeys(_THREAD_VARIABLES, str(len(cores))))
     allowed = None
     if hasattr(os, "sched_setaffinity"):
         allowed = os.sched_getaffinity(0)
@@ -145,11 +146,8 @@ def _pinned(cores: tuple[int, ...]) -> Iterator[None]:
     finally:
         if allowed is not None:
             os.sched_setaffinity(0, allowed)
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
+        os.environ.clear()
+        os.environ.update(before)
 
 
 def _cores() -> list[int]:

@@ -62,3 +62,19 @@ def test_steps_do_not_depend_on_the_size_of_the_pool(monkeypatch):
         device_program.batch_of(2, n_pool)
     assert len(set(sizes)) == 1  # one program that screens and compares
     assert len(sizes) <= 20  # a step of the 16 seldom needs it twice
+
+
+@pytest.mark.full
+def test_pending_points_need_no_further_program(monkeypatch):
+    """Compiling takes as long as several batches, so points that are out share the program."""
+    programs = []
+    step = backend._screen_and_score
+
+    def recorded(softmax, context, design, inputs, *static):
+        programs.append((inputs.shape, static))
+        return step(softmax, context, design, inputs, *static)
+
+    monkeypatch.setattr(backend, "_screen_and_score", recorded)
+    for pending in ([], range(40)):
+        device_program.batch_of(2, 1_001, pending=pending)
+    assert len(set(programs)) == 1
