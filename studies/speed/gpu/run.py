@@ -1,7 +1,7 @@
 """How fast is a batch on a GPU, stage by stage, and does it choose as a CPU does?
 
     python studies speed.gpu                 # every size; writes record.json
-    python studies speed.gpu --only batches  # or limits, compile, choices, stream
+    python studies speed.gpu --only batches  # or limits, first_call, choices, stream
     python studies speed.gpu --report        # write README.md from the record
 
 Times are wall-clock, the best of three after the first call, features in host memory as float32:
@@ -61,9 +61,16 @@ def make_model(n_classes: int, n_pool: int, n_features: int = N_FEATURES) -> tup
     return model, X[N_LABELS : N_LABELS + n_pool], X[N_LABELS + n_pool :]
 
 
-def batch(model: LogisticModel, pool: np.ndarray, target: np.ndarray, seed: int = 0):
+def batch(
+    model: LogisticModel, pool: np.ndarray, target: np.ndarray, seed: int = 0, n_pending: int = 0
+):
     terms = check_settings(
-        "parbals-epig", len(pool), BATCH, n_universes=UNIVERSES, random_state=seed
+        "parbals-epig",
+        len(pool),
+        BATCH,
+        n_universes=UNIVERSES,
+        random_state=seed,
+        pending=np.arange(n_pending),
     )
     return choose_batch(terms, model, pool, target, Labelled())
 
@@ -166,26 +173,37 @@ def measure_limits() -> dict:
     }
 
 
-def measure_compiling() -> list[dict]:
-    """The first batch of a fresh process: with an empty cache, and with a filled one."""
+FIRST_CALL = """
+import json, time
+begin = time.perf_counter()
+import jax
+jax.block_until_ready(jax.numpy.ones(8) + 1.0)
+started = time.perf_counter() - begin
+import speed.gpu.run as gpu
+parts = gpu.make_model({n_classes}, 10_000)
+rows = dict(start=started)
+for suffix, n_pending in (("", 0), ("_pending", 20)):
+    for name, repeats in (("first", 1), ("warm", 5)):
+        run = lambda: gpu.batch(*parts, n_pending=n_pending)
+        rows[name + suffix] = gpu.seconds(run, repeats)
+print(json.dumps(rows))
+"""
+
+
+def measure_first_call() -> list[dict]:
+    """Batches of fresh processes, whose cache of compiled programs is empty at first."""
     rows = []
     for n_classes in (2, 4, 10):
-        program = (
-            "import time, speed.gpu.run as gpu, jax\n"
-            "jax.config.update('jax_persistent_cache_min_compile_time_secs', 0.0)\n"
-            "jax.config.update('jax_persistent_cache_min_entry_size_bytes', -1)\n"
-            f"parts = gpu.make_model({n_classes}, 10_000)\n"
-            "jax.block_until_ready(jax.numpy.ones(8) @ jax.numpy.ones(8))\n"
-            "begin = time.perf_counter(); gpu.batch(*parts)\n"
-            "first = time.perf_counter() - begin\n"
-            "begin = time.perf_counter(); gpu.batch(*parts)\n"
-            "print(first - (time.perf_counter() - begin))\n"
-        )
         with tempfile.TemporaryDirectory() as folder:
             for state in ("empty", "filled"):
-                output = in_fresh_process(program, JAX_COMPILATION_CACHE_DIR=folder)
-                row = {"classes": n_classes, "cache": state}
-                rows.append({**row, "seconds": float(output.split()[-1])})
+                output = in_fresh_process(
+                    FIRST_CALL.format(n_classes=n_classes),
+                    JAX_COMPILATION_CACHE_DIR=folder,
+                    JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS="0",
+                    XLA_PYTHON_CLIENT_PREALLOCATE="false",
+                )
+                measured = json.loads(output.splitlines()[-1])
+                rows.append({"classes": n_classes, "cache": state, **measured})
                 print(json.dumps(rows[-1]), flush=True)
     return rows
 
@@ -256,7 +274,7 @@ def main() -> None:
         return
     stages = {
         "limits": measure_limits,
-        "compile": measure_compiling,
+        "first_call": measure_first_call,
         "batches": measure_batches,
         "choices": measure_choices,
         "stream": lambda: measure_stream(options.stream, Path(tempfile.gettempdir())),
