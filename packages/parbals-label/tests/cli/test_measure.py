@@ -2,13 +2,17 @@
 
 import json
 from datetime import UTC, datetime
+from pathlib import Path
 
+import numpy as np
 import pytest
-from message_data import truth
+from message_data import message, truth
 from message_projects import fill
 from parbals.learner.evaluation.certify import hypergeometric_limits, sample_delta
 from parbals_label.project.choose import choose_batch
 from parbals_label.project.engine import learner_of, refresh
+from parbals_label.project.export_records import export_records
+from parbals_label.project.features import features_of
 from parbals_label.project.samples import latest_sample
 from parbals_label.project.stored_predictions import newer_answers
 from parbals_label.project.training import write_training_data
@@ -236,6 +240,56 @@ class TestWhoAndHow:
         assert "24 labels were changed after the sample was complete." in said
         assert "Before that, 24 of the 30 were wrong, and the limit was" in said
 
+    def test_a_skipped_item_that_is_labelled_after_the_result_was_known_is_told(
+        self, run, project, sample
+    ):
+        *answered, first_skipped, second_skipped = sample.items()
+        with Store.open(project) as store:
+            store.pass_over(first_skipped[0], "skip", annotator="me")
+            store.pass_over(second_skipped[0], "unsure", annotator="eve")
+            store.submit([Submission(p, label) for p, label in answered], annotator="me")
+            before = latest_sample(store)
+            assert (before.result.n_wrong, before.sources.n_changed) == (2, 0)
+            store.submit([Submission(*first_skipped)], annotator="me")
+            store.submit([Submission(*second_skipped)], annotator="me", source="decision")
+            after = latest_sample(store)
+        assert (after.result.n_wrong, after.sources.n_changed) == (0, 2)
+        assert after.first_result == before.result
+        assert "2 labels were changed after the sample was complete." in run("measure", project)
+
+    def test_a_skip_that_became_a_label_before_the_sample_was_complete_is_no_change(
+        self, project, sample
+    ):
+        (first, label), *others = sample.items()
+        with Store.open(project) as store:
+            store.pass_over(first, "skip", annotator="me")
+            store.submit([Submission(first, label)], annotator="me")
+            store.submit([Submission(p, label) for p, label in others], annotator="me")
+            assert latest_sample(store).sources.n_changed == 0
+
+    def test_a_label_undone_before_the_sample_was_complete_is_no_change(self, project, sample):
+        first, *others = sample
+        with Store.open(project) as store:
+            store.submit([Submission(first, "spam")], annotator="me")
+            store.undo_labels([first], annotator="me")
+            store.submit([Submission(p, sample[p]) for p in others], annotator="me")
+            assert latest_sample(store).result is None
+            store.submit([Submission(first, "ham")], annotator="me")
+            assert latest_sample(store).sources.n_changed == 0
+
+    def test_labels_of_kept_items_that_were_changed_are_told_at_any_time(self, run, project):
+        """Their result is known after each report, so a sample need not be complete."""
+        run("measure", project, "--keep", "-n", "20")
+        with Store.open(project) as store:
+            audit = store.settings.audit
+            opposite = {"ham": "spam", "spam": "ham"}
+            answer_now = [Submission(p, opposite[truth(p)]) for p in audit[:8]]
+            store.submit(answer_now, annotator="me")
+            refresh(store)
+            revised = [Submission(p, truth(p)) for p in audit[:6]]
+            store.submit(revised, annotator="me", revise=True)
+        assert "6 labels were changed after they were given." in run("status", project)
+
     def test_a_sample_drawn_again_has_less_of_the_risk_and_the_earlier_ones_are_told(
         self, run, project
     ):
@@ -303,3 +357,55 @@ def test_an_audit_is_a_sample_too(run, messages):
         refresh(store)
     output = run("estimate", "audited", "--share", "spam")
     assert output.startswith("spam among all items (60 items, 20 random labels): ")
+
+
+class TestCommandsTellNoPredictionOfASample:
+    """No command shows what the model predicts for an item that is being measured (P13)."""
+
+    def test_predict_leaves_out_the_items_of_a_sample(self, run, project):
+        run("measure", project, "-n", "20")
+        _, positions = drawn(project)
+        said = run("predict", project, "messages.csv", "--out", "p.jsonl", "--json")
+        rows = [json.loads(line) for line in Path("p.jsonl").read_text("utf-8").splitlines()]
+        hidden = {n for n, row in enumerate(rows) if row["predicted"] is None}
+        assert json.loads(said[said.index("{") :])["left_out"] == len(hidden)
+        assert all(rows[n]["p_ham"] is rows[n]["p_spam"] is None for n in hidden)
+        with Store.open(project, read_only=True) as store:
+            features = np.asarray(features_of(store))
+        equal = {
+            n for n, row in enumerate(features) if np.isclose(features[positions], row).all(1).any()
+        }
+        assert set(positions) <= hidden == equal, "of texts that are equal to the model, too"
+        answer(project, positions)
+        said = run("predict", project, "messages.csv", "--out", "r.csv", "--json")
+        assert json.loads(said)["left_out"] == 0
+
+    def test_under_another_name_a_text_is_the_same_item(self, run, project):
+        run("measure", project, "-n", "20")
+        _, positions = drawn(project)
+        texts = [f"x{p},{message(p)}" for p in positions[:3]]
+        Path("other.csv").write_text("\n".join(["id,message", *texts, "new,hello there"]), "utf-8")
+        run("predict", project, "other.csv", "--out", "p.jsonl")
+        rows = [json.loads(line) for line in Path("p.jsonl").read_text("utf-8").splitlines()]
+        assert [row["predicted"] is None for row in rows] == [True, True, True, False]
+
+    def test_training_data_leave_out_duplicates_of_a_sample(self, run, project):
+        run("measure", project, "-n", "10", "--page")
+        _, positions = drawn(project)
+        with Store.open(project) as store:
+            duplicate = next(p for p in range(6, 60) if p not in positions)
+            store.update_settings(copies=[(duplicate, positions[0])])
+            assert write_training_data(store, project / "out")["train"] == 60 - 11
+
+    def test_an_export_waits_for_all_labels_that_a_kept_item_needs(self, run, project):
+        run("measure", project, "--keep", "-n", "12")
+        run("export", project, "--renew", "--format", "jsonl")
+        with Store.open(project) as store:
+            store.update_settings(answers_wanted=2)
+            first, second = store.settings.audit[:2]
+            store.submit([Submission(first, "ham"), Submission(second, "ham")], annotator="me")
+            store.invite("ada", "annotator")
+            store.submit([Submission(second, "ham")], annotator="ada")
+            predicted = [record["predicted"] for record in export_records(store)]
+        assert predicted[first] is None, "ada has not labelled it yet"
+        assert predicted[second] is not None

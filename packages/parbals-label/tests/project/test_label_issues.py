@@ -67,3 +67,11 @@ def test_a_command_lists_them(store, run):  # noqa: F811
     assert "the model expects" in listed
     assert "\n    text 17\n" in listed
     assert 3 in dict(store.settings.again)
+
+
+def test_the_duplicate_of_an_item_that_is_measured_is_not_doubted(store):
+    """Both have the same text, so what the model expects of one it expects of the other."""
+    refresh(store)
+    doubted = current_label_issues(store)[0].position
+    store.update_settings(audit=[70], copies=[(doubted, 70)])
+    assert doubted not in {issue.position for issue in current_label_issues(store)}

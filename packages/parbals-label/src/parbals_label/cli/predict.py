@@ -1,11 +1,13 @@
 """The command `parbals predict`, and the files of `export --model` and `--for-training`."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 from parbals.cli.output import print_result, progress
 from parbals.errors import InputError
+from parbals.wording import counted
 
 from parbals_label.cli.options import (
     FORCE,
@@ -67,7 +69,15 @@ def predict(
     """
     from parbals_label.project.exports import check_destination, write_export
     from parbals_label.project.predict import open_new_items, predictions, trained_learner
-    from parbals_label.project.predicted import predicted_columns
+    from parbals_label.project.predicted import PREDICTED, predicted_columns
+
+    left_out = 0
+
+    def records() -> Iterator[dict[str, Any]]:
+        nonlocal left_out
+        for record in predictions(learner, new_items):
+            left_out += record[PREDICTED] is None
+            yield record
 
     with open_store(folder, read_only=True) as store, progress() as show:
         check_destination(folder, out, force=force)
@@ -77,7 +87,7 @@ def predict(
         show("predicting")
         count = write_export(
             out,
-            predictions(learner, new_items),
+            records(),
             _FORMATS.get(out.suffix.lower(), "csv"),
             ["id", *predicted_columns(store.form)],
         )
@@ -86,9 +96,15 @@ def predict(
 
         with open_store(folder) as store, progress() as show:
             add_target(store, data, id_column=id_column, reading=reading, progress=show)
+    if left_out:
+        items = counted(left_out, "item that measures", "items that measure")
+        click.echo(
+            f"parbals: Predictions of {items} the error are left out until they are labelled.",
+            err=True,
+        )
     if str(out) != "-":
         n_labels = len(learner.labelled)
-        record = {"file": str(out), "items": count, "labels": n_labels}
+        record = {"file": str(out), "items": count, "labels": n_labels, "left_out": left_out}
         text = f"{count:,} items predicted from {n_labels:,} labels, in {out}."
         if as_target:
             text = f"{text} Labels are chosen for them from now on."

@@ -12,6 +12,7 @@ from parbals.learner.active import ActiveLearner
 from parbals.wording import percent
 
 from parbals_label.project.consensus import consensus_labels
+from parbals_label.project.measured import measured_positions
 from parbals_label.store.store import Store
 
 __all__ = ["LabelIssue", "current_label_issues", "find_label_issues"]
@@ -71,7 +72,17 @@ def find_label_issues(learner: ActiveLearner, classes: Sequence[str]) -> list[La
 
 
 def current_label_issues(store: Store) -> list[LabelIssue]:
-    """Likely label errors of the latest report whose labels have not changed since."""
-    labels = consensus_labels(store)
+    """Likely label errors of the latest report whose labels have not changed since.
+
+    There are none of items that are being measured: they would tell what the model expects.
+    """
     issues = [LabelIssue(*row) for row in store.settings.doubts]
-    return [issue for issue in issues if labels.get(issue.position) == issue.label]
+    if not issues:
+        return []
+    labels = consensus_labels(store)
+    hidden = measured_positions(store)
+    return [
+        issue
+        for issue in issues
+        if labels.get(issue.position) == issue.label and issue.position not in hidden
+    ]

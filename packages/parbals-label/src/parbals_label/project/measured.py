@@ -9,6 +9,7 @@ Every reader of predictions asks :func:`measured_positions`.
 """
 
 from collections import Counter
+from collections.abc import Collection
 
 import numpy as np
 from parbals.learner.evaluation.certify import CERTIFY
@@ -43,10 +44,14 @@ def open_sample(store: Store) -> BatchRecord | None:
 def is_complete(store: Store, sample: BatchRecord) -> bool:
     """Whether every item of a sample has its labels from people, or was skipped."""
     positions = [item.position for item in sample.items]
-    n_wanted = sample.settings.get("answers_wanted", 1)
+    missing = _without_labels(store, positions, sample.settings.get("answers_wanted", 1))
+    return not missing or store.passes().keys() >= missing
+
+
+def _without_labels(store: Store, positions: Collection[int], n_wanted: int) -> set[int]:
+    """Those of the items that have fewer labels of people than they need."""
     n_labels = Counter(answer.position for answer in store.counted_answers(positions))
-    missing = [position for position in positions if n_labels[position] < n_wanted]
-    return not missing or store.passes().keys() >= set(missing)
+    return {position for position in positions if n_labels[position] < n_wanted}
 
 
 def held_back_positions(store: Store) -> frozenset[int]:
@@ -71,11 +76,11 @@ def never_chosen(store: Store) -> frozenset[int]:
 def unlabelled_measured_positions(store: Store) -> frozenset[int]:
     """Positions of items that are being measured and whose sample still needs their label.
 
-    An export has no predictions for these.
+    Exports, training data and predictions of new items leave these out.
     """
-    labelled = {answer.position for answer in store.counted_answers(store.settings.audit)}
-    positions = (set(store.settings.audit) - labelled) | held_back_positions(store)
-    return _with_duplicates(store, positions)
+    settings = store.settings
+    unlabelled = _without_labels(store, settings.audit, settings.answers_wanted)
+    return _with_duplicates(store, unlabelled | held_back_positions(store))
 
 
 def sampled_positions(store: Store) -> frozenset[int]:

@@ -1,10 +1,10 @@
 """Predict new items with a project's model: the same readers, the same features, its labels."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from parbals.errors import ProjectError
@@ -15,10 +15,21 @@ from parbals.learner.state import mean_proba
 
 from parbals_label.answer_form import NUMBERS, AnswerForm
 from parbals_label.project.engine import learner_of
-from parbals_label.project.features import GIVEN, class_information_of
+from parbals_label.project.features import (
+    GIVEN,
+    class_information_of,
+    features_of,
+    uses_table_features,
+)
 from parbals_label.project.fitted import FittedFeatures, check_feature_columns, items_at
+from parbals_label.project.measured import unlabelled_measured_positions
 from parbals_label.project.media import media_folder
-from parbals_label.project.predicted import DecisionRule, predicted_records, raw_predictions
+from parbals_label.project.predicted import (
+    DecisionRule,
+    predicted_columns,
+    predicted_records,
+    raw_predictions,
+)
 from parbals_label.readers.items import id_column_of, plan_items
 from parbals_label.readers.open import open_source
 from parbals_label.readers.source import Source
@@ -35,6 +46,8 @@ __all__ = [
 _BLOCK_ITEMS = 2_048
 """New items that are read and predicted together."""
 _N_SAMPLED = 500
+_SAME_FEATURES = 1e-3
+"""Largest distance of equal items, relative to their length: features are fitted to a pool."""
 
 
 def sample_predictions(
@@ -47,6 +60,46 @@ def sample_predictions(
 
 
 @dataclass(frozen=True)
+class _MeasuredItems:
+    """Items of the project that are being measured, so that nobody may see their predictions.
+
+    Attributes:
+        features: (m, D) of these items.
+        ids: of these items.
+        has_distinct_features: equal features are the same item. Rows of a table may be equal by
+            chance, so their ids have to be equal, too.
+    """
+
+    features: np.ndarray
+    ids: np.ndarray
+    has_distinct_features: bool
+
+    @classmethod
+    def of(cls, store: Store) -> Self:
+        """Read the items whose sample still needs their label."""
+        positions = sorted(unlabelled_measured_positions(store))
+        settings = store.settings
+        is_table = uses_table_features(settings) or settings.encoder in (GIVEN, None)
+        return cls(
+            features=np.asarray(features_of(store)[positions], np.float64),
+            ids=np.array([item.id for item in store.items(positions)], object),
+            has_distinct_features=not is_table,
+        )
+
+    def are_measured(self, ids: Sequence[str], features: np.ndarray) -> np.ndarray:
+        """(n,) whether new items, by their ids and features (n, D), are these."""
+        squares = np.square(features).sum(axis=1)
+        is_measured = np.zeros(len(ids), bool)
+        for row, own_id in zip(self.features, self.ids, strict=True):
+            distances = np.square(features - row).sum(axis=1)
+            is_equal = distances <= _SAME_FEATURES**2 * np.maximum(squares, row @ row)
+            if not self.has_distinct_features:
+                is_equal &= np.array([name == own_id for name in ids], bool)
+            is_measured |= is_equal
+        return is_measured
+
+
+@dataclass(frozen=True)
 class NewItems:
     """New items that a project's encoder can read, opened but not read yet.
 
@@ -55,12 +108,14 @@ class NewItems:
         base: the folder that paths of images are relative to.
         id_column: the column that names the items.
         fitted: the project's features.
+        measured: items of the project whose predictions are left out.
     """
 
     source: Source
     base: Path
     id_column: str
     fitted: FittedFeatures
+    measured: _MeasuredItems
 
 
 def trained_learner(store: Store) -> ActiveLearner:
@@ -87,17 +142,27 @@ def open_new_items(
     source = open_source(data, **(reading or {}))
     check_feature_columns(source, store.settings)
     name = id_column_of(source) if id_column is None else id_column
-    return NewItems(source, media_folder(data), name, FittedFeatures.of(store))
+    return NewItems(
+        source=source,
+        base=media_folder(data),
+        id_column=name,
+        fitted=FittedFeatures.of(store),
+        measured=_MeasuredItems.of(store),
+    )
 
 
 def predictions(learner: ActiveLearner, new_items: NewItems) -> Iterator[dict[str, Any]]:
-    """One record for every new item, in order: its id, the prediction and probabilities."""
+    """One record for every new item, in order: its id, the prediction and probabilities.
+
+    All but the id is None for items of the project that are being measured.
+    """
     form = AnswerForm(learner.task, learner.classes)
     model = learner.fitted()
     temperature = prediction_temperature(learner.state)
     decision_rule = DecisionRule(learner.metric)
     if form.task != NUMBERS:
         decision_rule = DecisionRule(learner.metric, learner.setup.class_weights(model))
+    no_prediction = dict.fromkeys(predicted_columns(form))
     planned = plan_items(new_items.source, id_column=new_items.id_column)
     n_done = 0
     while items := [(name, content) for name, content, _ in islice(planned, _BLOCK_ITEMS)]:
@@ -111,6 +176,8 @@ def predictions(learner: ActiveLearner, new_items: NewItems) -> Iterator[dict[st
         if temperature != 1.0:
             probs = temperature_scaled(probs, temperature)
         records = predicted_records(form, probs, decision_rule)
-        for (name, _), record in zip(items, records, strict=True):
-            yield {"id": name, **record}
+        names = [name for name, _ in items]
+        is_measured = new_items.measured.are_measured(names, features)
+        for name, record, is_hidden in zip(names, records, is_measured, strict=True):
+            yield {"id": name, **(no_prediction if is_hidden else record)}
         n_done += len(items)

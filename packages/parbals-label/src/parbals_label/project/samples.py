@@ -7,7 +7,7 @@ as an error.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +16,7 @@ from parbals.wording import counted, percent
 
 from parbals_label.answer_form import AnswerForm
 from parbals_label.project.consensus import aggregate_labels
+from parbals_label.project.first_labels import first_labels, votes_of
 from parbals_label.project.measured import is_complete
 from parbals_label.store.records import Answer, BatchRecord
 from parbals_label.store.store import Store
@@ -26,7 +27,7 @@ __all__ = [
     "class_indices",
     "counted_labels",
     "earlier_samples_sentence",
-    "label_sources",
+    "kept_label_sources",
     "latest_sample",
     "random_samples",
 ]
@@ -44,9 +45,11 @@ class LabelSources:
     Attributes:
         by: person → number of items that they labelled, most first.
         first, last: dates of the first and the last of these labels; "" if there are none.
-        n_changed: items whose label was changed after the sample was complete.
+        n_changed: items whose label was changed after the result was known; a skipped item that
+            got a label is one of them.
         n_not_counted: items that have only labels that do not count.
         n_from_files: labels that were read from files.
+        is_kept: the sample is kept, and its result was known from its first labels on.
     """
 
     by: dict[str, int] = field(default_factory=dict)
@@ -55,6 +58,7 @@ class LabelSources:
     n_changed: int = 0
     n_not_counted: int = 0
     n_from_files: int = 0
+    is_kept: bool = False
 
     @property
     def sentence(self) -> str:
@@ -68,7 +72,8 @@ class LabelSources:
             sentences.append(f"{labels} read from files.")
         if self.n_changed:
             labels = counted(self.n_changed, "label was", "labels were")
-            sentences.append(f"{labels} changed after the sample was complete.")
+            event = "they were given" if self.is_kept else "the sample was complete"
+            sentences.append(f"{labels} changed after {event}.")
         if self.n_not_counted:
             items = counted(self.n_not_counted, "item is", "items are")
             sentences.append(
@@ -190,22 +195,25 @@ def _random_sample(store: Store, records: Sequence[BatchRecord], number: int) ->
     skipped = dict.fromkeys(store.passes().keys() & set(positions), _NO_CLASS)
     n_wanted = record.settings.get("answers_wanted", 1)
     history = store.counted_history(positions)
-    labels = skipped | _encoded(form, _votes(history))
+    labels = skipped | _encoded(form, votes_of(history))
     is_done = is_complete(store, record)
     if not is_latest:
         next_drawn = records[number].created
         in_time = [answer for answer in history if answer.created <= next_drawn]
-        labelled_in_time = _votes(in_time).keys() | skipped.keys()
+        labelled_in_time = votes_of(in_time).keys() | skipped.keys()
         is_done = is_done and labelled_in_time >= set(positions)
         labels = labels if is_done else {p: labels[p] for p in labelled_in_time & labels.keys()}
-    result = None
+    passes = store.pass_history(positions)
+    at_first = first_labels(form, positions, history, passes, n_wanted)
+    sources = _label_sources(store, positions, history, at_first)
+    result = evaluate_sample(sample, labels) if is_done else None
     first_result = None
-    if is_done:
-        result = evaluate_sample(sample, labels)
-        first_votes = _votes(_until_complete(history, n_wanted))
-        labels_at_first = skipped | _encoded(form, first_votes)
-        first_result = evaluate_sample(sample, labels_at_first)
-    sources = _label_sources(store, positions, history, n_wanted)
+    if is_done and sources.n_changed:
+        encoded = {
+            position: _NO_CLASS if label is None else class_indices(form, form.plain(label))
+            for position, label in at_first.items()
+        }
+        first_result = evaluate_sample(sample, encoded)
     return RandomSample(
         batch=record.batch,
         n=len(positions),
@@ -215,31 +223,34 @@ def _random_sample(store: Store, records: Sequence[BatchRecord], number: int) ->
         n_samples=len(records),
         drawn=record.created[:10],
         sources=sources,
-        first_result=first_result if sources.n_changed else None,
+        first_result=first_result,
         target=record.settings.get("target"),
     )
 
 
-def label_sources(store: Store, positions: Sequence[int], n_wanted: int = 1) -> LabelSources:
-    """Who labelled these items, when, and how many labels were changed.
+def kept_label_sources(store: Store) -> LabelSources:
+    """Who labelled the items of the sample that is kept, when, and how many labels were changed.
 
-    Args:
-        store: the project.
-        positions: of the items.
-        n_wanted: the labels that an item needs.
+    Its result is known at any time, so every change of an item's first label counts.
     """
-    return _label_sources(store, positions, store.counted_history(positions), n_wanted)
+    audit = store.settings.audit
+    history = store.counted_history(audit)
+    n_wanted = store.settings.answers_wanted
+    at_first = first_labels(store.form, audit, history, [], n_wanted, each=True)
+    return _label_sources(store, audit, history, at_first, is_kept=True)
 
 
 def _label_sources(
-    store: Store, positions: Sequence[int], history: Sequence[Answer], n_wanted: int
+    store: Store,
+    positions: Sequence[int],
+    history: Sequence[Answer],
+    at_first: Mapping[int, str | None],
+    *,
+    is_kept: bool = False,
 ) -> LabelSources:
-    """The same from the answers to these items that count."""
-    form = store.form
-    votes = _votes(history)
-    labels = aggregate_labels(votes, form)
-    first_labels = aggregate_labels(_votes(_until_complete(history, n_wanted)), form)
-    n_changed = sum(label != labels.get(position) for position, label in first_labels.items())
+    """The same from the answers to these items that count, and their labels when first known."""
+    votes = votes_of(history)
+    labels = aggregate_labels(votes, store.form)
     counts = Counter(name for by_annotator in votes.values() for name in by_annotator)
     dates = sorted(answer.created[:10] for answer in history if answer.label is not None)
     latest = {(answer.position, answer.annotator): answer for answer in history}
@@ -253,50 +264,16 @@ def _label_sources(
         by=dict(counts.most_common()),
         first=dates[0] if dates else "",
         last=dates[-1] if dates else "",
-        n_changed=n_changed,
+        n_changed=sum(label != labels.get(position) for position, label in at_first.items()),
         n_not_counted=len(labelled - votes.keys() - store.passes().keys()),
         n_from_files=n_from_files,
+        is_kept=is_kept,
     )
-
-
-def _until_complete(history: Sequence[Answer], n_wanted: int) -> list[Answer]:
-    """The answers up to the one with which every item had its labels; all of them before that.
-
-    Items without an answer do not matter: they were skipped, or the sample is not complete.
-    """
-    missing = {answer.position for answer in history if answer.label is not None}
-    names: dict[int, set[str]] = {}
-    for index, answer in enumerate(history):
-        if answer.label is None:
-            continue
-        names.setdefault(answer.position, set()).add(answer.annotator)
-        if len(names[answer.position]) >= n_wanted or answer.source == "decision":
-            missing.discard(answer.position)
-        if not missing:
-            return list(history[: index + 1])
-    return list(history)
-
-
-def _votes(history: Iterable[Answer]) -> dict[int, dict[str, str]]:
-    """Position → annotator → their latest label; a final label of an owner stands alone."""
-    latest: dict[int, dict[str, Answer]] = {}
-    for answer in history:
-        latest.setdefault(answer.position, {})[answer.annotator] = answer
-    votes: dict[int, dict[str, str]] = {}
-    for position, by_annotator in latest.items():
-        labelled = {
-            name: answer for name, answer in by_annotator.items() if answer.label_now is not None
-        }
-        decided = {name: a for name, a in labelled.items() if a.source == "decision"}
-        chosen = decided or labelled
-        if chosen:
-            votes[position] = {name: str(answer.label_now) for name, answer in chosen.items()}
-    return votes
 
 
 def counted_labels(store: Store, positions: Sequence[int]) -> dict[int, str]:
     """Position → consensus label of the answers that count."""
-    return aggregate_labels(_votes(store.counted_history(positions)), store.form)
+    return aggregate_labels(votes_of(store.counted_history(positions)), store.form)
 
 
 def _encoded(form: AnswerForm, votes: Mapping[int, Mapping[str, str]]) -> dict[int, Any]:

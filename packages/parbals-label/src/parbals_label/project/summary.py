@@ -29,7 +29,7 @@ from parbals_label.project.samples import (
     LabelSources,
     RandomSample,
     counted_labels,
-    label_sources,
+    kept_label_sources,
     random_samples,
 )
 from parbals_label.project.stored_predictions import decision_rule_of
@@ -211,7 +211,7 @@ def overview(store: Store) -> Overview:
         batches=store.n_batches,
         audit=len(set(settings.audit)),
         audit_labelled=len(audit_labels),
-        audit_sources=label_sources(store, settings.audit, settings.answers_wanted),
+        audit_sources=kept_label_sources(store),
         class_balance=_class_balance(form, labels.values()),
         annotators=annotators,
         report=report,

@@ -27,7 +27,7 @@ from parbals_label.answer_form import MANY, NUMBERS, AnswerForm
 from parbals_label.files import check_new_folder, new_folder
 from parbals_label.project.consensus import aggregate_labels
 from parbals_label.project.exports import write_export
-from parbals_label.project.measured import held_back_positions
+from parbals_label.project.measured import unlabelled_measured_positions
 from parbals_label.project.predict import trained_learner
 from parbals_label.project.predicted import (
     PREDICTED,
@@ -48,7 +48,7 @@ def write_training_data(store: Store, folder: Path) -> dict[str, int]:
     check_new_folder(folder)
     learner = trained_learner(store)
     held_out = {*learner.audit.tolist(), *learner.setup.audit_duplicates.tolist()}
-    held_out |= held_back_positions(store).union(store.settings.target_items)
+    held_out |= unlabelled_measured_positions(store).union(store.settings.target_items)
     splits = {"train": [p for p in range(store.n_items) if p not in held_out]}
     if len(learner.state.audited):
         splits["test"] = sorted(learner.state.audited.tolist())

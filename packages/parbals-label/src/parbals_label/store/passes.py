@@ -3,13 +3,15 @@
 Passes are stored like answers: appended, never changed, verified by a checksum.
 """
 
+from collections.abc import Collection
+
 from parbals.errors import InputError
 
 from parbals_label.store.answers import LabelConflictError, LatestEntry, Writer
 from parbals_label.store.current import CURRENT, CURRENT_PASSES, PASS_UNDONE, PASSED, has_label
 from parbals_label.store.queue import current_lease, lease_to
-from parbals_label.store.records import WORK_REMOVED, Lease
-from parbals_label.store.rows import check_position, check_text, lease_clock
+from parbals_label.store.records import WORK_REMOVED, Lease, Pass
+from parbals_label.store.rows import check_position, check_text, lease_clock, to_json
 from parbals_label.store.settings import Settings
 
 __all__ = ["KINDS", "Passes"]
@@ -133,6 +135,17 @@ class Passes(Settings):
         ):
             passes.setdefault(position, {})[annotator] = kind
         return passes
+
+    def pass_history(self, positions: Collection[int]) -> list[Pass]:
+        """Return all passes of these items, also those that were undone, in order."""
+        if not positions:
+            return []
+        rows = self._db.rows(
+            "SELECT position, annotator, kind, created FROM passes WHERE position IN (SELECT value "
+            "FROM json_each(?)) ORDER BY pass",
+            (to_json([*positions], "positions"),),
+        )
+        return [Pass(*row) for row in rows]
 
 
 def _current_pass(writer: Writer, position: int) -> LatestEntry:

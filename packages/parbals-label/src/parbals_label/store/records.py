@@ -34,6 +34,7 @@ __all__ = [
     "Event",
     "Item",
     "Lease",
+    "Pass",
     "Person",
     "QueueCounts",
     "Report",
@@ -160,6 +161,16 @@ class Answer:
     created: str
     item_id: str | None = None
     label_now: str | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """A stored pass: an annotator skipped an item, was unsure, or took that back."""
+
+    position: int
+    annotator: str
+    kind: str
+    created: str
 
 
 @dataclass(frozen=True, slots=True)

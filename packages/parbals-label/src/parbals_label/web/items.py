@@ -272,11 +272,7 @@ def list_items(
 
 def _likely_errors(store: Store, rows: "_Rows", only: str | None) -> schemas.ItemsOut:
     """Return the likely label errors, the least probable label first; none for an annotator."""
-    issues = [
-        issue
-        for issue in ([] if only else current_label_issues(store))
-        if issue.position not in rows.predictions.hidden
-    ]
+    issues = [] if only else current_label_issues(store)
     items = _read(store, [issue.position for issue in issues])
     page = [rows.row(item) for item in items]
     for row, issue in zip(page, issues, strict=True):
