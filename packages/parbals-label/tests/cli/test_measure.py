@@ -105,7 +105,8 @@ class TestMeasure:
             assert store.latest_report().n_labels == 25
             assert newer_answers(store) == 0
             counts = write_training_data(store, project / "training")
-            assert counts["train"] == 60 - 20
+            duplicates = {d for d, first in store.settings.copies if first in positions}
+            assert counts["train"] == 60 - len(duplicates.union(positions))
         answer(project, positions[19:])
         with Store.open(project) as store:
             assert set(positions) <= set(learner_of(store).labelled.tolist())
