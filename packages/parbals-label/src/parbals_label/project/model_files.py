@@ -9,7 +9,9 @@ particles has ``draws`` (K, C, D' + 1) and ``weights`` (K,) instead, and p is
 Σ_k weights_k softmax(draws_k r̃).
 
 The fitted encoder ``words`` is in the file, which therefore takes texts; so are tree features
-(:mod:`parbals_label.encoders.trees`), with which it takes columns. Where classes are weighted
+(:mod:`parbals_label.encoders.trees`), with which it takes columns. Of a sentence encoder the file
+has what was fitted and ``network``, which identifies the weights: it takes texts where the encoder
+is installed. Where classes are weighted
 (:mod:`parbals.learner.evaluation.metric`), ``stakes`` (C,) are the class weights, and ``mark`` (C,)
 marks the positive class, if there is one. ``degree`` is the temperature T of an adapted encoder:
 probabilities are p^(1/T), normalised. No pickle.
@@ -34,6 +36,10 @@ from parbals.race import class_probs
 from parbals.types import ClassWeights
 from scipy.special import logsumexp, softmax
 
+from parbals_label.encoders.base import Encoder
+from parbals_label.encoders.embedding import encoded_rows, prepared_item
+from parbals_label.encoders.sentences import SentenceEncoder
+from parbals_label.encoders.table import load_encoder
 from parbals_label.encoders.trees import TableTrees
 from parbals_label.files import new_folder, whole_file
 from parbals_label.project.features import ADAPTATION_FILE
@@ -52,6 +58,9 @@ _DAMAGED = (
     SystemError,
 )  # fmt: skip
 """Errors of reading arrays that do not hold what they should."""
+_ENCODER_BATCH = 32
+_INSTALLED_ENCODERS = ("sentences", "sentences-int8", "shapes")
+"""Encoders that a model may load: they come with parbals or in a package, and fetch nothing."""
 _LOG_TEMPERATURE_BOUNDS = (-5.0, 5.0)
 
 
@@ -89,9 +98,23 @@ class ExportedModel:
         """What :meth:`predict_proba` takes, in words."""
         if self._input_columns is not None:
             return f"data frames with the columns {_listed(self._input_columns)}"
-        if "vocabulary" in self.arrays:
+        if self._reads_images:
+            return "paths of images"
+        if "network" in self.arrays:
+            return f"texts, where the encoder {self.encoder} is installed"
+        if self._reads_texts:
             return "texts"
         return f"rows of the encoder {self.encoder}"
+
+    @property
+    def _reads_texts(self) -> bool:
+        """The fitted encoder of texts is in the file."""
+        return "vocabulary" in self.arrays
+
+    @property
+    def _reads_images(self) -> bool:
+        """The items are images, by the encoder that is part of parbals and fitted to nothing."""
+        return self.encoder == "shapes" and "table" not in self.arrays
 
     @classmethod
     def of(
@@ -124,8 +147,9 @@ class ExportedModel:
     def predict_proba(self, items: Any) -> np.ndarray:
         """Probabilities (N, C).
 
-        ``items`` are texts if the encoder ``words`` is in the file; a data frame, or a mapping of
-        columns, if the features are a table's; else the encoder's rows (N, D').
+        ``items`` are what :attr:`input_words` names: texts, paths of images, or a data frame, which
+        may also be a mapping of columns or a list of rows by column. The encoder's rows (N, D') can
+        be predicted by every model.
         """
         readable = self._readable(items)
         is_table = isinstance(readable, dict)
@@ -157,17 +181,21 @@ class ExportedModel:
         return len(self.arrays["mean"]) - 1
 
     def _readable(self, items: Any) -> Any:
-        """Column → cells of a data frame or mapping, a list of texts, or rows (N, D')."""
-        has_columns = hasattr(items, "columns") or isinstance(items, Mapping)
-        if has_columns and self._input_columns is not None:
-            for name in self._input_columns:
-                if name not in items:
-                    raise InputError(f"The model reads a column {name!r}, which is missing here.")
-            return {name: list(items[name]) for name in self._input_columns}
-        texts = list(items) if "vocabulary" in self.arrays else []
-        if texts and isinstance(texts[0], str):
-            return texts
-        return np.asarray(items, np.float64)
+        """Column → cells of a table, a list of texts or paths, or rows (N, D')."""
+        columns = self._input_columns or (self.columns if self._reads_texts else ())
+        cells = _cells(items, columns) if columns else None
+        if cells is not None:
+            return cells if self._input_columns is not None else _joined(cells)
+        if not isinstance(items, str) and (self._reads_texts or self._reads_images):
+            listed = list(items)
+            if listed and all(isinstance(item, str | Path) for item in listed):
+                return listed
+        try:
+            return np.asarray(items, np.float64)
+        except (TypeError, ValueError):
+            raise InputError(
+                f"The model takes {self.input_words}, and these items are something else."
+            ) from None
 
     @cached_property
     def _table(self) -> TableEncoding | None:
@@ -192,19 +220,18 @@ class ExportedModel:
         table_rows = table.transform(cells).astype(np.float64)
         if self._trees is not None:
             return self._trees.rows(table_rows)
-        if "vocabulary" not in self.arrays:
+        if not self._reads_texts:
             return table_rows
-        texts = zip(*(cells[name] for name in self.columns), strict=True)
-        text_rows = self.rows(["\n".join(str(cell or "") for cell in text) for text in texts])
-        return np.concatenate([text_rows, table_rows], axis=1)
+        texts = _joined({name: cells[name] for name in self.columns})
+        return np.concatenate([self.rows(texts), table_rows], axis=1)
 
     @property
     def _input_columns(self) -> list[str] | None:
         """The columns of a data frame that the model reads; None where it reads something else."""
         if self._table is None:
             return None
-        is_complete = "vocabulary" in self.arrays or set(self.columns) <= set(self._table.names)
-        # Without ``words``, texts are encoded elsewhere.
+        # Other encoders than those in the file encode elsewhere.
+        is_complete = self._reads_texts or set(self.columns) <= set(self._table.names)
         return list(dict.fromkeys([*self.columns, *self._table.names])) if is_complete else None
 
     def predict(self, items: Any) -> np.ndarray:
@@ -217,11 +244,41 @@ class ExportedModel:
         values = self.arrays.get("stakes")
         return None if values is None else ClassWeights(values, self.arrays.get("mark"))
 
-    def rows(self, texts: Any) -> np.ndarray:
-        """(N, D') rows of texts by the project's encoder ``words``."""
+    def rows(self, items: Sequence[str | Path]) -> np.ndarray:
+        """(N, D') rows of texts, or of images by their paths, by the project's encoder."""
         from parbals.features.text import TextMix
 
-        return TextMix.from_arrays(self.arrays).transform(texts).astype(np.float64)
+        if "network" not in self.arrays and not self._reads_images:
+            return (
+                TextMix.from_arrays(self.arrays)
+                .transform([str(item) for item in items])
+                .astype(np.float64)
+            )
+        encoder = self._installed_encoder
+        prepared = [
+            prepared_item(encoder, f"item {number}", item) for number, item in enumerate(items, 1)
+        ]
+        for item in prepared:
+            if item.why is not None:
+                raise InputError(f"The {item.name} cannot be read: {item.why}.")
+        return np.asarray(encoded_rows(encoder, prepared, _ENCODER_BATCH), np.float64)
+
+    @cached_property
+    def _installed_encoder(self) -> Encoder:
+        """The encoder of the items, which is part of parbals or comes in a package."""
+        from parbals.features.text import TextMix
+
+        if self.encoder not in _INSTALLED_ENCODERS:  # anybody may have written the file
+            raise InputError(f"{self.encoder!r} is no encoder that parbals installs.")
+        encoder = load_encoder(self.encoder)
+        if isinstance(encoder, SentenceEncoder):
+            if encoder.weights != str(self.arrays["network"]):
+                raise InputError(
+                    f"The encoder {self.encoder} that is installed has other weights than the one "
+                    "that the model was made with; export the model again with it."
+                )
+            encoder.mix = TextMix.from_arrays(self.arrays, meaning=False)
+        return encoder
 
     def save(self, path: Path) -> None:
         """Write the arrays, completely or not at all."""
@@ -263,12 +320,33 @@ def _sliced(items: Any, block: slice) -> Any:
     return items[block]
 
 
+def _cells(items: Any, columns: Sequence[str]) -> dict[str, list[Any]] | None:
+    """Column → cells of a data frame, a mapping of columns or rows by column; None of others."""
+    is_list = isinstance(items, list) and bool(items)
+    is_rows = is_list and all(isinstance(row, Mapping) for row in items)
+    if not is_rows and not hasattr(items, "columns") and not isinstance(items, Mapping):
+        return None
+    for name in columns:
+        if name not in (items[0] if is_rows else items):
+            raise InputError(f"The model reads a column {name!r}, which is missing here.")
+    if is_rows:
+        return {name: [row.get(name) for row in items] for name in columns}
+    return {name: list(items[name]) for name in columns}
+
+
+def _joined(cells: Mapping[str, Sequence[Any]]) -> list[str]:
+    """The texts of items, each the lines of its columns."""
+    return ["\n".join(str(cell or "") for cell in row) for row in zip(*cells.values(), strict=True)]
+
+
 def _encoder_arrays(fitted: FittedFeatures) -> dict[str, np.ndarray]:
-    """What is fitted to the project's items: ``words``, a table, trees."""
+    """What is fitted to the project's items: ``words``, a table, trees; what names a network."""
     arrays: dict[str, np.ndarray] = {}
-    mix = getattr(fitted.encoder, "mix", None) if fitted.name == "words" else None
+    mix = getattr(fitted.encoder, "mix", None)
     if mix is not None:
         arrays |= mix.as_arrays()
+    if isinstance(fitted.encoder, SentenceEncoder):
+        arrays["network"] = np.array(fitted.encoder.weights)
     if fitted.table is not None:
         arrays["table"] = np.array(json.dumps(fitted.table.as_json()))
     if isinstance(fitted.encoder, TableTrees):

@@ -163,9 +163,9 @@ class TextMix:
         return {**self._tfidf.as_arrays(), "centre": self._centre, "factor": self._factor}
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Self:
-        """A fitted instance with all three views, from :meth:`as_arrays`."""
-        mix = cls()
+    def from_arrays(cls, arrays: Mapping[str, np.ndarray], *, meaning: bool = True) -> Self:
+        """A fitted instance from :meth:`as_arrays`, with the ``meaning`` of the original."""
+        mix = cls(meaning=meaning)
         mix._tfidf = Tfidf.from_arrays(arrays, **CANONICAL)
         mix._centre = arrays["centre"]
         mix._factor = arrays["factor"]
