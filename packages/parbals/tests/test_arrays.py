@@ -10,6 +10,7 @@ from parbals.arrays import (
     pad_rows,
     release_pages,
     safe_reciprocal,
+    solve_lower,
     times_log,
     without_broken_rows,
 )
@@ -70,3 +71,12 @@ def test_broken_rows_are_left_out_and_heavy_tails_are_not():
     assert without_broken_rows(heavy_tails) is heavy_tails
     equal = np.ones((500, 6))
     assert without_broken_rows(equal) is equal
+
+
+@pytest.mark.parametrize("shape", [(1, 3), (64, 1), (200, 70)])
+def test_substitution_in_blocks_solves_every_triangle_of_a_stack(shape):
+    generator = np.random.default_rng(0)
+    matrices = generator.standard_normal((2, shape[0], shape[0]))
+    lower = np.linalg.cholesky(matrices @ matrices.swapaxes(1, 2) + np.eye(shape[0]))
+    right = generator.standard_normal((2, *shape))
+    np.testing.assert_allclose(lower @ solve_lower(lower, right), right, atol=1e-9)

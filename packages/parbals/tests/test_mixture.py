@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from parbals.mixture import label_evidence, normal_cdf_and_kernel, sigmoid_means
-from scipy.special import expit
+from parbals.mixture import SCALES, WEIGHTS, label_evidence, normal_cdf_and_kernel, sigmoid_means
+from scipy.special import expit, log_ndtr, logsumexp
 from scipy.stats import norm
 
 
@@ -44,6 +44,22 @@ def test_derivatives_are_those_of_differences():
     np.testing.assert_allclose(curvature, (below[1] - above[1]) / (2 * h), atol=1e-8)
 
 
+def test_evidence_holds_however_unlikely_the_label():
+    mean = np.concatenate([np.linspace(-60.0, 60.0, 2401), [-1e3, 1e3]])
+    variance = np.zeros_like(mean)
+    log_evidence, slope, curvature = label_evidence(mean, variance, 1.0)
+    z = np.array(SCALES)[:, None] * mean
+    log_terms = log_ndtr(z) + np.log(WEIGHTS)[:, None]
+    log_densities = norm.logpdf(z) + np.log(np.multiply(WEIGHTS, SCALES))[:, None]
+    expected = logsumexp(log_terms, axis=0)
+    hazards = np.exp(log_densities - expected)
+    np.testing.assert_allclose(log_evidence, expected, rtol=1e-7, atol=1e-15)
+    np.testing.assert_allclose(slope, hazards.sum(axis=0), rtol=1e-7, atol=1e-300)
+    bends = (hazards * np.array(SCALES)[:, None] * z).sum(axis=0)
+    cancelled = np.square(slope) * 1e-7  # the two terms nearly cancel far in the tail
+    assert (np.abs(curvature - (np.square(slope) + bends)) <= cancelled + 1e-12).all()
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_the_normal_distribution_is_scipys_far_into_its_tail(dtype):
     z = np.linspace(-12.0, 12.0, 4801).astype(dtype)
@@ -54,3 +70,10 @@ def test_the_normal_distribution_is_scipys_far_into_its_tail(dtype):
     np.testing.assert_allclose(bell, np.exp(-0.5 * z.astype(np.float64) ** 2), rtol=allowed)
     far = np.array([-1e30, -1e8, 1e8, 1e30])
     np.testing.assert_array_equal(normal_cdf_and_kernel(far)[0], [0.0, 0.0, 1.0, 1.0])
+
+
+def test_evidence_of_an_impossible_label_is_finite():
+    for dtype in (np.float32, np.float64):
+        mean = np.array([-1e8, -1e5, 1e5, 1e8], dtype)
+        for values in label_evidence(mean, np.ones_like(mean), 1.0):
+            assert np.isfinite(values).all()

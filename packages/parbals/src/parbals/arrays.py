@@ -21,12 +21,14 @@ __all__ = [
     "pad_rows",
     "release_pages",
     "safe_reciprocal",
+    "solve_lower",
     "times_log",
     "without_broken_rows",
 ]
 
 _BROKEN_DISTANCE = 10.0
 _MAX_BROKEN_SHARE = 0.01
+_TRIANGLE_ROWS = 64  # rows of a block of a triangular matrix
 _MIN_DENOMINATOR = 1e-18  # products of two reciprocals stay finite in float32
 
 
@@ -115,6 +117,23 @@ def exact_products(xp: ModuleType) -> AbstractContextManager[Any]:
 def safe_reciprocal(x: Any, xp: ModuleType) -> Any:
     """1/x where x > 0 and 0 elsewhere: an event of probability zero contributes nothing."""
     return xp.where(x > 0, 1.0 / xp.maximum(x, _MIN_DENOMINATOR), 0.0)
+
+
+def solve_lower(lower: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """L⁻¹ R (..., r, m) for lower triangular L (..., r, r), by substitution in blocks of rows.
+
+    SciPy has a function for this, but importing it takes as long as a command may take.
+
+    >>> solve_lower(np.array([[2.0, 0.0], [1.0, 1.0]]), np.array([[2.0], [3.0]]))
+    array([[1.],
+           [2.]])
+    """
+    solution = np.array(right)
+    for rows in block_rows(lower.shape[-1], _TRIANGLE_ROWS):
+        known = slice(0, rows.start)
+        solution[..., rows, :] -= lower[..., rows, known] @ solution[..., known, :]
+        solution[..., rows, :] = np.linalg.solve(lower[..., rows, rows], solution[..., rows, :])
+    return solution
 
 
 def times_log(x: Any, xp: ModuleType) -> Any:

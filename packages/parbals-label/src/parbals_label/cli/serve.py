@@ -8,9 +8,10 @@ from parbals.cli.base import Command
 from parbals.errors import InputError
 
 from parbals_label.cli.options import PATH, flag, option
-from parbals_label.server.logs import LEVELS
 
 __all__ = ["serve"]
+
+_LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
 @click.command(cls=Command)
@@ -48,7 +49,7 @@ __all__ = ["serve"]
 @option(
     "--log-level",
     "Log events of this level and above to the error stream; info logs every request.",
-    click.Choice(LEVELS),
+    click.Choice(_LOG_LEVELS),
     default="warning",
 )
 def serve(

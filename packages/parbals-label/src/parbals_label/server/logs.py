@@ -14,10 +14,8 @@ from contextlib import suppress
 
 from parbals_label.server.rate_limits import TokenBuckets
 
-__all__ = ["LEVELS", "LOGGERS", "RATE_LIMIT", "REQUESTS", "set_up_logs"]
+__all__ = ["LOGGERS", "RATE_LIMIT", "REQUESTS", "set_up_logs"]
 
-LEVELS = ("debug", "info", "warning", "error")
-"""Levels of `parbals serve --log-level`."""
 REQUESTS = logging.getLogger("parbals.requests")
 """Has a line for each request, at level info."""
 _REQUEST_LINES = 1000

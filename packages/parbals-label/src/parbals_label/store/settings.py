@@ -6,18 +6,25 @@ import re
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 from unicodedata import normalize
 from zlib import crc32
 
 from parbals.errors import InputError, LabelError, ProjectError
 from parbals.strategies.table import DEFAULT_STRATEGY
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from parbals_label.answer_form import NUMBERS, AnswerForm
 from parbals_label.store.current import RENAMES, Renames
 from parbals_label.store.database import Database
+from parbals_label.store.fields import (
+    FieldError,
+    at_least,
+    field_names,
+    plain,
+    read_fields,
+    real_number,
+)
 from parbals_label.store.integrity import read_meta
 from parbals_label.store.items import count_items
 from parbals_label.store.records import CHANGED, RENAMED_CLASS, Event
@@ -89,19 +96,19 @@ def _checked_loss(value: str) -> str:
     return value
 
 
-_Count = Annotated[int, Field(strict=True, ge=0)]
+_Count = Annotated[int, at_least(0)]
 _AnnotatorError = tuple[str, _Count, float | None, float, float]
 _AnnotatorErrorWithChecks = tuple[str, _Count, float | None, float, float, _Count, tuple[str, ...]]
-_AtLeastOne = Annotated[int, Field(strict=True, ge=1)]
-_Number = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
-_Share = Annotated[float, Field(strict=True, ge=0, lt=1, allow_inf_nan=False)]
+_AtLeastOne = Annotated[int, at_least(1)]
+_Number = Annotated[float, real_number("be greater than 0", lambda value: value > 0.0)]
+_Share = Annotated[float, real_number("be 0 or more and below 1", lambda value: 0.0 <= value < 1.0)]
 
 
 @dataclass(frozen=True, slots=True)
 class MatrixFile:
     """A float32 matrix in a file beside the database, named by the hash of its content."""
 
-    file: Annotated[str, AfterValidator(_checked_file)]
+    file: Annotated[str, _checked_file]
     digest: str
     shape: tuple[_Count, ...]
 
@@ -149,7 +156,7 @@ class TargetSet:
     """
 
     name: str
-    file: Annotated[str, AfterValidator(_checked_rows_file)]
+    file: Annotated[str, _checked_rows_file]
     digest: str
     n_rows: _AtLeastOne
     n_kept: _AtLeastOne
@@ -186,7 +193,8 @@ class TargetMap(MatrixFile):
     n_compared: _Count = 0
 
 
-class ProjectSettings(BaseModel):
+@dataclass(frozen=True)
+class ProjectSettings:
     """The settings of a project, each stored as one JSON value.
 
     Attributes:
@@ -232,14 +240,12 @@ class ProjectSettings(BaseModel):
         again: items that need further answers: position, number of answers wanted.
     """
 
-    model_config = ConfigDict(frozen=True)
-
     task: Literal["classes", "many-labels", "ordinal", "regression"] = "classes"
     strategy: str = DEFAULT_STRATEGY
     seed: _Count = 0
-    n_samples: Annotated[int, Field(strict=True, ge=2)] = 400
+    n_samples: Annotated[int, at_least(2)] = 400
     prior_scale: _Number | Literal["auto"] = 1.0
-    loss: Annotated[str, AfterValidator(_checked_loss)] = "log"
+    loss: Annotated[str, _checked_loss] = "log"
     data: str | None = None
     media: str | None = None
     columns: tuple[str, ...] = ()
@@ -255,7 +261,7 @@ class ProjectSettings(BaseModel):
     features: MatrixFile | None = None
     predictions: PredictionsFile | None = None
     map: MapFile | None = None
-    descriptions: dict[str, str] = Field(default_factory=dict)
+    descriptions: dict[str, str] = field(default_factory=dict)
     described: MatrixFile | None = None
     scores: MatrixFile | None = None
     target: TargetSet | None = None
@@ -300,12 +306,13 @@ class ProjectSettings(BaseModel):
 
 def checked_settings(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return settings in JSON form; an unknown or invalid one is refused."""
-    known = ProjectSettings.model_fields
+    known = field_names(ProjectSettings)
     for name in values:
         if name not in known:
             listed = ", ".join(sorted(known))
             raise InputError(f"There is no setting {name!r}; the settings are: {listed}.")
-    checked = _validated(values).model_dump(include=set(values))
+    settings = _validated(values)
+    checked = {name: plain(getattr(settings, name)) for name in values}
     for name, value in checked.items():
         to_json(value, f"The setting {name!r}")
     return checked
@@ -313,19 +320,11 @@ def checked_settings(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _validated(values: Mapping[str, Any]) -> ProjectSettings:
     try:
-        return ProjectSettings.model_validate(values)
-    except ValidationError as error:
-        first, *others = error.errors()
-        faults = [first, *(fault for fault in others if fault["input"] is first["input"])]
-        requirements = [
-            "have a file, a digest and a shape"
-            if fault["type"] == "missing"
-            else re.sub("^(Value error, |[A-Z][a-z]+ should )", "", fault["msg"])
-            for fault in faults
-        ]
-        name = str(first["loc"][0])
-        advice = " or ".join(dict.fromkeys(requirements))
-        raise InputError(f"The setting {name!r} is {values[name]!r}; it must {advice}.") from None
+        return read_fields(ProjectSettings, values)
+    except FieldError as error:
+        raise InputError(
+            f"The setting {error.name!r} is {values[error.name]!r}; it must {error.requirement}."
+        ) from None
 
 
 class Settings:
@@ -333,11 +332,15 @@ class Settings:
 
     _db: Database
     _actor: tuple[str, str] | None = None
+    _latest_settings: tuple[dict[str, Any], ProjectSettings] | None = None
 
     @property
     def settings(self) -> ProjectSettings:
         """The current settings; change them with ``update_settings``."""
-        return ProjectSettings.of(self._meta())
+        meta = self._meta()
+        if self._latest_settings is None or self._latest_settings[0] != meta:
+            self._latest_settings = (meta, ProjectSettings.of(meta))
+        return self._latest_settings[1]
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -505,7 +508,7 @@ def _check_removed_classes(
 
 def _logged_changes(before: dict[str, Any], changes: dict[str, Any]) -> dict[str, list[Any]]:
     """Return name → [old value, new value] of changed settings that are logged."""
-    old_values = ProjectSettings().model_dump() | before
+    old_values = plain(ProjectSettings()) | before
     logged = {}
     for name in _LOGGED_SETTINGS:
         if name in changes and to_json(old_values[name], name) != to_json(changes[name], name):

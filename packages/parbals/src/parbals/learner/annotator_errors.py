@@ -38,8 +38,6 @@ agrees throughout may simply be right.
 from typing import NamedTuple
 
 import numpy as np
-from scipy.sparse.csgraph import connected_components
-from scipy.special import bdtr, logsumexp, xlog1py, xlogy  # scipy.stats takes long to load
 
 from parbals.types import Estimate
 
@@ -153,6 +151,8 @@ def draw_errors(
         start_probs: (n, C), or (n, 8, C) for every chain, probabilities of the first z.
         seed: of the draws.
     """
+    from scipy.special import logsumexp, xlog1py, xlogy  # scipy.stats takes longer to load
+
     generator = np.random.default_rng(seed)
     n_items = len(start_probs)
     n_classes = start_probs.shape[-1]
@@ -260,6 +260,8 @@ class PairCounts(NamedTuple):
         seldom = self.different <= _MAX_DISAGREEMENT * self.shared
         is_linked = (self.shared >= _MIN_SHARED) & seldom
         is_linked &= is_person[:, None] == is_person
+        from scipy.sparse.csgraph import connected_components
+
         n_groups, group = connected_components(is_linked, directed=False)
         members = [np.flatnonzero(group == g).tolist() for g in range(n_groups)]
         return [names for names in members if len(names) > 1]
@@ -284,6 +286,8 @@ class PairCounts(NamedTuple):
         log_likelihood = draws.log_likelihoods.reshape(-1, _N_CHAINS).mean(axis=0)
         is_likely = log_likelihood > log_likelihood.max() - _MAX_NATS_BEHIND
         disagreement = 2.0 * (errors * (1.0 - errors))[:, is_likely]
+        from scipy.special import bdtr
+
         probability = bdtr(n_different, n_shared, disagreement).mean(axis=0).max()
         expected = n_shared * disagreement.mean(axis=0).min()
         is_few = n_different < _MAX_SHARE_OF_EXPECTED * expected

@@ -23,7 +23,6 @@ compiled program for each number of labels would take longer to compile than all
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import ndtri
 
 from parbals.arrays import block_rows
 from parbals.machine import Workers
@@ -168,6 +167,8 @@ def adapt_step_size(step_size: float, acceptance: float) -> float:
     >>> adapt_step_size(0.5, acceptance=0.8)
     0.5
     """
+    from scipy.special import ndtri  # SciPy takes long to load, and most fits need none
+
     acceptances = np.array([np.clip(acceptance, 2e-4, 0.98), _TARGET_ACCEPTANCE])
     measured, target = -2.0 * ndtri(acceptances / 2.0)
     factor = np.clip(np.sqrt(target / measured), 0.3, 1.6)

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import log_softmax
 
 from parbals.arrays import effective_sample_size
 from parbals.machine import Workers, several_threads
@@ -84,6 +83,8 @@ class Population:
 
 def log_likelihoods(contrasts: np.ndarray, labels: np.ndarray, n_classes: int) -> np.ndarray:
     """ln p_k(y_n | x_n), (n, K), from contrast logits (n, J, K)."""
+    from scipy.special import log_softmax  # SciPy takes long to load, and most fits need none
+
     logits = np.einsum("cj,njk->nck", contrast_basis(n_classes), contrasts)
     log_probs = log_softmax(logits, axis=1)
     return np.take_along_axis(log_probs, labels[:, None, None], axis=1)[:, 0]

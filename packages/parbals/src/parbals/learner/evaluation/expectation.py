@@ -50,10 +50,10 @@ fitted to the model's predictions for them (κ = 0: they are few), with the resu
 prior.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import brentq
 
 from parbals.types import Estimate
 
@@ -86,6 +86,8 @@ and in proportion to 2 AUC - 1 for others.
 """
 _LOG_T_BOUND = 3.0
 _LOG_T_STEP = 0.1
+_ROOT_TOLERANCE = 1e-5
+_MAX_ROOT_STEPS = 100
 """Step of ln T in the difference that estimates a slope."""
 _NODES = np.array([-2.0, -1.0, 0.0, 1.0, 2.0])
 """Values of ln T, in standard deviations from its mean, between which losses are interpolated."""
@@ -250,13 +252,46 @@ def _solve_temperature(
     elif total(high) >= 0.0:
         solution = high
     else:
-        solution = brentq(total, low, high, xtol=1e-4)
+        solution = _root(total, low, high)
     step = _LOG_T_STEP
     slope = (total(solution - step) - total(solution + step)) / (2.0 * step)
     precision = prior_precision(solution)
     score_variance = np.square(scores(solution)).sum() + precision
     variance = score_variance / max(slope, precision) ** 2
     return Temperature(float(np.exp(solution)), float(np.sqrt(variance)))
+
+
+def _root(function: Callable[[float], float], low: float, high: float) -> float:
+    """The root of a function that is positive at ``low`` and negative at ``high``.
+
+    Regula falsi with the Illinois rule: the value at an end that stays twice running counts half.
+
+    >>> round(_root(lambda x: 2.0 - x * x, 0.0, 2.0), 4)
+    1.4142
+    """
+    value_low = function(low)
+    value_high = function(high)
+    last_sign = 0.0
+    middle = low
+    for _ in range(_MAX_ROOT_STEPS):
+        previous = middle
+        middle = (low * value_high - high * value_low) / (value_high - value_low)
+        if abs(middle - previous) < _ROOT_TOLERANCE:
+            break
+        value = function(middle)
+        sign = float(np.sign(value))
+        if sign > 0.0:
+            low = middle
+            value_low = value
+            value_high *= 0.5 if sign == last_sign else 1.0
+        elif sign < 0.0:
+            high = middle
+            value_high = value
+            value_low *= 0.5 if sign == last_sign else 1.0
+        else:
+            break
+        last_sign = sign
+    return middle
 
 
 def temperature_scaled(probs: np.ndarray, temperature: float) -> np.ndarray:

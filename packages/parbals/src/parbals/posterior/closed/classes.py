@@ -19,9 +19,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.linalg import solve_triangular
 
-from parbals.arrays import block_rows
+from parbals.arrays import block_rows, solve_lower
 from parbals.machine import several_threads
 from parbals.posterior.closed.labels import Labels, most_likely_class
 from parbals.posterior.closed.laplace import mode
@@ -322,7 +321,7 @@ def _leave_one_out_means(
     lower = np.linalg.cholesky(np.eye(len(f)) - G)
     P = np.empty((len(scaled_rows), len(indices), len(f)))
     for a, rows in enumerate(scaled_rows):
-        P[a] = solve_triangular(lower, weighted_rows[a] @ rows[indices].T, lower=True).T
+        P[a] = solve_lower(lower, weighted_rows[a] @ rows[indices].T).T
     covariance = np.einsum("ain,bin->iab", P, P, optimize=True)
     covariance += variance[indices, :, None] * unit
     t_selected = t[indices]

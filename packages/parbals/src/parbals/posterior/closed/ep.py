@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.linalg import cho_solve, cholesky, solve_triangular
 
+from parbals.arrays import solve_lower
 from parbals.mixture import label_evidence, sigmoid_means
 from parbals.posterior.closed.labels import Labels, most_likely_class
 from parbals.posterior.closed.laplace import mode
@@ -200,9 +200,9 @@ def site_moments(
     >>> site_moments(np.array([[1.0]]), Sites(np.array([3.0]), np.array([2.0])))
     (array([0.5]), array([[0.5]]))
     """
-    lower = cholesky(np.eye(rows.shape[1]) + (rows.T * sites.precisions) @ rows, lower=True)
-    root = solve_triangular(lower, np.eye(len(lower)), lower=True).T
-    return cho_solve((lower, True), rows.T @ sites.linear_terms), root
+    lower = np.linalg.cholesky(np.eye(rows.shape[1]) + (rows.T * sites.precisions) @ rows)
+    root = solve_lower(lower, np.eye(len(lower))).T
+    return root @ (root.T @ (rows.T @ sites.linear_terms)), root
 
 
 def cavities(mean: _Values, variance: _Values, sites: Sites) -> tuple[_Values, _Values]:

@@ -41,13 +41,12 @@ Where the sites have converged, the evidence of expectation propagation does not
 first order: its slope in ln s is that of this formula, and so is the location of its maximum.
 """
 
-from functools import partial
 from itertools import compress
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import solve_triangular
 
+from parbals.arrays import solve_lower
 from parbals.posterior.closed.ep import cavities, matched_sites
 from parbals.posterior.closed.labels import label_keys
 from parbals.posterior.closed.sites import Sites, iterate_to_convergence
@@ -586,14 +585,11 @@ def converged_sites(
     """
     transposed = factors.swapaxes(-1, -2)
     is_present = np.square(signs)
-    stack = transposed.reshape(-1, *transposed.shape[-2:])
     unit = np.eye(factors.shape[-1])
-    solve_lower = partial(solve_triangular, lower=True, check_finite=False)
 
     def update(sites: Sites) -> Sites:
         precision = (transposed * sites.precisions[..., None, :]) @ factors + unit
-        lowers = np.linalg.cholesky(precision).reshape(-1, *unit.shape)
-        spread = np.reshape(list(map(solve_lower, lowers, stack)), transposed.shape)  # root of FᵀΣF
+        spread = solve_lower(np.linalg.cholesky(precision), transposed)  # root of FᵀΣF
         mean = ((spread @ sites.linear_terms[..., None]).swapaxes(-1, -2) @ spread)[..., 0, :]
         variance = np.square(spread).sum(axis=-2)
         cavity_mean, cavity_variance = cavities(mean, variance, sites)
