@@ -185,6 +185,45 @@ assert not heavy, heavy
         done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
         assert done.returncode == 0, done.stderr
 
+    @pytest.mark.parametrize(
+        ("arguments", "more"),
+        [
+            (
+                ["status"],
+                ["numpy.random", "parbals.learner.active"],
+            ),
+            (["next", "-n", "2"], []),
+            (["tell", "b.csv"], []),
+        ],
+    )
+    def test_a_short_command_loads_only_what_it_uses(self, project, tmp_path, arguments, more):
+        """Most of its time is loading: SciPy or Pydantic alone would double that of `status`."""
+        (tmp_path / "b.csv").write_text("id,label\n010,ham\n")
+        unused = [
+            "scipy",
+            "sklearn",
+            "pydantic",
+            "fastapi",
+            "asyncio",
+            "pandas",
+            "jax",
+            "jaxtyping",
+        ]
+        unused += ["importlib.metadata", *more]
+        code = f"""
+import sys
+from parbals.cli.main import main
+try:
+    main([{arguments[0]!r}, {str(project)!r}, *{arguments[1:]}])
+except SystemExit as ended:
+    assert not ended.code
+loaded = sys.modules.keys() & set({unused})
+assert not loaded, loaded
+"""
+        command = [sys.executable, "-c", code]
+        done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+        assert done.returncode == 0, done.stderr
+
     @pytest.mark.full
     def test_four_processes_at_once_get_different_items(self, project, tmp_path):
         environment = os.environ | {"PARBALS_CACHE_DIR": str(tmp_path / "xla")}

@@ -54,7 +54,7 @@ def pad_rows(array: Any, rows: int) -> Any:
 
 
 def drawn_positions(
-    generator: np.random.Generator, n_rows: int, size: int, leave_out: np.ndarray | None = None
+    generator: "np.random.Generator", n_rows: int, size: int, leave_out: np.ndarray | None = None
 ) -> np.ndarray:
     """At most ``size`` random positions below ``n_rows``, ascending, none in ``leave_out``.
 

@@ -7,10 +7,12 @@ a checkout, a wheel, or a version-control address. Without that note it came fro
 import json
 import re
 import shlex
-from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
+
+if TYPE_CHECKING:
+    from importlib.metadata import Distribution
 
 __all__ = ["install_command"]
 
@@ -51,7 +53,7 @@ def _sources(requirement: str) -> list[str] | None:
     return existing if len(existing) == len(sources) else None
 
 
-def _package_of_extra(library: Distribution, extra: str | None) -> tuple[str, str | None]:
+def _package_of_extra(library: "Distribution", extra: str | None) -> tuple[str, str | None]:
     """The package of ours that an extra of the library leads to, and the extra of that package."""
     for line in library.requires or []:
         specifier, _, marker = line.partition(";")
@@ -85,7 +87,9 @@ def _file_name(library: str, package: str) -> str:
     return library.replace(_LIBRARY, package.replace("-", "_"), 1)
 
 
-def _installed(name: str) -> Distribution | None:
+def _installed(name: str) -> "Distribution | None":
+    from importlib.metadata import PackageNotFoundError, distribution
+
     try:
         return distribution(name)
     except PackageNotFoundError:

@@ -1,24 +1,33 @@
 """Entry points of other packages: found by name, loaded on first use."""
 
-from collections.abc import Container
+from collections.abc import Container, Iterable
 from contextlib import suppress
-from importlib.metadata import EntryPoint, entry_points
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from parbals.errors import InputError, MissingDependencyError
 from parbals.installing import install_command
 
-__all__ = ["extension", "load_entry", "loadable_entries", "other_entries"]
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+__all__ = ["entry_points", "extension", "load_entry", "loadable_entries", "other_entries"]
 
 T = TypeVar("T")
 
 
-def other_entries(group: str, built_in: Container[str]) -> dict[str, EntryPoint]:
+def entry_points(group: str) -> "Iterable[EntryPoint]":
+    """Entry points of a group, of all installed packages."""
+    from importlib import metadata  # slow to import, and few commands need it
+
+    return metadata.entry_points(group=group)
+
+
+def other_entries(group: str, built_in: Container[str]) -> "dict[str, EntryPoint]":
     """Entry points of a group by name, except those that would shadow a built-in name."""
     return {entry.name: entry for entry in entry_points(group=group) if entry.name not in built_in}
 
 
-def load_entry(entry: EntryPoint, expected: type[T], noun: str, type_name: str) -> T:
+def load_entry(entry: "EntryPoint", expected: type[T], noun: str, type_name: str) -> T:
     """Load an entry point, which must be an instance of the ``expected`` type.
 
     Error messages call it a ``noun``, and its type ``type_name``.
@@ -38,7 +47,7 @@ def load_entry(entry: EntryPoint, expected: type[T], noun: str, type_name: str) 
 
 
 def loadable_entries(
-    entries: dict[str, EntryPoint], expected: type[T], noun: str, type_name: str
+    entries: "dict[str, EntryPoint]", expected: type[T], noun: str, type_name: str
 ) -> dict[str, T]:
     """The entry points that can be loaded; the others are skipped."""
     loaded: dict[str, T] = {}
@@ -50,8 +59,9 @@ def loadable_entries(
 
 def extension(name: str) -> Any:
     """An attribute of ``parbals`` from another package (group ``parbals.extensions``)."""
-    for entry in entry_points(group="parbals.extensions", name=name):
-        return entry.load()
+    for entry in entry_points(group="parbals.extensions"):
+        if entry.name == name:
+            return entry.load()
     raise MissingDependencyError(
         f"parbals.{name} needs a package that is not installed: {install_command('parbals[label]')}"
     )

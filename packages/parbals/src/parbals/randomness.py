@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Iterable
 from numbers import Integral
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -11,7 +11,8 @@ from parbals.errors import InputError
 
 __all__ = ["Seed", "content_gumbels", "derive_generator", "seed_from", "table_digest"]
 
-Seed = int | np.random.Generator | np.random.RandomState | None
+# As text: NumPy loads its generators on first use, and reading a report uses none.
+Seed: TypeAlias = "int | np.random.Generator | np.random.RandomState | None"
 
 
 def seed_from(random_state: Seed) -> int:
@@ -38,7 +39,7 @@ def seed_from(random_state: Seed) -> int:
     )
 
 
-def derive_generator(seed: int, *path: Any) -> np.random.Generator:
+def derive_generator(seed: int, *path: Any) -> "np.random.Generator":
     """An independent generator for each ``path`` (names and numbers) under one seed.
 
     >>> first, second = (derive_generator(0, "target", 3).random() for _ in range(2))

@@ -1,10 +1,11 @@
 """Shape types: ``Float[Array, "N K"]`` is a NumPy or JAX array of floats with these axes.
 
-jaxtyping checks them while the tests run. Without jaxtyping they have no effect.
+jaxtyping checks them while the tests run, which load it first. Otherwise they have no effect.
 Axis letters: N pool points, M target points, K posterior samples, C classes, D features, B batch, U
 universes, A latents of a Gaussian (one for two classes, otherwise C).
 """
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -12,9 +13,9 @@ if TYPE_CHECKING:
     from numpy import ndarray as Array
 else:
     Array = Any  # anything with a shape and a dtype
-    try:
+    if "jaxtyping" in sys.modules:
         from jaxtyping import Bool, Float, Int
-    except ImportError:
+    else:
 
         class _Unchecked:
             def __class_getitem__(cls, item: Any) -> Any:

@@ -46,6 +46,12 @@ def test_every_command_stands_in_a_section_and_names_its_package():
     }
     expected = {name: extra for extra, names in commands.items() for name in names}
     assert expected == cli._EXTRAS
+    modules = {
+        entry.name: entry.value.removesuffix(":COMMANDS")
+        for entry in entry_points(group="parbals.commands")
+        if entry.name in ("label", "bench")
+    }
+    assert modules == cli._MODULES
     hidden = {"check"}
     sections = {name for names in cli._SECTIONS.values() for name in names}
     assert sections == expected.keys() - hidden | {"doctor", "strategies"}

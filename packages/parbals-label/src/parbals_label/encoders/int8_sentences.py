@@ -11,7 +11,6 @@ has a name of its own because rows of one do not fit a model of the other.
 import hashlib
 import os
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -62,6 +61,8 @@ class Int8MiniLM:
         A text is encoded alone, each on one core: activations are rounded by the largest of a
         batch, so that rows would depend on the other texts.
         """
+        from concurrent.futures import ThreadPoolExecutor
+
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             return np.stack(list(pool.map(self._forward, texts)))
 

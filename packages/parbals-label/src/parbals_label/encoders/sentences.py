@@ -14,7 +14,6 @@ pip installs.
 import json
 import os
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Protocol
@@ -22,7 +21,6 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 import numpy as np
 from parbals.errors import InputError, MissingDependencyError
 from parbals.features.words import WordPieces
-from threadpoolctl import threadpool_limits
 
 from parbals_label.encoders.base import Encoder, Entry, Items, Kind, Options
 from parbals_label.encoders.plain import fitted_mix
@@ -78,6 +76,10 @@ class MiniLM:
 
     def encode(self, texts: Sequence[list[int]]) -> np.ndarray:
         """Rows (B, 384) of tokenized texts, which are best sorted by length."""
+        from concurrent.futures import ThreadPoolExecutor
+
+        from threadpoolctl import threadpool_limits
+
         batches = [
             texts[start : start + _BATCH_TEXTS] for start in range(0, len(texts), _BATCH_TEXTS)
         ]

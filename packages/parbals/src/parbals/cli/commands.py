@@ -1,11 +1,8 @@
 """Commands of the library: `parbals doctor` and `parbals strategies`."""
 
 import os
-import platform
 from collections.abc import Callable
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from timeit import repeat
 from typing import Any
 
 import click
@@ -79,6 +76,8 @@ def doctor(context: click.Context, path: str | None, as_json: bool, no_speed: bo
 
 def examine(*, with_speed: bool = True) -> dict[str, Any]:
     """Versions, devices, cores and speed; ``None`` for a package that is missing."""
+    import platform
+
     # In a container a process may often use fewer cores than the machine has.
     usable_cores = getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count() or 1))
     return {
@@ -127,6 +126,8 @@ def measure_speed(
 
 def _best(action: Callable[[], object]) -> float:
     """Seconds of the fastest of three runs after a warm-up: other programs only add time."""
+    from timeit import repeat
+
     return min(repeat(action, number=1, repeat=4)[1:])
 
 
@@ -170,6 +171,8 @@ def _devices() -> tuple[str, ...]:
 
 
 def _version_of(name: str) -> str | None:
+    from importlib.metadata import PackageNotFoundError, version
+
     try:
         return version(name)
     except PackageNotFoundError:

@@ -5,7 +5,8 @@ import signal
 import sys
 from collections.abc import Sequence
 from functools import cache
-from importlib.metadata import entry_points
+from importlib import import_module
+from importlib.util import find_spec
 from types import FrameType
 
 import click
@@ -18,6 +19,7 @@ from parbals.cli.spelling import new_spelling
 from parbals.environment import accelerator_environment
 from parbals.errors import MissingDependencyError, ParbalsError, ProjectDamagedError, ProjectError
 from parbals.installing import install_command
+from parbals.plugins import entry_points
 
 __all__ = ["main", "program"]
 
@@ -46,6 +48,10 @@ _EXTRAS = {
 }
 _EXTRAS["check"] = "label"  # hidden: what `parbals doctor DIR` runs
 """The extra of parbals that brings a command; also the name of its entry point."""
+
+_MODULES = {"label": "parbals_label.cli", "bench": "parbals_bench.cli"}
+"""The commands of our own packages: entry points would take as long to read as a command may take.
+"""
 
 _MISSING = {
     "label": "To label your data, install parbals-label",
@@ -124,8 +130,12 @@ def _write_section(
 @cache
 def _installed_commands(extra: str | None = None) -> dict[str, click.Command]:
     """Commands of other packages, or of the package that an extra brings, by name."""
-    entries = entry_points(group="parbals.commands")
-    groups = [entry.load() for entry in entries if extra in (None, entry.name)]
+    if extra is None:
+        groups = [entry.load() for entry in entry_points(group="parbals.commands")]
+    elif find_spec(_MODULES[extra].partition(".")[0]) is None:
+        groups = []
+    else:
+        groups = [import_module(_MODULES[extra]).COMMANDS]
     return {command.name or "": command for group in groups for command in group}
 
 

@@ -14,7 +14,6 @@ greedily from the left into the longest pieces of the vocabulary. Pieces inside 
 import unicodedata
 from collections.abc import Sequence
 from functools import cache, lru_cache
-from importlib import resources
 
 import numpy as np
 
@@ -52,6 +51,8 @@ class WordVectors:
 @cache
 def word_vectors() -> WordVectors:
     """The vectors that ship with the package, loaded once."""
+    from importlib import resources
+
     with resources.files("parbals.features").joinpath("data", _FILE).open("rb") as file:
         stored = np.load(file, allow_pickle=False)
         pieces = stored["pieces"].tobytes().decode("utf-8").split("\n")

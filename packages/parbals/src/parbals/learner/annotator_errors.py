@@ -260,11 +260,11 @@ class PairCounts(NamedTuple):
         seldom = self.different <= _MAX_DISAGREEMENT * self.shared
         is_linked = (self.shared >= _MIN_SHARED) & seldom
         is_linked &= is_person[:, None] == is_person
-        from scipy.sparse.csgraph import connected_components
-
-        n_groups, group = connected_components(is_linked, directed=False)
-        members = [np.flatnonzero(group == g).tolist() for g in range(n_groups)]
-        return [names for names in members if len(names) > 1]
+        is_in_group = is_linked | np.eye(len(is_linked), dtype=bool)
+        for _ in range(len(is_linked).bit_length()):  # each step doubles the length of the paths
+            is_in_group = is_in_group @ is_in_group
+        members = [np.flatnonzero(row).tolist() for row in is_in_group]
+        return [names for row, names in enumerate(members) if names[0] == row and len(names) > 1]
 
     def has_outside_rater(self, members: list[int]) -> bool:
         """Whether an annotator outside the group shares enough items with its first member."""

@@ -9,13 +9,14 @@ does not import NumPy. Strategies of other packages are found through the entry-
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
-from importlib.metadata import EntryPoint
 from typing import TYPE_CHECKING
 
 from parbals.errors import InputError
 from parbals.plugins import load_entry, loadable_entries, other_entries
 
 if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
     from parbals.strategies.problem import Problem
     from parbals.types import Batch
 
@@ -271,6 +272,6 @@ def all_strategies() -> dict[str, Strategy]:
     return STRATEGIES | loadable_entries(_other_entries(), Strategy, "strategy", _TYPE_NAME)
 
 
-def _other_entries() -> dict[str, EntryPoint]:
+def _other_entries() -> "dict[str, EntryPoint]":
     """Entry points of other packages, by name."""
     return other_entries(_ENTRY_POINT_GROUP, STRATEGIES)

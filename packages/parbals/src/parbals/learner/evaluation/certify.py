@@ -103,7 +103,7 @@ class Certificate:
         )
 
 
-def draw_sample(population: np.ndarray, n: int, generator: np.random.Generator) -> np.ndarray:
+def draw_sample(population: np.ndarray, n: int, generator: "np.random.Generator") -> np.ndarray:
     """Draw ``n`` of a population's positions, in random order."""
     if n > len(population):
         raise InputError(

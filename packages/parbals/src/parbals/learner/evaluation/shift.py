@@ -10,11 +10,12 @@ A linear classifier compares means. It does not see a target set that is only wi
 """
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from parbals.learner.features import FeatureTable
-from parbals.randomness import derive_generator
+if TYPE_CHECKING:
+    from parbals.learner.features import FeatureTable
 
 __all__ = ["MIN_SHIFT_ROWS", "NOTABLE_AUC", "Shift", "compare_with_pool", "shift_auc"]
 
@@ -78,13 +79,16 @@ class Shift:
         )
 
 
-def compare_with_pool(pool: FeatureTable, target: FeatureTable, seed: int) -> Shift:
+def compare_with_pool(pool: "FeatureTable", target: "FeatureTable", seed: int) -> Shift:
     """Compare a target set with the pool by random rows of each.
 
+    >>> from parbals.learner.features import FeatureTable
     >>> rows = np.random.default_rng(0).standard_normal((400, 3))
     >>> print(compare_with_pool(FeatureTable(rows), FeatureTable(rows + 5.0), seed=0).auc)
     1.0
     """
+    from parbals.randomness import derive_generator  # a report is read without random numbers
+
     n_rows = min(pool.n_rows, target.n_rows)
     if n_rows < MIN_SHIFT_ROWS:
         return Shift(None, n_rows)
