@@ -3,6 +3,10 @@
 import re
 
 import pytest
+from message_data import truth
+from parbals_label.cli.options import update_report
+from parbals_label.store.records import EXPORTED, Submission
+from parbals_label.store.store import Store
 from playwright.sync_api import expect
 
 pytestmark = pytest.mark.browser
@@ -15,7 +19,7 @@ def test_the_page_speaks_the_browsers_language_and_the_one_that_is_chosen(serve,
     expect(page.locator("html")).to_have_attribute("lang", "de")
     expect(page.locator(".item-place")).to_have_text(re.compile(r"Element \S"))
     expect(page.locator(".why-sentence")).to_have_text(re.compile("^(Ein|Das Modell) "))
-    expect(page.locator(".tabs")).to_contain_text("Einstellungen")
+    expect(page.locator(".tabs")).to_contain_text("Einstel\u00adlungen")
     expect(page.locator(".class-name").first).to_have_text("ham")  # classes are not translated
     page.keyboard.press("?")
     expect(page.get_by_role("dialog")).to_contain_text("diese Hilfe zeigen")
@@ -43,3 +47,28 @@ def test_a_visitor_without_a_link_is_told_so_in_their_language(serve, browser):
     expect(page.locator("html")).to_have_attribute("lang", "fr")
     expect(page.get_by_role("heading")).to_have_text("Lien de connexion requis")
     context.close()
+
+
+def test_what_the_server_writes_for_owners_is_translated(serve, person):
+    """A measured error, the features and the log, in sentences that follow each other."""
+
+    def measured(folder):
+        with Store.open(folder) as store:
+            store.update_settings(audit=list(range(20)))
+            store.submit([Submission(p, truth(p)) for p in range(20)], annotator="me")
+            store.submit([Submission(p, truth(p)) for p in range(20, 40)], annotator="Ada")
+            update_report(store)
+            store.log(EXPORTED, format="model", labelled_only=False)
+
+    ada = person(serve("text", measured), "Ada", locale="de-DE")
+    error = ada.go("overview").locator(".panel", has_text="gemessen").first
+    expect(error).to_contain_text("Mit 95 % Konfidenz liegt der Fehler unter")
+    expect(error).to_contain_text("20 der 20 Testelemente sind gelabelt. Gelabelt von me (20)")
+    expect(ada.page.locator("#view-overview")).to_contain_text("Encoder: words (das Extra")
+    log = ada.go("settings").locator(".log tbody tr")
+    expect(log.filter(has_text="Modell exportiert")).to_have_count(1)
+    expect(log.filter(has_text="angemeldet bei 127.0.0.1")).to_have_count(1)
+    ada.page.get_by_label("Sprache").select_option("中文")
+    words = ada.go("overview").locator(".panel").filter(has_text="置信度").first
+    expect(words).to_contain_text("20 个测试条目中已标注 20 个。标注者：me (20)")
+    expect(words).not_to_contain_text("random items")

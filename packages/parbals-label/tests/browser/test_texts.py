@@ -27,6 +27,11 @@ UNTRANSLATED = {  # keys, header names and names of formats: the same in every l
     "Items of the target set ",  # the beginning of a sentence of the server
 }
 
+PARTS_OF_THEIR_OWN = re.compile(
+    r" (?=the model trained on the first|words|\(the extra|on$|differ clearly|\(AUC|for$|and kept)"
+)
+"""Where the server joins parts of a sentence that stand at other places of the sources."""
+
 
 def server_texts():
     return re.findall(
@@ -96,4 +101,5 @@ def test_the_server_still_writes_the_sentences_that_the_page_translates():
         with_gaps = re.sub(r"measured (?=error|\{)|expected (?=\{)", "{source} ", text)
         for part in FIELD.sub("\0", with_gaps).split("\0"):
             for sentence in re.split(r"(?<=[.;]) |(?<=but the error) ", part):
-                assert sentence.strip(" .();") in sources, text
+                for phrase in PARTS_OF_THEIR_OWN.split(sentence.strip()):
+                    assert phrase.strip(" .,();") in sources, text

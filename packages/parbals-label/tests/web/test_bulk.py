@@ -29,8 +29,8 @@ def test_many_items_at_once_are_an_answer_each_and_marked(audited):
     assert audited.get("/api/items/9").json["answers"] == {"ann": "ham"}
     log = audited.get("/api/log").json["rows"]
     assert [row["sentence"] for row in log[:2]] == [
-        "count: 2, label: ham, name: ann",
-        "count: 3, label: spam, name: ann",
+        "labelled 2 items as ham at once",
+        "labelled 3 items as spam at once",
     ]
     assert in_bulk(audited, [1, 5, 20], None, "d").json == {"changed": 2, "left": 0}
     with Store.open(audited.folder, read_only=True) as store:

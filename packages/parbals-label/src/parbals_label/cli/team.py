@@ -221,8 +221,8 @@ def log(folder: Path, as_json: bool) -> None:
       parbals team log spam
       parbals team log spam --json
     """
-    from parbals_label.cli.log_lines import log_line
     from parbals_label.project.history import log_rows
+    from parbals_label.project.log_lines import log_line
 
     with open_store(folder, read_only=True) as store:
         rows = log_rows(store)

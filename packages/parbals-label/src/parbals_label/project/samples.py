@@ -72,8 +72,10 @@ class LabelSources:
             sentences.append(f"{labels} read from files.")
         if self.n_changed:
             labels = counted(self.n_changed, "label was", "labels were")
-            event = "they were given" if self.is_kept else "the sample was complete"
-            sentences.append(f"{labels} changed after {event}.")
+            event = "changed after the sample was complete"
+            if self.is_kept:
+                event = "changed after they were given"
+            sentences.append(f"{labels} {event}.")
         if self.n_not_counted:
             items = counted(self.n_not_counted, "item is", "items are")
             sentences.append(

@@ -337,8 +337,10 @@ def _features_line(store: Store, n_labels: int) -> str | None:
         return f"{line}; {attempt} on {n_tried:,} labels did not improve held-out predictions."
     if n_labels < ADAPT_FROM or settings.encoder == "shapes":
         return f"{line}."
-    suggestion = "add tree features" if has_table else "fine-tune it"
-    return f"{line}; you have enough labels to {suggestion} (parbals adapt, or Settings)."
+    suggestion = "you have enough labels to fine-tune it (parbals adapt, or Settings)"
+    if has_table:
+        suggestion = "you have enough labels to add tree features (parbals adapt, or Settings)"
+    return f"{line}; {suggestion}."
 
 
 def _sentence_encoder_hint(folder: Path) -> str:

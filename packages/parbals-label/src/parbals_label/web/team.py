@@ -6,6 +6,7 @@ from typing import Annotated, Any, TypeVar
 from fastapi import APIRouter, Query, Request
 
 from parbals_label.project.history import log_rows
+from parbals_label.project.log_lines import predicate
 from parbals_label.store.records import Person
 from parbals_label.store.store import Store
 from parbals_label.web import schemas
@@ -89,7 +90,8 @@ def team_routes(session: Session, door: Door, address: PageAddress) -> APIRouter
         """
         require_owner(request)
         rows = await desk.read_slowly(log_rows)
-        return {"rows": [row for row in rows if row["number"] < before][: -_LOG_ROWS - 1 : -1]}
+        shown = [row for row in rows if row["number"] < before][: -_LOG_ROWS - 1 : -1]
+        return {"rows": [{**row, "sentence": predicate(row)} for row in shown]}
 
     return routes
 

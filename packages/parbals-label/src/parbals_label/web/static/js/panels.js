@@ -155,7 +155,8 @@ function classTable({ recall, precision }) {
     h("tr", {}, h("th", { scope: "row", dir: "auto" }, label), cell(recall[label]), cell(precision[label])),
   );
   const names = [t("Class"), t("Measured recall"), t("Measured precision")].map((name) => h("th", { scope: "col" }, name));
-  return h("table", { class: "table" }, h("thead", {}, h("tr", {}, names)), h("tbody", {}, rows));
+  const table = h("table", { class: "table" }, h("thead", {}, h("tr", {}, names)), h("tbody", {}, rows));
+  return h("div", { class: "scroll-x" }, table);
 }
 
 /** The confusion matrix of the test items: true classes (rows) and predicted classes (columns) that occur. */
@@ -224,7 +225,7 @@ function curveName() {
 export function errorPanel({ full = false } = {}) {
   return livePanel(t("Error"), (live, inside) => {
     const { report, history } = live;
-    const metricNotes = (live.judged ?? []).map((sentence) => h("p", { class: "quiet" }, unbroken(sentence)));
+    const metricNotes = (live.judged ?? []).map((sentence) => h("p", { class: "quiet" }, unbroken(translated(sentence))));
     if (!report || !history?.length)
       return [
         h("p", { class: "quiet" }, t("The first estimate appears after a few labels.")),
@@ -261,7 +262,7 @@ export function errorPanel({ full = false } = {}) {
           "p",
           { class: "advice warn" },
           h("span", { class: "advice-sign", "aria-hidden": "true" }, "!"),
-          h("span", {}, warning),
+          h("span", {}, translated(warning)),
         ),
       ),
       nNewer > 0 &&
@@ -317,7 +318,7 @@ export function modelLine() {
 export function featuresLine() {
   const node = h("p", { class: "model-line quiet", role: "status" });
   const draw = () => {
-    node.textContent = state.live?.features ?? "";
+    node.textContent = translated(state.live?.features) ?? "";
   };
   on("live", draw);
   on("queue", draw);
@@ -358,9 +359,9 @@ export function peoplePanel() {
         isOwner() && h("td", {}, releaseButton(person.name)),
       ),
     );
-    return h(
+    const table = h(
       "table",
-      { class: "table" },
+      { class: "table tight" },
       h(
         "thead",
         {},
@@ -375,5 +376,6 @@ export function peoplePanel() {
       ),
       h("tbody", {}, rows),
     );
+    return h("div", { class: "scroll-x" }, table);
   });
 }

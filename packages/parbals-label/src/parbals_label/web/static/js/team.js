@@ -2,6 +2,7 @@
 
 import { get, post } from "./api.js";
 import { ago, h, toast } from "./dom.js";
+import { translated } from "./server_texts.js";
 import { t } from "./text.js";
 
 const PAGE_SIZE = 100; // rows that the server sends at once
@@ -160,7 +161,7 @@ export function logPanel() {
           row.who ?? t("unknown"),
           h("span", { class: "quiet origin" }, row.origin ?? ""),
         ),
-        h("td", { dir: "auto" }, `${row.what}: ${row.sentence}`),
+        h("td", { dir: "auto" }, translated(row.sentence)),
       ),
     );
     if (before === null) rows.replaceChildren(...newRows);

@@ -1,7 +1,7 @@
 """`parbals team log`: a sentence for each event, whatever its details hold."""
 
 import pytest
-from parbals_label.cli.log_lines import _PREDICATES, log_line
+from parbals_label.project.log_lines import _PREDICATES, log_line
 from parbals_label.store import records
 
 ADAPTED = {"used": True, "n_labels": 250, "error": 0.12, "frozen_error": 0.15}

@@ -1,4 +1,4 @@
-"""Lines of `parbals team log`: one sentence for each event, with its time and who did it."""
+"""Events in words: lines of `parbals team log`, and what the page's log says."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,7 +7,7 @@ from parbals.wording import counted, percent
 
 from parbals_label.store import records
 
-__all__ = ["log_line"]
+__all__ = ["log_line", "predicate"]
 
 Detail = dict[str, Any]
 
@@ -22,11 +22,11 @@ def log_line(row: dict[str, Any]) -> str:
     moment = str(row["created"])[:19].replace("T", " ")
     subject = f"{row['who'] or 'unknown'} ({row['origin'] or 'unknown'})"
     # Names and comments stay on the line: a line break in one would forge another event.
-    sentence = " ".join(f"{subject} {_predicate(row)}.".split())
+    sentence = " ".join(f"{subject} {predicate(row)}.".split())
     return f"{moment}  {sentence}"
 
 
-def _predicate(row: dict[str, Any]) -> str:
+def predicate(row: dict[str, Any]) -> str:
     """What somebody did, to follow their name in a sentence."""
     if row["what"] == records.CHANGED:
         return f"changed settings ({row['sentence']})"
@@ -45,9 +45,9 @@ def _added(detail: Detail) -> str:
 
 
 def _exported(detail: Detail) -> str:
-    kinds = {"model": "the model", "for training": "training data"}
-    kind = kinds.get(detail["format"], f"items as {detail['format']}")
-    return f"exported {kind}{', labelled ones only' if detail.get('labelled_only') else ''}"
+    kinds = {"model": "exported the model", "for training": "exported training data"}
+    kind = kinds.get(detail["format"], f"exported items as {detail['format']}")
+    return f"{kind}{', labelled ones only' if detail.get('labelled_only') else ''}"
 
 
 def _released(detail: Detail) -> str:
@@ -86,11 +86,10 @@ def _ended(detail: Detail) -> str:
 
 
 def _adapted(detail: Detail) -> str:
-    outcome = "uses" if detail["used"] else "does not use"
+    outcome = "the project uses it" if detail["used"] else "the project does not use it"
     return (
         f"fine-tuned the encoder on {detail['n_labels']:,} labels: held-out error "
-        f"{percent(detail['error'])}, was {percent(detail['frozen_error'])}; the project {outcome} "
-        "it"
+        f"{percent(detail['error'])}, was {percent(detail['frozen_error'])}; {outcome}"
     )
 
 
