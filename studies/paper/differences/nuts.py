@@ -1,15 +1,16 @@
-"""ParBaLS EPIG by NUTS in the authors' configuration: all seeds and universes in one program.
+"""The authors' configuration by NUTS: all seeds and universes in one program.
 
     python studies paper.differences.nuts --pack FOLDER --data ~/data  # binary rows of both tables
     python studies paper.differences.nuts --folder FOLDER --only airline --out FOLDER2
 
-Every pseudo-label is learnt by sampling the whole posterior again (the departures "pseudo-labels"
-and "refit"): 1,720 fits a run. Here S seeds go in step, and the S × U fits of a greedy step, four
-chains each, are one compiled program. Chains are as short as the paper's, 100 steps of warm-up and
-100 draws, in coordinates whitened at the mode. Initial sets, candidates, targets and the draws that
-give pseudo-labels are those of `parbals bench run`. The records, one line of `bench run` a seed,
-are written after the last round, or, with the rounds that there are, when --seconds are over;
-another call goes on after the last whole round.
+Every pseudo-label of ParBaLS is learnt by sampling the whole posterior again (the departures
+"pseudo-labels" and "refit"): 1,720 fits a run. Here S seeds go in step, and the S × U fits of a
+greedy step, four chains each, are one compiled program (`lib.lockstep_nuts`). Chains are as short
+as the paper's, 100 steps of warm-up and 100 draws, in coordinates whitened at the mode of the
+labels that are told. Initial sets, candidates, targets and the draws that give pseudo-labels are
+those of `parbals bench run`. Each of --strategies goes in step by itself. Its records, one line of
+`bench run` a seed, are written after the last round, or, with the rounds that there are, when
+--seconds are over; another call goes on after the last whole round.
 """
 
 import argparse
@@ -25,10 +26,8 @@ import numpy as np
 
 BUDGET = "100+9x20"
 DEPARTURES = "whitened,whole-pool,badge,galaxy,power-epig,bits,pseudo-labels,map,refit"
-N_SAMPLES = 400
-N_CHAINS = 4
-N_WARM_UP = 100
-N_NEWTON = 20
+STRATEGIES = ("random", "confidence", "epig", "parbals-epig", "parbals-map-epig")
+N_DRAWS = 100
 TABLES = ("airline", "credit-card")
 
 
@@ -52,6 +51,7 @@ def main() -> int:
     parser.add_argument("--data", type=Path, help="the datasets' folder")
     parser.add_argument("--folder", type=Path, help="what --pack has written")
     parser.add_argument("--only", default=TABLES[0], choices=TABLES)
+    parser.add_argument("--strategies", default=",".join(STRATEGIES))
     parser.add_argument("--out", type=Path, help="folder of the records")
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--universes", type=int, default=10)
@@ -63,7 +63,11 @@ def main() -> int:
         pack(options.pack, options.data)
         return 0
     options.out.mkdir(parents=True, exist_ok=True)
-    return _Lockstep(options).run()
+    ends_at = time.monotonic() + options.seconds
+    for strategy in options.strategies.split(","):
+        if time.monotonic() < ends_at:
+            _Lockstep(options, strategy, ends_at).run()
+    return 0
 
 
 def pack(folder: Path, data_folder: Path) -> None:
@@ -109,57 +113,56 @@ def _unpack(file: Path) -> Table:
 
 
 class _Lockstep:
-    """All seeds of one table, round by round."""
+    """All seeds of one table and strategy, round by round."""
 
-    def __init__(self, options: argparse.Namespace) -> None:
+    def __init__(self, options: argparse.Namespace, strategy: str, ends_at: float) -> None:
         from parbals_bench.run.spec import Budget
 
         self.name = options.only
+        self.strategy = strategy
         self.out = options.out
-        self.seconds = options.seconds
-        self.n_universes = options.universes
+        self.ends_at = ends_at
+        n_universes = {"parbals-epig": options.universes, "parbals-map-epig": 1}
+        self.n_universes = n_universes.get(strategy, 0)
         self.n_candidates = options.candidates
         self.n_seeds = options.seeds
         self.budget = Budget.parse(options.budget)
         self.table = _unpack(options.folder / f"{self.name}.npz")
-        self.state_file = self.out / f"{self.name}.state.json"
+        self.state_file = self.out / f"{self.name}.{strategy}.state.json"
         self.n_rows = -(-self.budget.total // 16) * 16
         self.times: dict[str, list[float]] = {"fit": [], "predict": [], "select": []}
         self.chosen: list[list[list[int]]] = [[] for _ in range(self.n_seeds)]
         self.metrics: list[dict[str, list[float]]] = [{} for _ in range(self.n_seeds)]
+        self.longest: dict[str, float] = {"leapfrog steps": 0.0, "trees cut": 0.0}
         if self.state_file.is_file():
             state = json.loads(self.state_file.read_text("utf-8"))
             self.chosen = state["chosen"]
             self.metrics = state["metrics"]
             self.times = state["times"]
 
-    def run(self) -> int:
+    def run(self) -> None:
         import jax
         from parbals_bench.run.single import draw_initial
 
         jax.config.update("jax_enable_x64", True)
-        started_at = time.monotonic()
         n_pool = len(self.table.y_pool)
         self.initial = [
             draw_initial(seed, n_pool, self.budget.initial) for seed in range(self.n_seeds)
         ]
-        for round_number in range(len(self.chosen[0]), self.budget.rounds + 1):
-            is_over = time.monotonic() - started_at > self.seconds
-            if is_over and round_number > 1:
+        for round_number in range(len(self.times["fit"]), self.budget.rounds + 1):
+            if time.monotonic() > self.ends_at and round_number > 1:
                 self.budget = replace(self.budget, rounds=round_number - 1)
                 break
             self._round(round_number)
             state = {"chosen": self.chosen, "metrics": self.metrics, "times": self.times}
             self.state_file.write_text(json.dumps(state), "utf-8")
             took = {stage: round(values[-1], 1) for stage, values in self.times.items() if values}
-            print(self.name, "round", round_number, took, flush=True)
+            print(self.name, self.strategy, "round", round_number, took, self.longest, flush=True)
         self._write_records()
-        return 0
 
     def _round(self, round_number: int) -> None:
         """Fit and measure the models of all seeds, then choose their batches."""
         from parbals_bench.run.metrics import measure
-        from parbals_bench.run.single import _derived_seed, draw_candidates, draw_targets
 
         clock = time.perf_counter
         started_at = clock()
@@ -167,78 +170,138 @@ class _Lockstep:
             np.concatenate([self.initial[seed], *self.chosen[seed]]).astype(int)
             for seed in range(self.n_seeds)
         ]
-        repeated = [[rows] * self.n_universes for rows in training]  # so that one program serves
-        own_labels = [[self.table.y_pool[rows]] * self.n_universes for rows in training]
-        weights = self._fit(repeated, own_labels, round_number, 0)[:, 0]
+        told = [[self.table.y_pool[rows]] for rows in training]
+        weights = self._fit(training, told, round_number, 0)
         self.times["fit"].append(clock() - started_at)
         started_at = clock()
         for seed in range(self.n_seeds):
-            probs = np.asarray(_mean_probs(self.table.X_test.astype(np.float32), weights[seed]))
+            probs = np.asarray(_mean_probs(self.table.X_test.astype(np.float32), weights[seed, 0]))
             for metric, value in measure(probs, self.table.y_test).items():
                 self.metrics[seed].setdefault(metric, []).append(round(float(value), 7))
         self.times["predict"].append(clock() - started_at)
         if round_number == self.budget.rounds:
             return
         started_at = clock()
-        candidates = []
-        targets = []
-        labels = []
-        for seed in range(self.n_seeds):
-            n_pool = len(self.table.y_pool)
-            candidates.append(
-                draw_candidates(seed, round_number, n_pool, training[seed], self.n_candidates)
-            )
-            n_source = len(self.table.X_target_source)
-            targets.append(draw_targets(seed, round_number, n_source, 1_000))
-            generator_seed = _derived_seed(seed, "select", round_number)
-            X = self.table.X_pool[candidates[-1]].astype(np.float32)
-            labels.append(_pseudo_labels(X, weights[seed], generator_seed, self.n_universes))
-        X_candidates = np.stack([self.table.X_pool[rows] for rows in candidates])
-        X_targets = np.stack([self.table.X_target_source[rows] for rows in targets])
-        batches: list[list[int]] = [[] for _ in range(self.n_seeds)]
-        weights = weights[:, None]
-        for step in range(self.budget.batch):
-            scores = np.array(_mean_epig(X_candidates, X_targets, weights))
-            for seed, batch in enumerate(batches):
-                scores[seed, batch] = -np.inf
-                batch.append(int(scores[seed].argmax()))
-            if step + 1 == self.budget.batch:
-                break
-            rows = []
-            pseudo_labels = []
-            for seed, batch in enumerate(batches):
-                positions = np.concatenate([training[seed], candidates[seed][batch]])
-                true_labels = self.table.y_pool[training[seed]]
-                rows.append([positions] * self.n_universes)
-                pseudo_labels.append(
-                    [np.concatenate([true_labels, guesses[batch]]) for guesses in labels[seed]]
-                )
-            weights = self._fit(rows, pseudo_labels, round_number, step + 1)
+        candidates = [self._candidates(seed, round_number, training[seed]) for seed in self._seeds]
+        if self.strategy in ("random", "confidence"):
+            batches = [
+                self._without_targets(seed, round_number, candidates[seed], weights[seed, 0])
+                for seed in self._seeds
+            ]
+        else:
+            batches = self._with_targets(round_number, training, candidates, weights)
         for seed, batch in enumerate(batches):
             self.chosen[seed].append(candidates[seed][batch].tolist())
         self.times["select"].append(clock() - started_at)
 
-    def _fit(
-        self, rows: list[list[np.ndarray]], labels: list[list[np.ndarray]], *path: int
-    ) -> np.ndarray:
-        """Draw weights (S, U, D+1, K) for the rows and labels of every seed and universe."""
-        import jax
+    @property
+    def _seeds(self) -> range:
+        return range(self.n_seeds)
 
-        n_fits = self.n_seeds * self.n_universes
-        n_columns = self.table.X_pool.shape[1]
-        X = np.zeros((n_fits, self.n_rows, n_columns + 1))
-        signs = np.zeros((n_fits, self.n_rows))
-        flat_rows = [positions for of_seed in rows for positions in of_seed]
-        flat_labels = [values for of_seed in labels for values in of_seed]
-        for fit, (positions, values) in enumerate(zip(flat_rows, flat_labels, strict=True)):
-            X[fit, : len(positions), :-1] = self.table.X_pool[positions]
-            X[fit, : len(positions), -1] = 1.0
-            signs[fit, : len(positions)] = 2.0 * values - 1.0
-        key = jax.random.fold_in(jax.random.fold_in(jax.random.key(0), path[0]), path[1])
-        draws = draw_many(jax.random.split(key, n_fits), X, signs)
-        return np.asarray(draws, np.float32).reshape(
-            self.n_seeds, self.n_universes, n_columns + 1, -1
+    def _candidates(self, seed: int, round_number: int, training: np.ndarray) -> np.ndarray:
+        from parbals_bench.run.authors import candidate_limit
+        from parbals_bench.run.single import draw_candidates
+
+        limit = candidate_limit(self.strategy, DEPARTURES, self.n_candidates)
+        return draw_candidates(seed, round_number, len(self.table.y_pool), training, limit)
+
+    def _without_targets(
+        self, seed: int, round_number: int, candidates: np.ndarray, weights: np.ndarray
+    ) -> list[int]:
+        """Positions among the candidates, by a strategy that looks at no target."""
+        from parbals.select import select_batch
+        from parbals_bench.run.single import _derived_seed
+
+        probs = np.full((len(candidates), 2), 0.5)
+        if self.strategy == "confidence":
+            X = self.table.X_pool[candidates].astype(np.float32)
+            probs = np.asarray(_mean_probs(X, weights), np.float64)
+        batch = select_batch(
+            probs[:, None],
+            None,
+            self.budget.batch,
+            self.strategy,
+            random_state=_derived_seed(seed, "select", round_number),
         )
+        return [int(index) for index in batch.indices]
+
+    def _with_targets(
+        self,
+        round_number: int,
+        training: list[np.ndarray],
+        candidates: list[np.ndarray],
+        weights: np.ndarray,
+    ) -> list[list[int]]:
+        """Positions among each seed's candidates, by EPIG."""
+        from parbals_bench.run.single import _derived_seed, draw_targets
+
+        n_source = len(self.table.X_target_source)
+        targets = [draw_targets(seed, round_number, n_source, 1_000) for seed in self._seeds]
+        X_candidates = np.stack([self.table.X_pool[rows] for rows in candidates])
+        X_targets = np.stack([self.table.X_target_source[rows] for rows in targets])
+        if not self.n_universes:
+            scores = np.asarray(_mean_epig(X_candidates, X_targets, weights))
+            orders = np.argsort(-scores, axis=1, kind="stable")
+            return [order[: self.budget.batch].tolist() for order in orders]
+        is_map = self.strategy == "parbals-map-epig"
+        guesses = np.zeros((self.n_seeds, self.n_universes, X_candidates.shape[1]), np.int64)
+        if not is_map:
+            for seed in self._seeds:
+                X = X_candidates[seed].astype(np.float32)
+                generator_seed = _derived_seed(seed, "select", round_number)
+                guesses[seed] = _pseudo_labels(
+                    X, weights[seed, 0], generator_seed, self.n_universes
+                )
+        batches: list[list[int]] = [[] for _ in self._seeds]
+        for step in range(self.budget.batch):
+            scores = np.array(_mean_epig(X_candidates, X_targets, weights))
+            for seed, batch in enumerate(batches):
+                scores[seed, batch] = -np.inf
+                best = int(scores[seed].argmax())
+                batch.append(best)
+                if is_map:
+                    x = X_candidates[seed, [best]].astype(np.float32)
+                    probs = np.asarray(_mean_probs(x, weights[seed, 0]))
+                    guesses[seed, 0, best] = int(probs[0].argmax())
+            if step + 1 == self.budget.batch:
+                break
+            rows = [
+                np.concatenate([training[seed], candidates[seed][batch]])
+                for seed, batch in enumerate(batches)
+            ]
+            labels = [
+                [
+                    np.concatenate([self.table.y_pool[training[seed]], of_universe[batch]])
+                    for of_universe in guesses[seed]
+                ]
+                for seed, batch in enumerate(batches)
+            ]
+            weights = self._fit(rows, labels, round_number, step + 1)
+        return batches
+
+    def _fit(
+        self, rows: list[np.ndarray], labels: list[list[np.ndarray]], *path: int
+    ) -> np.ndarray:
+        """Draw weights (S, U, D+1, K) for the rows of each seed and the labels of each universe."""
+        import jax
+        from lib.lockstep_nuts import draw_many, whitening
+
+        n_columns = self.table.X_pool.shape[1]
+        X = np.zeros((self.n_seeds, self.n_rows, n_columns + 1))
+        signs = np.zeros((self.n_seeds, len(labels[0]), self.n_rows))
+        told = np.zeros((self.n_seeds, self.n_rows))
+        for seed, positions in enumerate(rows):
+            X[seed, : len(positions), :-1] = self.table.X_pool[positions]
+            X[seed, : len(positions), -1] = 1.0
+            signs[seed, :, : len(positions)] = 2.0 * np.array(labels[seed]) - 1.0
+            n_told = self.budget.initial + self.budget.batch * path[0]
+            told[seed, :n_told] = signs[seed, 0, :n_told]
+        mode, factor = whitening(X, told)
+        key = jax.random.fold_in(jax.random.fold_in(jax.random.key(0), path[0]), path[1])
+        weights, n_steps, share_cut = draw_many(key, X, signs, mode, factor, N_DRAWS)
+        for name, value in (("leapfrog steps", n_steps), ("trees cut", share_cut)):
+            self.longest[name] = max(self.longest[name], float(value))
+        return np.asarray(weights)
 
     def _write_records(self) -> None:
         from parbals_bench.run.records import RunRecord, write_line
@@ -250,7 +313,7 @@ class _Lockstep:
         for seed in range(self.n_seeds):
             times = {stage: np.round(x, 4).tolist() for stage, x in self.times.items()}
             record = RunRecord(
-                run=Run(self.name, self.budget, "parbals-epig", seed, settings=settings),
+                run=Run(self.name, self.budget, self.strategy, seed, settings=settings),
                 metrics={name: tuple(values) for name, values in self.metrics[seed].items()},
                 initial=tuple(self.initial[seed].tolist()),
                 chosen=tuple(map(tuple, self.chosen[seed][: self.budget.rounds])),
@@ -260,12 +323,13 @@ class _Lockstep:
                 inference=("nuts",) * (self.budget.rounds + 1),
                 notes=(
                     *self.table.notes,
-                    f"{self.n_seeds} seeds in step, chains of {N_WARM_UP} + "
-                    f"{N_SAMPLES // N_CHAINS}; seconds are those of all seeds together",
+                    f"{self.n_seeds} seeds in step, chains of 100 + {N_DRAWS}; seconds are those "
+                    "of all seeds together",
                 ),
             )
             lines.append(write_line(record))
-        (self.out / f"{self.name}.jsonl").write_text("\n".join(lines) + "\n", "utf-8")
+        file = self.out / f"{self.name}.{self.strategy}.jsonl"
+        file.write_text("\n".join(lines) + "\n", "utf-8")
 
 
 def _pseudo_labels(X: np.ndarray, weights: np.ndarray, seed: int, n_universes: int) -> np.ndarray:
@@ -289,63 +353,6 @@ def _jit(function: Any = None, **options: Any) -> Any:
         return compiled[0](*arguments)
 
     return call
-
-
-def _draw_many(keys: Any, X: Any, signs: Any) -> Any:
-    """Draws (F, d, K) of F posteriors, given design rows (F, n, d) and labels ±1, 0 of no row."""
-    import jax
-
-    return jax.vmap(_draw)(keys, X, signs)
-
-
-def _draw(key: Any, X: Any, signs: Any) -> Any:
-    """Draws (d, K) of contrast weights v with prior N(0, I) and p(y) = σ(√2 y v·x)."""
-    import blackjax
-    import jax
-    import jax.numpy as jnp
-
-    root_two = np.sqrt(2.0)
-    identity = jnp.eye(X.shape[1])
-
-    def hessian_root(v: Any) -> Any:
-        p = jax.nn.sigmoid(root_two * (X @ v))
-        curvature = 2.0 * p * (1.0 - p) * jnp.abs(signs)
-        return jnp.linalg.cholesky(identity + (X * curvature[:, None]).T @ X)
-
-    def newton(_: int, v: Any) -> Any:
-        residual = root_two * signs * jax.nn.sigmoid(-root_two * signs * (X @ v))
-        gradient = X.T @ residual - v
-        return v + jax.scipy.linalg.cho_solve((hessian_root(v), True), gradient)
-
-    mode = jax.lax.fori_loop(0, N_NEWTON, newton, jnp.zeros(X.shape[1]))
-    factor = jax.scipy.linalg.solve_triangular(hessian_root(mode), identity, lower=True).T
-    design = X @ factor
-    offset = X @ mode
-
-    def log_posterior(z: Any) -> Any:
-        logits = root_two * signs * (offset + design @ z)
-        log_probs = jnp.abs(signs) * jax.nn.log_sigmoid(logits)
-        return jnp.sum(log_probs) - 0.5 * jnp.sum(jnp.square(mode + factor @ z))
-
-    def run_chain(chain_key: Any) -> Any:
-        start_key, warm_up_key, draw_key = jax.random.split(chain_key, 3)
-        start = jax.random.normal(start_key, (X.shape[1],))
-        warm_up = blackjax.window_adaptation(blackjax.nuts, log_posterior)
-        (state, parameters), _ = warm_up.run(warm_up_key, start, num_steps=N_WARM_UP)
-        kernel = blackjax.nuts(log_posterior, **parameters)
-
-        def step(state: Any, step_key: Any) -> Any:
-            state, _ = kernel.step(step_key, state)
-            return state, state.position
-
-        _, z = jax.lax.scan(step, state, jax.random.split(draw_key, N_SAMPLES // N_CHAINS))
-        return z
-
-    z = jax.vmap(run_chain)(jax.random.split(key, N_CHAINS)).reshape(-1, X.shape[1])
-    return mode[:, None] + factor @ z.T
-
-
-draw_many = _jit(_draw_many)
 
 
 def _positive(X: Any, weights: Any) -> Any:

@@ -7,7 +7,11 @@
 copies of a tenth of the others: equal (*repeated*), or with noise of a tenth of every column's
 standard deviation (*jittered*). Strategies of a seed share pool, test rows and first labels.
 Margin, BADGE and ParBaLS EPIG choose one item after the other, so their batches of 100 and 200 are
-the beginning of the batch of 500; Random and k-means choose each batch anew.
+the beginning of the batch of 500; Random, k-means and Cluster-Margin choose each batch anew.
+
+Cluster-Margin (Citovsky et al. 2021) is this study's, not the library's: the pool is clustered once
+by average linkage; of the 10 B items of smallest margin, at most half of the pool, it draws one
+from each cluster in turn, small clusters first.
 """
 
 from argparse import Namespace
@@ -30,11 +34,12 @@ COPIES = {
     "50 % repeated": (0.5, 0.0),
 }
 """Share of copies in the pool, and their noise in standard deviations."""
-STRATEGIES = ("random", "kmeans", "margin", "badge", "parbals-epig")
+STRATEGIES = ("random", "kmeans", "margin", "cluster-margin", "badge", "parbals-epig")
 TITLES = {
     "random": "Random",
     "kmeans": "k-means",
     "margin": "Margin",
+    "cluster-margin": "Cluster-Margin",
     "badge": "BADGE",
     "parbals-epig": "ParBaLS EPIG",
 }
@@ -45,6 +50,10 @@ N_INITIAL = 100
 N_POOL = 3_000
 N_TEST = 1_500
 COPIED_SHARE = 0.1
+N_CLUSTERS = 500
+"""Cluster-Margin's: as many as the largest batch has items."""
+MARGIN_FACTOR = 10
+"""Cluster-Margin draws a batch from so many times as many items of smallest margin."""
 N_SEEDS = 10
 
 
@@ -81,15 +90,22 @@ def measured(name: str, copies: str, strategy: str, seed: int) -> Record:
     labels = y[sources]
 
     def learner() -> ActiveLearner:
-        result = ActiveLearner(rows, list(range(n_classes)), strategy=strategy, random_state=seed)
+        name = "margin" if strategy == "cluster-margin" else strategy
+        result = ActiveLearner(rows, list(range(n_classes)), strategy=name, random_state=seed)
         result.tell(initial, labels[initial].tolist())
         return result
 
     record: Record = {}
+    clusters = _clusters(rows) if strategy == "cluster-margin" else None
     longest = learner().ask(max(BATCHES)) if strategy in NESTED else None
     for size in BATCHES:
         trained = learner()
-        batch = trained.ask(size) if longest is None else longest[:size]
+        if clusters is not None:
+            batch = _cluster_margin(trained.predict_proba(rows), clusters, initial, size, generator)
+        elif longest is not None:
+            batch = longest[:size]
+        else:
+            batch = trained.ask(size)
         trained.tell(batch, labels[batch].tolist())
         probs = trained.predict_proba(X[test])
         true_probs = np.maximum(probs[np.arange(len(test)), y[test]], 1e-12)
@@ -108,6 +124,37 @@ def _pool(free: np.ndarray, share: float, generator: np.random.Generator) -> np.
     distinct = free[:n_distinct]
     copied = distinct[: max(1, round(COPIED_SHARE * n_distinct))]
     return np.concatenate([distinct, generator.choice(copied, n_pool - n_distinct)])
+
+
+def _clusters(rows: np.ndarray) -> np.ndarray:
+    """Each row's cluster (N,), by average linkage of Euclidean distances."""
+    from scipy.cluster.hierarchy import fcluster, linkage
+
+    tree = linkage(rows.astype(np.float64), "average")
+    numbers: np.ndarray = fcluster(tree, N_CLUSTERS, "maxclust")
+    return numbers
+
+
+def _cluster_margin(
+    probs: np.ndarray,
+    clusters: np.ndarray,
+    labelled: np.ndarray,
+    size: int,
+    generator: np.random.Generator,
+) -> np.ndarray:
+    """Positions (B,): the items of smallest margin, one of each of their clusters in turn."""
+    second, first = np.sort(probs, axis=1)[:, -2:].T
+    margins = first - second
+    margins[labelled] = np.inf
+    n_close = min(MARGIN_FACTOR * size, (len(probs) - len(labelled)) // 2)
+    close = generator.permutation(np.argsort(margins, kind="stable")[:n_close])
+    numbers, of_close, sizes = np.unique(clusters[close], return_inverse=True, return_counts=True)
+    turn = np.empty(n_close, int)
+    for cluster in range(len(numbers)):
+        members = np.flatnonzero(of_close == cluster)
+        turn[members] = np.arange(len(members))
+    order = np.lexsort((of_close, sizes[of_close], turn))
+    return close[order[:size]]
 
 
 Runs = dict[tuple[str, str, str, int], Record]
