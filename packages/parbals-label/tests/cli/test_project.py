@@ -1,6 +1,7 @@
 """`parbals init` and `embed`."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -162,7 +163,34 @@ class TestInit:
     def test_a_folder_that_is_not_empty_is_left_alone(self, run, messages, project):
         result = run("init", project, messages, "--text", "message", "--classes", "a,b", fails=True)
         assert isinstance(result.exception, InputError)
-        assert "not an empty folder" in str(result.exception)
+        assert "is a project already: `parbals serve" in str(result.exception)
+        Path("notes").mkdir()
+        Path("notes", "a.txt").touch()
+        result = run("init", "notes", messages, "--text", "message", "--classes", "a,b", fails=True)
+        assert "notes exists and is not an empty folder" in str(result.exception)
+
+    def test_arguments_in_the_wrong_order_are_named(self, run, messages):
+        result = run("init", messages, "p", "--text", "message", "--classes", "a,b", fails=True)
+        assert "the folder of the new project comes first" in str(result.exception)
+
+    def test_a_missing_file_is_named_with_the_one_that_is_probably_meant(self, run, messages):
+        wrong = str(messages).replace("messages", "mesages")
+        result = run("init", "p", wrong, "--text", "message", "--classes", "a,b", fails=True)
+        assert str(result.exception) == f"{wrong} does not exist; did you mean {messages}?"
+        result = run("init", "p", "42", "--text", "message", "--classes", "a,b", fails=True)
+        assert str(result.exception) == "42 does not exist."
+
+    def test_the_column_that_names_items_is_no_feature(self, run, messages):
+        features = ("--features", "id,length", "--classes", "ham,spam")
+        result = run("init", "p", messages, *features, fails=True)
+        assert "'id' names the items, so that it cannot be a feature" in str(result.exception)
+
+    def test_nothing_is_left_where_every_item_is_labelled(self, run, tmp_path):
+        rows = [f"{message(i)},{'ham' if i % 2 else 'spam'}" for i in range(20)]
+        (tmp_path / "done.csv").write_text("\n".join(["text,label", *rows]) + "\n")
+        run("init", "done", "done.csv", "--text", "text", "--label", "label")
+        result = run("next", "done", fails=True)
+        assert "Every item is labelled" in str(result.exception)
 
     def test_an_audit_larger_than_half_of_what_is_left_is_refused(self, run, messages, tmp_path):
         result = run("init", "p", messages, *ROLES, "--audit", "28", fails=True)

@@ -143,6 +143,8 @@ def _availability(learner: ActiveLearner, leave_out: Collection[int]) -> _Availa
 
 def _too_few_available(n: int, learner: ActiveLearner, availability: _Availability) -> InputError:
     """The error for a request of more items than there are."""
+    if len(learner.labelled) == learner.pool.n_rows:
+        return NothingAvailableError("Every item is labelled, so there is none left to choose.")
     kind = NothingAvailableError if availability.n_available == 0 else InputError
     return kind(
         f"{n} items were requested and {availability.n_available} are available "

@@ -35,7 +35,7 @@ from parbals_label.project.sniff import Roles, label_like_columns, sniff
 from parbals_label.project.target import add_target, open_target
 from parbals_label.readers.items import NUMBERED, plan_items
 from parbals_label.readers.source import check_column
-from parbals_label.store.folder import FOLDER_MODE
+from parbals_label.store.folder import FILE_NAME, FOLDER_MODE
 from parbals_label.store.records import Submission
 from parbals_label.store.store import Store
 
@@ -117,13 +117,27 @@ def create_project(
     >>> project.n_items, project.encoder, project.id_column
     (3, 'columns', 'id')
     """
-    check_new_folder(folder)
+    _check_destination(folder)
     sniffed = sniff(data, roles, classes, reading or {})
     plan = make_plan(sniffed, settings, encoder, encode_with or Options())
     extras = _Extras(audit, scores, target, target_weights, reading)
     if target is not None:
         _check_target(plan, extras)
     return _write_project(folder, plan, extras, progress)
+
+
+def _check_destination(folder: Path) -> None:
+    """Refuse a folder that exists already, and say what was probably meant."""
+    if (folder / FILE_NAME).exists():
+        raise InputError(
+            f"{folder} is a project already: `parbals serve {folder}` goes on with it, `parbals "
+            f"add {folder} FILE` adds items; name another folder for a new one."
+        )
+    if folder.is_file():
+        raise InputError(
+            f"{folder} is a file; the folder of the new project comes first: parbals init DIR DATA."
+        )
+    check_new_folder(folder)
 
 
 class _Extras(NamedTuple):

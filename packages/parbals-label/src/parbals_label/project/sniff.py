@@ -11,6 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from parbals.errors import InputError
 from parbals.features.table import is_identifier, is_text
 
 from parbals_label.encoders.base import Kind
@@ -109,6 +110,11 @@ def sniff(
     for column in (*roles.encoded, *roles.show, *roles.hide):
         check_column(source, column)
     id_column = id_column_of(source, roles.label)
+    if roles.id is None and id_column in roles.features:
+        raise InputError(
+            f"The column {id_column!r} names the items, so that it cannot be a feature as well; "
+            'leave it out of --features, or number the items: --id "".'
+        )
     assigned = {*roles.encoded, roles.label, roles.id or id_column}
     unassigned = [name for name in source.columns if name not in assigned]
     label_like = label_like_columns(source, unassigned, named_classes)

@@ -1,6 +1,8 @@
 """Open a file or folder of a user, by its extension and contents."""
 
 from collections.abc import Sequence
+from contextlib import suppress
+from difflib import get_close_matches
 from os import PathLike
 from pathlib import Path
 
@@ -54,10 +56,10 @@ def open_source(
                 'dataset.to_parquet("items.parquet").'
             )
         return open_images(path)
+    if not path.exists():
+        raise InputError(f"{path} does not exist{_likely_name(path)}")
     if not path.is_file():
-        raise InputError(
-            f"{path} {'is neither file nor folder' if path.exists() else 'does not exist'}."
-        )
+        raise InputError(f"{path} is neither file nor folder.")
     is_compressed = path.suffix.lower() == ".gz"
     suffix = Path(path.stem if is_compressed else path.name).suffix.lower()
     if suffix in _TEXT_SUFFIXES:
@@ -80,3 +82,12 @@ def open_source(
         if suffix in unsupported.split():
             advice = instead
     raise InputError(f"{path.name} cannot be read: {advice}.")
+
+
+def _likely_name(path: Path) -> str:
+    """The end of a sentence on a missing file: which file beside it may be meant, or a point."""
+    with suppress(OSError):
+        names = [other.name for other in path.parent.iterdir()]
+        for name in get_close_matches(path.name, names, 1):
+            return f"; did you mean {path.with_name(name)}?"
+    return "."
