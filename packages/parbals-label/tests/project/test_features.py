@@ -98,3 +98,20 @@ def test_the_remedy_is_that_of_the_file(tmp_path, name, encoder, remedy):
     (tmp_path / matrix.file).write_bytes(b"x")
     with pytest.raises(ProjectDamagedError, match=remedy):
         load_features(tmp_path, matrix, encoder=encoder)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"\x93NUMPY\x01\x00\x76\x00{'descr': '<f4', 'fortran_order': (\x00" + b" " * 200,
+        b"\x93NUMPY\x01\x00\x76\x00" + b"[" * 118,
+        b"PK\x03\x04" + bytes(200),
+        b"PK\x05\x06" + bytes(18),
+        b"",
+    ],
+)
+def test_a_made_up_header_is_damage_and_no_trace(tmp_path, content):
+    stored = store_features(tmp_path, np.zeros((3, 2), np.float32))
+    (tmp_path / stored.file).write_bytes(content)
+    with pytest.raises(ProjectDamagedError, match="is damaged"):
+        load_features(tmp_path, stored)

@@ -13,6 +13,7 @@ from parbals.errors import ProjectError
 from parbals_label.server.logs import RateLimitFilter, set_up_logs
 from parbals_label.store.store import Store
 from parbals_label.web import health
+from parbals_label.web.supervisor import Supervisor
 from prometheus_client.parser import text_string_to_metric_families
 
 
@@ -206,6 +207,16 @@ def test_readiness_is_whether_a_label_could_be_stored_now(project, monkeypatch):
         assert server.get("/readyz", token=False).status == 503
         assert metrics(server)["parbals_writes_failed_total",] == 1  # not tried for everybody
         assert metrics(server)["parbals_disk_free_bytes",] > 0
+
+
+def test_readiness_names_a_worker_that_is_silent_or_has_failed(project, monkeypatch):
+    with page(project) as server:
+        worker = server.session.supervisor
+        assert ready(server) == (200, "ready")
+        monkeypatch.setattr(Supervisor, "silent_seconds", 61.0)
+        assert ready(server) == (200, "ready, worker silent")
+        monkeypatch.setattr(worker, "state", "failed")
+        assert ready(server) == (200, "ready, worker failed")
 
 
 def test_the_answer_of_a_full_disk_names_no_folder(project, monkeypatch):

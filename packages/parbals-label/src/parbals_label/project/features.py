@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.lib.format import open_memmap
 from parbals.arrays import release_pages
-from parbals.errors import InputError, ProjectDamagedError, ProjectError
+from parbals.errors import InputError, ProjectDamagedError, ProjectError, first_line
 from parbals.files import TEMPORARY_SUFFIX
 from parbals.learner.evaluation.certify import CERTIFY
 
@@ -160,11 +161,11 @@ def load_features(
     path = folder / matrix.file
     advice = _advice(folder, matrix.file, encoder)
     try:
-        features = np.load(path, mmap_mode="r", allow_pickle=False)
+        features: np.ndarray = open_memmap(path, mode="r")
     except FileNotFoundError:
         raise ProjectDamagedError(f"{path} is missing; {advice}.") from None
-    except (ValueError, OSError, EOFError) as error:
-        raise ProjectDamagedError(f"{path} is damaged ({error}); {advice}.") from None
+    except Exception as error:  # parsing the header as a Python literal can fail in many ways
+        raise ProjectDamagedError(f"{path} is damaged ({first_line(error)}); {advice}.") from None
     if features.shape != matrix.shape or features.dtype != np.dtype("<f4"):
         raise ProjectDamagedError(f"{path} has not the shape that was written; {advice}.")
     if verify:

@@ -34,6 +34,8 @@ _HEALTHY_SECONDS = 1.0
 """How long a successful health check is valid."""
 _READY_SECONDS = 2.0
 """How long a readiness check is valid."""
+_SILENT_SECONDS = 60.0
+"""After so long without a sign of life the worker is reported; it is ended later."""
 ALWAYS = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
 _METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.015, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -122,11 +124,21 @@ class Watch:
         return self._is_ready
 
     async def readiness(self) -> Response:
-        """Return 200 while a label could be stored."""
+        """Return 200 while a label could be stored; the answer names what else does not work.
+
+        Labels are stored without the worker, too.
+        """
         if not await self.is_ready():
             return PlainTextResponse("unavailable\n", 503, ALWAYS)
-        behind = ", journal behind" if self.session.desk.journal_behind else ""
-        return PlainTextResponse(f"ready{behind}\n", 200, ALWAYS)
+        words = ["ready"]
+        if self.session.desk.journal_behind:
+            words.append("journal behind")
+        worker = self.session.supervisor
+        if worker.state == "failed":
+            words.append("worker failed")
+        elif worker.silent_seconds > _SILENT_SECONDS:
+            words.append("worker silent")
+        return PlainTextResponse(f"{', '.join(words)}\n", 200, ALWAYS)
 
     def _add_server_metrics(self, registry: CollectorRegistry) -> None:
         """Add metrics of the disk, the writing thread and the worker."""

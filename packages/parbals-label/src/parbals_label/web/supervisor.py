@@ -88,6 +88,14 @@ class Supervisor:
         process = self._process
         return None if process is None else process.pid
 
+    @property
+    def silent_seconds(self) -> float:
+        """Seconds since the running worker's last sign of life, which it gives every few seconds.
+
+        0 where no worker runs.
+        """
+        return 0.0 if self._process is None else time.monotonic() - self._last_message_at
+
     def start(self) -> None:
         """Start the worker, and keep it running."""
         self._thread.start()
@@ -167,7 +175,7 @@ class Supervisor:
         """Kill a worker that hangs or was stopped; it is restarted like one that crashed."""
         while not self._stopping.wait(_MAX_SILENCE_SECONDS / 20):
             process = self._process
-            silence = time.monotonic() - self._last_message_at
+            silence = self.silent_seconds
             if process is not None and silence > _MAX_SILENCE_SECONDS:
                 facts = {"silent_for_seconds": round(silence)}
                 _log.warning("The worker process is silent; ending it", extra={"facts": facts})
