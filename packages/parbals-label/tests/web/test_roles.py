@@ -251,7 +251,7 @@ TestSmall.settings = settings(max_examples=4, stateful_step_count=40, **_quiet)
 
 @pytest.mark.faults
 class TestFull(RolesMachine.TestCase):
-    settings = settings(max_examples=full_count(200, least=4), stateful_step_count=60, **_quiet)
+    settings = settings(max_examples=full_count(200, least=4), stateful_step_count=40, **_quiet)
 
 
 def test_every_route_of_the_page_is_asked():
