@@ -11,8 +11,12 @@ import shutil
 import sqlite3
 import sys
 import tempfile
+from collections.abc import Mapping
 from contextlib import closing
+from dataclasses import is_dataclass
 from pathlib import Path
+from types import UnionType
+from typing import Literal, Union, get_args, get_origin, get_type_hints
 from zipfile import ZipFile
 
 import numpy as np
@@ -47,38 +51,35 @@ INTEGERS = (0, 1, 2, 7, 29, 30, 10**5, 10**7, 10**9, 10**12, 2**63 - 1, 2**64, 1
 NUMBERS = (0.0, 1e-300, 0.01, 1.0, 1e6, 1e300)
 WORDS = ("", "ham", "text", "random", "nuts", "words", "table", "encoder-0123456789ab", "x" * 1000)
 LENGTHS = (0, 1, 1, 2, 29, 10_000)
-SCHEMA = ProjectSettings.model_json_schema()
+SETTINGS = get_type_hints(ProjectSettings)
+SIMPLE = {int: INTEGERS, float: NUMBERS, str: WORDS, bool: (True, False), type(None): (None,)}
 
 
-def value_of(draw, schema):
-    """A value that the schema of a setting allows, however absurd."""
-    if "$ref" in schema:
-        schema = SCHEMA["$defs"][schema["$ref"].rsplit("/", 1)[1]]
-    if "anyOf" in schema:
-        return value_of(draw, draw(st.sampled_from(schema["anyOf"])))
-    if "enum" in schema:
-        return draw(st.sampled_from(schema["enum"]))
-    kind = schema.get("type")
-    if kind == "object":
-        fields = schema.get("properties")
-        if fields is None:
-            return {draw(st.sampled_from(WORDS)): draw(st.sampled_from(WORDS))}
-        return {name: value_of(draw, field) for name, field in fields.items()}
-    if kind == "array":
-        if "prefixItems" in schema:
-            return [value_of(draw, item) for item in schema["prefixItems"]]
-        items = [value_of(draw, schema.get("items", {})) for _ in range(2)]
+def value_of(draw, kind):
+    """A value of the type of a setting, however absurd, as JSON has it."""
+    arguments = get_args(kind)
+    if get_origin(kind) in (Union, UnionType):
+        return value_of(draw, draw(st.sampled_from(arguments)))
+    if get_origin(kind) is Literal:
+        return draw(st.sampled_from(arguments))
+    if get_origin(kind) in (dict, Mapping):
+        return {draw(st.sampled_from(WORDS)): draw(st.sampled_from(WORDS))}
+    if get_origin(kind) is tuple and arguments[-1] is not Ellipsis:
+        return [value_of(draw, inner) for inner in arguments]
+    if get_origin(kind) in (tuple, list):
+        values = [value_of(draw, arguments[0]) for _ in range(2)]
         length = draw(st.sampled_from(LENGTHS))
-        return (items * length)[:length]
-    values = {"integer": INTEGERS, "number": NUMBERS, "boolean": (True, False), "string": WORDS}
-    return draw(st.sampled_from(values.get(kind, (None,))))
+        return (values * length)[:length]
+    if is_dataclass(kind):
+        return {name: value_of(draw, inner) for name, inner in get_type_hints(kind).items()}
+    return draw(st.sampled_from(SIMPLE[kind]))
 
 
 @st.composite
 def changed_settings(draw):
     """A setting of any name, with a value of the right type."""
-    name = draw(st.sampled_from(sorted(SCHEMA["properties"])))
-    return name, value_of(draw, SCHEMA["properties"][name])
+    name = draw(st.sampled_from(sorted(SETTINGS)))
+    return name, value_of(draw, SETTINGS[name])
 
 
 def make_project(folder):
