@@ -161,7 +161,7 @@ def search(
 ) -> Result:
     """A batch of a pool (N, D), and its CPU seconds."""
     began = time.process_time()
-    context = build_context(latents, target)
+    context = build_context(latents, target, is_padded=False)
     start = numpy_backend.score_pool(context, pool, score="screen")
     if score is None:
         score = "epig" if len(latents.roots) == 1 else "quadratic"

@@ -116,6 +116,9 @@ def test_neither_blocks_nor_padding_matter(parts, score_pool, monkeypatch):
     np.testing.assert_allclose(score_pool(context, X, score="quadratic"), whole, rtol=1e-5)
     twice = build_context(latents, np.tile(X_target, (2, 1)))  # the same mean over other padding
     np.testing.assert_allclose(score_pool(twice, X, score="quadratic"), whole, rtol=1e-4)
+    unpadded = build_context(latents, X_target, is_padded=False)
+    assert len(unpadded.share) == len(X_target) < len(context.share)
+    np.testing.assert_allclose(score_pool(unpadded, X, score="quadratic"), whole, rtol=1e-4)
 
 
 @pytest.mark.parametrize("score_pool", FEWER_SCORERS)

@@ -82,8 +82,7 @@ class QuadraticScreen:
         sums = np.empty((2, len(self._forms), len(whitened)), np.float32)
         for latent, form in enumerate(self._forms):
             products = (whitened @ form).reshape(len(whitened), 2, -1)
-            products *= whitened[:, None]
-            products.sum(axis=2, out=sums[:, latent].T)
+            np.einsum("nkd,nd->kn", products, whitened, out=sums[:, latent])
         variance, squares = np.maximum(sums, 0.0)
         row_gains = screening_gains(approximate_gains((whitened @ self._location).T, variance))
         return (row_gains * squares).sum(axis=0)

@@ -23,7 +23,7 @@ from parbals.strategies.backends import numpy as numpy_backend
 from parbals.strategies.greedy import Step, grow, stack_steps
 from parbals.strategies.problem import GaussianView, Problem, batch_of
 from parbals.strategies.regression import select_regression
-from parbals.strategies.scoring import batch_operations, screening_operations
+from parbals.strategies.scoring import batch_operations
 from parbals.strategies.top import closed_form_gain, label_contexts, score_for_loss
 from parbals.strategies.universes.gaussian import MAX_SCREENED, gaussian_universes
 from parbals.strategies.universes.labels import DrawnLabels, Labels, MostProbableLabels
@@ -84,11 +84,17 @@ def _closed_form_batch(
     what pending points explain.
     """
     pool = view.label_views[0].pool
-    contexts = label_contexts(view, problem.class_weights)
     score = score_for_loss(problem.loss, view.n_classes)
-    operations = screening_operations(contexts[0], problem.n_pool)
-    operations += batch_operations(contexts[0], problem.batch_size, n_universes)
+    operations = batch_operations(
+        view.label_views[0].latents,
+        problem.n_pool,
+        len(view.label_views[0].target),
+        problem.batch_size,
+        n_universes,
+    )
     backend = choose_backend(operations)
+    is_padded = backend is not numpy_backend
+    contexts = label_contexts(view, problem.class_weights, is_padded=is_padded)
     start = reduce(np.add, [score_pool(context, pool, backend=backend) for context in contexts])
     problem.show(lambda: closed_form_gain(view, problem.loss, problem.class_weights))
     labels: list[Labels] = []

@@ -229,8 +229,13 @@ def closed_form_gain(
     return np.asarray(reduce(np.add, gains))
 
 
-def label_contexts(view: GaussianView, class_weights: AnyClassWeights) -> list[ScoringContext]:
-    """Scoring contexts of the posterior, or of each label's posterior in multi-label tasks."""
+def label_contexts(
+    view: GaussianView, class_weights: AnyClassWeights, *, is_padded: bool = True
+) -> list[ScoringContext]:
+    """Scoring contexts of the posterior, or of each label's posterior in multi-label tasks.
+
+    They are padded for JAX by default.
+    """
     views = view.label_views
     weights_by_label: Sequence[ClassWeights | None]
     if class_weights is None or isinstance(class_weights, ClassWeights):
@@ -238,7 +243,7 @@ def label_contexts(view: GaussianView, class_weights: AnyClassWeights) -> list[S
     else:
         weights_by_label = class_weights
     return [
-        build_context(label_view.latents, label_view.target, weights)
+        build_context(label_view.latents, label_view.target, weights, is_padded=is_padded)
         for label_view, weights in zip(views, weights_by_label, strict=True)
     ]
 

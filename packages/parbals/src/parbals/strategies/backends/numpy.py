@@ -42,7 +42,7 @@ from parbals.strategies.scoring import (
 __all__ = ["NumpyBackend", "open_backend", "score_pool", "screen_pool"]
 
 _TABLE_ENTRIES = 2**17  # pairs, or coordinates, per block: half a megabyte
-_SOFTMAX_ENTRIES = 2**14  # latents times targets per block: threads take turns between operations
+_SOFTMAX_ENTRIES = 2**13  # latents times targets per block: its nodes fit a core's cache
 _MIN_THREADED_ENTRIES = 2**8  # latents times targets: with fewer, threads mostly wait
 
 

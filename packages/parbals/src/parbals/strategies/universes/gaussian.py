@@ -14,9 +14,11 @@ mean universe (:mod:`parbals.strategies.forms`), on the scale of the points just
 by the final score: under log loss by EPIG with two classes, and by its quadratic form with more.
 Under the 0-1 loss the best ``DECISION_SHORTLIST`` points are compared by the expected gain in
 accuracy: among the most informative points, the one that changes decisions most is chosen. The
-ratio of final score and screen changes little from step to step, so a step scores the points in the
-order of the scores expected by the last ratio, ``SCORE_CHUNK`` at a time, and stops where all
-others are expected below ``SCORE_MARGIN`` or ``DECISION_MARGIN`` of the best.
+ratio of final score and screen hardly changes from step to step if both are of the same step, so
+points of the shortlist that the step has not screened yet are screened, in the order of the scores
+expected of them, and those are scored whose expected scores are close to the best: a screen costs a
+tenth of a final score. All stop where the others are expected below ``SCORE_MARGIN`` or
+``DECISION_MARGIN`` of the best.
 
 The rank-one updates are in :mod:`parbals.strategies.conditioning`. Universes with identical labels
 are stored once, until their labels first differ.
@@ -53,14 +55,20 @@ MARGIN = 1.0
 """
 CHUNK = 32
 """Points screened before a step checks whether to stop: enough for all threads."""
-SCORE_MARGIN = 0.97
-"""Share of the best final score below which expected scores end a step."""
-DECISION_MARGIN = 0.9
+SCORE_MARGIN = 0.985
+"""Share of the best final score below which expected scores end a step. The ratio of final score
+and screen changes by some 0.3 % in a step.
+"""
+DECISION_MARGIN = 0.95
 """The same under the 0-1 loss, where the ratio of final score and screen changes more. The sums of
 gains of batches that differ in one early point differ by several percent, either way.
 """
-SCORE_CHUNK = 32
+SCORE_CHUNK = 8
 """Points of the shortlist scored before a step checks whether to stop."""
+AGEING = 0.5
+"""Part of the change of values in a step that is expected of those not screened yet; none under the
+0-1 loss, where the points that lie close together differ more.
+"""
 SCALE_QUANTILE = 0.9
 """Renewed values are multiplied by this quantile of exact to renewed values: most are then bounds.
 """
@@ -169,16 +177,21 @@ class GaussianUniverses:
         values: Float[Array, " N"],
         shortlist_size: int,
         score_margin: float,
+        ageing: float,
     ) -> None:
         self._posteriors = posteriors
         self._rows = rows
         self._shortlist_size = shortlist_size
         self._score_margin = score_margin
+        self._ageing = ageing
         self.values = values.astype(np.float64)
         self._n_screened = 0  # since all values were last renewed
         share = max(posterior.renewal_cost for posterior in posteriors)
         self._renewal_share = max(share, MIN_RENEWAL_SHARE)
         self._ratios = np.full(len(values), np.nan)  # of final score and value, when last scored
+        self._screened_at = np.zeros(len(values), np.int32)  # the step
+        self._n_steps = 0
+        self._change = 1.0  # of a value in a step
         self.n_cut = 0
         self.n_renewed = 0
         self.n_final = 0
@@ -193,49 +206,83 @@ class GaussianUniverses:
         """The free point with the highest mean score over the universes."""
         for posterior in self._posteriors:
             posterior.update_backend()
-        n_screened = self._screen_again(free)
-        index, score = self._best_of(top_positions(self.values, free, self._shortlist_size))
-        return Step(index, score, n_screened)
+        self._n_steps += 1
+        screened = self._screen_again(free)
+        shortlist = top_positions(self.values, free, self._shortlist_size)
+        n_more, index, score = self._best_of(shortlist, np.isin(shortlist, screened))
+        return Step(index, score, len(screened) + n_more)
 
-    def _best_of(self, shortlist: Int[Array, " n"]) -> tuple[int, float]:
-        """The point with the highest final score, and that score."""
-        expected = self._expected_scores(shortlist)
+    def _best_of(
+        self, shortlist: Int[Array, " n"], is_screened: Bool[Array, " n"]
+    ) -> tuple[int, int, float]:
+        """The point with the highest final score, and that score.
+
+        Also the number of points that were screened first, because this step had not done so.
+        """
+        high_ratio = np.nanmax(self._ratios[shortlist], initial=0.0) or np.inf
+        best = self._best_score(shortlist[is_screened], high_ratio, (-1, -np.inf))
+        others = shortlist[~is_screened]
+        ages = self._n_steps - self._screened_at[others]
+        expected = self._change ** (self._ageing * ages) * self._expected_scores(others, high_ratio)
         order = np.argsort(-expected, kind="stable")
-        shortlist = shortlist[order]
+        others = others[order]
         expected = np.append(expected[order], -np.inf)
+        n_screened = 0
         chunks_by_posterior = [
-            posterior.backend.score(shortlist, SCORE_CHUNK) for posterior in self._posteriors
+            posterior.backend.screen(others, CHUNK) for posterior in self._posteriors
         ]
-        best_index = -1
-        best_score = -np.inf
+        while expected[n_screened] > self._lowest(best[1]):
+            values = reduce(np.add, [next(chunks) for chunks in chunks_by_posterior])
+            chunk = others[n_screened : n_screened + len(values)]
+            self.values[chunk] = values
+            self._screened_at[chunk] = self._n_steps
+            n_screened += len(values)
+            best = self._best_score(chunk, high_ratio, best)
+        return n_screened, *best
+
+    def _best_score(
+        self, indices: Int[Array, " n"], high_ratio: float, best: tuple[int, float]
+    ) -> tuple[int, float]:
+        """The best point and its final score, among the best so far and points just screened."""
+        expected = self._expected_scores(indices, high_ratio)
+        order = np.argsort(-expected, kind="stable")
+        indices = indices[order]
+        expected = np.append(expected[order], -np.inf)
+        best_index, best_score = best
+        if expected[0] <= self._lowest(best_score):
+            return best
         n_scored = 0
-        for chunks in zip(*chunks_by_posterior, strict=True):
-            scores = reduce(np.add, chunks)
-            chunk = shortlist[n_scored : n_scored + len(scores)]
+        chunks_by_posterior = [
+            posterior.backend.score(indices, SCORE_CHUNK) for posterior in self._posteriors
+        ]
+        while expected[n_scored] > self._lowest(best_score):
+            scores = reduce(np.add, [next(chunks) for chunks in chunks_by_posterior])
+            chunk = indices[n_scored : n_scored + len(scores)]
             self._ratios[chunk] = scores / np.maximum(self.values[chunk], TINY)
             n_scored += len(scores)
-            best = int(scores.argmax())
-            if scores[best] > best_score:
-                best_index = int(chunk[best])
-                best_score = float(scores[best])
-            if expected[n_scored] <= self._score_margin * best_score:
-                break
+            highest = int(scores.argmax())
+            if scores[highest] > best_score:
+                best_index = int(chunk[highest])
+                best_score = float(scores[highest])
         self.n_final += n_scored
         return best_index, best_score
 
-    def _expected_scores(self, shortlist: Int[Array, " n"]) -> Float[Array, " n"]:
-        """Final scores by the last ratios; points never scored have the highest of these.
+    def _lowest(self, best_score: float) -> float:
+        """The expected score up to which points are left out, given the best score so far."""
+        return self._score_margin * best_score if np.isfinite(best_score) else -np.inf
+
+    def _expected_scores(self, indices: Int[Array, " n"], high_ratio: float) -> Float[Array, " n"]:
+        """Final scores by the last ratios; of points never scored, by a high one.
 
         In the first step no ratio is known, and every point may be the best.
         """
-        ratios = self._ratios[shortlist]
-        is_new = np.isnan(ratios)
-        if is_new.all():
-            return np.full(len(shortlist), np.inf)
-        return self.values[shortlist] * np.where(is_new, np.nanmax(ratios), ratios)
+        if np.isinf(high_ratio):
+            return np.full(len(indices), np.inf)
+        ratios = self._ratios[indices]
+        return self.values[indices] * np.where(np.isnan(ratios), high_ratio, ratios)
 
-    def _screen_again(self, free: Bool[Array, " N"]) -> int:
-        """Screen every free point that might be the best; return the number screened."""
+    def _screen_again(self, free: Bool[Array, " N"]) -> Int[Array, " n"]:
+        """Screen every free point that might be the best; return the points screened."""
         order = top_positions(self.values, free, MAX_SCREENED + 1)
         last_values = self.values[order]
         chunks_by_posterior = [
@@ -252,10 +299,19 @@ class GaussianUniverses:
                 break
         if n_screened < len(order):
             self.n_cut += last_values[n_screened] > (1.0 + RELATIVE_TOLERANCE) * best
+        screened = order[:n_screened]
+        self._note_changes(screened, last_values[:n_screened])
         self._n_screened += n_screened
         if self._n_screened > len(free) * self._renewal_share:
-            self._renew(order[:n_screened])
-        return n_screened
+            self._renew(screened)
+        return screened
+
+    def _note_changes(self, screened: Int[Array, " n"], before: Float[Array, " n"]) -> None:
+        """Estimate the factor by which a value changes in a step, from those just screened."""
+        ages = self._n_steps - self._screened_at[screened]
+        changes = np.log(np.maximum(self.values[screened], TINY) / np.maximum(before, TINY))
+        self._change = min(float(np.exp(changes.sum() / max(ages.sum(), 1))), 1.0)
+        self._screened_at[screened] = self._n_steps
 
     def _renew(self, screened: Int[Array, " n"]) -> None:
         """Renew the values of all points by the mean universe, on the scale of those screened."""
@@ -265,6 +321,7 @@ class GaussianUniverses:
         values *= np.quantile(exact / np.maximum(values[screened], TINY), SCALE_QUANTILE)
         values[screened] = exact
         self.values = values
+        self._screened_at[:] = self._n_steps
         self._n_screened = 0
         self.n_renewed += 1
 
@@ -307,5 +364,7 @@ def gaussian_universes(
             for context, labels in posteriors
         ]
         shortlist_size = DECISION_SHORTLIST if uses_long_list else SHORTLIST
-        score_margin = DECISION_MARGIN if score == "decision" else SCORE_MARGIN
-        yield GaussianUniverses(opened, rows, start, shortlist_size, score_margin)
+        is_decision = score == "decision"
+        score_margin = DECISION_MARGIN if is_decision else SCORE_MARGIN
+        ageing = 0.0 if is_decision else AGEING
+        yield GaussianUniverses(opened, rows, start, shortlist_size, score_margin, ageing)
