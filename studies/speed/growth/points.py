@@ -6,6 +6,7 @@ what it had measured.
 
 import json
 import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -106,15 +107,17 @@ def measure_project(sizes: dict[str, int], say: Callable[[dict[str, Any]], None]
         _write_labels(folder / "known.csv", labelled, y)
         run("tell", project, str(folder / "known.csv"), "--no-report")
         for name in ("next_first", "next"):  # before and after its programs are compiled
-            times[name], times["peak"] = run("next", project, "-n", str(sizes["B"]), "--json")
+            times[name], times[f"{name}_cpu"], times["peak"] = run(
+                "next", project, "-n", str(sizes["B"]), "--json"
+            )
             batch = _given_back(project)
             say(times)
         _write_labels(folder / "batch.csv", batch, y)
-        times["tell_first"], _ = run("tell", project, str(folder / "batch.csv"), "--json")
+        times["tell_first"], _, _ = run("tell", project, str(folder / "batch.csv"), "--json")
         say(times)
         _write_labels(folder / "more.csv", _free(project, len(y), sizes["B"]), y)
-        times["tell"], _ = run("tell", project, str(folder / "more.csv"), "--json")
-        times["status"], _ = run("status", project, "--json")
+        for name, arguments in (("tell", [str(folder / "more.csv")]), ("status", [])):
+            times[name], times[f"{name}_cpu"], _ = run(name, project, *arguments, "--json")
         say(times)
         times |= _worker(project, folder / "y.npy", sizes["B"])
         say(times)
@@ -189,8 +192,8 @@ def worker_steps(project: Path, truth: Path, n: int) -> dict[str, Any]:
     return times
 
 
-def run(*arguments: str) -> tuple[float, int]:
-    """Seconds and peak memory of one command in its own process."""
+def run(*arguments: str) -> tuple[float, float, int]:
+    """Seconds, CPU seconds of all threads, and peak memory of one command in its own process."""
     code = (
         "import sys\nfrom parbals.cli.main import main\n"
         "try: main(sys.argv[1:])\nexcept SystemExit as end: code = end.code\n"
@@ -198,12 +201,16 @@ def run(*arguments: str) -> tuple[float, int]:
         "peak = [line.split()[1] for line in open('/proc/self/status') if "
         "line.startswith('VmHWM')][0]\nprint('PEAK', 1024 * int(peak))\nsys.exit(code)\n"
     )
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     start = time.perf_counter()
     process = subprocess.run(
         [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False
     )
     seconds = time.perf_counter() - start
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu_seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     if process.returncode != 0:
         raise SystemExit(f"parbals {' '.join(arguments)} failed:\n{process.stderr}")
-    print(f"parbals {arguments[0]}: {seconds:.1f} s", file=sys.stderr, flush=True)
-    return seconds, int(process.stdout.split("PEAK")[1])
+    spent = f"{seconds:.1f} s, {cpu_seconds:.2f} CPU-s"
+    print(f"parbals {arguments[0]}: {spent}", file=sys.stderr, flush=True)
+    return seconds, cpu_seconds, int(process.stdout.split("PEAK")[1])

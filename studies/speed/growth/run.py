@@ -3,6 +3,7 @@
     python studies speed.growth  # every point, on two cores
     python studies speed.growth --only N,C --limit 900  # two axes, at most 15 minutes a point
     python studies speed.growth --N 1000,10000  # other values of an axis
+    python studies speed.growth --only projects --projects 2000:4  # commands, one size
     JAX_PLATFORMS=cuda python studies speed.growth --cores 0 --device-name H200
     python studies speed.growth --report  # write table and figure from the record
 
@@ -42,7 +43,7 @@ BASE_CLASSES = (2, 4)
 """Two classes may take another path than many, so the other axes are measured with both."""
 C_AXIS = {"M": 500}
 """With a hundred classes a thousand targets would be too many for some machines."""
-PROJECTS = ((1_000, 10_000, 1_000_000), (2, 4, 10))
+PROJECTS = ((1_000, 2_000, 10_000, 1_000_000), (2, 4, 10))
 
 
 def main() -> int:
@@ -81,6 +82,7 @@ def parse() -> argparse.Namespace:
     for axis, values in AXES.items():
         text = ",".join(map(str, values))
         parser.add_argument(f"--{axis}", default=text, dest=axis, help=f"by default {text}")
+    parser.add_argument("--projects", help="sizes of projects, as 2000:4 (items:classes),...")
     parser.add_argument("--limit", type=float, default=600.0, help="seconds a point may take")
     parser.add_argument("--cores", type=int, default=2, help="0: all there are, not pinned")
     parser.add_argument("--device-name", help="by default the processor and its cores")
@@ -117,8 +119,12 @@ def points(options: argparse.Namespace) -> list[tuple[str, str, dict[str, int]]]
         fixed = [{**base, "C": c} for c in classes] if axis != "C" else [base | C_AXIS]
         listed += [("batch", axis, {**sizes, axis: v}) for sizes in fixed for v in values]
     if "projects" in options.only:
-        numbers, classes = ((base["N"],), (base["C"],)) if options.smoke else PROJECTS
-        listed += [("project", "", {**base, "N": n, "C": c}) for n in numbers for c in classes]
+        sizes = [(n, c) for n in PROJECTS[0] for c in PROJECTS[1]]
+        if options.smoke:
+            sizes = [(base["N"], base["C"])]
+        elif options.projects:
+            sizes = [tuple(map(int, pair.split(":"))) for pair in options.projects.split(",")]
+        listed += [("project", "", {**base, "N": n, "C": c}) for n, c in sizes]
     return listed
 
 
