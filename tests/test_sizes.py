@@ -169,13 +169,28 @@ def test_a_command_of_a_package_that_is_not_there_names_it(command, package, pla
 
 
 @pytest.fixture(scope="module")
-def tutorials(places, tmp_path_factory):
-    """{tutorial: how its program ended}; two of them run at a time."""
-    place = places["parbals-bench"]
-    top = tmp_path_factory.mktemp("tutorials")
+def versions(tmp_path_factory):
+    """A file of the locked versions, as constraints for pip."""
     lock = (ROOT / "requirements" / "dev.lock").read_text("utf-8")
-    versions = top / "versions.txt"
-    versions.write_text("\n".join(re.findall(r"^[\w.-]+==[^\s;]+", lock, re.MULTILINE)))
+    file = tmp_path_factory.mktemp("constraints") / "versions.txt"
+    file.write_text("\n".join(re.findall(r"^[\w.-]+==[^\s;]+", lock, re.MULTILINE)))
+    return file
+
+
+@pytest.fixture(scope="module")
+def as_printed(places, versions):
+    """An environment with all three packages and the extra ``text``, as every page installs it."""
+    place = places["parbals-bench"]
+    (wheel,) = place.folder.parent.glob("dist/parbals_label-0*.whl")
+    install(place.folder, "--constraint", versions, f"{wheel}[text]")
+    return place
+
+
+@pytest.fixture(scope="module")
+def tutorials(as_printed, versions, tmp_path_factory):
+    """{tutorial: how its program ended}; two of them run at a time."""
+    place = as_printed
+    top = tmp_path_factory.mktemp("tutorials")
 
     def run_page(page):
         folder = top / page.stem
@@ -199,6 +214,22 @@ def test_a_tutorial_runs_where_its_packages_are_installed_as_it_says(page, tutor
     assert "../index.md#install" in page.read_text("utf-8"), "it leads to what it needs"
     process = tutorials[page]
     assert process.returncode == 0, process.stdout + process.stderr
+
+
+def test_texts_are_understood_without_naming_an_encoder(as_printed, tmp_path):
+    """What README installs reads sentences, also in an exported model."""
+    assert '"./packages/parbals-label[text]"' in (ROOT / "README.md").read_text("utf-8")
+    rows = [f"{i},win a free prize {i},spam\n{i + 20},see you at {i},ham" for i in range(20)]
+    (tmp_path / "m.csv").write_text("\n".join(["id,message,label", *rows]))
+    created = as_printed.run(
+        "parbals", "init", "spam", "m.csv", "--text", "message", "--label", "label", folder=tmp_path
+    )
+    assert "The encoder is sentences-int8" in created.stdout, created.stderr
+    exported = as_printed.run("parbals", "export", "spam", "--model", "m.npz", folder=tmp_path)
+    assert exported.returncode == 0, exported.stderr
+    script = "import parbals; print(parbals.load_model('m.npz').predict(['a prize for you'])[0])"
+    predicted = as_printed.run("python", "-W", "error", "-c", script, folder=tmp_path)
+    assert predicted.stdout == "spam\n", predicted.stderr
 
 
 def test_every_page_that_installs_from_a_clone_installs_what_tutorials_need():

@@ -94,6 +94,8 @@ const SERVER_TEXTS = [
   "removed the target set {name}",
   "renamed class {old} to {new}",
   "changed settings ({changes})",
+  "the page's link",
+  "this machine",
 ];
 
 const NUMBER = "\\d[\\d.,e+-]*(?: %)?";
@@ -151,12 +153,14 @@ export function translated(text) {
     if (match) return localText(key, match);
   }
   const sentences = [];
+  let isKnown = false;
   for (let rest = text; rest; ) {
     const [key, match] = firstSentence(rest);
+    isKnown ||= key !== null;
     sentences.push(key ? localText(key, match) : match[0]);
     rest = rest.slice(match[0].length).trimStart();
   }
-  return sentences.join(language === "zh" ? "" : " ");
+  return isKnown ? sentences.join(language === "zh" ? "" : " ") : text;
 }
 
 /** The first sentence of several: its key, null if it has no translation, and the match. */

@@ -158,8 +158,8 @@ export function logPanel() {
         h(
           "th",
           { scope: "row", dir: "auto" },
-          row.who ?? t("unknown"),
-          h("span", { class: "quiet origin" }, row.origin ?? ""),
+          translated(row.who) ?? t("unknown"),
+          h("span", { class: "quiet origin" }, translated(row.origin) ?? ""),
         ),
         h("td", { dir: "auto" }, translated(row.sentence)),
       ),
