@@ -28,7 +28,8 @@ UNTRANSLATED = {  # keys, header names and names of formats: the same in every l
 }
 
 PARTS_OF_THEIR_OWN = re.compile(
-    r" (?=the model trained on the first|words|\(the extra|on$|differ clearly|\(AUC|for$|and kept)"
+    r" (?=the model trained on the first|corrected|words|\(the extra|on$|differ clearly|\(AUC|for$"
+    r"|and kept)"
 )
 """Where the server joins parts of a sentence that stand at other places of the sources."""
 

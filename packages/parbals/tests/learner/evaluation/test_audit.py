@@ -17,8 +17,9 @@ from parbals.learner.evaluation.audit import (
     n_audit_items_due,
 )
 from parbals.learner.evaluation.looks import latest_look, ppi_limits
-from parbals.learner.evaluation.report import class_lines, measured_error_sentence
+from parbals.learner.evaluation.report import Measurement, class_lines, measured_error_sentence
 from parbals.learner.state import mean_proba
+from parbals.types import Estimate
 from sklearn.ensemble import RandomForestClassifier
 
 GENERATOR = np.random.default_rng(5)
@@ -209,6 +210,15 @@ def test_an_audit_without_labels_promises_a_measurement():
     active.tell(np.setdiff1d(np.arange(300), active.audit)[:1], ["no"])
     sentence = measured_error_sentence(measure_error(active.state))
     assert sentence.startswith("The error will be measured as the 20 random test items")
+
+
+def test_an_error_that_is_not_the_share_of_wrong_items_is_called_corrected():
+    """18 of 57 are 31.6 %: a reader who computes that must not find another number unexplained."""
+    plain = Measurement(Estimate(5 / 50, 0.04, 0.2), 50, 5, 50, 120, {}, {})
+    assert "got 5 wrong, 10 % (90 % interval 4 % to 20 %)." in measured_error_sentence(plain)
+    corrected = replace(plain, error=Estimate(0.271, 0.186, 0.371), n=57, n_wrong=18)
+    sentence = measured_error_sentence(corrected)
+    assert "got 18 wrong, corrected for how hard they are: 27.1 % (90 % interval" in sentence
 
 
 def test_classes_that_the_audit_hardly_saw_have_no_interval():

@@ -408,9 +408,13 @@ def measured_error_sentence(measured: Measurement | None) -> str:
         )
     model = f"the model trained on the first {measured.n_labels:,} labels"
     if measured.loss == "error":
+        # Prediction-powered: the share of wrong items alone would be another number.
+        is_corrected = percent(error.mean) != percent(measured.n_wrong / measured.n)
+        correction = "corrected for how hard they are: " if is_corrected else ""
+        result = f"{measured.n_wrong} wrong, {correction}{with_interval(error)}"
         return (
             f"With 95 % confidence the error is below {percent(error.high)}: of {measured.n} "
-            f"random items {model} got {measured.n_wrong} wrong, {with_interval(error)}."
+            f"random items {model} got {result}."
         )
     write = "{:.3g}".format if measured.loss == "rmse" else percent
     loss = _LOSS_WORDS[measured.loss]

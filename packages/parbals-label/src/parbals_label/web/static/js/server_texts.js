@@ -42,6 +42,7 @@ const SERVER_TEXTS = [
   "The model expects that your goal is reached. Label 60 random items to measure it.",
   "The error is estimated by the model and has not been measured; label a random sample to measure it.",
   "With 95 % confidence the error is below {high}: of {total} random items the model trained on the first {trained} labels got {wrong} wrong, {number} (90 % interval {low} to {top}).",
+  "With 95 % confidence the error is below {high}: of {total} random items the model trained on the first {trained} labels got {wrong} wrong, corrected for how hard they are: {number} (90 % interval {low} to {top}).",
   "With 95 % confidence the error is below {high}: of {total} random items among the {left} without a label the model trained on {trained} labels got {wrong} wrong, {number} (90 % interval {low} to {top}).",
   "The error will be measured as the {number} random test items are labelled.",
   "{number} of the {total} test items are labelled.",
