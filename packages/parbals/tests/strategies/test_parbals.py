@@ -1,5 +1,7 @@
 """ParBaLS against enumeration, its symmetries, and what it does that top-B cannot."""
 
+import re
+
 import numpy as np
 import parbals
 import pytest
@@ -222,6 +224,21 @@ def test_a_collapsed_sample_size_is_reported():
         batch = parbals.select_batch(pool, pool, 12, random_state=0)
     assert batch.notes
     assert caught[0].filename == __file__  # the line that asked, not one of ours
+
+
+def test_the_advised_batch_size_keeps_enough_samples():
+    pool = linear_probs(1, 60, 30, 2, scale=6.0)
+    with pytest.warns(SampleCollapseWarning) as caught:
+        whole = parbals.select_batch(pool, pool, 12, random_state=0)
+    advised = int(re.search(r"at most (\d+) items? at a time", str(caught[0].message))[1])
+    assert 1 <= advised < 12
+    assert (
+        whole.effective_sample_size[:advised].min()
+        >= 0.05 * 30
+        > whole.effective_sample_size[advised]
+    )
+    smaller = parbals.select_batch(pool, pool, advised, random_state=0)  # a warning is an error
+    assert smaller.indices.tolist() == whole.indices[:advised].tolist()
 
 
 def test_identical_universes_are_scored_once(samples):

@@ -34,6 +34,7 @@ from parbals.strategies.universes.samples import (
     Universe,
 )
 from parbals.types import Batch
+from parbals.wording import counted
 
 __all__ = ["greedy_batch", "select_parbals_epig", "select_parbals_map_epig"]
 
@@ -157,7 +158,7 @@ def _sampled_batch(problem: Problem, n_universes: int, most_probable: bool) -> B
         initial_scores=initial_scores,
         effective_sample_size=steps.sample_sizes,
         n_exact=steps.n_scored,
-        notes=_collapse_notes(steps.sample_sizes.min(), len(problem.weights)) + universes.notes,
+        notes=_collapse_notes(steps.sample_sizes, len(problem.weights)) + universes.notes,
     )
 
 
@@ -243,15 +244,25 @@ def _distinct(members: Members) -> tuple[list[Universe], np.ndarray]:
     return groups, counts / len(members)
 
 
-def _collapse_notes(smallest_ess: float, n_samples: int) -> tuple[str, ...]:
-    """A note and a warning if the effective sample size has collapsed."""
-    if smallest_ess >= _MIN_ESS_SHARE * n_samples:
+def _collapse_notes(sample_sizes: np.ndarray, n_samples: int) -> tuple[str, ...]:
+    """A note and a warning if the effective sample size (B,) has collapsed, and after which item.
+
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore")
+    ...     (note,) = _collapse_notes(np.array([100.0, 40.0, 3.0]), 100)
+    >>> "ask for at most 2 items" in note
+    True
+    """
+    is_collapsed = sample_sizes < _MIN_ESS_SHARE * n_samples
+    if not is_collapsed.any():
         return ()
+    n_reliable = int(is_collapsed.argmax())
+    smaller = f"ask for at most {counted(n_reliable, 'item')} at a time, " if n_reliable else ""
     note = (
-        f"The effective sample size fell to {smallest_ess:.0f} of {n_samples} posterior samples "
-        "while the batch was built, so the last choices rest on very few samples: pass more "
-        "samples, ask for a smaller batch, or use select_batch_from_model, which moves the samples "
-        "of a BayesianLogisticRegression."
+        f"The effective sample size fell to {sample_sizes.min():.0f} of {n_samples} posterior "
+        f"samples while the batch was built, so the choices after item {n_reliable} rest on very "
+        f"few samples: {smaller}pass more samples (a forest: more trees), or use "
+        "select_batch_from_model, which moves the samples of a BayesianLogisticRegression."
     )
     warnings.warn(note, SampleCollapseWarning, stacklevel=8)
     return (note,)
