@@ -117,3 +117,51 @@ def test_seeds_in_step_go_on_after_the_last_whole_round(studies, tmp_path):
         assert len(set(batch)) == 6
         assert not set(batch) & set(record["initial"])
         assert record["metrics"]["accuracy"][-1] > 0.7
+
+
+@pytest.mark.full
+def test_the_first_screen_has_the_figures_of_the_records(studies):
+    from adaptation.encoder import strategies
+    from paper.results import first_screen
+    from strategies.large_batches import run
+
+    results = (ROOT / "docs/explanation/results.md").read_text("utf-8")
+    rows = [line.split(" | ") for line in results.splitlines() if line.startswith("| ")]
+    quoted = {cells[0].removeprefix("| "): cells[1:5] for cells in rows if len(cells) == 5}
+    page = list(
+        first_screen.lines(run.FOLDER / "record.jsonl", run.page, ("## B", "| none", "| 50"))
+    )
+    size = 0
+    n_checked = 0
+    for line in page:
+        cells = line.strip("| ").split(" | ")
+        if line.startswith("## "):
+            size = int(line.removeprefix("## Batches of "))
+        elif cells[0] in ("none", "50 % repeated"):
+            copies = "no copies" if cells[0] == "none" else "half of the pool repeats"
+            _, kmeans, margin, cluster_margin, badge = cells[-5:]
+            row = [margin, badge, kmeans, f"{cluster_margin} |"]
+            assert quoted[f"batches of {size}, {copies}"] == row
+            n_checked += 1
+    assert n_checked == 6
+    (answer,) = first_screen.lines(
+        strategies.FOLDER / "strategies.jsonl", strategies.page, ("**250",)
+    )
+    row = quoted["250 labels chosen on fine-tuned rows"]
+    assert f"Margin {row[0]}, BADGE {row[1]}, EPIG" in answer
+
+
+def test_the_table_of_all_departures_is_that_of_the_records(studies):
+    from paper.differences.together import together
+    from parbals_bench.run.folder import ResultsFiles
+
+    folder = ROOT / "studies/paper/differences"
+    by_bench, in_step = (
+        ResultsFiles(folder / f"{name}.tar.xz").records() for name in ("departures", "nuts")
+    )
+    by_nuts = [record for record in by_bench if record.run.settings.inference == "nuts"]
+    results = (ROOT / "docs/explanation/results.md").read_text("utf-8")
+    rows = [line for line in together(by_nuts, in_step) if line.count("|") == 8]
+    assert len(rows) == 10
+    assert all(row in results for row in rows[2:])
+    assert {record.run.seed for record in in_step} == set(range(10))

@@ -13,7 +13,8 @@ seeding    BADGE without gradients: k-means++ on the features themselves
 sampler    PyMC's short chains in the place of particles; needs PyMC, so only with --only sampler
 
 Each run is a line of record.jsonl; what is not changed is in docs/results/records.tar.xz. The
-authors' departures are departures.tar.xz, which `parbals bench run` made of authors.toml.
+authors' departures are departures.tar.xz, which `parbals bench run` made of authors.toml, and
+nuts.tar.xz, which `studies paper.differences.nuts` made.
 """
 
 import os
@@ -30,6 +31,7 @@ from lib.folders import DOCS
 from lib.paired import paired, shown
 from lib.records import Record, Todo, study
 from paper.differences import paper_sampler
+from paper.differences.together import together
 from parbals.strategies import badge
 from parbals.strategies.problem import Problem
 from parbals.strategies.table import STRATEGIES
@@ -37,7 +39,7 @@ from parbals_bench.datasets.base import Data
 from parbals_bench.datasets.table import DATASETS, load_dataset
 from parbals_bench.report.paper import paper_figures
 from parbals_bench.report.stats import holm, mean_interval
-from parbals_bench.report.tasks import Line, rank
+from parbals_bench.report.tasks import Line
 from parbals_bench.run.folder import ResultsFiles
 from parbals_bench.run.records import RunRecord
 from parbals_bench.run.single import run_one
@@ -46,7 +48,6 @@ from parbals_bench.run.spec import PAPER, Budget, Settings
 FOLDER = Path(__file__).parent
 BUDGET = "100+10x20"
 N_SEEDS = 10
-AUTHORS_SEEDS = 3
 FOUR = ("random", "confidence", "bald", "badge")
 SEEDING = "seeding-on-features"
 Finals = dict[tuple[str, str, str], dict[int, float]]
@@ -220,21 +221,10 @@ def _authors(records: list[RunRecord]) -> Iterator[str]:
         title = f"{Line(strategy).title}, `{departure}` | {DATASETS[dataset].title}"
         yield f"| {title} | {' | '.join(cells)} | {_paper(strategy, dataset)} |"
     white = [r for r in records if r.run.settings.departures == "whitened"]
-    yield from _whitened(white)
-    whole = [r for r in records if not _of_one(r)]
-    if whole:
-        names = sorted({r.run.strategy for r in whole}, key=lambda name: rank(Line(name)))
-        yield f"\n## All of them, NUTS, {whole[0].run.budget.spelt}, {AUTHORS_SEEDS} seeds\n"
-        yield f"| | {' | '.join(Line(s).title for s in names)} |"
-        yield "| --- |" + " ---: |" * len(names)
-        for dataset in BOTH:
-            finals = _finals(whole, dataset, str(whole[0].run.budget))
-            cells = [_with_interval(finals.get(s, ()), usual=AUTHORS_SEEDS) for s in names]
-            yield f"| {DATASETS[dataset].title} | {' | '.join(cells)} |"
-            yield f"| the paper | {' | '.join(_paper(s, dataset) for s in names)} |"
-        took = {name: [_seconds(r) for r in whole if r.run.strategy == name] for name in names}
-        times = (f"{Line(s).title} {np.mean(x):.0f}" for s, x in took.items())
-        yield f"\nSeconds a run by the clock, several at a time: {', '.join(times)}."
+    yield from _whitened([r for r in white if _of_one(r)])
+    yield from _whitened_and_learnt([r for r in white if not _of_one(r)])
+    by_bench = [r for r in records if r.run.settings.inference == "nuts"]
+    yield from together(by_bench, ResultsFiles(FOLDER / "nuts.tar.xz").records())
 
 
 def _whitened(records: list[RunRecord]) -> Iterator[str]:
@@ -246,7 +236,7 @@ def _whitened(records: list[RunRecord]) -> Iterator[str]:
     for reference in WHITENED:
         dataset = reference.partition(":")[0]
         sides = [_of_seeds(side, reference) for side in (usual, records)]
-        for strategy in ("random", "confidence", "epig", "parbals-epig"):
+        for strategy in ("random", "confidence", "badge", "epig", "parbals-epig"):
             cells = [_with_interval(side.get(strategy, {}).values()) for side in sides]
             title = f"{DATASETS[dataset].title}, {Line(strategy).title}"
             yield f"| {title} | {' | '.join(cells)} | {_paper(strategy, dataset)} |"
@@ -262,6 +252,22 @@ def _whitened(records: list[RunRecord]) -> Iterator[str]:
             title = f"{DATASETS[dataset].title}, ParBaLS EPIG less {Line(rival).title}"
             yield f"| {title} | {' | '.join(cells)} | {figures[0] - figures[1]:+.2f} |"
     yield f"\nWhitening changes the differences of ParBaLS EPIG: {'; '.join(changes)} points."
+
+
+def _whitened_and_learnt(records: list[RunRecord]) -> Iterator[str]:
+    """Whitened components with the learnt prior, beside unwhitened ones with it."""
+    learnt = ResultsFiles(DOCS / "results" / "learnt.tar.xz").records()
+    usual = [r for r in learnt if r.run.settings.loss == "log" and not r.run.settings.departures]
+    reference = "cifar10:airplane"
+    sides = [_of_seeds(side, reference) for side in (usual, records)]
+    yield "\n| the learnt prior, CIFAR-10, airplanes | ours | `whitened` |"
+    yield "| --- | ---: | ---: |"
+    for strategy in ("random", "confidence", "epig", "parbals-epig"):
+        cells = [_with_interval(side.get(strategy, {}).values()) for side in sides]
+        yield f"| {Line(strategy).title} | {' | '.join(cells)} |"
+    for rival in ("confidence", "epig"):
+        cells = [_difference(_gaps(side, rival)) for side in sides]
+        yield f"| ParBaLS EPIG less {Line(rival).title} | {' | '.join(cells)} |"
 
 
 def _of_seeds(records: Iterable[RunRecord], reference: str) -> dict[str, dict[int, float]]:
@@ -290,10 +296,6 @@ def _difference(gaps: dict[int, float]) -> str:
     values = np.array(list(gaps.values()))
     count = "" if len(gaps) == N_SEEDS else f" ({len(gaps)} seeds)"
     return f"{shown(values, paired(values)[2])}{count}"
-
-
-def _seconds(record: RunRecord) -> float:
-    return sum(map(sum, record.seconds.values()))
 
 
 def _of_one(record: RunRecord) -> bool:
