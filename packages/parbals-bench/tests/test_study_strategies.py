@@ -119,6 +119,11 @@ def test_seeds_in_step_go_on_after_the_last_whole_round(studies, tmp_path):
         assert record["metrics"]["accuracy"][-1] > 0.7
 
 
+def cells_of(line):
+    """The cells of a table's row."""
+    return [cell.strip() for cell in line.strip().strip("|").split("|")]
+
+
 @pytest.mark.full
 def test_the_first_screen_has_the_figures_of_the_records(studies):
     from adaptation.encoder import strategies
@@ -126,21 +131,20 @@ def test_the_first_screen_has_the_figures_of_the_records(studies):
     from strategies.large_batches import run
 
     results = (ROOT / "docs/explanation/results.md").read_text("utf-8")
-    rows = [line.split(" | ") for line in results.splitlines() if line.startswith("| ")]
-    quoted = {cells[0].removeprefix("| "): cells[1:5] for cells in rows if len(cells) == 5}
+    quoted = {cells[0]: cells[1:] for cells in map(cells_of, results.splitlines())}
     page = list(
         first_screen.lines(run.FOLDER / "record.jsonl", run.page, ("## B", "| none", "| 50"))
     )
     size = 0
     n_checked = 0
     for line in page:
-        cells = line.strip("| ").split(" | ")
+        cells = cells_of(line)
         if line.startswith("## "):
             size = int(line.removeprefix("## Batches of "))
         elif cells[0] in ("none", "50 % repeated"):
             copies = "no copies" if cells[0] == "none" else "half of the pool repeats"
             _, kmeans, margin, cluster_margin, badge = cells[-5:]
-            row = [margin, badge, kmeans, f"{cluster_margin} |"]
+            row = [margin, badge, kmeans, cluster_margin]
             assert quoted[f"batches of {size}, {copies}"] == row
             n_checked += 1
     assert n_checked == 6
