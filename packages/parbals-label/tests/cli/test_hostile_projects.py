@@ -10,7 +10,7 @@ from itertools import product
 import pytest
 from click.testing import CliRunner
 from parbals.cli.main import parbals
-from parbals.errors import ParbalsError, ProjectError
+from parbals.errors import ParbalsError, ProjectDamagedError, ProjectError
 from parbals_label.store.folder import check_folder, is_project_file
 from parbals_label.store.journal import _proof
 from parbals_label.store.rows import checksum
@@ -122,6 +122,19 @@ def test_a_setting_cannot_name_a_file_elsewhere(setting, name, run, project, min
             assert isinstance(refused.exception, ProjectError), (command, refused.output)
             assert setting in str(refused.exception)
     assert seen(mine) == before
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [("copies", [[60, 0]]), ("audit", [3, 10**12]), ("unreadable", [99]), ("again", [[60, 2]])],
+)
+def test_a_setting_about_an_item_that_is_not_there_is_refused(setting, value, run, project):
+    with Store.open(project) as store, store._db.transaction() as connection:
+        write_meta(connection, store.identity, {setting: value})
+    for command, *arguments in (("status",), ("next", "-n", "2"), ("export", "--renew")):
+        refused = run(command, project, *arguments, fails=True)
+        assert isinstance(refused.exception, ProjectDamagedError), (command, refused.output)
+        assert f"The setting {setting!r}" in str(refused.exception)
 
 
 @pytest.mark.parametrize("name", ["export", "next"])

@@ -121,3 +121,12 @@ def test_names_that_are_programs_or_cannot_be_shown_are_not_taken(store, name):
     counts = hear(store, annotation(1, "ham", who={"id": 1, "email": name}))
     assert (counts.labels, held(store)) == (0, {})
     assert counts.notes[0].startswith("Not stored: ")
+
+
+def test_a_server_cannot_label_under_the_name_of_somebody_in_the_project(store):
+    """Their answers count in a measurement, and those of the page have names without an address."""
+    store.invite("ada", "annotator")
+    for name in ("ada", "me", "Ada "):
+        counts = hear(store, annotation(1, "ham", who={"id": 1, "email": name}))
+        assert (counts.labels, held(store)) == (0, {})
+        assert "which is none" in counts.notes[0]

@@ -245,8 +245,9 @@ def test_a_worker_that_is_stopped_while_its_threads_compute_ends_cleanly(tmp_pat
             text=True,
             env=worker_environment(),
         )
-        while json.loads(process.stdout.readline()).get("state") != "idle":
+        while (line := process.stdout.readline()) and json.loads(line).get("state") != "idle":
             pass
+        assert line, process.communicate(timeout=300)[1]
         time.sleep(chance.uniform(0.0, 1.5))  # the report is computed meanwhile
         _, errors = process.communicate(timeout=300)
         assert process.returncode == 0, errors

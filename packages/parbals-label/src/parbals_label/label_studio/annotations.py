@@ -67,7 +67,7 @@ def record_annotations(
         request = f"{_PREFIX}:{uid}:{annotation['id']}:{_changed_at(annotation)}:{annotator}"
         try:
             if _NUMBERED.fullmatch(annotator) is None:
-                check_name(annotator)
+                _check_address(annotator)
             if annotation.get("was_cancelled"):
                 if annotator in deleted:
                     counts.withdrawn += store.undo_labels([position], annotator=annotator)
@@ -87,6 +87,16 @@ def record_annotations(
             deleted.discard(annotator)
     for annotator in deleted:
         counts.withdrawn += store.undo_labels([position], annotator=annotator)
+
+
+def _check_address(annotator: str) -> None:
+    """Refuse names that nobody may have, and those that may be of somebody in the project."""
+    check_name(annotator)
+    if "@" not in annotator:
+        raise InputError(
+            f"Label Studio gives an annotator the email address {short(annotator)}, which is none; "
+            "somebody else in the project may have this name."
+        )
 
 
 def _latest_by_annotator(annotations: Iterable[Any]) -> dict[str, Mapping[str, Any]]:
@@ -167,7 +177,6 @@ def _choices(annotation: Mapping[str, Any], control: str | None = None) -> list[
 
 def _annotator(annotation: Mapping[str, Any]) -> str:
     """The annotator's email address where the record has it, else a number.
-
     Some answers of the server hold the whole user, some "Kim Lee kim@example.com, 7", and some 7.
     """
     user = annotation.get("completed_by")

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from unicodedata import normalize
 from zlib import crc32
 
-from parbals.errors import InputError, LabelError, ProjectError
+from parbals.errors import InputError, LabelError, ProjectDamagedError, ProjectError
 from parbals.strategies.table import DEFAULT_STRATEGY
 
 from parbals_label.answer_form import NUMBERS, AnswerForm
@@ -291,6 +291,21 @@ class ProjectSettings:
         """The columns that annotators see."""
         return tuple(name for name in self.columns if name not in self.hidden)
 
+    @property
+    def positions(self) -> dict[str, list[int]]:
+        """Setting → positions of the items that it is about."""
+        return {
+            "audit": [*self.audit],
+            "audit_excluded": [*self.audit_excluded],
+            "unreadable": [*self.unreadable],
+            "unfitted": [*self.unfitted],
+            "target_items": [*self.target_items],
+            "copies": [position for pair in self.copies for position in pair],
+            "again": [position for position, _ in self.again],
+            "doubts": [position for position, *_ in self.doubts],
+            "judged": [position for position, *_ in self.judged],
+        }
+
     def wanted_of(self, position: int) -> int:
         """Return how many people label this item."""
         return dict(self.again).get(position, self.answers_wanted)
@@ -339,8 +354,24 @@ class Settings:
         """The current settings; change them with ``update_settings``."""
         meta = self._meta()
         if self._latest_settings is None or self._latest_settings[0] != meta:
-            self._latest_settings = (meta, ProjectSettings.of(meta))
+            settings = ProjectSettings.of(meta)
+            self._check_positions(settings)
+            self._latest_settings = (meta, settings)
         return self._latest_settings[1]
+
+    def _check_positions(self, settings: ProjectSettings) -> None:
+        """Refuse settings about items that the project does not have: somebody made them up."""
+        highest = {name: max(at, default=-1) for name, at in settings.positions.items()}
+        if max(highest.values()) < 0:
+            return
+        with self._db.reading() as connection:
+            n_items = count_items(connection)
+        for name, position in highest.items():
+            if position >= n_items:
+                raise ProjectDamagedError(
+                    f"The setting {name!r} of the project in {self._db.file.parent} is about item "
+                    f"{position}, and there are {n_items} items; put back a copy of the project."
+                )
 
     @property
     def classes(self) -> tuple[str, ...]:
