@@ -122,6 +122,20 @@ def test_every_stage_of_a_run_is_measured_and_written(tmp_path):
 
 
 @pytest.mark.full
+def test_a_batch_is_compared_with_that_of_another_commit_and_not_measured_twice(tmp_path):
+    arguments = ("--quick", "--before", "HEAD", "--out", str(tmp_path))
+    process = run_study("speed.comparison", *arguments)
+    assert process.returncode == 0, process.stderr
+    rows = [line for line in process.stdout.splitlines() if line.startswith("| ")][2:]
+    assert [row.split("|")[1].strip() for row in rows] == ["2", "4"]
+    record = tmp_path / "record-quick.jsonl"
+    measured = record.read_text("utf-8")
+    assert len(measured.splitlines()) == 4
+    assert run_study("speed.comparison", *arguments).returncode == 0
+    assert record.read_text("utf-8") == measured
+
+
+@pytest.mark.full
 def test_what_batches_cost_is_read_from_the_committed_results():
     process = run_study("paper.results.one_at_a_time")
     assert process.returncode == 0, process.stderr
