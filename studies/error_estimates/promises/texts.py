@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from error_estimates.promises.sets import TEXTS
 
-__all__ = ["AdaptedTexts", "load_rows", "load_texts"]
+__all__ = ["AdaptedTexts", "collect", "load_rows", "load_texts", "save_encoder"]
 
 _N_TEXTS = 5_000
 _TOPICS = ("computers", "definitions", "people", "politics", "science", "songs-poems")
@@ -47,10 +47,10 @@ def main() -> int:
     parser.add_argument("--data", type=Path, help="the datasets' folder")
     arguments = parser.parse_args()
     if arguments.data is not None:
-        sets = _collect(arguments.folder, arguments.data)
+        sets = collect(arguments.folder, arguments.data)
         with lzma.open(arguments.folder / _FILE, "wt", encoding="utf-8") as stream:
             json.dump(sets, stream)
-        _save_encoder(
+        save_encoder(
             arguments.folder, [text for content in sets.values() for text in content["texts"]]
         )
     for name in TEXTS:
@@ -157,7 +157,7 @@ def _stratified_folds(labels: np.ndarray, generator: np.random.Generator) -> np.
 # -- collecting
 
 
-def _collect(folder: Path, data: Path) -> dict[str, dict[str, Any]]:
+def collect(folder: Path, data: Path) -> dict[str, dict[str, Any]]:
     """Return every set, at most 5,000 texts of each, drawn once."""
     rated = _rated_sentences(folder / "vaderSentiment-3.3.2.tar.gz")
     sources = {
@@ -242,7 +242,7 @@ def _fortunes(package: Path) -> list[tuple[int, str]]:
     return pairs
 
 
-def _save_encoder(folder: Path, texts: list[str]) -> None:
+def save_encoder(folder: Path, texts: list[str]) -> None:
     """Save MiniLM in half precision; word embeddings that no text needs are zero."""
     import torch
     from parbals_label.encoders.sentences import sentence_weights

@@ -6,6 +6,8 @@ import os
 import signal
 import subprocess
 import sys
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +18,7 @@ from click.testing import CliRunner
 from parbals.cli.main import parbals
 from parbals.errors import InputError, MissingDependencyError, ProjectDamagedError, ProjectError
 from parbals_label.encoders import Options, adapt
+from parbals_label.encoders.lower_layers import LowerLayers
 from parbals_label.project import adapting
 from parbals_label.project.adapting import adapt_project
 from parbals_label.project.backup import check_project, restore_backup, write_backup
@@ -38,12 +41,12 @@ def silent(stage, done, total):
 
 @pytest.fixture(scope="session")
 def base(tmp_path_factory):
-    """A tiny BERT with random weights."""
+    """A tiny BERT with random weights; the lower of its two layers is frozen."""
     torch = pytest.importorskip("torch", reason="adapting needs torch")
     transformers = pytest.importorskip("transformers", reason="adapting needs transformers")
     folder = tmp_path_factory.mktemp("base") / "tiny"
     torch.manual_seed(0)
-    size = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+    size = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
     size |= {"intermediate_size": 32, "max_position_embeddings": 32}
     config = transformers.BertConfig(vocab_size=len(WORDS), **size)
     transformers.BertModel(config).save_pretrained(folder)
@@ -278,7 +281,7 @@ class TestInterrupted:
 
         def cut(stage, done, total):
             steps.append((stage, done))
-            if stage == "training on a fold" and done == 70:
+            if stage == "training on a fold" and done == 35:
                 raise Cut
 
         with Store.open(project) as store:
@@ -287,7 +290,7 @@ class TestInterrupted:
             steps.clear()
             adapt_project(store, lambda *progress: steps.append(progress[:2]), force=True)
         resumed = [done for stage, done in steps if stage == "training on a fold"]
-        assert resumed[:3] == [60, 70, 71]  # the first fold was finished, the second begun
+        assert resumed[:3] == [30, 35, 36]  # the first fold was finished, the second begun
 
     def test_items_that_came_meanwhile_are_not_lost(self, project):
         def meanwhile(stage, done, total):
@@ -439,7 +442,7 @@ def test_images_teach_their_encoder_by_the_same_door(vision, tmp_path, monkeypat
     """Classes differ by which half is the brighter; random weights need larger steps."""
     from PIL import Image
 
-    monkeypatch.setattr(adapt, "_LEARNING_RATE", 5e-3)
+    monkeypatch.setattr(adapt, "ALL_LAYERS", replace(adapt.ALL_LAYERS, learning_rate=5e-3))
     rng, kinds = np.random.default_rng(0), np.arange(90) % 2
     (tmp_path / "images").mkdir()
     for i, kind in enumerate(kinds):
@@ -499,7 +502,7 @@ class TestSteps:
         steps = []
         resumed = self.tuned(base, steps.append, checkpoint)
         assert steps[0] == 20
-        assert sum(steps) == adapt.n_steps(40)
+        assert sum(steps) == adapt.UPPER_LAYERS.n_steps(40)
         whole = self.tuned(base)
         assert all(resumed[name].equal(whole[name]) for name in whole)
 
@@ -528,6 +531,30 @@ class TestSteps:
         assert speed == adapt.Speed(1.0, 1.0)
 
 
+def test_the_frozen_layers_stay_and_the_others_learn(base):
+    kind, some = texts()
+    encoder = adapt.load_base(base, Options(device="cpu"), "text")
+    before = {name: part.clone() for name, part in encoder.network.state_dict().items()}
+    adapt.fine_tune(encoder, some[:40], kind[:40], seed=3)
+    after = encoder.network.state_dict()
+    moved = {name.split(".")[2] for name, part in after.items() if not part.equal(before[name])}
+    assert moved == {"1"}  # encoder.layer.1: neither the embeddings nor encoder.layer.0
+
+
+def test_a_text_passes_the_frozen_layers_once_in_all_folds(project, monkeypatch):
+    passed = []
+    compute = LowerLayers._computed
+    monkeypatch.setattr(
+        LowerLayers, "_computed", lambda lower, some: (passed.extend(some), compute(lower, some))[1]
+    )
+    monkeypatch.setattr(adapting, "measure_speed", lambda *rest: adapt.Speed(1.0, 1.0))
+    with Store.open(project) as store:
+        adapt_project(store, silent, force=True)
+    counts = Counter(passed)
+    assert {counts[text] for text in texts()[1][:60]} <= {0, 1}  # 0: audit items
+    assert sum(counts[text] for text in set(texts()[1])) > 100
+
+
 def test_a_batch_in_parts_has_the_gradient_of_the_whole_batch(base, monkeypatch):
     torch = pytest.importorskip("torch", reason="adapting needs torch")
     some = [" ".join(text.split()[: 1 + i % 9]) for i, text in enumerate(texts()[1][:15])]
@@ -537,7 +564,7 @@ def test_a_batch_in_parts_has_the_gradient_of_the_whole_batch(base, monkeypatch)
         encoder = adapt.load_base(base, Options(device="cpu"), "text")
         with torch.random.fork_rng(), torch.inference_mode(False), torch.enable_grad():
             torch.manual_seed(0)
-            training = adapt._Training(encoder, some, np.arange(15) % 2, seed=0)
+            training = adapt._Training(encoder, some, np.arange(15) % 2, seed=0, lower=None)
             encoder.network.eval()  # without dropout, which is random
             training._head.weight.data.normal_()
             training.step(np.arange(15))

@@ -39,6 +39,31 @@ def test_no_line_is_wider_than_the_window(monkeypatch):
     assert max(len(line) for line in text.split(output._CLEAR)) < 40
 
 
+def test_at_80_columns_the_time_left_is_not_cut_off(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    monkeypatch.setattr(output, "_PAUSE", 0.0)
+    with progress() as show:
+        show("training on a fold", 0, 1000)
+        show("training on a fold", 500, 1000, "12 minutes left in all")
+        line = sys.stderr.getvalue().split(output._CLEAR)[-1]
+    assert line.endswith("s left  12 minutes left in all")
+    assert "█" in line
+    assert len(line) < 80
+
+
+def test_work_of_an_earlier_run_does_not_count_in_the_speed(monkeypatch):
+    seconds = [0.0]
+    monkeypatch.setattr(output.time, "monotonic", lambda: seconds[0])
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    with progress() as show:
+        show("training", 60, 100)  # resumed here
+        seconds[0] = 10.0
+        show("training", 70, 100)
+        line = sys.stderr.getvalue().split(output._CLEAR)[-1]
+    assert line.endswith("70 of 100  10 s, 30 s left")
+
+
 def test_a_log_gets_whole_lines_of_long_work_alone(monkeypatch):
     assert written(monkeypatch, io.StringIO()) == ""
     monkeypatch.setattr(output, "_LOG_PAUSE", 0.0)

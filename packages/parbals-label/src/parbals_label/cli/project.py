@@ -342,15 +342,24 @@ def adapt(
 
     from parbals_label.project.adapting import adapt_project
 
+    ends_at = 0.0
+
     def announce(seconds: float) -> None:
+        nonlocal ends_at
+        ends_at = time.monotonic() + seconds
         click.echo(
             f"This takes {duration(seconds)}. Press Ctrl-C to stop; the same command resumes.",
             err=True,
         )
 
     with open_store(folder) as store, progress() as show:
+
+        def show_all(stage: str, done: float, total: float | None) -> None:
+            left = ends_at - time.monotonic()
+            show(stage, done, total, f"{duration(left)} left in all" if left > 0.0 else "")
+
         result = adapt_project(
-            store, show, encoder=encoder, options=encode_with, force=force, announce=announce
+            store, show_all, encoder=encoder, options=encode_with, force=force, announce=announce
         )
     comparison = (
         f"Of {result.n_labels:,} labels, each held out once, the adapted features get "

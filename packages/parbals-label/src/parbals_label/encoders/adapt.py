@@ -1,15 +1,19 @@
-"""Fine-tune an encoder of texts or images on labels: all layers, with a linear head.
+"""Fine-tune an encoder of texts or images on labels, with a linear head.
 
 With r(x) its row (for texts the mean of the last layer over the tokens) scaled to length 1,
 
     p(y | x) = softmax(8 W r(x) + b)_y,
 
-and AdamW (Loshchilov and Hutter 2019) minimises the cross entropy of the labels: learning rate 5e-5
-for the network, 2e-3 for the head, linear warm-up over a tenth of the steps, then linear decay to
-zero. The factor 8 lets rows of length 1 reach logits that separate classes. The head is discarded:
-the project's model is fitted to the rows.
+and AdamW (Loshchilov and Hutter 2019) minimises the cross entropy of the labels: linear warm-up
+over a tenth of the steps, then linear decay to zero. The factor 8 lets rows of length 1 reach
+logits that separate classes. The head is discarded: the project's model is fitted to the rows.
 
-Word embeddings are frozen: 250 texts contain few of them, and they are half of the parameters.
+Of text networks the lower half of the layers is frozen, and their outputs are computed once
+(:mod:`~parbals_label.encoders.lower_layers`); the upper ones are trained at a higher rate for half
+as many steps. That takes about a quarter of the time, and studies/adaptation/encoder/LEVERS.md has
+what it costs in accuracy. Networks that cannot be split are trained in all layers, except for word
+embeddings: 250 texts contain few of them, and they are half of the parameters.
+
 Images are not augmented. Means and variances of batch norms are frozen as well, since sixteen
 images estimate them badly; the learning rate of such a network can then be 2e-4 (Fashion-MNIST, 250
 labels: 18 % error; with batch statistics 26 %; before fine-tuning 24 %).
@@ -33,6 +37,7 @@ from parbals.files import need, replacing
 
 from parbals_label.encoders.base import Options
 from parbals_label.encoders.huggingface import REPOSITORIES, Pooling, load_folder, quiet
+from parbals_label.encoders.lower_layers import LowerLayers, UpperLayers
 from parbals_label.encoders.sentences import INSTALL, sentence_weights
 from parbals_label.encoders.table import encoder_entry
 from parbals_label.encoders.torch_models import ImageModel, TextModel, model_folder
@@ -40,32 +45,65 @@ from parbals_label.encoders.trees import FILE, TableTrees
 from parbals_label.files import new_folder
 
 __all__ = [
+    "ALL_LAYERS",
+    "BATCH_NORMS",
     "SETTINGS",
+    "UPPER_LAYERS",
+    "Schedule",
     "Speed",
     "base_folder",
     "fine_tune",
     "load_base",
+    "lower_layers",
     "measure_speed",
-    "n_steps",
     "save_encoder",
+    "schedule_of",
 ]
 
-_LEARNING_RATE = 5e-5
-_BATCH_NORM_LEARNING_RATE = 2e-4
-"""For networks with batch norms, whose statistics are frozen."""
 _HEAD_LEARNING_RATE = 2e-3
 _LOGIT_SCALE = 8.0
 _BATCH_SIZE = 16
 _N_PARTS = 4
 """Parts of a batch of texts on a CPU, each padded to its own longest text: 1.5 times as quick on
 text messages as one part."""
-_MAX_EPOCHS = 20
 _MIN_EPOCHS = 5
-_ITEMS_IN_ALL_EPOCHS = 2_500
+_FROZEN_SHARE = 0.5
+"""Lower layers of a text network that are not trained."""
 _WARM_UP_SHARE = 0.1
 _CHECKPOINT_SECONDS = 20.0
 """A killed training repeats at most so much."""
-SETTINGS = f"{_LEARNING_RATE} {_MAX_EPOCHS} {_ITEMS_IN_ALL_EPOCHS} {_N_PARTS}"
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How many steps a network is trained for, and at which learning rate.
+
+    Attributes:
+        learning_rate: of the network; the head has its own.
+        max_epochs: epochs of few items.
+        items_in_all_epochs: of more items so many fewer epochs, but at least five.
+    """
+
+    learning_rate: float
+    max_epochs: int
+    items_in_all_epochs: int
+
+    def n_steps(self, n_items: int) -> int:
+        """Training steps on so many items.
+
+        >>> UPPER_LAYERS.n_steps(100), ALL_LAYERS.n_steps(100), ALL_LAYERS.n_steps(1000)
+        (70, 140, 315)
+        """
+        epochs = min(self.max_epochs, max(_MIN_EPOCHS, self.items_in_all_epochs // n_items))
+        return epochs * -(-n_items // _BATCH_SIZE)
+
+
+UPPER_LAYERS = Schedule(2e-4, 10, 1_250)
+"""Of text networks whose lower layers are frozen."""
+ALL_LAYERS = Schedule(5e-5, 20, 2_500)
+BATCH_NORMS = Schedule(2e-4, 20, 2_500)
+"""Of networks with batch norms, whose statistics are frozen."""
+SETTINGS = f"{UPPER_LAYERS} {ALL_LAYERS} {BATCH_NORMS} {_FROZEN_SHARE} {_N_PARTS}"
 """Identifies the training that a checkpoint is of."""
 
 
@@ -98,14 +136,22 @@ def load_base(folder: Path, options: Options, kind: str) -> TextModel | ImageMod
     return encoder
 
 
-def n_steps(n_items: int) -> int:
-    """Training steps: 20 epochs of up to 125 items, fewer epochs of more items, at least 5.
+def lower_layers(encoder: TextModel | ImageModel) -> LowerLayers | None:
+    """The layers that fine-tuning freezes; None where all layers are trained."""
+    if not isinstance(encoder, TextModel):
+        return None
+    return LowerLayers.of(encoder, _FROZEN_SHARE)
 
-    >>> n_steps(100), n_steps(1000)
-    (140, 315)
-    """
-    epochs = min(_MAX_EPOCHS, max(_MIN_EPOCHS, _ITEMS_IN_ALL_EPOCHS // n_items))
-    return epochs * -(-n_items // _BATCH_SIZE)
+
+def schedule_of(encoder: TextModel | ImageModel, lower: LowerLayers | None) -> Schedule:
+    """How an encoder is trained above the layers ``lower``."""
+    if lower is not None:
+        return UPPER_LAYERS
+    return BATCH_NORMS if _has_batch_norm(encoder.network) else ALL_LAYERS
+
+
+def _has_batch_norm(network: Any) -> bool:
+    return any(hasattr(module, "running_var") for module in network.modules())
 
 
 def fine_tune(
@@ -115,8 +161,12 @@ def fine_tune(
     seed: int,
     step_done: Callable[[int], object] = lambda n_steps: None,
     checkpoint: Path | None = None,
+    lower: LowerLayers | None = None,
 ) -> None:
     """Fine-tune the encoder's network, in place, on items and their classes (n,).
+
+    ``lower`` are the frozen layers of this network if a text has passed them already, from
+    :func:`lower_layers`.
 
     With a ``checkpoint`` file an interrupted training resumes at the step after the last one that
     was stored: at an exception the current one, at a kill one of the last seconds. The weights
@@ -126,7 +176,7 @@ def fine_tune(
 
     with torch.random.fork_rng(), torch.inference_mode(False), torch.enable_grad():
         torch.manual_seed(seed)  # for dropout
-        training = _Training(encoder, items, class_indices, seed)
+        training = _Training(encoder, items, class_indices, seed, lower or lower_layers(encoder))
         first_step = training.resume(checkpoint)
         step_done(first_step)
         stored_at = time.monotonic()
@@ -150,33 +200,42 @@ class _Training:
     """One fine-tuning: network, head, optimiser, schedule and the batches of all steps."""
 
     def __init__(
-        self, encoder: TextModel | ImageModel, items: Sequence[Any], labels: np.ndarray, seed: int
+        self,
+        encoder: TextModel | ImageModel,
+        items: Sequence[Any],
+        labels: np.ndarray,
+        seed: int,
+        lower: LowerLayers | None,
     ) -> None:
         import torch
 
-        self._encoder = encoder
         self._prepared: list[Any] = [encoder.prepare(item) for item in items]
         self._labels = torch.as_tensor(labels, device=encoder.device)
-        self.batches = _batches(len(items), seed)
-        network = encoder.network
-        network.requires_grad_(True)
+        schedule = schedule_of(encoder, lower)
+        self.batches = _batches(len(items), schedule, seed)
+        encoder.network.requires_grad_(False)
+        self._encoder = encoder
+        trained = encoder.network
+        if lower is not None and isinstance(encoder, TextModel):
+            lower.prepare(self._prepared)
+            self._encoder = UpperLayers(encoder, lower)
+            trained = self._encoder.layers
+        trained.requires_grad_(True)
         if encoder.kind == "text":
-            network.get_input_embeddings().requires_grad_(False)
+            encoder.network.get_input_embeddings().requires_grad_(False)
         with torch.no_grad():
-            width = encoder.rows(self._prepared[:1]).shape[1]
+            width = self._encoder.rows(self._prepared[:1]).shape[1]
         self._head = torch.nn.Linear(width, int(labels.max()) + 1, device=encoder.device)
         torch.nn.init.zeros_(self._head.weight)
-        has_batch_norm = any(hasattr(module, "running_var") for module in network.modules())
-        network.train(not has_batch_norm)
-        self._trained = [weight for weight in network.parameters() if weight.requires_grad]
+        trained.train(not _has_batch_norm(encoder.network))
+        self._trained = [weight for weight in trained.parameters() if weight.requires_grad]
         parameter_groups = [
-            {
-                "params": self._trained,
-                "lr": _BATCH_NORM_LEARNING_RATE if has_batch_norm else _LEARNING_RATE,
-            },
+            {"params": self._trained, "lr": schedule.learning_rate},
             {"params": self._head.parameters(), "lr": _HEAD_LEARNING_RATE},
         ]
-        self._optimiser = torch.optim.AdamW(parameter_groups)
+        self._optimiser = torch.optim.AdamW(
+            parameter_groups, fused=encoder.device.type in ("cpu", "cuda")
+        )
         self._schedule = torch.optim.lr_scheduler.LambdaLR(
             self._optimiser, partial(_learning_rate_factor, len(self.batches))
         )
@@ -238,11 +297,11 @@ class _Training:
         return int(state["n_done"])
 
 
-def _batches(n_items: int, seed: int) -> list[np.ndarray]:
+def _batches(n_items: int, schedule: Schedule, seed: int) -> list[np.ndarray]:
     """The items of every step: each epoch is a random order, cut into batches."""
     generator = np.random.default_rng(seed)
     batches: list[np.ndarray] = []
-    while len(batches) < n_steps(n_items):
+    while len(batches) < schedule.n_steps(n_items):
         order = generator.permutation(n_items)
         batches += [order[start : start + _BATCH_SIZE] for start in range(0, n_items, _BATCH_SIZE)]
     return batches
@@ -268,7 +327,9 @@ class Speed:
         return self.step * n_training_steps + self.encoding * n_encoded / _BATCH_SIZE
 
 
-def measure_speed(encoder: TextModel | ImageModel, items: Sequence[Any]) -> Speed:
+def measure_speed(
+    encoder: TextModel | ImageModel, items: Sequence[Any], lower: LowerLayers | None = None
+) -> Speed:
     """Time training steps by each way to compute them on a CPU, and keep to the quickest.
 
     With oneDNN or without: on ARM processors its batched matrix products, which attention consists
@@ -284,7 +345,8 @@ def measure_speed(encoder: TextModel | ImageModel, items: Sequence[Any]) -> Spee
     if encoder.device.type == "cpu":
         ways.append((torch.get_num_threads(), False))
     with torch.random.fork_rng(), torch.inference_mode(False), torch.enable_grad():
-        training = _Training(encoder, items[:n_items], np.zeros(n_items, int), seed=0)
+        labels = np.zeros(n_items, int)
+        training = _Training(encoder, items[:n_items], labels, 0, lower or lower_layers(encoder))
         training.step(batch)  # the first one prepares kernels and memory
         step = partial(training.step, batch)
         seconds = {way: _seconds_of(step, way) for way in ways}

@@ -25,6 +25,7 @@ JSON = click.option(
 )
 
 _BAR_WIDTH = 24
+_MIN_BAR_WIDTH = 4  # a narrower bar shows nothing
 _CLEAR = "\r\x1b[2K"  # the start of the line, then nothing on it
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 _PAUSE = 0.1  # seconds between updates: faster ones cannot be read
@@ -76,53 +77,69 @@ def progress(first: str = "", *, quiet: bool = False) -> Iterator[Progress]:
 
 
 class _ProgressLine:
-    """The stage that is shown, when it started and when the line was last written."""
+    """The stage that is shown, when and where it started, and when the line was last written."""
 
     def __init__(self) -> None:
         self._stage = ""
         self._started_at = 0.0
+        self._first_done = 0.0
         self._written_at = time.monotonic()
 
     def show(self, stage: str, done: float = 0, total: float | None = None, note: str = "") -> None:
         """Write the line, unless that was done a moment ago."""
         now = time.monotonic()
-        if stage != self._stage:
-            self._stage = stage
-            self._started_at = now
-        elif now - self._written_at < _PAUSE and done != total:
+        is_new = self._is_new(stage, done, now)
+        if not is_new and now - self._written_at < _PAUSE and done != total:
             return
         self._written_at = now
-        amount = self._amount(done, total, now - self._started_at)
-        line = "  ".join(words for words in (stage, amount, note) if words)
         width = shutil.get_terminal_size().columns - 1
+        amount = self._amount(done, total, now)
+        line = "  ".join(words for words in (stage, amount, note) if words)
+        if total:
+            bar_width = min(_BAR_WIDTH, width - len(line) - 2)
+            if bar_width >= _MIN_BAR_WIDTH:
+                bar = ("█" * round(bar_width * min(done / total, 1.0))).ljust(bar_width, "░")
+                line = "  ".join(words for words in (stage, bar, amount, note) if words)
         click.echo(f"{_CLEAR}{line[:width]}", nl=False, err=True)
 
     def log(self, stage: str, done: float = 0, total: float | None = None, note: str = "") -> None:
         """Write a whole line, unless one was written in the last half minute."""
         now = time.monotonic()
-        if stage != self._stage:
-            self._stage = stage
-            self._started_at = now
+        self._is_new(stage, done, now)
         if now - self._written_at < _LOG_PAUSE:
             return
         self._written_at = now
-        seconds = now - self._started_at
         amount = f"{done:,.0f} of {total:,.0f}" if total else f"{done:,.0f}"
         left = ""
-        if total and 0 < done < total:
-            left = f"{duration(seconds * (total / done - 1.0))} left"
+        if total and (seconds := self._seconds_left(done, total, now)) is not None:
+            left = f"{duration(seconds)} left"
         click.echo(", ".join(words for words in (stage, amount, left, note) if words), err=True)
 
-    def _amount(self, done: float, total: float | None, seconds: float) -> str:
-        """How much is done, as a bar where the total is known."""
+    def _is_new(self, stage: str, done: float, now: float) -> bool:
+        """Whether a stage begins; work that an earlier run did does not count in its speed."""
+        if stage == self._stage:
+            return False
+        self._stage = stage
+        self._started_at = now
+        self._first_done = done
+        return True
+
+    def _amount(self, done: float, total: float | None, now: float) -> str:
+        """How much is done, and how long the rest takes where the total is known."""
+        seconds = now - self._started_at
         if not total:
             return f"{done:,.0f}  {seconds:.0f} s" if done else ""
-        share = min(done / total, 1.0)
         left = ""
-        if 0 < share < 1:
-            left = f", {seconds * (1.0 / share - 1.0):.0f} s left"
-        bar = ("█" * round(_BAR_WIDTH * share)).ljust(_BAR_WIDTH, "░")
-        return f"{bar}  {done:,.0f} of {total:,.0f}  {seconds:.0f} s{left}"
+        if (seconds_left := self._seconds_left(done, total, now)) is not None:
+            left = f", {seconds_left:.0f} s left"
+        return f"{done:,.0f} of {total:,.0f}  {seconds:.0f} s{left}"
+
+    def _seconds_left(self, done: float, total: float, now: float) -> float | None:
+        """How long the rest of the stage takes; None before anything was done in it."""
+        n_new = done - self._first_done
+        if n_new <= 0 or done >= total:
+            return None
+        return (now - self._started_at) * (total - done) / n_new
 
 
 def table(rows: Sequence[Sequence[str]]) -> str:
