@@ -1,6 +1,7 @@
 """A hint names a line that installs from where parbals itself came."""
 
 import json
+import sys
 
 import pytest
 from parbals import installing
@@ -117,3 +118,35 @@ def test_an_index_has_the_extra(installed_from, monkeypatch):
 def test_packages_of_others_come_from_the_index(checkout, installed_from):
     installed_from({"url": (checkout / "parbals").as_uri(), "dir_info": {}})
     assert install_command("pymc") == "pip install pymc"
+
+
+class TestPyTorch:
+    """On Linux pip would bring gigabytes of CUDA to a machine that has no GPU."""
+
+    @pytest.fixture(autouse=True)
+    def machine(self, monkeypatch, tmp_path, installed_from):
+        self.driver = tmp_path / "driver"
+        monkeypatch.setattr(installing, "_NVIDIA_DRIVERS", (str(self.driver),))
+        monkeypatch.setattr(sys, "platform", "linux")
+        self.installed_from = installed_from
+        installed_from(None)
+
+    def test_without_a_gpu_the_build_for_the_cpu_comes_first(self):
+        first, _, second = install_command("parbals[encoders]").partition(" && ")
+        assert first == "pip install torch --index-url https://download.pytorch.org/whl/cpu"
+        assert second == "pip install 'parbals[encoders]'"
+
+    def test_with_a_gpu_it_is_one_line(self):
+        self.driver.touch()
+        assert install_command("parbals[encoders]") == "pip install 'parbals[encoders]'"
+
+    def test_an_installed_pytorch_stays(self):
+        self.installed_from(None, "torch")
+        assert install_command("parbals[encoders]") == "pip install 'parbals[encoders]'"
+
+    def test_elsewhere_pip_brings_the_right_one(self, monkeypatch):
+        monkeypatch.setattr(sys, "platform", "darwin")
+        assert install_command("parbals[encoders]") == "pip install 'parbals[encoders]'"
+
+    def test_other_extras_need_none(self):
+        assert install_command("parbals[label]") == "pip install 'parbals[label]'"

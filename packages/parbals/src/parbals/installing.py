@@ -7,6 +7,7 @@ a checkout, a wheel, or a version-control address. Without that note it came fro
 import json
 import re
 import shlex
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -18,6 +19,11 @@ __all__ = ["install_command"]
 
 _LIBRARY = "parbals"
 _REQUIREMENT = re.compile(r"(?P<name>[\w.-]+)(\[(?P<extra>[\w-]+)\])?")
+_WITH_PYTORCH = ("encoders",)
+"""Extras that install PyTorch."""
+_CPU_TORCH = "pip install torch --index-url https://download.pytorch.org/whl/cpu"
+_NVIDIA_DRIVERS = ("/proc/driver/nvidia/version", "/dev/nvidiactl", "/dev/dxg")
+"""Of Linux, of containers and of Linux under Windows."""
 _STANDS_ON = {"parbals-bench": ("parbals-label",)}
 """Our packages that a package of ours requires, besides the library."""
 
@@ -26,14 +32,30 @@ def install_command(requirement: str, *, upgrade: bool = False) -> str:
     """The command that installs ``requirement``, such as ``parbals[label]``.
 
     From a checkout it names the folder of the package, from a wheel the wheel beside it, and from
-    an index the requirement itself.
+    an index the requirement itself. Where PyTorch is needed on a Linux machine without a GPU, its
+    build for the CPU comes first.
 
     >>> install_command("pymc")
     'pip install pymc'
     """
     command = "pip install --upgrade" if upgrade else "pip install"
     sources = _sources(requirement) or [requirement]
-    return " ".join([command, *map(shlex.quote, sources)])
+    install = " ".join([command, *map(shlex.quote, sources)])
+    parsed = _REQUIREMENT.fullmatch(requirement)
+    if (
+        parsed is not None
+        and parsed["extra"] in _WITH_PYTORCH
+        and not upgrade
+        and _needs_cpu_torch()
+    ):
+        return f"{_CPU_TORCH} && {install}"
+    return install
+
+
+def _needs_cpu_torch() -> bool:
+    """Whether pip would install PyTorch with gigabytes of CUDA that this machine cannot use."""
+    has_gpu = any(Path(path).exists() for path in _NVIDIA_DRIVERS)
+    return sys.platform == "linux" and not has_gpu and _installed("torch") is None
 
 
 def _sources(requirement: str) -> list[str] | None:
