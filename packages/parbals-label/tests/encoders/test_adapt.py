@@ -17,6 +17,7 @@ from adapting_killed import WHERE, kill_adapting
 from click.testing import CliRunner
 from parbals.cli.main import parbals
 from parbals.errors import InputError, MissingDependencyError, ProjectDamagedError, ProjectError
+from parbals.wording import percent
 from parbals_label.encoders import Options, adapt
 from parbals_label.encoders.lower_layers import LowerLayers
 from parbals_label.project import adapting
@@ -595,6 +596,9 @@ def test_the_command_says_what_was_found(project):
     said = run("adapt", project, "--force", "--device", "cpu")
     assert "This takes less than a minute. Press Ctrl-C to stop; the same command resumes." in said
     assert "each held out once" in said
+    with Store.open(project) as store:
+        expected = learner_of(store).report().expected_error
+    assert f"of the others {percent(expected.mean)} are expected to be wrong" in said
     assert "now uses the adapted encoder" in said
     assert features_of_store(project).shape[0] == N_ITEMS
 

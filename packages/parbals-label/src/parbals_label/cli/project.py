@@ -1,5 +1,6 @@
 """Commands that create a project and its features: init, embed, adapt."""
 
+import time
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -341,6 +342,7 @@ def adapt(
     from parbals.wording import duration, percent
 
     from parbals_label.project.adapting import adapt_project
+    from parbals_label.project.engine import refresh
 
     ends_at = 0.0
 
@@ -361,11 +363,13 @@ def adapt(
         result = adapt_project(
             store, show_all, encoder=encoder, options=encode_with, force=force, announce=announce
         )
+        expected = refresh(store, show).expected_error
     comparison = (
         f"Of {result.n_labels:,} labels, each held out once, the adapted features get "
         f"{percent(result.error)} wrong (log loss {result.log_loss:.3f}), the frozen features "
         f"{percent(result.frozen_error)} ({result.frozen_log_loss:.3f}). Items that are chosen "
-        "for labelling are harder than most, so new items are usually predicted better."
+        f"for labelling are harder than most: of the others {percent(expected.mean)} are expected "
+        f"to be wrong ({percent(expected.low)} to {percent(expected.high)})."
     )
     if result.used:
         outcome = (

@@ -86,7 +86,7 @@ __all__ = ["AdaptationResult", "adapt_project", "starting_point"]
 _N_FOLDS = 3
 _MIN_LABELS = 20
 """A fold of fewer than seven labels says nothing."""
-_N_UNLABELLED = 500
+_N_UNLABELLED = 200
 """Items without a label that show how features vary, beside those with one."""
 _CACHE_DAYS = 30
 _ENCODER = "encoder"
