@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,7 +18,6 @@ from parbals.cli.main import parbals
 from parbals.errors import InputError, MissingDependencyError, ProjectDamagedError, ProjectError
 from parbals.wording import percent
 from parbals_label.encoders import Options, adapt
-from parbals_label.encoders.lower_layers import LowerLayers
 from parbals_label.project import adapting
 from parbals_label.project.adapting import adapt_project
 from parbals_label.project.backup import check_project, restore_backup, write_backup
@@ -42,7 +40,7 @@ def silent(stage, done, total):
 
 @pytest.fixture(scope="session")
 def base(tmp_path_factory):
-    """A tiny BERT with random weights; the lower of its two layers is frozen."""
+    """A tiny BERT with random weights."""
     torch = pytest.importorskip("torch", reason="adapting needs torch")
     transformers = pytest.importorskip("transformers", reason="adapting needs transformers")
     folder = tmp_path_factory.mktemp("base") / "tiny"
@@ -503,7 +501,7 @@ class TestSteps:
         steps = []
         resumed = self.tuned(base, steps.append, checkpoint)
         assert steps[0] == 20
-        assert sum(steps) == adapt.UPPER_LAYERS.n_steps(40)
+        assert sum(steps) == adapt.LOW_RANK.n_steps(40)
         whole = self.tuned(base)
         assert all(resumed[name].equal(whole[name]) for name in whole)
 
@@ -532,28 +530,26 @@ class TestSteps:
         assert speed == adapt.Speed(1.0, 1.0)
 
 
-def test_the_frozen_layers_stay_and_the_others_learn(base):
+def test_few_labels_train_low_rank_updates_of_the_linear_layers(base):
+    torch = pytest.importorskip("torch", reason="adapting needs torch")
     kind, some = texts()
     encoder = adapt.load_base(base, Options(device="cpu"), "text")
     before = {name: part.clone() for name, part in encoder.network.state_dict().items()}
     adapt.fine_tune(encoder, some[:40], kind[:40], seed=3)
     after = encoder.network.state_dict()
-    moved = {name.split(".")[2] for name, part in after.items() if not part.equal(before[name])}
-    assert moved == {"1"}  # encoder.layer.1: neither the embeddings nor encoder.layer.0
+    changes = {
+        name: part - before[name] for name, part in after.items() if not part.equal(before[name])
+    }
+    assert len(changes) == 12  # six linear layers in each of two; no bias, norm or embedding
+    for name, change in changes.items():
+        assert torch.linalg.matrix_rank(change, rtol=1e-4) <= 8, name
+    assert not any("forward" in vars(module) for module in encoder.network.modules())
 
 
-def test_a_text_passes_the_frozen_layers_once_in_all_folds(project, monkeypatch):
-    passed = []
-    compute = LowerLayers._computed
-    monkeypatch.setattr(
-        LowerLayers, "_computed", lambda lower, some: (passed.extend(some), compute(lower, some))[1]
-    )
-    monkeypatch.setattr(adapting, "measure_speed", lambda *rest: adapt.Speed(1.0, 1.0))
-    with Store.open(project) as store:
-        adapt_project(store, silent, force=True)
-    counts = Counter(passed)
-    assert {counts[text] for text in texts()[1][:60]} <= {0, 1}  # 0: audit items
-    assert sum(counts[text] for text in set(texts()[1])) > 100
+def test_more_labels_train_all_weights(base):
+    encoder = adapt.load_base(base, Options(device="cpu"), "text")
+    assert adapt.schedule_of(encoder, 125) is adapt.LOW_RANK
+    assert adapt.schedule_of(encoder, 126) is adapt.ALL_LAYERS
 
 
 def test_a_batch_in_parts_has_the_gradient_of_the_whole_batch(base, monkeypatch):
@@ -565,7 +561,7 @@ def test_a_batch_in_parts_has_the_gradient_of_the_whole_batch(base, monkeypatch)
         encoder = adapt.load_base(base, Options(device="cpu"), "text")
         with torch.random.fork_rng(), torch.inference_mode(False), torch.enable_grad():
             torch.manual_seed(0)
-            training = adapt._Training(encoder, some, np.arange(15) % 2, seed=0, lower=None)
+            training = adapt._Training(encoder, some, np.arange(15) % 2, 0, adapt.ALL_LAYERS)
             encoder.network.eval()  # without dropout, which is random
             training._head.weight.data.normal_()
             training.step(np.arange(15))

@@ -8,11 +8,10 @@ and AdamW (Loshchilov and Hutter 2019) minimises the cross entropy of the labels
 over a tenth of the steps, then linear decay to zero. The factor 8 lets rows of length 1 reach
 logits that separate classes. The head is discarded: the project's model is fitted to the rows.
 
-Of text networks the lower half of the layers is frozen, and their outputs are computed once
-(:mod:`~parbals_label.encoders.lower_layers`); the upper ones are trained at a higher rate for half
-as many steps. That takes about a quarter of the time, and studies/adaptation/encoder/LEVERS.md has
-what it costs in accuracy. Networks that cannot be split are trained in all layers, except for word
-embeddings: 250 texts contain few of them, and they are half of the parameters.
+Word embeddings are frozen: 250 texts contain few of them, and they are half of the parameters. With
+few labels texts train low-rank updates of the linear layers
+(:mod:`~parbals_label.encoders.low_rank`) for half as many steps, in a third of the time
+(studies/adaptation/encoder/LEVERS.md has what other ways save and cost).
 
 Images are not augmented. Means and variances of batch norms are frozen as well, since sixteen
 images estimate them badly; the learning rate of such a network can then be 2e-4 (Fashion-MNIST, 250
@@ -37,7 +36,6 @@ from parbals.files import need, replacing
 
 from parbals_label.encoders.base import Options
 from parbals_label.encoders.huggingface import REPOSITORIES, Pooling, load_folder, quiet
-from parbals_label.encoders.lower_layers import LowerLayers, UpperLayers
 from parbals_label.encoders.sentences import INSTALL, sentence_weights
 from parbals_label.encoders.table import encoder_entry
 from parbals_label.encoders.torch_models import ImageModel, TextModel, model_folder
@@ -47,14 +45,13 @@ from parbals_label.files import new_folder
 __all__ = [
     "ALL_LAYERS",
     "BATCH_NORMS",
+    "LOW_RANK",
     "SETTINGS",
-    "UPPER_LAYERS",
     "Schedule",
     "Speed",
     "base_folder",
     "fine_tune",
     "load_base",
-    "lower_layers",
     "measure_speed",
     "save_encoder",
     "schedule_of",
@@ -62,16 +59,13 @@ __all__ = [
 
 _HEAD_LEARNING_RATE = 2e-3
 _LOGIT_SCALE = 8.0
-_PROJECT_ROW_LENGTH = 3.0
-"""Of a project's rows, whose model has N(0, 1) weights."""
-_HEAD_ITERATIONS = 100
 _BATCH_SIZE = 16
 _N_PARTS = 4
 """Parts of a batch of texts on a CPU, each padded to its own longest text: 1.5 times as quick on
 text messages as one part."""
 _MIN_EPOCHS = 5
-_FROZEN_SHARE = 0.5
-"""Lower layers of a text network that are not trained."""
+_FEW_LABELS = 125
+"""Up to so many labels texts train low-rank updates; with more these were not measured."""
 _WARM_UP_SHARE = 0.1
 _CHECKPOINT_SECONDS = 20.0
 """A killed training repeats at most so much."""
@@ -85,28 +79,30 @@ class Schedule:
         learning_rate: of the network; the head has its own.
         max_epochs: epochs of few items.
         items_in_all_epochs: of more items so many fewer epochs, but at least five.
+        rank: of low-rank updates; 0 trains all weights.
     """
 
     learning_rate: float
     max_epochs: int
     items_in_all_epochs: int
+    rank: int = 0
 
     def n_steps(self, n_items: int) -> int:
         """Training steps on so many items.
 
-        >>> UPPER_LAYERS.n_steps(100), ALL_LAYERS.n_steps(100), ALL_LAYERS.n_steps(1000)
+        >>> LOW_RANK.n_steps(100), ALL_LAYERS.n_steps(100), ALL_LAYERS.n_steps(1000)
         (70, 140, 315)
         """
         epochs = min(self.max_epochs, max(_MIN_EPOCHS, self.items_in_all_epochs // n_items))
         return epochs * -(-n_items // _BATCH_SIZE)
 
 
-UPPER_LAYERS = Schedule(2e-4, 10, 1_250)
-"""Of text networks whose lower layers are frozen."""
+LOW_RANK = Schedule(1e-3, 10, 1_250, rank=8)
+"""Of texts with few labels."""
 ALL_LAYERS = Schedule(5e-5, 20, 2_500)
 BATCH_NORMS = Schedule(2e-4, 20, 2_500)
 """Of networks with batch norms, whose statistics are frozen."""
-SETTINGS = f"{UPPER_LAYERS} {ALL_LAYERS} {BATCH_NORMS} {_FROZEN_SHARE} {_N_PARTS}"
+SETTINGS = f"{LOW_RANK} {ALL_LAYERS} {BATCH_NORMS} {_N_PARTS}"
 """Identifies the training that a checkpoint is of."""
 
 
@@ -139,17 +135,10 @@ def load_base(folder: Path, options: Options, kind: str) -> TextModel | ImageMod
     return encoder
 
 
-def lower_layers(encoder: TextModel | ImageModel) -> LowerLayers | None:
-    """The layers that fine-tuning freezes; None where all layers are trained."""
-    if not isinstance(encoder, TextModel):
-        return None
-    return LowerLayers.of(encoder, _FROZEN_SHARE)
-
-
-def schedule_of(encoder: TextModel | ImageModel, lower: LowerLayers | None) -> Schedule:
-    """How an encoder is trained above the layers ``lower``."""
-    if lower is not None:
-        return UPPER_LAYERS
+def schedule_of(encoder: TextModel | ImageModel, n_labels: int) -> Schedule:
+    """How an encoder is trained on so many labels in all, which may be those of several folds."""
+    if isinstance(encoder, TextModel) and n_labels <= _FEW_LABELS:
+        return LOW_RANK
     return BATCH_NORMS if _has_batch_norm(encoder.network) else ALL_LAYERS
 
 
@@ -164,12 +153,11 @@ def fine_tune(
     seed: int,
     step_done: Callable[[int], object] = lambda n_steps: None,
     checkpoint: Path | None = None,
-    lower: LowerLayers | None = None,
+    schedule: Schedule | None = None,
 ) -> None:
     """Fine-tune the encoder's network, in place, on items and their classes (n,).
 
-    ``lower`` are the frozen layers of this network if a text has passed them already, from
-    :func:`lower_layers`.
+    The ``schedule`` is by default that of as many labels.
 
     With a ``checkpoint`` file an interrupted training resumes at the step after the last one that
     was stored: at an exception the current one, at a kill one of the last seconds. The weights
@@ -179,7 +167,8 @@ def fine_tune(
 
     with torch.random.fork_rng(), torch.inference_mode(False), torch.enable_grad():
         torch.manual_seed(seed)  # for dropout
-        training = _Training(encoder, items, class_indices, seed, lower or lower_layers(encoder))
+        schedule = schedule or schedule_of(encoder, len(items))
+        training = _Training(encoder, items, class_indices, seed, schedule)
         first_step = training.resume(checkpoint)
         step_done(first_step)
         stored_at = time.monotonic()
@@ -196,7 +185,8 @@ def fine_tune(
             if checkpoint:
                 training.save(checkpoint, done)
             raise
-    encoder.network.eval()
+        finally:
+            training.end()
 
 
 class _Training:
@@ -208,27 +198,32 @@ class _Training:
         items: Sequence[Any],
         labels: np.ndarray,
         seed: int,
-        lower: LowerLayers | None,
+        schedule: Schedule,
     ) -> None:
         import torch
 
+        self._encoder = encoder
         self._prepared: list[Any] = [encoder.prepare(item) for item in items]
         self._labels = torch.as_tensor(labels, device=encoder.device)
-        schedule = schedule_of(encoder, lower)
         self.batches = _batches(len(items), schedule, seed)
-        encoder.network.requires_grad_(False)
-        self._encoder = encoder
-        trained = encoder.network
-        if lower is not None and isinstance(encoder, TextModel):
-            lower.prepare(self._prepared)
-            self._encoder = UpperLayers(encoder, lower)
-            trained = self._encoder.layers
-        trained.requires_grad_(True)
-        if encoder.kind == "text":
-            encoder.network.get_input_embeddings().requires_grad_(False)
-        self._head = self._fitted_head(int(labels.max()) + 1)
-        trained.train(not _has_batch_norm(encoder.network))
-        self._trained = [weight for weight in trained.parameters() if weight.requires_grad]
+        network = encoder.network
+        self._updates: Any = None
+        with torch.no_grad():
+            width = encoder.rows(self._prepared[:1]).shape[1]
+        self._head = torch.nn.Linear(width, int(labels.max()) + 1, device=encoder.device)
+        torch.nn.init.zeros_(self._head.weight)
+        if schedule.rank:
+            from parbals_label.encoders.low_rank import LowRankUpdates
+
+            network.requires_grad_(False)
+            self._updates = LowRankUpdates(network, schedule.rank)
+            self._trained = self._updates.factors
+        else:
+            network.requires_grad_(True)
+            if encoder.kind == "text":
+                network.get_input_embeddings().requires_grad_(False)
+            self._trained = [weight for weight in network.parameters() if weight.requires_grad]
+        network.train(not _has_batch_norm(network))
         parameter_groups = [
             {"params": self._trained, "lr": schedule.learning_rate},
             {"params": self._head.parameters(), "lr": _HEAD_LEARNING_RATE},
@@ -239,39 +234,6 @@ class _Training:
         self._schedule = torch.optim.lr_scheduler.LambdaLR(
             self._optimiser, partial(_learning_rate_factor, len(self.batches))
         )
-
-    def _fitted_head(self, n_classes: int) -> Any:
-        """Logistic regression on the rows before training, with the prior of a project's model.
-
-        From a head of zeros the network would learn nothing in its first steps. For images it
-        starts from zeros: nothing else was measured.
-        """
-        import torch
-
-        order = np.argsort([self._encoder.size(item) for item in self._prepared], kind="stable")
-        blocks = [order[start : start + _BATCH_SIZE] for start in range(0, len(order), _BATCH_SIZE)]
-        with torch.no_grad():
-            rows = torch.cat([self._logit_rows(block) for block in blocks])
-        labels = self._labels[np.concatenate(blocks)]
-        head = torch.nn.Linear(rows.shape[1], n_classes, device=rows.device)
-        torch.nn.init.zeros_(head.weight)
-        if self._encoder.kind != "text":
-            return head
-        torch.nn.init.zeros_(head.bias)
-        precision = (_LOGIT_SCALE / _PROJECT_ROW_LENGTH) ** 2 / len(rows)
-        optimiser = torch.optim.LBFGS(
-            head.parameters(), max_iter=_HEAD_ITERATIONS, line_search_fn="strong_wolfe"
-        )
-
-        def loss() -> Any:
-            optimiser.zero_grad()
-            cross_entropy = torch.nn.functional.cross_entropy(head(rows), labels)
-            value = cross_entropy + 0.5 * precision * head.weight.square().sum()
-            value.backward()
-            return value
-
-        optimiser.step(loss)
-        return head
 
     def _logit_rows(self, positions: np.ndarray) -> Any:
         """Rows (B, D) of some items, of the length that the head reads."""
@@ -291,6 +253,14 @@ class _Training:
             (losses.sum() / len(batch)).backward()  # gradients add up to that of the batch
         self._optimiser.step()
         self._schedule.step()
+        if self._updates is not None:
+            self._updates.apply()
+
+    def end(self) -> None:
+        """Leave the network ready to encode."""
+        if self._updates is not None:
+            self._updates.detach()
+        self._encoder.network.eval()
 
     def _parts(self, batch: np.ndarray) -> list[np.ndarray]:
         """The batch in parts of items of similar length; in one part on a GPU, and for images."""
@@ -327,6 +297,8 @@ class _Training:
         with torch.no_grad():
             for weight, stored in zip(self._trained, state["trained"], strict=True):
                 weight.copy_(stored)
+        if self._updates is not None:
+            self._updates.apply()
         self._head.load_state_dict(state["head"])
         self._optimiser.load_state_dict(state["optimiser"])
         self._schedule.load_state_dict(state["schedule"])
@@ -367,7 +339,7 @@ class Speed:
 
 
 def measure_speed(
-    encoder: TextModel | ImageModel, items: Sequence[Any], lower: LowerLayers | None = None
+    encoder: TextModel | ImageModel, items: Sequence[Any], schedule: Schedule | None = None
 ) -> Speed:
     """Time training steps by each way to compute them on a CPU, and keep to the quickest.
 
@@ -385,7 +357,8 @@ def measure_speed(
         ways.append((torch.get_num_threads(), False))
     with torch.random.fork_rng(), torch.inference_mode(False), torch.enable_grad():
         labels = np.zeros(n_items, int)
-        training = _Training(encoder, items[:n_items], labels, 0, lower or lower_layers(encoder))
+        schedule = schedule or schedule_of(encoder, len(items))
+        training = _Training(encoder, items[:n_items], labels, 0, schedule)
         training.step(batch)  # the first one prepares kernels and memory
         step = partial(training.step, batch)
         seconds = {way: _seconds_of(step, way) for way in ways}
@@ -394,7 +367,7 @@ def measure_speed(
             one_thread = (1, quickest[1])
             seconds[one_thread] = _seconds_of(step, one_thread)
             quickest = min(seconds, key=lambda way: seconds[way])
-    encoder.network.eval()
+        training.end()
     prepared = [encoder.prepare(item) for item in items[:n_items]]
     encoding = _seconds_of(partial(encoder.encode, prepared), quickest) * _BATCH_SIZE / n_items
     return Speed(step=seconds[quickest], encoding=encoding)

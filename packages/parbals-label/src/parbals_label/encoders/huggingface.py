@@ -45,9 +45,7 @@ __all__ = [
     "DINOV2_S14",
     "HUGGINGFACE",
     "REPOSITORIES",
-    "Pooling",
     "load_folder",
-    "pooled",
     "quiet",
 ]
 
@@ -166,21 +164,16 @@ def _image_forward(network: Any, config: Any) -> Any:
 def _text_forward(network: Any, pooling: Pooling) -> Any:
     def forward(tokens: Any, mask: Any) -> Any:
         states = network(input_ids=tokens, attention_mask=mask).last_hidden_state
-        return pooled(states, mask, pooling)
+        if pooling.kind == "cls":
+            rows = states[:, 0]
+        else:
+            weights = mask.unsqueeze(-1).to(states.dtype)
+            rows = (states * weights).sum(dim=1) / weights.sum(dim=1).clamp(min=1)
+        if pooling.normalise:
+            return rows / rows.norm(dim=1, keepdim=True).clamp(min=1e-12)
+        return rows
 
     return forward
-
-
-def pooled(states: Any, mask: Any, pooling: Pooling) -> Any:
-    """Rows (B, H) of the last layer's states (B, T, H), by the mask (B, T) of tokens."""
-    if pooling.kind == "cls":
-        rows = states[:, 0]
-    else:
-        weights = mask.unsqueeze(-1).to(states.dtype)
-        rows = (states * weights).sum(dim=1) / weights.sum(dim=1).clamp(min=1)
-    if pooling.normalise:
-        return rows / rows.norm(dim=1, keepdim=True).clamp(min=1e-12)
-    return rows
 
 
 def _json(path: Path) -> Any:

@@ -219,10 +219,8 @@ class TextModel(_Model):
     def size(self, prepared: Any) -> int:
         return len(prepared)
 
-    def tokens(self, prepared: Sequence[str]) -> tuple[Any, Any]:
-        """Tokens and attention mask, both (B, T)."""
-        encoded = self._tokenize(list(prepared))
-        return encoded["input_ids"].to(self.device), encoded["attention_mask"].to(self.device)
-
     def rows(self, prepared: Sequence[str]) -> Any:
-        return self._forward(*self.tokens(prepared))
+        encoded = self._tokenize(list(prepared))
+        tokens = encoded["input_ids"].to(self.device)
+        mask = encoded["attention_mask"].to(self.device)
+        return self._forward(tokens, mask)

@@ -42,17 +42,16 @@ from parbals.randomness import derive_generator
 
 from parbals_label.encoders.adapt import (
     SETTINGS,
+    Schedule,
     base_folder,
     fine_tune,
     load_base,
-    lower_layers,
     measure_speed,
     save_encoder,
     schedule_of,
 )
 from parbals_label.encoders.base import Encoder, Options
 from parbals_label.encoders.embedding import Progress
-from parbals_label.encoders.lower_layers import LowerLayers, UpperLayers
 from parbals_label.encoders.torch_models import folder_digest, model_files
 from parbals_label.encoders.trees import TableTrees
 from parbals_label.files import DAY, cache_folder, locked, new_folder, sweep
@@ -249,31 +248,23 @@ class _Adaptation:
         return [(item.id, item.content) for item in self.store.items(self.sampled.tolist())]
 
     @cached_property
-    def sampled_contents(self) -> list[Any]:
-        """(m,) texts, or paths of images, of the sampled items."""
+    def contents(self) -> list[Any]:
+        """(n,) texts, or paths of images, of the labels that train."""
         settings = self.store.settings
+        labelled = self.items[: len(self.positions)]
         contents = contents_of(
-            lambda: iter(self.items),
+            lambda: iter(labelled),
             settings.encoded_columns,
             Path(settings.media or "."),
             settings.encoded_kind,
         )
         return [content for _, content in contents()]
 
-    @property
-    def contents(self) -> list[Any]:
-        """(n,) texts, or paths of images, of the labels that train."""
-        return self.sampled_contents[: len(self.positions)]
-
     @cached_property
-    def encoder(self) -> Any:
-        """The network that training starts from; never trained itself."""
-        return load_base(self.base, self.options, self.store.settings.encoded_kind or "text")
-
-    @cached_property
-    def lower(self) -> LowerLayers | None:
-        """The layers that no fold trains; every sampled text passes them once."""
-        return lower_layers(self.encoder)
+    def schedule(self) -> Schedule:
+        """How the folds and the final encoder are trained."""
+        kind = self.store.settings.encoded_kind or "text"
+        return schedule_of(load_base(self.base, self.options, kind), len(self.positions))
 
     @cached_property
     def cache(self) -> Path:
@@ -291,7 +282,7 @@ class _Adaptation:
 
     def n_steps(self, n_items: int) -> int:
         """Training steps on so many of the labels."""
-        return schedule_of(self.encoder, self.lower).n_steps(n_items)
+        return self.schedule.n_steps(n_items)
 
     @property
     def n_cross_fit_steps(self) -> int:
@@ -302,14 +293,14 @@ class _Adaptation:
         """How long the rest of an adaptation that is used will take, by timing a training step."""
         progress("measuring the speed", 0, None)
         kind = self.store.settings.encoded_kind or "text"
-        speed = measure_speed(load_base(self.base, self.options, kind), self.contents)
+        speed = measure_speed(
+            load_base(self.base, self.options, kind), self.contents, self.schedule
+        )
         folds = [fold for fold in range(_N_FOLDS) if not self._features_file(fold).is_file()]
         n_training_steps = sum(self.n_steps(int((self.folds != fold).sum())) for fold in folds)
         if not (self.cache / _ENCODER).is_dir():
             n_training_steps += self.n_steps(len(self.positions))
-        upper_share = 1.0 if self.lower is None else 1.0 - self.lower.share
-        n_passes = 1.0 - upper_share + upper_share * len(folds)
-        n_encoded = round(n_passes * len(self.sampled)) + self.store.n_items
+        n_encoded = len(folds) * len(self.sampled) + self.store.n_items
         return speed.seconds(n_training_steps, n_encoded)
 
     @cached_property
@@ -336,8 +327,6 @@ class _Adaptation:
             return np.load(file, allow_pickle=False)
         encoder = self.train(is_train, fold, training)
         encoder.model = f"{self.cache.name} {fold}"  # it differs from the folder's now
-        if self.lower is not None:
-            encoder = UpperLayers(encoder, self.lower)
         features = self._encode("adapted", encoder)
         with replacing(file) as out:
             np.save(out, features)
@@ -357,9 +346,8 @@ class _Adaptation:
         encoder = load_base(self.base, self.options, self.store.settings.encoded_kind or "text")
         items = [self.contents[row] for row in np.flatnonzero(is_train)]
         labels = self.class_indices[is_train]
-        if self.lower is not None:
-            self.lower.prepare([str(encoder.prepare(text)) for text in self.sampled_contents])
-        fine_tune(encoder, items, labels, seed, step_done, self._checkpoint(seed), self.lower)
+        checkpoint = self._checkpoint(seed)
+        fine_tune(encoder, items, labels, seed, step_done, checkpoint, self.schedule)
         return encoder
 
     def cross_fit(
@@ -450,8 +438,6 @@ class _TableAdaptation(_Adaptation):
     @property
     def initial_state(self) -> str:
         return json.dumps(self.table.as_json())
-
-    lower = None
 
     def n_steps(self, n_items: int) -> int:
         """One step grows all trees."""

@@ -11,7 +11,6 @@ import copy
 from collections.abc import Sequence
 from typing import Any
 
-from parbals_label.encoders.huggingface import Pooling, pooled
 from parbals_label.encoders.torch_models import TextModel
 
 __all__ = ["LowerLayers", "UpperLayers"]
@@ -81,8 +80,10 @@ class LowerLayers:
         import torch
 
         with torch.no_grad():
-            tokens, mask = self._base.tokens(texts)
-            states = self._network(input_ids=tokens, attention_mask=mask).last_hidden_state
+            encoded = self._base._tokenize(list(texts)).to(self._base.device)
+            mask = encoded["attention_mask"]
+            output = self._network(input_ids=encoded["input_ids"], attention_mask=mask)
+            states = output.last_hidden_state
         lengths = mask.sum(dim=1).tolist()
         return [rows[:n].clone() for rows, n in zip(states, lengths, strict=True)]
 
@@ -116,8 +117,9 @@ class UpperLayers(TextModel):
 
     def rows(self, prepared: Sequence[str]) -> Any:
         states, mask = self._lower.outputs(prepared)
-        output = self.network(inputs_embeds=states, attention_mask=mask)
-        return pooled(output.last_hidden_state, mask, Pooling("mean", normalise=True))
+        output = self.network(inputs_embeds=states, attention_mask=mask).last_hidden_state
+        rows = (output * mask.unsqueeze(-1)).sum(dim=1) / mask.sum(dim=1, keepdim=True)
+        return rows / rows.norm(dim=1, keepdim=True).clamp(min=1e-12)
 
 
 def _with_layers(network: Any, embeddings: Any, layers: Any) -> Any:
