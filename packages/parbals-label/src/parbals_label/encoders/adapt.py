@@ -10,7 +10,7 @@ logits that separate classes. The head is discarded: the project's model is fitt
 
 Word embeddings are frozen: 250 texts contain few of them, and they are half of the parameters. With
 few labels texts train low-rank updates of the linear layers
-(:mod:`~parbals_label.encoders.low_rank`) for half as many steps, in a third of the time
+(:mod:`~parbals_label.encoders.low_rank`) for half as many steps, each a sixth cheaper
 (studies/adaptation/encoder/LEVERS.md has what other ways save and cost).
 
 Images are not augmented. Means and variances of batch norms are frozen as well, since sixteen
