@@ -59,7 +59,7 @@ SCORE_MARGIN = 0.985
 """Share of the best final score below which expected scores end a step. The ratio of final score
 and screen changes by some 0.3 % in a step.
 """
-DECISION_MARGIN = 0.95
+DECISION_MARGIN = 0.9
 """The same under the 0-1 loss, where the ratio of final score and screen changes more. The sums of
 gains of batches that differ in one early point differ by several percent, either way.
 """
