@@ -45,6 +45,7 @@ __all__ = [
     "DINOV2_S14",
     "HUGGINGFACE",
     "REPOSITORIES",
+    "configured_pooling",
     "load_folder",
     "quiet",
 ]
@@ -87,7 +88,7 @@ def load_folder(
         config_file = folder / "preprocessor_config.json"
         preprocess = preprocess or Preprocess.from_config(_json(config_file), IMAGENET)
         return ImageModel(model, network, _image_forward(network, config), preprocess, options)
-    pooling = pooling or _pooling(folder)
+    pooling = pooling or configured_pooling(folder)
     tokenizer = _tokenizer(folder)
     positions = getattr(config, "max_position_embeddings", None) or _MAX_TOKENS
     longest = min(pooling.longest, positions, tokenizer.model_max_length, _MAX_TOKENS)
@@ -185,7 +186,7 @@ def _json(path: Path) -> Any:
         raise InputError(f"{path} cannot be read as JSON; download it again.") from None
 
 
-def _pooling(folder: Path) -> Pooling:
+def configured_pooling(folder: Path) -> Pooling:
     """The pooling that sentence-transformers has configured; the mean over tokens by default."""
     config = _json(folder / "1_Pooling" / "config.json")
     longest = _json(folder / "sentence_bert_config.json").get("max_seq_length") or _MAX_TOKENS

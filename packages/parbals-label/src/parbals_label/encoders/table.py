@@ -1,7 +1,8 @@
 """The table of encoders: one line each; nothing is registered by an import.
 
-``hf:NAME`` is any model of transformers. Encoders of other packages are found through the
-entry-point group ``parbals.encoders``; each entry names an :class:`Entry`.
+``hf:NAME`` is any model of transformers, ``onnx:FILE`` a text model in an ONNX file. Encoders of
+other packages are found through the entry-point group ``parbals.encoders``; each entry names an
+:class:`Entry`.
 """
 
 from collections.abc import Sequence
@@ -11,7 +12,7 @@ from parbals.errors import InputError
 from parbals.installing import install_command
 from parbals.plugins import load_entry, other_entries
 
-from parbals_label.encoders import huggingface, int8_sentences, plain, sentences
+from parbals_label.encoders import huggingface, int8_sentences, onnx_texts, plain, sentences
 from parbals_label.encoders.base import Encoder, Entry, Kind, Options
 
 __all__ = [
@@ -38,6 +39,7 @@ ENCODERS: dict[str, Entry] = {
     "sentences-int8": int8_sentences.INT8_SENTENCES,
     "shapes": plain.SHAPES,
     "hf:NAME": huggingface.HUGGINGFACE,
+    "onnx:FILE": onnx_texts.ONNX,
 }
 
 
@@ -82,6 +84,10 @@ def encoder_entry(name: str, others_known: Sequence[str] = ()) -> tuple[Entry, s
         if not (model := name.removeprefix("hf:")):
             raise InputError(f"The encoder {name!r} names no model; write hf:NAME or hf:FOLDER.")
         return huggingface.HUGGINGFACE, model
+    if name.startswith("onnx:"):
+        if not (file := name.removeprefix("onnx:")):
+            raise InputError(f"The encoder {name!r} names no file; write onnx:FILE.")
+        return onnx_texts.ONNX, file
     if name in ENCODERS:
         return ENCODERS[name], name
     plugins = other_entries(_ENTRY_POINT_GROUP, ENCODERS)
