@@ -15,7 +15,7 @@ from parbals.strategies.backends import jax as jax_backend
 from parbals.strategies.backends import score_pool
 from parbals.strategies.greedy import grow
 from parbals.strategies.scoring import build_context
-from parbals.strategies.universes.gaussian import gaussian_universes, top_positions
+from parbals.strategies.universes.gaussian import gaussian_universes
 from parbals.strategies.universes.labels import DrawnLabels
 from scipy.stats import norm
 
@@ -166,11 +166,3 @@ def test_both_backends_take_the_same_steps(parts, score, monkeypatch):
         assert (one.index, one.n_scored) == (other.index, other.n_scored)
         assert one.score == pytest.approx(other.score, rel=1e-5)
     assert min(step.n_scored for step in ours) < 512
-
-
-def test_the_highest_come_in_their_order_and_equals_in_that_of_the_pool():
-    values = np.array([1.0, 5.0, 3.0, 5.0, 9.0, 3.0])
-    free = np.ones(6, bool)
-    free[4] = False
-    assert top_positions(values, free, 3).tolist() == [1, 3, 2]
-    assert top_positions(values, free, 9).tolist() == [1, 3, 2, 5, 0]

@@ -42,3 +42,11 @@ def test_a_step_looks_at_the_leaders_alone():
     leaders.top(values, free, 10)
     values[:900] = np.nan  # would be noticed: nothing compares with them
     assert leaders.top(values, free, 10).tolist() == list(range(999, 989, -1))
+
+
+def test_the_highest_come_in_their_order_and_equals_in_that_of_the_pool():
+    values = np.array([1.0, 5.0, 3.0, 5.0, 9.0, 3.0])
+    free = np.ones(6, bool)
+    free[4] = False
+    assert top_positions(values, free, 3).tolist() == [1, 3, 2]
+    assert top_positions(values, free, 9).tolist() == [1, 3, 2, 5, 0]

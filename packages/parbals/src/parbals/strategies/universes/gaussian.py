@@ -45,8 +45,9 @@ from parbals.strategies.forms import QuadraticScreen
 from parbals.strategies.greedy import Step
 from parbals.strategies.scoring import ScoreName, ScoringContext, project_design, row_operations
 from parbals.strategies.universes.labels import Labels
+from parbals.strategies.universes.leaders import Leaders, top_positions
 
-__all__ = ["GaussianUniverses", "PosteriorUniverses", "gaussian_universes", "top_positions"]
+__all__ = ["GaussianUniverses", "PosteriorUniverses", "gaussian_universes"]
 
 # These constants do not depend on the machine, so that all machines choose alike.
 MARGIN = 1.0
@@ -94,22 +95,6 @@ MAX_LABELS_FOR_DECISION_SHORTLIST = 8
 """With more labels per item the shorter list is used: sums over labels differ less."""
 RELATIVE_TOLERANCE = 1e-4
 """Values that differ by less are equal: single precision, summed in another order."""
-
-
-def top_positions(values: Float[Array, " N"], free: Bool[Array, " N"], n: int) -> Int[Array, " n"]:
-    """Positions of the ``n`` free points with the highest values; ties in the order of the pool.
-
-    >>> top_positions(np.array([0.1, 0.7, 0.7, 0.9]), np.array([True, True, True, False]), 2)
-    array([1, 2])
-    """
-    positions = np.flatnonzero(free)
-    values = values[positions]
-    if len(positions) > n:  # sorting a few is faster than sorting all
-        threshold = np.partition(values, len(positions) - n)[len(positions) - n]
-        is_high = values >= threshold
-        positions = positions[is_high]
-        values = values[is_high]
-    return positions[np.argsort(-values, kind="stable")[:n]]
 
 
 class PosteriorUniverses:
@@ -185,6 +170,7 @@ class GaussianUniverses:
         self._score_margin = score_margin
         self._ageing = ageing
         self.values = values.astype(np.float64)
+        self._leaders = Leaders()
         self._n_screened = 0  # since all values were last renewed
         share = max(posterior.renewal_cost for posterior in posteriors)
         self._renewal_share = max(share, MIN_RENEWAL_SHARE)
@@ -208,7 +194,7 @@ class GaussianUniverses:
             posterior.update_backend()
         self._n_steps += 1
         screened = self._screen_again(free)
-        shortlist = top_positions(self.values, free, self._shortlist_size)
+        shortlist = self._leaders.top(self.values, free, self._shortlist_size)
         n_more, index, score = self._best_of(shortlist, np.isin(shortlist, screened))
         return Step(index, score, len(screened) + n_more)
 
@@ -283,7 +269,7 @@ class GaussianUniverses:
 
     def _screen_again(self, free: Bool[Array, " N"]) -> Int[Array, " n"]:
         """Screen every free point that might be the best; return the points screened."""
-        order = top_positions(self.values, free, MAX_SCREENED + 1)
+        order = self._leaders.top(self.values, free, MAX_SCREENED + 1)
         last_values = self.values[order]
         chunks_by_posterior = [
             posterior.backend.screen(order[:MAX_SCREENED], CHUNK) for posterior in self._posteriors
@@ -321,6 +307,7 @@ class GaussianUniverses:
         values *= np.quantile(exact / np.maximum(values[screened], TINY), SCALE_QUANTILE)
         values[screened] = exact
         self.values = values
+        self._leaders.forget()
         self._screened_at[:] = self._n_steps
         self._n_screened = 0
         self.n_renewed += 1
