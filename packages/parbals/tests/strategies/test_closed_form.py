@@ -357,7 +357,9 @@ def test_a_step_scores_no_more_rows_than_it_may(backend, four_classes, monkeypat
     best = parbals.select_batch_from_model(model, pool, target, 1, random_state=0).indices
     copies = np.concatenate([np.repeat(pool[best], 200, axis=0), pool])
     batch = parbals.select_batch_from_model(model, copies, target, 2, random_state=0)
-    assert batch.n_exact.tolist() == [gaussian.CHUNK, 128]
+    first, second = batch.n_exact.tolist()
+    assert first <= gaussian.CHUNK + gaussian.SHORTLIST  # points of the shortlist are compared, too
+    assert 128 <= second <= 128 + gaussian.SHORTLIST
     assert "In 1 of 2 steps more than 128 candidates" in batch.notes[0]
 
 
