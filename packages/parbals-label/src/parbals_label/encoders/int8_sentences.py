@@ -10,7 +10,6 @@ average. The encoder has a name of its own because rows of one do not fit a mode
 """
 
 import hashlib
-import os
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -22,6 +21,7 @@ from parbals.files import need
 from parbals.installing import install_command
 
 from parbals_label.encoders.base import Encoder, Entry, Options
+from parbals_label.encoders.onnx import map_batches, mean_of_tokens, network_inputs, open_session
 from parbals_label.encoders.sentences import SentenceEncoder
 
 __all__ = ["EXTRA", "INT8_SENTENCES", "Int8MiniLM", "int8_weights"]
@@ -35,8 +35,6 @@ _UNKNOWN_TOKEN = 100
 _CLS_TOKEN = 101
 _SEP_TOKEN = 102
 _MAX_TOKENS = 256
-_BATCH_TEXTS = 4
-"""Texts of a batch: 2 to 8 take least CPU time for each text (studies/speed/embedding)."""
 
 
 class Int8MiniLM:
@@ -44,12 +42,7 @@ class Int8MiniLM:
 
     def __init__(self, path: Path) -> None:
         runtime = need("onnxruntime", "The encoder sentences-int8", EXTRA)
-        options = runtime.SessionOptions()
-        options.intra_op_num_threads = 1  # batches run in parallel instead
-        options.inter_op_num_threads = 1
-        self._session = runtime.InferenceSession(
-            _verified(path), options, providers=["CPUExecutionProvider"]
-        )
+        self._session = open_session(runtime, _verified(path))
         self._tokenize = word_vectors().tokenize
 
     def tokens(self, text: str) -> list[int]:
@@ -60,30 +53,14 @@ class Int8MiniLM:
 
     def encode(self, texts: Sequence[list[int]]) -> np.ndarray:
         """Rows (B, 384) of length 1, of tokenized texts, which are best sorted by length."""
-        from concurrent.futures import ThreadPoolExecutor
-
-        n_threads = os.cpu_count() or 1
-        size = min(_BATCH_TEXTS, -(-len(texts) // n_threads))
-        batches = [texts[start : start + size] for start in range(0, len(texts), size)]
-        with ThreadPoolExecutor(n_threads) as pool:
-            return np.concatenate(list(pool.map(self._forward, batches)))
+        return map_batches(self._forward, texts)
 
     def _forward(self, texts: Sequence[list[int]]) -> np.ndarray:
         """Rows (B, 384) of one batch: the mean of the last layer over the tokens of a text."""
-        length = max(map(len, texts))
-        tokens = np.zeros((len(texts), length), np.int64)
-        is_token = np.zeros((len(texts), length), np.int64)
-        for row, text in enumerate(texts):
-            tokens[row, : len(text)] = text
-            is_token[row, : len(text)] = 1
-        inputs = {
-            "input_ids": tokens,
-            "attention_mask": is_token,
-            "token_type_ids": np.zeros_like(tokens),
-        }
+        inputs = network_inputs(texts)
         (states,) = self._session.run(["last_hidden_state"], inputs)
-        total = np.einsum("ntd,nt->nd", states, is_token.astype(states.dtype))
-        return np.asarray(total / np.linalg.norm(total, axis=1, keepdims=True))
+        mean = mean_of_tokens(states, inputs["attention_mask"])
+        return np.asarray(mean / np.linalg.norm(mean, axis=1, keepdims=True))
 
 
 def _verified(path: Path) -> bytes:

@@ -8,9 +8,7 @@ tokens, or what sentence-transformers says in ``1_Pooling/config.json``.
 The file is read as a whole and cannot refer to other files. ONNX Runtime runs no code of a model.
 """
 
-import os
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -20,6 +18,13 @@ from parbals.files import need
 
 from parbals_label.encoders.base import Encoder, Entry, Kind, Options
 from parbals_label.encoders.huggingface import configured_pooling
+from parbals_label.encoders.onnx import (
+    INPUTS,
+    map_batches,
+    mean_of_tokens,
+    network_inputs,
+    open_session,
+)
 from parbals_label.encoders.torch_models import file_digest
 
 __all__ = ["ONNX", "OnnxTexts"]
@@ -27,9 +32,6 @@ __all__ = ["ONNX", "OnnxTexts"]
 _INSTALL = "onnxruntime tokenizers"
 _TOKENIZER = "tokenizer.json"
 _EMBEDDING = "sentence_embedding"
-_INPUTS = ("input_ids", "attention_mask", "token_type_ids")
-_BATCH_TEXTS = 4
-"""Texts of a batch, which is computed by one thread; larger ones are padded more."""
 
 
 class OnnxTexts(Encoder):
@@ -54,21 +56,15 @@ class OnnxTexts(Encoder):
             ) from None
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(self._pooling.longest)
-        options = runtime.SessionOptions()
-        options.intra_op_num_threads = 1  # batches run in parallel instead
-        options.inter_op_num_threads = 1
-        options.log_severity_level = 4  # what is wrong is raised as an error
         try:
-            self._session = runtime.InferenceSession(
-                path.read_bytes(), options, providers=["CPUExecutionProvider"]
-            )
+            self._session = open_session(runtime, path.read_bytes())
         except Exception as error:  # of ONNX Runtime, which has a class for each
             raise InputError(
                 f"ONNX Runtime cannot load {path} ({first_line(error)}); weights must be in the "
                 "file itself."
             ) from None
         self._inputs = [entry.name for entry in self._session.get_inputs()]
-        if not {"input_ids"} <= set(self._inputs) <= set(_INPUTS):
+        if not {"input_ids"} <= set(self._inputs) <= set(INPUTS):
             raise InputError(
                 f"{path} takes {', '.join(self._inputs)}; a text model takes input_ids, and may "
                 "take attention_mask and token_type_ids."
@@ -83,21 +79,11 @@ class OnnxTexts(Encoder):
         return len(prepared)
 
     def encode(self, prepared: Sequence[list[int]]) -> np.ndarray:
-        starts = range(0, len(prepared), _BATCH_TEXTS)
-        batches = [prepared[start : start + _BATCH_TEXTS] for start in starts]
-        with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-            return np.concatenate(list(pool.map(self._forward, batches)))
+        return map_batches(self._forward, prepared)
 
     def _forward(self, texts: Sequence[list[int]]) -> np.ndarray:
         """Rows (B, D) of one batch of tokenized texts."""
-        length = max(map(len, texts))
-        tokens = np.zeros((len(texts), length), np.int64)
-        is_token = np.zeros((len(texts), length), np.int64)
-        for row, text in enumerate(texts):
-            tokens[row, : len(text)] = text
-            is_token[row, : len(text)] = 1
-        values = (tokens, is_token, np.zeros_like(tokens))
-        inputs = dict(zip(_INPUTS, values, strict=True))
+        inputs = network_inputs(texts)
         (states,) = self._session.run([self._output], {name: inputs[name] for name in self._inputs})
         rows = np.asarray(states, np.float32)
         if rows.ndim == 2:
@@ -105,8 +91,7 @@ class OnnxTexts(Encoder):
         if self._pooling.kind == "cls":
             rows = rows[:, 0]
         else:
-            rows = np.einsum("ntd,nt->nd", rows, is_token.astype(np.float32))
-            rows /= is_token.sum(axis=1, keepdims=True)
+            rows = mean_of_tokens(rows, inputs["attention_mask"])
         if self._pooling.normalise:
             rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
         return rows
