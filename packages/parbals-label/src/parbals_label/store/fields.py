@@ -27,6 +27,9 @@ _KINDS: dict[Any, tuple[tuple[type, ...], str]] = {
     NoneType: ((NoneType,), "be null"),
 }
 
+_MAX_INTEGER = 2**63 - 1
+"""What arrays can hold."""
+
 
 class FieldError(ValueError):
     """A field has a value that its annotation does not allow.
@@ -134,6 +137,8 @@ def _value_reader(kind: Any) -> _Reader:
         is_right: bool = isinstance(value, types) and not is_flag
         if not is_right:
             raise ValueError(requirement)
+        if isinstance(value, int) and abs(value) > _MAX_INTEGER:
+            raise ValueError("be at most 2**63 - 1")
         return float(value) if kind is float else value
 
     return read
