@@ -178,7 +178,7 @@ class _Session:
 
     def _predict(self, learner: Any, model: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return decisions (M,) for the test set, and its log loss."""
-        from parbals.learner.state import mean_proba
+        from parbals.learner.setup import mean_proba
 
         probs = mean_proba(model, learner.setup.preparation(self.items.test_rows))
         labels = self.items.test_labels

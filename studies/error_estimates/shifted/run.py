@@ -213,7 +213,7 @@ def _compare(learner: Any, X_test: np.ndarray, y_test: np.ndarray) -> dict[str, 
     """The report's expected error, the real one, and the expected ones at other temperatures."""
     from parbals.learner.evaluation.expectation import fit_temperature, temperature_scaled
     from parbals.learner.reporting import audit_predictions, label_misfit
-    from parbals.learner.state import mean_proba
+    from parbals.learner.setup import mean_proba
 
     state = learner.state
     model = learner.fitted()

@@ -125,7 +125,7 @@ def test_a_notebook_shows_a_learner_without_fitting_a_model(monkeypatch):
     active = parbals.ActiveLearner(X, CLASSES, random_state=0)
     active.tell([0, 0, 1], [CLASSES[0], CLASSES[0], CLASSES[1]], annotator="ada")
     active.tell([0, 1], [CLASSES[0], CLASSES[0]], annotator="bob")
-    monkeypatch.setattr("parbals.learner.state.Setup.fit", None)
+    monkeypatch.setattr("parbals.learner.setup.Setup.fit", None)
     assert "Call report() to estimate it." in Table(active._repr_html_()).text
     assert "2 of 300 labelled" in repr(active)
 

@@ -11,7 +11,7 @@ from parbals.errors import ProjectError
 from parbals.learner.active import ActiveLearner
 from parbals.learner.evaluation.expectation import temperature_scaled
 from parbals.learner.reporting import prediction_temperature
-from parbals.learner.state import mean_proba
+from parbals.learner.setup import mean_proba
 
 from parbals_label.answer_form import NUMBERS, AnswerForm
 from parbals_label.project.engine import learner_of

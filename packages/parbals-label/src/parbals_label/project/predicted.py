@@ -40,7 +40,7 @@ def predicted_columns(form: AnswerForm) -> list[str]:
 
 def raw_predictions(model: Any, rows: np.ndarray) -> np.ndarray:
     """Predictions of a learner's model for prepared rows (n, D), as they are stored."""
-    from parbals.learner.state import mean_proba
+    from parbals.learner.setup import mean_proba
     from parbals.learner.tasks.regression import RegressionModel
 
     if isinstance(model, RegressionModel):

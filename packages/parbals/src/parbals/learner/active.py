@@ -24,6 +24,7 @@ from parbals.learner.evaluation.certify import (
 from parbals.learner.evaluation.report import Report
 from parbals.learner.evaluation.support import FarRows
 from parbals.learner.features import FeatureTable, Preparation
+from parbals.learner.fit_cache import FitCache
 from parbals.learner.ledger import Event, Ledger
 from parbals.learner.models import USER_MODEL_N_TARGETS, LogisticModel, as_sample_model, fresh_copy
 from parbals.learner.pictures import as_figure, as_html, progress_sentence
@@ -35,7 +36,8 @@ from parbals.learner.settings import (
     apply_settings,
     check_setting_names,
 )
-from parbals.learner.state import FitCache, Setup, State, check_held_out
+from parbals.learner.setup import Setup, check_held_out
+from parbals.learner.state import State
 from parbals.learner.tasks.base import Classification
 from parbals.learner.tasks.table import task_named
 from parbals.posterior.inference import INFERENCES

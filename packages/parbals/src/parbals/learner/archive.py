@@ -27,7 +27,7 @@ from parbals.files import replacing
 from parbals.learner.evaluation.report import Report
 from parbals.learner.features import FeatureTable
 from parbals.learner.ledger import Event
-from parbals.learner.state import Setup
+from parbals.learner.setup import Setup
 from parbals.randomness import table_digest
 
 __all__ = ["SavedLearner", "read_learner", "write_learner"]

@@ -26,7 +26,8 @@ from parbals.learner.evaluation.find import estimate_recall
 from parbals.learner.evaluation.metric import decision_threshold
 from parbals.learner.evaluation.report import NEGLIGIBLE_GAIN, Estimate, Report
 from parbals.learner.evaluation.rmse import expected_rmse, measured_rmse, outlier_sentence
-from parbals.learner.state import Setup, State, mean_proba
+from parbals.learner.setup import Setup, mean_proba
+from parbals.learner.state import State
 from parbals.learner.tasks.base import Classification
 from parbals.learner.tasks.multilabel import MultiLabel
 from parbals.learner.tasks.regression import Regression

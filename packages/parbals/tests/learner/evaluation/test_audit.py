@@ -18,7 +18,7 @@ from parbals.learner.evaluation.audit import (
 )
 from parbals.learner.evaluation.looks import latest_look, ppi_limits
 from parbals.learner.evaluation.report import Measurement, class_lines, measured_error_sentence
-from parbals.learner.state import mean_proba
+from parbals.learner.setup import mean_proba
 from parbals.types import Estimate
 from sklearn.ensemble import RandomForestClassifier
 

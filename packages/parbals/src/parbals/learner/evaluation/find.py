@@ -32,7 +32,8 @@ from parbals.arrays import block_rows
 from parbals.learner.evaluation.audit import current_look
 from parbals.learner.evaluation.looks import clopper_pearson_limits
 from parbals.learner.evaluation.report import Recall
-from parbals.learner.state import State, mean_proba
+from parbals.learner.setup import mean_proba
+from parbals.learner.state import State
 from parbals.posterior.predictive import add_bias
 from parbals.randomness import derive_generator
 from parbals.types import Batch, Estimate
