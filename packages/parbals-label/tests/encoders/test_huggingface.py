@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import subprocess
 import sys
 
@@ -247,7 +248,9 @@ class TestWhatIsLoaded:
             def __reduce__(self):
                 return os.mkdir, (str(tmp_path / "harm"),)
 
-        torch.save({"weight": Evil()}, folder / "pytorch_model.bin")
+        torch.save(
+            {"weight": Evil(), "padding": torch.zeros(100_000)}, folder / "pytorch_model.bin"
+        )
         with pytest.raises(InputError, match="transformers cannot load the model in"):
             load_encoder(f"hf:{folder}", CPU)
         assert not (tmp_path / "harm").exists()
@@ -265,6 +268,21 @@ class TestWhatIsLoaded:
             load_encoder(f"hf:{folder}", CPU)
         assert not (tmp_path / "harm").exists()
 
+    @pytest.mark.parametrize(
+        ("name", "value"),
+        [("vocab_size", 10**10), ("num_hidden_layers", 10**8), ("intermediate_size", 10**9)],
+    )
+    def test_a_configuration_cannot_ask_for_more_than_the_weights(
+        self, here, tmp_path, name, value
+    ):
+        folder = self.copy(here / "bert-base-uncased", tmp_path / "huge")
+        config = json.loads((folder / "config.json").read_text())
+        (folder / "config.json").write_text(json.dumps(config | {name: value}))
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        with pytest.raises(InputError, match="of a larger network than its weights"):
+            load_encoder(f"hf:{folder}", CPU)
+        assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < before + 500_000
+
     def test_weights_that_are_missing_are_not_drawn_at_random(self, here, tmp_path):
         from safetensors.torch import save_file
 
@@ -280,7 +298,8 @@ class TestWhatIsLoaded:
 
     def test_damaged_and_absent_weights_are_named(self, here, tmp_path):
         folder = self.copy(here / "dinov2-vits14", tmp_path / "cut")
-        weights(folder).write_bytes(weights(folder).read_bytes()[:500])
+        content = weights(folder).read_bytes()
+        weights(folder).write_bytes(content[: len(content) // 2])
         with pytest.raises(InputError, match="cannot load the model in"):
             load_encoder(f"hf:{folder}", CPU)
         weights(folder).unlink()

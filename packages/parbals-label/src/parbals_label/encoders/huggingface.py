@@ -20,6 +20,7 @@ an error: transformers would draw them at random.
 """
 
 import json
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -62,6 +63,7 @@ _CLASS_TOKEN_MODELS = (
 )
 _IMAGE_MODEL_ATTRIBUTES = ("vision_config", "num_channels", "image_size", "patch_size")
 _MAX_TOKENS = 512
+_MAX_LAYERS = 1_000
 _VOCABULARY_FILES = ("tokenizer.json", "vocab.*", "*.model", "merges.txt")
 
 
@@ -104,6 +106,7 @@ def _network(folder: Path) -> tuple[Any, Any]:
     try:
         with quiet():
             config = AutoConfig.from_pretrained(folder, **safe_options)
+            _check_size(config, folder)
             network, loading = AutoModel.from_pretrained(
                 folder,
                 config=config,
@@ -112,6 +115,8 @@ def _network(folder: Path) -> tuple[Any, Any]:
                 weights_only=True,
                 **safe_options,
             )
+    except InputError:
+        raise
     except Exception as error:  # models fail to load in many ways
         raise InputError(
             f"transformers cannot load the model in {folder} ({first_line(error)})."
@@ -123,6 +128,37 @@ def _network(folder: Path) -> tuple[Any, Any]:
             "it again."
         )
     return config, network
+
+
+def _check_size(config: Any, folder: Path) -> None:
+    """Refuse a configuration of a much larger network than the one whose weights are there.
+
+    transformers would allocate it, and a project that somebody made up could ask for any amount.
+    """
+    import torch
+    from transformers import AutoModel
+
+    numbers = list(_whole_numbers(config.to_dict()))
+    n_weights = math.inf
+    if max((n for name, n in numbers if "layers" in name), default=0) <= _MAX_LAYERS:
+        with torch.device("meta"):  # shapes alone
+            network = AutoModel.from_config(config, trust_remote_code=False)
+        n_weights = sum(parameter.numel() for parameter in network.parameters())
+    n_bytes = sum(path.stat().st_size for path in model_files(folder))
+    if n_weights > n_bytes:  # a weight takes a byte at least
+        raise InputError(
+            f"The configuration in {folder} is of a larger network than its weights; download the "
+            "model again."
+        )
+
+
+def _whole_numbers(configuration: dict[str, Any]) -> Iterator[tuple[str, int]]:
+    """Names and values of whole numbers in a configuration, nested ones too."""
+    for name, value in configuration.items():
+        if isinstance(value, dict):
+            yield from _whole_numbers(value)
+        elif isinstance(value, int):
+            yield name, value
 
 
 def _tokenizer(folder: Path) -> Any:
