@@ -1,6 +1,7 @@
 """Kept tables against conditioning every row from the start."""
 
 import numpy as np
+import parbals
 import pytest
 from parbals.machine import several_threads
 from parbals.posterior.closed.latents import Latents
@@ -64,3 +65,16 @@ def test_rows_that_catch_up_are_those_conditioned_at_once(
                 table -= opened.root[latent, universe] @ kept.target_root[latent, universe]
                 np.testing.assert_allclose(table, pairs[latent, universe], atol=2e-5)
     assert kept.is_shared == (max_recent == 9)
+
+
+def test_the_cache_is_bounded_however_few_targets_there_are():
+    """Rows themselves are kept beside their covariances with the targets."""
+    generator = np.random.default_rng(0)
+    X = generator.standard_normal((300, 200))
+    model = parbals.BayesianLogisticRegression(inference="ep", random_state=0)
+    model.fit(X[:20], np.arange(20) % 2)
+    context = build_context(model.gaussian.latents, X[:1], is_padded=False)
+    with several_threads() as workers:
+        rows = tables.RowTables(context, PoolRows(X, np.arange(0)), workers)._rows
+    n_bytes = sum(array.nbytes for array in rows)
+    assert n_bytes <= 4 * tables._CACHE_ENTRIES

@@ -50,7 +50,8 @@ def score_pool(context: ScoringContext, X: PoolFeatures, *, score: ScoreName) ->
     """Scores before the batch of all rows of X (N, D), which may be a memory-mapped file."""
     if score == "screen" and QuadraticScreen.is_cheaper(context):
         return screen_pool(QuadraticScreen(context), X)
-    return _map_blocks(partial(initial_scores, context, score=score), X, len(context.share))
+    n_entries_per_row = max(len(context.share), len(context.basis))  # targets, or coordinates
+    return _map_blocks(partial(initial_scores, context, score=score), X, n_entries_per_row)
 
 
 def screen_pool(screen: QuadraticScreen, X: PoolFeatures) -> Float[Array, " N"]:

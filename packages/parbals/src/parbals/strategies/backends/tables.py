@@ -34,7 +34,7 @@ MAX_RECENT = 32
 """Labels since the base: about as many as make the products with k and t cost as much as the other
 operations on a row's covariances.
 """
-_CACHE_ENTRIES = 2**25  # covariances with the targets before the batch, and folded: 128 MB each
+_CACHE_ENTRIES = 2**25  # projected rows with their covariances, and folded ones: 128 MB each
 _MIN_CACHED_ROWS = 128
 
 
@@ -61,7 +61,8 @@ class RowTables:
         self._workers = workers
         n_latents, n_targets, n_inside = context.target_rows.factor.shape
         n_orthogonal = context.target_rows.orthogonal.shape[1]
-        n_cached = max(_MIN_CACHED_ROWS, _CACHE_ENTRIES // (n_latents * n_targets))
+        n_entries = n_latents * (n_targets + n_inside + 2) + n_orthogonal  # of a row
+        n_cached = max(_MIN_CACHED_ROWS, _CACHE_ENTRIES // n_entries)
         self._slots = SlotTable(n_cached)
         # Uninitialised memory: pages that are never written cost nothing.
         self._rows = Rows(
