@@ -83,9 +83,7 @@ def test_an_owner_invites_somebody_who_labels_by_their_link(serve, person, brows
     assert server.labels("Ada Lovelace") == {}
     settings = olga.go("settings")
     log = settings.locator(".log tbody tr")
-    expect(log.first).to_contain_text(
-        f"label taken back: name: Ada Lovelace, item: {item}, was: ham"
-    )
+    expect(log.first).to_contain_text(f"undid Ada Lovelace's label of item {item}, which was ham")
     expect(log.first).to_contain_text("the page's link")
     expect(log.first).to_contain_text("127.0.0.1")
     invite(olga, "Grace", "Owner")
