@@ -89,7 +89,9 @@ def pack(folder: Path, data_folder: Path, name: str) -> None:
         data = replace(data, **{field: getattr(data, field)[:, :1] for field in _ROWS})
     elif all(np.isin(getattr(data, field), (0.0, 1.0)).all() for field in _ROWS):
         kept["n_columns"] = data.X_pool.shape[1]
-        bits = {field: np.packbits(getattr(data, field).astype(bool), axis=1) for field in _ROWS}
+        bits: dict[str, Any] = {
+            field: np.packbits(getattr(data, field).astype(bool), axis=1) for field in _ROWS
+        }
         data = replace(data, **bits)
     with (folder / f"{name}.pickle").open("wb") as stream:
         pickle.dump((data, kept), stream)
@@ -116,7 +118,7 @@ def packed_data(folder: Path, reference: str) -> Any:
             X_test=X["test"][test_rows],
         )
     elif "n_columns" in kept:
-        rows = {
+        rows: dict[str, Any] = {
             field: np.unpackbits(getattr(data, field), axis=1, count=kept["n_columns"])
             for field in _ROWS
         }
