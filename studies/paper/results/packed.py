@@ -10,6 +10,7 @@ are those of `parbals bench run`, whose results folder they go on with.
 import argparse
 import pickle
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -74,9 +75,9 @@ def pack(folder: Path, data_folder: Path, name: str) -> None:
     matrices: dict[str, np.ndarray] = {}
     usual = embedded.reduced
 
-    def noted(parts: Any, pool: str) -> Any:
-        matrices.update(parts)
-        return usual(parts, pool)
+    def noted(matrices_of: Mapping[str, np.ndarray], pool: str) -> dict[str, np.ndarray]:
+        matrices.update(matrices_of)
+        return usual(matrices_of, pool)
 
     embedded.reduced = noted
     try:
