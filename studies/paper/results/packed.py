@@ -72,12 +72,12 @@ def pack(folder: Path, data_folder: Path, name: str) -> None:
     from parbals_bench.datasets import embedded
     from parbals_bench.datasets.table import load_dataset
 
-    matrices: dict[str, np.ndarray] = {}
+    cached: dict[str, np.ndarray] = {}
     usual = embedded.reduced
 
-    def noted(matrices_of: Mapping[str, np.ndarray], pool: str) -> dict[str, np.ndarray]:
-        matrices.update(matrices_of)
-        return usual(matrices_of, pool)
+    def noted(matrices: Mapping[str, np.ndarray], pool: str) -> dict[str, np.ndarray]:
+        cached.update(matrices)
+        return usual(matrices, pool)
 
     embedded.reduced = noted
     try:
@@ -85,8 +85,8 @@ def pack(folder: Path, data_folder: Path, name: str) -> None:
     finally:
         embedded.reduced = usual
     kept: dict[str, Any] = {}
-    if matrices:
-        kept["matrices"] = {part: np.asarray(matrix) for part, matrix in matrices.items()}
+    if cached:
+        kept["matrices"] = {part: np.asarray(matrix) for part, matrix in cached.items()}
         data = replace(data, **{field: getattr(data, field)[:, :1] for field in _ROWS})
     elif all(np.isin(getattr(data, field), (0.0, 1.0)).all() for field in _ROWS):
         kept["n_columns"] = data.X_pool.shape[1]
