@@ -68,7 +68,11 @@ def _show(*progress: Any) -> None:
 
 
 def pack(folder: Path, data_folder: Path, name: str) -> None:
-    """Write one dataset: its cached features as they are, or rows of 0 and 1 as bits."""
+    """Write one dataset: its cached features as they are, or rows of 0 and 1 as bits.
+
+    With cached features the rows of pool, target source and test are their numbers among the
+    cached ones: a dataset may halve or shuffle them.
+    """
     from parbals_bench.datasets import embedded
     from parbals_bench.datasets.table import load_dataset
 
@@ -77,7 +81,7 @@ def pack(folder: Path, data_folder: Path, name: str) -> None:
 
     def noted(matrices: Mapping[str, np.ndarray], pool: str) -> dict[str, np.ndarray]:
         cached.update(matrices)
-        return usual(matrices, pool)
+        return {part: np.arange(len(rows))[:, None] for part, rows in matrices.items()}
 
     embedded.reduced = noted
     try:
@@ -87,7 +91,6 @@ def pack(folder: Path, data_folder: Path, name: str) -> None:
     kept: dict[str, Any] = {}
     if cached:
         kept["matrices"] = {part: np.asarray(matrix) for part, matrix in cached.items()}
-        data = replace(data, **{field: getattr(data, field)[:, :1] for field in _ROWS})
     elif all(np.isin(getattr(data, field), (0.0, 1.0)).all() for field in _ROWS):
         kept["n_columns"] = data.X_pool.shape[1]
         bits: dict[str, Any] = {
@@ -101,7 +104,7 @@ def pack(folder: Path, data_folder: Path, name: str) -> None:
 
 def packed_data(folder: Path, reference: str) -> Any:
     """The data that a suite calls ``reference``, from what --pack has written."""
-    from parbals_bench.datasets.base import halves, one_vs_all
+    from parbals_bench.datasets.base import one_vs_all
     from parbals_bench.datasets.embedded import reduced
     from parbals_bench.run.spec import ALL_CLASSES, split_reference
 
@@ -111,13 +114,10 @@ def packed_data(folder: Path, reference: str) -> Any:
     if "matrices" in kept:
         X = reduced(kept["matrices"], "train")
         X = {part: np.ascontiguousarray(rows, np.float32) for part, rows in X.items()}
-        target_rows, test_rows = halves(len(X["test"]), name)
-        data = replace(
-            data,
-            X_pool=X["train"],
-            X_target_source=X["test"][target_rows],
-            X_test=X["test"][test_rows],
-        )
+        parts = ("train", "val" if "val" in X else "test", "test")
+        numbers = [getattr(data, field)[:, 0].astype(np.int64) for field in _ROWS]
+        fields = zip(_ROWS, parts, numbers, strict=True)
+        data = replace(data, **{field: X[part][rows] for field, part, rows in fields})
     elif "n_columns" in kept:
         rows: dict[str, Any] = {
             field: np.unpackbits(getattr(data, field), axis=1, count=kept["n_columns"])
