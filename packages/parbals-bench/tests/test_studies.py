@@ -136,6 +136,17 @@ def test_a_batch_is_compared_with_that_of_another_commit_and_not_measured_twice(
 
 
 @pytest.mark.full
+def test_commands_are_measured_beside_those_of_another_commit(tmp_path):
+    arguments = ("--quick", "--before", "HEAD", "--out", str(tmp_path))
+    process = run_study("speed.commands", *arguments)
+    assert process.returncode == 0, process.stderr
+    rows = [line for line in process.stdout.splitlines() if line.startswith("| `")]
+    assert [row.split("`")[1] for row in rows] == ["--version", "status", "tell", "next"]
+    assert "`next` chose the same items as before." in process.stdout
+    assert (tmp_path / "README.md").read_text("utf-8") in process.stdout
+
+
+@pytest.mark.full
 def test_what_batches_cost_is_read_from_the_committed_results():
     process = run_study("paper.results.one_at_a_time")
     assert process.returncode == 0, process.stderr

@@ -7,6 +7,7 @@ from parbals.arrays import (
     block_rows,
     bucket,
     effective_sample_size,
+    inverse_lower,
     pad_rows,
     release_pages,
     safe_reciprocal,
@@ -73,10 +74,23 @@ def test_broken_rows_are_left_out_and_heavy_tails_are_not():
     assert without_broken_rows(equal) is equal
 
 
-@pytest.mark.parametrize("shape", [(1, 3), (64, 1), (200, 70)])
-def test_substitution_in_blocks_solves_every_triangle_of_a_stack(shape):
+@pytest.mark.parametrize("shape", [(0, 2), (1, 3), (33, 1), (64, 1), (200, 70)])
+def test_substitution_by_halves_solves_every_triangle_of_a_stack(shape):
     generator = np.random.default_rng(0)
-    matrices = generator.standard_normal((2, shape[0], shape[0]))
-    lower = np.linalg.cholesky(matrices @ matrices.swapaxes(1, 2) + np.eye(shape[0]))
+    lower = triangles(generator, shape[0])
     right = generator.standard_normal((2, *shape))
     np.testing.assert_allclose(lower @ solve_lower(lower, right), right, atol=1e-9)
+
+
+@pytest.mark.parametrize("size", [0, 1, 32, 33, 131])
+def test_the_inverse_of_a_triangle_is_that_of_any_matrix(size):
+    lower = triangles(np.random.default_rng(0), size)
+    inverse = inverse_lower(lower)
+    np.testing.assert_allclose(inverse, np.linalg.inv(lower), atol=1e-12)
+    np.testing.assert_array_equal(inverse, np.tril(inverse))
+
+
+def triangles(generator, size):
+    """Two lower triangular matrices (2, size, size)."""
+    matrices = generator.standard_normal((2, size, size))
+    return np.linalg.cholesky(matrices @ matrices.swapaxes(1, 2) + np.eye(size))

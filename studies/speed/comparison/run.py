@@ -105,13 +105,13 @@ def read(record: Path) -> dict[str, dict[str, Any]]:
     return {line["key"]: line for line in lines}
 
 
-def checked_out(reference: str, folder: Path) -> Path:
-    """The library's source at a commit."""
-    command = ["git", "archive", reference, SOURCE]
+def checked_out(reference: str, folder: Path, source: str = SOURCE) -> Path:
+    """A folder of the source at a commit, by default the library's."""
+    command = ["git", "archive", reference, source]
     archive = subprocess.run(command, cwd=ROOT, check=True, capture_output=True).stdout
     with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
         tar.extractall(folder, filter="data")
-    return folder / SOURCE
+    return folder / source
 
 
 def measured(row: Row, source: Path, preset: str) -> dict[str, Any]:

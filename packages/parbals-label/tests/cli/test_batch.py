@@ -190,7 +190,13 @@ assert not heavy, heavy
         [
             (
                 ["status"],
-                ["numpy.random", "parbals.learner.active"],
+                [
+                    "numpy.random",
+                    "parbals.learner.active",
+                    "secrets",
+                    "importlib.resources",
+                    "parbals_label.cli.batch",
+                ],
             ),
             (["next", "-n", "2"], []),
             (["tell", "b.csv"], []),
@@ -209,7 +215,7 @@ assert not heavy, heavy
             "jax",
             "jaxtyping",
         ]
-        unused += ["importlib.metadata", *more]
+        unused += ["importlib.metadata", "parbals_label.cli.project", *more]
         code = f"""
 import sys
 from parbals.cli.main import main

@@ -2,7 +2,6 @@
 
 import importlib
 import os
-import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -33,7 +32,7 @@ def replacing(path: Path, *, mode: int = 0o666) -> Iterator[IO[bytes]]:
     >>> path.read_bytes()
     b'id,label\\n'
     """
-    temporary = path.parent / f".{secrets.token_hex(8)}{TEMPORARY_SUFFIX}"
+    temporary = path.parent / f".{os.urandom(8).hex()}{TEMPORARY_SUFFIX}"
     try:
         with open(temporary, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
             if path.exists():

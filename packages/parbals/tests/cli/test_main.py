@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from importlib import import_module
 from importlib.metadata import entry_points
 
 import parbals_bench.demo.story
@@ -55,6 +56,14 @@ def test_every_command_stands_in_a_section_and_names_its_package():
     hidden = {"check"}
     sections = {name for names in cli._SECTIONS.values() for name in names}
     assert sections == expected.keys() - hidden | {"doctor", "strategies"}
+
+
+@pytest.mark.parametrize("package", ["parbals_label", "parbals_bench"])
+def test_a_package_finds_each_command_by_its_own_name(package):
+    by_name = import_module(f"{package}.cli").BY_NAME
+    assert {name: command.name for name, command in by_name.items()} == {
+        name: name for name in by_name
+    }
 
 
 @pytest.mark.parametrize("name", ["adapt", "labels", "untell", "doubts", "bench", "data"])

@@ -1,42 +1,41 @@
-"""Commands of projects: one file for each group of them."""
+"""Commands of projects: one file for each group of them, loaded when one of them is looked up."""
 
-from parbals_label.cli.backup import backup, check
-from parbals_label.cli.batch import next_, tell
-from parbals_label.cli.change import add, edit
-from parbals_label.cli.label import label
-from parbals_label.cli.label_studio import label_studio
-from parbals_label.cli.labels import labels
-from parbals_label.cli.measure import estimate, measure
-from parbals_label.cli.predict import predict
-from parbals_label.cli.project import adapt, embed, init
-from parbals_label.cli.queue import queue
-from parbals_label.cli.results import export, status
-from parbals_label.cli.serve import serve
-from parbals_label.cli.target import target
-from parbals_label.cli.team import team
+from typing import Any
 
-__all__ = ["COMMANDS"]
+from parbals.cli.base import CommandTable
 
-COMMANDS = (
-    init,
-    add,
-    edit,
-    embed,
-    adapt,
-    target,
-    serve,
-    next_,
-    tell,
-    label,
-    label_studio,
-    labels,
-    queue,
-    status,
-    measure,
-    estimate,
-    predict,
-    export,
-    team,
-    backup,
-    check,
+__all__ = ["BY_NAME"]
+
+BY_NAME = CommandTable(
+    "parbals_label.cli",
+    {
+        "init": "project:init",
+        "add": "change:add",
+        "edit": "change:edit",
+        "embed": "project:embed",
+        "adapt": "project:adapt",
+        "target": "target:target",
+        "serve": "serve:serve",
+        "next": "batch:next_",
+        "tell": "batch:tell",
+        "label": "label:label",
+        "label-studio": "label_studio:label_studio",
+        "labels": "labels:labels",
+        "queue": "queue:queue",
+        "status": "results:status",
+        "measure": "measure:measure",
+        "estimate": "measure:estimate",
+        "predict": "predict:predict",
+        "export": "results:export",
+        "team": "team:team",
+        "backup": "backup:backup",
+        "check": "backup:check",
+    },
 )
+
+
+def __getattr__(name: str) -> Any:
+    """COMMANDS, a tuple of all commands, which the package's entry point names."""
+    if name != "COMMANDS":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return tuple(BY_NAME.values())

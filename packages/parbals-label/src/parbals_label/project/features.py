@@ -7,7 +7,6 @@ import hashlib
 import json
 import os
 import re
-import secrets
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,6 @@ from parbals.files import TEMPORARY_SUFFIX
 from parbals.learner.evaluation.certify import CERTIFY
 
 from parbals_label.encoders.scratch import ROWS
-from parbals_label.encoders.torch_models import file_digest
 from parbals_label.store.folder import file_mode
 from parbals_label.store.settings import MatrixFile, ProjectSettings
 from parbals_label.store.store import Store
@@ -73,7 +71,7 @@ def uses_table_features(settings: ProjectSettings) -> bool:
 def store_features(folder: Path, features: np.ndarray, name: str = "features") -> MatrixFile:
     """Write a matrix block by block; the record that the settings must store."""
     digest = hashlib.blake2b(digest_size=16)
-    temporary = folder / f".{secrets.token_hex(8)}{TEMPORARY_SUFFIX}"
+    temporary = folder / f".{os.urandom(8).hex()}{TEMPORARY_SUFFIX}"
     try:
         with open(temporary, "xb") as file:
             os.chmod(temporary, file_mode(folder))
@@ -281,4 +279,6 @@ def adapted_files(folder: Path, name: str) -> list[Path]:
 
 def encoder_name(files: Iterable[Path]) -> str:
     """The name of an adapted encoder: a digest of all files in its folder."""
+    from parbals_label.encoders.torch_models import file_digest
+
     return f"encoder-{file_digest(files)[:12]}"

@@ -4,7 +4,6 @@ A link contains 32 random bytes. The project stores only their hash, so that a c
 gives no access. Sessions are stored in the same way and end with their link.
 """
 
-import secrets
 import sqlite3
 import time
 from collections.abc import Iterable
@@ -61,6 +60,12 @@ def hashed(secret: str) -> str:
     return sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
 
 
+def _new_secret() -> str:
+    import secrets  # most commands make none, and loading it takes as long as reading a project
+
+    return secrets.token_urlsafe(32)
+
+
 class People(Settings):
     """The part of the store that holds people, their links and their sessions."""
 
@@ -70,7 +75,7 @@ class People(Settings):
         It replaces an earlier link of the person: the old link and its sessions stop working.
         """
         name = check_invited_name(name)
-        secret = secrets.token_urlsafe(32)
+        secret = _new_secret()
         expires = None if days is None else time.time() + 86_400.0 * days
         self.check_looks(name)
         with self._db.transaction() as connection:
@@ -176,8 +181,8 @@ class People(Settings):
 
     def start_session(self, link: str, host: str, seconds: float) -> tuple[str, str]:
         """Start a session of a link at a host; returns its cookie and its key."""
-        session = secrets.token_urlsafe(32)
-        key = secrets.token_urlsafe(32)
+        session = _new_secret()
+        key = _new_secret()
         now = time.time()
         with self._db.transaction() as connection:
             connection.execute("DELETE FROM sessions WHERE expires <= ?", (now,))

@@ -6,7 +6,7 @@ A file with a version that this parbals does not know is refused before anything
 import sqlite3
 from contextlib import closing
 from functools import cache
-from importlib import resources
+from pathlib import Path
 
 from parbals.errors import ProjectError
 
@@ -31,9 +31,7 @@ COLUMNS = {
 }
 """The columns that a row's checksum covers, in order; these tables are also in the journal."""
 
-_TABLES = (
-    resources.files("parbals_label.store").joinpath("schema.sql").read_text("utf-8").split(";")
-)
+_TABLES = Path(__file__).with_name("schema.sql").read_text("utf-8").split(";")
 _SAME_REVISION = "position = NEW.position AND annotator = NEW.annotator AND revision = NEW.revision"
 _APPEND_ONLY = {
     "answers": (

@@ -5,8 +5,9 @@ named below the others, ``--help-all`` explains them, and a file given by ``--se
 them.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
+from importlib import import_module
 from pathlib import Path
 from textwrap import fill
 from typing import Any
@@ -15,7 +16,7 @@ import click
 
 from parbals.errors import InputError
 
-__all__ = ["SETTINGS", "Command", "Group", "RareOption", "nearest"]
+__all__ = ["SETTINGS", "Command", "CommandTable", "Group", "RareOption", "nearest"]
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
@@ -26,6 +27,34 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """
     matches = get_close_matches(name, list(known), n=1)
     return f" Did you mean {matches[0]!r}?" if matches else ""
+
+
+class CommandTable(Mapping[str, click.Command]):
+    """The commands of a package by name; the file of a command is loaded when it is looked up.
+
+    Args:
+        package: where the files are.
+        functions: name of a command → ``"file:function"``.
+
+    >>> CommandTable("parbals.cli", {"doctor": "commands:doctor"})["doctor"].name
+    'doctor'
+    """
+
+    def __init__(self, package: str, functions: Mapping[str, str]) -> None:
+        self._package = package
+        self._functions = functions
+
+    def __getitem__(self, name: str) -> click.Command:
+        file, _, function = self._functions[name].partition(":")
+        command = getattr(import_module(f"{self._package}.{file}"), function)
+        assert isinstance(command, click.Command)
+        return command
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._functions)
+
+    def __len__(self) -> int:
+        return len(self._functions)
 
 
 class RareOption(click.Option):

@@ -4,7 +4,6 @@ Neither fits a model. The HTML has no scripts and loads nothing; names and label
 """
 
 from collections.abc import Mapping, Sequence
-from html import escape
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -138,6 +137,8 @@ def progress_sentence(state: State) -> str:
 
 def as_html(state: State, reports: Sequence[Report]) -> str:
     """Return a table of the progress and of the latest report, as HTML for notebooks."""
+    from html import escape
+
     rows = {"Progress": progress_sentence(state)}
     counts = _majority_class_counts(state)
     if counts:

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from parbals.arrays import solve_lower
+from parbals.arrays import inverse_lower
 from parbals.mixture import label_evidence, sigmoid_means
 from parbals.posterior.closed.labels import Labels, most_likely_class
 from parbals.posterior.closed.laplace import mode
@@ -201,7 +201,7 @@ def site_moments(
     (array([0.5]), array([[0.5]]))
     """
     lower = np.linalg.cholesky(np.eye(rows.shape[1]) + (rows.T * sites.precisions) @ rows)
-    root = solve_lower(lower, np.eye(len(lower))).T
+    root = inverse_lower(lower).T
     return root @ (root.T @ (rows.T @ sites.linear_terms)), root
 
 

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from parbals.arrays import inverse_lower
 from parbals.posterior.predictive import contrast_basis, curvature, softmax
 from parbals.shapes import Array, Float, Int
 
@@ -131,4 +132,4 @@ def _factorise(
     hessian = (X * kappa[:, None]).T @ X
     hessian[np.diag_indices_from(hessian)] += 1.0
     root = np.linalg.cholesky(hessian)
-    return root, np.ascontiguousarray(np.linalg.inv(root).T)
+    return root, np.ascontiguousarray(inverse_lower(root).T)

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from parbals.arrays import inverse_lower
 from parbals.posterior.closed.moments import (
     PrecisionProduct,
     latent_cavities,
@@ -235,7 +236,7 @@ def _update_covariances(
     for a, root in enumerate(roots):
         scaled = selected_rows @ root  # (m, d)
         precision = unit + (scaled.T * added[:, a]) @ scaled
-        new_roots[a] = root @ np.linalg.inv(np.linalg.cholesky(precision)).T
+        new_roots[a] = root @ inverse_lower(np.linalg.cholesky(precision)).T
         # Covariances (n, m) of all rows with the selected ones.
         covariance = rows_float32 @ (root @ scaled.T).astype(np.float32)
         inner = np.eye(len(selected)) + added[:, a, None] * (scaled @ scaled.T)

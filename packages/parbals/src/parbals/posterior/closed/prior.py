@@ -588,7 +588,8 @@ def converged_sites(
     unit = np.eye(factors.shape[-1])
 
     def update(sites: Sites) -> Sites:
-        precision = (transposed * sites.precisions[..., None, :]) @ factors + unit
+        scaled = factors * np.sqrt(sites.precisions)[..., None]
+        precision = scaled.swapaxes(-1, -2) @ scaled + unit
         spread = solve_lower(np.linalg.cholesky(precision), transposed)  # root of FᵀΣF
         mean = ((spread @ sites.linear_terms[..., None]).swapaxes(-1, -2) @ spread)[..., 0, :]
         variance = np.square(spread).sum(axis=-2)
