@@ -139,9 +139,8 @@ sizes: $(VENV)/.installed-dev  ## how many megabytes an install is; fails above 
 docs: $(VENV)/.installed-dev  ## the site: build/docs/docs/index.html
 	$(BIN)/sphinx-build -q -W --keep-going -c docs . build/docs
 
-bench: $(VENV)/.installed-studies  ## speed, side by side with what people use today
-	$(BIN)/python studies speed.engine
-	$(BIN)/python studies speed.stages
+bench: $(VENV)/.installed-studies  ## speed, every row beside another commit: BEFORE=REF
+	$(BIN)/python studies speed $(if $(BEFORE),--before $(BEFORE))
 
 soak: $(VENV)/.installed-dev  ## twenty people, kills, full disks, clock jumps: lost and doubled labels; MINUTES=30
 	$(BIN)/python packages/parbals-label/tests/web/soak.py --minutes $(MINUTES)

@@ -1,7 +1,8 @@
 """Start a study from the repository's root.
 
 python studies                          # list all studies
-python studies speed.growth --report    # run studies/speed/growth/run.py
+python studies speed --report           # run studies/speed/run.py
+python studies speed.libraries          # run studies/speed/libraries/run.py
 python studies lib.rows --help          # run another script, studies/lib/rows.py
 """
 
@@ -30,7 +31,7 @@ def main() -> int:
 
 
 def study_names() -> list[str]:
-    """Every folder with a run.py, as a dotted path: speed.growth, tasks."""
+    """Every folder with a run.py, as a dotted path: speed.libraries, tasks."""
     folders = [path.parent.relative_to(STUDIES) for path in STUDIES.rglob("run.py")]
     return sorted(".".join(folder.parts) for folder in folders)
 

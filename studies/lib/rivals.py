@@ -1,13 +1,13 @@
-"""The posteriors that are compared: four chains of NUTS in three libraries, Laplace's approximation
+"""The posteriors that are compared: four chains of NUTS in two libraries, Laplace's approximation
 around scikit-learn's fit, and this package's.
 
 Every function takes labelled rows and a seed and returns logit weights (K, D+1), the bias last, so
 that all are judged by the same predictions. They run in a process of their own (see
 :mod:`isolate`).
 
-PyMC gets the model as the paper states it: two columns of weights, Categorical. NumPyro and
-BlackJAX get the exactly equivalent model of half the size, in single precision and vectorised over
-chains, which was the fastest way to run them on two cores.
+PyMC gets the model as the paper states it: two columns of weights, Categorical. NumPyro gets the
+exactly equivalent model of half the size, in single precision and vectorised over chains, which was
+the fastest way to run it on two cores.
 """
 
 import time
@@ -21,23 +21,12 @@ from lib.workload import Sizes
 __all__ = ["LABELS", "PACKAGES", "Draws", "fit", "missing_packages"]
 
 LABELS = {
-    "parbals": "parbals, particles",
     "parbals-ep": "parbals, expectation propagation",
     "laplace": "Laplace around scikit-learn's fit",
-    "parbals-nuts": 'parbals, inference="nuts"',
     "pymc": "PyMC, the paper's model",
-    "pymc-numba": "PyMC, compiled by Numba",
-    "numpyro": "NumPyro, as documented",
     "numpyro-jit": "NumPyro, inside one jax.jit",
-    "blackjax-jit": "BlackJAX, inside one jax.jit",
 }
-PACKAGES = {
-    "pymc": "pymc",
-    "pymc-numba": "pymc",
-    "numpyro": "numpyro",
-    "numpyro-jit": "numpyro",
-    "blackjax-jit": "blackjax",
-}
+PACKAGES = {"pymc": "pymc", "numpyro-jit": "numpyro"}
 
 
 class Draws(NamedTuple):
@@ -45,7 +34,6 @@ class Draws(NamedTuple):
 
     weights: np.ndarray
     seconds: float
-    sampling_seconds: float | None = None
 
 
 def missing_packages(methods: list[str]) -> dict[str, str]:
@@ -56,40 +44,20 @@ def missing_packages(methods: list[str]) -> dict[str, str]:
 def fit(method: str, X: np.ndarray, y: np.ndarray, seed: int, sizes: Sizes) -> Draws:
     """One fit by one method. The clock starts with NumPy arrays and stops with NumPy arrays."""
     function = {
-        "parbals": _parbals,
         "parbals-ep": _parbals_ep,
-        "parbals-nuts": _parbals_nuts,
         "laplace": _laplace,
         "pymc": _pymc,
-        "pymc-numba": _pymc_numba,
-        "numpyro": _numpyro,
         "numpyro-jit": _numpyro_jit,
-        "blackjax-jit": _blackjax_jit,
     }[method]
     time.sleep(0.1)  # threads of whatever ran before stop spinning
     return function(X, y, seed, sizes)
 
 
-def long_run(X: np.ndarray, y: np.ndarray, seed: int, sizes: Sizes) -> np.ndarray:
-    """The reference for accuracy: long chains of BlackJAX in double precision, on the plain
-    definition."""
-    import jax
-
-    warm_up, draws = sizes.reference
-    with jax.enable_x64(True):
-        sampler = _blackjax_sampler(sizes.n_chains, warm_up, draws)
-        return np.asarray(sampler(jax.random.PRNGKey(seed), X, y))
-
-
-def _parbals(
-    X: np.ndarray, y: np.ndarray, seed: int, sizes: Sizes, inference: str = "smc"
-) -> Draws:
+def _parbals_ep(X: np.ndarray, y: np.ndarray, seed: int, sizes: Sizes) -> Draws:
     import parbals
 
     start = time.perf_counter()
-    model = parbals.BayesianLogisticRegression(
-        n_samples=sizes.n_samples, prior_scale=1.0, inference=inference, random_state=seed
-    ).fit(X, y)
+    model = parbals.BayesianLogisticRegression(sizes.n_samples, 1.0, random_state=seed).fit(X, y)
     seconds = time.perf_counter() - start
     coefficients = model.coef_samples_
     intercepts = model.intercept_samples_
@@ -98,14 +66,6 @@ def _parbals(
         axis=1,
     )
     return Draws(weights, seconds)
-
-
-def _parbals_nuts(X: np.ndarray, y: np.ndarray, seed: int, sizes: Sizes) -> Draws:
-    return _parbals(X, y, seed, sizes, "nuts")
-
-
-def _parbals_ep(X: np.ndarray, y: np.ndarray, seed: int, sizes: Sizes) -> Draws:
-    return _parbals(X, y, seed, sizes, "auto")
 
 
 def _laplace(X: np.ndarray, y: np.ndarray, seed: int, sizes: Sizes) -> Draws:
@@ -124,7 +84,7 @@ def _laplace(X: np.ndarray, y: np.ndarray, seed: int, sizes: Sizes) -> Draws:
     return Draws(weights, time.perf_counter() - start)
 
 
-def _pymc(X: np.ndarray, y: np.ndarray, seed: int, sizes: Sizes, mode: str | None = None) -> Draws:
+def _pymc(X: np.ndarray, y: np.ndarray, seed: int, sizes: Sizes) -> Draws:
     import logging
     import warnings
 
@@ -148,7 +108,6 @@ def _pymc(X: np.ndarray, y: np.ndarray, seed: int, sizes: Sizes, mode: str | Non
             random_seed=seed,
             progressbar=False,
             compute_convergence_checks=False,
-            **({"compile_kwargs": {"mode": mode}} if mode else {}),
         )
     coefficients = trace.posterior["W"].to_numpy().reshape(-1, X.shape[1], 2)
     intercepts = trace.posterior["b"].to_numpy().reshape(-1, 2)
@@ -160,11 +119,7 @@ def _pymc(X: np.ndarray, y: np.ndarray, seed: int, sizes: Sizes, mode: str | Non
         ],
         axis=1,
     )
-    return Draws(weights, seconds, float(trace.sample_stats.attrs["sampling_time"]))
-
-
-def _pymc_numba(X: np.ndarray, y: np.ndarray, seed: int, sizes: Sizes) -> Draws:
-    return _pymc(X, y, seed, sizes, "NUMBA")
+    return Draws(weights, seconds)
 
 
 def _numpyro_mcmc(key: Any, X: Any, y: Any, sizes: Sizes) -> Any:
@@ -191,15 +146,6 @@ def _numpyro_mcmc(key: Any, X: Any, y: Any, sizes: Sizes) -> Any:
     return jnp.concatenate([samples["w"], samples["b"][:, None]], axis=1)
 
 
-def _numpyro(X: np.ndarray, y: np.ndarray, seed: int, sizes: Sizes) -> Draws:
-    """A new ``MCMC`` for each refit, as in NumPyro's manual: each one is compiled again."""
-    import jax
-
-    start = time.perf_counter()
-    weights = np.asarray(_numpyro_mcmc(jax.random.PRNGKey(seed), X.astype(np.float32), y, sizes))
-    return Draws(weights, time.perf_counter() - start)
-
-
 @cache
 def _numpyro_jitted(sizes: Sizes) -> Any:
     import jax
@@ -213,43 +159,3 @@ def _numpyro_jit(X: np.ndarray, y: np.ndarray, seed: int, sizes: Sizes) -> Draws
     start = time.perf_counter()
     weights = np.asarray(_numpyro_jitted(sizes)(jax.random.PRNGKey(seed), X.astype(np.float32), y))
     return Draws(weights, time.perf_counter() - start)
-
-
-def _blackjax_jit(X: np.ndarray, y: np.ndarray, seed: int, sizes: Sizes) -> Draws:
-    import jax
-
-    start = time.perf_counter()
-    sampler = _blackjax_sampler(sizes.n_chains, sizes.tune, sizes.draws)
-    weights = np.asarray(sampler(jax.random.PRNGKey(seed), X.astype(np.float32), y))
-    return Draws(weights, time.perf_counter() - start)
-
-
-@cache
-def _blackjax_sampler(n_chains: int, warm_up: int, n_draws: int) -> Any:
-    import blackjax
-    import jax
-    import jax.numpy as jnp
-
-    def sample(key: Any, X: Any, y: Any) -> Any:
-        rows = jnp.concatenate([X, jnp.ones((len(X), 1), X.dtype)], axis=1)
-        sign = jnp.where(y == 1, 1.0, -1.0)
-
-        def log_posterior(w: Any) -> Any:
-            return jnp.sum(jax.nn.log_sigmoid(sign * (rows @ w))) - 0.25 * jnp.sum(jnp.square(w))
-
-        def chain(chain_key: Any) -> Any:
-            start_key, warm_up_key, draw_key = jax.random.split(chain_key, 3)
-            start = jax.random.normal(start_key, (rows.shape[1],), rows.dtype)
-            adaptation = blackjax.window_adaptation(blackjax.nuts, log_posterior)
-            (state, parameters), _ = adaptation.run(warm_up_key, start, num_steps=warm_up)
-            kernel = blackjax.nuts(log_posterior, **parameters)
-
-            def step(state: Any, step_key: Any) -> tuple[Any, Any]:
-                state, _ = kernel.step(step_key, state)
-                return state, state.position
-
-            return jax.lax.scan(step, state, jax.random.split(draw_key, n_draws))[1]
-
-        return jax.vmap(chain)(jax.random.split(key, n_chains)).reshape(-1, rows.shape[1])
-
-    return jax.jit(sample)

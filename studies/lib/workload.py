@@ -11,8 +11,6 @@ import numpy as np
 
 __all__ = [
     "FULL",
-    "PRESETS",
-    "QUICK",
     "SMOKE",
     "Problem",
     "Sizes",
@@ -24,7 +22,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Sizes:
-    """How large the problems are and how often each thing is timed."""
+    """How large the problems are."""
 
     name: str
     n_labelled: int = 200
@@ -34,48 +32,13 @@ class Sizes:
     n_target: int = 1_000
     batch_size: int = 20
     n_universes: int = 10
-    many_classes: int = 10
     n_chains: int = 4
     tune: int = 100
     draws: int = 100  # of each chain
     cores: int = 2  # processes that PyMC's chains run in
-    designs: tuple[str, ...] = ("unit", "normal")
-    rivals: tuple[str, ...] = (
-        "pymc",
-        "pymc-numba",
-        "numpyro",
-        "numpyro-jit",
-        "blackjax-jit",
-        "parbals-nuts",
-        "laplace",
-        "parbals-ep",
-    )
-    reference: tuple[int, int] = (
-        1_000,
-        5_000,
-    )  # warm-up and draws of each chain of the long run; (0, 0): none
-    fit_repeats: int = 15
-    refit_repeats: int = 10
-    batch_repeats: int = 3
-    sampled_repeats: int = 3  # of batches from particles, which take long
-    score_repeats: int = 31
-    plain_repeats: int = 3
 
 
 FULL = Sizes("full")
-QUICK = Sizes(
-    "quick",
-    designs=("unit",),
-    rivals=("pymc", "numpyro-jit", "laplace", "parbals-ep"),
-    many_classes=0,
-    reference=(300, 1_000),
-    fit_repeats=10,
-    refit_repeats=10,
-    batch_repeats=5,
-    sampled_repeats=1,
-    score_repeats=11,
-    plain_repeats=5,
-)
 SMOKE = Sizes(
     "smoke",
     n_labelled=12,
@@ -85,23 +48,9 @@ SMOKE = Sizes(
     n_target=20,
     batch_size=3,
     n_universes=2,
-    many_classes=0,
     tune=20,
     draws=8,
-    designs=("unit",),
-    reference=(0, 0),
-    fit_repeats=1,
-    refit_repeats=1,
-    batch_repeats=1,
-    score_repeats=2,
-    plain_repeats=1,
 )
-PRESETS = {sizes.name: sizes for sizes in (FULL, QUICK, SMOKE)}
-
-DESIGNS = {
-    "unit": "unit-norm features (as embeddings have)",
-    "normal": "standard-normal features (norm 17, separable)",
-}
 
 
 class Problem(NamedTuple):
@@ -113,23 +62,18 @@ class Problem(NamedTuple):
     X_target: np.ndarray
 
 
-def make_problem(design: str, sizes: Sizes, n_classes: int = 2) -> Problem:
-    """Rows of one design with labels drawn from a softmax model; every call gives the same rows.
+def make_problem(sizes: Sizes, n_classes: int = 2) -> Problem:
+    """Rows with labels drawn from a softmax model; every call gives the same rows.
 
-    "unit": a spectrum that decays as that of encoder embeddings after PCA, rows scaled to norm 1,
-    class weights of norm 6 in every direction that carries variance. "normal": independent N(0, 1)
-    features and weights from the prior, so that fewer labels than features are always separable.
+    A spectrum that decays as that of encoder embeddings after PCA, rows scaled to norm 1, class
+    weights of norm 6 in every direction that carries variance.
     """
     generator = np.random.default_rng(0)
     n_rows = sizes.n_pool + sizes.n_target + sizes.n_labelled
     X = generator.standard_normal((n_rows, sizes.n_features))
-    weights = generator.standard_normal((sizes.n_features, n_classes))
-    if design == "unit":
-        X /= np.sqrt(1.0 + np.arange(sizes.n_features))
-        X /= np.linalg.norm(X, axis=1, keepdims=True)
-        weights *= 6.0
-    elif design != "normal":
-        raise ValueError(f"design is {design!r}; choose one of {', '.join(DESIGNS)}.")
+    weights = 6.0 * generator.standard_normal((sizes.n_features, n_classes))
+    X /= np.sqrt(1.0 + np.arange(sizes.n_features))
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
     y = (X @ weights + generator.gumbel(size=(n_rows, n_classes))).argmax(axis=1)
     y[-n_classes:] = np.arange(n_classes)  # every class is seen, also at the smallest sizes
     pool = X[: sizes.n_pool]

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -74,65 +75,112 @@ def test_a_page_names_commands_that_there_are(path):
 
 
 def test_a_study_that_there_is_not_is_refused():
-    process = run_study("speed.grwoth")
+    process = run_study("speed.librarys")
     assert process.returncode == 2
-    assert "speed.growth" in process.stderr
+    assert "speed.libraries" in process.stderr
+
+
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+
+def test_rows_of_speed_are_measured_beside_another_commit(tmp_path):
+    rows = "batch of 20, 2 classes, EPIG;fits"
+    arguments = ("--quick", "--rows", rows, "--before", str(ROOT), "--out", str(tmp_path))
+    for _ in range(2):  # again: lines are replaced
+        process = run_study("speed", *arguments, "--threads", "1")
+        assert process.returncode == 0, process.stderr
+    lines = read_lines(tmp_path / "record.jsonl")
+    assert [line["row"] for line in lines] == [
+        "batch of 20, 2 classes, EPIG",
+        *("2 classes", "4 classes", "10 classes"),
+    ]
+    for line in lines:
+        assert line["on"] == "1 thread"
+        assert line["commits"]["before"] == ROOT.name
+        assert line["before"]["measures"].keys() == line["now"]["measures"].keys()
+        assert line["now"]["measures"]["product"]["cpu_seconds"] > 0
+    batch = lines[0]["now"]["measures"][""]
+    assert batch["indices"] == lines[0]["before"]["measures"][""]["indices"]
+    text = (tmp_path / "TABLE.md").read_text("utf-8")
+    assert text in process.stdout
+    assert "| 1.0000 | 3 of 3 |" in text
+    assert "| fits | 2 classes: one more label | 1 thread |" in text
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("rows", ["scores", "commands", "run", "growth", "gpu"])
+def test_every_group_of_rows_runs(rows, tmp_path):
+    process = run_study("speed", "--quick", "--rows", rows, "--out", str(tmp_path))
+    assert process.returncode == 0, process.stderr
+    for line in read_lines(tmp_path / "record.jsonl"):
+        assert "stopped" not in line["now"], line
+        assert len(line["now"]["measures"]) > 1
+    text = (tmp_path / "TABLE.md").read_text("utf-8")
+    assert ("## Growth" in text) == (rows == "growth")
 
 
 @pytest.mark.parametrize(
-    "part", [*(pytest.param(part, marks=pytest.mark.full) for part in "abd"), "c"]
+    ("option", "value", "why"),
+    [("--limit", "0.01", "more than 0.01 s"), ("--memory", "0.001", "more than 0.001 GB")],
 )
-def test_each_part_runs_and_writes_its_results(part, tmp_path):
-    """A package that is missing is named: a finder that knows of no PyMC stands in for that."""
+def test_a_row_that_takes_too_much_is_stopped(option, value, why, tmp_path):
+    arguments = ("--quick", "--rows", "C = 2", option, value, "--out", str(tmp_path))
+    process = run_study("speed", *arguments)
+    assert process.returncode == 0, process.stderr
+    assert why in process.stderr
+    (line,) = read_lines(tmp_path / "record.jsonl")
+    assert line["now"]["stopped"] == why
+    assert f"| 2: {why} |" in process.stdout
+
+
+def test_a_row_that_fails_says_why(tmp_path):
+    """A finder that knows of no PyMC stands in for a machine without it."""
     (tmp_path / "sitecustomize.py").write_text(
         "import importlib.util\n"
         "find = importlib.util.find_spec\n"
         "importlib.util.find_spec = lambda name, *a: None if name == 'pymc' else find(name, *a)\n"
     )
-    arguments = ("--smoke", "--only", part, "--rivals", "pymc", "--out", str(tmp_path))
-    process = run_study("speed.engine", *arguments, path=tmp_path)
+    arguments = ("--quick", "--rows", "PyMC", "--out", str(tmp_path))
+    process = run_study("speed", *arguments, path=tmp_path)
     assert process.returncode == 0, process.stderr
-    assert "pip install pymc" in process.stderr
-    assert f"({part})" in process.stdout
-    record = json.loads((tmp_path / "record.json").read_text(encoding="utf-8"))
-    assert [section["name"] for section in record["sections"]] == [part]
-    assert record["machine"]["cores_used"] == 2
-    assert record["machine"]["versions"]["jax"]
-    assert (
-        (tmp_path / "README.md")
-        .read_text(encoding="utf-8")
-        .startswith("# How fast is it compared with PyMC, NumPyro and BlackJAX?")
-    )
+    assert "now stopped: failed: pymc is not installed (exit code 1)" in process.stdout
 
 
-@pytest.mark.full
-def test_every_stage_of_a_run_is_measured_and_written(tmp_path):
-    process = run_study("speed.stages", "--smoke", "--out", str(tmp_path))
-    assert process.returncode == 0, process.stderr
-    text = (tmp_path / "README.md").read_text("utf-8")
-    rows = {
-        cells[1].strip(): [cell.strip() for cell in cells[2:-1]]
-        for cells in (line.split("|") for line in text.splitlines() if line.startswith("| "))
+def line_of_growth(n: int, seconds: float, n_bytes: int) -> dict[str, Any]:
+    """A line of the record of speed: the learner's batch from n items."""
+    measure = {"seconds": seconds, "cpu_seconds": seconds}
+    return {
+        "row": f"N = {n:,}",
+        "group": "growth",
+        "on": "2 threads",
+        "date": "",
+        "processor": "made up",
+        "threads": 2,
+        "commits": {"now": "abc", "before": None},
+        "now": {"measures": {"batch": measure}, "own_bytes": n_bytes},
     }
-    assert rows["fit the model"][0] == "3"  # 20 + 2×3: before the first batch and after each
-    assert rows["predict the test set"][0] == "3"
-    assert rows["draw candidates and targets"][0] == "4"
-    assert rows["select: everything else"][0] == "2"
-    assert "Peak memory" in text
 
 
-@pytest.mark.full
-def test_a_batch_is_compared_with_that_of_another_commit_and_not_measured_twice(tmp_path):
-    arguments = ("--quick", "--before", "HEAD", "--out", str(tmp_path))
-    process = run_study("speed.comparison", *arguments)
+def test_exponents_of_growth_and_what_breaks_first(tmp_path):
+    sizes = (10_000, 100_000, 1_000_000)
+    lines = [line_of_growth(n, 1e-6 * n**1.4, 8 * n) for n in sizes]
+    lines.append(line_of_growth(10_000_000, 0.0, 0))
+    lines[-1]["now"] = {"measures": {}, "own_bytes": 0, "stopped": "more than 300 s"}
+    text = "".join(f"{json.dumps(line)}\n" for line in lines)
+    (tmp_path / "record.jsonl").write_text(text, "utf-8")
+    process = run_study("speed", "--report", "--out", str(tmp_path))
     assert process.returncode == 0, process.stderr
-    rows = [line for line in process.stdout.splitlines() if line.startswith("| ")][2:]
-    assert [row.split("|")[1].strip() for row in rows] == ["2", "4"]
-    record = tmp_path / "record-quick.jsonl"
-    measured = record.read_text("utf-8")
-    assert len(measured.splitlines()) == 4
-    assert run_study("speed.comparison", *arguments).returncode == 0
-    assert record.read_text("utf-8") == measured
+    growth = "N^1.40 | N^1.40 | N^1.00 | N^1.00 | 10,000,000: more than 300 s"
+    assert growth in process.stdout
+
+
+def test_the_page_of_speed_is_that_of_its_record(tmp_path):
+    record = (STUDIES / "speed/record.jsonl").read_text("utf-8")
+    (tmp_path / "record.jsonl").write_text(record, "utf-8")
+    assert run_study("speed", "--report", "--out", str(tmp_path)).returncode == 0
+    page = (STUDIES / "speed/TABLE.md").read_text("utf-8")
+    assert (tmp_path / "TABLE.md").read_text("utf-8") == page
 
 
 @pytest.mark.full
@@ -181,22 +229,6 @@ def test_savings_against_rivals_are_those_of_the_pages(monkeypatch):
 
 
 @pytest.mark.full
-def test_growth_is_measured_once_for_each_device(tmp_path):
-    arguments = ("--smoke", "--only", "B,projects", "--out", str(tmp_path))
-    process = run_study("speed.growth", *arguments)
-    assert process.returncode == 0, process.stderr
-    again = run_study("speed.growth", *arguments)
-    assert (again.stderr, again.stdout) == ("", process.stdout)
-    (device,) = json.loads((tmp_path / "record.json").read_text("utf-8")).values()
-    small, large, project = device["points"].values()
-    assert [small["sizes"]["B"], large["sizes"]["B"]] == [2, 4]
-    assert all(point[name] > 0 for point in (small, large) for name in ("batch", "batch_first"))
-    assert project["next_first"] > 0
-    assert project["start"] > 0
-    assert project["step_strategy"] == "parbals-epig"
-
-
-@pytest.mark.full
 def test_scores_of_many_classes_are_measured_once(tmp_path):
     def run():
         return run_study("approximation.many_classes", "--quick", "--out", str(tmp_path))
@@ -218,50 +250,13 @@ def test_the_screen_is_compared_with_a_full_search(tmp_path):
     assert process.stdout in (tmp_path / "README.md").read_text("utf-8")
 
 
-@pytest.mark.full
-def test_a_point_that_takes_too_long_is_stopped_and_tried_again_with_more_time(tmp_path):
-    def run(limit):
-        arguments = ("--smoke", "--only", "C", "--limit", limit, "--out", str(tmp_path))
-        return run_study("speed.growth", *arguments)
-
-    assert run("0.02").stderr.count("more than 0.02 s") == 2
-    assert "| more than 0.02 s |" in (tmp_path / "README.md").read_text("utf-8")
-    assert run("0.01").stderr == ""
-    assert run("0.03").stderr.count("more than 0.03 s") == 2
-
-
-def test_growth_of_two_devices_in_one_table_and_figure(tmp_path):
-    facts = {"date": "", "system": "", "python": "", "versions": {}, "commit": ""}
-
-    def device(exponent):
-        points = (
-            {"sizes": {"N": n, "C": 2}, "fit": 0.0, "batch": 1e-6 * n**exponent, "peak": 8 * n}
-            for n in (1_000, 10_000, 100_000)
-        )
-        listed = {str(i): {"kind": "batch", "axis": "N", **p} for i, p in enumerate(points)}
-        return {"machine": facts, "points": listed}
-
-    results = {"slow": device(1.4), "fast": device(0.9)}
-    (tmp_path / "record.json").write_text(json.dumps(results), encoding="utf-8")
-    process = run_study("speed.growth", "--report", "--out", str(tmp_path))
-    assert process.returncode == 0, process.stderr
-    assert "| N | 2 | slow | N^1.40 (steep) | N^1.40 (steep) | N^1.00 | N^1.00 |" in process.stdout
-    assert "| N | 2 | fast | N^0.90 | N^0.90 | N^1.00 | N^1.00 |" in process.stdout
-    assert process.stdout.strip() in (tmp_path / "README.md").read_text("utf-8")
-    assert (tmp_path / "growth.svg").read_text("utf-8").count("<path") > 10
-
-
 @pytest.mark.parametrize(
     ("study", "arguments"),
     [
-        ("speed.engine", ("--only", "x")),
-        pytest.param("speed.engine", ("--rivals", "magic"), marks=pytest.mark.full),
-        pytest.param("speed.engine", ("--quick", "--smoke"), marks=pytest.mark.full),
-        ("speed.growth", ("--only", "x")),
-        pytest.param("speed.growth", ("--N", "many"), marks=pytest.mark.full),
-        pytest.param("speed.stages", ("--sizes", "mnist"), marks=pytest.mark.full),
+        ("speed", ("--rows", "magic")),
+        pytest.param("speed", ("--quick",), marks=pytest.mark.full),
+        pytest.param("speed", ("--limit", "0"), marks=pytest.mark.full),
         pytest.param("error_estimates.promises", ("--only", "mnist"), marks=pytest.mark.full),
-        pytest.param("speed.stages", ("--cores", "0"), marks=pytest.mark.full),
         ("targets", ("--only", "mnist")),
         pytest.param("targets", ("--target-rows", "75"), marks=pytest.mark.full),
     ],

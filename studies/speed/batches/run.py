@@ -96,7 +96,7 @@ def times(quick: bool) -> Iterator[str]:
     yield "| classes | batch | CPU s | products | ms an item | screened | scored | renewed |"
     yield "|---|---|---|---|---|---|---|---|"
     for n_classes, batch_size in BATCHES[:2] if quick else BATCHES:
-        problem = make_problem("unit", SMOKE if quick else FULL, n_classes)
+        problem = make_problem(SMOKE if quick else FULL, n_classes)
         latents = fitted(np.concatenate([problem.X, problem.X_pool]), problem.y, n_classes)
         size = min(batch_size, len(problem.X_pool) // 2)
         with several_threads(1):

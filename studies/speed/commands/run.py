@@ -26,11 +26,10 @@ from typing import Any
 import numpy as np
 from lib.folders import STUDIES
 from lib.report import machine
-from speed.comparison.run import checked_out
+from speed.trees import checked_out, sources
 
 FOLDER = Path(__file__).parent
 ROOT = STUDIES.parent
-SOURCES = tuple(f"packages/{name}/src" for name in ("parbals", "parbals-label", "parbals-bench"))
 CLASSES = ("world", "sports", "business", "science")
 SIZES = {"items": 2_000, "labels": 280, "repeats": 5}
 QUICK = {"items": 200, "labels": 40, "repeats": 1}
@@ -58,9 +57,9 @@ def main() -> int:
     sizes = QUICK if options.quick else SIZES
     with tempfile.TemporaryDirectory(prefix="parbals-commands-") as temporary:
         folder = Path(temporary)
-        trees = {"now": [ROOT / source for source in SOURCES]}
+        trees = {"now": sources(ROOT)}
         if options.before:
-            trees["before"] = [checked_out(options.before, folder, name) for name in SOURCES]
+            trees["before"] = sources(checked_out(options.before, folder / "before"))
         make_project(folder, sizes, trees["now"])
         seconds, batches = measured(folder, trees, sizes["repeats"])
     text = page(seconds, batches, sizes, options.before)
