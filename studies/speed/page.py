@@ -234,9 +234,9 @@ def _notes(before: Tree, now: Tree, line: dict[str, Any], is_last: bool) -> str:
 def _compared(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
     if "indices" not in before or "indices" not in now:
         return ["", ""]
-    share = now["score"] / before["score"] if before["score"] else math.nan
+    share = f"{now['score'] / before['score']:.4f}" if before.get("score") else ""
     common = set(now["indices"]) & set(before["indices"])
-    return [f"{share:.4f}", f"{len(common)} of {len(now['indices'])}"]
+    return [share, f"{len(common)} of {len(now['indices'])}"]
 
 
 def _goal(goal: tuple[float, str] | None, now: Tree) -> str:

@@ -16,7 +16,10 @@ Sizes = dict[str, Any]
 
 BASE: Sizes = {"N": 10_000, "M": 1_000, "D": 300, "C": 4, "n": 200, "B": 20, "U": 10}
 GROWTH = BASE | {"D": 64}
-QUICK_SIZES = {"N": 300, "M": 20, "D": 5, "C": 3, "n": 30, "B": 3, "U": 2, "K": 16, "rounds": 1}
+QUICK_SIZES = {
+    **{"N": 300, "M": 20, "D": 5, "C": 3, "n": 30, "B": 3, "U": 2, "K": 16},
+    **{"repeats": 1, "rounds": 1},
+}
 """The largest sizes of a quick check."""
 GROUPS = {
     "batches": "batches of 20, 100 and 500",
@@ -101,8 +104,8 @@ def _series() -> list[Row]:
 
 def _commands() -> list[Row]:
     goals = {"next": (1.0, "s"), "tell": (1.0, "s"), "status": (0.3, "s")}
-    texts = {"N": 2_000, "C": 4, "n": 200, "B": 20}
-    vectors = {"N": 1_000_000, "D": 64, "C": 4, "n": 100, "B": 20}
+    texts = {"N": 2_000, "C": 4, "n": 280, "B": 20, "repeats": 5}
+    vectors = {"N": 1_000_000, "D": 64, "C": 4, "n": 100, "B": 20, "repeats": 1}
     return [
         Row("2,000 texts, 4 classes", "commands", "commands", texts, goals=goals),
         Row("1,000,000 vectors, 4 classes", "limits", "commands", vectors),

@@ -184,14 +184,15 @@ def test_the_page_of_speed_is_that_of_its_record(tmp_path):
 
 
 @pytest.mark.full
-def test_commands_are_measured_beside_those_of_another_commit(tmp_path):
-    arguments = ("--quick", "--before", "HEAD", "--out", str(tmp_path))
-    process = run_study("speed.commands", *arguments)
+def test_commands_of_two_commits_work_on_one_project(tmp_path):
+    arguments = ("--quick", "--rows", "2,000 texts", "--before", "HEAD", "--out", str(tmp_path))
+    process = run_study("speed", *arguments)
     assert process.returncode == 0, process.stderr
-    rows = [line for line in process.stdout.splitlines() if line.startswith("| `")]
-    assert [row.split("`")[1] for row in rows] == ["--version", "status", "tell", "next"]
-    assert "`next` chose the same items as before." in process.stdout
-    assert (tmp_path / "README.md").read_text("utf-8") in process.stdout
+    (line,) = read_lines(tmp_path / "record.jsonl")
+    names = {"product", "--version", "status", "tell", "next"}
+    assert line["before"]["measures"].keys() == line["now"]["measures"].keys() == names
+    batches = [line[tree]["measures"]["next"]["indices"] for tree in ("before", "now")]
+    assert batches[0] == batches[1]
 
 
 @pytest.mark.full

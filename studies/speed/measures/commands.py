@@ -1,14 +1,19 @@
-"""Commands of a project, each in a fresh process; CPU seconds of all its threads."""
+"""CPU seconds of commands, each in a fresh process on a copy of one project.
+
+The first tree of a run makes the project, all work on copies of it: so ``next`` has to choose the
+same items. The least of several repeats counts, because other programs only add time.
+"""
 
 import csv
 import json
 import os
 import resource
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +21,9 @@ import numpy as np
 from speed.clock import Measure
 from speed.problems import labels_of, pool_and_labels
 
+CLASSES = ("world", "sports", "business", "science")
+WORDS = 4_000
+LENGTH = 30
 # Not ru_maxrss, which a process inherits from the one that started it.
 PROGRAM = """
 import sys
@@ -23,7 +31,7 @@ from pathlib import Path
 from parbals.cli.main import main
 code = 0
 try:
-    code = main(sys.argv[1:])
+    main(sys.argv[1:])
 except SystemExit as end:
     code = end.code
 status = Path("/proc/self/status")
@@ -35,65 +43,95 @@ sys.exit(code)
 
 
 def measures(sizes: dict[str, Any]) -> Iterator[Measure]:
+    project = Path(sizes["folder"]) / f"project-{sizes['N']}"
+    if not project.exists():
+        _make_project(project, sizes)
     with tempfile.TemporaryDirectory() as temporary:
-        folder = Path(temporary)
-        os.environ["PARBALS_CACHE_DIR"] = str(folder / "cache")
-        project = str(folder / "project")
-        classes = [f"class{c}" for c in range(sizes["C"])]
-        y = _create(folder, project, sizes, classes)
-        labels = folder / "labels.csv"
-        _write_labels(labels, range(sizes["n"]), y, classes)
-        run("", "tell", project, str(labels), "--no-report")
-        yield run("next", "next", project, "-n", str(sizes["B"]))[0]
-        _write_labels(labels, range(sizes["n"], sizes["n"] + sizes["B"]), y, classes)
-        yield run("tell", "tell", project, str(labels))[0]
-        yield run("status", "status", project)[0]
+        copy = Path(temporary) / "copy"
+        commands = {
+            "--version": ["--version"],
+            "status": ["status", str(copy), "--json"],
+            "tell": ["tell", str(copy), str(project / "batch.csv"), "--json"],
+            "next": ["next", str(copy), "-n", str(sizes["B"]), "--json"],
+        }
+        for name, arguments in commands.items():
+            runs = []
+            for _ in range(sizes["repeats"]):
+                shutil.copytree(project, copy)
+                runs.append(run(arguments))
+                shutil.rmtree(copy)
+            measure = {
+                "measure": name,
+                "seconds": min(cost["seconds"] for cost, _ in runs),
+                "cpu_seconds": min(cost["cpu_seconds"] for cost, _ in runs),
+                "peak_bytes": max(cost["peak_bytes"] for cost, _ in runs),
+            }
+            if name == "next":
+                measure["indices"] = json.loads(runs[0][1])["ids"]
+            yield measure
 
 
-def _create(folder: Path, project: str, sizes: dict[str, Any], classes: list[str]) -> np.ndarray:
-    """A project of texts, or of vectors if D is given; returns the class of every item."""
-    joined = ",".join(classes)
-    if "D" not in sizes:
-        texts, y = _texts(sizes)
-        with (folder / "texts.csv").open("w", newline="", encoding="utf-8") as file:
-            writer = csv.writer(file)
-            writer.writerow(["id", "text"])
-            writer.writerows(enumerate(texts, 1))
-        data = [str(folder / "texts.csv"), "--text", "text", "--encoder", "words"]
-        run("", "init", project, *data, "--classes", joined)
-        return y
-    X = pool_and_labels(sizes)[0]
-    np.save(folder / "X.npy", X)
-    run("", "init", project, str(folder / "X.npy"), "--classes", joined)
-    (folder / "X.npy").unlink()
-    _, y = labels_of(X, sizes, len(X))
-    return y
+def _make_project(project: Path, sizes: dict[str, Any]) -> None:
+    """A project with labels and a report, and a file of a batch's labels in it.
+
+    Its items are texts, or vectors where D is given.
+    """
+    data = project.with_suffix(".npy" if "D" in sizes else ".csv")
+    if "D" in sizes:
+        X = pool_and_labels(sizes)[0]
+        np.save(data, X)
+        numbers = labels_of(X, sizes, len(X))[1]
+        options = []
+    else:
+        texts, numbers = made_up_texts(sizes["N"])
+        write(data, ["id", "text"], enumerate(texts, 1))
+        options = ["--text", "text", "--encoder", "words"]
+    run(["init", str(project), str(data), *options, "--classes", ",".join(CLASSES)])
+    data.unlink()
+    order = np.random.default_rng(1).permutation(sizes["N"])
+    n_labels = sizes["n"]
+    for name, chosen in (
+        ("known", order[:n_labels]),
+        ("batch", order[n_labels:][: sizes["B"]]),
+    ):
+        labels = ((i + 1, CLASSES[numbers[i]]) for i in chosen)
+        write(project / f"{name}.csv", ["id", "label"], labels)
+    run(["tell", str(project), str(project / "known.csv")])
 
 
-def _texts(sizes: dict[str, Any]) -> tuple[list[str], np.ndarray]:
-    """Texts of twelve words, half of which tell the class."""
+def made_up_texts(n_texts: int) -> tuple[list[str], np.ndarray]:
+    """Texts whose words are common or rare as in a language, and differ by class."""
     generator = np.random.default_rng(0)
-    y = generator.integers(sizes["C"], size=sizes["N"])
-    common = generator.zipf(1.3, size=(sizes["N"], 6)) % 5_000
-    telling = generator.integers(100, size=(sizes["N"], 6))
+    common = 1.0 / np.arange(1, WORDS + 1)
+    by_class = common * generator.gamma(1.0, size=(len(CLASSES), WORDS))
+    by_class /= by_class.sum(axis=1, keepdims=True)
+    numbers = generator.integers(len(CLASSES), size=n_texts)
     texts = [
-        " ".join([*(f"word{word}" for word in a), *(f"topic{label}x{word}" for word in b)])
-        for a, b, label in zip(common, telling, y, strict=True)
+        " ".join(f"word{word}" for word in generator.choice(WORDS, LENGTH, p=by_class[number]))
+        for number in numbers
     ]
-    return texts, y
+    return texts, numbers
 
 
-def _write_labels(path: Path, positions: range, y: np.ndarray, classes: list[str]) -> None:
-    rows = [f"{position + 1},{classes[y[position]]}" for position in positions]
-    path.write_text("\n".join(["id,label", *rows, ""]), encoding="utf-8")
+def write(path: Path, header: list[str], rows: Iterable[Any]) -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(header)
+        writer.writerows(rows)
 
 
-def run(name: str, *arguments: str) -> tuple[Measure, str]:
+def run(arguments: list[str]) -> tuple[Measure, str]:
     """A command's cost, and what it printed."""
+    environment = dict(os.environ)
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # files are compiled once, as on a user's disk
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     start = time.perf_counter()
     process = subprocess.run(
-        [sys.executable, "-c", PROGRAM, *arguments], capture_output=True, text=True, check=False
+        [sys.executable, "-c", PROGRAM, *arguments],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     seconds = time.perf_counter() - start
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -101,9 +139,8 @@ def run(name: str, *arguments: str) -> tuple[Measure, str]:
         raise SystemExit(f"parbals {' '.join(arguments)} failed: {process.stderr}")
     output, _, peak = process.stdout.rpartition("PEAK")
     measure = {
-        "measure": name,
         "seconds": seconds,
         "cpu_seconds": after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime,
-        "peak_bytes": json.loads(peak),
+        "peak_bytes": int(peak),
     }
     return measure, output
