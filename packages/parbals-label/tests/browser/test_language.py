@@ -4,8 +4,19 @@ import re
 
 import pytest
 from message_data import truth
+from parbals.learner.evaluation.class_shift import ClassShift
+from parbals.learner.evaluation.shift import Shift
+from parbals.types import Estimate
 from parbals_label.cli.options import update_report
+from parbals_label.project.alternative_test import AlternativeTest
+from parbals_label.project.checks import Checks
+from parbals_label.project.program_drift import Drift
+from parbals_label.project.program_errors import CheckedError
+from parbals_label.project.program_mix import Mix
+from parbals_label.project.program_report import ProgramReport
+from parbals_label.project.program_shares import ClassShare, ProgramShares
 from parbals_label.store.records import EXPORTED, Submission
+from parbals_label.store.replies import Usage
 from parbals_label.store.store import Store
 from playwright.sync_api import expect
 
@@ -72,3 +83,47 @@ def test_what_the_server_writes_for_owners_is_translated(serve, person):
     words = ada.go("overview").locator(".panel").filter(has_text="置信度").first
     expect(words).to_contain_text("20 个测试条目中已标注 20 个。标注者：me (20)")
     expect(words).not_to_contain_text("random items")
+
+
+def program_sentences():
+    """What the server says of an LLM that labels, with everything known that can be known."""
+    name = "machine:gpt"
+    share = Estimate(0.805, 0.7, 0.9)
+    report = ProgramReport(
+        annotator=name,
+        n_labels=1_200,
+        n_items=5_000,
+        n_people=60,
+        n_unlabelled=3_800,
+        error=CheckedError.of(60, 6, is_random=False),
+        test=AlternativeTest(n_people=3, n_beaten=1, advantage=0.7, passed=False),
+        usage=Usage(name, "gpt", 1_200, 51_000, 1_900, 0.0234, 2, 3),
+        goal_error=0.05,
+        shares=ProgramShares(1_140, 60, [ClassShare("ham", 0.9, share)]),
+        mix=Mix(0.05, 900, 700, 0.81, 60, 1.5, 0.2, 4_940),
+        drift=Drift(400, 0.0001, 0.2, by_people=True),
+    )
+    usage = f"{report.usage.amounts}."
+    return [*report.lines, usage, Checks(name, [1, 2]).sentence]
+
+
+def target_sentences():
+    """What the server says of a target set that differs from the pool."""
+    class_shift = ClassShift("spam", 0.2, Estimate(0.5, 0.4, 0.6), 0.001)
+    return [Shift(auc, 300).sentence for auc in (0.55, 0.7, 0.9, 0.99)] + [class_shift.sentence]
+
+
+def test_reports_on_programs_and_warnings_are_translated_whole(serve, person):
+    page = person(serve("text"), "Ada", locale="de-DE").page
+    translate = """async (texts) => {
+        const { translated } = await import("/static/js/server_texts.js");
+        return texts.map(translated);
+    }"""
+    sentences = [*program_sentences(), *target_sentences()]
+    german = page.evaluate(translate, sentences)
+    for text, translation in zip(sentences, german, strict=True):
+        assert not re.search(r"\b(the|of|it|are|and|items|answers|by)\b", translation), text
+    said = " ".join(german)
+    assert "ham 80,5 % (70 % bis 90 %)" in said
+    assert "1.200 Anfragen, ≈ 51.000 Tokens hinein und 1.900 heraus, Kosten ≈ 0,0234" in said
+    assert "<0,1 %" in said

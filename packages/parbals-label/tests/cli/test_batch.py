@@ -93,12 +93,18 @@ class TestRound:
         said = run("tell", project, "b.csv")
         assert said.startswith("No labels: the column `label` of b.csv is empty; fill it in (ham,")
 
-    @pytest.mark.parametrize("quoting", [csv.QUOTE_MINIMAL, csv.QUOTE_ALL])
-    def test_a_program_may_leave_the_byte_order_mark_in_a_batch(
-        self, run, project, tmp_path, quoting
-    ):
-        """Python's csv reads the mark, which Excel needs, as a part of the first name."""
+    def test_a_batch_of_ascii_has_no_byte_order_mark(self, run, project, tmp_path):
+        """Python's csv would read it as a part of the first name."""
         run("next", project, "-n", "3", "--out", "b.csv")
+        with open(tmp_path / "b.csv", newline="", encoding="utf-8") as file:
+            assert next(csv.reader(file))[0] == "id"
+
+    @pytest.mark.parametrize("quoting", [csv.QUOTE_MINIMAL, csv.QUOTE_ALL])
+    def test_a_program_may_leave_the_byte_order_mark_in_a_batch(self, run, tmp_path, quoting):
+        """Excel needs the mark where letters are beyond ASCII."""
+        (tmp_path / "dishes.csv").write_text("dish\nŻurek\nBorschtsch\nKäse\nReis\n", "utf-8")
+        run("init", "dishes", "dishes.csv", "--text", "dish", "--classes", "ham,spam")
+        run("next", "dishes", "-n", "3", "--out", "b.csv")
         with open(tmp_path / "b.csv", newline="", encoding="utf-8") as file:
             rows = list(csv.DictReader(file))
         assert "\ufeffid" in rows[0]
@@ -106,7 +112,7 @@ class TestRound:
             writer = csv.DictWriter(file, list(rows[0]), quoting=quoting)
             writer.writeheader()
             writer.writerows(row | {"label": "ham"} for row in rows)
-        assert run("tell", project, "c.csv", "--no-report").startswith("3 new labels")
+        assert run("tell", "dishes", "c.csv", "--no-report").startswith("3 new labels")
 
     def test_one_wrong_row_stores_nothing(self, run, project, tmp_path):
         (tmp_path / "b.csv").write_text("id,label\n007,ham\n008,eggs\n")

@@ -153,8 +153,9 @@ def write_batch_csv(
     """Write items (id, content) to label, with an empty column ``label``; their number.
 
     ``whom`` are the annotators to ask, one for each item, as a column ``annotator``. Columns of the
-    items with one of these names, or ``id``, are written as ``item.id`` and so on. The file starts
-    with a mark, by which Excel recognises UTF-8.
+    items with one of these names, or ``id``, are written as ``item.id`` and so on. A file with
+    letters beyond ASCII starts with a mark, by which Excel recognises UTF-8; any other needs none,
+    and programs that do not know the mark would read it as a part of the first name.
     """
     reserved = ("id", "annotator", "label")
     names = {name: f"item.{name}" if name in reserved else name for name in columns}
@@ -169,7 +170,11 @@ def write_batch_csv(
             yield record
 
     last = ["annotator", "label"] if whom else ["label"]
-    return write_export(path, records(), "csv", ["id", *names.values(), *last], bom=True)
+    header = ["id", *names.values(), *last]
+    lines = list(records())
+    cells = [*header, *(cell for line in lines for cell in line.values())]
+    is_ascii = all(str(cell).isascii() for cell in cells)
+    return write_export(path, lines, "csv", header, bom=not is_ascii)
 
 
 def positions_of_answers(store: Store, answers: Sequence[Answer], name: str) -> list[int]:

@@ -73,7 +73,7 @@ def live(store: Store, curve: Curve, queue: QueueOut, server: ServerOut) -> Live
             ProgramOut(
                 name=report.annotator,
                 n_labels=report.n_labels,
-                lines=[*report.lines, *([f"{report.usage.sentence}."] if report.usage else [])],
+                lines=report.lines,
                 paused=report.annotator in store.settings.paused,
                 usage=None if report.usage is None else f"{report.usage.amounts}.",
                 drift=None if report.drift is None else report.drift.sentence(report.annotator),

@@ -5,6 +5,7 @@ import { bulkBar } from "./bulk.js";
 import { announce, h, percent } from "./dom.js";
 import { labelChip, openItem } from "./detail.js";
 import { highlighted, passName } from "./item.js";
+import { translated } from "./server_texts.js";
 import { isOwner, on, state } from "./state.js";
 import { pieces, t } from "./text.js";
 
@@ -79,7 +80,7 @@ export function itemRow(item, changed, extra = {}) {
         labels,
         item.tied && h("span", { class: "chip" }, t("tied")),
         skips,
-        item.doubt && h("span", { class: "chip", dir: "auto" }, item.doubt),
+        item.doubt && h("span", { class: "chip", dir: "auto" }, translated(item.doubt)),
       ),
     ),
   );

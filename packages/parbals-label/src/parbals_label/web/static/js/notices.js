@@ -4,6 +4,7 @@ import { displayLabel } from "./answers.js";
 import { connection } from "./api.js";
 import { announce, byId, h, toast } from "./dom.js";
 import * as outbox from "./outbox.js";
+import { translated } from "./server_texts.js";
 import { emit, on, state } from "./state.js";
 import { t } from "./text.js";
 
@@ -120,7 +121,7 @@ function draw(box = outbox.summary()) {
               unsent,
       ),
     );
-  if (serverError) list.push(notice("trouble", "problem", t("The server reports: {message}", { message: serverError })));
+  if (serverError) list.push(notice("trouble", "problem", t("The server reports: {message}", { message: translated(serverError) })));
   if (box.memoryOnly)
     list.push(
       notice(

@@ -305,7 +305,7 @@ export function modelLine() {
   const draw = (queue) => {
     if (!queue) return;
     node.dataset.state = queue.state;
-    const reason = queue.message && queue.state === "failed" ? ` – ${queue.message}` : "";
+    const reason = queue.message && queue.state === "failed" ? ` – ${translated(queue.message)}` : "";
     text.textContent = t("Model: {state}", { state: STATES[queue.state] ?? queue.state }) + reason;
   };
   on("live", (live) => draw(live.queue));

@@ -2,6 +2,7 @@
 
 import { post } from "./api.js";
 import { h, percent, range, toast } from "./dom.js";
+import { translated } from "./server_texts.js";
 import { on, state } from "./state.js";
 import { pieces, t } from "./text.js";
 
@@ -12,7 +13,7 @@ function actionButton(text, label, path, body) {
   button.addEventListener("click", async () => {
     try {
       const { sentence } = await post(path, body);
-      toast(sentence);
+      toast(translated(sentence));
     } catch (error) {
       toast(error.message);
     }
@@ -52,7 +53,7 @@ function errorSentence(program, annotators) {
 }
 
 function driftNotice(sentence) {
-  return h("p", { class: "advice warn", dir: "auto" }, h("span", { class: "advice-sign", "aria-hidden": "true" }, "!"), h("span", {}, sentence));
+  return h("p", { class: "advice warn", dir: "auto" }, h("span", { class: "advice-sign", "aria-hidden": "true" }, "!"), h("span", {}, translated(sentence)));
 }
 
 function programLine(program, annotators) {
@@ -60,7 +61,7 @@ function programLine(program, annotators) {
   const labels = program.paused
     ? pieces("{name} (paused) has given {n:# label|# labels}.", values)
     : pieces("{name} has given {n:# label|# labels}.", values);
-  const usage = program.usage ? ` ${t("Used so far: {usage}", { usage: program.usage })}` : "";
+  const usage = program.usage ? ` ${t("Used so far: {usage}", { usage: translated(program.usage) })}` : "";
   return h(
     "div",
     { class: "program-line" },
@@ -106,7 +107,12 @@ export function programPanels(programs) {
       { class: "panel program-report" },
       h("h2", { class: "panel-title", dir: "auto" }, t("Is {name} good enough?", { name: program.name })),
       h("p", { class: "quiet" }, t("It has given {n:# label|# labels}. What it abstains on stays for people.", { n: program.n_labels })),
-      h("ul", {}, ...program.lines.map((line) => h("li", { dir: "auto" }, line))),
+      h(
+        "ul",
+        {},
+        program.lines.map((line) => h("li", { dir: "auto" }, translated(line))),
+        program.usage && h("li", {}, t("Used so far: {usage}", { usage: translated(program.usage) })),
+      ),
     ),
   );
 }

@@ -4,6 +4,7 @@ import { get } from "./api.js";
 import { displayLabel, isTask, NUMBERS, threeDigits } from "./answers.js";
 import { h, percent, range, unbroken } from "./dom.js";
 import { livePanel, measureButton, SAMPLE_SIZE } from "./panels.js";
+import { translated } from "./server_texts.js";
 import { emit, on, state } from "./state.js";
 import { t } from "./text.js";
 
@@ -83,9 +84,9 @@ export function targetPanel() {
           errorFigure(live.report.pool_error, t("expected on the pool")),
         ),
       measureControl(live),
-      target.message && h("p", { class: "quiet" }, target.message),
-      target.sentence && h("p", { class: "target-sentence" }, unbroken(target.sentence)),
-      target.far_sentence && h("p", { class: target.far.length ? "target-sentence" : "quiet" }, unbroken(target.far_sentence)),
+      target.message && h("p", { class: "quiet" }, translated(target.message)),
+      target.sentence && h("p", { class: "target-sentence" }, unbroken(translated(target.sentence))),
+      target.far_sentence && h("p", { class: target.far.length ? "target-sentence" : "quiet" }, unbroken(translated(target.far_sentence))),
       target.far.length > 0 && h("ul", { class: "far-groups" }, target.far.map(farGroup)),
     ];
   }, ["target"]);

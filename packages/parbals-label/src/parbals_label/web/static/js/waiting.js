@@ -34,7 +34,7 @@ export function waitingNode(queue, connection, outbox, failed = null) {
     return message(
       "off",
       t("The model process stopped with an error"),
-      queue.message ?? t("Restarting. See the terminal for the error."),
+      translated(queue.message) ?? t("Restarting. See the terminal for the error."),
     );
   const [title, sentence] = MESSAGES[queue?.state] ?? MESSAGES.starting;
   const kind = ["finished", "idle"].includes(queue?.state) ? queue.state : "busy";
