@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from speed.rows import GROUPS, ROWS, Row
+from speed.rows import GROUPS, ROWS, Goal, Row
 
 __all__ = ["page", "slope"]
 
@@ -100,7 +100,7 @@ def line_cells(line: dict[str, Any]) -> Iterator[list[str]]:
             *_pair(before.seconds, now.seconds, _number),
             _ratio(before.seconds, now.seconds),
             *_pair(before.product, now.product, _number),
-            _goal(goals.get(name), now),
+            _goal(goals.get(name), now, line["threads"]),
             *_pair(before.n_bytes, now.n_bytes, lambda value: f"{1e-6 * value:,.0f}"),
             *_compared(before.measure, now.measure),
             _notes(before, now, line, is_last=name == names[-1]),
@@ -239,14 +239,14 @@ def _compared(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
     return [share, f"{len(common)} of {len(now['indices'])}"]
 
 
-def _goal(goal: tuple[float, str] | None, now: Tree) -> str:
-    """A goal for times in products is for one thread, one in seconds for any number."""
-    if goal is None:
+def _goal(goal: Goal | None, now: Tree, threads: int) -> str:
+    if goal is None or goal.threads not in (None, threads):
         return ""
-    limit, unit = goal
-    value = now.product if unit == "products" else now.seconds
-    met = "" if value is None else " met" if value <= limit else " MISSED"
-    return f"≤ {limit:g}{' s' if unit == 's' else ''}{met}"
+    value = now.product if goal.unit == "products" else now.seconds
+    met = ""
+    if value is not None:
+        met = " met" if value <= goal.limit else " MISSED"
+    return f"≤ {goal.limit:g}{' s' if goal.unit == 's' else ''}{met}"
 
 
 def _pair(before: float | None, now: float | None, text: Any) -> list[str]:

@@ -17,6 +17,8 @@ __all__ = ["Limits", "run_row"]
 
 POLL_SECONDS = 0.02
 ACCELERATED = ("gpu", "first_call")
+ENVIRONMENT = dict(os.environ)
+"""The user's, before this process is pinned to cores and to the CPU."""
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
@@ -56,8 +58,8 @@ def run_row(row: Row, sources: list[Path], sizes: dict[str, Any], limits: Limits
 
 
 def _environment(row: Row, sources: list[Path], limits: Limits) -> dict[str, str]:
-    environment = dict(os.environ)
-    path = [*map(str, sources), os.environ.get("PYTHONPATH", "")]
+    environment = dict(ENVIRONMENT)
+    path = [*map(str, sources), environment.get("PYTHONPATH", "")]
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, path))
     if row.kind not in ACCELERATED:
         environment["JAX_PLATFORMS"] = "cpu"

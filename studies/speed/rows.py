@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from lib.rivals import LABELS
 
-__all__ = ["GROUPS", "QUICK_SIZES", "ROWS", "Row", "wanted_rows"]
+__all__ = ["DEFAULT_GROUPS", "GROUPS", "QUICK_SIZES", "ROWS", "Goal", "Row", "wanted_rows"]
 
 Sizes = dict[str, Any]
 
@@ -35,6 +35,14 @@ GROUPS = {
 DEFAULT_GROUPS = ("batches", "fits", "scores", "commands")
 
 
+class Goal(NamedTuple):
+    """At most so many products or seconds; with so many threads, or any number of them."""
+
+    limit: float
+    unit: str  # "products" or "s"
+    threads: int | None = None
+
+
 class Row(NamedTuple):
     """A measurement in a process of its own; it may give several lines of the table."""
 
@@ -43,8 +51,7 @@ class Row(NamedTuple):
     kind: str  # a module of speed.measures
     sizes: Sizes
     axis: str = ""  # the size that a series varies
-    goals: Mapping[str, tuple[float, str]] = MappingProxyType({})
-    """At most so many "s" or "products", by the name of the measure."""
+    goals: Mapping[str, Goal] = MappingProxyType({})  # by the name of the measure
     rounds: int = 1  # processes of each tree
 
 
@@ -60,7 +67,7 @@ def _batches() -> list[Row]:
                     "batches",
                     "batch",
                     BASE | {"C": n_classes, "loss": loss, "repeats": 3},
-                    goals={"": (goal, "products")} if goal else {},
+                    goals={"": Goal(goal, "products", 1)} if goal else {},
                 )
             )
     for size, loss, title, goal in (
@@ -74,7 +81,7 @@ def _batches() -> list[Row]:
                 "batches",
                 "batch",
                 BASE | {"B": size, "loss": loss, "repeats": 1},
-                goals={"": (goal, "s")},
+                goals={"": Goal(goal, "s", 2)},
             )
         )
     return rows
@@ -103,7 +110,7 @@ def _series() -> list[Row]:
 
 
 def _commands() -> list[Row]:
-    goals = {"next": (1.0, "s"), "tell": (1.0, "s"), "status": (0.3, "s")}
+    goals = {"next": Goal(1.0, "s"), "tell": Goal(1.0, "s"), "status": Goal(0.3, "s")}
     texts = {"N": 2_000, "C": 4, "n": 280, "B": 20, "repeats": 5}
     vectors = {"N": 1_000_000, "D": 64, "C": 4, "n": 100, "B": 20, "repeats": 1}
     return [
@@ -114,7 +121,7 @@ def _commands() -> list[Row]:
 
 def _gpu() -> list[Row]:
     base = BASE | {"n": 100, "M": 1_000}
-    goals = {"no programs kept, all three": (3.0, "s")}
+    goals = {"no programs kept, all three": Goal(3.0, "s")}
     first = [
         Row(f"10,000 items, {c} classes", "gpu", "first_call", base | {"C": c}, goals=goals)
         for c in (2, 4, 10)

@@ -6,6 +6,7 @@
     python studies speed --rows "batch of 500;D = 4,096"   # rows by a part of their names
     python studies speed --list                            # all rows by group
     python studies speed --report                          # the page again, from the record
+    python studies speed --report --add FILE               # with the lines of another machine
 
 Every row is measured in a process of its own, in turn with that of the other commit, and is a line
 of record.jsonl, which replaces the row's line of the same machine and threads. A row that takes too
@@ -43,6 +44,10 @@ def main() -> int:
     options.out.mkdir(parents=True, exist_ok=True)
     record = options.out / "record.jsonl"
     lines = read(record)
+    if options.add:
+        for line in read(options.add):
+            replace_line(lines, line)
+        write_record(record, lines)
     if not options.report:
         for warning in pin_cores(options.threads) if options.threads else ():
             print(warning, file=sys.stderr)
@@ -73,6 +78,10 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="tiny sizes; needs --out")
     parser.add_argument("--list", action="store_true", help="list the rows")
     parser.add_argument("--report", action="store_true", help="measure nothing")
+    parser.add_argument("--add", type=Path, metavar="FILE", help="take in another record's lines")
+    parser.add_argument(
+        "--now", metavar="NAME", help="what to call this tree; by default its commit"
+    )
     options = parser.parse_args()
     if options.threads < 0 or options.limit <= 0 or options.memory <= 0:
         parser.error("--threads is at least 0, --limit and --memory are more than 0")
@@ -113,11 +122,11 @@ def measure_rows(
             "date": facts["date"],
             "processor": "" if row.kind in ACCELERATED else facts["processor"],
             "threads": threads,
-            "commits": {"now": facts["commit"], "before": commit(options.before)},
+            "commits": {"now": options.now or facts["commit"], "before": commit(options.before)},
             **results,
         }
         replace_line(lines, line)
-        write_whole(record, "".join(f"{json.dumps(entry)}\n" for entry in lines))
+        write_record(record, lines)
         write_whole(options.out / "TABLE.md", page(lines))
 
 
@@ -182,6 +191,10 @@ def replace_line(lines: list[dict[str, Any]], line: dict[str, Any]) -> None:
             lines[position] = line
             return
     lines.append(line)
+
+
+def write_record(record: Path, lines: list[dict[str, Any]]) -> None:
+    write_whole(record, "".join(f"{json.dumps(line)}\n" for line in lines))
 
 
 def write_whole(path: Path, text: str) -> None:

@@ -175,10 +175,14 @@ def test_exponents_of_growth_and_what_breaks_first(tmp_path):
     assert growth in process.stdout
 
 
-def test_the_page_of_speed_is_that_of_its_record(tmp_path):
-    record = (STUDIES / "speed/record.jsonl").read_text("utf-8")
-    (tmp_path / "record.jsonl").write_text(record, "utf-8")
-    assert run_study("speed", "--report", "--out", str(tmp_path)).returncode == 0
+def test_the_page_of_speed_is_that_of_its_record_also_where_lines_are_added_to_another(tmp_path):
+    record = STUDIES / "speed/record.jsonl"
+    first, *_ = read_lines(record)
+    text = json.dumps(first | {"date": "earlier"}) + "\n"
+    (tmp_path / "record.jsonl").write_text(text, "utf-8")
+    process = run_study("speed", "--report", "--add", str(record), "--out", str(tmp_path))
+    assert process.returncode == 0, process.stderr
+    assert read_lines(tmp_path / "record.jsonl") == read_lines(record)
     page = (STUDIES / "speed/TABLE.md").read_text("utf-8")
     assert (tmp_path / "TABLE.md").read_text("utf-8") == page
 
