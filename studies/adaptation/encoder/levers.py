@@ -87,6 +87,9 @@ RECIPES = {
     "upper 3, 10 epochs, 2e-4, bfloat16": Recipe(3, 10, 2e-4, half=True),
     "upper 3, 20 epochs, 5e-5": Recipe(3, 20, 5e-5),
     "upper 3, 10 epochs, 4e-4": Recipe(3, 10, 4e-4),
+    "low rank 8, 10 epochs, 1e-3, no dropout": Recipe(0, 10, 1e-3, dropout=False, rank=8),
+    "low rank 8, 8 epochs, 1e-3, no dropout": Recipe(0, 8, 1e-3, dropout=False, rank=8),
+    "low rank 8, 6 epochs, 1e-3, no dropout": Recipe(0, 6, 1e-3, dropout=False, rank=8),
 }
 BEFORE = "all layers, 20 epochs"
 CHOSEN = "low rank 8, 10 epochs, 1e-3"
