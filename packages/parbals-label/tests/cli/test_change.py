@@ -215,7 +215,8 @@ class TestTables:
         (tmp_path / "t.csv").write_text(",sex,size,answer\n" + "\n".join(rows))
         record = json.loads(run("init", "p", "t.csv", "--classes", "a,b", "--json"))
         assert record["encoder"] == "table"
-        assert "'column 1' is left out: it only identifies rows." in record["notes"]
+        hint = "it only identifies rows; --id 'column 1' names the items by it."
+        assert f"'column 1' is left out: {hint}" in record["notes"]
         hint = "'answer' is neither shown nor used, holding the classes: --label answer reads it, "
         assert any(note.startswith(hint) for note in record["notes"])
 

@@ -92,7 +92,9 @@ def test_an_audit_is_counted_and_marked_in_exports(tmp_path):
         ]
     assert (state.audit, state.audit_labelled) == (2, 1)
     (line,) = [line for line in overview_lines(state) if "test items" in line]
-    assert line.startswith("1 of the 2 test items are labelled. Labelled by me (1), 20")
+    assert line.startswith(
+        "1 of the 2 test items are labelled; the error is measured at 2. Labelled by me (1), 20"
+    )
 
 
 def test_it_is_said_who_chose_what_is_labelled(tmp_path):

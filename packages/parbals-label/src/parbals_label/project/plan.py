@@ -21,7 +21,7 @@ from parbals_label.project.embedding import Recipe, check_descriptions, open_enc
 from parbals_label.project.features import COLUMNS, GIVEN, TABLE
 from parbals_label.project.goal import metric_of, metric_setting
 from parbals_label.project.media import media_folder
-from parbals_label.project.sniff import ColumnGroups, Sniffed, group_columns
+from parbals_label.project.sniff import Sniffed, group_columns
 from parbals_label.readers.items import check_numbers, classes_in
 from parbals_label.readers.source import Source, check_column
 
@@ -129,7 +129,7 @@ def _choose_features(sniffed: Sniffed, encoder: str | None) -> _FeatureColumns:
         if encoder or not is_number_or_date:
             return _FeatureColumns(encoder or default_encoder("text"), [column])
     if sniffed.groups.table and not sniffed.groups.texts and encoder is None:
-        return _table_features(source, None, sniffed.groups.table, _left_out(sniffed.groups))
+        return _table_features(source, None, sniffed.groups.table, _left_out(sniffed))
     raise InputError(_which_columns(sniffed))
 
 
@@ -140,7 +140,7 @@ def _named_table_columns(sniffed: Sniffed) -> tuple[list[str], tuple[str, ...]]:
     notes: tuple[str, ...] = ()
     if columns == ["all"] and "all" not in source.columns:
         columns = sniffed.groups.table
-        notes = _left_out(sniffed.groups)
+        notes = _left_out(sniffed)
     for column in columns:
         check_column(source, column)
     for column in group_columns(source, columns).texts:
@@ -151,9 +151,15 @@ def _named_table_columns(sniffed: Sniffed) -> tuple[list[str], tuple[str, ...]]:
     return columns, notes
 
 
-def _left_out(groups: ColumnGroups) -> tuple[str, ...]:
+def _left_out(sniffed: Sniffed) -> tuple[str, ...]:
     """A note for each column that is not part of the table."""
-    identifiers = (f"{name!r} is left out: it only identifies rows." for name in groups.identifiers)
+    groups = sniffed.groups
+    has_names = bool(sniffed.id_column) or sniffed.roles.id is not None
+    identifiers = (
+        f"{name!r} is left out: it only identifies rows"
+        f"{'' if has_names else f'; --id {shlex.quote(name)} names the items by it'}."
+        for name in groups.identifiers
+    )
     texts = (f"{name!r} is left out: it is a text; --text reads it." for name in groups.texts)
     return (*identifiers, *texts)
 

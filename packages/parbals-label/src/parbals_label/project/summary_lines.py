@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from parbals.learner.evaluation import report as reports
 from parbals.learner.evaluation.audit import AUDIT
 from parbals.learner.evaluation.certify import CERTIFY
+from parbals.learner.evaluation.looks import labels_at_next_look
 from parbals.strategies.table import RANDOM_STRATEGY, strategy_title
 from parbals.wording import counted, percent
 
@@ -126,8 +127,10 @@ def strategy_line(overview: Overview) -> str | None:
 
 def audit_line(overview: Overview) -> str:
     """Progress of the audit, and whose labels it rests on."""
-    line = f"{overview.audit_labelled:,} of the {overview.audit:,} test items are labelled."
-    return f"{line} {overview.audit_sources.sentence}".strip()
+    line = f"{overview.audit_labelled:,} of the {overview.audit:,} test items are labelled"
+    n_at_next_look = labels_at_next_look(overview.audit_labelled, overview.audit)
+    next_look = f"; the error is measured at {n_at_next_look:,}" if n_at_next_look else ""
+    return f"{line}{next_look}. {overview.audit_sources.sentence}".strip()
 
 
 def certificate_lines(

@@ -36,7 +36,14 @@ import numpy as np
 
 from parbals.learner.evaluation.ppi import ppi_mean
 
-__all__ = ["DELTA", "Look", "clopper_pearson_limits", "latest_look", "ppi_limits"]
+__all__ = [
+    "DELTA",
+    "Look",
+    "clopper_pearson_limits",
+    "labels_at_next_look",
+    "latest_look",
+    "ppi_limits",
+]
 
 DELTA = 0.05
 """δ: at most this is the probability that an upper limit fails at some look; a lower likewise."""
@@ -96,6 +103,24 @@ def latest_look(is_audit: np.ndarray, size: int) -> Look | None:
             return Look(n_labels_at(count), DELTA * _WEIGHT_BEFORE * 0.5**halvings)
         halvings += 1
     return None
+
+
+def labels_at_next_look(n_audit_labels: int, size: int) -> int | None:
+    """Number of audit labels at the next look; None once the audit is full.
+
+    >>> labels_at_next_look(0, 60), labels_at_next_look(47, 60), labels_at_next_look(57, 60)
+    (30, 57, None)
+
+    Args:
+        n_audit_labels: number of audit labels so far.
+        size: number of items in the audit.
+    """
+    counts = [math.ceil(_FULL_SHARE * size)]
+    halvings = 1
+    while (count := math.ceil(size / 2**halvings)) >= _MIN_AUDIT_LABELS:
+        counts.append(count)
+        halvings += 1
+    return min((count for count in counts if count > n_audit_labels), default=None)
 
 
 def clopper_pearson_limits(n_wrong: float, n: float, delta: float) -> tuple[float, float]:

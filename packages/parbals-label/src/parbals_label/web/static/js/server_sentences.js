@@ -147,6 +147,7 @@ export const SERVER_TEXTS = [
   "sample {number} from the target set {target} ({date}): {wrong} of {total} wrong, below {high}, {left} changed afterwards",
   "sample {number} from the target set {target} ({date}): {wrong} of {total} wrong, below {high}",
   "sample {number} from the target set {target} ({date}) was not completed, {left} of {total} labelled",
+  "{number} of the {total} test items are labelled; the error is measured at {goal}.",
   "exported the model",
   "exported training data",
   "exported items as {format}",
