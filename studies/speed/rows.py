@@ -32,7 +32,7 @@ GROUPS = {
     "gpu": "batches on an accelerator",
     "refits": "a batch beside refits of other libraries",
 }
-DEFAULT_GROUPS = ("batches", "fits", "scores", "commands")
+DEFAULT_GROUPS = ("batches", "fits", "scores", "commands", "run", "growth")
 
 
 class Goal(NamedTuple):

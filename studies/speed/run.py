@@ -1,6 +1,6 @@
 """How fast is it, beside another commit, and how do time and memory grow?
 
-    python studies speed                                   # this tree: batches, fits, ...
+    python studies speed                                   # this tree: two minutes on two cores
     python studies speed --before REF --threads 1          # every row beside another commit
     python studies speed --before REF --rows growth        # one group of rows
     python studies speed --rows "batch of 500;D = 4,096"   # rows by a part of their names
