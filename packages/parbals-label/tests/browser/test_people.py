@@ -111,6 +111,18 @@ def test_the_overview_says_that_a_programs_error_is_not_known_and_offers_checks(
     expect(ada.page.locator("#toast")).to_contain_text("wait on the labelling page to be checked")
 
 
+def test_the_name_of_a_program_is_not_broken_beside_long_words(serve, person):
+    def by_program(folder):
+        with Store.open(folder) as store:
+            store.submit([Submission(0, "ham")], annotator="machine:gpt", source="machine")
+
+    ada = person(serve("text", prepare=by_program), "Ada", locale="de-DE")
+    name = ada.go("overview").get_by_role("rowheader", name="machine:gpt")
+    expect(name.locator(".chip")).to_have_text("Programm", timeout=20_000)
+    assert name.locator(".chip").evaluate("node => node.offsetHeight") < 30  # one line
+    assert name.evaluate("node => node.offsetWidth") > 95
+
+
 def test_an_owner_pauses_an_llm_and_sends_what_it_is_unsure_of_to_people(serve, person):
     def by_llm(folder):
         served.label_some(folder, range(4))

@@ -355,8 +355,7 @@ export function peoplePanel() {
           person.source === "machine" && h("span", { class: "chip" }, t("program")),
         ),
         h("td", { class: "numeric" }, count(person.answers)),
-        h("td", { class: "quiet" }, person.last ? ago(person.last) : ""),
-        isOwner() && h("td", {}, releaseButton(person.name)),
+        h("td", { class: "quiet" }, person.last ? ago(person.last) : "", isOwner() && h("div", {}, releaseButton(person.name))),
       ),
     );
     const table = h(
@@ -371,7 +370,6 @@ export function peoplePanel() {
           h("th", { scope: "col" }, t("Name")),
           h("th", { scope: "col", class: "numeric" }, t("Answers")),
           h("th", { scope: "col" }, t("Last")),
-          isOwner() && h("td", {}),
         ),
       ),
       h("tbody", {}, rows),
