@@ -24,8 +24,10 @@ def measures(sizes: dict[str, Any]) -> Iterator[Measure]:
                 [sys.executable, str(STUDIES), "speed.measure", "gpu", json.dumps(sizes)],
                 env=environment,
                 stdout=subprocess.PIPE,
-                check=True,
+                check=False,
             )
+            if process.returncode != 0:
+                sys.exit(process.returncode)  # its error stream is this process's
             for line in process.stdout.splitlines():
                 measure = json.loads(line)
                 yield measure | {"measure": f"{state}, {measure['measure']}"}
