@@ -546,6 +546,24 @@ def test_few_labels_train_low_rank_updates_of_the_linear_layers(base):
     assert not any("forward" in vars(module) for module in encoder.network.modules())
 
 
+@pytest.mark.parametrize(("schedule", "drops"), [(adapt.LOW_RANK, False), (adapt.ALL_LAYERS, True)])
+def test_few_labels_are_trained_without_dropout(base, schedule, drops):
+    """On a CPU, drawing what to drop takes a quarter of a step."""
+    kind, some = texts()
+    encoder = adapt.load_base(base, Options(device="cpu"), "text")
+    modes = set()
+    adapt.fine_tune(
+        encoder,
+        some[:40],
+        kind[:40],
+        seed=3,
+        step_done=lambda n_steps: modes.add(encoder.network.training),
+        schedule=schedule,
+    )
+    assert modes == {drops}
+    assert not encoder.network.training
+
+
 def test_more_labels_train_all_weights(base):
     encoder = adapt.load_base(base, Options(device="cpu"), "text")
     assert adapt.schedule_of(encoder, 125) is adapt.LOW_RANK

@@ -10,8 +10,9 @@ logits that separate classes. The head is discarded: the project's model is fitt
 
 Word embeddings are frozen: 250 texts contain few of them, and they are half of the parameters. With
 few labels texts train low-rank updates of the linear layers
-(:mod:`~parbals_label.encoders.low_rank`) for half as many steps, each a sixth cheaper
-(studies/adaptation/encoder/LEVERS.md has what other ways save and cost).
+(:mod:`~parbals_label.encoders.low_rank`) for half as many steps and without dropout, which takes a
+quarter of a step on a CPU and gains nothing there (studies/adaptation/encoder/LEVERS.md has what
+other ways save and cost).
 
 Images are not augmented. Means and variances of batch norms are frozen as well, since sixteen
 images estimate them badly; the learning rate of such a network can then be 2e-4 (Fashion-MNIST, 250
@@ -80,12 +81,14 @@ class Schedule:
         max_epochs: epochs of few items.
         items_in_all_epochs: of more items so many fewer epochs, but at least five.
         rank: of low-rank updates; 0 trains all weights.
+        uses_dropout: whether layers drop units while they are trained.
     """
 
     learning_rate: float
     max_epochs: int
     items_in_all_epochs: int
     rank: int = 0
+    uses_dropout: bool = True
 
     def n_steps(self, n_items: int) -> int:
         """Training steps on so many items.
@@ -97,8 +100,8 @@ class Schedule:
         return epochs * -(-n_items // _BATCH_SIZE)
 
 
-LOW_RANK = Schedule(1e-3, 10, 1_250, rank=8)
-"""Of texts with few labels."""
+LOW_RANK = Schedule(1e-3, 10, 1_250, rank=8, uses_dropout=False)
+"""Of texts with few labels. On a CPU, drawing what to drop takes a quarter of a step."""
 ALL_LAYERS = Schedule(5e-5, 20, 2_500)
 BATCH_NORMS = Schedule(2e-4, 20, 2_500)
 """Of networks with batch norms, whose statistics are frozen."""
@@ -223,7 +226,7 @@ class _Training:
             if encoder.kind == "text":
                 network.get_input_embeddings().requires_grad_(False)
             self._trained = [weight for weight in network.parameters() if weight.requires_grad]
-        network.train(not _has_batch_norm(network))
+        network.train(schedule.uses_dropout and not _has_batch_norm(network))
         parameter_groups = [
             {"params": self._trained, "lr": schedule.learning_rate},
             {"params": self._head.parameters(), "lr": _HEAD_LEARNING_RATE},
