@@ -1,6 +1,6 @@
 """The authors' nine departures together, by NUTS, beside the paper's figures.
 
-departures.tar.xz has runs of `parbals bench run`, three seeds or fewer; nuts.tar.xz has those of
+departures.tar.xz has runs of `parbals bench run`, one by one; nuts.tar.xz has those of
 `studies paper.differences.nuts`, ten seeds in step, which count where there are both.
 """
 
