@@ -127,3 +127,11 @@ def test_reports_on_programs_and_warnings_are_translated_whole(serve, person):
     assert "ham 80,5 % (70 % bis 90 %)" in said
     assert "1.200 Anfragen, ≈ 51.000 Tokens hinein und 1.900 heraus, Kosten ≈ 0,0234" in said
     assert "<0,1 %" in said
+
+
+def test_four_german_words_fit_below_the_classes_of_a_phone(serve, person):
+    server = serve("text")
+    page = person(server, "Ada", locale="de-DE", width=390, height=844, phone=True).page
+    expect(page.locator(".tools")).to_contain_text("Rückgängig")
+    tops = "nodes => nodes.map((node) => node.getBoundingClientRect().top)"
+    assert len(set(page.locator(".tools > .tool").evaluate_all(tops))) == 1
