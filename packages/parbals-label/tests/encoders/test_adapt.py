@@ -548,7 +548,7 @@ def test_few_labels_train_low_rank_updates_of_the_linear_layers(base):
 
 @pytest.mark.parametrize(("schedule", "drops"), [(adapt.LOW_RANK, False), (adapt.ALL_LAYERS, True)])
 def test_few_labels_are_trained_without_dropout(base, schedule, drops):
-    """On a CPU, drawing what to drop takes a quarter of a step."""
+    """On a CPU, drawing what to drop takes a fifth of a step."""
     kind, some = texts()
     encoder = adapt.load_base(base, Options(device="cpu"), "text")
     modes = set()

@@ -11,7 +11,7 @@ logits that separate classes. The head is discarded: the project's model is fitt
 Word embeddings are frozen: 250 texts contain few of them, and they are half of the parameters. With
 few labels texts train low-rank updates of the linear layers
 (:mod:`~parbals_label.encoders.low_rank`) for half as many steps and without dropout, which takes a
-quarter of a step on a CPU and gains nothing there (studies/adaptation/encoder/LEVERS.md has what
+fifth of a step on a CPU and gains nothing there (studies/adaptation/encoder/LEVERS.md has what
 other ways save and cost).
 
 Images are not augmented. Means and variances of batch norms are frozen as well, since sixteen
@@ -101,7 +101,7 @@ class Schedule:
 
 
 LOW_RANK = Schedule(1e-3, 10, 1_250, rank=8, uses_dropout=False)
-"""Of texts with few labels. On a CPU, drawing what to drop takes a quarter of a step."""
+"""Of texts with few labels. On a CPU, drawing what to drop takes a fifth of a step."""
 ALL_LAYERS = Schedule(5e-5, 20, 2_500)
 BATCH_NORMS = Schedule(2e-4, 20, 2_500)
 """Of networks with batch norms, whose statistics are frozen."""
