@@ -66,8 +66,9 @@ def _batches() -> list[Row]:
                     f"batch of 20, {n_classes} classes, {title}",
                     "batches",
                     "batch",
-                    BASE | {"C": n_classes, "loss": loss, "repeats": 3},
+                    BASE | {"C": n_classes, "loss": loss, "repeats": 2},
                     goals={"": Goal(goal, "products", 1)} if goal else {},
+                    rounds=2,
                 )
             )
     for size, loss, title, goal in (

@@ -95,6 +95,7 @@ def test_rows_of_speed_are_measured_beside_another_commit(tmp_path):
         "batch of 20, 2 classes, EPIG",
         *("2 classes", "4 classes", "10 classes"),
     ]
+    assert process.stderr.count("batch of 20, 2 classes, EPIG, before ... done") == 2  # rounds
     for line in lines:
         assert line["on"] == "1 thread"
         assert line["commits"]["before"] == ROOT.name
