@@ -28,10 +28,10 @@ LENGTH = 30
 PROGRAM = """
 import sys
 from pathlib import Path
-from parbals.cli.main import main
+from parbals.cli import program
 code = 0
 try:
-    main(sys.argv[1:])
+    program()
 except SystemExit as end:
     code = end.code
 status = Path("/proc/self/status")
