@@ -13,17 +13,19 @@ from parbals.race import class_evidence, class_slopes, curvatures_from_diagonal
 from parbals.scores.gaussian import closed_epig
 from parbals.strategies import backends, conditioning
 from parbals.strategies import parbals as strategy_module
-from parbals.strategies.backends import tables
 from parbals.strategies.backends.base import SlotTable
-from parbals.strategies.universes import gaussian
+from parbals.strategies.universes import gaussian, linear, posterior
 from parbals.strategies.universes.labels import DrawnLabels
 from scipy.special import expit
 
 
-@pytest.fixture(params=["NumPy", pytest.param("JAX", marks=pytest.mark.full)])
+@pytest.fixture(params=["NumPy", "linear models", pytest.param("JAX", marks=pytest.mark.full)])
 def backend(request, monkeypatch):
-    """NumPy on a CPU, and the programs for accelerators, which take long to compile."""
-    monkeypatch.setattr(backends, "uses_numpy", lambda operations: request.param == "NumPy")
+    """NumPy on a CPU, for small and large batches, and JAX, whose programs compile slowly."""
+    monkeypatch.setattr(backends, "uses_numpy", lambda operations: request.param != "JAX")
+    if request.param == "linear models":
+        monkeypatch.setattr(posterior, "MAX_TABLE_LABELS", 0)
+        monkeypatch.setattr(linear, "MAX_WEIGHT_CHANGE", 0.0)  # screens have the latest weights
 
 
 @pytest.fixture(scope="module")
@@ -312,7 +314,6 @@ def test_rows_that_are_forgotten_are_computed_again(backend, monkeypatch, loss):
     monkeypatch.setattr(gaussian, "MAX_SCREENED", 200)
     monkeypatch.setattr(gaussian, "SHORTLIST", 8)
     monkeypatch.setattr(gaussian, "DECISION_SHORTLIST", 8)
-    monkeypatch.setattr(tables, "MAX_RECENT", 8)  # labels are folded into the bases, too
     parts = wide_problem(1)
     options = {"n_universes": 3, "random_state": 2, "loss": loss}
     whole = parbals.select_batch_from_model(*parts, 30, **options)

@@ -38,7 +38,7 @@ def parts(request):
 def test_the_screen_before_the_batch_is_that_of_pairs(parts):
     context, X = parts
     expected = initial_scores(context, X, "screen")
-    np.testing.assert_allclose(QuadraticScreen(context).scores(X), expected, rtol=1e-4)
+    np.testing.assert_allclose(QuadraticScreen.before_batch(context).scores(X), expected, rtol=1e-4)
 
 
 def test_the_mean_of_equal_universes_is_each_of_them(parts):
@@ -59,5 +59,6 @@ def test_the_mean_of_equal_universes_is_each_of_them(parts):
         ),
         context.share,
     )
-    screen = QuadraticScreen(context, state, members=np.array([0, 1, 1]))
+    members = np.array([0, 1, 1])
+    screen = QuadraticScreen.of_mean_universe(context, state, members)
     np.testing.assert_allclose(screen.scores(X), expected, rtol=1e-3)

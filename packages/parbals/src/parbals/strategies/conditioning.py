@@ -35,6 +35,8 @@ __all__ = [
     "condition_state",
     "initial_state",
     "is_softmax_stale",
+    "is_stale",
+    "label_derivatives",
     "mark_softmax_fresh",
 ]
 
@@ -104,7 +106,7 @@ def condition_state(
 ) -> UniverseState:
     """Condition every universe on its label of one row."""
     conditioned = condition_rows(row, state.labelled, state.mean_coef, state.cov_root)
-    slope, curvature = _label_derivatives(
+    slope, curvature = label_derivatives(
         conditioned.mean[:, :, 0], conditioned.variance[:, :, 0], labels
     )
     # Coefficients of the covariance with this row in the universe: c(·, i) = b · coefficients.
@@ -143,7 +145,7 @@ def _append_zeros(array: Float[Array, "A U *R"]) -> Float[Array, "A U *S"]:
     return grown
 
 
-def _label_derivatives(
+def label_derivatives(
     mean: Float[Array, "A U"], variance: Float[Array, "A U"], labels: Int[Array, " U"]
 ) -> tuple[Float[Array, "A U"], Float[Array, "A U"]]:
     """α and β of every universe's label of a row with these moments."""
@@ -176,19 +178,29 @@ def condition_rows(
 
 
 def is_softmax_stale(state: UniverseState) -> Bool[Array, "U M"]:
+    """Whether the softmax of a target needs to be recomputed (:func:`is_stale`)."""
+    return is_stale(
+        state.target_mean, state.target_variance, state.softmax_mean, state.softmax_variance
+    )
+
+
+def is_stale(
+    mean: Float[Array, "A U M"],
+    variance: Float[Array, "A U M"],
+    softmax_mean: Float[Array, "A U M"],
+    softmax_variance: Float[Array, "A U M"],
+) -> Bool[Array, "U M"]:
     """Whether the softmax of a target needs to be recomputed; with two classes it always does.
 
     The softmax (class probabilities and gains) is the most expensive part and changes little. It is
     recomputed where a logit has moved by a tenth of its standard deviation. All points are compared
     at the same targets, so stale values hardly affect their order.
     """
-    mean = state.target_mean
-    variance = state.target_variance
     if len(mean) == 1:
         return np.ones(mean.shape[1:], bool)
     spread = variance + GUMBEL_VARIANCE
-    has_shifted = np.abs(mean - state.softmax_mean) > _STALE_AFTER * np.sqrt(spread)
-    has_narrowed = state.softmax_variance - variance > 2.0 * _STALE_AFTER * spread
+    has_shifted = np.abs(mean - softmax_mean) > _STALE_AFTER * np.sqrt(spread)
+    has_narrowed = softmax_variance - variance > 2.0 * _STALE_AFTER * spread
     return (has_shifted | has_narrowed).any(axis=0)
 
 

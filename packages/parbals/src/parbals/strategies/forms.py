@@ -20,52 +20,77 @@ are approximate, at a tenth of the work of ten universes.
 
 import numpy as np
 
+from parbals.posterior.closed.whitening import Whitening
 from parbals.posterior.predictive import add_bias
 from parbals.scores.gaussian import approximate_gains, screening_gains
 from parbals.shapes import Array, Float, Int
 from parbals.strategies.conditioning import UniverseState
 from parbals.strategies.scoring import Rows, ScoringContext, row_operations
 
-__all__ = ["QuadraticScreen"]
+__all__ = ["QuadraticScreen", "initial_covariance"]
 
 
 class QuadraticScreen:
-    """The screen before the batch, or that of its mean universe.
+    """The screen of rows under one normal distribution of the weights, in whitened coordinates.
 
     Args:
-        context: posterior and targets before the batch.
-        state: the distinct universes; None before the batch.
-        members: the distinct universe of each universe.
+        whitening: the map of design rows to whitened coordinates z (d,).
+        location: mean of the weights.
+        covariance: Σ of the weights.
+        target_map: H, the map of z to the covariances with the targets.
+        target_gains: gains of the targets, weighted by their share.
     """
 
     def __init__(
         self,
-        context: ScoringContext,
-        state: UniverseState | None = None,
-        members: Int[Array, " U"] | None = None,
+        whitening: Whitening,
+        location: Float[Array, "d A"],
+        covariance: Float[Array, "A d d"],
+        target_map: Float[Array, "A d M"],
+        target_gains: Float[Array, "A M"],
     ) -> None:
-        self._whitening = context.whitening
-        self.n_columns = len(context.basis)
-        covariance = _covariance(context)
-        location = context.basis @ context.location
-        target_map = _covariance_map(context, context.target_rows)
-        target_gains = screening_gains(context.targets.gains)
-        if state is not None and members is not None:
-            universe_share = (np.bincount(members) / len(members)).astype(np.float32)
-            labelled_map = _covariance_map(context, state.labelled)
-            shares = universe_share[:, None, None]
-            cov_coef = ((shares * state.cov_root) @ state.cov_root.swapaxes(2, 3)).sum(axis=1)
-            coefficients = labelled_map @ cov_coef
-            covariance -= coefficients @ labelled_map.swapaxes(1, 2)
-            target_map = target_map - coefficients @ state.target_cov
-            mean_coef = universe_share @ state.mean_coef  # (A, R)
-            location = location + (labelled_map @ mean_coef[:, :, None])[:, :, 0].T
-            gains = screening_gains(approximate_gains(state.target_mean, state.target_variance))
-            target_gains = np.einsum("v,avm->am", universe_share, gains)
-        weights = 0.5 * context.share * target_gains
-        self._location: Float[Array, "d A"] = location
-        forms = (target_map * weights[:, None]) @ target_map.swapaxes(1, 2)
+        self._whitening = whitening
+        self.n_columns = len(location)
+        forms = (target_map * (0.5 * target_gains)[:, None]) @ target_map.swapaxes(1, 2)
+        self._location = location
         self._forms: Float[Array, "A d e"] = np.concatenate([covariance, forms], axis=2)
+
+    @classmethod
+    def before_batch(cls, context: ScoringContext) -> "QuadraticScreen":
+        """The screen before the batch."""
+        return cls(
+            context.whitening,
+            context.basis @ context.location,
+            initial_covariance(context),
+            _covariance_map(context, context.target_rows),
+            context.share * screening_gains(context.targets.gains),
+        )
+
+    @classmethod
+    def of_mean_universe(
+        cls, context: ScoringContext, state: UniverseState, members: Int[Array, " U"]
+    ) -> "QuadraticScreen":
+        """The screen of the mean universe.
+
+        Args:
+            context: posterior and targets before the batch.
+            state: the distinct universes.
+            members: the distinct universe of each universe.
+        """
+        universe_share = (np.bincount(members) / len(members)).astype(np.float32)
+        labelled_map = _covariance_map(context, state.labelled)
+        shares = universe_share[:, None, None]
+        cov_coef = ((shares * state.cov_root) @ state.cov_root.swapaxes(2, 3)).sum(axis=1)
+        coefficients = labelled_map @ cov_coef
+        mean_coef = universe_share @ state.mean_coef  # (A, R)
+        gains = screening_gains(approximate_gains(state.target_mean, state.target_variance))
+        return cls(
+            context.whitening,
+            context.basis @ context.location + (labelled_map @ mean_coef[:, :, None])[:, :, 0].T,
+            initial_covariance(context) - coefficients @ labelled_map.swapaxes(1, 2),
+            _covariance_map(context, context.target_rows) - coefficients @ state.target_cov,
+            context.share * np.einsum("v,avm->am", universe_share, gains),
+        )
 
     @staticmethod
     def is_cheaper(context: ScoringContext) -> bool:
@@ -88,8 +113,8 @@ class QuadraticScreen:
         return (row_gains * squares).sum(axis=0)
 
 
-def _covariance(context: ScoringContext) -> Float[Array, "A d d"]:
-    """Σ: the covariance of every latent in whitened coordinates."""
+def initial_covariance(context: ScoringContext) -> Float[Array, "A d d"]:
+    """Σ before the batch: the covariance of the weights of every latent."""
     inside = context.basis @ context.roots  # (A, d, r)
     covariance = inside @ inside.swapaxes(1, 2)
     if context.target_rows.orthogonal.shape[1]:

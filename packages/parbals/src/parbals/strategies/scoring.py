@@ -104,6 +104,7 @@ class ScoringContext(NamedTuple):
     basis: Float[Array, "d r"]  # orthonormal basis of the span of the labelled rows
     location: Float[Array, "r A"]  # posterior means, in coordinates of the basis
     roots: Float[Array, "A r r"]
+    whitened_targets: Float[Array, "M d"]
     target_rows: Rows
     targets: Targets
     share: Float[Array, " M"]  # weight of each target: 1 / number of targets, 0 for padding
@@ -181,6 +182,7 @@ def build_context(
         basis=basis,
         location=location,
         roots=roots,
+        whitened_targets=whitened,
         target_rows=target_rows,
         targets=_target_softmax(target_rows),
         share=pad_rows(np.full(n_targets, 1.0 / max(n_targets, 1)), size),

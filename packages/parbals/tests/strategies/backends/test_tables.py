@@ -22,15 +22,13 @@ PARENTS = ([0, 0], [0, 1], [0, 0, 1, 1], [0, 1, 2, 3], [1, 2, 3, 3])
 LOOKS = ([0, 1, 2], [2, 3], [4, 0, 5], [6, 7, 8], [0, 4, 8, 2])
 
 
-@pytest.mark.parametrize("max_recent", [1, 2, 9], ids=["every label", "two labels", "none"])
 @pytest.mark.parametrize("n_slots", [8, 5], ids=["all rows stay", "rows are forgotten"])
 @pytest.mark.parametrize("n_inside", [5, 3], ids=["all directions", "some directions"])
 @pytest.mark.parametrize("n_latents", [1, 3])
 def test_rows_that_catch_up_are_those_conditioned_at_once(
-    n_latents, n_inside, n_slots, max_recent, monkeypatch
+    n_latents, n_inside, n_slots, monkeypatch
 ):
     monkeypatch.setattr(tables, "_MIN_CACHED_ROWS", n_slots)
-    monkeypatch.setattr(tables, "MAX_RECENT", max_recent)
     generator = np.random.default_rng(n_latents)
     roots = 0.3 * generator.standard_normal((n_latents, n_inside, n_inside)) + np.eye(n_inside)
     location = generator.standard_normal((n_inside, n_latents))
@@ -61,10 +59,9 @@ def test_rows_that_catch_up_are_those_conditioned_at_once(
             pairs = covariance(rows.at(np.array(look)), context.target_rows)[:, None]
             pairs = pairs + expected.cov_update @ state.target_cov[:, None]
             for latent, universe in np.ndindex(pairs.shape[:2]):
-                table = kept.base(latent, universe, opened.slots)
+                table = kept.base(latent, opened.slots)
                 table -= opened.root[latent, universe] @ kept.target_root[latent, universe]
                 np.testing.assert_allclose(table, pairs[latent, universe], atol=2e-5)
-    assert kept.is_shared == (max_recent == 9)
 
 
 def test_the_cache_is_bounded_however_few_targets_there_are():

@@ -15,6 +15,7 @@ from parbals.strategies.backends import jax as jax_backend
 from parbals.strategies.backends import score_pool
 from parbals.strategies.greedy import grow
 from parbals.strategies.scoring import build_context
+from parbals.strategies.universes import posterior
 from parbals.strategies.universes.gaussian import gaussian_universes
 from parbals.strategies.universes.labels import DrawnLabels
 from scipy.stats import norm
@@ -114,9 +115,11 @@ def by_definition(latents, X, X_target):
     return indices, scores
 
 
-@pytest.fixture(params=["NumPy", pytest.param("JAX", marks=pytest.mark.full)])
+@pytest.fixture(params=["NumPy", "linear models", pytest.param("JAX", marks=pytest.mark.full)])
 def backend(request, monkeypatch):
-    monkeypatch.setattr(backends, "uses_numpy", lambda operations: request.param == "NumPy")
+    monkeypatch.setattr(backends, "uses_numpy", lambda operations: request.param != "JAX")
+    if request.param == "linear models":
+        monkeypatch.setattr(posterior, "MAX_TABLE_LABELS", 0)
 
 
 def grown(latents, X, X_target, pending, score):

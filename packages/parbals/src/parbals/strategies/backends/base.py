@@ -117,7 +117,10 @@ class Backend(Protocol):
 
 @runtime_checkable
 class BackendModule(Protocol):
-    """The functions that each backend module provides."""
+    """What each backend module provides."""
+
+    has_linear_universes: bool
+    """Whether large batches are faster by :mod:`parbals.strategies.universes.linear`."""
 
     def score_pool(
         self, context: ScoringContext, X: PoolFeatures, *, score: ScoreName

@@ -40,7 +40,9 @@ from parbals.strategies.scoring import (
     project_design,
 )
 
-__all__ = ["JaxBackend", "open_backend", "score_pool"]
+__all__ = ["JaxBackend", "has_linear_universes", "open_backend", "score_pool"]
+
+has_linear_universes = False
 
 _COMPILER_OPTIONS = {"xla_gpu_autotune_level": "0", "xla_gpu_enable_triton_gemm": False}
 """Autotuning every matrix product on a GPU takes half a minute and saves a few hundredths of a

@@ -4,12 +4,13 @@ Array sizes need not be known in advance: universes with identical labels are st
 row's covariances with the targets are computed when the row is first screened.
 
 Before the batch the pool is screened by quadratic forms (:mod:`parbals.strategies.forms`). While
-the batch grows, a row's covariances are c = c_base - k t
+the batch grows, a row's covariances are c = c⁰ - k t
 (:mod:`parbals.strategies.backends.tables`), and with weights w of the targets
 
-    Σ w c² = w·c_base² - 2 k·((w t) c_base) + k (t diag(w) tᵀ) kᵀ,
+    Σ w c² = w·c⁰² - 2 k·((w t) c⁰) + k (t diag(w) tᵀ) kᵀ,
 
-where c_base and its square are shared by all universes until labels are first folded into it.
+where c⁰ and its square are shared by all universes. Large batches have an algorithm of their own
+(:mod:`parbals.strategies.universes.linear`).
 """
 
 from collections.abc import Callable, Iterator
@@ -39,7 +40,9 @@ from parbals.strategies.scoring import (
     target_terms,
 )
 
-__all__ = ["NumpyBackend", "open_backend", "score_pool", "screen_pool"]
+__all__ = ["NumpyBackend", "has_linear_universes", "open_backend", "score_pool", "screen_pool"]
+
+has_linear_universes = True
 
 _TABLE_ENTRIES = 2**17  # pairs, or coordinates, per block: half a megabyte
 _SOFTMAX_ENTRIES = 2**13  # latents times targets per block: its nodes fit a core's cache
@@ -49,7 +52,7 @@ _MIN_THREADED_ENTRIES = 2**8  # latents times targets: with fewer, threads mostl
 def score_pool(context: ScoringContext, X: PoolFeatures, *, score: ScoreName) -> Float[Array, " N"]:
     """Scores before the batch of all rows of X (N, D), which may be a memory-mapped file."""
     if score == "screen" and QuadraticScreen.is_cheaper(context):
-        return screen_pool(QuadraticScreen(context), X)
+        return screen_pool(QuadraticScreen.before_batch(context), X)
     n_entries_per_row = max(len(context.share), len(context.basis))  # targets, or coordinates
     return _map_blocks(partial(initial_scores, context, score=score), X, n_entries_per_row)
 
@@ -153,20 +156,12 @@ class NumpyBackend:
         slots = rows.slots[block]
         weights = self._weights[latent]
         weighted_root = self._weighted_root[latent]
-        n_universes, n_recent, n_targets = weighted_root.shape
-        if self._tables.is_shared:
-            base = self._tables.base(latent, 0, slots)
-            cross = weighted_root.reshape(n_universes * n_recent, n_targets) @ base.T
-            cross = cross.reshape(n_universes, n_recent, len(slots))
-            squares = weights @ np.square(base, out=base).T
-        else:
-            cross = np.empty((n_universes, n_recent, len(slots)), np.float32)
-            squares = np.empty((n_universes, len(slots)), np.float32)
-            for universe in range(n_universes):
-                base = self._tables.base(latent, universe, slots)
-                np.matmul(weighted_root[universe], base.T, out=cross[universe])
-                squares[universe] = np.square(base, out=base) @ weights[universe]
-        if n_recent:
+        n_universes, n_labels, n_targets = weighted_root.shape
+        base = self._tables.base(latent, slots)
+        cross = weighted_root.reshape(n_universes * n_labels, n_targets) @ base.T
+        cross = cross.reshape(n_universes, n_labels, len(slots))
+        squares = weights @ np.square(base, out=base).T
+        if n_labels:
             root = rows.root[latent, :, block]
             change = root @ self._root_form[latent]
             change -= 2.0 * cross.swapaxes(1, 2)
@@ -195,20 +190,16 @@ class NumpyBackend:
         points = point_terms(self._score, rows.mean, rows.variance)
         _, n_universes, n_rows = rows.mean.shape
         minus_root = -rows.root
-        shared_base = self._bases_by_target(0, rows.slots) if self._tables.is_shared else None
+        bases = self._bases_by_target(rows.slots)
 
         def score_block(task: tuple[int, slice]) -> Float[Array, " m"]:
             universe, block = task
-            if shared_base is None:
-                base = self._bases_by_target(universe, rows.slots[block])
-            else:
-                base = shared_base[:, :, block]
             labelled = self._tables.target_root[:, universe].swapaxes(1, 2)
             return combine_terms(
                 self._score,
                 points[:, universe, block],
                 self._target_terms[universe],
-                Covariances(base, minus_root[:, universe, block], labelled),
+                Covariances(bases[:, :, block], minus_root[:, universe, block], labelled),
                 self._context.share,
             )
 
@@ -216,12 +207,12 @@ class NumpyBackend:
         values = np.concatenate(self._workers.map(score_block, tasks))
         return self._universe_share @ values.reshape(n_universes, -1)
 
-    def _bases_by_target(self, universe: int, slots: Int[Array, " n"]) -> Float[Array, "A M n"]:
-        """Covariances of open rows without the recent labels, the targets first."""
+    def _bases_by_target(self, slots: Int[Array, " n"]) -> Float[Array, "A M n"]:
+        """Covariances of open rows before the batch, the targets first."""
         n_latents, n_targets = self._context.targets.mean.shape
         bases = np.empty((n_latents, n_targets, len(slots)), np.float32)
         for latent, base in enumerate(bases):
-            base[...] = self._tables.base(latent, universe, slots).T
+            base[...] = self._tables.base(latent, slots).T
         return bases
 
     def _divide(self, n_rows: int, n_tasks: int) -> list[slice]:

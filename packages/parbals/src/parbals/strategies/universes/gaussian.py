@@ -32,23 +32,16 @@ from functools import partial, reduce
 import numpy as np
 
 from parbals.shapes import Array, Bool, Float, Int
-from parbals.strategies.backends.base import Backend, BackendModule, PoolRows
+from parbals.strategies.backends.base import BackendModule, PoolRows
 from parbals.strategies.backends.numpy import screen_pool
-from parbals.strategies.conditioning import (
-    branch_state,
-    condition_state,
-    initial_state,
-    is_softmax_stale,
-    mark_softmax_fresh,
-)
 from parbals.strategies.distributed import PoolFeatures
-from parbals.strategies.forms import QuadraticScreen
 from parbals.strategies.greedy import Step
-from parbals.strategies.scoring import ScoreName, ScoringContext, project_design, row_operations
+from parbals.strategies.scoring import ScoreName, ScoringContext
 from parbals.strategies.universes.labels import Labels
 from parbals.strategies.universes.leaders import Leaders, top_positions
+from parbals.strategies.universes.posterior import PosteriorUniverses, open_universes
 
-__all__ = ["GaussianUniverses", "PosteriorUniverses", "gaussian_universes"]
+__all__ = ["GaussianUniverses", "gaussian_universes"]
 
 # These constants do not depend on the machine, so that all machines choose alike.
 MARGIN = 1.0
@@ -74,8 +67,6 @@ AGEING = 0.5
 SCALE_QUANTILE = 0.9
 """Renewed values are multiplied by this quantile of exact to renewed values: most are then bounds.
 """
-OPERATIONS_PER_TABLE = 128
-"""To keep a row's covariance with a target in one universe; calibrated on measured run times."""
 MIN_RENEWAL_SHARE = 1 / 8
 """Of the pool's points are screened at least between two renewals, which are approximate."""
 TINY = 1e-37  # guards division
@@ -96,51 +87,6 @@ MAX_LABELS_FOR_DECISION_SHORTLIST = 8
 """With more labels per item the shorter list is used: sums over labels differ less."""
 RELATIVE_TOLERANCE = 1e-4
 """Values that differ by less are equal: single precision, summed in another order."""
-
-
-class PosteriorUniverses:
-    """The universes of one posterior: their state, pseudo-labels and backend."""
-
-    def __init__(self, context: ScoringContext, labels: Labels, backend: Backend) -> None:
-        self._context = context
-        self._labels = labels
-        self.backend = backend
-        self._state = initial_state(context)
-        self._members = np.zeros(labels.n_universes, int)  # the distinct universe of each
-        self._has_new_labels = True
-
-    def observe(self, design: Float[Array, "1 d"]) -> None:
-        """Condition every universe on its pseudo-label of a design row."""
-        pairs = np.stack([self._members, self._labels.label(design[0])])
-        (parents, labels), members = np.unique(pairs, axis=1, return_inverse=True)
-        self._members = members.reshape(-1)
-        self._has_new_labels = True
-        row = project_design(self._context, design)
-        self.backend.branch(parents)
-        state = branch_state(self._state, parents)
-        self._state = condition_state(self._context, state, row, labels)
-
-    @property
-    def renewal_cost(self) -> float:
-        """Operations to screen a row in the mean universe, as a share of those in all universes."""
-        n_columns, n_inside = self._context.basis.shape
-        n_latents, n_targets = self._context.targets.gains.shape
-        by_form = row_operations(n_columns, n_inside, n_latents, n_targets).by_form
-        per_pair = 2 * n_columns + len(self._members) * OPERATIONS_PER_TABLE
-        return by_form / (n_latents * n_targets * per_pair)
-
-    def mean_screen(self) -> QuadraticScreen:
-        """The screen of the mean universe."""
-        return QuadraticScreen(self._context, self._state, self._members)
-
-    def update_backend(self) -> None:
-        """Send the backend the state of the universes, if it has changed."""
-        if not self._has_new_labels:
-            return
-        stale = is_softmax_stale(self._state)
-        self.backend.update(self._state, self._members, stale)
-        self._state = mark_softmax_fresh(self._state, stale)
-        self._has_new_labels = False
 
 
 class GaussianUniverses:
@@ -192,8 +138,6 @@ class GaussianUniverses:
 
     def best(self, free: Bool[Array, " N"]) -> Step:
         """The free point with the highest mean score over the universes."""
-        for posterior in self._posteriors:
-            posterior.update_backend()
         self._n_steps += 1
         screened = self._screen_again(free)
         shortlist = self._leaders.top(self.values, free, self._shortlist_size)
@@ -217,9 +161,7 @@ class GaussianUniverses:
         others = others[order]
         expected = np.append(expected[order], -np.inf)
         n_screened = 0
-        chunks_by_posterior = [
-            posterior.backend.screen(others, CHUNK) for posterior in self._posteriors
-        ]
+        chunks_by_posterior = [posterior.screen(others, CHUNK) for posterior in self._posteriors]
         while expected[n_screened] > self._lowest(best[1]):
             values = reduce(np.add, [next(chunks) for chunks in chunks_by_posterior])
             chunk = others[n_screened : n_screened + len(values)]
@@ -242,7 +184,7 @@ class GaussianUniverses:
             return best
         n_scored = 0
         chunks_by_posterior = [
-            posterior.backend.score(indices, self._score_chunk) for posterior in self._posteriors
+            posterior.score(indices, self._score_chunk) for posterior in self._posteriors
         ]
         while expected[n_scored] > self._lowest(best_score):
             scores = reduce(np.add, [next(chunks) for chunks in chunks_by_posterior])
@@ -275,7 +217,7 @@ class GaussianUniverses:
         order = self._leaders.top(self.values, free, MAX_SCREENED + 1)
         last_values = self.values[order]
         chunks_by_posterior = [
-            posterior.backend.screen(order[:MAX_SCREENED], CHUNK) for posterior in self._posteriors
+            posterior.screen(order[:MAX_SCREENED], CHUNK) for posterior in self._posteriors
         ]
         best = -np.inf
         n_screened = 0
@@ -346,11 +288,7 @@ def gaussian_universes(
     uses_long_list = score == "decision" and has_few_labels
     with ExitStack() as stack:
         opened = [
-            PosteriorUniverses(
-                context,
-                labels,
-                stack.enter_context(backend.open_backend(context, rows, score, n_labels)),
-            )
+            stack.enter_context(open_universes(context, labels, rows, score, n_labels, backend))
             for context, labels in posteriors
         ]
         shortlist_size = DECISION_SHORTLIST if uses_long_list else SHORTLIST
