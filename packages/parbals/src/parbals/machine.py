@@ -4,7 +4,7 @@ If JAX has one CPU and no accelerator, NumPy computes closed-form scores: loadin
 programs takes longer than a whole batch. An accelerator takes two to three seconds to start. NumPy
 therefore also computes the first batch of a process if it takes no longer than that, so a command
 that chooses one batch never waits for the start; from the second batch on the accelerator is
-faster. Both choose the same points.
+faster. Both choose the same points in batches of up to 32, and points as good in larger ones.
 
 JAX is loaded on first use, and no setting of the process is changed. Programs are compiled again in
 every process unless JAX has a cache folder (``JAX_COMPILATION_CACHE_DIR``), as it has in commands

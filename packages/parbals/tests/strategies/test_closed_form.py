@@ -19,13 +19,21 @@ from parbals.strategies.universes.labels import DrawnLabels
 from scipy.special import expit
 
 
-@pytest.fixture(params=["NumPy", "linear models", pytest.param("JAX", marks=pytest.mark.full)])
+@pytest.fixture(params=["NumPy", pytest.param("JAX", marks=pytest.mark.full)])
 def backend(request, monkeypatch):
-    """NumPy on a CPU, for small and large batches, and JAX, whose programs compile slowly."""
+    """NumPy on a CPU, and the programs for accelerators, which take long to compile."""
+    monkeypatch.setattr(backends, "uses_numpy", lambda operations: request.param == "NumPy")
+
+
+@pytest.fixture(
+    params=["small batches", "large batches", pytest.param("JAX", marks=pytest.mark.full)]
+)
+def algorithm(request, monkeypatch):
+    """NumPy's two algorithms, the second with the latest weights in every step, and JAX's."""
     monkeypatch.setattr(backends, "uses_numpy", lambda operations: request.param != "JAX")
-    if request.param == "linear models":
+    if request.param == "large batches":
         monkeypatch.setattr(posterior, "MAX_TABLE_LABELS", 0)
-        monkeypatch.setattr(linear, "MAX_WEIGHT_CHANGE", 0.0)  # screens have the latest weights
+        monkeypatch.setattr(linear, "MAX_WEIGHT_CHANGE", 0.0)
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +103,7 @@ def by_definition(model, pool, target, size, pending, seed, n_universes):
 
 @pytest.mark.parametrize("pending", [pytest.param([], marks=pytest.mark.full), [4, 9]])
 @pytest.mark.parametrize("design", ["parts", "wide_parts"])
-def test_parbals_is_what_its_definition_gives(backend, design, pending, request):
+def test_parbals_is_what_its_definition_gives(algorithm, design, pending, request):
     parts = request.getfixturevalue(design)
     options = {"pending": pending or None, "n_universes": 4, "random_state": 7}
     batch = parbals.select_batch_from_model(*parts, 6, **options)
@@ -243,7 +251,7 @@ def many_classes_by_definition(model, pool, target, size, pending, seed, n_unive
 
 @pytest.mark.parametrize("pending", [pytest.param([], marks=pytest.mark.full), [4, 9]])
 def test_parbals_of_many_classes_is_what_its_definition_gives(
-    backend, four_classes, pending, monkeypatch
+    algorithm, four_classes, pending, monkeypatch
 ):
     monkeypatch.setattr(conditioning, "_STALE_AFTER", 0.0)  # else targets may move a little unseen
     options = {"pending": pending or None, "n_universes": 3, "random_state": 7}
@@ -310,7 +318,7 @@ def test_the_lazy_search_gains_what_scoring_everything_gains(backend, monkeypatc
 
 @pytest.mark.full
 @pytest.mark.parametrize("loss", ["log", "error"])
-def test_rows_that_are_forgotten_are_computed_again(backend, monkeypatch, loss):
+def test_rows_that_are_forgotten_are_computed_again(algorithm, monkeypatch, loss):
     monkeypatch.setattr(gaussian, "MAX_SCREENED", 200)
     monkeypatch.setattr(gaussian, "SHORTLIST", 8)
     monkeypatch.setattr(gaussian, "DECISION_SHORTLIST", 8)

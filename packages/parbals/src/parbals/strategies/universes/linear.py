@@ -190,8 +190,6 @@ class LinearState:
 
     def observe(self, row: Float[Array, " d"], labels: Int[Array, " U"]) -> None:
         """Condition every universe on its label of a whitened row."""
-        if self.n_recent == len(self._window.slope) or self._have_weights_changed():
-            self._fold()
         vectors = self._in_universes(np.broadcast_to(row, self._mean.shape))  # y
         variance = np.maximum(vectors @ row, 0.0)
         slope, curvature = label_derivatives(self._mean @ row, variance, labels)
@@ -208,6 +206,8 @@ class LinearState:
         self._window.curvature[number] = curvature
         self._window.energy[number] = np.einsum("aum,aum->au", weighted, covariance)
         self.n_recent += 1
+        if self.n_recent == len(self._window.slope) or self._have_weights_changed():
+            self._fold()
 
     def conditioned(
         self,
