@@ -43,7 +43,7 @@ are soon known, steps without this limit chose points of half the best score.
 """
 _WINDOW_ENTRIES = 2**25  # of the window's vectors: 128 MB
 _MIN_WINDOW = 32
-_COVARIANCE_ENTRIES = 2**27  # of Σ in all universes: 512 MB
+_COVARIANCE_ENTRIES = 2**27  # of Σ and the forms in all universes: 512 MB
 _SOFTMAX_ENTRIES = 2**13  # latents times targets per block: its nodes fit a core's cache
 
 
@@ -132,6 +132,7 @@ class LinearState:
         recent_covariances: (A, U, N_RECENT, M) t of the latest labels, label i at i % N_RECENT.
         start_mean: (A, U, d) μ where rows start; one universe stands for all before the first fold.
         start_weights: (A, U, M) weights of the targets there.
+        start_forms: (A, U, d, d) forms whose value z F z is S there.
     """
 
     def __init__(
@@ -164,22 +165,25 @@ class LinearState:
         change = roots @ roots.swapaxes(1, 2) - np.eye(n_inside, dtype=np.float32)
         self._inside_change: Float[Array, "A r r"] = change
         self._covariance: Float[Array, "A U d d"] | None = None  # after the first fold
+        self.start_forms = self._forms_at_start()
 
     @staticmethod
     def fits(context: ScoringContext, n_universes: int) -> bool:
-        """Whether memory suffices for Σ of every universe."""
+        """Whether memory suffices for Σ and the form of every universe."""
         n_columns = len(context.basis)
-        return len(context.roots) * n_universes * n_columns**2 <= _COVARIANCE_ENTRIES
+        return 2 * len(context.roots) * n_universes * n_columns**2 <= _COVARIANCE_ENTRIES
 
     @property
     def window(self) -> Window:
         """The labels of the window."""
         return self._window.at(slice(0, self.n_recent))
 
-    def start_vectors(self, rows: Float[Array, "*#A #U n d"]) -> Float[Array, "A U n d"]:
+    def start_vectors(
+        self, rows: Float[Array, "*#A #U n d"], universes: slice = slice(None)
+    ) -> Float[Array, "A U n d"]:
         """Σ z of rows where they start, without the labels of the window."""
         if self._covariance is not None:
-            return rows @ self._covariance
+            return rows @ self._covariance[:, universes]
         basis = self._context.basis
         return rows + ((rows @ basis) @ self._inside_change[:, None]) @ basis.T
 
@@ -275,5 +279,19 @@ class LinearState:
             self._covariance[latent, universe] -= vectors.T @ scaled
         self.start_mean = self._mean.copy()
         self.start_weights = self.targets.weights.copy()
+        self.start_forms = self._forms_at_start()
         self.n_recent = 0
         self.n_folds += 1
+
+    def _forms_at_start(self) -> Float[Array, "A U d d"]:
+        """Σ (Σ_m w_m z_m z_mᵀ) Σ, one universe after the other."""
+        targets = self._context.whitened_targets
+        n_latents, n_universes, _ = self.start_weights.shape
+        n_columns = targets.shape[1]
+        forms = np.empty((n_latents, n_universes, n_columns, n_columns), np.float32)
+        for number in range(n_universes):
+            universe = slice(number, number + 1)
+            weighted = self.start_weights[:, universe, :, None] * targets
+            half_form = self.start_vectors(targets.T @ weighted, universe)
+            forms[:, universe] = self.start_vectors(half_form.swapaxes(2, 3), universe)
+        return forms

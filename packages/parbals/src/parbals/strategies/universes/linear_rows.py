@@ -20,7 +20,7 @@ __all__ = ["LinearRows", "label_blocks"]
 
 _CACHE_ENTRIES = 2**25  # numbers of all rows: 128 MB
 _MIN_CACHED_ROWS = 1_024
-_TABLE_ENTRIES = 2**19  # covariances of the rows of a block with the targets: 2 MB
+_START_ENTRIES = 2**19  # products of a block of rows with the forms: 2 MB
 _MAX_LABELS = 32  # per block: their products with a block of rows fit a core's cache
 _ROWS_PER_BLOCK = 64
 
@@ -95,23 +95,22 @@ class LinearRows:
 
     def _start(self, design: Float[Array, "n d"], first_slot: int) -> None:
         """Put design rows into consecutive slots, without the labels of the window."""
-        n_latents, n_starts, n_targets = self._state.start_weights.shape
-        n_rows = max(16, _TABLE_ENTRIES // (n_latents * n_starts * n_targets))
+        state = self._state
+        n_entries_per_row = state.start_forms[..., 0].size
+        n_rows = max(16, _START_ENTRIES // n_entries_per_row)
         n_rows = min(n_rows, -(-len(design) // self._workers.n_threads))
 
         def start_block(block: slice) -> None:
             rows = self._context.whitening.rows(design[block])
-            vectors = self._state.start_vectors(rows)  # (A, 1 or U, n, d)
-            covariances = vectors @ self._context.whitened_targets.T
-            squares = np.square(covariances, out=covariances) @ self._state.start_weights[..., None]
-            mean = (self._state.start_mean @ rows.T).transpose(2, 0, 1)  # (n, A, 1 or U)
-            variance = np.einsum("aund,nd->nau", vectors, rows)
+            mean = (state.start_mean @ rows.T).transpose(2, 0, 1)  # (n, A, 1 or U)
+            variance = np.einsum("aund,nd->nau", state.start_vectors(rows), rows)
+            squares = np.einsum("aund,nd->nau", rows @ state.start_forms, rows)
             slots = slice(first_slot + block.start, first_slot + block.stop)
             shape = (len(rows), self._n_latents, self._n_universes)
             self._rows[slots] = rows
             self._mean[slots].reshape(shape)[...] = mean
             self._variance[slots].reshape(shape)[...] = variance
-            self._squares[slots].reshape(shape)[...] = squares[..., 0].transpose(2, 0, 1)
+            self._squares[slots].reshape(shape)[...] = squares
 
         self._workers.map(start_block, block_rows(len(design), n_rows))
         self._n_labels[first_slot : first_slot + len(design)] = 0
