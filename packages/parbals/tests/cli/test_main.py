@@ -93,6 +93,9 @@ def test_help_without_the_other_packages_says_what_to_install(monkeypatch, capsy
         (["bench", "data", "fecth"], "Did you mean 'fetch'?"),
         (["backup", "restor", "b.zip", "p"], "Did you mean 'restore'?"),
         (["serve", "--portt", "1"], "'--port'"),
+        (["next", "--n", "5"], "No such option '--n'. Did you mean '-n'?"),
+        (["next", "--n=5"], "Did you mean '-n'?"),
+        (["next", "--agian", "1"], "'--again'"),
     ],
 )
 def test_an_unknown_name_suggests_the_nearest(arguments, suggestion, capsys):

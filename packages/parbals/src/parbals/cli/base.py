@@ -88,7 +88,7 @@ def _rare_options(command: click.Command) -> list[RareOption]:
 
 
 class Command(click.Command):
-    """A command whose help ends with the names of its rare options."""
+    """A command that names its rare options below its help, and suggests -n for --n."""
 
     def __init__(self, *arguments: Any, **attributes: Any) -> None:
         super().__init__(*arguments, **attributes)
@@ -104,6 +104,17 @@ class Command(click.Command):
                     help="Explain the rare options, too.",
                 )
             )
+
+    def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(context, args)
+        except click.NoSuchOption as error:
+            short_name = error.option_name[1:]
+            names = [name for parameter in self.get_params(context) for name in parameter.opts]
+            # click looks for near names among the long ones only
+            if len(short_name) == 2 and short_name in names:
+                context.fail(f"No such option {error.option_name!r}. Did you mean {short_name!r}?")
+            raise
 
     def format_epilog(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         super().format_epilog(context, formatter)
