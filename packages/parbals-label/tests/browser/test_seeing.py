@@ -245,6 +245,13 @@ def test_a_button_stays_on_one_line_on_a_phone(labelled, person):
     assert button.evaluate(lines) == 1
 
 
+def test_no_tab_of_a_phone_breaks_a_word(labelled, person):
+    ada = person(labelled, width=360, height=740, phone=True)
+    ada.item()
+    heights = "nodes => nodes.map((node) => node.getBoundingClientRect().height)"
+    assert len(set(ada.page.locator(".tabs span").evaluate_all(heights))) == 1
+
+
 def test_progress_is_seen_against_the_goal_that_people_set(labelled, person):
     ada = person(labelled)
     settings = ada.go("settings")
