@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from parbals.machine import several_threads
 from parbals.posterior.closed.latents import Latents
 from parbals.posterior.closed.whitening import Whitening
 from parbals.posterior.predictive import add_bias
@@ -49,14 +48,13 @@ def grown(context, design, monkeypatch, window, look):
     whitened = context.whitening.rows(design)
     expected = branch_state(initial_state(context), np.zeros(N_UNIVERSES, int))
     generator = np.random.default_rng(0)
-    with several_threads() as workers:
-        state = LinearState(context, N_UNIVERSES, 20, workers)
-        examine = look(state, workers)
-        for index, indices in enumerate(LOOKS):
-            labels = generator.integers(0, max(len(context.roots), 2), N_UNIVERSES)
-            expected = condition_state(context, expected, rows.at(np.array([index])), labels)
-            state.observe(whitened[index], labels)
-            examine(np.array(indices), expected)
+    state = LinearState(context, N_UNIVERSES, 20)
+    examine = look(state)
+    for index, indices in enumerate(LOOKS):
+        labels = generator.integers(0, max(len(context.roots), 2), N_UNIVERSES)
+        expected = condition_state(context, expected, rows.at(np.array([index])), labels)
+        state.observe(whitened[index], labels)
+        examine(np.array(indices), expected)
     return state, expected
 
 
@@ -76,8 +74,8 @@ def test_rows_that_catch_up_are_those_conditioned_at_once(parts, window, n_slots
     monkeypatch.setattr(linear_rows, "_MIN_CACHED_ROWS", n_slots)
     weights = 0.5 * context.share * screening_gains(context.targets.gains)
 
-    def look(state, workers):
-        caught_up = LinearRows(context, state, PoolRows(X, np.arange(0)), workers)
+    def look(state):
+        caught_up = LinearRows(context, state, PoolRows(X, np.arange(0)))
 
         def examine(indices, expected):
             rows = project_design(context, design[indices])
@@ -112,8 +110,8 @@ def test_the_shortlist_has_the_covariances_of_pairs(parts, window, n_recent, mon
     monkeypatch.setattr(linear_shortlist, "_MIN_CACHED_ROWS", 5)
     whitened = context.whitening.rows(design)
 
-    def look(state, workers):
-        shortlist = ShortlistCovariances(context, state, workers)
+    def look(state):
+        shortlist = ShortlistCovariances(context, state)
 
         def examine(indices, expected):
             rows = project_design(context, design[indices])
@@ -129,7 +127,7 @@ def test_the_shortlist_has_the_covariances_of_pairs(parts, window, n_recent, mon
 def test_the_mean_screen_is_that_of_conditioned_universes(parts, window, monkeypatch):
     context, X, design = parts
     state, expected = grown(
-        context, design, monkeypatch, window, lambda state, workers: lambda indices, state: None
+        context, design, monkeypatch, window, lambda state: lambda indices, state: None
     )
     members = np.arange(N_UNIVERSES)
     screen = QuadraticScreen.of_mean_universe(context, expected, members)
@@ -143,8 +141,8 @@ def test_rows_start_again_when_the_weights_have_changed(parts, monkeypatch):
     monkeypatch.setattr(linear, "MAX_WEIGHT_CHANGE", 0.0)
     monkeypatch.setattr(conditioning, "_STALE_AFTER", 0.0)
 
-    def look(state, workers):
-        caught_up = LinearRows(context, state, PoolRows(X, np.arange(0)), workers)
+    def look(state):
+        caught_up = LinearRows(context, state, PoolRows(X, np.arange(0)))
 
         def examine(indices, expected):
             pairs = pairs_of(context, project_design(context, design[indices]), expected)

@@ -19,6 +19,8 @@ weights w are those at the time of the label, so S is approximate once they chan
 The vectors y and h of the latest labels are kept in a *window*. When it is full, or when the
 weights have changed by ``MAX_WEIGHT_CHANGE``, its labels are folded into Σ and μ, and rows start
 from there with the new weights. Neither time nor memory of a label grows with the batch.
+
+All this runs on one thread: the arrays of a label are so small that several threads take longer.
 """
 
 from typing import NamedTuple
@@ -26,7 +28,6 @@ from typing import NamedTuple
 import numpy as np
 
 from parbals.arrays import block_rows
-from parbals.machine import Workers
 from parbals.scores.gaussian import approximate_gains, probs_and_gains, screening_gains
 from parbals.shapes import Array, Bool, Float, Int
 from parbals.strategies.conditioning import is_stale, label_derivatives
@@ -72,12 +73,11 @@ class UniverseTargets:
         weights: w of the targets, half their share of the screen's gain.
     """
 
-    def __init__(self, context: ScoringContext, n_universes: int, workers: Workers) -> None:
+    def __init__(self, context: ScoringContext, n_universes: int) -> None:
         def repeated(values: Float[Array, "A M"]) -> Float[Array, "A U M"]:
             return values[:, None].repeat(n_universes, axis=1)
 
         self._half_share = 0.5 * context.share
-        self._workers = workers
         targets = context.targets
         self.mean = repeated(targets.mean)
         self.variance = repeated(targets.variance)
@@ -101,22 +101,17 @@ class UniverseTargets:
         self._refresh(stale)
 
     def _refresh(self, stale: Bool[Array, "U M"]) -> None:
-        """Recompute probabilities and gains at stale targets, divided among the threads."""
+        """Recompute probabilities and gains at stale targets."""
         mean = self.mean[:, stale]
         variance = self.variance[:, stale]
         n_latents, n_stale = mean.shape
-        if n_stale == 0:
-            return
         self._softmax_mean[:, stale] = mean
         self._softmax_variance[:, stale] = variance
-        per_thread = -(-n_stale // self._workers.n_threads)
-        block_size = max(16, min(_SOFTMAX_ENTRIES // n_latents, per_thread))
-        blocks = self._workers.map(
-            lambda block: probs_and_gains(mean[:, block], variance[:, block]),
-            block_rows(n_stale, block_size),
-        )
-        gains = np.concatenate([gains for _, gains in blocks], axis=1)
-        self.probs[:, stale] = np.concatenate([probs for probs, _ in blocks], axis=1)
+        probs = np.empty_like(mean)
+        gains = np.empty_like(mean)
+        for block in block_rows(n_stale, max(16, _SOFTMAX_ENTRIES // n_latents)):
+            probs[:, block], gains[:, block] = probs_and_gains(mean[:, block], variance[:, block])
+        self.probs[:, stale] = probs
         self.gains[:, stale] = gains
         half_share = np.broadcast_to(self._half_share, stale.shape)[stale]
         self.weights[:, stale] = half_share * screening_gains(gains)
@@ -135,9 +130,7 @@ class LinearState:
         start_forms: (A, U, d, d) forms whose value z F z is S there.
     """
 
-    def __init__(
-        self, context: ScoringContext, n_universes: int, n_labels: int, workers: Workers
-    ) -> None:
+    def __init__(self, context: ScoringContext, n_universes: int, n_labels: int) -> None:
         self._context = context
         n_columns = len(context.basis)
         n_latents, _, n_inside = context.target_rows.factor.shape
@@ -156,7 +149,7 @@ class LinearState:
         )
         self.n_recent = 0
         self.n_folds = 0
-        self.targets = UniverseTargets(context, n_universes, workers)
+        self.targets = UniverseTargets(context, n_universes)
         self.start_mean: Float[Array, "A U d"] = (context.basis @ context.location).T[:, None]
         self.start_weights: Float[Array, "A U M"] = self.targets.weights[:, :1].copy()
         self._mean = self.start_mean.repeat(n_universes, axis=1)

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 import numpy as np
 
 from parbals.arrays import block_rows
-from parbals.machine import Workers
 from parbals.shapes import Array, Float, Int
 from parbals.strategies.backends.base import PoolRows, SlotTable
 from parbals.strategies.scoring import ScoringContext
@@ -33,13 +32,10 @@ class LinearRows:
         pool: the design rows.
     """
 
-    def __init__(
-        self, context: ScoringContext, state: LinearState, pool: PoolRows, workers: Workers
-    ) -> None:
+    def __init__(self, context: ScoringContext, state: LinearState, pool: PoolRows) -> None:
         self._context = context
         self._state = state
         self._pool = pool
-        self._workers = workers
         self._n_folds = state.n_folds
         self._n_latents, self._n_universes, n_columns = state.window.vectors.shape[1:]
         n_moments = self._n_latents * self._n_universes
@@ -64,7 +60,9 @@ class LinearRows:
             self._start(self._pool.design(new_rows), first_new)
         late = slots[self._n_labels[slots] < self._state.n_recent]
         if len(late):
-            self._workers.map(self._advance, self._shares(late))
+            late = late[np.argsort(self._n_labels[late], kind="stable")]
+            for block in block_rows(len(late), _ROWS_PER_BLOCK):
+                self._advance(late[block])
             self._n_labels[late] = self._state.n_recent
         return slots
 
@@ -87,20 +85,11 @@ class LinearRows:
         shape = (self._n_latents, self._n_universes, len(values))
         return np.ascontiguousarray(values.T).reshape(shape)
 
-    def _shares(self, slots: Int[Array, " n"]) -> list[Int[Array, " m"]]:
-        """Rows for each thread, in blocks."""
-        slots = slots[np.argsort(self._n_labels[slots], kind="stable")]
-        n_shares = max(self._workers.n_threads, -(-len(slots) // _ROWS_PER_BLOCK))
-        return [share for share in np.array_split(slots, n_shares) if len(share)]
-
     def _start(self, design: Float[Array, "n d"], first_slot: int) -> None:
         """Put design rows into consecutive slots, without the labels of the window."""
         state = self._state
-        n_entries_per_row = state.start_forms[..., 0].size
-        n_rows = max(16, _START_ENTRIES // n_entries_per_row)
-        n_rows = min(n_rows, -(-len(design) // self._workers.n_threads))
-
-        def start_block(block: slice) -> None:
+        n_rows = max(16, _START_ENTRIES // state.start_forms[..., 0].size)
+        for block in block_rows(len(design), n_rows):
             rows = self._context.whitening.rows(design[block])
             mean = (state.start_mean @ rows.T).transpose(2, 0, 1)  # (n, A, 1 or U)
             variance = np.einsum("aund,nd->nau", state.start_vectors(rows), rows)
@@ -111,8 +100,6 @@ class LinearRows:
             self._mean[slots].reshape(shape)[...] = mean
             self._variance[slots].reshape(shape)[...] = variance
             self._squares[slots].reshape(shape)[...] = squares
-
-        self._workers.map(start_block, block_rows(len(design), n_rows))
         self._n_labels[first_slot : first_slot + len(design)] = 0
 
     def _advance(self, slots: Int[Array, " n"]) -> None:

@@ -8,7 +8,6 @@ computed from all of them.
 
 import numpy as np
 
-from parbals.machine import Workers
 from parbals.shapes import Array, Float, Int
 from parbals.strategies.backends.base import SlotTable
 from parbals.strategies.scoring import ScoringContext
@@ -23,10 +22,9 @@ _MIN_CACHED_ROWS = 32
 class ShortlistCovariances:
     """Covariances of rows, by position, with all targets in every universe."""
 
-    def __init__(self, context: ScoringContext, state: LinearState, workers: Workers) -> None:
+    def __init__(self, context: ScoringContext, state: LinearState) -> None:
         self._targets = context.whitened_targets
         self._state = state
-        self._workers = workers
         self._n_folds = state.n_folds
         n_latents, n_universes, n_targets = state.targets.weights.shape
         n_entries = n_latents * n_universes * n_targets
@@ -53,30 +51,25 @@ class ShortlistCovariances:
         scaled = self._scaled_products(rows, slots, recent)
         self._n_labels[slots] = state.n_recent
 
-        def update(universe: int) -> Float[Array, "A n M"]:
+        by_universe = []
+        for universe in range(self._cov.shape[1]):
             covariances = self._cov[:, universe, slots]
             covariances -= scaled[:, universe] @ state.recent_covariances[:, universe]
             self._cov[:, universe, slots] = covariances
-            return covariances
-
-        return self._workers.map(update, range(self._cov.shape[1]))
+            by_universe.append(covariances)
+        return by_universe
 
     def _from_all_labels(self, rows: Float[Array, "n d"]) -> Float[Array, "A U n M"]:
         """Covariances of rows, computed from where rows start."""
-        start = self._state.start_vectors(rows)
-        n_latents, n_universes = self._cov.shape[:2]
-        vectors = self._workers.map(
-            lambda universe: self._state.conditioned(
-                rows, start[:, universe % start.shape[1]], universe
-            ),
-            range(n_universes),
-        )
-        # One product for each latent: the targets are read once, for all universes.
-        products = self._workers.map(
-            lambda latent: np.concatenate([v[latent] for v in vectors]) @ self._targets.T,
-            range(n_latents),
-        )
-        return np.stack(products).reshape(n_latents, n_universes, *rows.shape[:1], -1)
+        start = self._state.start_vectors(rows)  # (A, 1 or U, n, d)
+        vectors = [
+            self._state.conditioned(rows, start[:, universe % start.shape[1]], universe)
+            for universe in range(self._cov.shape[1])
+        ]
+        stacked = np.stack(vectors, axis=1)
+        # One product for all universes: the targets are read once.
+        products = stacked.reshape(-1, stacked.shape[3]) @ self._targets.T
+        return products.reshape(*stacked.shape[:3], -1)
 
     def _scaled_products(
         self, rows: Float[Array, "n d"], slots: Int[Array, " n"], recent: slice

@@ -13,7 +13,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from parbals.arrays import block_rows
-from parbals.machine import Workers, several_threads
+from parbals.machine import several_threads
 from parbals.scores.gaussian import Covariances, approximate_gains, screening_gains
 from parbals.shapes import Array, Float, Int
 from parbals.strategies.backends.base import Backend, BackendModule, PoolRows
@@ -83,8 +83,8 @@ def open_universes(
     """The universes of a posterior, for a batch of ``n_labels`` with the pending ones."""
     is_large = n_labels > MAX_TABLE_LABELS and LinearState.fits(context, labels.n_universes)
     if backend.has_linear_universes and is_large:
-        with several_threads() as workers:
-            yield LinearUniverses(context, labels, rows, score, n_labels, workers)
+        with several_threads():  # BLAS has one thread here
+            yield LinearUniverses(context, labels, rows, score, n_labels)
     else:
         with backend.open_backend(context, rows, score, n_labels) as opened:
             yield BackendUniverses(context, labels, opened)
@@ -149,14 +149,13 @@ class LinearUniverses:
         rows: PoolRows,
         score: ScoreName,
         n_labels: int,
-        workers: Workers,
     ) -> None:
         self._context = context
         self._labels = labels
         self._score = score
-        self._state = LinearState(context, labels.n_universes, n_labels, workers)
-        self._rows = LinearRows(context, self._state, rows, workers)
-        self._shortlist = ShortlistCovariances(context, self._state, workers)
+        self._state = LinearState(context, labels.n_universes, n_labels)
+        self._rows = LinearRows(context, self._state, rows)
+        self._shortlist = ShortlistCovariances(context, self._state)
         self._target_terms: list[TargetTerms] = []  # computed when first needed
 
     def observe(self, design: Float[Array, "1 d"]) -> None:
@@ -206,7 +205,6 @@ class LinearUniverses:
         n_latents, n_universes, n_rows = mean.shape
         none = np.empty((n_latents, max(n_rows, len(self._context.share)), 0), np.float32)
 
-        # One thread: the arrays are so small that threads would wait for Python's lock.
         scores = np.zeros(n_rows, np.float32)
         for universe in range(n_universes):
             base = np.ascontiguousarray(covariances[universe].swapaxes(1, 2))
