@@ -60,4 +60,4 @@ def test_every_choice_is_nearly_the_best(n_latents, score, max_table_labels, mon
         assert universes.n_renewed > 0
         assert universes.n_final < SIZE * N_POOL / 8
         shares += compared.shares
-    assert np.mean(shares) > 0.96
+    assert np.mean(shares) > 0.94

@@ -140,7 +140,7 @@ class BackendUniverses:
 class LinearUniverses:
     """Universes that are linear models (:mod:`parbals.strategies.universes.linear`)."""
 
-    renewal_cost = 0.25  # chosen by run time: between 0.1 and 2 it hardly matters
+    renewal_cost = 0.0  # a renewal takes as long as a few steps
 
     def __init__(
         self,
