@@ -11,6 +11,9 @@ the batch grows, a row's covariances are c = c⁰ - k t
 
 where c⁰ and its square are shared by all universes. Large batches have an algorithm of their own
 (:mod:`parbals.strategies.universes.linear`).
+
+Nothing here is compiled: matrix products take two fifths of a batch of 20 and NumPy's loops up to a
+third (``perf``). Fusing the loops would save a sixth, and Numba would add 208 MB to install.
 """
 
 from collections.abc import Callable, Iterator
