@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 from parbals import environment
-from parbals.environment import accelerator_environment, has_accelerator_package
+from parbals.environment import command_environment, has_accelerator_package
 
 CACHE = "JAX_COMPILATION_CACHE_DIR"
 
@@ -16,14 +16,14 @@ def test_programs_for_accelerators_are_kept_in_the_users_cache_folder(
     with_accelerator, monkeypatch, tmp_path
 ):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert Path(accelerator_environment()[CACHE]) == tmp_path / "parbals" / "compiled"
+    assert Path(command_environment()[CACHE]) == tmp_path / "parbals" / "compiled"
     monkeypatch.setenv("XDG_CACHE_HOME", "")
-    assert Path.home() in Path(accelerator_environment()[CACHE]).parents
+    assert Path.home() in Path(command_environment()[CACHE]).parents
 
 
 def test_programs_for_cpus_are_not_kept(monkeypatch):
     monkeypatch.setattr(environment, "has_accelerator_package", lambda: False)
-    assert accelerator_environment() == {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+    assert CACHE not in command_environment()
 
 
 @pytest.mark.parametrize("name", ["jax_plugins", "libtpu"])

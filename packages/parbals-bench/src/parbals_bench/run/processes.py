@@ -21,7 +21,7 @@ from multiprocessing import connection, get_context, parent_process
 from multiprocessing.process import BaseProcess
 from typing import Any
 
-from parbals.environment import accelerator_environment
+from parbals.environment import command_environment
 
 from parbals_bench.run.executors import Loader, Outcome, attempt
 from parbals_bench.run.spec import Run
@@ -135,7 +135,7 @@ def _end_with_parent() -> None:
 def _pinned(cores: tuple[int, ...]) -> Iterator[None]:
     """A process started meanwhile has these cores and thread counts from its first instruction."""
     before = dict(os.environ)
-    os.environ.update({**accelerator_environment(), **before})
+    os.environ.update({**command_environment(), **before})
     os.environ.update(dict.fromkeys(_THREAD_VARIABLES, str(len(cores))))
     allowed = None
     if hasattr(os, "sched_setaffinity"):

@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from parbals.environment import accelerator_environment
+from parbals.environment import command_environment
 
 from parbals_label.web.schemas import State
 
@@ -40,7 +40,7 @@ def worker_environment() -> dict[str, str]:
     )
     flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_multi_thread_eigen=false".strip()
     return {
-        **accelerator_environment(),
+        **command_environment(),
         **os.environ,
         **one_thread,
         "XLA_FLAGS": flags,

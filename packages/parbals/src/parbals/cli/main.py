@@ -17,7 +17,7 @@ from parbals.cli.base import Group
 from parbals.cli.commands import doctor, strategies
 from parbals.cli.output import printable
 from parbals.cli.spelling import new_spelling
-from parbals.environment import accelerator_environment
+from parbals.environment import command_environment
 from parbals.errors import MissingDependencyError, ParbalsError, ProjectDamagedError, ProjectError
 from parbals.installing import install_command
 from parbals.plugins import entry_points
@@ -209,7 +209,7 @@ def program() -> None:
     """Run the command line as the shell starts it."""
     sys.unraisablehook = _end_at_once
     signal.signal(signal.SIGTERM, _terminate)
-    os.environ |= {**accelerator_environment(), **os.environ}
+    os.environ |= {**command_environment(), **os.environ}
     try:
         main()
     except SystemExit as end:
