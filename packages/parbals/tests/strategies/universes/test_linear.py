@@ -20,6 +20,7 @@ from parbals.strategies.universes import linear, linear_rows, linear_shortlist
 from parbals.strategies.universes.linear import LinearState
 from parbals.strategies.universes.linear_rows import LinearRows
 from parbals.strategies.universes.linear_shortlist import ShortlistCovariances
+from parbals.strategies.universes.linear_targets import UniverseTargets
 
 N_UNIVERSES = 3
 # Rows that are looked at after each label: some stay, some return after several labels.
@@ -69,7 +70,7 @@ def pairs_of(context, rows, state):
 def test_rows_that_catch_up_are_those_conditioned_at_once(parts, window, n_slots, monkeypatch):
     """The weights of the targets do not change here: sums of squares are then exact."""
     context, X, design = parts
-    monkeypatch.setattr(linear.UniverseTargets, "_refresh", lambda targets, stale: None)
+    monkeypatch.setattr(UniverseTargets, "_refresh", lambda targets, stale: None)
     monkeypatch.setattr(linear_rows, "_CACHE_ENTRIES", 0)
     monkeypatch.setattr(linear_rows, "_MIN_CACHED_ROWS", n_slots)
     weights = 0.5 * context.share * screening_gains(context.targets.gains)

@@ -27,14 +27,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from parbals.arrays import block_rows
-from parbals.scores.gaussian import approximate_gains, probs_and_gains, screening_gains
-from parbals.shapes import Array, Bool, Float, Int
-from parbals.strategies.conditioning import is_stale, label_derivatives
+from parbals.scores.gaussian import approximate_gains, screening_gains
+from parbals.shapes import Array, Float, Int
+from parbals.strategies.conditioning import label_derivatives
 from parbals.strategies.forms import QuadraticScreen, initial_covariance
 from parbals.strategies.scoring import ScoringContext
+from parbals.strategies.universes.linear_targets import UniverseTargets
 
-__all__ = ["LinearState", "UniverseTargets", "Window"]
+__all__ = ["LinearState", "Window"]
 
 N_RECENT = 16
 """Labels whose covariances with the targets are stored."""
@@ -45,7 +45,6 @@ are soon known, steps without this limit chose points of half the best score.
 _WINDOW_ENTRIES = 2**25  # of the window's vectors: 128 MB
 _MIN_WINDOW = 32
 _COVARIANCE_ENTRIES = 2**27  # of Σ and the forms in all universes: 512 MB
-_SOFTMAX_ENTRIES = 2**13  # latents times targets per block: its nodes fit a core's cache
 
 
 class Window(NamedTuple):
@@ -60,61 +59,6 @@ class Window(NamedTuple):
     def at(self, labels: slice) -> "Window":
         """Some of the labels."""
         return Window(*(array[labels] for array in self))
-
-
-class UniverseTargets:
-    """Moments, class probabilities and gains of the targets in every universe.
-
-    Attributes:
-        mean: (A, U, M), and so all others.
-        variance: of the latents.
-        probs: of every class; with two classes of the second only.
-        gains: of a label at the target.
-        weights: w of the targets, half their share of the screen's gain.
-    """
-
-    def __init__(self, context: ScoringContext, n_universes: int) -> None:
-        def repeated(values: Float[Array, "A M"]) -> Float[Array, "A U M"]:
-            return values[:, None].repeat(n_universes, axis=1)
-
-        self._half_share = 0.5 * context.share
-        targets = context.targets
-        self.mean = repeated(targets.mean)
-        self.variance = repeated(targets.variance)
-        self.probs = repeated(targets.probs)
-        self.gains = repeated(targets.gains)
-        self.weights = self._half_share * screening_gains(self.gains)
-        self._softmax_mean = self.mean.copy()
-        self._softmax_variance = self.variance.copy()
-
-    def observe(
-        self,
-        covariance: Float[Array, "A U M"],
-        slope: Float[Array, "A U"],
-        curvature: Float[Array, "A U"],
-    ) -> None:
-        """Condition on a label of a row with these covariances."""
-        self.mean += slope[:, :, None] * covariance
-        self.variance -= curvature[:, :, None] * np.square(covariance)
-        np.maximum(self.variance, 0.0, out=self.variance)
-        stale = is_stale(self.mean, self.variance, self._softmax_mean, self._softmax_variance)
-        self._refresh(stale)
-
-    def _refresh(self, stale: Bool[Array, "U M"]) -> None:
-        """Recompute probabilities and gains at stale targets."""
-        mean = self.mean[:, stale]
-        variance = self.variance[:, stale]
-        n_latents, n_stale = mean.shape
-        self._softmax_mean[:, stale] = mean
-        self._softmax_variance[:, stale] = variance
-        probs = np.empty_like(mean)
-        gains = np.empty_like(mean)
-        for block in block_rows(n_stale, max(16, _SOFTMAX_ENTRIES // n_latents)):
-            probs[:, block], gains[:, block] = probs_and_gains(mean[:, block], variance[:, block])
-        self.probs[:, stale] = probs
-        self.gains[:, stale] = gains
-        half_share = np.broadcast_to(self._half_share, stale.shape)[stale]
-        self.weights[:, stale] = half_share * screening_gains(gains)
 
 
 class LinearState:
