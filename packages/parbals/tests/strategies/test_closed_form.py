@@ -357,6 +357,24 @@ def test_features_of_any_scale_give_free_points(scale, n_classes, strategy):
     assert len(set(batch.indices.tolist()) - set(pending)) == 4
 
 
+@pytest.mark.parametrize(
+    ("scale", "n_classes", "strategy"),
+    [(1e5, 10, "parbals-map-epig"), (2e9, 3, "parbals-epig")],
+)
+def test_large_batches_of_any_scale_give_free_points(scale, n_classes, strategy):
+    """Soon only rounding errors are left of the variances; they must not grow."""
+    X = scale * np.random.default_rng(0).standard_normal((120, 3))
+    labels = np.arange(2 * n_classes) % n_classes
+    model = parbals.BayesianLogisticRegression(
+        32, 1.0, inference="ep", classes=range(n_classes), random_state=0
+    ).fit(X[: len(labels)], labels)
+    batch = parbals.select_batch_from_model(
+        model, X, X[:30], 50, strategy, n_universes=4, random_state=0
+    )
+    assert len(set(batch.indices.tolist())) == 50
+    assert np.isfinite(batch.scores).all()
+
+
 @pytest.mark.full
 def test_a_step_scores_no_more_rows_than_it_may(backend, four_classes, monkeypatch):
     """After the first of 200 copies all of them have fallen, and only some are looked at."""

@@ -40,6 +40,7 @@ __all__ = [
     "mark_softmax_fresh",
 ]
 
+_RESOLUTION = np.float32(1e-5)  # of a variance that many labels have been subtracted from
 _STALE_AFTER = 0.1  # standard deviations that a target logit may move
 
 
@@ -107,7 +108,7 @@ def condition_state(
     """Condition every universe on its label of one row."""
     conditioned = condition_rows(row, state.labelled, state.mean_coef, state.cov_root)
     slope, curvature = label_derivatives(
-        conditioned.mean[:, :, 0], conditioned.variance[:, :, 0], labels
+        conditioned.mean[:, :, 0], conditioned.variance[:, :, 0], row.variance, labels
     )
     # Coefficients of the covariance with this row in the universe: c(·, i) = b · coefficients.
     ones = np.ones((*slope.shape, 1), np.float32)
@@ -146,16 +147,26 @@ def _append_zeros(array: Float[Array, "A U *R"]) -> Float[Array, "A U *S"]:
 
 
 def label_derivatives(
-    mean: Float[Array, "A U"], variance: Float[Array, "A U"], labels: Int[Array, " U"]
+    mean: Float[Array, "A U"],
+    variance: Float[Array, "A U"],
+    variance_before: Float[Array, "A #U"],
+    labels: Int[Array, " U"],
 ) -> tuple[Float[Array, "A U"], Float[Array, "A U"]]:
-    """α and β of every universe's label of a row with these moments."""
+    """α and β of every universe's label of a row with these moments.
+
+    Both are 0 where so little is left of the variance before the batch that it is rounding error:
+    updates by such a variance would grow from label to label.
+    """
     is_multiclass = len(mean) > 1
     if is_multiclass:
         _, slope, curvature = class_evidence(mean.T, variance.T, labels)
-        return slope.T, np.maximum(curvature.T, 0.0)
-    signs = (2.0 * labels - 1.0).astype(mean.dtype)[None]
-    _, slope, curvature = label_evidence(mean, variance, signs)
-    return slope, np.maximum(curvature, 0.0)
+        slope = slope.T
+        curvature = curvature.T
+    else:
+        signs = (2.0 * labels - 1.0).astype(mean.dtype)[None]
+        _, slope, curvature = label_evidence(mean, variance, signs)
+    is_known = variance <= _RESOLUTION * variance_before
+    return np.where(is_known, 0.0, slope), np.where(is_known, 0.0, np.maximum(curvature, 0.0))
 
 
 @np.errstate(invalid="ignore")  # see scoring.project_rows

@@ -121,6 +121,10 @@ class LinearState:
         """Σ z of rows where they start, without the labels of the window."""
         if self._covariance is not None:
             return rows @ self._covariance[:, universes]
+        return self._initial_vectors(rows)
+
+    def _initial_vectors(self, rows: Float[Array, "*#A #U n d"]) -> Float[Array, "A #U n d"]:
+        """Σ z of rows before the batch."""
         basis = self._context.basis
         return rows + ((rows @ basis) @ self._inside_change[:, None]) @ basis.T
 
@@ -133,7 +137,10 @@ class LinearState:
         """Condition every universe on its label of a whitened row."""
         vectors = self._in_universes(np.broadcast_to(row, self._mean.shape))  # y
         variance = np.maximum(vectors @ row, 0.0)
-        slope, curvature = label_derivatives(self._mean @ row, variance, labels)
+        variance_before = self._initial_vectors(row[None]) @ row  # (A, 1, 1)
+        slope, curvature = label_derivatives(
+            self._mean @ row, variance, variance_before[:, :, 0], labels
+        )
         self._mean += slope[:, :, None] * vectors
         target_rows = self._context.whitened_targets
         covariance = vectors @ target_rows.T  # t (A, U, M)
