@@ -46,9 +46,7 @@ class LinearRows:
         self._mean = np.empty((n_cached, n_moments), np.float32)
         self._variance = np.empty((n_cached, n_moments), np.float32)
         self._squares = np.empty((n_cached, n_moments), np.float32)
-        self._n_labels = np.zeros(
-            n_cached, np.int32
-        )  # of the window, that a row has caught up with
+        self._n_labels = np.zeros(n_cached, np.int32)  # of the window, that a row includes
 
     def catch_up(self, indices: Int[Array, " n"]) -> Int[Array, " n"]:
         """Slots of some rows, conditioned on all labels."""
