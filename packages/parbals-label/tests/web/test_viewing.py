@@ -64,7 +64,7 @@ def test_programs_are_reported_with_their_error_and_cost(project):
         (program,) = server.get("/api/live").json["programs"]
     assert (program["name"], program["n_labels"]) == ("machine:gpt", 10)
     assert "wrong in 1 of 1 answers" in program["lines"][0]
-    assert program["lines"][-1] == ("machine:gpt: 1 request, 900 tokens in and 10 out, cost 0.50.")
+    assert program["usage"] == "1 request, 900 tokens in and 10 out, cost 0.50."
 
 
 def test_an_owner_draws_random_items_that_show_whether_the_goal_is_reached(project):
