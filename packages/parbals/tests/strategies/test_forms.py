@@ -2,8 +2,6 @@
 
 import numpy as np
 import pytest
-from parbals.posterior.closed.latents import Latents
-from parbals.posterior.closed.whitening import Whitening
 from parbals.posterior.predictive import add_bias
 from parbals.scores.gaussian import Covariances, approximate_gains
 from parbals.strategies.conditioning import (
@@ -14,7 +12,6 @@ from parbals.strategies.conditioning import (
 )
 from parbals.strategies.forms import QuadraticScreen
 from parbals.strategies.scoring import (
-    build_context,
     combine_terms,
     covariance,
     initial_scores,
@@ -23,15 +20,11 @@ from parbals.strategies.scoring import (
 
 
 @pytest.fixture(params=[(1, 5), (3, 5), (3, 3)], ids=str)
-def parts(request):
+def parts(request, small_context):
     """A scoring context and a pool."""
     n_latents, n_inside = request.param
     generator = np.random.default_rng(n_latents)
-    roots = 0.3 * generator.standard_normal((n_latents, n_inside, n_inside)) + np.eye(n_inside)
-    location = generator.standard_normal((n_inside, n_latents))
-    basis = np.linalg.qr(generator.standard_normal((5, n_inside)))[0]
-    latents = Latents(Whitening.diagonal(np.ones(5)), basis, location, roots)
-    context = build_context(latents, generator.standard_normal((6, 4)))
+    context = small_context(generator, n_latents, n_inside, np.ones(5))
     return context, generator.standard_normal((9, 4)).astype(np.float32)
 
 

@@ -51,6 +51,7 @@ __all__ = [
     "row_operations",
     "screening_operations",
     "target_terms",
+    "targets_at",
 ]
 
 _SOFTMAX_BLOCK_ENTRIES = 4_096  # latents times targets per block: fits the cache
@@ -184,7 +185,7 @@ def build_context(
         roots=roots,
         whitened_targets=whitened,
         target_rows=target_rows,
-        targets=_target_softmax(target_rows),
+        targets=targets_at(target_rows.mean, target_rows.variance),
         share=pad_rows(np.full(n_targets, 1.0 / max(n_targets, 1)), size),
         class_weights=class_weights,
     )
@@ -192,21 +193,14 @@ def build_context(
     return single
 
 
-def _target_softmax(rows: Rows) -> Targets:
-    """Class probabilities and gains at the targets, computed in blocks."""
-    n_latents, n_targets = rows.mean.shape
-    probs = []
-    gains = []
+def targets_at(mean: Float[Array, "A m"], variance: Float[Array, "A m"]) -> Targets:
+    """Targets with these moments; class probabilities and gains are computed in blocks."""
+    n_latents, n_targets = mean.shape
+    probs = np.empty_like(mean)
+    gains = np.empty_like(mean)
     for block in block_rows(n_targets, max(16, _SOFTMAX_BLOCK_ENTRIES // n_latents)):
-        block_probs, block_gains = probs_and_gains(rows.mean[:, block], rows.variance[:, block])
-        probs.append(block_probs)
-        gains.append(block_gains)
-    return Targets(
-        mean=rows.mean,
-        variance=rows.variance,
-        probs=np.concatenate(probs, axis=1),
-        gains=np.concatenate(gains, axis=1),
-    )
+        probs[:, block], gains[:, block] = probs_and_gains(mean[:, block], variance[:, block])
+    return Targets(mean, variance, probs, gains)
 
 
 def _as_float32(value: Any) -> Any:

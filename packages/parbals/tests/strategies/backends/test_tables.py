@@ -4,8 +4,6 @@ import numpy as np
 import parbals
 import pytest
 from parbals.machine import several_threads
-from parbals.posterior.closed.latents import Latents
-from parbals.posterior.closed.whitening import Whitening
 from parbals.posterior.predictive import add_bias
 from parbals.strategies.backends import tables
 from parbals.strategies.backends.base import PoolRows
@@ -26,17 +24,11 @@ LOOKS = ([0, 1, 2], [2, 3], [4, 0, 5], [6, 7, 8], [0, 4, 8, 2])
 @pytest.mark.parametrize("n_inside", [5, 3], ids=["all directions", "some directions"])
 @pytest.mark.parametrize("n_latents", [1, 3])
 def test_rows_that_catch_up_are_those_conditioned_at_once(
-    n_latents, n_inside, n_slots, monkeypatch
+    n_latents, n_inside, n_slots, small_context, monkeypatch
 ):
     monkeypatch.setattr(tables, "_MIN_CACHED_ROWS", n_slots)
     generator = np.random.default_rng(n_latents)
-    roots = 0.3 * generator.standard_normal((n_latents, n_inside, n_inside)) + np.eye(n_inside)
-    location = generator.standard_normal((n_inside, n_latents))
-    basis = np.linalg.qr(generator.standard_normal((5, n_inside)))[0]
-    context = build_context(
-        Latents(Whitening.diagonal(np.ones(5)), basis, location, roots),
-        generator.standard_normal((6, 4)),
-    )
+    context = small_context(generator, n_latents, n_inside, np.ones(5))
     monkeypatch.setattr(tables, "_CACHE_ENTRIES", n_slots * 4 * context.targets.gains.size)
     X = generator.standard_normal((9, 4))
     rows = project_design(context, add_bias(X, np.float32))

@@ -2,8 +2,6 @@
 
 import numpy as np
 import pytest
-from parbals.posterior.closed.latents import Latents
-from parbals.posterior.closed.whitening import Whitening
 from parbals.posterior.predictive import add_bias
 from parbals.scores.gaussian import screening_gains
 from parbals.strategies import conditioning
@@ -15,7 +13,7 @@ from parbals.strategies.conditioning import (
     initial_state,
 )
 from parbals.strategies.forms import QuadraticScreen
-from parbals.strategies.scoring import build_context, covariance, project_design
+from parbals.strategies.scoring import covariance, project_design
 from parbals.strategies.universes import linear, linear_rows, linear_shortlist
 from parbals.strategies.universes.linear import LinearState
 from parbals.strategies.universes.linear_rows import LinearRows
@@ -28,15 +26,11 @@ LOOKS = ([0, 1, 2], [2, 3], [4, 0, 5], [6, 7, 8], [0, 4, 8, 2], [1], [1, 3, 7])
 
 
 @pytest.fixture(params=[(1, 5), (3, 5), (3, 3)], ids=str)
-def parts(request):
+def parts(request, small_context):
     """A scoring context, its pool and design rows; some directions may have no label."""
     n_latents, n_inside = request.param
     generator = np.random.default_rng(n_latents)
-    roots = 0.3 * generator.standard_normal((n_latents, n_inside, n_inside)) + np.eye(n_inside)
-    location = generator.standard_normal((n_inside, n_latents))
-    basis = np.linalg.qr(generator.standard_normal((5, n_inside)))[0]
-    latents = Latents(Whitening.diagonal(np.linspace(0.5, 1.5, 5)), basis, location, roots)
-    context = build_context(latents, generator.standard_normal((6, 4)))
+    context = small_context(generator, n_latents, n_inside, np.linspace(0.5, 1.5, 5))
     X = generator.standard_normal((9, 4))
     return context, X, add_bias(X, np.float32)
 

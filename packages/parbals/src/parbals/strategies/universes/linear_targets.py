@@ -2,15 +2,12 @@
 
 import numpy as np
 
-from parbals.arrays import block_rows
-from parbals.scores.gaussian import probs_and_gains, screening_gains
+from parbals.scores.gaussian import screening_gains
 from parbals.shapes import Array, Bool, Float
 from parbals.strategies.conditioning import is_stale
-from parbals.strategies.scoring import ScoringContext
+from parbals.strategies.scoring import ScoringContext, targets_at
 
 __all__ = ["UniverseTargets"]
-
-_SOFTMAX_ENTRIES = 2**13  # latents times targets per block: its nodes fit a core's cache
 
 
 class UniverseTargets:
@@ -53,16 +50,10 @@ class UniverseTargets:
 
     def _refresh(self, stale: Bool[Array, "U M"]) -> None:
         """Recompute probabilities and gains at stale targets."""
-        mean = self.mean[:, stale]
-        variance = self.variance[:, stale]
-        n_latents, n_stale = mean.shape
-        self._softmax_mean[:, stale] = mean
-        self._softmax_variance[:, stale] = variance
-        probs = np.empty_like(mean)
-        gains = np.empty_like(mean)
-        for block in block_rows(n_stale, max(16, _SOFTMAX_ENTRIES // n_latents)):
-            probs[:, block], gains[:, block] = probs_and_gains(mean[:, block], variance[:, block])
-        self.probs[:, stale] = probs
-        self.gains[:, stale] = gains
+        refreshed = targets_at(self.mean[:, stale], self.variance[:, stale])
+        self._softmax_mean[:, stale] = refreshed.mean
+        self._softmax_variance[:, stale] = refreshed.variance
+        self.probs[:, stale] = refreshed.probs
+        self.gains[:, stale] = refreshed.gains
         half_share = np.broadcast_to(self._half_share, stale.shape)[stale]
-        self.weights[:, stale] = half_share * screening_gains(gains)
+        self.weights[:, stale] = half_share * screening_gains(refreshed.gains)
