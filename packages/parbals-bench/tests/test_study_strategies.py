@@ -1,4 +1,4 @@
-"""What studies compare with that the library does not have: a sampler in step, Cluster-Margin."""
+"""What studies compare with: a sampler of many posteriors, Cluster-Margin."""
 
 import json
 import os
@@ -31,9 +31,9 @@ def moments(X, signs, mode, factor, generator):
 
 
 @pytest.mark.full
-def test_chains_in_step_sample_each_posterior(studies):
+def test_chains_of_one_program_sample_each_posterior(studies):
     import jax
-    from lib.lockstep_nuts import draw_many, whitening
+    from lib.many_nuts import draw_many, whitening
 
     generator = np.random.default_rng(0)
     X = generator.standard_normal((2, 30, 4))

@@ -5,7 +5,7 @@
 
 Every pseudo-label of ParBaLS is learnt by sampling the whole posterior again (the departures
 "pseudo-labels" and "refit"): 1,720 fits a run. Here S seeds go in step, and the S × U fits of a
-greedy step, four chains each, are one compiled program (`lib.lockstep_nuts`). Chains are as short
+greedy step, four chains each, are one compiled program (`lib.many_nuts`). Chains are as short
 as the paper's, 100 steps of warm-up and 100 draws, in coordinates whitened at the mode of the
 labels that are told. Initial sets, candidates, targets and the draws that give pseudo-labels are
 those of `parbals bench run`. Each of --strategies goes in step by itself. Its records, one line of
@@ -66,7 +66,7 @@ def main() -> int:
     ends_at = time.monotonic() + options.seconds
     for strategy in options.strategies.split(","):
         if time.monotonic() < ends_at:
-            _Lockstep(options, strategy, ends_at).run()
+            _AllSeeds(options, strategy, ends_at).run()
     return 0
 
 
@@ -112,7 +112,7 @@ def _unpack(file: Path) -> Table:
         )
 
 
-class _Lockstep:
+class _AllSeeds:
     """All seeds of one table and strategy, round by round."""
 
     def __init__(self, options: argparse.Namespace, strategy: str, ends_at: float) -> None:
@@ -284,7 +284,7 @@ class _Lockstep:
     ) -> np.ndarray:
         """Draw weights (S, U, D+1, K) for the rows of each seed and the labels of each universe."""
         import jax
-        from lib.lockstep_nuts import draw_many, whitening
+        from lib.many_nuts import draw_many, whitening
 
         n_columns = self.table.X_pool.shape[1]
         X = np.zeros((self.n_seeds, self.n_rows, n_columns + 1))
