@@ -358,11 +358,12 @@ def test_the_study_of_expected_errors_learns_its_constants(tmp_path):
 
 @pytest.mark.full
 def test_the_tables_of_the_results_are_those_of_the_records(tmp_path):
-    page = tmp_path / "results.md"
-    committed = (ROOT / "docs" / "explanation" / "results.md").read_text("utf-8")
-    before, _, rest = committed.partition("findings.py: begin -->")
-    after = rest.partition("<!-- findings.py: end")[2]
-    page.write_text(f"{before}findings.py: begin -->\n<!-- findings.py: end{after}", "utf-8")
+    page = tmp_path / "results-prior.md"
+    committed = (ROOT / "docs/explanation/results-prior.md").read_text("utf-8")
+    begin, end = (f"<!-- python studies paper.results: {mark} -->" for mark in ("begin", "end"))
+    before, _, rest = committed.partition(begin)
+    after = rest.partition(end)[2]
+    page.write_text(f"{before}{begin}\n{end}{after}", "utf-8")
     picture = tmp_path / "curves.png"
     process = run_study("paper.results", "--page", str(page), "--picture", str(picture))
     assert process.returncode == 0, process.stderr

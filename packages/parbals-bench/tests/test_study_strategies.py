@@ -164,7 +164,7 @@ def test_the_table_of_all_departures_is_that_of_the_records(studies):
         ResultsFiles(folder / f"{name}.tar.xz").records() for name in ("departures", "nuts")
     )
     by_nuts = [record for record in by_bench if record.run.settings.inference == "nuts"]
-    results = (ROOT / "docs/explanation/results.md").read_text("utf-8")
+    results = (ROOT / "docs/explanation/results-paper.md").read_text("utf-8")
     rows = [line for line in together(by_nuts, in_step) if line.count("|") == 8]
     assert len(rows) == 10
     assert all(row in results for row in rows[2:])

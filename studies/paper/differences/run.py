@@ -337,7 +337,6 @@ sampler, the prior, the bins, BADGE's seeding. Final test accuracy in %, 100 + 1
 seeds, unless a cell says otherwise, ± half of its 95 % interval; then what is changed less the same
 again, paired by seed ± standard error, bold where p < 0.05 with Holm's correction for the row in
 both tables.
-[docs/explanation/results.md](../../../docs/explanation/results.md#beside-the-paper) says what
-to make of it. The paper's
+[Beside the paper](../../../docs/explanation/results-paper.md) says what to make of it. The paper's
 sampler needs PyMC: `python studies paper.differences --data ~/data --only sampler
 --seeds 5`."""

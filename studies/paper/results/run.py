@@ -1,6 +1,6 @@
-"""Write the tables of docs/explanation/results.md on the closed form and the learnt prior.
+"""Write the tables of docs/explanation/results-prior.md.
 
-    python studies paper.results  # rewrite the tables of docs/explanation/results.md
+    python studies paper.results  # rewrite them and the picture
     python studies paper.results --learnt my-results  # a folder of `parbals bench run`
 
 Runs are paired by seed: those of one seed start from the same labels. Differences are means of
@@ -24,8 +24,8 @@ from parbals_bench.run.folder import ResultsFiles
 from parbals_bench.run.spec import ALL_CLASSES, Budget, Settings
 from scipy import stats
 
-BEGIN = "<!-- findings.py: begin -->"
-END = "<!-- findings.py: end -->"
+BEGIN = "<!-- python studies paper.results: begin -->"
+END = "<!-- python studies paper.results: end -->"
 MAIN = Budget(100, 10, 20)
 LEARNT = Settings(inference="auto", prior_scale="auto")
 ERROR = "loss = error"
@@ -65,7 +65,7 @@ def main() -> None:
     for name in ("records", "closed-form", "learnt"):
         where = DOCS / "results" / f"{name}.tar.xz"
         parser.add_argument(f"--{name}", type=Path, default=where)
-    parser.add_argument("--page", type=Path, default=EXPLANATION / "results.md")
+    parser.add_argument("--page", type=Path, default=EXPLANATION / "results-prior.md")
     parser.add_argument("--picture", type=Path, default=DOCS / "results" / "learnt-prior.png")
     options = parser.parse_args()
     published = ResultsFiles(options.records).records()
@@ -90,16 +90,16 @@ def in_order(tasks: list[Task]) -> list[Task]:
 
 def tables(both: list[Task], learnt: list[Task]) -> Iterator[str]:
     names = ("random", "bald", "epig", "parbals-map-epig", "parbals-epig")
-    yield "### Expectation propagation in the place of particles"
+    yield "## Expectation propagation in the place of particles"
     yield "Prior scale 1: final accuracy in %, difference; then that of the mean over the curve.\n"
     twice = [task for task in both if task.budget == MAIN and Line("random", EP) in task.records]
-    yield _row("", [*(task.title for task in twice), "mean of the sets"])
+    yield _row(MAIN.spelt, [*(task.title for task in twice), "mean of the sets"])
     yield _rule(1 + len(twice))
     for line in map(Line, names):
         sides = [((task, line), (task, Line(line.strategy, EP))) for task in twice]
         mean = np.mean([np.subtract(*accuracies(*side)[::-1]) for side in sides], axis=0)
         yield _row(line.title, [*(gaps(*side) for side in sides), both_gaps(mean)])
-    yield "\n### The learnt prior: strategies and losses"
+    yield "\n## The learnt prior: strategies and losses"
     yield (
         "Final accuracy in % ± standard error. Bold: the highest mean; \\*: within noise of it. "
         '*error*: `loss="error"`. With two classes Margin is Confidence.\n'
@@ -111,20 +111,20 @@ def tables(both: list[Task], learnt: list[Task]) -> Iterator[str]:
     yield from standings(other_tasks, few)
     yield ""
     yield from places(learnt)
-    yield "\n### The whole pool, and particles"
+    yield "\n## The whole pool, and particles"
     yield (
-        "The learnt prior, 100 + 10×20: final accuracy in %, difference; that of the mean over the "
-        "curve. 10,000 candidates and the closed form against what the row says, same seeds.\n"
+        "The learnt prior: final accuracy in %, difference; that of the mean over the curve. "
+        "10,000 candidates and the closed form against what the row says, same seeds.\n"
     )
     yield from settings(learnt)
-    yield "\n### The learnt prior against scale 1"
+    yield "\n## The learnt prior against scale 1"
     yield (
-        "100 + 10×20: final accuracy in %, difference; that of the mean over the curve; change of "
-        "the final log loss. Two classes: particles at scale 1, as the paper; all classes: "
+        "Final accuracy in %, difference; that of the mean over the curve; change of the final "
+        "log loss. Two classes: particles at scale 1, as the paper; all classes: "
         "expectation propagation in both.\n"
     )
     lines = (RANDOM, Line("confidence"), Line("parbals-epig"))
-    yield _row("", ["seeds", *(COLUMNS[line] for line in lines)])
+    yield _row(MAIN.spelt, ["seeds", *(COLUMNS[line] for line in lines)])
     yield _rule(1 + len(lines))
     for task in learnt:
         sides = [(at_scale_1(task, line, both), (task, line)) for line in lines]
@@ -136,7 +136,7 @@ def tables(both: list[Task], learnt: list[Task]) -> Iterator[str]:
 
 def settings(tasks: list[Task]) -> Iterator[str]:
     """What other settings of the same strategy change."""
-    yield _row("", ["seeds", "", "difference"])
+    yield _row(MAIN.spelt, ["seeds", "", "difference"])
     yield _rule(3)
     for task in tasks:
         for line in task.records:

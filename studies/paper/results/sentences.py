@@ -1,4 +1,4 @@
-"""Print the numbers that explanation/results.md and howto/which-strategy.md quote.
+"""Print the numbers that explanation/results*.md and howto/which-strategy.md quote.
 
     python studies paper.results.sentences                # from the published records alone
     python studies paper.results.sentences --data ~/data  # and those that need the data
