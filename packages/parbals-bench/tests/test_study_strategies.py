@@ -155,6 +155,20 @@ def test_the_first_screen_has_the_figures_of_the_records(studies):
     assert f"Margin {row[0]}, BADGE {row[1]}, EPIG" in answer
 
 
+def test_runs_of_another_fine_tuning_are_not_pooled(studies):
+    from adaptation.encoder import strategies
+
+    def records(error, *fine_tuning):
+        scores = {str(budget): {"error": error} for budget in strategies.BUDGETS}
+        runs = [("films-2", strategy, 0, *fine_tuning) for strategy in strategies.STRATEGIES]
+        return [{"run": list(run), **scores} for run in runs]
+
+    before = records(0.5)
+    after = records(0.25, "another")
+    assert list(strategies.page([*before, *after])) == list(strategies.page(after))
+    assert list(strategies.page([*before, *after])) != list(strategies.page(before))
+
+
 def test_the_table_of_all_departures_is_that_of_the_records(studies):
     from paper.differences.together import together
     from parbals_bench.run.folder import ResultsFiles

@@ -1,18 +1,20 @@
 """Which strategy chooses best on the rows of a fine-tuned encoder?
 
-    python studies adaptation.encoder.strategies --folder FOLDER --workers 16  # run what is missing
+    python studies adaptation.encoder.strategies --folder FOLDER --workers 16 --platform cpu
     python studies adaptation.encoder.strategies --tables  # write STRATEGIES.md from the records
 
-FOLDER holds what `studies error_estimates.promises.texts` collects. A run labels 250 texts in
-batches of 25: on frozen rows up to 100 labels, then on rows of MiniLM, fine-tuned anew at 100, 150
-and 200 labels as `parbals adapt` does. The first batch is k-means' whatever the strategy. Errors
-are those of the closed-form model on fine-tuned rows, on 1,500 texts (or a third of the set) that
-no strategy sees. All strategies of a seed share pool and test texts, so differences are paired.
+FOLDER holds what `studies error_estimates.promises.texts` collects; `--platform cpu` leaves the GPU
+to PyTorch. A run labels 250 texts in batches of 25: on frozen rows up to 100 labels, then on rows
+of MiniLM, fine-tuned at 100, 150 and 200 labels as `parbals adapt` does. K-means chooses the first
+batch. Errors are those of the closed-form model on fine-tuned rows, on 1,500 texts (or a third of
+the set) that no strategy sees. Strategies share pool and test texts of a seed, so differences are
+paired. The page shows only runs whose fine-tuning was that of the last record.
 """
 
 from argparse import Namespace
 from collections.abc import Iterator
 from functools import cache, partial
+from hashlib import blake2b
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,7 @@ import numpy as np
 from error_estimates.promises.texts import AdaptedTexts, load_texts
 from lib.paired import paired, shown
 from lib.records import Record, Todo, study
+from parbals_label.encoders.adapt import SETTINGS
 
 FOLDER = Path(__file__).parent
 UNTOUCHED = ("films-2", "tweets-3", "places-4", "shop-5", "editorials-3", "fortunes-6")
@@ -48,10 +51,11 @@ def runs(options: Namespace) -> Iterator[Todo]:
     folder = Path(options.folder).resolve()
     if not (folder / "texts.json.xz").is_file():
         raise ValueError("--folder names what `studies error_estimates.promises.texts` has written")
+    fine_tuning = blake2b(SETTINGS.encode(), digest_size=4).hexdigest()
     names = product(range(options.seeds), options.sets.split(","), STRATEGIES)
-    for seed, name, strategy in names:
+    for seed, name, strategy in sorted(names, key=lambda run: run[1] in TUNED):  # whole seeds first
         todo = partial(measured, folder, name, strategy, seed, options.budget)
-        yield (name, strategy, seed), todo
+        yield (name, strategy, seed, fine_tuning), todo
 
 
 @cache
@@ -105,10 +109,8 @@ Errors = dict[tuple[str, str, int], Record]
 
 
 def page(records: list[Record]) -> Iterator[str]:
-    by_run: Errors = {}
-    for record in records:
-        name, strategy, seed = record["run"]
-        by_run[name, strategy, seed] = record
+    last = [record["run"][3:] for record in records][-1:]
+    by_run: Errors = {tuple(r["run"][:3]): r for r in records if r["run"][3:] in last}
     yield "# Which strategy chooses best on the rows of a fine-tuned encoder?"
     yield from ("", "Written by `python studies adaptation.encoder.strategies`; do not edit.", "")
     yield from _answer(by_run)
@@ -131,11 +133,10 @@ def _answer(by_run: Errors) -> Iterator[str]:
     cells = []
     budget = str(BUDGETS[-1])
     for rival in RIVALS:
-        gaps = [_gaps(by_run, name, rival, budget) for name in UNTOUCHED]
-        values = np.concatenate(gaps)
-        if len(values) > 1:
-            cells.append(f"{TITLES[rival]} {shown(values, paired(values)[2])}")
-    n_seeds = {len(_gaps(by_run, name, "margin", budget)) for name in UNTOUCHED}
+        gaps = np.concatenate([_gaps(by_run, name, rival, budget) for name in UNTOUCHED])
+        if len(gaps) > 1:
+            cells.append(f"{TITLES[rival]} {shown(gaps, paired(gaps)[2])}")
+    n_seeds = {len(_seeds(by_run, name, budget)) for name in UNTOUCHED}
     seeds = " to ".join(map(str, sorted({min(n_seeds), max(n_seeds)})))
     yield (
         f"**{budget} labels, {len(UNTOUCHED)} untouched sets, {seeds} seeds: error of ParBaLS EPIG "
@@ -168,10 +169,9 @@ def _row(by_run: Errors, title: str, names: tuple[str, ...], budget: str) -> str
 
 def _seeds(by_run: Errors, name: str, budget: str) -> list[int]:
     """Seeds for which every strategy has been run."""
-    seeds = sorted({seed for set_name, _, seed in by_run if set_name == name})
     return [
         seed
-        for seed in seeds
+        for seed in range(N_SEEDS)
         if all(budget in by_run.get((name, strategy, seed), {}) for strategy in STRATEGIES)
     ]
 
