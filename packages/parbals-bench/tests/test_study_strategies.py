@@ -183,3 +183,18 @@ def test_the_table_of_all_departures_is_that_of_the_records(studies):
     assert len(rows) == 10
     assert all(row in results for row in rows[2:])
     assert {record.run.seed for record in in_step} == set(range(10))
+
+
+def test_the_page_of_trees_says_where_the_wrong_model_is_kept(studies):
+    from adaptation.trees.run import page
+
+    plain = {"linear": 0.6, "leaves": 0.6, "product": 0.6, "trees": 0.5, "boosting": 0.7}
+    records = []
+    for name, seed, gain in (("rules", 0, -1.0), ("breast cancer", 0, 1.0), ("rules", 1, -1.0)):
+        records.append({"run": [name, 50, seed], "errors": plain})
+        adapted = {"project": 0.6, "adapted": 0.625}
+        records.append({"run": [name, 50, seed, "adapted"], "errors": adapted, "gain": gain})
+    text = " ".join("\n".join(page(records)).split())
+    assert "| rules | 50 | 2 | 60.0 | 60.0 | 60.0 | 60.0 | 62.5 | 60.0 | 50.0 | 70.0 | 0 |" in text
+    assert "err less than the model that is kept: by 10.0 points with 50 labels." in text
+    assert "the wrong model is kept at times: in 1 of 1 seeds with 50 labels." in text

@@ -41,7 +41,7 @@ EPOCHS = 4
 def main() -> int:
     files = (FOLDER / "record.jsonl", FOLDER / "README.md")
     options = {"labels": 220, "folder": ""}
-    return study(__doc__ or "", *files, runs, page, seeds=5, options=options)
+    return study(__doc__ or "", *files, runs, page, seeds=10, options=options)
 
 
 def runs(options: Namespace) -> Iterator[Todo]:

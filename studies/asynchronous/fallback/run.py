@@ -50,7 +50,7 @@ def main() -> int:
     options = {"only": ",".join(DATA), "paces": ",".join(PACES), "first": 0}
     records = FOLDER / "record.jsonl"
     page = FOLDER / "README.md"
-    return study(__doc__, records, page, runs, lines, seeds=6, options=options)
+    return study(__doc__, records, page, runs, lines, seeds=10, options=options)
 
 
 def runs(options: Namespace) -> Iterator[Todo]:

@@ -36,7 +36,7 @@ N_TEST = 2_000
 
 def main() -> int:
     return study(
-        *(__doc__, FOLDER / "record.jsonl", FOLDER / "README.md", runs, page), seeds=5, options={}
+        *(__doc__, FOLDER / "record.jsonl", FOLDER / "README.md", runs, page), seeds=10, options={}
     )
 
 

@@ -1,7 +1,7 @@
 """Is a learnt prior better than a fixed one, and is its expected error accurate?
 
     python studies prior.learnt --data FOLDER  # run what is missing, write the page
-    python studies prior.learnt --data FOLDER --seeds 5 --workers 14 --platform cpu
+    python studies prior.learnt --data FOLDER --workers 14 --platform cpu
     python studies prior.learnt --tables  # write docs/explanation/prior.md from the records
 
 Random labels, expectation propagation, and for each recipe the error, the error that the model
@@ -51,13 +51,13 @@ VALIDATED = "cross-validated scale"
 SAMPLED = "sampled"
 SAMPLED_SETS = ("airline", "sms-spam", "cifar10:0")
 SAMPLED_SIZE = 100
-SAMPLED_SEEDS = 3
+SAMPLED_SEEDS = 10
 
 
 def main() -> int:
     return study(
         *(__doc__, FOLDER / "record.jsonl", PAGE, runs, report),
-        seeds=5,
+        seeds=10,
         options={"sets": ",".join(SETS)},
     )
 

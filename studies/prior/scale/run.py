@@ -41,7 +41,7 @@ LEARNT = "learnt"
 def main() -> int:
     options = {"sets": ",".join(SETS), "strategies": ",".join(STRATEGIES)}
     records = FOLDER / "record.jsonl"
-    return study(__doc__, records, FOLDER / "table.txt", runs, page, seeds=4, options=options)
+    return study(__doc__, records, FOLDER / "table.txt", runs, page, seeds=10, options=options)
 
 
 def runs(options: Namespace) -> Iterator[Todo]:
