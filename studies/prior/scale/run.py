@@ -1,13 +1,11 @@
 """Would another scale or shape of the learnt prior be better, for random and chosen labels?
 
-    python studies prior.scale --data FOLDER  # run what is missing, write table.txt
-    python studies prior.scale --tables       # write table.txt from the records
+    python studies prior.scale --data FOLDER  # run what is missing, write README.md
+    python studies prior.scale --tables       # write README.md from the records
 
 A learner labels items at random (50, 100, 250) or by a strategy (250, of which 50 begin). Its
 labels are then fitted under each recipe of a prior, and the error, the log loss, the expected error
-as a report shows it and the scale are noted on a test set. Each run is a line of record.jsonl. In
-the table: error % / expected error % as shown / scale; last, means of the error in points and the
-log loss in nats beside the learnt prior's, and of |shown - real| in points.
+as a report shows it and the scale are noted on a test set. Each run is a line of record.jsonl.
 """
 
 from argparse import Namespace
@@ -36,12 +34,17 @@ BATCH = 20
 STRATEGIES = ("random", "confidence", "parbals-epig")
 TIMES = (0.5, 1.0, 2.0)
 LEARNT = "learnt"
+TITLES = {
+    "random": "Random labels",
+    "confidence": "Labels by Confidence",
+    "parbals-epig": "Labels by ParBaLS",
+}
 
 
 def main() -> int:
     options = {"sets": ",".join(SETS), "strategies": ",".join(STRATEGIES)}
     records = FOLDER / "record.jsonl"
-    return study(__doc__, records, FOLDER / "table.txt", runs, page, seeds=10, options=options)
+    return study(__doc__, records, FOLDER / "README.md", runs, page, seeds=10, options=options)
 
 
 def runs(options: Namespace) -> Iterator[Todo]:
@@ -137,25 +140,67 @@ RECIPES: dict[str, Callable[..., Prior]] = {
     "narrow": partial(patched, {"_LOG_SCALE_SD": 0.5}),
     "first 50": of_first,
 }
+NAMES = (*RECIPES, "best left-out", "averaged")
 
 
 def page(records: list[Record]) -> Iterator[str]:
-    names = [*RECIPES, "best left-out", "averaged"]
-    groups: dict[tuple[Any, ...], list[np.ndarray]] = {}
+    groups: dict[tuple[str, str, int], list[np.ndarray]] = {}
     for record in records:
-        values = np.array([record["recipes"][name] for name in names])
-        groups.setdefault(tuple(record["run"][:3]), []).append(values)
-    yield f"| data | labelled by | labels | runs | {' | '.join(names)} |"
-    yield "| --- | --- | ---: | ---: |" + " --- |" * len(names)
-    for (name, strategy, size), rows in sorted(groups.items()):
-        cells = [f"{100 * e:.1f} / {100 * s:.1f} / {g:.2g}" for e, _, s, g in np.mean(rows, axis=0)]
-        yield f"| {name} | {strategy} | {size} | {len(rows)} | {' | '.join(cells)} |"
-    for strategy in STRATEGIES:
-        group_means = [np.mean(rows, axis=0) for (_, s, _), rows in groups.items() if s == strategy]
-        if group_means:
-            all_rows = np.array(group_means)
-            error, loss = np.mean(all_rows - all_rows[:, names.index(LEARNT), None], axis=0).T[:2]
-            apart = 100 * np.abs(all_rows[:, :, 2] - all_rows[:, :, 0]).mean(axis=0)
-            triples = zip(100 * error, loss, apart, strict=True)
-            cells = [f"{e:+.2f} / {v:+.3f} / {a:.1f}" for e, v, a in triples]
-            yield f"| *mean* | {strategy} | | {len(group_means)} rows | {' | '.join(cells)} |"
+        values = np.array([record["recipes"][name] for name in NAMES])
+        name, strategy, size = record["run"][:3]
+        groups.setdefault((name, strategy, size), []).append(values)
+    means = {key: np.mean(rows, axis=0) for key, rows in sorted(groups.items())}
+    yield from HEAD
+    for strategy, title in TITLES.items():
+        rows = np.array([mean for (_, s, _), mean in means.items() if s == strategy])
+        if len(rows):
+            yield from _beside_the_learnt(f"{title}, {len(rows)} rows", rows)
+    yield from _scales(means)
+    yield from ("", "## All rows", "")
+    yield "Error % / expected error % / scale, means over seeds."
+    yield ""
+    yield f"| data | labelled by | labels | seeds | {' | '.join(NAMES)} |"
+    yield "| --- | --- | ---: | ---: |" + " --- |" * len(NAMES)
+    for (name, strategy, size), mean in means.items():
+        cells = [f"{100 * e:.1f} / {100 * s:.1f} / {g:.2g}" for e, _, s, g in mean]
+        n_seeds = len(groups[name, strategy, size])
+        yield f"| {name} | {TITLES[strategy]} | {size} | {n_seeds} | {' | '.join(cells)} |"
+
+
+def _beside_the_learnt(title: str, rows: np.ndarray) -> Iterator[str]:
+    """Means of rows (rows, recipes, 4): differences from the learnt prior's."""
+    error, loss = np.mean(rows - rows[:, [NAMES.index(LEARNT)]], axis=0).T[:2]
+    distance = 100 * np.abs(rows[:, :, 2] - rows[:, :, 0]).mean(axis=0)
+    yield from ("", f"## {title}", "")
+    yield "| prior | error, points | log loss, nats | expected error from the true one, points |"
+    yield "| --- | ---: | ---: | ---: |"
+    for name, *values in zip(NAMES, 100 * error, loss, distance, strict=True):
+        yield "| {} | {:+.2f} | {:+.3f} | {:.1f} |".format(name, *values)
+
+
+def _scales(means: dict[tuple[str, str, int], np.ndarray]) -> Iterator[str]:
+    """The learnt scale by how the labels were chosen."""
+    yield from ("", f"## The learnt scale, {LAST} labels", "")
+    yield "| data | " + " | ".join(TITLES.values()) + " |"
+    yield "| --- |" + " ---: |" * len(TITLES)
+    for name in SETS:
+        keys = [(name, strategy, LAST) for strategy in TITLES]
+        if all(key in means for key in keys):
+            scales = [f"{means[key][NAMES.index(LEARNT), 3]:.1f}" for key in keys]
+            yield f"| {name} | {' | '.join(scales)} |"
+
+
+HEAD = (
+    "# Would another scale or shape of the prior be better?",
+    "",
+    "**Not over all datasets.** Written by `python studies prior.scale`; do not edit.",
+    "",
+    "The labels of a learner, random or chosen, are fitted under each prior; tests are of 1,000",
+    "items. *Alike*: all directions have one variance. *Power*: a single power of the directions'",
+    "variance. *× 0.5*: the learnt prior with half of its standard deviations. *Narrow*: a",
+    "hyperprior of half the width. *First 50*: learnt from the labels before any was chosen. *Best",
+    "left-out*: the scale (or *alike*) with the best leave-one-out log score. *Averaged*:",
+    "predictions of three scales, weighted by that score, which costs three fits. Errors and log",
+    "losses are those beside the learnt prior's, means over rows; a row is a dataset with a number",
+    "of labels.",
+)
