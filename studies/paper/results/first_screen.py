@@ -41,7 +41,7 @@ def main() -> None:
     print("\n".join(together(by_nuts, in_step)))
     adapted = STUDIES / "adaptation" / "encoder"
     shown = {
-        "Fine-tuned rows": (adapted / "strategies.jsonl", on_adapted_rows.page, ("**250", "**all")),
+        "Fine-tuned rows": (adapted / "strategies.jsonl", on_adapted_rows.page, ("**250",)),
         "Fine-tuned, 5 seeds": (adapted / "compare.jsonl", encoders.page, ("## ", "| parbals")),
         "Large batches": (
             large_batches.FOLDER / "record.jsonl",
