@@ -206,8 +206,8 @@ def test_what_batches_cost_is_read_from_the_committed_results():
     assert process.returncode == 0, process.stderr
     last = [line for line in process.stdout.splitlines() if "all datasets" in line]
     assert last == [
-        "EPIG           all datasets   -0.37 ± 0.53",
-        "ParBaLS EPIG   all datasets   +0.14 ± 0.44",
+        "EPIG           all datasets   -0.37 ± 0.19, 10 seeds",
+        "ParBaLS EPIG   all datasets   +0.06 ± 0.15, 10 seeds",
     ]
 
 

@@ -58,7 +58,7 @@ def main() -> None:
     of_the_papers_cells()
     of_the_paper(tasks)
     of_the_learnt_prior(learnt)
-    universes(records["one-vs-all"])
+    universes(records["closed-form"] + records["one-vs-all"])
     seconds(records)
     fallen = falls(learnt)
     if options.data:
@@ -148,18 +148,29 @@ def _gaps(tasks: Iterable[Task], line: Line, summary: Callable) -> Iterable[floa
 
 
 def universes(records: list[RunRecord]) -> None:
-    print("How many universes, airplanes of CIFAR-10, over seeds")
-    finals: dict[int, dict[int, float]] = defaultdict(dict)
+    """By dataset: final accuracies in %, and differences paired by seed."""
+    print("How many universes, over seeds")
+    finals: dict[str, dict[int, dict[int, float]]] = defaultdict(lambda: defaultdict(dict))
     for run, record in ((x.run, x) for x in records):
-        if (run.reference, run.budget, run.strategy) == ("cifar10:airplane", MAIN, "parbals-epig"):
-            finals[run.settings.n_universes][run.seed] = 100.0 * record.metrics["accuracy"][-1]
+        if (run.budget, run.strategy, run.settings.inference) == (MAIN, "parbals-epig", "ep"):
+            by_number = finals[run.reference][run.settings.n_universes]
+            by_number[run.seed] = 100.0 * record.metrics["accuracy"][-1]
+    for reference, by_number in finals.items():
+        if len(by_number) > 1:
+            _universes_of(reference, by_number)
+
+
+def _universes_of(reference: str, by_number: dict[int, dict[int, float]]) -> None:
+    numbers = sorted(by_number)
+    means = [f"m = {m}: {np.mean(list(by_number[m].values())):.2f}" for m in numbers]
+    print(f"  {reference}: {', '.join(means)}; {len(by_number[numbers[0]])} seeds")
     gaps = {}
-    for a, b in combinations(sorted(finals), 2):
-        seeds = finals[a].keys() & finals[b].keys()
-        gaps[a, b] = np.array([finals[b][seed] - finals[a][seed] for seed in sorted(seeds)])
+    for a, b in combinations(numbers, 2):
+        seeds = by_number[a].keys() & by_number[b].keys()
+        gaps[a, b] = np.array([by_number[b][seed] - by_number[a][seed] for seed in sorted(seeds)])
     ps = {pair: paired(gap)[2] for pair, gap in gaps.items()}
     for (a, b), p in holm(ps).items():
-        print(f"  m = {b} less {a}: {gaps[a, b].mean():+.2f}, p {ps[a, b]:.3f}, Holm {p:.3f}")
+        print(f"    m = {b} less {a}: {gaps[a, b].mean():+.2f}, p {ps[a, b]:.3f}, Holm {p:.3f}")
 
 
 def seconds(records: dict[str, list[RunRecord]]) -> None:
