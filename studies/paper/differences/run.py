@@ -31,14 +31,15 @@ from lib.folders import DOCS
 from lib.paired import paired, shown
 from lib.records import Record, Todo, study
 from paper.differences import paper_sampler
+from paper.differences.cells import BUDGET, N_SEEDS, of_seeds, paper_cell, with_interval
 from paper.differences.together import together
+from paper.differences.whitened import whitened
 from parbals.strategies import badge
 from parbals.strategies.problem import Problem
 from parbals.strategies.table import STRATEGIES
 from parbals_bench.datasets.base import Data
 from parbals_bench.datasets.table import DATASETS, load_dataset
-from parbals_bench.report.paper import paper_figures
-from parbals_bench.report.stats import holm, mean_interval
+from parbals_bench.report.stats import holm
 from parbals_bench.report.tasks import Line
 from parbals_bench.run.folder import ResultsFiles
 from parbals_bench.run.records import RunRecord
@@ -46,8 +47,6 @@ from parbals_bench.run.single import run_one
 from parbals_bench.run.spec import PAPER, Budget, Settings
 
 FOLDER = Path(__file__).parent
-BUDGET = "100+10x20"
-N_SEEDS = 10
 FOUR = ("random", "confidence", "bald", "badge")
 SEEDING = "seeding-on-features"
 Finals = dict[tuple[str, str, str], dict[int, float]]
@@ -67,7 +66,6 @@ class Experiment:
 
 
 BOTH = ("airline", "credit-card")
-WHITENED = ("ag-news:World", "cifar10:airplane")
 EXPERIMENTS = {
     "again": Experiment(datasets=BOTH),
     "seeds": Experiment(first_seed=10),
@@ -159,16 +157,16 @@ def page(records: list[Record]) -> Iterator[str]:
         yield f"\n| {DATASETS[dataset].title} | {' | '.join(Line(s).title for s in FOUR)} |"
         yield "| --- |" + " ---: |" * len(FOUR)
         as_run = _finals(published, dataset, BUDGET)
-        yield f"| as run | {' | '.join(_with_interval(as_run[s]) for s in FOUR)} |"
+        yield f"| as run | {' | '.join(with_interval(as_run[s]) for s in FOUR)} |"
         for name, title in TITLES.items():
             cells = []
             for of_seed in (finals.get((name, dataset, s), {}) for s in FOUR):
-                cells.append(_with_interval(of_seed[seed] for seed in sorted(of_seed)))
+                cells.append(with_interval(of_seed[seed] for seed in sorted(of_seed)))
             for i, strategy in enumerate(FOUR):
                 cells[i] += significance.get((name, dataset, strategy), "")
             if any(cells):
                 yield f"| {title} | {' | '.join(cells)} |"
-        yield f"| the paper | {' | '.join(_paper(s, dataset) for s in FOUR)} |"
+        yield f"| the paper | {' | '.join(paper_cell(s, dataset) for s in FOUR)} |"
     if (packed := FOLDER / "departures.tar.xz").exists():
         yield from _authors(ResultsFiles(packed).records())
 
@@ -204,7 +202,7 @@ def _authors(records: list[RunRecord]) -> Iterator[str]:
         pair = []
         for departures in ("", departure):
             of_one = (r for r in records if _of_one(r) and r.run.settings.departures == departures)
-            pair.append(_of_seeds(of_one, dataset).get(strategy, {}))
+            pair.append(of_seeds(of_one, dataset).get(strategy, {}))
         seeds = sorted(pair[0].keys() & pair[1].keys())
         if len(seeds) > 1:
             shared = [{seed: side[seed] for seed in seeds} for side in pair]
@@ -217,85 +215,12 @@ def _authors(records: list[RunRecord]) -> Iterator[str]:
     for (strategy, departure, dataset), pair in sides.items():
         name = strategy, departure, dataset
         difference = shown(gaps[name], doubts[name])
-        cells = (*(_with_interval(side.values()) for side in pair), difference)
+        cells = (*(with_interval(side.values()) for side in pair), difference)
         title = f"{Line(strategy).title}, `{departure}` | {DATASETS[dataset].title}"
-        yield f"| {title} | {' | '.join(cells)} | {_paper(strategy, dataset)} |"
-    white = [r for r in records if r.run.settings.departures == "whitened"]
-    yield from _whitened([r for r in white if _of_one(r)])
-    yield from _whitened_and_learnt([r for r in white if not _of_one(r)])
+        yield f"| {title} | {' | '.join(cells)} | {paper_cell(strategy, dataset)} |"
+    yield from whitened(r for r in records if r.run.settings.departures == "whitened")
     by_bench = [r for r in records if r.run.settings.inference == "nuts"]
     yield from together(by_bench, ResultsFiles(FOLDER / "nuts.tar.xz").records())
-
-
-def _whitened(records: list[RunRecord]) -> Iterator[str]:
-    """Whitened components, and what they do to the difference of ParBaLS EPIG from others."""
-    yield "\n| one class against the others | ours | `whitened` | the paper |"
-    yield "| --- | ---: | ---: | ---: |"
-    usual = ResultsFiles(DOCS / "results" / "one-vs-all.tar.xz").records()
-    changes = []
-    for reference in WHITENED:
-        dataset = reference.partition(":")[0]
-        sides = [_of_seeds(side, reference) for side in (usual, records)]
-        for strategy in ("random", "confidence", "badge", "epig", "parbals-epig"):
-            cells = [_with_interval(side.get(strategy, {}).values()) for side in sides]
-            title = f"{DATASETS[dataset].title}, {Line(strategy).title}"
-            yield f"| {title} | {' | '.join(cells)} | {_paper(strategy, dataset)} |"
-        for rival in ("confidence", "epig"):
-            gaps = [_gaps(side, rival) for side in sides]
-            cells = [_difference(gap) for gap in gaps]
-            seeds = sorted(gaps[0].keys() & gaps[1].keys())
-            if len(seeds) > 1:
-                change = {seed: gaps[1][seed] - gaps[0][seed] for seed in seeds}
-                title = f"{DATASETS[dataset].title}, less {Line(rival).title}"
-                changes.append(f"{title}, by {_difference(change)}")
-            figures = [paper_figures()[BUDGET, s, dataset][0] for s in ("parbals-epig", rival)]
-            title = f"{DATASETS[dataset].title}, ParBaLS EPIG less {Line(rival).title}"
-            yield f"| {title} | {' | '.join(cells)} | {figures[0] - figures[1]:+.2f} |"
-    yield f"\nWhitening changes the differences of ParBaLS EPIG: {'; '.join(changes)} points."
-
-
-def _whitened_and_learnt(records: list[RunRecord]) -> Iterator[str]:
-    """Whitened components with the learnt prior, beside unwhitened ones with it."""
-    learnt = ResultsFiles(DOCS / "results" / "learnt.tar.xz").records()
-    usual = [r for r in learnt if r.run.settings.loss == "log" and not r.run.settings.departures]
-    reference = "cifar10:airplane"
-    sides = [_of_seeds(side, reference) for side in (usual, records)]
-    yield "\n| the learnt prior, CIFAR-10, airplanes | ours | `whitened` |"
-    yield "| --- | ---: | ---: |"
-    for strategy in ("random", "confidence", "epig", "parbals-epig"):
-        cells = [_with_interval(side.get(strategy, {}).values()) for side in sides]
-        yield f"| {Line(strategy).title} | {' | '.join(cells)} |"
-    for rival in ("confidence", "epig"):
-        cells = [_difference(_gaps(side, rival)) for side in sides]
-        yield f"| ParBaLS EPIG less {Line(rival).title} | {' | '.join(cells)} |"
-
-
-def _of_seeds(records: Iterable[RunRecord], reference: str) -> dict[str, dict[int, float]]:
-    """Final accuracies in % by strategy and seed; a first class goes without a name, too."""
-    names = (reference, reference.partition(":")[0])
-    finals: dict[str, dict[int, float]] = {}
-    for record in sorted(records, key=lambda record: record.run.seed):
-        run = record.run
-        if (str(run.budget), run.settings.n_universes) == (BUDGET, 10) and run.reference in names:
-            accuracy = 100.0 * record.metrics["accuracy"][-1]
-            finals.setdefault(run.strategy, {})[run.seed] = accuracy
-    return finals
-
-
-def _gaps(finals: dict[str, dict[int, float]], rival: str) -> dict[int, float]:
-    """ParBaLS EPIG less the rival, by seed."""
-    ours = finals.get("parbals-epig", {})
-    theirs = finals.get(rival, {})
-    return {seed: ours[seed] - theirs[seed] for seed in sorted(ours.keys() & theirs.keys())}
-
-
-def _difference(gaps: dict[int, float]) -> str:
-    """Mean ± standard error over seeds; bold where p < 0.05."""
-    if len(gaps) < 2:
-        return ""
-    values = np.array(list(gaps.values()))
-    count = "" if len(gaps) == N_SEEDS else f" ({len(gaps)} seeds)"
-    return f"{shown(values, paired(values)[2])}{count}"
 
 
 def _of_one(record: RunRecord) -> bool:
@@ -310,22 +235,6 @@ def _finals(records: Iterable[RunRecord], dataset: str, budget: str) -> dict[str
         if (run.reference, str(run.budget), run.settings.n_universes) == (dataset, budget, 10):
             accuracies.setdefault(run.strategy, []).append(100.0 * record.metrics["accuracy"][-1])
     return accuracies
-
-
-def _with_interval(values: Iterable[float], usual: int = N_SEEDS) -> str:
-    values = list(values)
-    if not values:
-        return ""
-    interval = mean_interval(values)
-    if interval.n == 1:
-        return f"{interval.mean:.2f} (1 seed)"
-    seeds = "" if interval.n == usual else f" ({interval.n} seeds)"
-    return f"{interval.mean:.2f} ± {interval.half_width:.2f}{seeds}"
-
-
-def _paper(strategy: str, dataset: str) -> str:
-    figure = paper_figures().get((BUDGET, strategy, dataset))
-    return "" if figure is None else f"{figure[0]:.2f} ± {figure[1]:.2f}"
 
 
 HEAD = """# Why do some of our figures differ from the paper's?
