@@ -223,7 +223,7 @@ def _sentence(by_run: Errors, candidate: str, verdict: Verdict) -> str:
     cells = f"no cell has the {MIN_SEEDS} seeds that a test of it needs"
     if n_tested:
         cells = f"behind the best single strategy by more than noise in {n_behind} of {n_tested}"
-        cells += f" cells with {MIN_SEEDS} seeds"
+        cells += f" cells with {MIN_SEEDS} seeds or more"
     return (
         f"* **{candidate}**: error {', '.join(differences)} points, mean of the three budgets, "
         f"{n_runs} runs; {cells}."
