@@ -19,7 +19,7 @@ nuts.tar.xz, which `studies paper.differences.nuts` made.
 
 import os
 from argparse import Namespace
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import product
@@ -156,8 +156,8 @@ def page(records: list[Record]) -> Iterator[str]:
     for dataset in BOTH:
         yield f"\n| {DATASETS[dataset].title} | {' | '.join(Line(s).title for s in FOUR)} |"
         yield "| --- |" + " ---: |" * len(FOUR)
-        as_run = _finals(published, dataset, BUDGET)
-        yield f"| as run | {' | '.join(with_interval(as_run[s]) for s in FOUR)} |"
+        as_run = of_seeds(published, dataset)
+        yield f"| as run | {' | '.join(with_interval(as_run[s].values()) for s in FOUR)} |"
         for name, title in TITLES.items():
             cells = []
             for of_seed in (finals.get((name, dataset, s), {}) for s in FOUR):
@@ -225,16 +225,6 @@ def _authors(records: list[RunRecord]) -> Iterator[str]:
 
 def _of_one(record: RunRecord) -> bool:
     return record.run.settings.inference == "ep"
-
-
-def _finals(records: Iterable[RunRecord], dataset: str, budget: str) -> dict[str, list[float]]:
-    """Final accuracies in % by strategy, seeds ascending."""
-    accuracies: dict[str, list[float]] = {}
-    for record in sorted(records, key=lambda record: record.run.seed):
-        run = record.run
-        if (run.reference, str(run.budget), run.settings.n_universes) == (dataset, budget, 10):
-            accuracies.setdefault(run.strategy, []).append(100.0 * record.metrics["accuracy"][-1])
-    return accuracies
 
 
 HEAD = """# Why do some of our figures differ from the paper's?

@@ -8,9 +8,11 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 from lib.paired import paired, shown
+from paper.differences.cells import BUDGET as PAPER_BUDGET
+from paper.differences.cells import N_SEEDS, paper_cell, paper_interval, with_interval
 from parbals_bench.datasets.table import DATASETS
 from parbals_bench.report.paper import paper_figures
-from parbals_bench.report.stats import Interval, mean_interval, welch
+from parbals_bench.report.stats import mean_interval, welch
 from parbals_bench.report.tasks import Line, rank
 from parbals_bench.run.records import RunRecord
 from parbals_bench.run.spec import Budget
@@ -18,8 +20,6 @@ from parbals_bench.run.spec import Budget
 __all__ = ["together"]
 
 BUDGET = "100+9x20"
-PAPER_BUDGET = "100+10x20"
-N_SEEDS = 10
 TABLES = ("airline", "credit-card")
 PARBALS = "parbals-epig"
 Finals = dict[tuple[str, str], dict[int, float]]
@@ -40,7 +40,8 @@ def together(by_bench: Iterable[RunRecord], in_step: Iterable[RunRecord]) -> Ite
     for strategy in names:
         cells = []
         for dataset in TABLES:
-            theirs = Interval(*paper_figures()[PAPER_BUDGET, strategy, dataset], N_SEEDS)
+            theirs = paper_interval(strategy, dataset)
+            assert theirs is not None
             values = list(finals.get((dataset, strategy), {}).values())
             p = float("nan")
             if len(values) > 1:
@@ -49,8 +50,8 @@ def together(by_bench: Iterable[RunRecord], in_step: Iterable[RunRecord]) -> Ite
                 n_compared += 1
                 n_overlap += abs(ours.mean - theirs.mean) <= ours.half_width + theirs.half_width
                 n_same += p >= 0.05
-            paper = f"{theirs.mean:.2f} ± {theirs.half_width:.2f}"
-            cells += [_cell(values), paper, "" if np.isnan(p) else f"{p:.2f}"]
+            shown_p = "" if np.isnan(p) else f"{p:.2f}"
+            cells += [with_interval(values), paper_cell(strategy, dataset), shown_p]
         yield f"| {Line(strategy).title} | {' | '.join(cells)} |"
     yield f"\nIntervals overlap in {n_overlap} of {n_compared} cells; p ≥ 0.05 in {n_same}."
     yield from _gaps(finals, names)
@@ -84,13 +85,3 @@ def _finals(records: Iterable[RunRecord]) -> Finals:
             cell = finals.setdefault((run.reference, run.strategy), {})
             cell[run.seed] = 100.0 * record.metrics["accuracy"][-1]
     return finals
-
-
-def _cell(values: list[float]) -> str:
-    if not values:
-        return ""
-    interval = mean_interval(values)
-    if interval.n == 1:
-        return f"{interval.mean:.2f} (1 seed)"
-    seeds = "" if interval.n == N_SEEDS else f" ({interval.n} seeds)"
-    return f"{interval.mean:.2f} ± {interval.half_width:.2f}{seeds}"
