@@ -18,7 +18,7 @@ import numpy as np
 from lib.folders import DOCS
 from lib.paired import paired
 from paper.results.run import LEARNT, MAIN, OURS, curve, final, labels_share, of_task
-from parbals.posterior.closed.prior import PoolMoments
+from parbals.posterior.closed.whitening import PoolMoments
 from parbals.posterior.estimator import LogisticModel
 from parbals.randomness import derive_generator
 from parbals_bench.report.paper import paper_cells

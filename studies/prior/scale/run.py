@@ -10,15 +10,17 @@ as a report shows it and the scale are noted on a test set. Each run is a line o
 
 from argparse import Namespace
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 from lib.records import Record, Todo, study
 from parbals.learner.evaluation.expectation import fit_temperature, temperature_scaled
-from parbals.posterior.closed import prior
+from parbals.posterior.closed import prior, prior_shapes
 from parbals.posterior.closed.prior import Prior, fixed_prior, learn_prior
 from parbals.posterior.closed.whitening import PoolMoments
 from parbals.posterior.predictive import add_bias
@@ -112,16 +114,12 @@ def scaled(times: float, *terms: Any) -> Prior:
     return learnt._replace(whitening=learnt.whitening.times(times), scale=times * learnt.scale)
 
 
-def patched(terms: dict[str, Any], *arguments: Any) -> Prior:
-    """The learnt prior with other constants of its module."""
-    originals = {name: getattr(prior, name) for name in terms}
-    try:
-        for name, value in terms.items():
-            setattr(prior, name, value)
+def patched(shape_terms: dict[str, Any], powers: tuple[float, ...], *arguments: Any) -> Prior:
+    """The learnt prior with other powers, and other constants of the module of shapes."""
+    with ExitStack() as stack:
+        stack.enter_context(patch.object(prior, "POWERS", powers))
+        stack.enter_context(patch.multiple(prior_shapes, **shape_terms))
         return learn_prior(*arguments)
-    finally:
-        for name, value in originals.items():
-            setattr(prior, name, value)
 
 
 def of_first(X: np.ndarray, y: np.ndarray, n_classes: int, pool: Any) -> Prior:
@@ -132,12 +130,12 @@ def of_first(X: np.ndarray, y: np.ndarray, n_classes: int, pool: Any) -> Prior:
 RECIPES: dict[str, Callable[..., Prior]] = {
     "scale 1": lambda X, *_: fixed_prior(1.0, X.shape[1]),
     "alike": scale_alone,
-    "power ½": partial(patched, {"POWERS": (0.5,), "_LOG_PRIOR_SHARES": (0.0,)}),
-    "power 1": partial(patched, {"POWERS": (1.0,), "_LOG_PRIOR_SHARES": (0.0,)}),
+    "power ½": partial(patched, {"_LOG_PRIOR_SHARES": (0.0,)}, (0.5,)),
+    "power 1": partial(patched, {"_LOG_PRIOR_SHARES": (0.0,)}, (1.0,)),
     f"{LEARNT} × 0.5": partial(scaled, 0.5),
     LEARNT: learn_prior,
     f"{LEARNT} × 2": partial(scaled, 2.0),
-    "narrow": partial(patched, {"_LOG_SCALE_SD": 0.5}),
+    "narrow": partial(patched, {"_LOG_SCALE_SD": 0.5}, prior.POWERS),
     "first 50": of_first,
 }
 NAMES = (*RECIPES, "best left-out", "averaged")

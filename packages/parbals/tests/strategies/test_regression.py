@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from brute_force import covariance_with
 from parbals.posterior.closed.ordinal import fit_ordinal, interval_probs
-from parbals.posterior.closed.prior import PoolMoments, fixed_prior
+from parbals.posterior.closed.prior import fixed_prior
 from parbals.posterior.closed.regression import fit_regression
+from parbals.posterior.closed.whitening import PoolMoments
 from parbals.posterior.predictive import add_bias
 from parbals.strategies.greedy import grow
 from parbals.strategies.problem import GaussianView

@@ -248,7 +248,7 @@ def _n_validation(strategy: str, n_initial: int) -> int:
 
 def _pool_moments(X_pool: np.ndarray, seed: int, settings: Settings) -> Any:
     """Moments of a random part of the pool, from which the prior is learnt; None if it is fixed."""
-    from parbals.posterior.closed.prior import PoolMoments
+    from parbals.posterior.closed.whitening import PoolMoments
 
     if settings.prior_scale != "auto":
         return None

@@ -24,7 +24,7 @@ from parbals.learner.ledger import Ledger
 from parbals.learner.models import accepts_sample_weight, fresh_copy, weighted_labels
 from parbals.learner.tasks.base import Classification, FitSettings, Task
 from parbals.machine import several_threads
-from parbals.posterior.closed.prior import PoolMoments
+from parbals.posterior.closed.whitening import PoolMoments
 from parbals.posterior.estimator import LogisticModel
 from parbals.randomness import derive_generator
 from parbals.strategies.choose import CheckedModel

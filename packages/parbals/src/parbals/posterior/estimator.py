@@ -14,7 +14,8 @@ from parbals.errors import InputError, PosteriorWarning
 from parbals.labels import check_classes, check_label_vector, check_labels, classes_shown
 from parbals.machine import several_threads
 from parbals.posterior.closed.labels import most_likely_class
-from parbals.posterior.closed.prior import PoolMoments, make_prior
+from parbals.posterior.closed.prior import make_prior
+from parbals.posterior.closed.whitening import PoolMoments
 from parbals.posterior.inference import INFERENCES, Gaussian, Inference, Posterior, PreviousFit
 from parbals.posterior.predictive import add_bias, contrast_basis, mean_proba, sample_proba
 from parbals.posterior.smc import Population

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from parbals.posterior.closed.prior import PoolMoments
 from parbals.posterior.closed.regression import _PRIOR_SHAPE, _evidence, fit_regression
+from parbals.posterior.closed.whitening import PoolMoments
 from parbals.posterior.predictive import add_bias
 from scipy.stats import multivariate_t, t
 

@@ -24,7 +24,7 @@ from parbals.types import ClassWeights, Loss
 from parbals.validate import check_choice
 
 if TYPE_CHECKING:  # so that labels can be checked without loading the models
-    from parbals.posterior.closed.prior import PoolMoments
+    from parbals.posterior.closed.whitening import PoolMoments
 
 __all__ = ["Classification", "DecisionWeights", "FitSettings", "Task", "as_list", "plain_value"]
 

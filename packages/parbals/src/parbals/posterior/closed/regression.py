@@ -1,8 +1,9 @@
 """Regression: y = f + ε, f linear in the features, ε ~ N(0, σ²). Everything is exact.
 
 In units in which the labels have mean 0 and variance 1, f has one of the prior shapes of
-:class:`~parbals.posterior.closed.prior.Shapes` with variance a σ² over the pool. With centred rows
-F of a shape at variance 1, FᵀF = V diag(λ) Vᵀ and g = VᵀFᵀy (the intercept removes the mean)
+:class:`~parbals.posterior.closed.prior_shapes.Shapes` with variance a σ² over the pool. With
+centred rows F of a shape at variance 1, FᵀF = V diag(λ) Vᵀ and g = VᵀFᵀy (the intercept removes
+the mean)
 
     S(a) = Σ y² - Σ_j a g_j² / (1 + a λ_j)
 
@@ -29,7 +30,8 @@ import numpy as np
 from parbals.posterior.closed.ep import cavities, latents_from_sites
 from parbals.posterior.closed.labels import label_keys
 from parbals.posterior.closed.latents import Latents, SingleLatent
-from parbals.posterior.closed.prior import Shapes, random_subset
+from parbals.posterior.closed.prior import random_subset
+from parbals.posterior.closed.prior_shapes import Shapes
 from parbals.posterior.closed.sites import Sites
 from parbals.posterior.closed.whitening import POWERS, PoolMoments, Whitening
 from parbals.shapes import Array, Bool, Float
