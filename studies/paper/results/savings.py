@@ -6,8 +6,9 @@
 A setting is a dataset with a budget. The share saved is 1 - (labels that ParBaLS needs) / (labels
 that the rival needs) for the highest accuracy that both mean curves reach. The median over settings
 has a 95 % percentile interval of a bootstrap that draws settings, and seeds within each setting;
-both strategies keep the same seeds. Fewer than five settings have no interval. "Every strategy
-against Random" is the same with Random as the reference.
+both strategies keep the same seeds. Fewer than five settings have no interval. Not every rival was
+run in every setting: rows are compared with each other by the settings that all of them have.
+"Against Random" is the same with Random as the reference.
 """
 
 import sys
@@ -27,6 +28,7 @@ RIVALS = tuple(map(Line, ("random", "confidence", "margin", "badge", "bald", "ep
 N_RESAMPLES = 2000
 FEWEST_SETTINGS = 5
 GROUPS: dict[str, Callable[[Task], bool]] = {
+    "settings that all have": lambda task: all(line in task.records for line in (OURS, *RIVALS)),
     "all settings": lambda task: True,
     "two classes": lambda task: task.positive != ALL_CLASSES,
     "more classes": lambda task: task.positive == ALL_CLASSES,

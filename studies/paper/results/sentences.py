@@ -58,6 +58,7 @@ def main() -> None:
     of_the_papers_cells()
     of_the_paper(tasks)
     of_the_learnt_prior(learnt)
+    of_each_setting(learnt)
     universes(records["closed-form"] + records["one-vs-all"])
     seconds(records)
     fallen = falls(learnt)
@@ -145,6 +146,20 @@ def _gaps(tasks: Iterable[Task], line: Line, summary: Callable) -> Iterable[floa
     for values in (of_task(task, summary) for task in tasks):
         if line in values and OURS in values:
             yield float(values[OURS].mean() - values[line].mean())
+
+
+def of_each_setting(tasks: list[Task]) -> None:
+    print("The same for each setting, paired by seed: final; curve")
+    for name in (Line("margin"), CONFIDENCE):
+        for task in tasks:
+            texts = []
+            for summary in (final, curve):
+                values = of_task(task, summary)
+                if name in values:
+                    mean, error, p = paired(values[OURS] - values[name])
+                    texts.append(f"{mean:+.2f} ± {error:.2f}, p {p:.3f}")
+            if texts:
+                print(f"  {name.title}, {task.title}, {task.budget.spelt}: {'; '.join(texts)}")
 
 
 def universes(records: list[RunRecord]) -> None:
