@@ -49,9 +49,9 @@ N_LEAVES = 50
 NOTES = """
 ## How the tree features were chosen
 
-By test errors on Airline, digits and rules with the first three seeds above, on another synthetic
-table and on other draws of forests, so these rows are optimistic. The draws of forests above took
-no part.
+By test errors on Airline, digits and rules with three of the seeds above, on another synthetic
+table and on other draws of forests, so the rows of these three tables are optimistic. The draws of
+forests above took no part.
 
 ## Limits
 """
