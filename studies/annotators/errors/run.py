@@ -21,6 +21,8 @@ N_POOL = 600
 N_TEST = 2_000
 N_PERSON = 37
 N_PROGRAM = 300
+N_CHECKED = 10
+"""Answers of the program to items that the person answered, too."""
 N_CHANGING = 200
 LEVEL = 0.01
 Generator = np.random.Generator
@@ -199,7 +201,9 @@ PROGRAMS = {
     "right in 95 %": lambda X, y, n, g: noisy(g, y, 0.95, n),
     "wrong in a region": lambda X, y, n, g: np.where(X[:, -1] > 0.5, (y + 1) % n, y),
     "changes halfway": lambda X, y, n, g: np.where(
-        np.arange(len(y)) % 2, noisy(g, y, 0.5, n), noisy(g, y, 0.9, n)
+        np.arange(len(y)) < N_PERSON - N_CHECKED + N_PROGRAM // 2,
+        noisy(g, y, 0.9, n),
+        noisy(g, y, 0.5, n),
     ),
 }
 
@@ -216,7 +220,7 @@ def harm(name: str, n_classes: int, seed: int) -> Record:
     for n_program in (0, N_PROGRAM):
         learner = ActiveLearner(X[:N_POOL], list(range(n_classes)), random_state=seed)
         learner.tell(range(N_PERSON), person[:N_PERSON].tolist(), annotator="ada")
-        items = range(N_PERSON - 10, N_PERSON - 10 + n_program)  # ten are checked
+        items = range(N_PERSON - N_CHECKED, N_PERSON - N_CHECKED + n_program)
         learner.tell(items, program[items].tolist(), annotator="machine:program")
         predictions = np.asarray(learner.predict(X[N_POOL:]))
         accuracies.append(float((predictions == y[N_POOL:]).mean()))
@@ -287,7 +291,7 @@ def _answer(records: list[Record]) -> str:
     means = [np.mean(values) for values in differences.values()]
     return (
         f"Intervals hold in {sum(share >= 0.85 for share in shares)} of {len(shares)} settings; "
-        f"programs do no harm in {sum(mean >= -0.01 for mean in means)} of {len(means)}."
+        f"{sum(mean >= -0.01 for mean in means)} of {len(means)} programs cost no accuracy."
     )
 
 

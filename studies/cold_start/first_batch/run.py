@@ -145,7 +145,8 @@ def page(records: list[dict[str, Any]]) -> Iterator[str]:
     yield (
         f"Pools of {N_POOL:,} with {RARE} positives: labels until {N_POSITIVES} of them are found, "
         f"of which the first {BATCH} are random, then batches of {BATCH}. A search ends at "
-        f"{MAX_LABELS} labels and counts as that many (> says that some did)."
+        f"{MAX_LABELS} labels and counts as that many (> says that some did); Random's goes on to "
+        "the end of the pool and is the same on all sets."
     )
     yield ""
     yield from _table(records, "rare", FINDERS, 1.0, 0)

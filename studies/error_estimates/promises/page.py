@@ -239,7 +239,26 @@ def _summary(records: list[Record]) -> Iterator[str]:
         f"**{verdict}.** "
         "Bold cells below are more than two standard errors above the promise. These are averages: "
         "on a single dataset an expected error can be far off, and only a random sample tells. "
-        "[Measure the error](../howto/measure.md) says how to label one."
+        "[Measure the error](../howto/measure.md) says how to label one. "
+        f"{_closest(rates)}"
+    )
+
+
+def _closest(rates: dict[tuple[str, str], Rate | None]) -> str:
+    """Name the rate that is most standard errors above its promise; nothing if none is above."""
+    promises = {statement.name: statement.promise or 0.0 for statement in STATEMENTS}
+    excess = {
+        (name, model): (rate.mean - promises[name]) / rate.error
+        for (name, model), rate in rates.items()
+        if rate is not None and rate.mean > promises[name]
+    }
+    if not excess:
+        return ""
+    name, model = max(excess, key=lambda key: excess[key])
+    statement = name.replace("…", "the 90 % interval").strip("*")
+    return (
+        f"The rate farthest above its promise: *{statement}* fails with the {MODEL_NAMES[model]} "
+        f"in {rates[name, model]} %, and may in {100 * promises[name]:.0f}."
     )
 
 

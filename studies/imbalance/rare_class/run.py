@@ -79,7 +79,8 @@ def page(records: list[Record]) -> Iterator[str]:
     yield (
         f"Pools of {N_POOL:,} with {RARE} positives; the first {BATCH} labels are random, then "
         f"batches of {BATCH} until {MAX_LABELS} labels. Medians over the seeds; a search that is "
-        f"not done by then counts as more than {MAX_LABELS}."
+        f"not done by then counts as more than {MAX_LABELS}. Random goes on to the end of the "
+        "pool; its searches are the same on both sets."
     )
     yield ""
     yield "| | seeds | chosen by | labels to the 1st | to the 10th | to the 18th (90 %) |"

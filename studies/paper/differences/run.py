@@ -237,5 +237,4 @@ seeds, unless a cell says otherwise, ± half of its 95 % interval; then what is 
 again, paired by seed ± standard error, bold where p < 0.05 with Holm's correction for the row in
 both tables.
 [Beside the paper](../../../docs/explanation/results-paper.md) says what to make of it. The paper's
-sampler needs PyMC: `python studies paper.differences --data ~/data --only sampler
---seeds 5`."""
+sampler needs PyMC: `python studies paper.differences --data ~/data --only sampler`."""

@@ -254,9 +254,10 @@ def report(records: list[Record]) -> list[str]:
 HEAD = (
     "# Why the prior is learnt",
     "",
-    "**Because it gains as much as a good strategy does.** A learnt prior lowers the log loss on",
-    "nearly all datasets, often by a third, and never raises it by more than 2 %. It is the",
-    'default: `prior_scale="auto"`.',
+    "**Because with two classes it gains as much accuracy as a good strategy does.** A learnt",
+    "prior lowers the log loss on nearly all datasets, often by a third, and never raises it by",
+    "more than 2 %. With ten classes errors rise by about a point all the same, on CIFAR-10 and",
+    'digits. It is the default: `prior_scale="auto"`.',
     "",
     "The prior says how large the weights of the model are expected to be. It consists of",
     "",
