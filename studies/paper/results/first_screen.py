@@ -2,7 +2,7 @@
 
     python studies paper.results.first_screen
 
-It also prints those of README's "Why parbals" that are about labels and errors.
+It also prints those of README's "Why parbals", except the forced kills, which a test counts.
 All are read from records in the repository; nothing is run. The lines are those of the studies'
 own pages, where what they mean is said.
 """
@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from adaptation.encoder import compare as encoders
 from adaptation.encoder import strategies as on_adapted_rows
+from annotators.consensus import run as consensus
 from lib.folders import DOCS, STUDIES
 from paper.differences.together import together
 from paper.results import one_at_a_time, one_vs_all, savings, sentences
@@ -41,8 +41,11 @@ def main() -> None:
     print("\n".join(together(by_nuts, in_step)))
     adapted = STUDIES / "adaptation" / "encoder"
     shown = {
-        "Fine-tuned rows": (adapted / "strategies.jsonl", on_adapted_rows.page, ("**250",)),
-        "Fine-tuned, 5 seeds": (adapted / "compare.jsonl", encoders.page, ("## ", "| parbals")),
+        "Fine-tuned rows": (
+            adapted / "strategies.jsonl",
+            on_adapted_rows.page,
+            ("**250", "## ", "| "),
+        ),
         "Large batches": (
             large_batches.FOLDER / "record.jsonl",
             large_batches.page,
@@ -50,6 +53,7 @@ def main() -> None:
         ),
         "A change of strategy": (changes.FOLDER / "record.jsonl", changes.page, ("* ",)),
         "Targets": (STUDIES / "targets" / "record.jsonl", targets.page, ("| Margin | +",)),
+        "Several annotators": (consensus.HERE / "record.jsonl", consensus.page, ("Ours are",)),
     }
     for title, (file, page, beginnings) in shown.items():
         print(f"\n{title}")
