@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 from parbals.learner.active import ActiveLearner
-from parbals.learner.annotators import Annotator
+from parbals.learner.annotators.fit import Annotator
 from parbals.learner.evaluation.expectation import temperature_scaled
 from parbals.learner.evaluation.report import Report
 from parbals.learner.reporting import prediction_temperature

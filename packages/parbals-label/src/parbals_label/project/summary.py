@@ -48,8 +48,8 @@ _MIN_CONFUSION_LABELS = 10
 class AnnotatorErrorRate:
     """An annotator's error rate with its 90 % interval.
 
-    A person's is estimated by :mod:`parbals.learner.annotator_errors`, a program's from answers
-    that people checked (:mod:`parbals_label.project.program_errors`).
+    A person's is estimated by :mod:`parbals.learner.annotators.error_rates`, a program's from
+    answers that people checked (:mod:`parbals_label.project.program_errors`).
 
     >>> print(AnnotatorErrorRate("ann", 40, 0.05, 0.02, 0.1, n_checked=30).sentence)
     ann is wrong in 5 % of 40 answers (90 % interval 2 % to 10 %, 30 answers checked)

@@ -10,7 +10,7 @@ import numpy as np
 
 from parbals.errors import InputError, ParbalsError
 from parbals.features.frames import learn_encoding
-from parbals.learner.annotators import Annotator
+from parbals.learner.annotators.fit import Annotator
 from parbals.learner.archive import read_learner, write_learner
 from parbals.learner.choosing import Question, check_costs, choose_items, choose_questions
 from parbals.learner.descriptions import encode_descriptions

@@ -37,7 +37,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from parbals.errors import InputError
-from parbals.learner.annotators import confusion_matrix
+from parbals.learner.annotators.people import confusion_matrix
 from parbals.learner.evaluation.audit import n_audit_items_due, with_audit_items
 from parbals.learner.evaluation.find import choose_likely_positives
 from parbals.learner.models import USER_MODEL_N_CANDIDATES

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from parbals.learner.annotators import AnnotatorFit
+from parbals.learner.annotators.fit import AnnotatorFit
 
 __all__ = ["FitCache", "LabelPredictions"]
 

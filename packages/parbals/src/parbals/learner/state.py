@@ -16,7 +16,8 @@ import numpy as np
 
 from parbals.arrays import drawn_positions
 from parbals.errors import InputError
-from parbals.learner.annotators import AnnotatorFit, Answers, AnswersByItem, fit_annotators
+from parbals.learner.annotators.answers import Answers, AnswersByItem
+from parbals.learner.annotators.fit import AnnotatorFit, fit_annotators
 from parbals.learner.fit_cache import FitCache, LabelPredictions
 from parbals.learner.setup import Setup
 from parbals.posterior.closed import moments

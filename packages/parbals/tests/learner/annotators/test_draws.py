@@ -2,8 +2,7 @@
 
 import numpy as np
 import pytest
-from parbals.learner.annotator_errors import Raters, draw_errors
-from parbals.learner.annotators import _contradiction_slope
+from parbals.learner.annotators.draws import Raters, draw_errors
 
 N_ITEMS = 60
 N_RUNS = 30
@@ -69,17 +68,3 @@ def test_two_people_who_always_disagree_leave_both_explanations():
     for j in range(2):
         estimate = draws.estimate(j)
         assert estimate.high - estimate.low > 0.5
-
-
-@pytest.mark.parametrize("n_classes", [2, 4])
-def test_wrong_answers_are_contradicted_by_the_slope_more_than_right_ones(n_classes):
-    """True classes are drawn from the predictions: within 4 standard errors of 40,000 items."""
-    generator = np.random.default_rng(n_classes)
-    predictions = generator.dirichlet(np.full(n_classes, 0.7), size=40_000)
-    edges = predictions.cumsum(axis=1)
-    true = np.minimum((generator.random((40_000, 1)) > edges).sum(axis=1), n_classes - 1)
-    wrong = (true + generator.integers(1, n_classes, size=40_000)) % n_classes
-    items = np.arange(40_000)
-    differences = predictions[items, true] - predictions[items, wrong]
-    slope = _contradiction_slope(predictions)
-    assert abs(differences.mean() - slope) < 4 * differences.std() / 200

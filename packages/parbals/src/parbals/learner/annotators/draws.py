@@ -1,8 +1,4 @@
-"""Annotators' error rates from checked answers, and annotators who make the same mistakes.
-
-An answer is *checked* if its item has a gold label, or if another person answered it too; a
-program is checked by any person, a person by no program. Without checked answers an error rate is
-not known.
+"""Gibbs sampling of the true classes of checked items and of the error rates of their raters.
 
 *Who is right* where answers differ is itself uncertain, and an interval has to say so. The true
 classes z of all checked items and the confusion matrices of all raters are therefore drawn from
@@ -16,48 +12,38 @@ from its opposite.
 is wrong, and an adversary right. A chain does not leave such a mode once it is in it. So chains
 start at people's votes where nothing else is known, and only those count whose answers and
 accuracies are together nearly as likely as those of the best.
-
-*The error rate.* Given z, annotator j's checked answers are right or wrong, and the rate has the
-posterior Beta(1 + wrong, 1 + right). The estimate is the mean over all draws of z, the interval
-their 5 % and 95 % quantiles. Unchecked answers, which the classifier alone could judge, only widen
-it: if the classifier contradicts them more, or less, often than the checked ones, by d on average
-over all answers, the interval is extended by d / b in that direction. Here b is the difference
-between the contradictions of a wrong and a right answer, which for an unsure classifier is small.
-
-*Same mistakes.* Two annotators who are often right agree often. Two who agree although they are
-often wrong are not independent: copies of one program, or a person who copies another. One of each
-group that seldom disagrees takes part in the sampling. If its posterior error rate e is such that
-independent annotators would have disagreed on far more of the n items than they did, the group
-counts as one annotator: the probability of so few disagreements, Binomial(n, 2 e (1 - e)), averaged
-over a chain, is below 0.001, and they are less than a third of those expected. Half of the chains
-start where the group is right, and all have to find it that explain the answers about as well as
-the best. It also needs an annotator outside the group who answered the same items: a team that
-agrees throughout may simply be right.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 
+from parbals.learner.annotators.answers import Answers
 from parbals.types import Estimate
 
-__all__ = ["UNKNOWN_ERROR", "ErrorDraws", "PairCounts", "Raters", "doubtful_start", "draw_errors"]
+__all__ = [
+    "MAX_NATS_BEHIND",
+    "N_CHAINS",
+    "ErrorDraws",
+    "Raters",
+    "count_votes",
+    "draw_errors",
+    "raters_of",
+    "thinned",
+]
 
-UNKNOWN_ERROR = Estimate(float("nan"), 0.0, 1.0)
 _PERSON_PRIOR = (4.0, 1.0)
 """Beta prior of a person's accuracy in judging who is right; of other raters it is uniform."""
 _ROW_CONCENTRATION = 8.0
 """Number of answers that the prior of a row of a confusion matrix is worth."""
-_N_CHAINS = 8
+N_CHAINS = 8
+"""Chains from different starts, all sampled at once."""
 _N_WARM_UP = 50
 _N_SWEEPS = 100
-_MIN_SHARED = 8
-_MAX_DISAGREEMENT = 0.15
-"""Share of different answers above which a pair is not suspected of being copies."""
-_MAX_COPY_PROBABILITY = 1e-3
-_MAX_SHARE_OF_EXPECTED = 1.0 / 3.0
-_MAX_NATS_BEHIND = 3.0
+MAX_NATS_BEHIND = 3.0
 """A chain whose mean log-likelihood is further behind the best is stuck in a worse explanation."""
+_MAX_ITEMS = 2_000
+"""Number of items from which error rates are estimated."""
 
 
 class Raters(NamedTuple):
@@ -98,9 +84,9 @@ class ErrorDraws(NamedTuple):
     @property
     def is_likely(self) -> np.ndarray:
         """Whether each draw (K,) is of a chain whose mode is nearly as likely as the best."""
-        log_joint = (self.log_likelihoods + self.log_priors).reshape(-1, _N_CHAINS).mean(axis=0)
-        is_likely = log_joint > log_joint.max() - _MAX_NATS_BEHIND
-        return np.tile(is_likely, len(self.rates) // _N_CHAINS)
+        log_joint = (self.log_likelihoods + self.log_priors).reshape(-1, N_CHAINS).mean(axis=0)
+        is_likely = log_joint > log_joint.max() - MAX_NATS_BEHIND
+        return np.tile(is_likely, len(self.rates) // N_CHAINS)
 
     def estimate(self, j: int, shift: float = 0.0) -> Estimate:
         """Summarise the draws of a rater: the mean rate, and an interval of 90 %.
@@ -122,6 +108,49 @@ class ErrorDraws(NamedTuple):
             low=max(float(quantiles[0].min()) + min(shift, 0.0), 0.0),
             high=min(float(quantiles[1].max()) + max(shift, 0.0), 1.0),
         )
+
+
+def thinned(rows: np.ndarray) -> np.ndarray:
+    """At most ``_MAX_ITEMS`` rows, drawn at random: enough for an error rate."""
+    if len(rows) <= _MAX_ITEMS:
+        return rows
+    return np.sort(np.random.default_rng(0).choice(rows, _MAX_ITEMS, replace=False))
+
+
+def raters_of(
+    answers: Answers, rows: np.ndarray, predictions: np.ndarray, is_member: np.ndarray
+) -> tuple[Raters, np.ndarray]:
+    """Return the answers to some rows, the classifier's among them, and where each came from.
+
+    The classifier is two raters, J and J + 1: its less and its more confident half.
+
+    Args:
+        answers: all answers.
+        rows: of the items, ascending.
+        predictions: (n, C) of the classifier.
+        is_member: (J,) whether the annotator is a rater.
+
+    Returns:
+        The raters, and the index (m,) of each answer in ``answers``, -1 for the classifier's.
+    """
+    source = np.flatnonzero(np.isin(answers.row, rows) & is_member[answers.annotator])
+    confidence = predictions[rows].max(axis=1)
+    is_confident = confidence > np.median(confidence)
+    n_annotators = len(answers.names)
+    rater = np.append(answers.annotator[source], n_annotators + is_confident)
+    row = np.append(np.searchsorted(rows, answers.row[source]), np.arange(len(rows)))
+    label = np.append(answers.label[source], predictions[rows].argmax(axis=1))
+    share = np.append(answers.share[source], np.ones(len(rows)))
+    order = np.argsort(row, kind="stable")
+    raters = Raters(
+        rater=rater[order],
+        row=row[order],
+        label=label[order],
+        share=share[order],
+        gold=answers.gold[rows],
+        is_person=np.append(~answers.is_program, [False, False]),
+    )
+    return raters, np.append(source, np.full(len(rows), -1))[order]
 
 
 def draw_errors(
@@ -162,8 +191,8 @@ def draw_errors(
     first_answer = np.flatnonzero(np.diff(raters.row, prepend=-1))
     has_gold = raters.gold >= 0
     off_diagonal = 1.0 - np.eye(n_classes)
-    chain = np.arange(_N_CHAINS)[:, None]
-    count_shape = (_N_CHAINS, n_raters, n_classes, n_classes)
+    chain = np.arange(N_CHAINS)[:, None]
+    count_shape = (N_CHAINS, n_raters, n_classes, n_classes)
     n_checked = np.bincount(raters.rater[is_checked], minlength=n_raters)
 
     def draw_classes(log_probs: np.ndarray) -> np.ndarray:
@@ -173,8 +202,8 @@ def draw_errors(
         return classes
 
     start = np.log(np.maximum(start_probs, 1e-12)).reshape(n_items, -1, n_classes)
-    start = start + np.log(_votes(raters, n_classes, raters.is_person))[:, None, :]
-    true = draw_classes(np.broadcast_to(start, (n_items, _N_CHAINS, n_classes)))
+    start = start + np.log(count_votes(raters, n_classes, raters.is_person))[:, None, :]
+    true = draw_classes(np.broadcast_to(start, (n_items, N_CHAINS, n_classes)))
     rates = []
     shares_wrong = []
     log_likelihoods = []
@@ -210,7 +239,7 @@ def draw_errors(
     return ErrorDraws(*map(np.concatenate, (rates, shares_wrong, log_likelihoods, log_priors)))
 
 
-def _votes(raters: Raters, n_classes: int, is_voter: np.ndarray) -> np.ndarray:
+def count_votes(raters: Raters, n_classes: int, is_voter: np.ndarray) -> np.ndarray:
     """One more than the number of votes (n, C) of some raters, (J,), for each class."""
     votes = np.ones((len(raters.gold), n_classes))
     counts = is_voter[raters.rater]
@@ -224,71 +253,3 @@ def _checked_right(raters: Raters, is_checked: np.ndarray, true: np.ndarray) -> 
     is_right = true[raters.row[is_checked]] == raters.label[is_checked, None]
     n_raters = len(raters.is_person)
     return np.stack([np.bincount(rater, weights, n_raters) for weights in is_right.T])
-
-
-def doubtful_start(raters: Raters, n_classes: int, suspects: list[int]) -> np.ndarray:
-    """Start half of the chains where ``suspects`` are right, half at the votes: (n, chains, C)."""
-    votes = _votes(raters, n_classes, np.ones(len(raters.is_person), bool))
-    believed = votes.copy()
-    is_suspect = np.isin(raters.rater, suspects)
-    believed[raters.row[is_suspect], raters.label[is_suspect]] = 1e6
-    start = np.stack([votes, believed], axis=1)
-    start /= start.sum(axis=2, keepdims=True)
-    return start.repeat(_N_CHAINS // 2, axis=1)
-
-
-class PairCounts(NamedTuple):
-    """Numbers of items (J, J) that two annotators both answered, and of different answers."""
-
-    shared: np.ndarray
-    different: np.ndarray
-
-    @classmethod
-    def of(cls, raters: Raters, n_annotators: int) -> "PairCounts":
-        """Count for every pair of the first J raters."""
-        is_annotator = raters.rater < n_annotators
-        shape = (raters.label.max(initial=0) + 1, len(raters.gold), n_annotators)
-        answered = np.zeros(shape)  # (C, n, J)
-        index = (raters.label, raters.row, raters.rater)
-        answered[tuple(column[is_annotator] for column in index)] = 1.0
-        shared = answered.sum(axis=0).T @ answered.sum(axis=0)
-        same = (answered.transpose(0, 2, 1) @ answered).sum(axis=0)
-        return cls(shared.astype(int), (shared - same).astype(int))
-
-    def suspects(self, is_person: np.ndarray) -> list[list[int]]:
-        """Groups of two or more people, or programs, that seldom disagree (single linkage)."""
-        seldom = self.different <= _MAX_DISAGREEMENT * self.shared
-        is_linked = (self.shared >= _MIN_SHARED) & seldom
-        is_linked &= is_person[:, None] == is_person
-        is_in_group = is_linked | np.eye(len(is_linked), dtype=bool)
-        for _ in range(len(is_linked).bit_length()):  # each step doubles the length of the paths
-            is_in_group = is_in_group @ is_in_group
-        members = [np.flatnonzero(row).tolist() for row in is_in_group]
-        return [names for row, names in enumerate(members) if names[0] == row and len(names) > 1]
-
-    def has_outside_rater(self, members: list[int]) -> bool:
-        """Whether an annotator outside the group shares enough items with its first member."""
-        is_outside = np.ones(len(self.shared), bool)
-        is_outside[members] = False
-        return bool((self.shared[members[0], is_outside] >= _MIN_SHARED).any())
-
-    def is_improbable(self, pair: tuple[int, int], draws: ErrorDraws) -> bool:
-        """Whether independent annotators with the first one's error rate would disagree far more.
-
-        Every chain has to find it whose answers are nearly as likely as those of the best: one that
-        does not has an explanation by which both agree because they are right.
-        """
-        n_shared = self.shared[pair]
-        n_different = self.different[pair]
-        if n_shared < _MIN_SHARED:
-            return False
-        errors = draws.rates[:, pair[0]].reshape(-1, _N_CHAINS)
-        log_likelihood = draws.log_likelihoods.reshape(-1, _N_CHAINS).mean(axis=0)
-        is_likely = log_likelihood > log_likelihood.max() - _MAX_NATS_BEHIND
-        disagreement = 2.0 * (errors * (1.0 - errors))[:, is_likely]
-        from scipy.special import bdtr
-
-        probability = bdtr(n_different, n_shared, disagreement).mean(axis=0).max()
-        expected = n_shared * disagreement.mean(axis=0).min()
-        is_few = n_different < _MAX_SHARE_OF_EXPECTED * expected
-        return bool(is_few and probability < _MAX_COPY_PROBABILITY)

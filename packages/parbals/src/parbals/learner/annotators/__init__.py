@@ -1,0 +1,1 @@
+"""Several annotators: a model of their mistakes, aggregated labels and measured error rates."""
