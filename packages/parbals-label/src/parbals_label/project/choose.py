@@ -8,8 +8,8 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from parbals.errors import InputError
 from parbals.learner.active import ActiveLearner
-from parbals.learner.choosing import choose_questions
 from parbals.learner.evaluation.certify import CERTIFY
+from parbals.learner.questions import choose_questions
 from parbals.types import Batch
 
 from parbals_label.project.engine import learner_of

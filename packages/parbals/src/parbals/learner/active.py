@@ -12,7 +12,7 @@ from parbals.errors import InputError, ParbalsError
 from parbals.features.frames import learn_encoding
 from parbals.learner.annotators.fit import Annotator
 from parbals.learner.archive import read_learner, write_learner
-from parbals.learner.choosing import Question, check_costs, choose_items, choose_questions
+from parbals.learner.choosing import choose_items
 from parbals.learner.descriptions import encode_descriptions
 from parbals.learner.evaluation.audit import audit_positions, draw_audit
 from parbals.learner.evaluation.certify import (
@@ -28,6 +28,7 @@ from parbals.learner.fit_cache import FitCache
 from parbals.learner.ledger import Event, Ledger
 from parbals.learner.models import USER_MODEL_N_TARGETS, LogisticModel, as_sample_model, fresh_copy
 from parbals.learner.pictures import as_figure, as_html, progress_sentence
+from parbals.learner.questions import Question, check_costs, choose_questions
 from parbals.learner.reporting import make_report, predict, predict_proba
 from parbals.learner.settings import (
     InputSettings,
@@ -258,7 +259,7 @@ class ActiveLearner:
 
         With ``annotators`` (names), or ``costs`` (annotator → cost of one answer), returns a list
         of up to ``n`` questions (item, annotator) instead: those of highest information per cost.
-        Some may ask for a second opinion on an item (:mod:`parbals.learner.choosing`).
+        Some may ask for a second opinion on an item (:mod:`parbals.learner.questions`).
 
         >>> import parbals
         >>> X = np.random.default_rng(0).standard_normal((50, 2))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from parbals import ActiveLearner
 from parbals.errors import InputError
-from parbals.learner.choosing import answer_efficiency
+from parbals.learner.questions import answer_efficiency
 from simulated_annotators import CLASSES, make_clouds, noisy_answers, tell
 
 COSTS = {"ada": 1.0, "machine:bot": 0.01}
