@@ -155,6 +155,23 @@ def test_the_first_screen_has_the_figures_of_the_records(studies):
     assert f"Margin {row[0]}, BADGE {row[1]}, EPIG" in answer
 
 
+def test_the_gains_of_fine_tuning_are_those_of_the_records(studies):
+    from adaptation.encoder import strategies
+    from paper.results import first_screen
+
+    features = (ROOT / "docs/howto/features.md").read_text("utf-8")
+    quoted = {tuple(cells_of(line)[1:]) for line in features.splitlines()}
+    names = (*strategies.SETS, "**all**")
+    rows = first_screen.lines(
+        strategies.FOLDER / "strategies.jsonl",
+        strategies.page,
+        tuple(f"| {name} |" for name in names),
+    )
+    gains = [tuple(cells_of(row)[2:]) for row in rows if row.count("|") == 6]
+    assert len(gains) == len(names)
+    assert quoted.issuperset(gains)
+
+
 def test_runs_of_another_fine_tuning_are_not_pooled(studies):
     from adaptation.encoder import strategies
 
