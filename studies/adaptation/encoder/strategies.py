@@ -135,8 +135,9 @@ def _answer(by_run: Errors) -> Iterator[str]:
     """The pooled differences at the last budget."""
     cells = []
     budget = str(BUDGETS[-1])
+    errors = _errors(by_run, SETS, budget, STRATEGIES)
     for rival in RIVALS:
-        gaps = np.concatenate([_gaps(by_run, name, rival, budget) for name in SETS])
+        gaps = errors[STRATEGIES[-1]] - errors[rival]
         if len(gaps) > 1:
             cells.append(f"{TITLES[rival]} {shown(gaps, paired(gaps)[2])}")
     n_seeds = {len(_seeds(by_run, name, budget)) for name in SETS}
@@ -158,15 +159,13 @@ def _table(by_run: Errors, budget: str) -> Iterator[str]:
 
 def _row(by_run: Errors, title: str, names: tuple[str, ...], budget: str) -> str:
     """Mean errors over seeds that every strategy has, and paired differences."""
-    runs = [(name, seed) for name in names for seed in _seeds(by_run, name, budget)]
-    cells = []
-    for strategy in STRATEGIES:
-        errors = [by_run[name, strategy, seed][budget]["error"] for name, seed in runs]
-        cells.append(f"{100 * np.mean(errors):.2f}" if errors else "")
+    errors = _errors(by_run, names, budget, STRATEGIES)
+    ours = errors[STRATEGIES[-1]]
+    cells = [f"{values.mean():.2f}" if len(values) else "" for values in errors.values()]
     for rival in RIVALS:
-        gaps = np.concatenate([_gaps(by_run, name, rival, budget) for name in names])
+        gaps = ours - errors[rival]
         cells.append(shown(gaps, paired(gaps)[2]) if len(gaps) > 1 else "")
-    return f"| {title} | {len(runs)} | {' | '.join(cells)} |"
+    return f"| {title} | {len(ours)} | {' | '.join(cells)} |"
 
 
 def _gains(by_run: Errors, budget: str) -> Iterator[str]:
@@ -178,16 +177,9 @@ def _gains(by_run: Errors, budget: str) -> Iterator[str]:
     yield from ("", "| | seeds | frozen | fine-tuned | fine-tuned less frozen |")
     yield "| --- | ---: | ---: | ---: | ---: |"
     both = (FROZEN, STRATEGIES[-1])
-    pooled = []
     for name in SETS:
-        seeds = _seeds(by_run, name, budget, both)
-        frozen, tuned = (
-            np.array([100.0 * by_run[name, arm, seed][budget]["error"] for seed in seeds])
-            for arm in both
-        )
-        pooled.append((frozen, tuned))
-        yield _gain(name, frozen, tuned)
-    yield _gain("**all**", *map(np.concatenate, zip(*pooled, strict=True)))
+        yield _gain(name, *_errors(by_run, (name,), budget, both).values())
+    yield _gain("**all**", *_errors(by_run, SETS, budget, both).values())
 
 
 def _gain(title: str, frozen: np.ndarray, tuned: np.ndarray) -> str:
@@ -207,11 +199,12 @@ def _seeds(by_run: Errors, name: str, budget: str, arms: tuple[str, ...] = STRAT
     ]
 
 
-def _gaps(by_run: Errors, name: str, rival: str, budget: str) -> np.ndarray:
-    """ParBaLS EPIG's error less the rival's, in points, by seed."""
-    seeds = _seeds(by_run, name, budget)
-    errors = {
-        strategy: np.array([by_run[name, strategy, seed][budget]["error"] for seed in seeds])
-        for strategy in ("parbals-epig", rival)
+def _errors(
+    by_run: Errors, names: tuple[str, ...], budget: str, arms: tuple[str, ...]
+) -> dict[str, np.ndarray]:
+    """Each arm's errors (n,) in %, by set and seed, for the seeds that all of them have."""
+    runs = [(name, seed) for name in names for seed in _seeds(by_run, name, budget, arms)]
+    return {
+        arm: np.array([100.0 * by_run[name, arm, seed][budget]["error"] for name, seed in runs])
+        for arm in arms
     }
-    return 100.0 * (errors["parbals-epig"] - errors[rival])

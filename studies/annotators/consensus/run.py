@@ -314,18 +314,18 @@ def page(records: list[Record]) -> Iterator[str]:
     )
     yield "## Correct aggregated labels, %\n"
     yield f"| who answers | {' | '.join(ways)} |\n| --- |{' ---: |' * len(ways)}"
-    means = np.empty((0, len(ways)))
+    rows = []
     for name in SETTINGS:
         found = [r for r in records if r["run"][:2] == ["consensus", name]]
         if not found:
             continue
         row = [100 * np.mean([r["right"][way] for r in found]) for way in ways]
-        means = np.vstack([means, row])
+        rows.append(row)
         yield f"| {name} | {' | '.join(f'{mean:.1f}' for mean in row)} |"
-    majority, _, crowdlab, ours = means.T
+    majority, _, crowdlab, ours = np.array(rows).reshape(-1, len(ways)).T
     n_better = (ours > majority).sum()
     yield (
-        f"\nOurs are more than the majority's in {n_better} of {len(means)} settings, and at least "
+        f"\nOurs are more than the majority's in {n_better} of {len(rows)} settings, and at least "
         f"CROWDLAB's in {(ours >= crowdlab).sum()}.\n"
     )
     yield "## Accuracy on new items of a model trained on these labels, %\n"

@@ -291,7 +291,8 @@ def _answer(records: list[Record]) -> str:
     means = [np.mean(values) for values in differences.values()]
     return (
         f"Intervals hold in {sum(share >= 0.85 for share in shares)} of {len(shares)} settings; "
-        f"{sum(mean >= -0.01 for mean in means)} of {len(means)} programs cost no accuracy."
+        f"a program costs at most a point of accuracy in "
+        f"{sum(mean >= -0.01 for mean in means)} of {len(means)}."
     )
 
 

@@ -118,10 +118,10 @@ def page(records: list[Record]) -> Iterator[str]:
     yield (
         "**No difference was measured** for answers that arrive one at a time, on SMS Spam. "
         "Annotators can get new items while others are still being labelled, because `ask` takes "
-        "pending items into account; so it asks half as often about near-duplicates of items that "
-        "were asked already. Where people are quicker than the strategy, the fallback queue "
-        "chooses: it costs [up to half a point](../../studies/asynchronous/fallback/README.md) "
-        "with 100 labels."
+        "pending items into account: it asks half as often about near-duplicates of items that "
+        "were asked already as it would without. Where people are quicker than the strategy, the "
+        "fallback queue chooses: it costs "
+        "[up to half a point](../../studies/asynchronous/fallback/README.md) with 100 labels."
     )
     yield ""
     yield "Written by `python studies asynchronous.arrivals`; do not edit."

@@ -218,9 +218,9 @@ def _summary(records: list[Record]) -> Iterator[str]:
         for model in MODELS
         if statement.promise is not None
     }
-    promises = {statement.name: statement.promise for statement in STATEMENTS}
+    promises = {s.name: s.promise for s in STATEMENTS if s.promise is not None}
     n_broken = sum(
-        rate is not None and rate.mean > (promises[name] or 0.0) + 2.0 * rate.error
+        rate is not None and rate.mean > promises[name] + 2.0 * rate.error
         for (name, _), rate in rates.items()
     )
     n_known = sum(rate is not None for rate in rates.values())
@@ -240,13 +240,12 @@ def _summary(records: list[Record]) -> Iterator[str]:
         "Bold cells below are more than two standard errors above the promise. These are averages: "
         "on a single dataset an expected error can be far off, and only a random sample tells. "
         "[Measure the error](../howto/measure.md) says how to label one. "
-        f"{_closest(rates)}"
+        f"{_closest(rates, promises)}"
     )
 
 
-def _closest(rates: dict[tuple[str, str], Rate | None]) -> str:
+def _closest(rates: dict[tuple[str, str], Rate | None], promises: dict[str, float]) -> str:
     """Name the rate that is most standard errors above its promise; nothing if none is above."""
-    promises = {statement.name: statement.promise or 0.0 for statement in STATEMENTS}
     excess = {
         (name, model): (rate.mean - promises[name]) / rate.error
         for (name, model), rate in rates.items()
@@ -255,11 +254,21 @@ def _closest(rates: dict[tuple[str, str], Rate | None]) -> str:
     if not excess:
         return ""
     name, model = max(excess, key=lambda key: excess[key])
-    statement = name.replace("…", "the 90 % interval").strip("*")
     return (
-        f"The rate farthest above its promise: *{statement}* fails with the {MODEL_NAMES[model]} "
-        f"in {rates[name, model]} %, and may in {100 * promises[name]:.0f}."
+        f"The rate farthest above its promise: *{_in_full(name)}* fails with the "
+        f"{MODEL_NAMES[model]} in {rates[name, model]} %, and may in {100 * promises[name]:.0f}."
     )
+
+
+def _in_full(name: str) -> str:
+    """A statement's name with the words for which … stands, without asterisks.
+
+    >>> _in_full("… from 60 random items").partition(":")[0]
+    "The 90 % interval holds a class's share"
+    """
+    names = [statement.name for statement in STATEMENTS]
+    heads = [other for other in names[: names.index(name) + 1] if not other.startswith("…")]
+    return name.replace("…", heads[-1].partition(":")[0] + ":").replace("*", "")
 
 
 def _every_statement(records: list[Record]) -> Iterator[str]:

@@ -22,12 +22,12 @@ from parbals.learner.annotators.answers import Answers
 from parbals.types import Estimate
 
 __all__ = [
-    "MAX_NATS_BEHIND",
     "N_CHAINS",
     "ErrorDraws",
     "Raters",
     "count_votes",
     "draw_errors",
+    "likely_chains",
     "raters_of",
     "thinned",
 ]
@@ -40,7 +40,7 @@ N_CHAINS = 8
 """Chains from different starts, all sampled at once."""
 _N_WARM_UP = 50
 _N_SWEEPS = 100
-MAX_NATS_BEHIND = 3.0
+_MAX_NATS_BEHIND = 3.0
 """A chain whose mean log-likelihood is further behind the best is stuck in a worse explanation."""
 _MAX_ITEMS = 2_000
 """Number of items from which error rates are estimated."""
@@ -84,8 +84,7 @@ class ErrorDraws(NamedTuple):
     @property
     def is_likely(self) -> np.ndarray:
         """Whether each draw (K,) is of a chain whose mode is nearly as likely as the best."""
-        log_joint = (self.log_likelihoods + self.log_priors).reshape(-1, N_CHAINS).mean(axis=0)
-        is_likely = log_joint > log_joint.max() - MAX_NATS_BEHIND
+        is_likely = likely_chains(self.log_likelihoods + self.log_priors)
         return np.tile(is_likely, len(self.rates) // N_CHAINS)
 
     def estimate(self, j: int, shift: float = 0.0) -> Estimate:
@@ -108,6 +107,12 @@ class ErrorDraws(NamedTuple):
             low=max(float(quantiles[0].min()) + min(shift, 0.0), 0.0),
             high=min(float(quantiles[1].max()) + max(shift, 0.0), 1.0),
         )
+
+
+def likely_chains(log_densities: np.ndarray) -> np.ndarray:
+    """Whether each chain's mean log density, of all draws (K,), is nearly that of the best."""
+    means = log_densities.reshape(-1, N_CHAINS).mean(axis=0)
+    return np.asarray(means > means.max() - _MAX_NATS_BEHIND)
 
 
 def thinned(rows: np.ndarray) -> np.ndarray:

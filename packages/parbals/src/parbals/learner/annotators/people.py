@@ -1,4 +1,4 @@
-"""EM with the answers of people alone: confusion matrices, and predictions without an item.
+"""EM with the answers of people alone: confusion matrices, and leave-one-out predictions.
 
 *Few answers.* Each row of a confusion matrix has a Dirichlet prior that is worth 8 answers. On the
 diagonal, the prior mean is the annotator's overall accuracy. The rest of the row is divided among

@@ -17,12 +17,12 @@ import numpy as np
 
 from parbals.learner.annotators.answers import Answers
 from parbals.learner.annotators.draws import (
-    MAX_NATS_BEHIND,
     N_CHAINS,
     ErrorDraws,
     Raters,
     count_votes,
     draw_errors,
+    likely_chains,
     raters_of,
     thinned,
 )
@@ -122,9 +122,7 @@ class _PairCounts(NamedTuple):
         if n_shared < _MIN_SHARED:
             return False
         errors = draws.rates[:, pair[0]].reshape(-1, N_CHAINS)
-        log_likelihood = draws.log_likelihoods.reshape(-1, N_CHAINS).mean(axis=0)
-        is_likely = log_likelihood > log_likelihood.max() - MAX_NATS_BEHIND
-        disagreement = 2.0 * (errors * (1.0 - errors))[:, is_likely]
+        disagreement = 2.0 * (errors * (1.0 - errors))[:, likely_chains(draws.log_likelihoods)]
         from scipy.special import bdtr
 
         probability = bdtr(n_different, n_shared, disagreement).mean(axis=0).max()
