@@ -27,7 +27,7 @@ from parbals.wording import PROGRAM_PREFIX
 __all__ = ["State", "TrainingLabels"]
 
 _N_FOLDS = 5
-_MIN_DECISIVENESS = 0.8
+_MIN_DECISIVENESS = 2.0 / 3.0
 """Probability of the likeliest class from which a program's answers train models of certain labels.
 """
 _MIN_TARGETS = 100
@@ -120,12 +120,13 @@ class State:
 
     @cached_property
     def annotator_fit(self) -> AnnotatorFit | None:
-        """Fitted annotators; None with fewer than two (gold labels count as an annotator)."""
+        """Fitted annotators; None with one person alone (gold labels count as an annotator)."""
         if not self.answers:
             return None
         training_answers = [self.answers[p] for p in self.training_positions.tolist()]
         names = {name for by_annotator in training_answers for name in by_annotator}
-        if len(names) < 2:
+        has_program = any(name and name.startswith(PROGRAM_PREFIX) for name in names)
+        if len(names) < 2 and not has_program:
             return None
         answers = Answers.from_items(self.answers, self.labelled)
         digest = hashlib.blake2b(repr(answers.names).encode() + self.labelled.tobytes())
@@ -267,12 +268,12 @@ class State:
         """Leave out what only programs answered indecisively, if the model takes class numbers.
 
         Such a model would believe a program that guesses as much as a person. Answers are decisive
-        if they leave a probability of less than a fifth to other classes.
+        if they leave a probability of less than a third to other classes.
         """
-        likelihoods = self.likelihoods(positions)
-        if likelihoods is None or not self.setup.needs_certain_labels:
+        fit = self.annotator_fit
+        if fit is None or not self.setup.needs_certain_labels:
             return positions
-        decisiveness = likelihoods.max(axis=1) / likelihoods.sum(axis=1)
+        decisiveness = fit.decisiveness[np.searchsorted(self.labelled, positions)]
         is_by_person = [
             any(name is None or not name.startswith(PROGRAM_PREFIX) for name in self.answers[p])
             for p in positions.tolist()

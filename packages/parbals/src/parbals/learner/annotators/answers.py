@@ -61,6 +61,13 @@ class Answers(NamedTuple):
         """Whether each annotator (J,) is a program."""
         return np.array([name.startswith(PROGRAM_PREFIX) for name in self.names], bool)
 
+    @property
+    def is_answered_by_people(self) -> np.ndarray:
+        """Whether each item (n,) has an answer by a person or a gold label."""
+        is_answered = self.gold >= 0
+        is_answered[self.row[~self.is_program[self.annotator]]] = True
+        return is_answered
+
     def is_checked(self, group: np.ndarray) -> np.ndarray:
         """Whether each answer (m,) has a gold label or another person's answer beside it.
 
@@ -77,6 +84,13 @@ class Answers(NamedTuple):
         n_groups = group.max(initial=0) + 1
         key = self.row * n_groups + group[self.annotator]
         return self._replace(share=1.0 / np.bincount(key)[key])
+
+    def with_programs_as_one(self) -> "Answers":
+        """Divide the weight of an item's answers by programs by their number."""
+        is_by_program = self.is_program[self.annotator]
+        n_programs = np.bincount(self.row[is_by_program], minlength=len(self.gold))
+        share = np.where(is_by_program, 1.0 / np.maximum(n_programs, 1)[self.row], self.share)
+        return self._replace(share=share)
 
     def likelihoods(self, confusions: np.ndarray, weights: np.ndarray | float = 1.0) -> np.ndarray:
         """Compute w (n, C), the likelihood of each item's answers given each class.

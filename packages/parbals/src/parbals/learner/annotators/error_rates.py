@@ -6,7 +6,9 @@ not known.
 
 Given the true classes, annotator j's checked answers are right or wrong, and the rate has the
 posterior Beta(1 + wrong, 1 + right). The estimate is the mean over all draws of the true classes
-(:mod:`parbals.learner.annotators.draws`), the interval their 5 % and 95 % quantiles. Unchecked
+(:mod:`parbals.learner.annotators.draws`), the interval their 5 % and 95 % quantiles. These draws
+know the answers of people, the classifier's predictions and, for a program's error, its own
+answers: never another program's, which may make the same mistakes. Unchecked
 answers, which the classifier alone could judge, only widen it: if the classifier contradicts them
 more, or less, often than the checked ones, by d on average over all answers, the interval is
 extended by d / b in that direction. Here b is the difference between the contradictions of a wrong
@@ -37,25 +39,34 @@ def error_rates(
         predictions: (n, C) of a classifier trained on people's answers.
         label_probs: (n, C) posterior probabilities of the true class.
     """
+    is_program = answers.is_program
     is_checked = answers.is_checked(group)
-    rows = thinned(np.unique(answers.row[is_checked]))
-    if not len(rows):
-        return [_UNKNOWN_ERROR] * len(answers.names)
-    raters, source = raters_of(answers, rows, predictions, np.ones(len(answers.names), bool))
-    counts = (source >= 0) & is_checked[source]
-    draws = draw_errors(raters, counts, label_probs[rows])
-    contradicted = 1.0 - predictions[answers.row, answers.label]
     slope = max(contradiction_slope(predictions), _MIN_SLOPE)
-    errors = []
-    for j in range(len(answers.names)):
-        is_from_annotator = answers.annotator == j
-        checked = contradicted[is_from_annotator & is_checked]
-        if not len(checked):
-            errors.append(_UNKNOWN_ERROR)
-            continue
-        shift = float(contradicted[is_from_annotator].mean() - checked.mean())
-        errors.append(draws.estimate(j, shift / slope))
-    return errors
+    contradicted = 1.0 - predictions[answers.row, answers.label]
+
+    def estimates(is_rater: np.ndarray) -> dict[int, Estimate]:
+        """Estimate the errors of these annotators (J,) from their own answers alone."""
+        counts = is_checked & is_rater[answers.annotator]
+        rows = thinned(np.unique(answers.row[counts]))
+        if not len(rows):
+            return {}
+        raters, source = raters_of(answers, rows, predictions, is_rater)
+        draws = draw_errors(raters, (source >= 0) & is_checked[source], label_probs[rows])
+        errors = {}
+        for j in np.flatnonzero(is_rater).tolist():
+            is_from_annotator = answers.annotator == j
+            checked = contradicted[is_from_annotator & is_checked]
+            if len(checked):
+                shift = float(contradicted[is_from_annotator].mean() - checked.mean())
+                errors[j] = draws.estimate(j, shift / slope)
+        return errors
+
+    errors = estimates(~is_program)
+    for j in np.flatnonzero(is_program).tolist():
+        is_rater = ~is_program
+        is_rater[j] = True
+        errors[j] = estimates(is_rater).get(j, _UNKNOWN_ERROR)
+    return [errors.get(j, _UNKNOWN_ERROR) for j in range(len(answers.names))]
 
 
 def contradiction_slope(predictions: np.ndarray) -> float:

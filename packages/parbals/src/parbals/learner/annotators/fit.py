@@ -13,17 +13,16 @@ a fit of the classifier (E-step), and estimating each π_j from the counts Σ_i 
 therefore has three stages:
 
 1. :func:`~parbals.learner.annotators.people.fit_on_people` runs EM with the answers of people
-   alone. Its r then serve to estimate the confusion matrix of each program.
-2. :func:`~parbals.learner.annotators.programs.select_program_weight` multiplies the
-   log-likelihoods of all programs' answers by a weight, 1, 0.3 or 0: the one with which the
-   classifier best predicts people's answers, leave-one-out. The weight is 0 only if that is clearly
-   better.
-3. :func:`fit_annotators` combines all answers with that weight.
+   alone.
+2. :func:`~parbals.learner.annotators.programs.fit_program_weight` estimates the factor of the
+   log-likelihoods of all programs' answers, and
+   :func:`~parbals.learner.annotators.programs.program_confusions` each one's confusion matrix.
+3. :func:`fit_annotators` combines all answers.
 
-So programs have no effect on the classifier once people have contradicted them often enough. If no
-person has answered any item, programs are treated as people.
+So programs have hardly any effect on the classifier once people have contradicted them often
+enough, and their answers are no gold labels before.
 
-Annotators who make the same mistakes count as one
+People who make the same mistakes count as one
 (:mod:`parbals.learner.annotators.same_mistakes`), and the error rates that are reported come from
 checked answers alone (:mod:`parbals.learner.annotators.error_rates`). The confusion matrices above
 serve to weight answers; nobody is shown them as a measured error.
@@ -41,8 +40,16 @@ import numpy as np
 
 from parbals.learner.annotators.answers import Answers
 from parbals.learner.annotators.error_rates import error_rates
-from parbals.learner.annotators.people import LeaveOneOutPredict, fit_on_people, normalised
-from parbals.learner.annotators.programs import ProgramWeight, select_program_weight
+from parbals.learner.annotators.people import (
+    LeaveOneOutPredict,
+    fit_on_people,
+    normalised,
+)
+from parbals.learner.annotators.programs import (
+    ProgramWeight,
+    fit_program_weight,
+    program_confusions,
+)
 from parbals.learner.annotators.same_mistakes import groups_with_same_mistakes
 from parbals.types import Estimate
 
@@ -83,6 +90,7 @@ class AnnotatorFit:
             largest for each item is 1.
         label_probs: (n, C) posterior probabilities r of the true class. For audit items they
             combine the answers alone, without the classifier's predictions.
+        program_weight: factor of the log-likelihoods of programs' answers; 1 without programs.
     """
 
     answers: Answers
@@ -91,6 +99,17 @@ class AnnotatorFit:
     predictions: np.ndarray
     likelihoods: np.ndarray
     label_probs: np.ndarray
+    program_weight: float
+
+    @cached_property
+    def decisiveness(self) -> np.ndarray:
+        """Largest probability (n,) that the answers to an item give to a class, by themselves.
+
+        Programs' answers count fully here: how far they are to be believed is one question, how
+        much they are to weigh beside others another.
+        """
+        likelihoods = self.answers.likelihoods(self.confusions)
+        return np.asarray(likelihoods.max(axis=1) / likelihoods.sum(axis=1))
 
     @cached_property
     def annotators(self) -> tuple[Annotator, ...]:
@@ -135,39 +154,28 @@ def fit_annotators(
         is_training: (n,) whether the classifier may be trained on the item: not on audit items.
         predict: trains the classifier and returns its leave-one-out predictions.
     """
-    is_program = answers.is_program
-    is_checked = _answered_by_people(answers, is_program)
-    if not (is_training & is_checked).any():
-        # No person has answered: treat programs as people.
-        is_program = np.zeros_like(is_program)
-        is_checked = is_training
-    people_fit = fit_on_people(answers, n_classes, is_training, is_checked, is_program, predict)
+    people_fit = fit_on_people(answers, n_classes, is_training, predict)
     group = groups_with_same_mistakes(answers, is_training, people_fit)
     if len(np.unique(group)) < len(group):
         answers = answers.counted_once(group)
-        people_fit = fit_on_people(answers, n_classes, is_training, is_checked, is_program, predict)
+        people_fit = fit_on_people(answers, n_classes, is_training, predict)
+    is_program = answers.is_program
+    confusions = people_fit.confusions
+    selection = ProgramWeight(1.0, people_fit.predictions)
     if is_program.any():
-        selection = select_program_weight(
-            answers, is_training, is_checked, is_program, people_fit, predict
-        )
-    else:
-        selection = ProgramWeight(1.0, people_fit.predictions)
+        answers = answers.with_programs_as_one()
+        selection = fit_program_weight(answers, is_training, people_fit, predict)
+        confusions = program_confusions(answers, is_training, people_fit, selection.predictions)
     weights = np.where(is_program, selection.weight, 1.0)
-    likelihoods = answers.likelihoods(people_fit.confusions, weights)
+    likelihoods = answers.likelihoods(confusions, weights)
     # Audit items are aggregated from the answers alone.
     predictions = np.where(is_training[:, None], selection.predictions, 1.0)
     return AnnotatorFit(
         answers=answers,
-        confusions=people_fit.confusions,
+        confusions=confusions,
         group=group,
         predictions=people_fit.predictions,
         likelihoods=likelihoods,
         label_probs=normalised(likelihoods * predictions),
+        program_weight=selection.weight,
     )
-
-
-def _answered_by_people(answers: Answers, is_program: np.ndarray) -> np.ndarray:
-    """Return whether each item (n,) was answered by a person or has a gold label."""
-    is_answered = answers.gold >= 0
-    is_answered[answers.row[~is_program[answers.annotator]]] = True
-    return is_answered

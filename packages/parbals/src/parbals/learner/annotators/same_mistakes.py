@@ -1,14 +1,17 @@
-"""Annotators who make the same mistakes, such as copies of one program: they count as one.
+"""People who make the same mistakes, such as one who copies another: they count as one.
 
-Two annotators who are often right agree often. Two who agree although they are often wrong are not
-independent: copies of one program, or a person who copies another. One of each group that seldom
-disagrees takes part in the sampling (:mod:`parbals.learner.annotators.draws`). If its posterior
-error rate e is such that independent annotators would have disagreed on far more of the n items
-than they did, the group counts as one annotator: the probability of so few disagreements,
-Binomial(n, 2 e (1 - e)), averaged over a chain, is below 0.001, and they are less than a third of
-those expected. Half of the chains start where the group is right, and all have to find it that
-explain the answers about as well as the best. It also needs an annotator outside the group who
-answered the same items: a team that agrees throughout may simply be right.
+Two people who are often right agree often. Two who agree although they are often wrong are not
+independent. One of each group that seldom disagrees takes part in the sampling
+(:mod:`parbals.learner.annotators.draws`). If its posterior error rate e is such that independent
+annotators would have disagreed on far more of the n items than they did, the group counts as one
+annotator: the probability of so few disagreements, Binomial(n, 2 e (1 - e)), averaged over a chain,
+is below 0.001, and they are less than a third of those expected. Half of the chains start where the
+group is right, and all have to find it that explain the answers about as well as the best. It also
+needs a person outside the group who answered the same items: a team that agrees throughout may
+simply be right.
+
+Programs are not compared. An item's answers by programs count as one program's anyway
+(:mod:`parbals.learner.annotators.programs`), and no program's errors are evidence of another's.
 """
 
 from typing import NamedTuple
@@ -40,18 +43,20 @@ _MAX_SHARE_OF_EXPECTED = 1.0 / 3.0
 def groups_with_same_mistakes(
     answers: Answers, is_training: np.ndarray, people_fit: PeopleFit
 ) -> np.ndarray:
-    """Number (J,) the annotators so that those who make the same mistakes have one number."""
+    """Number (J,) the annotators so that people who make the same mistakes have one number."""
     n_annotators = len(answers.names)
     group = np.arange(n_annotators)
-    everybody = np.ones(n_annotators, bool)
-    rows = thinned(np.flatnonzero(is_training))
-    raters, _ = raters_of(answers, rows, people_fit.predictions, everybody)
+    is_person = ~answers.is_program
+    rows = thinned(np.flatnonzero(is_training & answers.is_answered_by_people))
+    if not len(rows):
+        return group
+    raters, _ = raters_of(answers, rows, people_fit.predictions, is_person)
     pairs = _PairCounts.of(raters, n_annotators)
-    suspects = pairs.suspects(~answers.is_program)
+    suspects = pairs.suspects()
     suspects = [members for members in suspects if pairs.has_outside_rater(members)]
     if not suspects:
         return group
-    is_member = everybody.copy()
+    is_member = is_person.copy()
     for members in suspects:
         is_member[members[1:]] = False
     raters, _ = raters_of(answers, rows, people_fit.predictions, is_member)
@@ -94,11 +99,10 @@ class _PairCounts(NamedTuple):
         same = (answered.transpose(0, 2, 1) @ answered).sum(axis=0)
         return cls(shared.astype(int), (shared - same).astype(int))
 
-    def suspects(self, is_person: np.ndarray) -> list[list[int]]:
-        """Groups of two or more people, or programs, that seldom disagree (single linkage)."""
+    def suspects(self) -> list[list[int]]:
+        """Groups of two or more people who seldom disagree (single linkage)."""
         seldom = self.different <= _MAX_DISAGREEMENT * self.shared
         is_linked = (self.shared >= _MIN_SHARED) & seldom
-        is_linked &= is_person[:, None] == is_person
         is_in_group = is_linked | np.eye(len(is_linked), dtype=bool)
         for _ in range(len(is_linked).bit_length()):  # each step doubles the length of the paths
             is_in_group = is_in_group @ is_in_group
