@@ -46,7 +46,7 @@ LOWEST_TOOLS := beartype hypothesis numpyro pandas 'polars<2' pytest pytest-xdis
 LOWEST_TESTS := $(addprefix packages/parbals/tests/,learner posterior scores strategies test_select.py) \
 	$(addprefix packages/parbals-label/tests/,readers store web)
 LOWEST_WARNINGS := -W ignore::DeprecationWarning -W ignore::PendingDeprecationWarning --jaxtyping-packages=
-PYTHONS ?= 3.11 3.12 3.13
+PYTHONS ?= 3.11 3.12 3.13 3.14
 VERSIONS ?= highest lowest-direct
 PYTHONS_TESTS := $(addprefix packages/parbals/tests/,test_public_names.py test_select.py learner/test_active.py cli/test_main.py) \
 	packages/parbals-label/tests/store/test_store.py
@@ -169,7 +169,7 @@ test-lowest: $(VENV)/tools/.installed  ## the tests of the core and the store wi
 	$(VENV)/lowest/bin/python -m pytest -q -n $(WORKERS) --dist worksteal $(LOWEST_WARNINGS) $(LOWEST_TESTS) $(PYTEST_ARGS)
 
 # uv takes the interpreters that are there, those of pyenv too, and fetches the others; one that cannot be had is left out.
-test-pythons: $(VENV)/tools/.installed $(VENV)/.installed-dev  ## the built wheels on Python 3.11 to 3.13, with the newest and the lowest dependencies
+test-pythons: $(VENV)/tools/.installed $(VENV)/.installed-dev  ## the built wheels on Python 3.11 to 3.14, with the newest and the lowest dependencies
 	rm -rf $(VENV)/wheel
 	printf '%s ; python_version < "3"\n' $(NAMES) > $(VENV)/tools/left-out.txt
 	set -e; for package in $(PACKAGES); do $(BIN)/python -m build --no-isolation --outdir $(VENV)/wheel $$package; done
@@ -216,7 +216,7 @@ $(VENV)/.created:
 	$(PYTHON) -m venv $(VENV)
 	@touch $@
 
-# The lock files hold every package with its hashes, for Python 3.11 to 3.13 on any machine; nothing else is installed, and
+# The lock files hold every package with its hashes, for Python 3.11 to 3.14 on any machine; nothing else is installed, and
 # nothing is resolved again (--no-deps). uv is ten times as quick as pip here; where it cannot reach the index, because the
 # index is set for pip alone, pip installs the same. requirements/build.lock is hatchling, which builds our own packages.
 LOCKED := --quiet --require-hashes --no-deps --requirement

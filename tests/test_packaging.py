@@ -79,6 +79,22 @@ def test_one_version(name):
             assert line.endswith(f"=={parbals.__version__}"), line
 
 
+@pytest.mark.parametrize("name", PROJECTS)
+def test_the_pythons_that_a_package_names_are_tested(name):
+    prefix = "Programming Language :: Python :: 3."
+    classifiers = PROJECTS[name]["project"]["classifiers"]
+    named = [line.split(" :: ")[-1] for line in classifiers if line.startswith(prefix)]
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    assert named == re.search(r"^PYTHONS \?= (.*)$", makefile, re.MULTILINE)[1].split()
+    assert PROJECTS[name]["project"]["requires-python"] == f">={named[0]}"
+
+
+@pytest.mark.parametrize("name", PROJECTS)
+def test_an_index_lists_a_package_under_the_words_of_the_citation(name):
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
+    assert set(citation["keywords"]) <= set(PROJECTS[name]["project"]["keywords"])
+
+
 def test_extras_that_lead_to_another_package_are_there():
     extras = PROJECTS["parbals"]["project"]["optional-dependencies"]
     for line in (line for lines in extras.values() for line in lines):
