@@ -61,7 +61,7 @@ UNUSED := torch torchvision jupyter skorch blackhc-project
 .DEFAULT_GOAL := help
 .PHONY: help demo doctor test fast test-all test-full test-everything lint style types format test-statistics test-faults \
 	test-encoders test-browser test-deploy test-label-studio test-integrations docs pictures bench bench-ecosystem soak lock \
-	test-lowest test-pythons build sbom sizes audit-packages clean
+	test-lowest test-pythons build sbom sizes urls audit-packages clean
 
 help:  ## show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -132,6 +132,9 @@ test-integrations: $(INTEGRATIONS)/.installed  ## scikit-activeml's own suite, m
 pictures: $(VENV)/.installed-browser  ## the documentation's pictures
 	PARBALS_PICTURES=docs/pictures $(BIN)/pytest -q -m browser packages/parbals-label/tests/browser/test_pictures.py
 	PARBALS_PICTURES=docs $(BIN)/pytest -q -m "full or not full" tests/docs/test_pages.py -k "runs and (idea or table)"
+
+urls:  ## copy the addresses in pyproject.toml into the packages, the recipe and CITATION.cff
+	$(PYTHON) .ci/urls.py
 
 sizes: $(VENV)/.installed-dev  ## how many megabytes an install is; fails above the limits
 	$(BIN)/pytest -q -s -m "full or not full" tests/test_sizes.py $(PYTEST_ARGS)
