@@ -9,7 +9,7 @@ import pytest
 from markdown_it import MarkdownIt
 from pages import ROOT, all_pages
 
-PAGES = [*all_pages(), "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md"]
+PAGES = sorted({*all_pages(), *(path.name for path in ROOT.glob("*.md"))})
 ADDRESS = re.compile(r"https?://([\w-]+\.)+[a-z]{2,}(:\d+)?(/[^\s<>]*)?")
 
 
