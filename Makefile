@@ -46,7 +46,7 @@ LOWEST_TOOLS := beartype hypothesis numpyro pandas 'polars<2' pytest pytest-xdis
 LOWEST_TESTS := $(addprefix packages/parbals/tests/,learner posterior scores strategies test_select.py) \
 	$(addprefix packages/parbals-label/tests/,readers store web)
 LOWEST_WARNINGS := -W ignore::DeprecationWarning -W ignore::PendingDeprecationWarning --jaxtyping-packages=
-PYTHONS ?= 3.11 3.12 3.13
+PYTHONS ?= 3.11 3.12 3.13 3.14
 VERSIONS ?= highest lowest-direct
 PYTHONS_TESTS := $(addprefix packages/parbals/tests/,test_public_names.py test_select.py learner/test_active.py cli/test_main.py) \
 	packages/parbals-label/tests/store/test_store.py
@@ -61,7 +61,7 @@ UNUSED := torch torchvision jupyter skorch blackhc-project
 .DEFAULT_GOAL := help
 .PHONY: help demo doctor test fast test-all test-full test-everything lint style types format test-statistics test-faults \
 	test-encoders test-browser test-deploy test-label-studio test-integrations docs pictures bench bench-ecosystem soak lock \
-	test-lowest test-pythons build sbom sizes audit-packages clean
+	test-lowest test-pythons build sbom sizes urls audit-packages clean
 
 help:  ## show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -133,6 +133,9 @@ pictures: $(VENV)/.installed-browser  ## the documentation's pictures
 	PARBALS_PICTURES=docs/pictures $(BIN)/pytest -q -m browser packages/parbals-label/tests/browser/test_pictures.py
 	PARBALS_PICTURES=docs $(BIN)/pytest -q -m "full or not full" tests/docs/test_pages.py -k "runs and (idea or table)"
 
+urls:  ## copy the addresses in pyproject.toml into the packages, the recipe and CITATION.cff
+	$(PYTHON) .ci/urls.py
+
 sizes: $(VENV)/.installed-dev  ## how many megabytes an install is; fails above the limits
 	$(BIN)/pytest -q -s -m "full or not full" tests/test_sizes.py $(PYTEST_ARGS)
 
@@ -169,7 +172,7 @@ test-lowest: $(VENV)/tools/.installed  ## the tests of the core and the store wi
 	$(VENV)/lowest/bin/python -m pytest -q -n $(WORKERS) --dist worksteal $(LOWEST_WARNINGS) $(LOWEST_TESTS) $(PYTEST_ARGS)
 
 # uv takes the interpreters that are there, those of pyenv too, and fetches the others; one that cannot be had is left out.
-test-pythons: $(VENV)/tools/.installed $(VENV)/.installed-dev  ## the built wheels on Python 3.11 to 3.13, with the newest and the lowest dependencies
+test-pythons: $(VENV)/tools/.installed $(VENV)/.installed-dev  ## the built wheels on Python 3.11 to 3.14, with the newest and the lowest dependencies
 	rm -rf $(VENV)/wheel
 	printf '%s ; python_version < "3"\n' $(NAMES) > $(VENV)/tools/left-out.txt
 	set -e; for package in $(PACKAGES); do $(BIN)/python -m build --no-isolation --outdir $(VENV)/wheel $$package; done
@@ -216,7 +219,7 @@ $(VENV)/.created:
 	$(PYTHON) -m venv $(VENV)
 	@touch $@
 
-# The lock files hold every package with its hashes, for Python 3.11 to 3.13 on any machine; nothing else is installed, and
+# The lock files hold every package with its hashes, for Python 3.11 to 3.14 on any machine; nothing else is installed, and
 # nothing is resolved again (--no-deps). uv is ten times as quick as pip here; where it cannot reach the index, because the
 # index is set for pip alone, pip installs the same. requirements/build.lock is hatchling, which builds our own packages.
 LOCKED := --quiet --require-hashes --no-deps --requirement

@@ -55,7 +55,7 @@ SUITES = (
     Suite("test-lowest", "The lowest versions of every dependency that is allowed.", dose=True),
     Suite(
         "test-pythons",
-        "The built wheels on Python 3.11 to 3.13, newest and lowest versions.",
+        "The built wheels on each Python that can be had, newest and lowest versions.",
         dose=True,
         ci_arguments=("VERSIONS=highest",),  # test-lowest has the lowest
     ),

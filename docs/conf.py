@@ -29,7 +29,9 @@ include_patterns = [
     "examples/*/README.md",
     "ARCHITECTURE.md",
     "CHANGELOG.md",
+    "CODE_OF_CONDUCT.md",
     "CONTRIBUTING.md",
+    "RELEASING.md",
     "SECURITY.md",
 ]
 myst_enable_extensions = ["dollarmath"]

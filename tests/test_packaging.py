@@ -40,8 +40,10 @@ def bounds(requirements):
 def test_the_recipe_makes_every_package():
     assert list(OUTPUTS) == list(PROJECTS)
     assert RECIPE["context"]["version"] == parbals.__version__
-    assert RECIPE["about"]["license"] == PROJECTS["parbals"]["project"]["license"]
-    assert (ROOT / RECIPE["about"]["license_file"]).exists()
+    for name, output in OUTPUTS.items():
+        about = RECIPE["about"] | output.get("about", {})
+        assert about["license"] == PROJECTS[name]["project"]["license"]
+        assert (ROOT / about["license_file"]).exists()
 
 
 @pytest.mark.parametrize("name", PROJECTS)
@@ -75,6 +77,22 @@ def test_one_version(name):
     for line in (*project["dependencies"], *extras):
         if (asked := re.match(r"(parbals[a-z-]*)(\[.*\])?", line)) and asked[1] != name:
             assert line.endswith(f"=={parbals.__version__}"), line
+
+
+@pytest.mark.parametrize("name", PROJECTS)
+def test_the_pythons_that_a_package_names_are_tested(name):
+    prefix = "Programming Language :: Python :: 3."
+    classifiers = PROJECTS[name]["project"]["classifiers"]
+    named = [line.split(" :: ")[-1] for line in classifiers if line.startswith(prefix)]
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    assert named == re.search(r"^PYTHONS \?= (.*)$", makefile, re.MULTILINE)[1].split()
+    assert PROJECTS[name]["project"]["requires-python"] == f">={named[0]}"
+
+
+@pytest.mark.parametrize("name", PROJECTS)
+def test_an_index_lists_a_package_under_the_words_of_the_citation(name):
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
+    assert set(citation["keywords"]) <= set(PROJECTS[name]["project"]["keywords"])
 
 
 def test_extras_that_lead_to_another_package_are_there():
@@ -120,6 +138,21 @@ def test_what_a_package_imports_it_asks_for(name):
                 assert not missing, f"{path}: {missing}"
 
 
+@pytest.mark.parametrize("name", PROJECTS)
+def test_the_work_of_others_is_in_the_notice(name):
+    """Files that are no text, and texts with a copyright line: what we wrote has neither."""
+    notice = PACKAGES[name] / "NOTICE"
+    named = notice.read_text("utf-8") if notice.exists() else ""
+    assert notice.exists() == ("NOTICE" in PROJECTS[name]["project"]["license-files"])
+    for path in _source(name):
+        try:
+            of_others = re.search(r"\bcopyright\b|@license", path.read_text("utf-8"), re.IGNORECASE)
+        except UnicodeDecodeError:
+            of_others = True
+        if of_others:
+            assert path.relative_to(PACKAGES[name] / "src").as_posix() in named, path
+
+
 @pytest.fixture(scope="module")
 def shipped(tmp_path_factory):
     """A folder with the sdists and the wheels that are made of them."""
@@ -141,9 +174,12 @@ def test_wheel_and_sdist_hold_what_is_needed(name, shipped):
     source = {path.relative_to(PACKAGES[name] / "src").as_posix() for path in _source(name)}
     assert {file for file in files if file.startswith(f"{module}/")} == source
     assert f"{module}/py.typed" in files
+    licences = PROJECTS[name]["project"]["license-files"]
+    (folder,) = {file.split("/")[0] for file in files if ".dist-info/" in file}
+    assert {f"{folder}/licenses/{file}" for file in licences} <= files
     with tarfile.open(sdist) as archive:
         names = {file.split("/", 1)[-1] for file in archive.getnames()}
-    assert {"pyproject.toml", "README.md", "LICENSE", f"src/{module}/py.typed"} <= names
+    assert {"pyproject.toml", "README.md", *licences, f"src/{module}/py.typed"} <= names
 
 
 @pytest.mark.full

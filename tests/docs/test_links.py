@@ -9,7 +9,7 @@ import pytest
 from markdown_it import MarkdownIt
 from pages import ROOT, all_pages
 
-PAGES = [*all_pages(), "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md"]
+PAGES = sorted({*all_pages(), *(path.name for path in ROOT.glob("*.md"))})
 ADDRESS = re.compile(r"https?://([\w-]+\.)+[a-z]{2,}(:\d+)?(/[^\s<>]*)?")
 
 
@@ -60,6 +60,20 @@ def test_every_tick_of_ours_is_a_test():
         assert re.fullmatch(
             r"\[✔\]\(\.\./\.\./((packages/[\w-]+/)?tests/\S+/test_\w+\.py|LICENSE)\)", tick
         ), tick
+
+
+def test_every_claim_about_another_tool_links_to_a_page():
+    """A cell is a link, "–" for what its code has not, or empty where nobody looked."""
+    page = ROOT / "docs" / "explanation" / "comparison.md"
+    tables = page.read_text("utf-8").split("\n## ")[1:3]
+    for table in tables:
+        header, _, *rows = (line for line in table.splitlines() if line.startswith("|"))
+        assert len(rows) >= 10
+        for row in rows:
+            cells = [cell.strip() for cell in row.split("|")[1:-1]]
+            assert len(cells) == header.count("|") - 1, row
+            for cell in cells[2:]:
+                assert re.fullmatch(r"(– \()?\[[^]]+\]\(https://[^)\s]+\)\)?|–|", cell), cell
 
 
 def test_the_readme_is_one_screen():

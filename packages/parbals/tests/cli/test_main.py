@@ -1,6 +1,7 @@
 """The command line: quick to start, one sentence for an error, honest exit codes."""
 
 import os
+import re
 import subprocess
 import sys
 from importlib import import_module
@@ -88,19 +89,20 @@ def test_help_without_the_other_packages_says_what_to_install(monkeypatch, capsy
 @pytest.mark.parametrize(
     ("arguments", "suggestion"),
     [
-        (["serv"], "Did you mean 'serve'?"),
-        (["labels", "reviw"], "Did you mean 'review'?"),
-        (["bench", "data", "fecth"], "Did you mean 'fetch'?"),
-        (["backup", "restor", "b.zip", "p"], "Did you mean 'restore'?"),
-        (["serve", "--portt", "1"], "'--port'"),
-        (["next", "--n", "5"], "No such option '--n'. Did you mean '-n'?"),
-        (["next", "--n=5"], "Did you mean '-n'?"),
-        (["next", "--agian", "1"], "'--again'"),
+        (["serv"], "Did you mean 'serve'"),
+        (["labels", "reviw"], "Did you mean 'review'"),
+        (["bench", "data", "fecth"], "Did you mean 'fetch'"),
+        (["backup", "restor", "b.zip", "p"], "Did you mean 'restore'"),
+        (["serve", "--portt", "1"], r"--port\b"),
+        (["next", "--n", "5"], r"No such option '--n'\. Did you mean '-n'"),
+        (["next", "--n=5"], "Did you mean '-n'"),
+        (["next", "--agian", "1"], r"--again\b"),
     ],
 )
 def test_an_unknown_name_suggests_the_nearest(arguments, suggestion, capsys):
+    """The lowest click that is allowed puts no quotes around options."""
     assert run_main(*arguments) == 2
-    assert suggestion in capsys.readouterr().err
+    assert re.search(suggestion, capsys.readouterr().err)
 
 
 def test_version(capsys):
