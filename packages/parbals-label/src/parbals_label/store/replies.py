@@ -233,7 +233,7 @@ class Replies:
         self._end = time.monotonic() + seconds
         try:
             yield
-        except (OSError, sqlite3.Error) as error:
+        except (OSError, ValueError, sqlite3.Error) as error:
             reason = str(error)
             if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT:
                 reason = f"reading it takes more than {seconds:g} s"
