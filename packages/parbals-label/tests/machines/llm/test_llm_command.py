@@ -49,6 +49,27 @@ def run(made_once, tmp_path):
     return call
 
 
+for address in (
+    "http://[::1/v1",
+    "http://host:port/v1",
+    "http://host:99999/v1",
+    "http://host/v1?key=x",
+    "http://host/v1#x",
+    "http://host/a b",
+    "http://host/\x1b[2J",
+    "http://host/ü",
+    "http://]",
+    "https://",
+    " ",
+    "file:///etc/passwd",
+):
+    REFUSED[f"the address {address!r}"] = (["--llm", address, "--model", "m"], "not the address")
+REFUSED |= {
+    "a price beyond counting": ([*LLM, "--price", f"{'9' * 400},1"], "is no price"),
+    "a budget beyond counting": ([*LLM, "--budget", f"{'9' * 400}.0"], "neither a number"),
+}
+
+
 @pytest.mark.parametrize("case", REFUSED)
 def test_bad_options_are_refused_in_a_sentence_before_anything_starts(run, case):
     arguments, phrase = REFUSED[case]
