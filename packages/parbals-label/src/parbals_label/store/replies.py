@@ -59,7 +59,7 @@ class PaidReply:
     """A reply of a model, or what a request costs at most of which no reply has come.
 
     Attributes:
-        content: what the model wrote; None if no reply has come.
+        content: what the model wrote; None if no reply has come, or none that may be used.
         tokens_in, tokens_out: tokens of prompt and reply.
         counted: whether the server counted the tokens; otherwise they are estimated.
         cost: what it cost; None if no price is known.

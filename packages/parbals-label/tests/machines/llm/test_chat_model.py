@@ -261,6 +261,21 @@ def test_null_abstains_and_refusals_go_back_to_people(ask, project):
     assert len(server.seen) == result.stored + 2, "a refusal is not argued with"
 
 
+def test_a_refusal_that_was_paid_for_is_no_label_later_either(ask, project):
+    """Although a label stands beside it, which a filter or the model took back."""
+
+    def misbehave(request, number):
+        body = completion('{"label": "spam"}', refusal="No." if number % 2 else None)
+        body["choices"][0]["finish_reason"] = "stop" if number % 2 else "content_filter"
+        return body
+
+    with chat_server(misbehave) as server:
+        for _ in range(2):
+            result, _ = ask(server.url, batch_size=2)
+            assert (result.ended, result.stored) == ("failed", 0)
+    assert labels_of(project) == {}
+
+
 def test_logprobs_give_a_confidence(ask, project):
     def misbehave(request, number):
         return completion(json.dumps({"label": rule(request)}), logprob=-0.5)

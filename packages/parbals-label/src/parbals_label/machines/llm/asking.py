@@ -144,9 +144,10 @@ class ChatModel:
         is_counted = tokens_in is not None and tokens_out is not None
         if tokens_in is None:
             tokens_in = estimated_tokens(prompt)
-        content = completion.content if completion.fault is None else None
+        is_reply = completion.fault is None
         if tokens_out is None:
-            tokens_out = MAX_REPLY_TOKENS if content is None else text_tokens(content)
+            tokens_out = text_tokens(completion.content) if is_reply else MAX_REPLY_TOKENS
+        content = completion.content if is_reply and not completion.is_withheld else None
         paid = self._paid(content, tokens_in, tokens_out, is_counted=is_counted)
         self.replies.record(number, paid)
         self.spent += paid.cost or 0.0

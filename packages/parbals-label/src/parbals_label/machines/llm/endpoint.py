@@ -63,6 +63,11 @@ class Completion:
     tokens_out: int | None = None
     fault: str | None = None
 
+    @property
+    def is_withheld(self) -> bool:
+        """Whether the model refused, or a filter took the reply: what is left of it is no answer."""
+        return self.refusal is not None or self.finish == "content_filter"
+
 
 class EndpointError(Exception):
     """A request failed; the message is a phrase.

@@ -206,7 +206,7 @@ def read_label(completion: Completion, form: AnswerForm) -> Any:
     """
     if completion.refusal is not None:
         raise Unusable(f"the model refused: {short(completion.refusal)}")
-    if completion.finish == "content_filter":
+    if completion.is_withheld:
         raise Unusable("the endpoint's content filter withheld the reply")
     text = completion.content.strip()
     label = _json_label(text)
