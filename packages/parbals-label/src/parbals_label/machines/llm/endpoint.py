@@ -65,7 +65,7 @@ class Completion:
 
     @property
     def is_withheld(self) -> bool:
-        """Whether the model refused, or a filter took the reply: what is left of it is no answer."""
+        """Whether the model refused, or a filter took the reply; its rest is no answer."""
         return self.refusal is not None or self.finish == "content_filter"
 
 
