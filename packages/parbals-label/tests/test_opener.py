@@ -7,8 +7,9 @@ from contextlib import contextmanager, suppress
 from http.client import HTTPException
 
 import pytest
+from chat_server import KEY, chat_server
 from parbals_label.machines.llm.endpoint import Endpoint, EndpointError
-from parbals_label.opener import Deadline, opener_without_redirects
+from parbals_label.opener import Deadline, is_local, opener_without_redirects
 
 BEGINNINGS = {
     "in the status line": b"HTTP/1.1 ",
@@ -71,3 +72,38 @@ def test_a_deadline_that_has_passed_cuts_connections_made_later():
             pass
         deadline.watch(first)
         assert second.recv(1) == b""
+
+
+def test_requests_to_this_machine_take_no_proxy(monkeypatch):
+    """It would see the key; the environment names it for other machines."""
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    with chat_server() as server, chat_server() as proxy:
+        monkeypatch.setenv("http_proxy", proxy.url)
+        for host in ("127.0.0.1", "localhost"):
+            url = server.url.replace("127.0.0.1", host)
+            with pytest.raises(EndpointError, match="answered 404"):
+                Endpoint(url.replace("/v1", "/v2"), KEY, timeout=5.0).complete({})
+        assert (len(server.seen), proxy.seen) == (2, [])
+        with pytest.raises(EndpointError):
+            Endpoint("http://elsewhere.invalid/v2", timeout=5.0).complete({})
+        assert len(proxy.seen) == 1
+
+
+@pytest.mark.parametrize(
+    ("host", "is_here"),
+    [
+        ("localhost", True),
+        ("127.0.0.1", True),
+        ("127.8.8.8", True),
+        ("::1", True),
+        ("localhost.evil.example", False),
+        ("127.0.0.1.evil.example", False),
+        ("10.0.0.1", False),
+        ("0.0.0.0", False),
+        ("", False),
+        (None, False),
+    ],
+)
+def test_local_hosts_are_this_machine_alone(host, is_here):
+    assert is_local(host) == is_here

@@ -1,5 +1,7 @@
 """Requests to other servers, by the standard library: no redirects, and a deadline for all of it.
 
+Requests to this machine take no proxy: it would see them, with their key, unencrypted.
+
 A timeout of a socket ends a silent server, not one that sends a byte at a time: while it connects,
 in its headers or in its body. A :class:`Deadline` ends the request as a whole.
 """
@@ -9,9 +11,22 @@ import threading
 import urllib.request
 from contextlib import suppress
 from http.client import HTTPConnection, HTTPResponse, HTTPSConnection
+from ipaddress import ip_address
 from typing import Any, Self
+from urllib.parse import urlsplit
 
-__all__ = ["Deadline", "opener_without_redirects"]
+__all__ = ["Deadline", "is_local", "opener_without_redirects"]
+
+
+def is_local(host: str | None) -> bool:
+    """Whether the host of an address is this machine.
+
+    >>> is_local("localhost"), is_local("127.0.0.2"), is_local("::1"), is_local("10.0.0.1")
+    (True, True, True, False)
+    """
+    with suppress(ValueError):
+        return host == "localhost" or ip_address(host or "").is_loopback
+    return False
 
 
 class Deadline:
@@ -110,6 +125,15 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
         return None
 
 
+class _Proxies(urllib.request.ProxyHandler):
+    """The proxies of the environment, for other machines only."""
+
+    def proxy_open(self, request: urllib.request.Request, proxy: str, kind: str) -> Any:
+        if is_local(urlsplit(request.full_url).hostname):
+            return None
+        return super().proxy_open(request, proxy, kind)
+
+
 def opener_without_redirects() -> urllib.request.OpenerDirector:
     """An opener for :meth:`Deadline.open`; it answers a redirect by an ``HTTPError``."""
-    return urllib.request.build_opener(_NoRedirect, _Handler)
+    return urllib.request.build_opener(_NoRedirect, _Handler, _Proxies)

@@ -133,8 +133,8 @@ def test_an_owner_pauses_an_llm_and_sends_what_it_is_unsure_of_to_people(serve, 
             ]
             store.submit(rows, annotator="machine:gpt", source="machine")
         with Replies(folder) as replies:
-            paid = PaidReply("x", None, 100, 5, True, 0.01)
-            replies.add("key", "machine:gpt", "gpt", paid, usable=True)
+            paid = PaidReply("x", 100, 5, True, 0.01)
+            replies.expect("key", "machine:gpt", "gpt", paid)
 
     server = serve("text", prepare=by_llm)
     ada = person(server, "Ada")

@@ -266,3 +266,14 @@ def test_names_come_from_the_script_rather_than_the_interpreter(tmp_path):
     assert Program(["python3", "-m", "tools.rule"]).name == "tools.rule"
     assert Program(["/opt/bin/llm-label", "--fast"]).name == "llm-label"
     assert Program(["python3", "-c", "pass"]).name == "python3"
+
+
+def test_the_key_of_an_llm_is_not_inherited(label, write, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-an-llm")
+    monkeypatch.setenv("ANOTHER_KEY", "for-the-program")
+    outcome = label(
+        write("for item in items(): say(item, comment=' '.join(sorted(os.environ.values())))\n")
+    )
+    assert outcome.result.stored == 12
+    assert "sk-of-an-llm" not in outcome.answers[0].comment
+    assert "for-the-program" in outcome.answers[0].comment

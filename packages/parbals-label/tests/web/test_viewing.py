@@ -58,8 +58,8 @@ def test_programs_are_reported_with_their_error_and_cost(project):
         store.submit(labels, annotator="machine:gpt", source="machine")
         store.submit([Submission(10, "spam")], annotator="ann")
     with Replies(project) as replies:
-        paid = PaidReply("x", None, 900, 10, True, 0.5)
-        replies.add("key", "machine:gpt", "gpt", paid, usable=True)
+        paid = PaidReply("x", 900, 10, True, 0.5)
+        replies.expect("key", "machine:gpt", "gpt", paid)
     with page(project) as server:
         (program,) = server.get("/api/live").json["programs"]
     assert (program["name"], program["n_labels"]) == ("machine:gpt", 10)

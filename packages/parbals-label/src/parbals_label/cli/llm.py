@@ -37,9 +37,9 @@ class Budget(click.ParamType):
 
     def convert(self, value: Any, parameter: Any, context: Any) -> int | float:
         text = str(value).strip()
-        if re.fullmatch(r"[0-9]+", text) and int(text) > 0:
+        if re.fullmatch(r"[0-9]{1,9}", text) and int(text) > 0:
             return int(text)
-        if re.fullmatch(r"[0-9]+\.[0-9]+", text) and float(text) > 0:
+        if re.fullmatch(r"[0-9]{1,9}\.[0-9]+", text) and float(text) > 0:
             return float(text)
         self.fail(f"{text!r} is neither a number of labels nor money as in 5.00.")
 
@@ -50,7 +50,7 @@ def _parse_price(context: Any, parameter: Any, value: str | None) -> "Price | No
         return None
     from parbals_label.machines.llm.asking import Price
 
-    number = r"\s*([0-9]+(?:\.[0-9]+)?)\s*"
+    number = r"\s*([0-9]{1,9}(?:\.[0-9]+)?)\s*"
     match = re.fullmatch(f"{number},{number}", value)
     if match is None:
         raise click.BadParameter(f"{value!r} is no price; say IN,OUT as in 0.15,0.60.")

@@ -18,6 +18,7 @@ from parbals.wording import without_controls
 
 from parbals_label.answer_form import AnswerForm
 from parbals_label.machines.json_lines import request_lines
+from parbals_label.machines.llm.endpoint import DEFAULT_KEY
 from parbals_label.store.records import Item
 
 __all__ = ["Conversation", "Ending", "Program", "split_command"]
@@ -56,14 +57,15 @@ def split_command(command: str) -> list[str]:
 class Program:
     """A command that labels items, run without a shell.
 
-    ``media``, the folder that image paths are relative to, becomes PARBALS_MEDIA. ``name`` is that
-    of the script, not of the interpreter.
+    ``media``, the folder that image paths are relative to, becomes PARBALS_MEDIA. The key of an LLM
+    is not inherited. ``name`` is that of the script, not of the interpreter.
     """
 
     def __init__(self, words: Sequence[str], media: str | None = None) -> None:
         self._words = list(words)
         self.name = _name(words)
         self._environment = dict(os.environ)
+        self._environment.pop(DEFAULT_KEY, None)
         if media:
             self._environment["PARBALS_MEDIA"] = media
 

@@ -8,82 +8,20 @@ from threading import Event
 
 import pytest
 from chat_server import KEY, Cut, Failure, chat_server, completion, item_of, labelled, rule
-from machine_projects import make_project
+from llm_runs import COST, PRICE, labels_of
 from message_data import truth
 from message_projects import copy_project
 from parbals.errors import InputError
 from parbals_label.answer_form import AnswerForm
 from parbals_label.machines.llm.asking import (
     MAX_REPLY_TOKENS,
-    ChatModel,
-    Price,
     fields_without_refused,
 )
-from parbals_label.machines.llm.endpoint import Endpoint
 from parbals_label.machines.llm.project import make_prompts
 from parbals_label.machines.llm.prompt import Instructions
-from parbals_label.machines.loop import Rules, label_items
 from parbals_label.project.pausing import set_paused
-from parbals_label.store.replies import REPLIES_NAME, Replies, usage_of
+from parbals_label.store.replies import REPLIES_NAME, usage_of
 from parbals_label.store.store import Store
-
-N = 12
-PRICE = Price(1.0, 10.0)
-COST = PRICE.cost(200, 8)
-"""Of one reply of the server."""
-
-
-@pytest.fixture(scope="module")
-def made_once(tmp_path_factory):
-    return make_project(tmp_path_factory.mktemp("llm") / "spam", N + 4, labelled=4)
-
-
-@pytest.fixture
-def project(made_once, tmp_path):
-    return copy_project(made_once, tmp_path / "spam")
-
-
-@pytest.fixture
-def ask(project):
-    """Label the project by the server at an address: the result, and what was said."""
-
-    def run(
-        url,
-        *,
-        folder=project,
-        batch_size=4,
-        stop=None,
-        timeout=20.0,
-        budget=None,
-        key=KEY,
-        **options,
-    ):
-        said = []
-        rules = Rules(batch_size=batch_size, retries=0, timeout=60.0, budget=budget)
-        with Store.open(folder) as store, Replies(folder) as replies:
-            model = ChatModel(
-                Endpoint(url, key, timeout),
-                "m",
-                "machine:m",
-                make_prompts(store),
-                replies,
-                **{"first_wait": 0.01, "price": PRICE, **options},
-            )
-            result = label_items(store, "machine:m", model, rules, stop or Event(), say=said.append)
-            assert store.check() == []
-            assert store.pending() == []
-        return result, said
-
-    return run
-
-
-def labels_of(project):
-    with Store.open(project, read_only=True) as store:
-        return {
-            position: by_annotator["machine:m"]
-            for position, by_annotator in store.current_labels().items()
-            if "machine:m" in by_annotator
-        }
 
 
 def test_every_item_is_labelled_by_the_rule_and_the_bill_is_right(ask, project):
@@ -156,7 +94,10 @@ def test_faults_that_pass_are_retried_and_every_item_is_labelled(ask, project, f
         result, said = ask(server.url)
     assert (result.ended, result.failed, said) == ("done", 0, [])
     assert len(server.seen) == result.stored + 3
-    assert usage_of(project)[0].n_requests == result.stored, "failures are not paid"
+    n_paid = result.stored + (3 if fault == "a cut response" else 0)
+    (usage,) = usage_of(project)
+    assert usage.n_requests == n_paid, "failures are not paid, and replies that were cut are"
+    assert usage.n_estimated == n_paid - result.stored
 
 
 def test_retry_after_is_waited_for_by_all_requests(ask):
@@ -320,6 +261,21 @@ def test_null_abstains_and_refusals_go_back_to_people(ask, project):
     assert len(server.seen) == result.stored + 2, "a refusal is not argued with"
 
 
+def test_a_refusal_that_was_paid_for_is_no_label_later_either(ask, project):
+    """Although a label stands beside it, which a filter or the model took back."""
+
+    def misbehave(request, number):
+        body = completion('{"label": "spam"}', refusal="No." if number % 2 else None)
+        body["choices"][0]["finish_reason"] = "stop" if number % 2 else "content_filter"
+        return body
+
+    with chat_server(misbehave) as server:
+        for _ in range(2):
+            result, _ = ask(server.url, batch_size=2)
+            assert (result.ended, result.stored) == ("failed", 0)
+    assert labels_of(project) == {}
+
+
 def test_logprobs_give_a_confidence(ask, project):
     def misbehave(request, number):
         return completion(json.dumps({"label": rule(request)}), logprob=-0.5)
@@ -376,9 +332,9 @@ def test_one_item_that_the_server_refuses_costs_no_other_item_its_schema(ask):
     assert "response_format" in server.seen[-1].body
 
 
-def test_nothing_is_paid_twice(ask, project, made_once, tmp_path):
+def test_nothing_is_paid_twice(ask, project, llm_project, tmp_path):
     """Replies that were paid for, and whose labels were lost, are read from the cache."""
-    fresh = copy_project(made_once, tmp_path / "fresh")
+    fresh = copy_project(llm_project, tmp_path / "fresh")
     with chat_server() as server:
         ask(server.url)
         n_requests = len(server.seen)

@@ -1,6 +1,8 @@
 """`parbals label --llm`: its options, what it prints, and what it refuses."""
 
 import json
+import sqlite3
+from contextlib import closing
 
 import pytest
 from chat_server import KEY, chat_server
@@ -13,7 +15,7 @@ from parbals_label.cli.label import label as command
 from parbals_label.machines.llm.endpoint import key_from
 from parbals_label.project.checks import queue_checks
 from parbals_label.store.records import Submission
-from parbals_label.store.replies import REPLIES_NAME, money, usage_of
+from parbals_label.store.replies import REPLIES_NAME, PaidReply, Replies, money, usage_of
 from parbals_label.store.store import Store
 
 LLM = ["--llm", "http://127.0.0.1:9/v1", "--model", "m"]
@@ -47,6 +49,27 @@ def run(made_once, tmp_path):
 
     call.folder = folder
     return call
+
+
+for address in (
+    "http://[::1/v1",
+    "http://host:port/v1",
+    "http://host:99999/v1",
+    "http://host/v1?key=x",
+    "http://host/v1#x",
+    "http://host/a b",
+    "http://host/\x1b[2J",
+    "http://host/ü",
+    "http://]",
+    "https://",
+    " ",
+    "file:///etc/passwd",
+):
+    REFUSED[f"the address {address!r}"] = (["--llm", address, "--model", "m"], "not the address")
+REFUSED |= {
+    "a price beyond counting": ([*LLM, "--price", f"{'9' * 400},1"], "is no price"),
+    "a budget beyond counting": ([*LLM, "--budget", f"{'9' * 400}.0"], "neither a number"),
+}
 
 
 @pytest.mark.parametrize("case", REFUSED)
@@ -141,11 +164,34 @@ def test_a_failing_endpoint_gives_exit_code_1_and_one_sentence(run):
     )
 
 
-def test_a_damaged_record_of_replies_is_one_sentence(run):
-    (run.folder / REPLIES_NAME).write_bytes(b"no database at all" * 100)
-    result = run(*LLM)
-    assert isinstance(result.exception, ProjectError)
-    assert "move it away" in str(result.exception)
+def write_garbage(file):
+    file.write_bytes(b"no database at all" * 100)
+
+
+def write_view(file):
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute(
+            "CREATE VIEW replies AS WITH RECURSIVE n(i) AS (VALUES (1) UNION ALL SELECT i FROM n) "
+            "SELECT i AS cost FROM n"
+        )
+
+
+def write_negative_cost(file):
+    paid = PaidReply("ham", 1, 1, True, -100.0)
+    with Replies(file.parent) as replies:
+        replies.expect("p", "machine:m", "m", paid)
+
+
+@pytest.mark.parametrize("write", [write_garbage, write_view, write_negative_cost])
+def test_a_record_of_replies_that_is_not_ours_is_one_sentence(run, write):
+    write(run.folder / REPLIES_NAME)
+    for arguments in ([*LLM, "--price", "1,1", "--budget", "1.00"], ["--report"]):
+        result = run(*arguments)
+        assert isinstance(result.exception, ProjectError)
+        assert "move it away" in str(result.exception)
+    with pytest.raises(SystemExit) as ended:
+        main(["status", str(run.folder)])
+    assert ended.value.code == 0, "everything else goes on"
 
 
 @pytest.mark.parametrize(

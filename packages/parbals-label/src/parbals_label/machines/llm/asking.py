@@ -1,8 +1,8 @@
 """Ask an LLM about a batch: several requests at once, retried, cached, counted and paid.
 
 Threads do nothing but single requests. Everything else happens in the thread that calls
-``receive``: building prompts, retries, the rate, the budget, and recording what was paid, before
-its label is stored.
+``receive``: building prompts, retries, the rate, the budget, and recording what is paid: before the
+request is sent, and again before anything is read from its reply.
 """
 
 import heapq
@@ -106,7 +106,7 @@ class ChatModel:
         self.rate_limit = RateLimit(self.rate)
         self.spent = self.replies.cost_of(self.annotator)
         self.fields = dict(_OPTIONAL_FIELDS)
-        self.fields_accepted = False
+        self.has_replied = False
         self.paused_until = 0.0
         self.n_connections = float(_N_CONNECTIONS)
         self._largest_cost = 0.0
@@ -128,26 +128,37 @@ class ChatModel:
             fields["response_format"] = {"type": "json_schema", "json_schema": schema}
         return {"model": self.model, "messages": list(prompt.messages), **fields}
 
-    def bound(self, prompt: Prompt) -> float:
+    def most(self, prompt: Prompt) -> PaidReply:
         """What a request costs at most, as far as that is known before it is sent."""
-        if self.price is None:
-            return 0.0
         tokens_in = max(prompt.n_bytes, estimated_tokens(prompt))
-        return max(self.price.cost(tokens_in, MAX_REPLY_TOKENS), self._largest_cost)
+        return self._paid(None, tokens_in, MAX_REPLY_TOKENS, is_counted=False)
 
-    def paid(self, prompt: Prompt, completion: Completion, confidence: float | None) -> PaidReply:
-        """Count the tokens and the money of a reply."""
+    def bound(self, prompt: Prompt) -> float:
+        """The money to set aside for a request: the most, or what the dearest reply has cost."""
+        return max(self.most(prompt).cost or 0.0, self._largest_cost)
+
+    def record(self, number: int, prompt: Prompt, completion: Completion) -> PaidReply:
+        """Record the tokens and the money of a reply, whatever it says."""
         tokens_in = completion.tokens_in
         tokens_out = completion.tokens_out
         is_counted = tokens_in is not None and tokens_out is not None
         if tokens_in is None:
             tokens_in = estimated_tokens(prompt)
+        is_reply = completion.fault is None
         if tokens_out is None:
-            tokens_out = text_tokens(completion.content)
+            tokens_out = text_tokens(completion.content) if is_reply else MAX_REPLY_TOKENS
+        content = completion.content if is_reply and not completion.is_withheld else None
+        paid = self._paid(content, tokens_in, tokens_out, is_counted=is_counted)
+        self.replies.record(number, paid)
+        self.spent += paid.cost or 0.0
+        self._largest_cost = max(self._largest_cost, paid.cost or 0.0)
+        return paid
+
+    def _paid(
+        self, content: str | None, tokens_in: int, tokens_out: int, *, is_counted: bool
+    ) -> PaidReply:
         cost = None if self.price is None else self.price.cost(tokens_in, tokens_out)
-        self.spent += cost or 0.0
-        self._largest_cost = max(self._largest_cost, cost or 0.0)
-        return PaidReply(completion.content, confidence, tokens_in, tokens_out, is_counted, cost)
+        return PaidReply(content, tokens_in, tokens_out, is_counted, cost)
 
 
 def fields_without_refused(fields: dict[str, Any], message: str) -> dict[str, Any] | None:
@@ -174,9 +185,17 @@ def _may_be_corrected(completion: Completion) -> bool:
     return is_whole and completion.refusal is None
 
 
+def _too_long(n_tokens: int) -> str:
+    """Why a run with a budget of money ends after a reply of so many tokens."""
+    return (
+        f"the endpoint counted {n_tokens:,} tokens of a reply that may have {MAX_REPLY_TOKENS:,}, "
+        "so it would not stay within a budget of money; give a number of labels instead"
+    )
+
+
 @dataclass(order=True)
 class _Request:
-    """A request to send at a time, after so many failed attempts."""
+    """A request to send at a time, after so many failed attempts; its number in the record."""
 
     at: float
     item: Item = field(compare=False)
@@ -184,6 +203,7 @@ class _Request:
     key: str = field(compare=False)
     fields: dict[str, Any] = field(compare=False)
     is_second: bool = field(default=False, compare=False)
+    number: int = field(default=0, compare=False)
     n_failures: int = field(default=0, compare=False)
 
 
@@ -198,7 +218,6 @@ class ChatConversation:
         self._waiting: list[_Request] = []
         self._running: dict[int, _Request] = {}
         self._outcomes: SimpleQueue[tuple[int, Completion | EndpointError]] = SimpleQueue()
-        self._n_sent = 0
         self._lines: list[bytes] = []
         self._ending: Ending | None = None
 
@@ -223,6 +242,8 @@ class ChatConversation:
         deadline = time.monotonic() + _GRACE_SECONDS
         while self._running and time.monotonic() < deadline:
             self._receive_outcomes(0.1)
+        for request in self._running.values():
+            self._model.spent += self._model.most(request.prompt).cost or 0.0
         self._running.clear()
 
     def close(self) -> None:
@@ -238,9 +259,13 @@ class ChatConversation:
             self._ending = ending
 
     def _send_requests(self) -> None:
-        """Send as many requests as connections, pauses, rate and budget allow."""
+        """Send as many requests as connections, pauses, rate and budget allow.
+
+        The first one is alone, until its reply has told what the others will cost.
+        """
         model = self._model
-        while self._ending is None and len(self._running) < int(model.n_connections):
+        n_connections = int(model.n_connections) if model.has_replied else 1
+        while self._ending is None and len(self._running) < n_connections:
             now = time.monotonic()
             request = self._next_request(now)
             if request is None:
@@ -270,16 +295,14 @@ class ChatConversation:
 
     def _is_cached(self, request: _Request) -> bool:
         """Whether an earlier reply answers the request; its line is added."""
-        paid = None if request.is_second else self._model.replies.usable(request.key)
-        if paid is None:
+        if request.is_second:
             return False
-        completion = Completion(paid.content, None, None, (), None, None)
-        try:
-            label = read_label(completion, self._form)
-        except Unusable:
-            return False
-        self._answer(request.item, label, paid.confidence)
-        return True
+        for content, confidence in self._model.replies.to(request.key):
+            with suppress(Unusable):
+                label = read_label(Completion(content), self._form)
+                self._answer(request.item, label, confidence)
+                return True
+        return False
 
     def _can_pay(self, request: _Request) -> bool:
         """Whether the budget covers the request besides those on their way."""
@@ -295,19 +318,22 @@ class ChatConversation:
 
     def _send(self, request: _Request) -> None:
         """Send a request in a thread of its own."""
-        self._n_sent += 1
-        number = self._n_sent
+        model = self._model
+        cost = model.most(request.prompt)
+        number = model.replies.expect(request.key, model.annotator, model.model, cost)
+        request.number = number
         self._running[number] = request
-        self._model.rate_limit.record(1)
-        body = self._model.body(request.prompt, request.fields)
+        model.rate_limit.record(1)
+        body = model.body(request.prompt, request.fields)
 
         def complete() -> None:
             try:
-                self._outcomes.put((number, self._model.endpoint.complete(body)))
+                self._outcomes.put((number, model.endpoint.complete(body)))
             except EndpointError as error:
                 self._outcomes.put((number, error))
             except Exception as error:  # a fault of this program must not leave the batch waiting
-                self._outcomes.put((number, EndpointError(f"the request failed ({error!r})")))
+                message = f"the request failed ({type(error).__name__})"
+                self._outcomes.put((number, EndpointError(message, paid=True)))
 
         Thread(target=complete, daemon=True).start()
 
@@ -320,36 +346,46 @@ class ChatConversation:
                 if request is None:
                     pass  # the run was stopped, and did not wait for it
                 elif isinstance(outcome, EndpointError):
+                    self._record_failure(request, outcome)
                     self._handle_error(request, outcome)
                 else:
                     self._handle_reply(request, outcome)
                 number, outcome = self._outcomes.get_nowait()
 
+    def _record_failure(self, request: _Request, error: EndpointError) -> None:
+        """Count a request without a reply as paid, at the most it can cost, unless it is not."""
+        if error.paid:
+            self._model.spent += self._model.most(request.prompt).cost or 0.0
+        else:
+            self._model.replies.cancel(request.number)
+
     def _handle_reply(self, request: _Request, completion: Completion) -> None:
-        """Record a reply and read its label; ask once more where it has none."""
+        """Record a reply, then read its label; ask once more where it has none."""
         model = self._model
-        if not model.fields_accepted:
+        paid = model.record(request.number, request.prompt, completion)
+        if model.max_cost is not None and paid.tokens_out > MAX_REPLY_TOKENS:
+            self._end(Ending(_too_long(paid.tokens_out), final=True))
+        if completion.fault is not None:
+            self._handle_error(request, EndpointError(completion.fault, retry=True))
+            return
+        if not model.has_replied:
             model.fields = request.fields
-            model.fields_accepted = True
+            model.has_replied = True
         model.n_connections = min(_N_CONNECTIONS, model.n_connections + _RECOVERY)
-        fault = ""
-        label = None
-        confidence = None
         try:
             label = read_label(completion, self._form)
-            confidence = label_confidence(completion, label)
         except Unusable as error:
-            fault = str(error)
-        paid = model.paid(request.prompt, completion, confidence)
-        model.replies.add(request.key, model.annotator, model.model, paid, usable=not fault)
-        if not fault:
-            self._answer(request.item, label, confidence)
-        elif request.is_second or not _may_be_corrected(completion):
-            self._fail(request.item, fault)
-        else:
-            prompt = request.prompt.again(completion.content, fault)
+            if request.is_second or not _may_be_corrected(completion):
+                self._fail(request.item, str(error))
+                return
+            prompt = request.prompt.again(completion.content, str(error))
             second = replace(request, prompt=prompt, is_second=True, n_failures=0)
             heapq.heappush(self._waiting, second)
+            return
+        confidence = label_confidence(completion, label)
+        if confidence is not None:
+            model.replies.record_confidence(request.number, confidence)
+        self._answer(request.item, label, confidence)
 
     def _handle_error(self, request: _Request, error: EndpointError) -> None:
         """Try a failed request again: without a refused field, or later."""
@@ -382,7 +418,7 @@ class ChatConversation:
         Once the server has taken a request, its fields are used for all of them.
         """
         model = self._model
-        if not model.fields_accepted:
+        if not model.has_replied:
             return fields_without_refused(request.fields, message)
         return model.fields if request.fields != model.fields else None
 

@@ -12,16 +12,18 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from http.client import HTTPException
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from parbals.errors import InputError
 from parbals.wording import without_controls
 
-from parbals_label.opener import Deadline, opener_without_redirects
+from parbals_label.machines.llm.redaction import Redaction, is_possible_key
+from parbals_label.opener import Deadline, is_local, opener_without_redirects
 
 __all__ = ["DEFAULT_KEY", "Completion", "Endpoint", "EndpointError", "key_from"]
 
@@ -29,14 +31,20 @@ DEFAULT_KEY = "OPENAI_API_KEY"
 """The environment variable with the key, unless another is named."""
 _MAX_BYTES = 4 << 20
 _MAX_ERROR_BYTES = 1 << 16
+_MAX_DETAIL = 300
+"""Characters of a server's error that are quoted."""
+_MAX_TOKENS = 1 << 40
+"""Larger counts are taken as this, so that sums fit into a database."""
 _RETRIED = (408, 409, 425, 429, 500, 502, 503, 504, 529)
 """Statuses after which the same request may succeed."""
-_LOCAL = ("localhost", "127.0.0.1", "::1")
+_ROUNDING = 1e-3
+"""Logarithms of probabilities that are 1 may be so much above 0."""
+_LOWEST_LOGPROB = -1e3
 
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """A reply as the server sent it.
+    """A reply as the server sent it, without the key.
 
     Attributes:
         content: what the model wrote; "" if nothing.
@@ -44,14 +52,21 @@ class Completion:
         finish: why the reply ended, such as "stop" or "length".
         logprobs: the tokens of the reply with their log-probabilities; empty without.
         tokens_in, tokens_out: as the server counted them; None if it did not.
+        fault: why this is no reply of a chat endpoint, as a phrase; None if it is one.
     """
 
     content: str
-    refusal: str | None
-    finish: str | None
-    logprobs: tuple[tuple[str, float], ...]
-    tokens_in: int | None
-    tokens_out: int | None
+    refusal: str | None = None
+    finish: str | None = None
+    logprobs: tuple[tuple[str, float], ...] = ()
+    tokens_in: int | None = None
+    tokens_out: int | None = None
+    fault: str | None = None
+
+    @property
+    def is_withheld(self) -> bool:
+        """Whether the model refused, or a filter took the reply; its rest is no answer."""
+        return self.refusal is not None or self.finish == "content_filter"
 
 
 class EndpointError(Exception):
@@ -62,6 +77,7 @@ class EndpointError(Exception):
         wait: seconds that the server asks to wait; None if it does not say.
         final: no other request can succeed either, once retries are used up.
         status: the HTTP status, if there is one.
+        paid: whether the request may have been paid for, because the server has received it.
     """
 
     def __init__(
@@ -72,12 +88,37 @@ class EndpointError(Exception):
         wait: float | None = None,
         final: bool = False,
         status: int | None = None,
+        paid: bool = False,
     ) -> None:
         super().__init__(message)
         self.retry = retry
         self.wait = wait
         self.final = final
         self.status = status
+        self.paid = paid
+
+
+def _address(url: str) -> SplitResult:
+    """The parts of an endpoint's address; an error if it is none."""
+    try:
+        parts = urlsplit(url.strip())
+        is_address = (
+            parts.scheme in ("http", "https")
+            and parts.hostname
+            and parts.port != 0
+            and not parts.query + parts.fragment
+            and re.fullmatch("[!-~]*", parts.path)
+        )
+    except ValueError:
+        is_address = False
+    if not is_address:
+        raise InputError(
+            f"{url!r} is not the address of an endpoint; write it as https://host/v1 or "
+            "http://localhost:8000/v1."
+        )
+    if parts.username or parts.password:
+        raise InputError("The address must not hold a user or a password; use --key.")
+    return parts
 
 
 def key_from(variable: str | None, url: str, environment: Mapping[str, str] = os.environ) -> str:
@@ -87,8 +128,8 @@ def key_from(variable: str | None, url: str, environment: Mapping[str, str] = os
     any address, and must be set.
     """
     if variable is None:
-        parts = urlsplit(url)
-        is_private = parts.scheme == "https" or parts.hostname in _LOCAL
+        parts = _address(url)
+        is_private = parts.scheme == "https" or is_local(parts.hostname)
         return environment.get(DEFAULT_KEY, "").strip() if is_private else ""
     if not re.fullmatch(r"[A-Z_][A-Z0-9_]*", variable):
         # The value is not quoted: it may be the key itself.
@@ -103,72 +144,65 @@ def key_from(variable: str | None, url: str, environment: Mapping[str, str] = os
 
 
 class Endpoint:
-    """A chat endpoint; ``key`` is sent to its address only, and is in no message."""
+    """A chat endpoint; ``key`` is sent to its address only, and is in no text that comes back."""
 
     def __init__(self, url: str, key: str = "", timeout: float = 120.0) -> None:
-        parts = urlsplit(url.strip())
-        if parts.scheme not in ("http", "https") or not parts.hostname or parts.query:
-            raise InputError(
-                f"{url!r} is not the address of an endpoint; write it as https://host/v1 or "
-                "http://localhost:8000/v1."
-            )
-        if parts.username or parts.password:
-            raise InputError("The address must not hold a user or a password; use --key.")
-        if key and (not key.isascii() or not key.isprintable()):
+        _address(url)
+        if not is_possible_key(key):
             raise InputError("The key has characters that no key has; check the variable.")
         self.url = url.strip().rstrip("/").removesuffix("/chat/completions")
         self._key = key
+        self._redacted = Redaction(key)
         self._timeout = timeout
         self._opener = opener_without_redirects()
 
     def complete(self, body: dict[str, Any]) -> Completion:
-        """Send one request and read its reply; :class:`EndpointError` if it fails."""
+        """Send one request and read its reply; :class:`EndpointError` if there is none."""
         headers = {"Content-Type": "application/json", "User-Agent": "parbals"}
         if self._key:
             headers["Authorization"] = f"Bearer {self._key}"
         request = urllib.request.Request(
             f"{self.url}/chat/completions", json.dumps(body).encode(), headers
         )
-        silence = f"the endpoint did not answer within {self._timeout:g} s"
         with Deadline(self._timeout) as deadline:
             try:
-                data = self._receive(deadline, request)
-            except EndpointError:
-                if deadline.has_passed:
-                    raise EndpointError(silence, retry=True) from None
-                raise
+                with deadline.open(self._opener, request, self._timeout) as response:
+                    data: bytes = response.read(_MAX_BYTES)
+                fault: EndpointError | None = None
+            except urllib.error.HTTPError as error:
+                fault = self._refused(error)
             except (OSError, HTTPException, ValueError) as error:
-                reason = getattr(error, "reason", error)
-                if deadline.has_passed or isinstance(reason, TimeoutError):
-                    raise EndpointError(silence, retry=True) from None
-                detail = self._hidden(_first_line(str(reason)))
-                message = f"the endpoint {self.url} cannot be reached ({detail})"
-                raise EndpointError(message, retry=True, final=True) from None
+                fault = self._broken(error)
             if deadline.has_passed:  # what was read may be a part of the answer
-                raise EndpointError(silence, retry=True)
-        return _parse(data)
+                raise self._silence(is_paid=fault is None or fault.paid)
+        if fault is not None:
+            raise fault
+        return self._completion(data)
 
-    def _receive(self, deadline: Deadline, request: urllib.request.Request) -> bytes:
-        """The body of the answer to a request; any status but 200 is an error."""
-        try:
-            with deadline.open(self._opener, request, self._timeout) as response:
-                data: bytes = response.read(_MAX_BYTES + 1)
-        except urllib.error.HTTPError as error:
-            raise self._refused(error) from None
-        if len(data) > _MAX_BYTES:
-            raise EndpointError(f"the endpoint sent more than {_MAX_BYTES:,} bytes")
-        return data
+    def _silence(self, *, is_paid: bool) -> EndpointError:
+        """The error of a server that takes too long."""
+        message = f"the endpoint did not answer within {self._timeout:g} s"
+        return EndpointError(message, retry=True, paid=is_paid)
+
+    def _broken(self, error: Exception) -> EndpointError:
+        """The error of a connection that cannot be made, or breaks."""
+        is_paid = not isinstance(error, urllib.error.URLError)  # that one is raised while sending
+        reason = getattr(error, "reason", None) or error
+        if isinstance(reason, TimeoutError):
+            return self._silence(is_paid=is_paid)
+        message = f"the endpoint {self.url} cannot be reached ({self._quoted(str(reason))})"
+        return EndpointError(message, retry=True, final=True, paid=is_paid)
 
     def _refused(self, error: urllib.error.HTTPError) -> EndpointError:
         """The error that a status other than 200 stands for."""
         with error:
             try:
                 text = error.read(_MAX_ERROR_BYTES).decode(errors="replace")
-            except (OSError, HTTPException):
+            except (OSError, HTTPException, ValueError):
                 text = ""
         status = error.code
-        detail = _error_text(text)
-        quotation = f": {self._hidden(detail)}" if detail else ""
+        detail = self._quoted(_error_text(text))
+        quotation = f": {detail}" if detail else ""
         message = f"the endpoint answered {status}{quotation}"
         if status in (401, 403):
             advice = "check the key" if self._key else f"set {DEFAULT_KEY}, or name one by --key"
@@ -181,10 +215,37 @@ class Endpoint:
         wait = _retry_after(error.headers)
         return EndpointError(message, retry=status in _RETRIED, wait=wait, status=status)
 
-    def _hidden(self, text: str) -> str:
-        """A server's text without the key, in case that it repeats it."""
-        text = without_controls(text)[:300]
-        return text.replace(self._key, "…") if self._key else text
+    def _quoted(self, text: str) -> str:
+        """The first line of a server's text, for a message."""
+        lines = self._redacted(text).strip().splitlines()
+        return without_controls(lines[0].rstrip(" .")[:_MAX_DETAIL]) if lines else ""
+
+    def _completion(self, data: bytes) -> Completion:
+        """The reply in the body of a response, whatever it is."""
+        record: Any = None
+        with suppress(ValueError, RecursionError):
+            record = json.loads(data)
+        usage = _field(record, "usage")
+        tokens_in = _count(_field(usage, "prompt_tokens"))
+        tokens_out = _count(_field(usage, "completion_tokens"))
+        choices = _field(record, "choices")
+        choice = choices[0] if isinstance(choices, list) and choices else None
+        message = _field(choice, "message")
+        content = _content(message)
+        if content is None:
+            text = self._quoted(data.decode(errors="replace"))[:80]
+            fault = f"the endpoint's response is not that of a chat endpoint: {text!r}"
+            return Completion("", tokens_in=tokens_in, tokens_out=tokens_out, fault=fault)
+        refusal = _field(message, "refusal")
+        finish = _field(choice, "finish_reason")
+        return Completion(
+            content=self._redacted(content),
+            refusal=self._redacted(refusal) if isinstance(refusal, str) and refusal else None,
+            finish=finish if isinstance(finish, str) else None,
+            logprobs=_logprobs(_field(choice, "logprobs")),
+            tokens_in=tokens_in,
+            tokens_out=tokens_out,
+        )
 
 
 def _error_text(body: str) -> str:
@@ -192,67 +253,65 @@ def _error_text(body: str) -> str:
     try:
         record = json.loads(body)
     except (ValueError, RecursionError):
-        return _first_line(body) if "<" not in body else ""
+        return body if "<" not in body else ""
     if isinstance(record, dict):
         error = record.get("error", record.get("detail", record))
         if isinstance(error, dict):
             error = error.get("message", "")
-        return _first_line(error) if isinstance(error, str) else ""
+        return error if isinstance(error, str) else ""
     return ""
 
 
-def _first_line(text: str) -> str:
-    lines = text.strip().splitlines()
-    return lines[0].rstrip(" .") if lines else ""
-
-
 def _retry_after(headers: Any) -> float | None:
-    """Seconds that the server asks to wait: a number, or a date."""
+    """Seconds that the server asks to wait: a number, or a date, beside the date of its answer."""
     value = str(headers.get("Retry-After") or "").strip()
     if re.fullmatch(r"[0-9]+(\.[0-9]+)?", value):
         return float(value)
+    end = _seconds(value)
+    if end is None:
+        return None
+    return max(0.0, end - (_seconds(str(headers.get("Date"))) or time.time()))
+
+
+def _seconds(date: str) -> float | None:
+    """The time of a date in a header, in seconds since 1970; None if it cannot be read."""
     try:
-        return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
-    except (ValueError, TypeError):
+        return parsedate_to_datetime(date).timestamp()
+    except (ValueError, TypeError, LookupError, OSError, ArithmeticError):
         return None
 
 
-def _parse(data: bytes) -> Completion:
-    """The reply in the body of a response."""
-    try:
-        record = json.loads(data)
-        choice = record["choices"][0]
-        message = choice["message"]
-        content = message.get("content") or ""
-        if isinstance(content, list):  # some servers send parts
-            content = "".join(piece.get("text") or "" for piece in content)
-        refusal = message.get("refusal")
-        if not isinstance(content, str):
-            raise TypeError
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
-        excerpt = without_controls(data[:80].decode(errors="replace"))
-        message = f"the endpoint's response is not that of a chat endpoint: {excerpt!r}"
-        raise EndpointError(message, retry=True) from None
-    usage = record.get("usage")
-    return Completion(
-        content=content,
-        refusal=refusal if isinstance(refusal, str) and refusal else None,
-        finish=choice.get("finish_reason"),
-        logprobs=_logprobs(choice.get("logprobs")),
-        tokens_in=_count(usage, "prompt_tokens"),
-        tokens_out=_count(usage, "completion_tokens"),
-    )
+def _field(record: Any, name: str) -> Any:
+    """A field of a JSON object; None where there is none."""
+    return record.get(name) if isinstance(record, dict) else None
 
 
-def _count(usage: Any, name: str) -> int | None:
-    value = usage.get(name) if isinstance(usage, dict) else None
+def _content(message: Any) -> str | None:
+    """What the model wrote: "" if nothing, None if that cannot be told."""
+    if not isinstance(message, dict):
+        return None
+    content = message.get("content")
+    if isinstance(content, list):  # some servers send parts
+        texts = [_field(piece, "text") for piece in content]
+        content = "".join(text for text in texts if isinstance(text, str))
+    return content or "" if isinstance(content, str | None) else None
+
+
+def _count(value: Any) -> int | None:
+    """A number of tokens."""
     is_count = isinstance(value, int) and not isinstance(value, bool) and value >= 0
-    return value if is_count else None
+    return min(value, _MAX_TOKENS) if is_count else None
 
 
 def _logprobs(record: Any) -> tuple[tuple[str, float], ...]:
     """Tokens and log-probabilities; none if the server sent none, or in another form."""
-    try:
-        return tuple((str(t["token"]), float(t["logprob"])) for t in record["content"])
-    except (LookupError, TypeError, ValueError):
-        return ()
+    pairs = []
+    tokens = _field(record, "content")
+    for token in tokens if isinstance(tokens, list) else ():
+        text = _field(token, "token")
+        logprob = _field(token, "logprob")
+        is_logprob = isinstance(logprob, int | float) and logprob <= _ROUNDING
+        if not isinstance(text, str) or not is_logprob:
+            return ()
+        pairs.append((text, max(_LOWEST_LOGPROB, min(0.0, logprob))))
+    return tuple(pairs)

@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
+from itertools import islice
 from typing import Any
 
 from parbals.errors import LabelError
@@ -36,6 +37,10 @@ MAX_ITEM = 50_000
 """Characters of an item that are sent."""
 MAX_EXAMPLE = 1_000
 """Characters of a labelled item that are shown as an example."""
+_MAX_OBJECTS = 100
+"""JSON objects that are looked for in a reply, so that reading it takes a bounded time."""
+_MAX_LABEL = 10_000
+"""Characters of a reply without JSON that may be a label."""
 _CHARACTERS_PER_TOKEN = 4
 _IMAGE_TOKENS = 1_000
 """A guess: models count images differently."""
@@ -194,25 +199,26 @@ def read_label(completion: Completion, form: AnswerForm) -> Any:
     """The label that a model chose, as it was written; None if it abstains.
 
     It is in a JSON object, perhaps with prose around it; or the whole reply is the name of a class.
-    A class that is merely mentioned is not a choice: "not spam" is not spam.
+    A class that is merely mentioned is not a choice: "not spam" is not spam. The time is bounded.
 
     Raises:
         Unusable: there is no such label.
     """
     if completion.refusal is not None:
         raise Unusable(f"the model refused: {short(completion.refusal)}")
-    if completion.finish == "content_filter":
+    if completion.is_withheld:
         raise Unusable("the endpoint's content filter withheld the reply")
     text = completion.content.strip()
     label = _json_label(text)
     if label is _MISSING:
-        label = re.sub(r"^(label|class|answer)\s*[:=]\s*", "", text, flags=re.IGNORECASE)
+        label = text[:_MAX_LABEL]
+        label = re.sub(r"^(label|class|answer)\s*[:=]\s*", "", label, flags=re.IGNORECASE)
         label = label.strip(" \t\r\n.*`'\"")
     if label is None:
         return None
     try:
         Classes(form.classes).read(form, label, "the reply")
-    except LabelError:
+    except (LabelError, RecursionError):
         cut = ", cut off" if completion.finish == "length" else ""
         excerpt = short(text) if text else "nothing"
         raise Unusable(f"the model wrote no label of this project but {excerpt}{cut}") from None
@@ -225,7 +231,7 @@ _MISSING = object()
 def _json_label(text: str) -> Any:
     """The label in the first JSON object that has one; _MISSING without."""
     decoder = json.JSONDecoder()
-    for match in re.finditer(r"\{", text):
+    for match in islice(re.finditer(r"\{", text), _MAX_OBJECTS):
         try:
             record, _ = decoder.raw_decode(text, match.start())
         except (ValueError, RecursionError):
@@ -239,7 +245,7 @@ def label_confidence(completion: Completion, label: Any) -> float | None:
     """The probability of a label: the product of those of its tokens; None without them.
 
     >>> tokens = (('{"label": "', -0.1), ("sp", -0.2), ("am", 0.0), ('"}', -0.3))
-    >>> reply = Completion('{"label": "spam"}', None, "stop", tokens, None, None)
+    >>> reply = Completion('{"label": "spam"}', logprobs=tokens)
     >>> round(label_confidence(reply, "spam"), 3)
     0.819
     """
@@ -257,7 +263,7 @@ def label_confidence(completion: Completion, label: Any) -> float | None:
         if position < start + len(written) and end > start:
             total += logprob
         position = end
-    return min(1.0, math.exp(total))
+    return math.exp(total)
 
 
 def _item(content: Mapping[str, Any], limit: int) -> str:
