@@ -13,7 +13,7 @@ CENTRES = np.array([[0.0, 0.0], [20.0, 0.0], [0.0, 20.0], [20.0, 20.0], [50.0, 0
 def pool_of(n_groups, n=90):
     groups = np.arange(n) % n_groups
     groups[: n // 3] = 0
-    rows = CENTRES[groups] * [1.0, 1.0] + 2.0 * GENERATOR.standard_normal((n, 2))
+    rows = CENTRES[groups] + 2.0 * GENERATOR.standard_normal((n, 2))
     return rows, groups
 
 

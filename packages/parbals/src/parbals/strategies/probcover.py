@@ -12,7 +12,8 @@ distance to a covering point, and the search goes on with the points that are th
 Between balls with as many uncovered points the seed decides.
 
 Distances are computed in blocks and not stored: memory grows with N, not with the number of edges
-of the graph, and the degrees of a step follow from the points that it covers for the first time.
+of the graph, and time with N². The degrees of a step follow from the points that it covers for the
+first time.
 Rows are compared as they are; the paper's have norm one.
 """
 
