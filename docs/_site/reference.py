@@ -31,6 +31,8 @@ def strategy_lines() -> Iterator[str]:
             "target set": strategy.needs_target,
             "features": strategy.needs_features,
             "labels": strategy.needs_labels,
+            "number of classes": strategy.needs_classes,
+            "a model": strategy.needs_model,
         }
         needs = [word for word, is_needed in requirements.items() if is_needed]
         is_random = "yes" if strategy.stochastic else ""

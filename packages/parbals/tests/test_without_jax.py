@@ -44,7 +44,12 @@ for name in {names}:
     for n_classes in (2, 3):
         inputs = make_inputs(n_classes=n_classes)
         batch = parbals.select_batch(
-            **inputs, batch_size=4, strategy=name, pending=[1, 5], random_state=0
+            **inputs,
+            predict=lambda rows: np.eye(n_classes)[(rows[:, 0] > 0).astype(int)],
+            batch_size=4,
+            strategy=name,
+            pending=[1, 5],
+            random_state=0,
         )
         assert len(set(batch.indices.tolist()) - {{1, 5}}) == 4, name
 """

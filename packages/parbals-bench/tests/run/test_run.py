@@ -33,6 +33,14 @@ def test_the_same_arguments_give_the_same_record(data, records):
     assert replace(again, seconds={}) == replace(records["parbals-epig"], seconds={})
 
 
+@pytest.mark.parametrize("strategy", ["typiclust", "probcover", "dropquery"])
+def test_strategies_that_are_not_in_the_paper_run_as_the_others_do(data, strategy):
+    record = run_one(data, "10+2x3", strategy, seed=5, settings=SMALL_SETTINGS)
+    again = run_one(data, "10+2x3", strategy, seed=5, settings=SMALL_SETTINGS)
+    assert record.chosen == again.chosen
+    assert [len(set(batch)) for batch in record.chosen] == [3, 3]
+
+
 def test_another_seed_gives_another_initial_set(data, records):
     assert (
         run_one(data, "10+2x3", "random", seed=6, settings=SMALL_SETTINGS).initial

@@ -6,6 +6,7 @@ All input is validated here, once, before anything is computed; strategies trust
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from numbers import Integral
 from typing import Any
 
@@ -27,6 +28,7 @@ from parbals.validate import (
     check_column_names,
     check_features,
     check_positions,
+    check_probs,
     check_same_samples,
     check_samples,
 )
@@ -53,6 +55,7 @@ def select_batch(
     beta: float = 1.0,
     n_configurations: int = 4096,
     options: Mapping[str, Any] | None = None,
+    predict: Callable[[np.ndarray], np.ndarray] | None = None,
     watch: Callable[[np.ndarray], None] | None = None,
 ) -> Batch:
     """Choose a batch from the predictive samples of ANY model.
@@ -81,9 +84,10 @@ def select_batch(
         pending: pool positions that are already being labelled. They are never chosen, and
             batch-aware strategies treat them as part of the batch from the start.
         random_state: an integer makes the choice reproducible.
-        pool_features: (N, D) features of the pool, for coreset, badge and glister, in any form that
-            :class:`parbals.ActiveLearner` accepts; the batch's notes say what was reduced.
-        labelled_features: (L, D) features of the labelled points, for coreset and glister.
+        pool_features: (N, D) features of the pool, for strategies that need features, in any form
+            that :class:`parbals.ActiveLearner` accepts; the batch's notes say what was reduced.
+        labelled_features: (L, D) features of the labelled points, for coreset, kmeans, typiclust,
+            probcover and glister.
         labelled_probs: (L, K, C) predictive samples of the labelled points, for galaxy and glister.
         labels: (L,) class numbers 0..C-1 of the labelled points, for galaxy and glister.
         validation: positions among the L labelled points that the model was not fitted on, for
@@ -94,6 +98,8 @@ def select_batch(
             are closer to top-B.
         n_configurations: number of label configurations above which BatchBALD samples them.
         options: parameters of strategies from other packages.
+        predict: a function from rows (n, D) of features to class probabilities (n, C), for
+            dropquery, which predicts rows that are not in the pool.
         watch: a function that is called with the scores (N,) of the whole pool at every step of the
             batch, or once if they do not change (in closed form: once, before the batch). Many
             strategies do not need most of these scores, so watching takes longer than choosing.
@@ -115,6 +121,7 @@ def select_batch(
         beta=beta,
         n_configurations=n_configurations,
         options=options,
+        n_classes=pool.shape[2],
         watch=watch,
     )
     target = None
@@ -140,6 +147,7 @@ def select_batch(
         labelled=_check_labelled(
             labelled_features, labelled_probs, labels, validation, features, pool, weights
         ),
+        predict=None if predict is None else partial(_check_predictions, predict, pool.shape[2]),
     )
     if features is None:
         return batch
@@ -185,6 +193,19 @@ def _check_labelled(
     )
 
 
+def _check_predictions(
+    predict: Callable[[np.ndarray], np.ndarray], n_classes: int, rows: np.ndarray
+) -> np.ndarray:
+    """Validated predictions (n, C) of a user's function for rows (n, D)."""
+    probs = np.asarray(predict(rows))
+    if probs.shape != (len(rows), n_classes):
+        raise ShapeError(
+            f"predict returned an array of shape {probs.shape} for {len(rows)} rows; return one "
+            f"row of {n_classes} class probabilities for each."
+        )
+    return check_probs(probs[:, None], "predict(X)")[:, 0]
+
+
 def _target_positions(n_rows: int, seed: int) -> np.ndarray:
     """Positions of at most ``DEFAULT_N_TARGETS`` random rows, ascending."""
     order = derive_generator(seed, "target").permutation(n_rows)
@@ -227,13 +248,15 @@ def select_batch_from_model(
             default a random 1,000 of the pool. A random 1,000 of a Dask array are fetched.
         batch_size: B, the number of points to choose.
         strategy: a name from ``parbals strategies``.
-        X_labelled: (L, D) features of the labelled points, for coreset, galaxy and glister. A
-            ``BayesianLogisticRegression`` with particles remembers the points it was fitted on.
+        X_labelled: (L, D) features of the labelled points, for coreset, kmeans, typiclust,
+            probcover, galaxy and glister. A ``BayesianLogisticRegression`` with particles remembers
+            the points it was fitted on.
         y_labelled: (L,) labels of the labelled points.
         validation: positions among the L labelled points that the model was not fitted on, for
             glister.
         kwargs: ``n_universes``, ``pending``, ``random_state``, ``loss``, ``beta``,
-            ``n_configurations``, ``options`` and ``watch``, as in :func:`select_batch`.
+            ``n_configurations``, ``options`` and ``watch``, as in :func:`select_batch`;
+            ``n_classes``, for probcover, if ``model`` has no ``classes_``.
     """
     if not hasattr(model, "sample_proba"):
         raise InputError(
@@ -250,6 +273,8 @@ def select_batch_from_model(
         raise ShapeError(
             f"X_pool has {pool.n_columns} features, and the model knows {model.n_features_in_}."
         )
+    if kwargs.get("n_classes") is None and hasattr(model, "classes_"):
+        kwargs["n_classes"] = len(model.classes_)
     settings = check_settings(strategy, pool.n_rows, batch_size, **kwargs)
     target_rows = _check_target_rows(X_target, pool, settings["seed"])
     labelled = Labelled()

@@ -11,6 +11,7 @@ pytest then runs every ``test_`` method below on small synthetic problems.
 
 import warnings
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -61,6 +62,14 @@ def make_inputs(n_pool: int = 40, n_classes: int = 3, n_labelled: int = 12) -> d
     }
 
 
+def _predict(n_classes: int, features: np.ndarray) -> np.ndarray:
+    """Probabilities (n, C) of a softmax model with fixed weights."""
+    weights = np.random.default_rng(1).standard_normal((features.shape[1], n_classes))
+    logits = features @ weights
+    probs = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return np.asarray(probs / probs.sum(axis=1, keepdims=True))
+
+
 class StrategyContract:
     """Tests of the contract: inherit, set ``strategy``, and let pytest collect the subclass.
 
@@ -83,7 +92,13 @@ class StrategyContract:
 
     def choose(self, inputs: Mapping[str, Any], batch_size: int, **overrides: Any) -> Batch:
         """The strategy's batch; a collapsed sample size is expected on these tiny problems."""
-        arguments = {"random_state": 0, "options": self.options or None, **inputs, **overrides}
+        arguments = {
+            "random_state": 0,
+            "options": self.options or None,
+            "predict": partial(_predict, np.shape(inputs["pool_probs"])[2]),
+            **inputs,
+            **overrides,
+        }
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SampleCollapseWarning)
             return select_batch(batch_size=batch_size, strategy=self.strategy, **arguments)
@@ -198,9 +213,12 @@ class StrategyContract:
             "target_probs": False,  # the pool is the target
             "pool_features": self.entry.needs_features,
             "labels": self.entry.needs_labels,
+            "predict": self.entry.needs_model,
         }
         for name, is_needed in needs.items():
             incomplete = {key: value for key, value in inputs.items() if key != name}
+            if name == "predict":
+                incomplete["predict"] = None
             if name == "labels":
                 incomplete.pop("validation")
             message = ""

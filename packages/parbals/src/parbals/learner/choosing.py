@@ -107,6 +107,7 @@ def choose_among(
         loss=loss,
         class_weights=class_weights,
         options=setup.options if used_strategy == setup.strategy else None,
+        n_classes=len(setup.task.classes) or None,
     )
     targets = state.target_rows() if entry.uses_predictions else None
     batch = choose_batch(settings, model, pool, targets, _labelled_rows(state))

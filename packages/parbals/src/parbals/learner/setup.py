@@ -285,7 +285,4 @@ def check_held_out(held_out: tuple[Any, Any], ledger: Ledger) -> HeldOut:
 
 def mean_proba(model: Any, rows: np.ndarray) -> np.ndarray:
     """Return the predictions (n, C) of a learner's model for prepared rows (n, D)."""
-    if not isinstance(model, CheckedModel):
-        return np.asarray(model.predict_proba(rows))
-    mean: np.ndarray = np.average(model.sample_proba(rows), axis=1, weights=model.sample_weights)
-    return mean
+    return np.asarray(model.predict_proba(rows))

@@ -121,7 +121,8 @@ class ParbalsQuery(_Query):
         strategy = strategy_named(self.strategy)
         model = None
         class_numbers = None
-        has_two_classes = len(set(y[is_labelled].tolist())) > 1
+        n_known_classes = len(set(y[is_labelled].tolist()))
+        has_two_classes = n_known_classes > 1
         if strategy.uses_predictions and has_two_classes:
             fitted = self._fitted(clf, X, y, sample_weight, fit_clf)
             unfitted = fitted if clf is None else clf
@@ -149,6 +150,7 @@ class ParbalsQuery(_Query):
             beta=self.beta,
             n_configurations=self.n_configurations,
             options=None if is_cold_start else self.options,
+            n_classes=max(2, n_known_classes) if model is None else None,
             watch=step_scores.append if return_utilities else None,
         )
         positions = batch.indices if mapping is None else mapping[batch.indices]

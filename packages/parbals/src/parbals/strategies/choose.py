@@ -42,6 +42,7 @@ def check_settings(
     beta: Any = 1.0,
     n_configurations: Any = 4096,
     options: Mapping[str, Any] | None = None,
+    n_classes: Any = None,
     watch: Callable[[np.ndarray], None] | None = None,
 ) -> dict[str, Any]:
     """Validated arguments of :class:`Problem` that do not depend on the data."""
@@ -65,6 +66,7 @@ def check_settings(
         "beta": check_positive(beta, "beta"),
         "n_configurations": check_positive_int(n_configurations, "n_configurations"),
         "options": options,
+        "n_classes": None if n_classes is None else check_positive_int(n_classes, "n_classes"),
         "watch": watch,
     }
 
@@ -94,6 +96,14 @@ def choose_batch(
     if not entry.uses_predictions:
         weights = check_weights(weights, 1 if weights is None else len(weights))
         return solve(settings, weights, pool_features=X_pool, labelled=labelled)
+    if entry.needs_model:
+        return solve(
+            settings,
+            np.ones(1),
+            pool_features=X_pool,
+            labelled=labelled,
+            predict=model.predict_proba,
+        )
     population = getattr(model, "population", None)
     if entry.conditions_model and population is not None:
         view = ModelView(population, population.rows(X_pool), population.rows(X_target))
@@ -138,6 +148,10 @@ def solve(settings: Mapping[str, Any], weights: np.ndarray, **fields: Any) -> Ba
         problem.require_features()
     if entry.needs_labels:
         problem.require_labels()
+    if entry.needs_classes:
+        problem.require_n_classes()
+    if entry.needs_model:
+        problem.require_predict()
     return entry.select(problem)
 
 
@@ -175,6 +189,11 @@ class CheckedModel:
         self._n_classes = n_classes
         self._n_samples = n_samples
         return probs
+
+    def predict_proba(self, X: np.ndarray) -> np.ndarray:
+        """(N, C) averaged prediction of the rows of X."""
+        probs = self.sample_proba(X)
+        return mean_prediction(probs, check_weights(self.sample_weights, probs.shape[1]))
 
 
 def _as_numpy(value: Any) -> Any:

@@ -7,14 +7,12 @@ point is the one nearest to the mean of the pool, so the order of the rows does 
 
 import numpy as np
 
-from parbals.arrays import block_rows
 from parbals.strategies.greedy import Step, grow, stack_steps
 from parbals.strategies.problem import Problem, batch_of
+from parbals.strategies.rows import ScaledRows
 from parbals.types import Batch
 
 __all__ = ["select_coreset"]
-
-_BLOCK_ROWS = 1024
 
 
 def select_coreset(problem: Problem) -> Batch:
@@ -32,7 +30,7 @@ class _Centres:
     def __init__(self, problem: Problem) -> None:
         self._problem = problem
         self._features = problem.require_features()
-        self._points = _PoolPoints(self._features)
+        self._points = ScaledRows(self._features)
         centres = self._features[problem.pending]
         if problem.labelled.features is not None:
             centres = np.concatenate([problem.labelled.features, centres])
@@ -64,33 +62,3 @@ class _Centres:
         self.start = self._distance
         self._has_centres = True
         return Step(index, np.inf, n_scored)
-
-
-class _PoolPoints:
-    """Pool features (N, D), centred and scaled so that float32 squares are accurate."""
-
-    def __init__(self, features: np.ndarray) -> None:
-        self.mean = features.mean(axis=0, dtype=np.float64)
-        spread = np.maximum(features.max(axis=0) - self.mean, self.mean - features.min(axis=0))
-        self._scale = float(spread.max()) or 1.0
-        self._rows = np.empty(features.shape, np.float32)
-        # In blocks, without a copy of the pool in double precision.
-        for block in block_rows(len(features), _BLOCK_ROWS):
-            self._rows[block] = self._standardised(features[block])
-
-    def distances_to(self, centres: np.ndarray) -> np.ndarray:
-        """(N,) distance of each point to the nearest of the centres (S, D), S ≥ 1."""
-        from sklearn.metrics import pairwise_distances_argmin_min
-
-        centre_rows = self._standardised(centres)
-        if len(centre_rows) > 1:
-            _, distances = pairwise_distances_argmin_min(self._rows, centre_rows)
-            return self._scale * distances
-        # Differences first, without the cancellation of scikit-learn's formula.
-        squared = np.empty(len(self._rows))
-        for block in block_rows(len(squared), _BLOCK_ROWS):
-            squared[block] = np.square(self._rows[block] - centre_rows).sum(axis=1)
-        return self._scale * np.sqrt(squared)
-
-    def _standardised(self, rows: np.ndarray) -> np.ndarray:
-        return ((rows - self.mean) / self._scale).astype(np.float32)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -16,6 +16,8 @@ from parbals.posterior.smc import Population
 from parbals.types import Batch, Loss
 
 __all__ = ["GaussianView", "Labelled", "ModelView", "Problem", "batch_of"]
+
+_Value = TypeVar("_Value")
 
 
 @dataclass(frozen=True)
@@ -133,6 +135,8 @@ class Problem:
     class_weights: Any = None  # ClassWeights, a tuple of them for multi-label tasks, or None
     n_configurations: int = 4096
     options: Mapping[str, Any] = field(default_factory=dict)  # of strategies from other packages
+    n_classes: int | None = None  # C, None if it is not known
+    predict: Callable[[np.ndarray], np.ndarray] | None = None  # rows (n, D) to p̄ (n, C)
     watch: Callable[[np.ndarray], None] | None = None  # called with the scores of each step
 
     def candidates(self) -> np.ndarray:
@@ -193,6 +197,22 @@ class Problem:
             self._require(self.labelled.probs, description),
         )
 
+    def require_n_classes(self) -> int:
+        """C, the number of classes."""
+        return self._require(self.n_classes, "n_classes: the number of classes")
+
+    def require_predict(self) -> Callable[[np.ndarray], np.ndarray]:
+        """The model's averaged prediction, from any rows (n, D) to probabilities (n, C)."""
+        return self._require(
+            self.predict,
+            "predict: a function from rows (n, D) to class probabilities (n, C) "
+            "(select_batch_from_model has it from the model)",
+        )
+
+    def predict_classes(self, rows: np.ndarray) -> np.ndarray:
+        """The most probable class (n,) of any rows (n, D), not only those of the pool."""
+        return np.asarray(self.require_predict()(rows).argmax(axis=1))
+
     def require_labelled_features(self) -> np.ndarray:
         """Features (L, D) of the labelled points."""
         return self._require(
@@ -200,11 +220,11 @@ class Problem:
             "labelled_features: the features (L, D) of the labelled points",
         )
 
-    def _require(self, array: np.ndarray | None, description: str) -> np.ndarray:
-        """The array, or an error with its description if it is None."""
-        if array is None:
+    def _require(self, value: _Value | None, description: str) -> _Value:
+        """The value, or an error with its description if it is None."""
+        if value is None:
             raise InputError(f"{self.strategy} needs {description}.")
-        return array
+        return value
 
 
 def batch_of(problem: Problem, indices: np.ndarray, scores: np.ndarray, **overrides: Any) -> Batch:

@@ -55,6 +55,8 @@ class Strategy:
         needs_target: needs predictive samples of a target set.
         needs_features: needs features of the pool.
         needs_labels: needs the labels so far, with the model's predictions there.
+        needs_classes: needs the number of classes.
+        needs_model: has the model predict other rows than those of the pool.
         holds_out: needs labels that the model was not fitted on; experiments hold some out.
         batch_aware: a choice depends on the points chosen before it in the batch.
         stochastic: other seeds give other batches by design.
@@ -77,6 +79,8 @@ class Strategy:
     needs_target: bool = False
     needs_features: bool = False
     needs_labels: bool = False
+    needs_classes: bool = False
+    needs_model: bool = False
     holds_out: bool = False
     batch_aware: bool = False
     stochastic: bool = False
@@ -156,6 +160,22 @@ STRATEGIES: dict[str, Strategy] = {
         "chosen because it is typical of many unlabelled items",
         needs_features=True, uses_predictions=False, batch_aware=True,
         cost="N·(L+B)·D", reference="Lloyd 1982", style=(_SKY, ":", "s", 1.6)),
+    "typiclust": Strategy(
+        _lazy("typiclust:select_typiclust"), "TypiClust",
+        "chosen because it is typical of a cluster with few labels",
+        needs_features=True, uses_predictions=False, batch_aware=True,
+        cost="N·(L+B)·D + N²·D/(L+B)", reference="Hacohen et al. 2022",
+        style=(_PINK, "-", "s", 1.6)),
+    "probcover": Strategy(
+        _lazy("probcover:select_probcover"), "ProbCover",
+        "chosen because many items without a label are near it",
+        needs_features=True, needs_classes=True, uses_predictions=False, batch_aware=True,
+        cost="N²·D", reference="Yehuda et al. 2022", style=(_RED, ":", "D", 1.6)),
+    "dropquery": Strategy(
+        _lazy("dropquery:select_dropquery"), "DropQuery",
+        "chosen from items whose predicted class changes when features are dropped at random",
+        needs_features=True, needs_model=True, batch_aware=True, stochastic=True, averages=True,
+        cost="N·D·(C+B)", reference="Gupte et al. 2024", style=(_BLUE, ":", "^", 1.6)),
     "badge": Strategy(
         _lazy("badge:select_badge"), "BADGE",
         "chosen because the model is unsure of it and it differs from the others of its batch",

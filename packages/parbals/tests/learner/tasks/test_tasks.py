@@ -32,9 +32,10 @@ DATA = {
     "ordinal": TaskData([1, 2, 3, 4], RANKS.tolist()),
     "regression": TaskData(None, NUMBERS.tolist()),
 }
+NEED_SAMPLES = {"dropquery", "badge", "galaxy", "glister", "batchbald"}
 UNSUPPORTED = {
-    "many-labels": {"badge", "galaxy", "glister", "batchbald"},
-    "regression": {"badge", "galaxy", "glister", "batchbald", "margin", "entropy"},
+    "many-labels": NEED_SAMPLES,
+    "regression": NEED_SAMPLES | {"probcover", "margin", "entropy"},
 }
 
 

@@ -135,6 +135,8 @@ class Task:
 
     def _supports(self, name: str) -> bool:
         entry = strategy_named(name)
+        if entry.needs_classes and not self.classes:
+            return False
         if self.has_samples or not entry.uses_predictions:
             return True
         return entry.closed_form or name in self.uncertainty_strategies
