@@ -107,7 +107,7 @@ def test_the_overview_says_that_a_programs_error_is_not_known_and_offers_checks(
     ada = person(serve("text", prepare=by_program), "Ada")
     notice = ada.go("overview").locator(".program-notice")
     expect(notice).to_contain_text("Its error is not known.", timeout=20_000)
-    notice.get_by_role("button", name="Check 10 random answers of machine:gpt").click()
+    notice.get_by_role("button", name="Check 20 random answers of machine:gpt").click()
     expect(ada.page.locator("#toast")).to_contain_text("wait on the labelling page to be checked")
 
 

@@ -59,6 +59,7 @@ def test_classes_are_merged_removed_and_put_in_order(run, project):
     [
         (["--add-class", "x", "--remove-class", "spam"], "answers name it"),
         (["--remove-class", "eggs"], "no class 'eggs'"),
+        (["--remove-class", "spam"], "'spam' cannot be removed: two classes must remain"),
         (["--merge-class", "ham=spam"], "two classes must remain"),
         (["--merge-class", "ham=eggs"], "two classes must remain"),
     ],

@@ -180,7 +180,7 @@ def test_errors_that_nobody_checked_are_not_known(store):
     refresh(store)
     lines = overview_lines(overview(store))
     assert "The error of ada is not known: nobody else has answered the same items" in lines
-    program = "The error of machine:gpt is not known: check 10 of its answers"
+    program = "The error of machine:gpt is not known: check 20 of its answers"
     assert any(line.startswith(program) for line in lines)
     rates = {rate.name: rate for rate in overview(store).annotator_errors}
     assert rates["machine:gpt"].error is None

@@ -114,7 +114,7 @@ def _draw(
     n = n_items or min(SAMPLE_SIZE, n_left)
     if not n:
         raise InputError("Every item is labelled or assigned, so there is nothing to draw from.")
-    with progress() as show:
+    with progress("drawing the sample") as show:
         number = begin_measurement(
             store, n, queued=page, again=again, from_target=from_target, progress=show
         )

@@ -11,6 +11,7 @@ from parbals_label.store.store import Store
 
 __all__ = ["change_classes"]
 
+_MIN_CLASSES = 2
 _NO_CHANGES: Mapping[str, str] = MappingProxyType({})
 
 
@@ -49,6 +50,11 @@ def change_classes(
         if name not in names:
             raise InputError(f"There is no class {name!r}; the classes are {', '.join(names)}.")
     remaining = [name for name in names if name not in removed]
+    if removed and len(remaining) < _MIN_CLASSES:
+        raise InputError(
+            f"{removed[0]!r} cannot be removed: two classes must remain. To replace it, rename it "
+            f"(--rename-class {removed[0]}=NEW)."
+        )
     first = [name for name in dict.fromkeys(order) if name in remaining]
     ordered = [*first, *(name for name in remaining if name not in first)]
     return {} if ordered == list(store.classes) else {"classes": ordered}

@@ -2,8 +2,8 @@
 
 Before the first labels it chooses the items nearest to the centres of k-means, which represent the
 target set, or else the whole pool (the best cold start in its study); after that, the items whose
-stored predictions are least certain. Either takes milliseconds to a second, whatever the project's strategy costs.
-Unopened items are replaced as soon as the strategy has chosen.
+stored predictions are least certain. Either takes milliseconds to a second, whatever the project's
+strategy costs. Unopened items are replaced as soon as the strategy has chosen.
 """
 
 import warnings
@@ -109,7 +109,7 @@ def _current_predictions(store: Store) -> np.ndarray | None:
     return None
 
 
-def _sampled(positions: np.ndarray, n: int, generator: np.random.Generator) -> np.ndarray:
+def _sampled(positions: np.ndarray, n: int, generator: "np.random.Generator") -> np.ndarray:
     """At most 2,000 of the positions, or ``n`` if that is more, ascending."""
     size = max(n, _MAX_CANDIDATES)
     if len(positions) <= size:
@@ -118,7 +118,7 @@ def _sampled(positions: np.ndarray, n: int, generator: np.random.Generator) -> n
 
 
 def _typical_items(
-    store: Store, available: np.ndarray, n: int, generator: np.random.Generator
+    store: Store, available: np.ndarray, n: int, generator: "np.random.Generator"
 ) -> np.ndarray:
     """Available positions (n,) whose items represent the target set, or else the pool."""
     target = target_features(store)
@@ -133,7 +133,7 @@ def _typical_items(
 
 
 def _nearest_to_medoids(
-    rows: np.ndarray, typical: np.ndarray, n: int, generator: np.random.Generator
+    rows: np.ndarray, typical: np.ndarray, n: int, generator: "np.random.Generator"
 ) -> np.ndarray:
     """Indices (n,) of the rows nearest to the medoids of k-means clusters of ``typical`` rows.
 

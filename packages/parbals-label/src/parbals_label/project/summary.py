@@ -12,6 +12,7 @@ from parbals.learner.evaluation import report as reports
 from parbals.wording import PROGRAM_PREFIX, counted, percent
 
 from parbals_label.answer_form import NUMBERS, ORDERED, AnswerForm
+from parbals_label.project.checks import CHECK_SIZE
 from parbals_label.project.consensus import Agreement, aggregate_labels, agreement, tied_positions
 from parbals_label.project.features import (
     adaptation_record,
@@ -54,7 +55,7 @@ class AnnotatorErrorRate:
     >>> print(AnnotatorErrorRate("ann", 40, 0.05, 0.02, 0.1, n_checked=30).sentence)
     ann is wrong in 5 % of 40 answers (90 % interval 2 % to 10 %, 30 answers checked)
     >>> print(AnnotatorErrorRate("machine:gpt", 300, None, 0.0, 1.0).sentence)
-    The error of machine:gpt is not known: check 10 of its answers (parbals label --check 10)
+    The error of machine:gpt is not known: check 20 of its answers (parbals label --check 20)
 
     Attributes:
         error: None if no answer was checked.
@@ -75,8 +76,8 @@ class AnnotatorErrorRate:
         """The error rate in words."""
         if self.error is None and self.name.startswith(PROGRAM_PREFIX):
             return (
-                f"The error of {self.name} is not known: check 10 of its answers "
-                "(parbals label --check 10)"
+                f"The error of {self.name} is not known: check {CHECK_SIZE} of its answers "
+                f"(parbals label --check {CHECK_SIZE})"
             )
         if self.error is None:
             return f"The error of {self.name} is not known: nobody else has answered the same items"

@@ -1,8 +1,8 @@
 """Ask an LLM about a batch: several requests at once, retried, cached, counted and paid.
 
 Threads do nothing but single requests. Everything else happens in the thread that calls
-``receive``: building prompts, retries, the rate, the budget, and recording what was paid, before
-its label is stored.
+``receive``: building prompts, retries, the rate, the largest cost, and recording what was paid,
+before its label is stored.
 """
 
 import heapq
@@ -238,7 +238,7 @@ class ChatConversation:
             self._ending = ending
 
     def _send_requests(self) -> None:
-        """Send as many requests as connections, pauses, rate and budget allow."""
+        """Send as many requests as connections, pauses, rate and cost allow."""
         model = self._model
         while self._ending is None and len(self._running) < int(model.n_connections):
             now = time.monotonic()
@@ -282,7 +282,7 @@ class ChatConversation:
         return True
 
     def _can_pay(self, request: _Request) -> bool:
-        """Whether the budget covers the request besides those on their way."""
+        """Whether the largest cost covers the request besides those on their way."""
         model = self._model
         if model.max_cost is None:
             return True
@@ -290,7 +290,7 @@ class ChatConversation:
         if model.spent + reserved + model.bound(request.prompt) <= model.max_cost:
             return True
         if not self._running:
-            self._end(Ending("the budget is used up", out_of_budget=True))
+            self._end(Ending("another request might cost too much", is_too_costly=True))
         return False
 
     def _send(self, request: _Request) -> None:
