@@ -110,10 +110,33 @@ def test_it_is_said_who_chose_what_is_labelled(tmp_path):
         store.submit([Submission(p, "a") for p in range(25)], annotator="ann")
         state = overview(store)
         assert strategy_line(state) == (
-            "10 of 20 labelled items were chosen by ParBaLS EPIG; 5 by k-means, before there was "
-            "a model; 5 by a quick fallback, so that nobody had to wait (25 %)"
+            "10 of 25 labelled items were chosen by ParBaLS EPIG; 5 by k-means, before there was "
+            "a model; 5 by a quick fallback, so that nobody had to wait (25 %); 5 by nobody: they "
+            "came with a label or were opened from a list"
         )
         assert strategy_line(state) in overview_lines(state)
+        store.record_batch("audit", 0, [(p, None, None) for p in range(25, 28)], {})
+        store.submit([Submission(p, "a") for p in range(25, 28)], annotator="ann")
+        line = strategy_line(overview(store))
+        assert line.startswith("10 of 28 labelled items")
+        assert "3 at random, to measure the error" in line
+        n_by_reason = [int(part.split()[0]) for part in line.split("; ")]
+        assert sum(n_by_reason) == overview(store).labelled == 28
+
+
+def test_a_person_has_as_many_answers_as_there_are_now(tmp_path):
+    with Store.create(tmp_path / "p", classes=["a", "b"], settings={}) as store:
+        store.add_items((f"i{n}", {"text": str(n)}) for n in range(70))
+        heard = [("nora", 1, None, 0.0, 1.0, 0, ()), ("machine:gpt", 60, 0.2, 0.1, 0.3, 1, ())]
+        store.update_settings(heard=heard)
+        labels = [Submission(p, "a") for p in range(60)]
+        store.submit(labels, annotator="machine:gpt", source="machine")
+        store.submit([Submission(p, "b" if p < 12 else "a") for p in range(60)], annotator="nora")
+        state = overview(store)
+    nora, program = state.annotator_errors
+    assert (nora.n_answers, nora.error) == (60, None)
+    assert nora.sentence.endswith("no other person has answered the same items")
+    assert (program.n_answers, program.n_checked, program.error) == (60, 60, 0.2)
 
 
 def test_labelled_means_that_as_many_answers_as_wanted_are_there(tmp_path):

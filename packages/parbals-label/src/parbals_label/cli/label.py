@@ -326,12 +326,13 @@ def _human_cost(costs: dict[str, float] | None, program: str | None) -> float | 
 
 def _print_report(store: "Store", *, as_json: bool) -> None:
     """Compute a new report, and print it unless the output is JSON."""
+    from parbals_label.project.samples import random_samples
     from parbals_label.project.summary import goal_of
     from parbals_label.project.summary_lines import report_lines
 
     report = update_report(store)
     if not as_json:
-        lines = report_lines(report, goal_of(store), report.n_labelled)
+        lines = report_lines(report, goal_of(store), store.n_labelled, random_samples(store))
         click.echo(printable("\n".join(lines)))
 
 
