@@ -3,6 +3,7 @@
 from dataclasses import asdict
 
 import numpy as np
+import pytest
 from parbals_label.project.export_records import export_columns, export_records
 from parbals_label.project.features import store_features
 from parbals_label.project.summary import overview
@@ -122,6 +123,20 @@ def test_it_is_said_who_chose_what_is_labelled(tmp_path):
         assert "3 at random, to measure the error" in line
         n_by_reason = [int(part.split()[0]) for part in line.split("; ")]
         assert sum(n_by_reason) == overview(store).labelled == 28
+
+
+@pytest.mark.parametrize(("n_classes", "n_lines"), [(2, 2), (6, 6), (20, 20), (77, 11)])
+def test_many_classes_are_no_wall_of_names(tmp_path, n_classes, n_lines):
+    classes = [f"intent {n}" for n in range(n_classes)]
+    with Store.create(tmp_path / "p", classes=classes, settings={}) as store:
+        store.add_items((f"i{n}", {"text": str(n)}) for n in range(90))
+        store.submit([Submission(p, classes[-1]) for p in range(5)], annotator="ann")
+        lines = overview_lines(overview(store))
+    balance = [line for line in lines if line.startswith("  ")]
+    assert len(balance) == n_lines
+    assert any(line.startswith(f"  {classes[-1]} ") and line.endswith(" 5") for line in balance)
+    if n_classes == 77:
+        assert balance[-1] == "  and 67 more classes; 76 of all 77 have no label yet"
 
 
 def test_a_person_has_as_many_answers_as_there_are_now(tmp_path):

@@ -7,6 +7,7 @@ from typing import Any
 from parbals.errors import InputError
 from parbals.learner.evaluation.certify import CERTIFY
 
+from parbals_label.answer_form import class_list
 from parbals_label.store.store import Store
 
 __all__ = ["change_classes"]
@@ -48,7 +49,7 @@ def change_classes(
     names = [*store.classes, *added]
     for name in (*removed, *order):
         if name not in names:
-            raise InputError(f"There is no class {name!r}; the classes are {', '.join(names)}.")
+            raise InputError(f"There is no class {name!r}; the classes are {class_list(names)}.")
     remaining = [name for name in names if name not in removed]
     if removed and len(remaining) < _MIN_CLASSES:
         raise InputError(

@@ -21,6 +21,9 @@ from parbals_label.store.queue import SECOND_OPINION
 __all__ = ["audit_line", "certificate_lines", "overview_lines", "report_lines", "strategy_line"]
 
 _BAR_WIDTH = 30
+_MAX_BALANCE_LINES = 20
+"""Classes up to which each has a line."""
+_N_LARGEST_CLASSES = 10
 
 
 def overview_lines(overview: Overview) -> list[str]:
@@ -79,11 +82,20 @@ def _balance_lines(overview: Overview) -> list[str]:
     if overview.label_range:
         values = (f"{name} {in_words(value)}" for name, value in overview.label_range.items())
         lines.append(f"labels: {', '.join(values)}")
-    max_count = max([*overview.class_balance.values(), 1])
-    name_width = max((len(str(label)) for label in overview.class_balance), default=0)
-    for label, count in overview.class_balance.items():
+    counts = overview.class_balance
+    shown = counts
+    if len(counts) > _MAX_BALANCE_LINES:
+        most_labels = sorted(counts, key=lambda label: -counts[label])[:_N_LARGEST_CLASSES]
+        shown = {label: counts[label] for label in most_labels}
+    max_count = max([*shown.values(), 1])
+    name_width = max((len(str(label)) for label in shown), default=0)
+    for label, count in shown.items():
         bar = "█" * round(_BAR_WIDTH * count / max_count)
         lines.append(f"  {label:<{name_width}}  {bar:<{_BAR_WIDTH}}  {count:,}")
+    if len(shown) < len(counts):
+        n_empty = sum(not count for count in counts.values())
+        more = f"and {len(counts) - len(shown)} more classes"
+        lines.append(f"  {more}; {n_empty} of all {len(counts)} have no label yet")
     return lines
 
 

@@ -45,7 +45,7 @@ export function probabilityBars(predicted) {
 
 /** Whether there is something to show: not before there is a model. */
 function canShow(task) {
-  return Boolean(task?.why?.predicted || task?.why?.details || state.live?.report);
+  return Boolean(task?.why?.predicted || state.live?.report);
 }
 
 /** Whether the prediction has changed since the item was chosen. */
