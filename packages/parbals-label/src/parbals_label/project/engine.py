@@ -35,7 +35,7 @@ from parbals_label.project.goal import metric_of
 from parbals_label.project.label_issues import find_label_issues
 from parbals_label.project.measured import held_back_positions
 from parbals_label.project.predicted import raw_predictions
-from parbals_label.project.samples import counted_labels
+from parbals_label.project.sample_answers import counted_labels
 from parbals_label.project.stored_predictions import weights_record
 from parbals_label.store.settings import PredictionsFile
 from parbals_label.store.store import Store
