@@ -31,7 +31,14 @@ from parbals_label.store.people import ANNOTATOR
 from parbals_label.store.records import Answer, BatchRecord, Pass
 from parbals_label.store.store import Store
 
-__all__ = ["SampleAnswers", "counted_labels", "first_labels", "read_answers", "votes_of"]
+__all__ = [
+    "SampleAnswers",
+    "counted_labels",
+    "divided_positions",
+    "first_labels",
+    "read_answers",
+    "votes_of",
+]
 
 _ACTIVE_DAYS = 30
 """People who did something in so many days before the draw may still answer."""
@@ -94,6 +101,12 @@ def read_answers(store: Store, sample: BatchRecord, until: str | None = None) ->
 def counted_labels(store: Store, positions: Sequence[int]) -> dict[int, str]:
     """Position → consensus label of the answers that count; ties are left out."""
     return _untied_labels(votes_of(store.counted_history(positions)), store.form)
+
+
+def divided_positions(store: Store, positions: Sequence[int]) -> set[int]:
+    """Positions of these items on which the people whose answers count are divided."""
+    votes = votes_of(store.counted_history(positions))
+    return votes.keys() - _untied_labels(votes, store.form).keys()
 
 
 def first_labels(

@@ -18,6 +18,7 @@ from parbals.wording import counted, percent_above
 from parbals_label.answer_form import AnswerForm
 from parbals_label.project.sample_answers import (
     counted_labels,
+    divided_positions,
     first_labels,
     read_answers,
     votes_of,
@@ -268,8 +269,8 @@ def kept_label_sources(store: Store) -> LabelSources:
     audit = store.settings.audit
     history = store.counted_history(audit)
     at_first = first_labels(store.form, audit, history, store.settings.answers_wanted)
+    n_tied = len(divided_positions(store, audit))
     labels = counted_labels(store, audit)
-    n_tied = len(votes_of(history).keys() - labels.keys())
     return _label_sources(store, audit, labels, at_first, n_tied=n_tied, is_kept=True)
 
 

@@ -194,7 +194,7 @@ def test_the_interval_holds_the_error_of_a_model_that_chose_its_labels(n_runs):
 
 def test_the_report_gives_it_in_words_and_in_json():
     report = make_labelled(60).report(1)
-    assert "With 95 % confidence the error is below" in str(report)
+    assert "With 95 % confidence the error is at most" in str(report)
     assert "recall" in str(report)
     values = json.loads(json.dumps(report.to_dict()))
     assert values["certified"] == report.certified == values["measured"]["error"]["high"]
