@@ -10,6 +10,7 @@ import numpy as np
 
 from parbals.errors import InputError, ParbalsError
 from parbals.features.frames import learn_encoding
+from parbals.learner.annotators.answers import labels_by_people
 from parbals.learner.annotators.fit import Annotator
 from parbals.learner.archive import read_learner, write_learner
 from parbals.learner.choosing import choose_items
@@ -20,7 +21,6 @@ from parbals.learner.evaluation.certify import (
     Sample,
     draw_certificate_sample,
     evaluate_sample,
-    labels_by_people,
 )
 from parbals.learner.evaluation.report import Report
 from parbals.learner.evaluation.support import FarRows

@@ -25,8 +25,7 @@ lower limits, however many samples are drawn and whichever of them is shown.
 
 import math
 from bisect import bisect_left, bisect_right
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -37,7 +36,7 @@ from parbals.learner.evaluation.looks import DELTA
 from parbals.learner.evaluation.report import with_interval
 from parbals.randomness import derive_generator
 from parbals.types import Estimate
-from parbals.wording import PROGRAM_PREFIX, percent_above
+from parbals.wording import percent_above
 
 if TYPE_CHECKING:  # so that a sample can be drawn without loading the models
     from parbals.learner.state import State
@@ -50,7 +49,6 @@ __all__ = [
     "draw_sample",
     "evaluate_sample",
     "hypergeometric_limits",
-    "labels_by_people",
     "sample_delta",
 ]
 
@@ -194,38 +192,6 @@ def evaluate_sample(sample: Sample, labels: Mapping[int, Any]) -> Certificate | 
         number=sample.number,
         n_unknown=n_unknown,
     )
-
-
-def labels_by_people(
-    answers: Mapping[int, Mapping[str | None, Any]], positions: Iterable[int]
-) -> dict[int, Any]:
-    """Position → the label that people gave it; None where they are divided.
-
-    A gold label (annotator None) wins, then the most frequent one; the model does not decide.
-    Answers of programs are not counted, and items without others are left out.
-
-    >>> answers = {0: {"ada": 1, "bob": 0}, 1: {"machine:llm": 1}, 2: {"ada": 0, "machine:llm": 1}}
-    >>> labels_by_people(answers, range(3))
-    {0: None, 2: 0}
-
-    Args:
-        answers: position → {annotator: encoded label}.
-        positions: of the sample.
-    """
-    labels = {}
-    for position in positions:
-        by_people = {
-            name: label
-            for name, label in answers.get(position, {}).items()
-            if name is None or not name.startswith(PROGRAM_PREFIX)
-        }
-        if None in by_people:
-            labels[position] = by_people[None]
-        elif by_people:
-            (label, n_first), *others = Counter(by_people.values()).most_common(2)
-            is_tied = any(n_other == n_first for _, n_other in others)
-            labels[position] = None if is_tied else label
-    return labels
 
 
 def sample_delta(number: int) -> float:
