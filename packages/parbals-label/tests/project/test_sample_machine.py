@@ -101,6 +101,15 @@ class SampleMachine(RuleBasedStateMachine):
             label(self.store, [position], "machine:llm", **lie)
             self.labels[position, "machine:llm"] = "a lie"
 
+    @precondition(lambda self: self.drawn)
+    @rule(name=st.sampled_from((*PEOPLE, "machine:llm")), n=st.integers(1, N_DRAWN))
+    def answer_the_sample(self, name, n):
+        for position in self.drawn[-1][0][:n]:
+            if name == "machine:llm":
+                self.answer_by_a_program(position)
+            else:
+                self.tell(position, name)
+
     @rule(position=positions, name=people)
     def pass_over(self, position, name):
         if position < self.n_items and (position, name) not in self.labels:
