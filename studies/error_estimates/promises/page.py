@@ -134,7 +134,7 @@ STATEMENTS = (
         lambda r: _sample_fails(r, only_above=False),
     ),
     Statement(
-        "*With 95 % confidence the error is below*: kept sample, at all looks",
+        "*With 95 % confidence the error is at most*: kept sample, at all looks",
         0.05,
         lambda r: _look_fails(r, only_above=True),
     ),

@@ -129,7 +129,7 @@ def _draw(
     n_left = n_target_rows_left(store) if from_target else len(measurable_positions(store))
     n = n_items or min(SAMPLE_SIZE, n_left)
     if not n:
-        raise InputError("Every item is labelled or assigned, so there is nothing to draw from.")
+        raise InputError("Every item is labelled, so there is nothing to draw from.")
     with progress("drawing the sample") as show:
         number = begin_measurement(
             store, n, queued=page, again=again, from_target=from_target, progress=show

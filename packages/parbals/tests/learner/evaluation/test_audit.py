@@ -194,7 +194,7 @@ def test_the_interval_holds_the_error_of_a_model_that_chose_its_labels(n_runs):
 
 def test_the_report_gives_it_in_words_and_in_json():
     report = make_labelled(60).report(1)
-    assert "With 95 % confidence the error is below" in str(report)
+    assert "With 95 % confidence the error is at most" in str(report)
     assert "recall" in str(report)
     values = json.loads(json.dumps(report.to_dict()))
     assert values["certified"] == report.certified == values["measured"]["error"]["high"]
@@ -322,3 +322,38 @@ def test_trained_items_count_with_predictions_that_have_not_seen_their_labels():
     np.testing.assert_allclose(np.sort(expected), np.sort(probs.min(axis=1)))
     seen = mean_proba(model, X[training.positions]).min(axis=1)
     assert expected.mean() > 1.2 * seen.mean()
+
+
+class TestWhoseLabelsMeasure:
+    """A kept sample is measured by people: programs and ties give an item no label."""
+
+    def learner(self):
+        X = np.random.default_rng(2).standard_normal((200, 3))
+        y = (X[:, 0] > 0).astype(int)
+        learner = parbals.ActiveLearner(X, [0, 1], audit=20, random_state=0, n_samples=64)
+        others = np.setdiff1d(np.arange(60), learner.audit)
+        learner.tell(others, y[others], annotator="ada")
+        return learner, y
+
+    def test_answers_of_programs_do_not_measure(self):
+        learner, y = self.learner()
+        learner.tell(learner.audit, y[learner.audit], annotator="machine:llm")
+        assert len(learner.state.audited) == learner.report().measured.n == 0
+
+    def test_what_people_say_counts_whatever_programs_say(self):
+        learner, y = self.learner()
+        for name in ("machine:a", "machine:b"):
+            learner.tell(learner.audit, y[learner.audit], annotator=name)
+        learner.tell(learner.audit, 1 - y[learner.audit], annotator="ada")
+        assert (
+            learner.state.encoded_labels(learner.state.audited).tolist()
+            == (1 - y[learner.audit]).tolist()
+        )
+
+    def test_where_people_are_divided_an_item_has_no_label(self):
+        learner, y = self.learner()
+        learner.tell(learner.audit, y[learner.audit], annotator="ada")
+        first = learner.audit[:3]
+        learner.tell(first, 1 - y[first], annotator="bob")
+        assert not set(first.tolist()) & set(learner.state.audited.tolist())
+        assert len(learner.state.audited) == 17

@@ -1,7 +1,7 @@
 """A measurement that is kept open: a random hold-out set, the *audit*, measures every later model.
 
-The audit is drawn uniformly from the items that have no label and are not pending: at the
-beginning, from the whole pool. Its labels train no model, and its items are neither candidates nor
+The audit is drawn uniformly from the items that have no label, pending or not: at the beginning,
+from the whole pool. Its labels train no model, and its items are neither candidates nor
 targets, so no later model depends on them. The model's losses on the audit are therefore
 distributed like those on any other random item that was without a label at the draw and that the
 model has not seen, whatever strategy chooses the training labels. For an audit from the beginning
@@ -182,6 +182,7 @@ class CurrentLook(NamedTuple):
 def current_look(state: "State") -> CurrentLook:
     """Find the latest look of a state."""
     order = np.array(list(state.labels), np.int64)
+    order = order[~np.isin(order, state.setup.audit) | np.isin(order, state.audited)]
     is_audit = np.isin(order, state.setup.audit)
     look = latest_look(is_audit, len(state.setup.audit))
     if look is None:

@@ -17,7 +17,7 @@ from parbals.errors import InputError
 from parbals.learner.evaluation.class_shift import ClassShift
 from parbals.learner.evaluation.shift import Shift
 from parbals.types import Estimate
-from parbals.wording import percent
+from parbals.wording import percent, percent_above, percent_below
 
 __all__ = [
     "NEGLIGIBLE_GAIN",
@@ -413,8 +413,8 @@ def measured_error_sentence(measured: Measurement | None) -> str:
         correction = "corrected for how hard they are: " if is_corrected else ""
         result = f"{measured.n_wrong} wrong, {correction}{with_interval(error)}"
         return (
-            f"With 95 % confidence the error is below {percent(error.high)}: of {measured.n} "
-            f"random items {model} got {result}."
+            f"With 95 % confidence the error is at most {percent_above(error.high)}: of "
+            f"{measured.n} random items {model} got {result}."
         )
     write = "{:.3g}".format if measured.loss == "rmse" else percent
     loss = _LOSS_WORDS[measured.loss]
@@ -448,9 +448,10 @@ def class_lines(measured: Measurement | None) -> list[str]:
 
 
 def with_interval(share: Estimate) -> str:
-    """Write a share with its interval.
+    """Write a share with its interval, whose ends are rounded outwards.
 
     >>> with_interval(Estimate(0.05, 0.02, 0.09))
     '5 % (90 % interval 2 % to 9 %)'
     """
-    return f"{percent(share.mean)} (90 % interval {percent(share.low)} to {percent(share.high)})"
+    interval = f"{percent_below(share.low)} to {percent_above(share.high)}"
+    return f"{percent(share.mean)} (90 % interval {interval})"
