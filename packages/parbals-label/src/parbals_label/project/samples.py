@@ -177,9 +177,9 @@ class RandomSample:
 
 
 def random_samples(store: Store) -> list[RandomSample]:
-    """All samples that were ever drawn, oldest first."""
+    """All samples that were ever drawn and not undone, oldest first."""
     records = store.batches(CERTIFY)
-    return [_random_sample(store, records, number) for number in range(1, len(records) + 1)]
+    return [_random_sample(store, records, index) for index in range(len(records))]
 
 
 def latest_sample(store: Store) -> RandomSample | None:
@@ -187,7 +187,7 @@ def latest_sample(store: Store) -> RandomSample | None:
     records = store.batches(CERTIFY)
     if not records:
         return None
-    return _random_sample(store, records, len(records))
+    return _random_sample(store, records, len(records) - 1)
 
 
 def earlier_samples_sentence(samples: Sequence[RandomSample]) -> str:
@@ -197,14 +197,17 @@ def earlier_samples_sentence(samples: Sequence[RandomSample]) -> str:
     return f"Earlier: {'; '.join(sample.short_sentence for sample in samples[:-1])}."
 
 
-def _random_sample(store: Store, records: Sequence[BatchRecord], number: int) -> RandomSample:
-    """Sample ``number`` (from 1) of those that were drawn.
+def _random_sample(store: Store, records: Sequence[BatchRecord], index: int) -> RandomSample:
+    """One of the samples that were drawn.
 
+    Samples that were undone count in its number, because all share one error level.
     A sample that was not complete when the next one was drawn stays so: since then its items may
     have been labelled by people who saw their predictions.
     """
-    record = records[number - 1]
-    is_latest = number == len(records)
+    record = records[index]
+    is_latest = record is records[-1]
+    drawn = store.batch_numbers(CERTIFY)
+    number = drawn.index(record.batch) + 1
     form = store.form
     positions = [item.position for item in record.items]
     predicted = [record.settings["decided"][str(position)] for position in positions]
@@ -218,7 +221,7 @@ def _random_sample(store: Store, records: Sequence[BatchRecord], number: int) ->
     )
     answers = read_answers(store, record)
     if not is_latest:
-        in_time = read_answers(store, record, until=records[number].created)
+        in_time = read_answers(store, record, until=records[index + 1].created)
         if not in_time.is_complete:
             answers = in_time
     result = _result(form, sample, answers.labels) if answers.is_complete else None
@@ -242,7 +245,7 @@ def _random_sample(store: Store, records: Sequence[BatchRecord], number: int) ->
         n_open=len(answers.open),
         result=result,
         number=number,
-        n_samples=len(records),
+        n_samples=len(drawn),
         drawn=record.created[:10],
         sources=sources,
         first_result=first_result,

@@ -175,6 +175,13 @@ class Batches:
             return self._batches("")
         return self._batches("WHERE strategy = ?", strategy)
 
+    def batch_numbers(self, strategy: str) -> list[int]:
+        """Return the numbers of all batches of a strategy, oldest first, removed ones included."""
+        rows = self._db.rows(
+            "SELECT batch FROM batches WHERE strategy = ? ORDER BY batch", (strategy,)
+        )
+        return [batch for (batch,) in rows]
+
     def latest_batch(self, strategy: str) -> BatchRecord | None:
         """Return the latest batch of a strategy that has items, None if there is none.
 
