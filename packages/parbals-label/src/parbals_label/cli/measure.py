@@ -157,7 +157,7 @@ def estimate(folder: Path, label: str, column: str | None, origin: str, as_json:
     """Estimate how common a class is, with a 90 % interval.
 
     Combines the labels of random items (`parbals measure`) with the predictions of all items by
-    PPI++: counting predictions alone would repeat the model's mistakes.
+    the latest random sample: counting predictions alone would repeat the model's mistakes.
 
     \b
     Examples:

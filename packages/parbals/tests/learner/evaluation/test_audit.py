@@ -16,7 +16,8 @@ from parbals.learner.evaluation.audit import (
     measure_error,
     n_audit_items_due,
 )
-from parbals.learner.evaluation.looks import latest_look, ppi_limits
+from parbals.learner.evaluation.limits import stratified_limits
+from parbals.learner.evaluation.looks import latest_look
 from parbals.learner.evaluation.report import Measurement, class_lines, measured_error_sentence
 from parbals.learner.setup import mean_proba
 from parbals.types import Estimate
@@ -127,7 +128,7 @@ def test_the_measurement_is_what_the_model_of_the_first_labels_gets_wrong():
     expected_pool = 1.0 - np.append(
         model.predict_proba(X[unseen]).max(axis=1), without_own_label.max(axis=1)
     )
-    by_hand = ppi_limits(wrong, expected, expected_pool, look.delta)
+    by_hand = stratified_limits(wrong, expected, expected_pool, look.delta)
     assert (measured.error.mean, measured.error.low, measured.error.high) == pytest.approx(by_hand)
     hits = (decisions == "yes") & (Y[audited] == "yes")
     assert measured.recall["yes"].mean == hits.sum() / (Y[audited] == "yes").sum()

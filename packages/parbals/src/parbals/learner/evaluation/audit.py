@@ -19,7 +19,8 @@ import numpy as np
 
 from parbals.arrays import drawn_positions
 from parbals.errors import InputError
-from parbals.learner.evaluation.looks import Look, clopper_pearson_limits, latest_look, ppi_limits
+from parbals.learner.evaluation.limits import clopper_pearson_limits, stratified_limits
+from parbals.learner.evaluation.looks import Look, latest_look
 from parbals.learner.evaluation.report import Measurement
 from parbals.randomness import derive_generator
 from parbals.types import Batch, Estimate
@@ -252,7 +253,7 @@ def measure_error(state: "State") -> Measurement | None:
     losses = task.losses(decisions, labels)
     expected = task.expected_losses(probs, decisions)
     expected_pool = _expected_losses_of_pool(state, model, training_positions)
-    error, low, high = ppi_limits(losses, expected, expected_pool, look.delta)
+    error, low, high = stratified_limits(losses, expected, expected_pool, look.delta)
 
     def share_correct(number: int, labels_or_decisions: np.ndarray) -> Estimate | None:
         """Estimate the recall of a class, given the labels; its precision, given the decisions."""

@@ -408,7 +408,7 @@ def measured_error_sentence(measured: Measurement | None) -> str:
         )
     model = f"the model trained on the first {measured.n_labels:,} labels"
     if measured.loss == "error":
-        # Prediction-powered: the share of wrong items alone would be another number.
+        # Post-stratified: the share of wrong items alone would be another number.
         is_corrected = percent(error.mean) != percent(measured.n_wrong / measured.n)
         correction = "corrected for how hard they are: " if is_corrected else ""
         result = f"{measured.n_wrong} wrong, {correction}{with_interval(error)}"
