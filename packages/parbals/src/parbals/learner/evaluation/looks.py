@@ -21,7 +21,9 @@ whatever the models are,
 
 so each limit also holds if somebody stops at a look because of its result, such as a small U. With
 δ = 5 % the interval has a confidence of 90 %, and its upper limit alone of 95 %. The look at the
-full audit gets most of the risk.
+full audit gets most of the risk, so the limit of a later look may be higher although no more errors
+were made. The statement then has the limit at the full audit beside it, with the number of labels
+that its model was trained on: as all limits hold together, so do these two.
 """
 
 import math
@@ -29,7 +31,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["DELTA", "Look", "labels_at_next_look", "latest_look"]
+__all__ = ["DELTA", "Look", "full_look", "labels_at_next_look", "latest_look"]
 
 DELTA = 0.05
 """δ: at most this is the probability that an upper limit fails at some look; a lower likewise."""
@@ -73,22 +75,40 @@ def latest_look(is_audit: np.ndarray, size: int) -> Look | None:
     if not n_audit_labels:
         return None
 
-    def n_labels_at(count: int) -> int:
-        """Return how many labels there were when the audit label number ``count`` arrived."""
-        return int(np.searchsorted(np.cumsum(is_audit), count)) + 1
-
-    full = math.ceil(_FULL_SHARE * size)
-    if n_audit_labels >= full:
-        n_labels_when_full = n_labels_at(full)
-        doublings = int(math.log2(len(is_audit) // n_labels_when_full))
-        weight = _WEIGHT_FULL if doublings == 0 else _WEIGHT_AFTER * 0.5**doublings
-        return Look(n_labels_when_full * 2**doublings, DELTA * weight)
+    full = full_look(is_audit, size)
+    if full is not None:
+        doublings = int(math.log2(len(is_audit) // full.n_labels))
+        if doublings == 0:
+            return full
+        return Look(full.n_labels * 2**doublings, DELTA * _WEIGHT_AFTER * 0.5**doublings)
     halvings = 1
     while (count := math.ceil(size / 2**halvings)) >= _MIN_AUDIT_LABELS:
         if n_audit_labels >= count:
-            return Look(n_labels_at(count), DELTA * _WEIGHT_BEFORE * 0.5**halvings)
+            n_labels = _n_labels_at(is_audit, count)
+            return Look(n_labels, DELTA * _WEIGHT_BEFORE * 0.5**halvings)
         halvings += 1
     return None
+
+
+def full_look(is_audit: np.ndarray, size: int) -> Look | None:
+    """Find the look at the full audit, which has most of the risk; None before it.
+
+    >>> full_look(np.ones(100, bool), 40).n_labels
+    38
+
+    Args:
+        is_audit: (n,) whether each label, in the order they arrived, is an audit label.
+        size: number of items in the audit.
+    """
+    full = math.ceil(_FULL_SHARE * size)
+    if not 0 < full <= is_audit.sum():
+        return None
+    return Look(_n_labels_at(is_audit, full), DELTA * _WEIGHT_FULL)
+
+
+def _n_labels_at(is_audit: np.ndarray, count: int) -> int:
+    """Return how many labels there were when the audit label number ``count`` arrived."""
+    return int(np.searchsorted(np.cumsum(is_audit), count)) + 1
 
 
 def labels_at_next_look(n_audit_labels: int, size: int) -> int | None:

@@ -21,6 +21,7 @@ from parbals.wording import percent
 
 __all__ = [
     "NEGLIGIBLE_GAIN",
+    "EarlierLimit",
     "Estimate",
     "Measurement",
     "Recall",
@@ -46,6 +47,19 @@ _MAX_FLOAT = 1e300
 
 
 @dataclass(frozen=True)
+class EarlierLimit:
+    """The upper limit of the error of an earlier model.
+
+    Attributes:
+        n_labels: number of labels at that look, audit labels included.
+        high: the limit.
+    """
+
+    n_labels: int
+    high: float
+
+
+@dataclass(frozen=True)
 class Measurement:
     """The audit's result at the latest look (:mod:`parbals.learner.evaluation.looks`).
 
@@ -58,7 +72,11 @@ class Measurement:
         recall, precision: of each class, over the audit items with this label or this decision;
             None where there are fewer than five. Each interval alone is a 90 % one.
         loss: what ``error`` measures: "error", the share of wrong decisions; "hamming", the share
-            of wrong labels in multi-label tasks; "rmse" in regression.
+            of wrong labels in multi-label tasks; "rmse" in regression, whose limits hold if the
+            errors are normal, and otherwise about.
+        earlier: the limit at the full audit, where it is lower than that of the later look.
+        median_error: in regression an upper limit of the median absolute error; it holds for any
+            distribution of the errors. None if there are too few audit labels.
     """
 
     error: Estimate | None
@@ -69,6 +87,8 @@ class Measurement:
     recall: dict[Any, Estimate | None]
     precision: dict[Any, Estimate | None]
     loss: str = "error"
+    earlier: EarlierLimit | None = None
+    median_error: float | None = None
 
 
 @dataclass(frozen=True)
@@ -190,7 +210,7 @@ class Report:
 
     @property
     def certified(self) -> float | None:
-        """Upper bound of the error with 95 % confidence, valid at every look."""
+        """Upper bound of the error with 95 % confidence at all looks; of an RMSE, about."""
         return None if self.measured_error is None else self.measured_error.high
 
     def to_dict(self) -> dict[str, Any]:
@@ -407,6 +427,14 @@ def measured_error_sentence(measured: Measurement | None) -> str:
             f"The error will be measured as the {measured.n_audit} random test items are labelled."
         )
     model = f"the model trained on the first {measured.n_labels:,} labels"
+    if measured.loss == "rmse":
+        return _rmse_sentences(measured, model)
+    earlier = ""
+    if measured.earlier is not None:
+        earlier = (
+            f" The model trained on the first {measured.earlier.n_labels:,} labels has an error of "
+            f"at most {percent(measured.earlier.high)}."
+        )
     if measured.loss == "error":
         # Post-stratified: the share of wrong items alone would be another number.
         is_corrected = percent(error.mean) != percent(measured.n_wrong / measured.n)
@@ -414,14 +442,29 @@ def measured_error_sentence(measured: Measurement | None) -> str:
         result = f"{measured.n_wrong} wrong, {correction}{with_interval(error)}"
         return (
             f"With 95 % confidence the error is below {percent(error.high)}: of {measured.n} "
-            f"random items {model} got {result}."
+            f"random items {model} got {result}.{earlier}"
         )
-    write = "{:.3g}".format if measured.loss == "rmse" else percent
     loss = _LOSS_WORDS[measured.loss]
     return (
-        f"With 95 % confidence the {loss} is below {write(error.high)}: on {measured.n} random "
-        f"items that of {model} is {write(error.mean)} "
-        f"(90 % interval {write(error.low)} to {write(error.high)})."
+        f"With 95 % confidence the {loss} is below {percent(error.high)}: on {measured.n} random "
+        f"items that of {model} is {percent(error.mean)} "
+        f"(90 % interval {percent(error.low)} to {percent(error.high)}).{earlier}"
+    )
+
+
+def _rmse_sentences(measured: Measurement, model: str) -> str:
+    """State the measured RMSE, and the limit of the median error, which needs no assumption."""
+    error = measured.error
+    assert error is not None
+    sentence = (
+        f"On {measured.n} random items the RMSE of {model} is {error.mean:.3g} (90 % interval "
+        f"{error.low:.3g} to {error.high:.3g} if its errors are normal, otherwise about)."
+    )
+    if measured.median_error is None:
+        return sentence
+    return (
+        f"{sentence} With 95 % confidence half of its errors on such items are at most "
+        f"{measured.median_error:.3g}."
     )
 
 
