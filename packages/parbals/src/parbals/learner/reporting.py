@@ -68,6 +68,8 @@ _MIN_SAMPLES = 30
 _PARBALS = "parbals-"
 """How names of the strategies begin that select batches with pseudo-labels."""
 _UNKNOWN = Estimate(np.nan, np.nan, np.nan)
+_LARGEST_LOG_LOSS = 700.0
+"""A log loss that no prediction has: probabilities count as at least 1e-300."""
 
 
 # -- predictions
@@ -150,6 +152,15 @@ class _Expectation(NamedTuple):
     threshold: dict[Any, float] | None = None
     label_errors: dict[Any, Estimate] | None = None
 
+    def without_intervals(self) -> "_Expectation":
+        """The same with intervals that hold every possible value, because no other one is known."""
+        metric = None if self.metric is None else Estimate(self.metric.mean, 0.0, 1.0)
+        return self._replace(
+            error=Estimate(self.error.mean, 0.0, 1.0),
+            log_loss=Estimate(self.log_loss.mean, 0.0, _LARGEST_LOG_LOSS),
+            metric=metric,
+        )
+
 
 class _TargetSamples(NamedTuple):
     """Predictive samples (M, K, C) for the target points, and their weights (K,)."""
@@ -183,6 +194,8 @@ def make_report(state: State, batch_size: int) -> Report:
     class_shift = None
     if pool_state is not None and pool_samples is not None:
         class_shift = _class_shift(state, model, samples, pool_state, pool_samples)
+        if class_shift is not None and class_shift.is_notable:
+            expected = expected.without_intervals()
     size = min(batch_size, len(state.choosable()))
     gain = None
     if model is not None and setup.find is None and size:

@@ -31,6 +31,7 @@ With fewer than two strata among the labels, the limits are those without predic
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 
 import numpy as np
 
@@ -81,6 +82,7 @@ def sequence_limits(n_wrong: float, n: int, delta: float) -> tuple[float, float]
     return 1.0 - _sequence_upper(n - n_wrong, n, delta), _sequence_upper(n_wrong, n, delta)
 
 
+@lru_cache(maxsize=4_096)
 def _sequence_upper(n_wrong: float, n: int, delta: float) -> float:
     """The largest share p with M_n(p) ≤ 1/δ, by bisection: M_n increases above n_wrong/n."""
     from scipy.special import betainc, betaln

@@ -166,7 +166,8 @@ class Report:
             where all expected values are about the pool.
         shift: how different the target set is from the pool; None without a target set.
         class_shift: how different the shares of the classes are; None without a target set, with
-            few rows of it, and where items have numbers or several labels.
+            few rows of it, and where items have numbers or several labels. Where they differ, the
+            intervals of expected values on the target set hold every possible value.
     """
 
     n_items: int
@@ -244,7 +245,10 @@ class Report:
             lines.append(error_line(self))
         if self.expected_error.known:
             lines.append(error_line(self))
-            lines.append(f"expected log loss: {self.expected_log_loss}{_gain_words(self)}")
+            log_loss: Estimate | str = self.expected_log_loss
+            if _has_no_interval(self):
+                log_loss = f"{self.expected_log_loss.mean:.3g}"
+            lines.append(f"expected log loss: {log_loss}{_gain_words(self)}")
             lines += metric_line(self)
             lines += label_lines(self)
         has_expectation = self.expected_error.known or self.expected_metric is not None
@@ -256,6 +260,18 @@ class Report:
         if self.shift is not None and not self.shift.is_notable:
             lines.append(self.shift.sentence)
         return "\n".join(lines)
+
+
+def _has_no_interval(report: Report) -> bool:
+    """Whether expected values on the target set have no interval, as other classes are frequent."""
+    return report.class_shift is not None and report.class_shift.is_notable
+
+
+def _expected_words(report: Report, share: Estimate) -> str:
+    """Write an expected share on the target set."""
+    if _has_no_interval(report):
+        return f"{percent(share.mean)} (no interval)"
+    return with_interval(share)
 
 
 def _gain_words(report: Report) -> str:
@@ -382,7 +398,7 @@ def error_line(report: Report) -> str:
     loss = _LOSS_WORDS["hamming" if report.task == "many-labels" else "error"]
     if report.pool_error is not None:
         on_pool = f"on the pool: {with_interval(report.pool_error)}"
-        return f"expected {loss} on the target set: {with_interval(error)}; {on_pool}"
+        return f"expected {loss} on the target set: {_expected_words(report, error)}; {on_pool}"
     return f"expected {loss} on {report.n_targets:,} target points: {with_interval(error)}"
 
 
@@ -397,7 +413,9 @@ def metric_line(report: Report | None) -> list[str]:
     if report is None or report.expected_metric is None or report.task == "regression":
         return []
     is_share = report.metric != "rank-error"
-    value = with_interval(report.expected_metric) if is_share else report.expected_metric
+    value: Estimate | str = report.expected_metric
+    if is_share:
+        value = _expected_words(report, report.expected_metric)
     line = f"expected {metric_words(report.metric)}: {value}"
     for label, threshold in (report.decide_from or {}).items():
         line += f"; {label} is predicted from a probability of {threshold:.2f}"

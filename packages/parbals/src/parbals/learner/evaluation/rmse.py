@@ -28,7 +28,13 @@ from parbals.learner.state import State
 from parbals.posterior.predictive import add_bias
 from parbals.randomness import derive_generator
 
-__all__ = ["expected_rmse", "measured_rmse", "outlier_sentence"]
+__all__ = [
+    "chi_square_limits",
+    "expected_rmse",
+    "measured_rmse",
+    "median_limit",
+    "outlier_sentence",
+]
 
 _N_DRAWS = 400
 _LOG_T_PRIOR_SD = 0.35
@@ -125,7 +131,7 @@ def measured_rmse(state: State) -> Measurement | None:
     squares = np.square(state.encoded_labels(audited) - mean)
     n = len(squares)
     mean_square = float(squares.mean())
-    low, high = _chi_square_limits(squares, look.delta)
+    low, high = chi_square_limits(squares, look.delta)
     return Measurement(
         error=Estimate(float(np.sqrt(mean_square)), low, high),
         n=n,
@@ -135,14 +141,14 @@ def measured_rmse(state: State) -> Measurement | None:
         recall={},
         precision={},
         loss="rmse",
-        median_error=_median_limit(np.sqrt(squares), look.delta),
+        median_error=median_limit(np.sqrt(squares), look.delta),
     )
 
 
-def _chi_square_limits(squares: np.ndarray, delta: float) -> tuple[float, float]:
+def chi_square_limits(squares: np.ndarray, delta: float) -> tuple[float, float]:
     """Limits of the RMSE from squared errors (n,); each fails with probability δ for normal errors.
 
-    >>> low, high = _chi_square_limits(np.full(60, 4.0), 0.05)
+    >>> low, high = chi_square_limits(np.full(60, 4.0), 0.05)
     >>> round(low, 2), round(high, 2)
     (1.74, 2.36)
     """
@@ -158,10 +164,10 @@ def _chi_square_limits(squares: np.ndarray, delta: float) -> tuple[float, float]
     return float(np.sqrt(low_square)), float(np.sqrt(high_square))
 
 
-def _median_limit(errors: np.ndarray, delta: float) -> float | None:
+def median_limit(errors: np.ndarray, delta: float) -> float | None:
     """Upper limit of the median of absolute errors (n,); None where they are too few.
 
-    >>> _median_limit(np.arange(60.0), 0.05)
+    >>> median_limit(np.arange(60.0), 0.05)
     36.0
     """
     from scipy.special import bdtrc
