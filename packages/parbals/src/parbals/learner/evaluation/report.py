@@ -263,8 +263,9 @@ class Report:
 
 
 def _has_no_interval(report: Report) -> bool:
-    """Whether expected values on the target set have no interval, as other classes are frequent."""
-    return report.class_shift is not None and report.class_shift.is_notable
+    """Whether a warning says that the expected error has no interval: it holds every value."""
+    error = report.expected_error
+    return error.low == 0.0 and error.high == 1.0
 
 
 def _expected_words(report: Report, share: Estimate) -> str:
@@ -399,7 +400,8 @@ def error_line(report: Report) -> str:
     if report.pool_error is not None:
         on_pool = f"on the pool: {with_interval(report.pool_error)}"
         return f"expected {loss} on the target set: {_expected_words(report, error)}; {on_pool}"
-    return f"expected {loss} on {report.n_targets:,} target points: {with_interval(error)}"
+    words = _expected_words(report, error)
+    return f"expected {loss} on {report.n_targets:,} target points: {words}"
 
 
 def label_lines(report: Report) -> list[str]:
