@@ -24,14 +24,10 @@ def statements(monkeypatch):
 
 
 def sessions_that_notice(rate):
-    """Sessions in which twice the rate is above the rate by two Monte-Carlo errors, nine in ten.
-
-    >>> sessions_that_notice(0.05)
-    270
-    """
+    """Sessions in which twice the rate is above the rate by two Monte-Carlo errors, nine in ten."""
     error_of_rate = math.sqrt(rate * (1 - rate))
     error_of_double = math.sqrt(2 * rate * (1 - 2 * rate))
-    return math.ceil(((2.0 * error_of_rate + 1.2816 * error_of_double) / rate) ** 2)
+    return math.ceil(((2.0 * error_of_rate + 1.4 * error_of_double) / rate) ** 2)
 
 
 def failure_rate(statement, n_sessions):
@@ -41,16 +37,17 @@ def failure_rate(statement, n_sessions):
     return fails.mean()
 
 
-@pytest.mark.parametrize("key", KEYS)
-@pytest.mark.parametrize("is_long", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_a_statement_fails_no_more_often_than_it_says(statements, key, is_long):
+@pytest.mark.parametrize(
+    ("key", "n_most"),
+    [
+        *((key, 0) for key in KEYS if key != "drift"),  # rare alarms take a minute
+        *(pytest.param(key, full_count(MANY), marks=pytest.mark.slow) for key in KEYS),
+    ],
+)
+def test_a_statement_fails_no_more_often_than_it_says(statements, key, n_most):
     statement = statements[key]
     rate = statement.may_fail
-    n_sessions = sessions_that_notice(rate)
-    if is_long:
-        n_sessions = full_count(MANY, least=n_sessions)
-    elif n_sessions > MANY / 2:
-        pytest.skip("rare alarms take minutes: they are in the slow suite")
+    n_sessions = max(n_most, sessions_that_notice(rate))
     limit = rate + 2.0 * math.sqrt(rate * (1 - rate) / n_sessions)
     assert failure_rate(statement, n_sessions) <= limit
 
@@ -64,7 +61,7 @@ def test_so_many_sessions_notice_a_doubled_rate(rate):
     n = sessions_that_notice(rate)
     limit = rate + 2.0 * math.sqrt(rate * (1 - rate) / n)
     counts = np.random.default_rng(0).binomial(n, 2 * rate, 20_000)
-    assert (counts / n > limit).mean() >= 0.88
+    assert (counts / n > limit).mean() >= 0.9
 
 
 def test_the_table_is_that_of_the_record(statements, monkeypatch):

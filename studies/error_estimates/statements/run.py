@@ -58,7 +58,9 @@ def one_cell(key: str, number: int, seed: int) -> Record:
 def comparison_cells() -> list[tuple[Any, ...]]:
     """Cells of `estimate`, and of the errors that a kept sample counts, at one look."""
     shares = [
-        cell for cell in STATEMENTS["share"].cells if cell[0] != "useless" and cell[1] == 5_000
+        cell
+        for cell in STATEMENTS["share"].cells
+        if cell[0] != "useless" and cell[1:3] == (5_000, 0.06)
     ]
     kept = [cell for cell in STATEMENTS["kept"].cells if cell[1] == 2_000]
     errors = [("errors", n_items, share, part, size) for size, n_items, share, part in kept]

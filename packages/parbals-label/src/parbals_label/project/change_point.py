@@ -19,7 +19,7 @@ __all__ = ["Change", "increase_at_look", "increase_in", "size_of_look"]
 _MIN_VALUES = 20
 _RANK = 3
 """An increase counts if it is among the largest this many of itself and all random orders."""
-_CHUNK = 400_000
+_CHUNK = 40_000
 """Values of random orders that are in memory at a time."""
 _MIN_SIDE = 5
 """Values before and after a change, at least; also a tenth of all."""

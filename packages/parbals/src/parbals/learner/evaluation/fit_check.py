@@ -1,7 +1,7 @@
 """Whether labels show that a model does not suit its data, so that it cannot know its own error.
 
 Two signs are looked for. Neither is a test with a level: both limits were chosen on eight sets, of
-which rings and XOR have classes that no line divides (``studies/error_estimates/README.md``).
+which rings and XOR have classes that no line divides (``studies/error_estimates/misfit``).
 
 * *Guesses.* The temperature T at which leave-one-out predictions suit the labels is above 3: the
   model is as often wrong as right where it was sure.
