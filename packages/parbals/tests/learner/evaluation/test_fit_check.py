@@ -73,6 +73,16 @@ def test_the_interval_also_holds_the_error_of_items_without_a_label():
     assert n_held >= 5
 
 
+def test_a_column_that_is_constant_does_not_count():
+    rows = np.column_stack([np.arange(4.0), np.full(4, 0.1) + 1e-17 * np.arange(4)])
+    labels = np.array([0, 0, 1, 1])
+    error = Estimate(0.1, 0.05, 0.2)
+    for column in (rows[:, 1], np.zeros(4)):
+        table = np.column_stack([rows[:, 0], column])
+        targets = (table, labels)
+        assert misfit_sentence(1.0, error, (table, labels, labels), targets) is None
+
+
 def test_neighbours_that_predict_labels_worse_than_the_model_say_nothing():
     rows = np.arange(4.0)[:, None]
     labels = np.array([0, 1, 0, 1])

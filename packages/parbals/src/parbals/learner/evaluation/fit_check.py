@@ -21,6 +21,7 @@ __all__ = ["misfit_sentence"]
 _MAX_TEMPERATURE = 3.0
 _MAX_DIFFERENCE = 0.1
 """Share of the pool beyond the upper limit of the expected error."""
+_ROUNDING = 1e-6
 _CONSEQUENCE = (
     "No line may divide these classes, so the expected error has no interval; a random sample "
     "would measure it."
@@ -47,7 +48,7 @@ def misfit_sentence(
         )
     rows, labels, leave_one_out = labelled
     target_rows, decisions = targets
-    scale = np.maximum(target_rows.std(axis=0), np.finfo(np.float64).tiny)
+    scale = _scale(np.concatenate([rows, target_rows]))
     scaled_rows = rows / scale
     if (_nearest(scaled_rows, labels) != labels).sum() > (leave_one_out != labels).sum():
         return None
@@ -59,6 +60,13 @@ def misfit_sentence(
         "The label of the nearest labelled item predicts labels as well as the model, and differs "
         f"from it on {percent(difference)} of all items. {_CONSEQUENCE}"
     )
+
+
+def _scale(rows: np.ndarray) -> np.ndarray:
+    """Standard deviations (D,) of columns; infinite where a column is constant up to rounding."""
+    deviation = rows.std(axis=0)
+    is_constant = deviation <= _ROUNDING * np.abs(rows).max(axis=0)
+    return np.where(is_constant, np.inf, deviation)
 
 
 def _nearest(rows: np.ndarray, labels: np.ndarray, targets: np.ndarray | None = None) -> np.ndarray:
