@@ -107,7 +107,7 @@ format: $(VENV)/.installed-dev  ## rewrite the source in the project's format
 	$(BIN)/ruff format .
 
 test-statistics: $(VENV)/.installed-dev  ## the slow suite: are samplers calibrated, and how often do statements fail?
-	$(PYTEST) -m slow packages/parbals $(PYTEST_ARGS)
+	$(PYTEST) -m slow packages/parbals packages/parbals-bench $(PYTEST_ARGS)
 
 test-faults: $(VENV)/.installed-dev  ## kills, full disks, flipped bytes, crowds: the full counts
 	$(PYTEST) -m faults $(PYTEST_ARGS)

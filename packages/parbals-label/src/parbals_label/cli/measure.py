@@ -172,8 +172,8 @@ def _result(store: "Store") -> tuple[dict[str, Any], str]:
 def estimate(folder: Path, label: str, column: str | None, origin: str, as_json: bool) -> None:
     """Estimate how common a class is, with a 90 % interval.
 
-    Combines the labels of random items (`parbals measure`) with the predictions of all items by
-    PPI++: counting predictions alone would repeat the model's mistakes.
+    Combines the labels of random items (`parbals measure`) with the predictions of all items:
+    counting predictions alone would repeat the model's mistakes.
 
     \b
     Examples:

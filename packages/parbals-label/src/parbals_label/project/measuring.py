@@ -13,7 +13,7 @@ import numpy as np
 from parbals.errors import InputError
 from parbals.learner.evaluation.audit import draw_audit
 from parbals.learner.evaluation.certify import CERTIFY, draw_sample
-from parbals.learner.evaluation.looks import ppi_limits
+from parbals.learner.evaluation.limits import stratified_limits
 from parbals.randomness import derive_generator, seed_from
 from parbals.types import Estimate
 
@@ -250,10 +250,10 @@ def estimate_shares(
     With ``from_target``, all items of the target set, by the latest sample if it was drawn there;
     rows that are not items have no predictions, so for them labels are counted alone.
 
-    Prediction-powered (:func:`parbals.learner.evaluation.looks.ppi_limits`): random labels, those
-    of the audit or of the latest sample if it has more, correct the predictions for unlabelled
-    items. Labels that were there before the draw are counted as they are. The intervals are those
-    of Clopper and Pearson, so they also hold for few labels and for a class without any.
+    Random labels, those of the audit or of the latest sample if it has more, tell the share of the
+    class among items with a high and with a low prediction, and predictions how many items these
+    are (:func:`parbals.learner.evaluation.limits.stratified_limits`). Labels that were there before
+    the draw are counted as they are.
     """
     if store.settings.task == NUMBERS:
         raise InputError("The labels are numbers, so there are no classes to count.")
@@ -320,7 +320,7 @@ class _Population(NamedTuple):
         n_sampled = int(self.is_sampled.sum())
         if n_sampled < _MIN_LABELS:
             return None
-        mean, low, high = ppi_limits(
+        mean, low, high = stratified_limits(
             self.is_class[self.is_sampled],
             self.probs[self.is_sampled],
             self.probs[self.is_unlabelled],

@@ -352,8 +352,10 @@ class State:
         if gaussian is None:
             rows, probs = self._five_fold_predictions(training)
         else:
-            has_programs = not self.is_answered_by_people(positions).all()
-            rows, probs = gaussian.leave_one_out(all_labels=has_programs)
+            # Labels of people may be few among those of programs: none of them is left to chance.
+            needs_all = not self.is_answered_by_people(positions).all()
+            options = {"all_labels": True} if needs_all else {}
+            rows, probs = gaussian.leave_one_out(**options)
             is_item = rows < len(positions)  # class descriptions are fitted as rows after the items
             rows = rows[is_item]
             probs = probs[is_item]

@@ -16,8 +16,14 @@ from parbals.learner.evaluation.audit import (
     measure_error,
     n_audit_items_due,
 )
-from parbals.learner.evaluation.looks import latest_look, ppi_limits
-from parbals.learner.evaluation.report import Measurement, class_lines, measured_error_sentence
+from parbals.learner.evaluation.limits import stratified_limits
+from parbals.learner.evaluation.looks import full_look, latest_look
+from parbals.learner.evaluation.report import (
+    EarlierLimit,
+    Measurement,
+    class_lines,
+    measured_error_sentence,
+)
 from parbals.learner.setup import mean_proba
 from parbals.types import Estimate
 from sklearn.ensemble import RandomForestClassifier
@@ -127,7 +133,7 @@ def test_the_measurement_is_what_the_model_of_the_first_labels_gets_wrong():
     expected_pool = 1.0 - np.append(
         model.predict_proba(X[unseen]).max(axis=1), without_own_label.max(axis=1)
     )
-    by_hand = ppi_limits(wrong, expected, expected_pool, look.delta)
+    by_hand = stratified_limits(wrong, expected, expected_pool, look.delta)
     assert (measured.error.mean, measured.error.low, measured.error.high) == pytest.approx(by_hand)
     hits = (decisions == "yes") & (Y[audited] == "yes")
     assert measured.recall["yes"].mean == hits.sum() / (Y[audited] == "yes").sum()
@@ -202,6 +208,23 @@ def test_the_report_gives_it_in_words_and_in_json():
     without_audit = replace(report, measured=None)
     assert "The error is estimated by the model and has not been measured" in str(without_audit)
     assert without_audit.to_dict()["certified"] is None
+
+
+def test_a_later_look_has_the_lower_limit_of_the_full_audit_beside_it():
+    """Later looks have less of the risk: a limit must not seem to get worse without an error."""
+    later = make_labelled(140)
+    measured = measure_error(later.state)
+    at_full = full_look(np.isin(list(later.labels), later.audit), len(later.audit))
+    first = make_learner(audit=later.audit.tolist())
+    order = list(later.labels)[: at_full.n_labels]
+    first.tell(order, Y[order])
+    measured_first = measure_error(first.state)
+    assert measured_first.earlier is None
+    assert measured.n_labels == 2 * at_full.n_labels
+    assert measured.earlier == EarlierLimit(at_full.n_labels, measured_first.error.high)
+    assert measured.earlier.high < measured.error.high
+    assert "The model trained on the first" in measured_error_sentence(measured).split(". ")[-1]
+    assert measure_error(make_labelled(70).state).earlier is None
 
 
 def test_an_audit_without_labels_promises_a_measurement():
