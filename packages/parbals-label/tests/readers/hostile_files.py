@@ -221,7 +221,9 @@ def write_bombs():
     pq.write_table(
         pa.table({"text": repeated.slice(0, 1_900).dictionary_decode()}), FOLDER / "text.parquet"
     )
-    (FOLDER / "lines.csv.gz").write_bytes(gzip.compress(b"a\n" + b"1\n" * (1 << 28), 1))
+    (FOLDER / "lines.csv.gz").write_bytes(
+        gzip.compress(b"a\n" + (b"x" * 9_999 + b"\n") * (1 << 15), 1)
+    )
     names = ",".join(f"c{n}" for n in range(300_000))
     (FOLDER / "columns.csv").write_text(f"{names}\n{names}\n")
     (FOLDER / "keys.jsonl").write_text(json.dumps(dict.fromkeys(names.split(","), 1)) + "\n")
@@ -237,9 +239,7 @@ def write_bombs():
         with archive.open("xl/sharedStrings2.xml", "w", force_zip64=True) as part:
             for _ in range(400):
                 part.write(bytes(1 << 20))
-    picture = bytearray((FOLDER / "whole" / "whole.png").read_bytes())
-    picture[16:24] = (60_000).to_bytes(4, "big") * 2
-    (FOLDER / "large.png").write_bytes(picture)
+    Image.new("1", (20_000, 20_000)).save(FOLDER / "large.png")
     (FOLDER / "plain.xlsx").unlink()
 
 
