@@ -7,6 +7,7 @@ __all__ = [
     "PROGRAM_PREFIX",
     "counted",
     "duration",
+    "is_program_name",
     "percent",
     "percent_above",
     "percent_below",
@@ -15,6 +16,15 @@ __all__ = [
 
 PROGRAM_PREFIX = "machine:"
 """An annotator whose name starts so is a program, not a person."""
+
+
+def is_program_name(name: str | None) -> bool:
+    """Whether an annotator is a program; None is the annotator of gold labels.
+
+    >>> is_program_name("machine:llm"), is_program_name("ada"), is_program_name(None)
+    (True, False, False)
+    """
+    return name is not None and name.startswith(PROGRAM_PREFIX)
 
 
 def counted(number: int, singular: str, plural: str = "") -> str:

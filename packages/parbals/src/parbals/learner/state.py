@@ -22,7 +22,7 @@ from parbals.learner.fit_cache import FitCache, LabelPredictions
 from parbals.learner.setup import Setup
 from parbals.posterior.closed import moments
 from parbals.randomness import derive_generator
-from parbals.wording import PROGRAM_PREFIX
+from parbals.wording import is_program_name
 
 __all__ = ["State", "TrainingLabels"]
 
@@ -75,6 +75,7 @@ class State:
     def labels(self) -> Mapping[int, Any]:
         """Position → encoded label; the most probable one where several annotators answered.
 
+        A program's answer is no label where people have answered: it never overrules them.
         Labels of audit items are those of people, where they agree on one.
         """
         fit = self.annotator_fit
@@ -83,7 +84,8 @@ class State:
         label_probs = dict(zip(self.labelled.tolist(), fit.label_probs, strict=True))
         consensus = {}
         for position, by_annotator in self.answers.items():
-            answered_classes = list(dict.fromkeys(by_annotator.values()))
+            by_people = {n: label for n, label in by_annotator.items() if not is_program_name(n)}
+            answered_classes = list(dict.fromkeys((by_people or by_annotator).values()))
             most_probable = max(answered_classes, key=label_probs[position].__getitem__)
             consensus[position] = by_annotator.get(None, most_probable)  # a gold label wins
         labels = {position: consensus[position] for position in self.majority_labels}
@@ -140,7 +142,7 @@ class State:
             return None
         training_answers = [self.answers[p] for p in self.training_positions.tolist()]
         names = {name for by_annotator in training_answers for name in by_annotator}
-        has_program = any(name and name.startswith(PROGRAM_PREFIX) for name in names)
+        has_program = any(map(is_program_name, names))
         if len(names) < 2 and not has_program:
             return None
         answers = Answers.from_items(self.answers, self.labelled)
@@ -185,7 +187,7 @@ class State:
     def is_answered_by_people(self, positions: np.ndarray) -> np.ndarray:
         """Return whether a person, or a gold label, answered each of these labelled items (n,)."""
         is_answered = [
-            any(name is None or not name.startswith(PROGRAM_PREFIX) for name in names)
+            not all(map(is_program_name, names))
             for names in (self.answers.get(p, (None,)) for p in positions.tolist())
         ]
         return np.array(is_answered, bool)

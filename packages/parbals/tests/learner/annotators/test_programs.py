@@ -58,3 +58,82 @@ def test_a_program_that_guesses_does_no_harm(n_classes, accuracy):
             right.append((np.array(learner.predict(X[600:])) == true[600:]).mean())
         gains.append(right[1] - right[0])
     assert np.mean(gains) > -0.01 - 2.0 * np.std(gains) / np.sqrt(len(gains))
+
+
+CHECKS = (0, 1, 2, 3, 5, 10)
+
+
+def errors_by_checks(n_classes, seed, order):
+    """Test errors in % after each number of checks of a program that is right in 75 %.
+
+    ``order``: which of the program's items are checked, "random", "agreeing" or "contradicting".
+    Second, the error with the program's answers taken as gold labels.
+    """
+    X, true, generator = make_clouds(seed + 600, 1400, n_classes, 2.5, n_columns=10)
+    answers = noisy_answers(generator, true, 0.75, n_classes)
+    items = np.arange(150)
+    is_right = answers[items] == true[items]
+    checked = {"random": items, "agreeing": items[is_right], "contradicting": items[~is_right]}
+    learner, gold = (
+        ActiveLearner(X[:400], list(range(n_classes)), random_state=seed) for _ in range(2)
+    )
+    gold.tell(items, answers[items].tolist())
+    learner.tell(items, answers[items].tolist(), annotator="machine:llm")
+
+    def error(learner):
+        return 100.0 * (np.array(learner.predict(X[400:])) != true[400:]).mean()
+
+    errors = []
+    n_checked = 0
+    for n_checks in CHECKS:
+        new = checked[order][n_checked:n_checks]
+        learner.tell(new, true[new].tolist(), annotator="ada")
+        n_checked = n_checks
+        errors.append(error(learner))
+    return np.array(errors), error(gold)
+
+
+@pytest.mark.parametrize("order", ["agreeing", "random", "contradicting"])
+@pytest.mark.parametrize("n_classes", [2, 6])
+def test_the_first_ten_checks_never_break_the_model(n_classes, order):
+    """At one check, all answers of a program once became worthless: the error rose to 1 - 1/C."""
+    largest_rise = {"agreeing": 2.0, "random": 2.0, "contradicting": 5.0}[order]
+    losses = []
+    for seed in (0, 1):
+        errors, error_of_gold = errors_by_checks(n_classes, seed, order)
+        noise = 100.0 * np.sqrt(0.1 * 0.9 / 1000)
+        assert (errors[1:] - errors[0]).max() < largest_rise + 2.0 * noise, errors
+        losses.append(errors[0] - error_of_gold)
+    assert np.mean(losses) < 1.0 + noise, "beside taking its answers as gold labels"
+
+
+def test_two_programs_that_copy_each_other_never_outvote_a_person():
+    X, true, generator = make_clouds(700, 700, 2, 1.0, n_columns=10)
+    wrong_in_a_third = noisy_answers(generator, true, 0.67)
+    learner = ActiveLearner(X[:400], CLASSES, random_state=0)
+    for name in ("machine:one", "machine:two"):
+        tell(learner, range(300), wrong_in_a_third[:300], annotator=name)
+    checked = range(40)
+    tell(learner, checked, true[:40], annotator="ada")
+    assert [learner.labels[i] for i in checked] == [CLASSES[c] for c in true[:40]]
+    real_error = np.mean(wrong_in_a_third[:300] != true[:300])
+    for annotator in learner.annotators():
+        if annotator.name != "ada":
+            assert annotator.error.low <= real_error <= annotator.error.high, annotator
+        else:
+            assert annotator.error.high > annotator.error.low >= 0.0
+
+
+def test_without_a_persons_answer_nothing_is_known_of_the_error():
+    X, true, generator = make_clouds(701, 700, 2, 2.0, n_columns=10)
+    answers = noisy_answers(generator, true, 0.75)
+    learner = ActiveLearner(X[:400], CLASSES, random_state=0)
+    tell(learner, range(150), answers[:150], annotator="machine:llm")
+    error = learner.report().expected_error
+    assert error.low < 0.02
+    assert error.high > 0.45
+    tell(learner, range(30), true[:30], annotator="ada")
+    error = learner.report().expected_error
+    real_error = (np.array(learner.predict(X[400:])) != np.array(CLASSES)[true[400:]]).mean()
+    assert error.low <= real_error <= error.high
+    assert error.high < 0.4
