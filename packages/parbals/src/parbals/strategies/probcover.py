@@ -74,8 +74,8 @@ def pure_radius(rows: np.ndarray, clusters: np.ndarray) -> float:
     """The largest radius at which 95 % of the balls around rows (n, D) lie in one cluster each.
 
     >>> rows = np.arange(20.0, dtype=np.float32)[:, None]
-    >>> pure_radius(rows, np.arange(20) // 10)  # all but the two points at the border
-    2.0
+    >>> pure_radius(rows, np.arange(20) // 10)  # beyond it both points at the border are impure
+    1.0
     """
     squared = np.full(len(rows), np.inf)
     for block in block_rows(len(rows), _BLOCK_ROWS):
