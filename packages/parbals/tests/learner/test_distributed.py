@@ -19,7 +19,8 @@ def pool():
 
 
 def learner_of(X, **options):
-    """A learner with ten labels and two pending items."""
+    """A learner with ten labels and two pending items; it ignores which rows lie together."""
+    options = {"pool_structure": False} | options
     learner = parbals.ActiveLearner(X, ["no", "yes"], random_state=4, **options)
     learner.tell(range(10), ["no", "yes"] * 5)
     learner.mark_pending([300, 301])
@@ -36,6 +37,11 @@ def test_it_asks_what_a_learner_in_memory_asks(pool, preparation):
     distributed = learner_of(array, n_candidates=20, **preparation)
     assert distributed.ask(5).tolist() == in_memory.ask(5).tolist()
     assert distributed.ask(3).tolist() == in_memory.ask(3).tolist()
+
+
+def test_it_says_that_neighbours_are_ignored(pool):
+    learner = learner_of(da.from_array(pool, chunks=(128, 6)), pool_structure=True)
+    assert any("lie together is ignored" in note for note in learner.choose(2).notes)
 
 
 def test_it_reports_what_a_learner_in_memory_reports(pool):

@@ -371,6 +371,7 @@ class _Adaptation:
             random_state=setup.seed,
             prior_scale=prior_scale_of(self.store.settings, adapted=adapted),
             checked=True,
+            pool_structure=False,
         )
         model.tell(train, [setup.classes[index] for index in self.class_indices[train]])
         return model

@@ -86,6 +86,8 @@ def learner_of(
         prior_scale=prior_scale_of(settings, adapted=is_adapted(settings.encoder)),
         metric=metric_of(settings.loss),
         checked=True,
+        # An exported model has to predict without the pool's rows.
+        pool_structure=False,
         n_candidates=n_candidates,
         audit=settings.audit,
         audit_excluded=settings.audit_excluded,
@@ -280,7 +282,7 @@ def _predict_pool(learner: ActiveLearner, progress: Callable[[str, int, int], No
     model = learner.fitted()
     temperature = prediction_temperature(learner.state)
     for rows, block in pool.blocks(max(1, _BLOCK_ENTRIES // pool.n_columns)):
-        values = raw_predictions(model, learner.setup.preparation(block))
+        values = raw_predictions(model, learner.setup.prepared(block))
         predictions[rows] = (
             values if temperature == 1.0 else temperature_scaled(values, temperature)
         )

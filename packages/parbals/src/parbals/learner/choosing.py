@@ -89,7 +89,7 @@ def choose_among(
     # Pending items enter the strategy as a partial batch, and so are rows of its pool, too.
     positions = np.concatenate([candidates, state.pending_positions()])
     if reads_rows_in_place:
-        pool: Any = setup.pool.rows_in_place(positions, setup.preparation)
+        pool: Any = setup.pool_rows_in_place(positions)
     else:
         pool = setup.pool_rows(positions)
     uses_class_weights = loss == "error" and state.can_fit
@@ -110,7 +110,7 @@ def choose_among(
     )
     targets = state.target_rows() if entry.uses_predictions else None
     batch = choose_batch(settings, model, pool, targets, _labelled_rows(state))
-    notes = [*setup.pool.notes, *batch.notes]
+    notes = [*setup.notes, *batch.notes]
     if len(candidates) < len(free):
         notes.append(f"{len(candidates):,} of {len(free):,} free items were considered.")
     return replace(batch, indices=positions[batch.indices], notes=tuple(notes))

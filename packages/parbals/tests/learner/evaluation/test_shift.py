@@ -75,7 +75,10 @@ def test_a_report_has_the_error_on_the_pool_as_well(task):
     classes = None if task == "regression" else [0, 1]
     reports = []
     for X_target in (target, None):
-        learner = parbals.ActiveLearner(pool, classes, X_target=X_target, task=task, random_state=0)
+        # Target rows would be neighbours of the pool's, and the model another one.
+        learner = parbals.ActiveLearner(
+            pool, classes, X_target, task=task, random_state=0, pool_structure=False
+        )
         learner.tell(np.arange(40), labels[:40])
         reports.append(learner.report(1))
     with_target, alone = reports

@@ -1,0 +1,128 @@
+"""A learner that knows which items lie together."""
+
+import numpy as np
+import parbals
+import pytest
+from parbals.learner import structure
+
+N_CLUSTERS = 12
+
+
+def clusters(n_rows=600, seed=0):
+    """Rows of twelve clusters, stretched so that a linear model needs labels of each."""
+    generator = np.random.default_rng(seed)
+    centres = 3.0 * generator.standard_normal((N_CLUSTERS, 8))
+    y = np.arange(n_rows) % N_CLUSTERS
+    rows = centres[y] + 1.5 * generator.standard_normal((n_rows, 8))
+    return rows, y
+
+
+def labelled(X, y, items, **arguments):
+    learner = parbals.ActiveLearner(X, range(y.max() + 1), random_state=0, **arguments)
+    learner.tell(items, y[items])
+    return learner
+
+
+def test_few_labels_are_worth_more_where_classes_are_clusters():
+    X, y = clusters()
+    items = np.arange(2 * N_CLUSTERS)
+    accuracies = {
+        pool_structure: np.mean(
+            labelled(X, y, items, pool_structure=pool_structure).predict(X) == y
+        )
+        for pool_structure in (True, False)
+    }
+    assert accuracies[True] > accuracies[False] + 0.02
+
+
+def test_labels_that_do_not_follow_the_clusters_leave_them_out():
+    X, _ = clusters()
+    direction = np.random.default_rng(5).standard_normal(8)
+    within = (
+        X
+        - np.stack([X[i::N_CLUSTERS].mean(axis=0) for i in range(N_CLUSTERS)])[
+            np.arange(len(X)) % N_CLUSTERS
+        ]
+    )
+    y = (within @ direction > 0).astype(int)
+    learner = labelled(X, y, np.arange(120))
+    assert learner.fitted().neighbourhood_share_ < 0.2
+    without = labelled(X, y, np.arange(120), pool_structure=False)
+    error, error_without = (np.mean(a.predict(X) != y) for a in (learner, without))
+    assert error < error_without + 0.02
+
+
+def test_nothing_depends_on_the_order_of_the_pool():
+    X, y = clusters()
+    order = np.random.default_rng(1).permutation(len(X))
+    items = np.arange(40)
+    place = np.argsort(order)[items]
+    probs = labelled(X, y, items).predict_proba(X[:50])
+    reordered = labelled(X[order], y[order], place).predict_proba(X[:50])
+    np.testing.assert_allclose(reordered, probs, atol=0.02)
+
+
+def test_pool_rows_and_equal_new_rows_are_predicted_alike():
+    X, y = clusters()
+    learner = labelled(X, y, np.arange(40), standardise=True)
+    setup = learner.setup
+    positions = np.array([5, 3, 200])
+    np.testing.assert_allclose(setup.prepared(X[positions]), setup.pool_rows(positions), atol=1e-4)
+    assert setup.pool_rows(positions).shape == (3, 16)
+    in_place = setup.pool_rows_in_place(positions)
+    assert in_place.shape == (3, 16)
+    np.testing.assert_array_equal(in_place[:2], setup.pool_rows(positions[:2]))
+
+
+def test_target_rows_are_neighbours_too():
+    """Where the pool has nothing, a target row is smoothed over other target rows."""
+    X, y = clusters()
+    target = np.random.default_rng(3).standard_normal((90, 8)) + 30.0
+    setup = labelled(X, y, np.arange(40), X_target=target).setup
+    columns = setup.target_rows(np.arange(90))[:, 8:]
+    assert columns.std(axis=0).max() < 0.2 * setup.pool_rows(slice(None))[:, 8:].std(axis=0).max()
+    np.testing.assert_allclose(setup.prepared(target)[:, 8:], columns, atol=1e-4)
+
+
+def test_it_is_saved(tmp_path):
+    X, y = clusters()
+    for pool_structure in (True, False):
+        learner = labelled(X, y, np.arange(40), pool_structure=pool_structure)
+        learner.save(tmp_path / "learner")
+        loaded = parbals.ActiveLearner.load(tmp_path / "learner")
+        assert (loaded.setup.structure is not None) == pool_structure
+        np.testing.assert_array_equal(loaded.predict_proba(X[:9]), learner.predict_proba(X[:9]))
+        np.testing.assert_array_equal(loaded.choose(3).indices, learner.choose(3).indices)
+
+
+def test_it_is_computed_once(monkeypatch):
+    X, y = clusters()
+    calls = []
+    original = structure.Neighbourhoods.of
+    monkeypatch.setattr(
+        structure.Neighbourhoods, "of", lambda rows: calls.append(1) or original(rows)
+    )
+    learner = labelled(X, y, np.arange(20))
+    learner.choose(2)
+    learner.measure(20, keep=True)
+    learner.choose(2)
+    assert len(calls) == 1
+
+
+def test_pools_that_are_small_large_or_of_a_given_prior_are_left_as_they_are(monkeypatch):
+    X, y = clusters()
+    assert labelled(X[:90], y[:90], np.arange(20)).setup.pool_rows(slice(3)).shape == (3, 8)
+    given = labelled(X, y, np.arange(20), prior_scale=1.0)
+    assert given.setup.structure is None
+    monkeypatch.setattr(structure, "MAX_ROWS", 500)
+    learner = labelled(X, y, np.arange(20))
+    assert learner.setup.n_neighbourhood_columns == 0
+    assert any("over 500" in note for note in learner.choose(2).notes)
+
+
+@pytest.mark.parametrize("n_columns", [3, 600])
+def test_narrow_and_wide_rows_predict(n_columns):
+    X = np.random.default_rng(0).standard_normal((300, n_columns))
+    y = (X[:, 0] > 0).astype(int)
+    learner = labelled(X, y, np.arange(60))
+    assert np.isfinite(learner.predict_proba(X)).all()
