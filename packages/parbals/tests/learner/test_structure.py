@@ -126,3 +126,61 @@ def test_narrow_and_wide_rows_predict(n_columns):
     y = (X[:, 0] > 0).astype(int)
     learner = labelled(X, y, np.arange(60))
     assert np.isfinite(learner.predict_proba(X)).all()
+
+
+def regions(X, y, items, **arguments):
+    """A learner in which the labels trust the neighbourhoods, and the clusters of its items."""
+    learner = labelled(X, y, items, **arguments)
+    assert learner.fitted().neighbourhood_share_ > 0.5
+    return learner
+
+
+def test_a_batch_is_chosen_where_no_label_is():
+    """Twenty clusters of which eight have labels: the next batch asks in the others."""
+    generator = np.random.default_rng(0)
+    y = np.arange(2_000) % 20
+    X = 4.0 * generator.standard_normal((20, 8))[y] + generator.standard_normal((2_000, 8))
+    items = np.flatnonzero(y < 8)[:24]
+    batch = regions(X, y, items).choose(12)
+    assert any("regions of the pool" in note for note in batch.notes)
+    assert (y[batch.indices] >= 8).mean() > 0.9
+
+
+def test_representatives_are_typical_and_apart_from_what_is_used():
+    X, y = clusters(n_rows=900)
+    setup = labelled(X, y, np.arange(24)).setup
+    free = np.arange(100, 900)
+    used = np.arange(24)
+    few = setup.structure.representatives(free, used, 40)
+    assert np.isin(few, free).all()
+    assert len(np.unique(few)) == len(few) >= 40 - len(used)
+    # Every region counts once: with more regions there are as many more representatives.
+    assert len(setup.structure.representatives(free, used, 90)) > len(few)
+    distances = np.sort(np.linalg.norm(X[:, None] - X, axis=2), axis=1)[:, :20].mean(axis=1)
+    assert np.median(distances[few]) < np.median(distances)
+    # Left-out items are not proposed, and another of the region takes their place.
+    rest = np.setdiff1d(free, few)
+    assert len(setup.structure.representatives(rest, used, 40)) > 0.8 * len(few)
+
+
+def test_pending_items_count_as_labelled():
+    X, y = clusters(n_rows=900)
+    learner = regions(X, y, np.arange(24))
+    first = learner.ask(5)
+    second = learner.ask(5)
+    pool = learner.setup.structure
+    regions_by_content = pool._clusters.labels(24 + 5 + 100)
+    region = regions_by_content[np.argsort(pool._neighbourhoods.order)]
+    assert not set(region[first]) & set(region[second])
+
+
+def test_all_items_compete_with_a_target_and_for_random():
+    X, y = clusters(n_rows=900)
+    with_target = labelled(X, y, np.arange(24), X_target=X[:100])
+    for batch in (
+        with_target.choose(3),
+        regions(X, y, np.arange(24)).choose(3, strategy="random"),
+    ):
+        assert not any("regions of the pool" in note for note in batch.notes)
+    few = regions(X, y, np.arange(24)).choose(12, leave_out=range(26, 890))
+    assert len(few.indices) == 12  # more than there are regions with a free item, perhaps

@@ -53,24 +53,37 @@ class Neighbourhoods(NamedTuple):
     True
     """
 
+    order: Int[Array, " N"]  # positions of the pool's rows by their content, as all arrays below
     mean: Float[Array, " D"]
     directions: Float[Array, "q D"]
-    coordinates: Float[Array, "N q"]  # z, in the order of the rows' content
-    smoothed: Float[Array, "N q"]  # s, likewise
+    coordinates: Float[Array, "N q"]  # z
+    smoothed: Float[Array, "N q"]  # s
+    mean_distances: Float[Array, " N"]  # to the 20 neighbours: typical rows have small ones
     centre: Float[Array, " q"]
     axes: Float[Array, "q b"]  # principal axes of s
 
     @classmethod
     def of(cls, rows: Float[Array, "N D"]) -> Self:
         """Smooth all rows of a pool."""
-        rows = rows[_content_order(rows)]
+        order = _content_order(rows)
+        rows = rows[order]
         sample = without_broken_rows(np.asarray(rows[:_PCA_ROWS], np.float64))
         mean, directions, _ = principal_components(sample)
         directions = directions[:_MAX_DIRECTIONS]
         coordinates = _along(rows, mean, directions)
-        smoothed = _smoothed(coordinates, nearest_rows(coordinates, coordinates))
+        neighbours = nearest_rows(coordinates, coordinates)
+        smoothed = _smoothed(coordinates, neighbours)
         _, axes, _ = principal_components(smoothed)
-        return cls(mean, directions, coordinates, smoothed, smoothed.mean(axis=0), axes.T)
+        return cls(
+            order=order,
+            mean=mean,
+            directions=directions,
+            coordinates=coordinates,
+            smoothed=smoothed,
+            mean_distances=_mean_distances(coordinates, neighbours),
+            centre=smoothed.mean(axis=0),
+            axes=axes.T,
+        )
 
     @property
     def n_columns(self) -> int:
@@ -144,6 +157,16 @@ def _smoothed(
         if np.abs(smoothed - previous).max(initial=0.0) <= (1.0 - _SMOOTHING) * _TOLERANCE * size:
             break
     return smoothed
+
+
+def _mean_distances(
+    coordinates: Float[Array, "N q"], neighbours: Int[Array, "N k"]
+) -> Float[Array, " N"]:
+    """Mean distance of every row from its neighbours."""
+    total = np.zeros(len(coordinates))
+    for column in neighbours.T:
+        total += np.linalg.norm(coordinates - coordinates[column], axis=1)
+    return total / neighbours.shape[1]
 
 
 def _step(

@@ -27,6 +27,11 @@ __all__ = ["choose_among", "choose_items"]
 
 _N_CANDIDATES = 10_000
 """Default number of free items that are considered for a batch: a few seconds' work."""
+_MIN_NEIGHBOURHOOD_SHARE = 0.5
+"""Share of the neighbourhoods in the prior, above which representatives compete."""
+_MIN_NEW_REGIONS = 100
+_BATCHES_OF_NEW_REGIONS = 2
+"""Regions without a label from which a batch is chosen: at least so many, or so many batches."""
 _MIN_UNIVERSES = 2
 """Least number of universes with many labels, unless the user asked for fewer."""
 
@@ -81,11 +86,12 @@ def choose_among(
     is_closed_form = entry.uses_predictions and has_closed_form(entry, model)
     # Scores in closed form are computed block by block, so the rows need not be in memory at once.
     reads_rows_in_place = is_closed_form and isinstance(setup.task, Classification)
-    candidates = free
+    candidates = _representatives(state, free, n, model)
+    has_representatives = len(candidates) < len(free)
     scores_whole_pool = reads_rows_in_place and setup.pool.is_distributed
     if not scores_whole_pool:
         n_candidates = max(n, _max_candidates(state, is_closed_form=reads_rows_in_place))
-        candidates = _sample_candidates(setup.seed, key, free, n_candidates)
+        candidates = _sample_candidates(setup.seed, key, candidates, n_candidates)
     # Pending items enter the strategy as a partial batch, and so are rows of its pool, too.
     positions = np.concatenate([candidates, state.pending_positions()])
     if reads_rows_in_place:
@@ -111,9 +117,29 @@ def choose_among(
     targets = state.target_rows() if entry.uses_predictions else None
     batch = choose_batch(settings, model, pool, targets, _labelled_rows(state))
     notes = [*setup.notes, *batch.notes]
-    if len(candidates) < len(free):
+    if has_representatives:
+        notes.append(f"Chosen among {len(candidates):,} regions of the pool without a label.")
+    elif len(candidates) < len(free):
         notes.append(f"{len(candidates):,} of {len(free):,} free items were considered.")
     return replace(batch, indices=positions[batch.indices], notes=tuple(notes))
+
+
+def _representatives(state: State, free: np.ndarray, n: int, model: Any) -> np.ndarray:
+    """Return the free positions that compete: representatives of regions without a label, or all.
+
+    They are representatives while the labels ascribe most of the logits' variance to the
+    neighbourhoods: items that lie together then have mostly one class, and a second label of a
+    region tells little. There are as many regions as labels and pending items, and 100 more, or
+    two batches if that is more. With a target set all items compete.
+    """
+    setup = state.setup
+    share = getattr(model, "neighbourhood_share_", 0.0)
+    if setup.structure is None or setup.target is not None or share <= _MIN_NEIGHBOURHOOD_SHARE:
+        return free
+    used = np.union1d(state.training_positions, state.pending_positions())
+    n_regions = len(used) + max(_MIN_NEW_REGIONS, _BATCHES_OF_NEW_REGIONS * n)
+    representatives = setup.structure.representatives(free, used, n_regions)
+    return representatives if len(representatives) >= n else free
 
 
 def _strategy_or_cold_start(state: State, strategy: str) -> str:

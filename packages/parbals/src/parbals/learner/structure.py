@@ -9,10 +9,14 @@ from functools import cached_property
 
 import numpy as np
 
+from parbals.features.clusters import NestedClusters
 from parbals.features.neighbours import MAX_ROWS, MIN_ROWS, Neighbourhoods
 from parbals.learner.features import FeatureTable, Preparation
 
 __all__ = ["PoolStructure"]
+
+_MIN_CLUSTERS = 512
+"""Clusters that are computed at once; more when they are asked for."""
 
 
 class PoolStructure:
@@ -63,6 +67,38 @@ class PoolStructure:
     def target_rows(self, rows: np.ndarray, positions: np.ndarray | slice) -> np.ndarray:
         """Join prepared rows of the target set by their columns."""
         return rows if self._neighbourhoods is None else _joined(rows, self._columns[1][positions])
+
+    def representatives(self, free: np.ndarray, used: np.ndarray, n_clusters: int) -> np.ndarray:
+        """The most typical free item of every cluster of the pool without a used item, ascending.
+
+        Args:
+            free: positions that may be chosen.
+            used: positions that are labelled or pending.
+            n_clusters: into how many clusters the rows are divided.
+        """
+        neighbourhoods = self._neighbourhoods
+        if neighbourhoods is None:
+            return free
+        if len(self._clusters.parents) < min(n_clusters, len(neighbourhoods.order)):
+            self._clusters = self._split(n_clusters)
+        place = np.argsort(neighbourhoods.order)
+        clusters = self._clusters.labels(n_clusters)[place]
+        others = free[~np.isin(clusters[free], clusters[used])]
+        distances = neighbourhoods.mean_distances[place[others]]
+        # The most typical item first, and of equal ones the first by content.
+        order = np.lexsort((place[others], distances, clusters[others]))
+        _, first = np.unique(clusters[others[order]], return_index=True)
+        return np.sort(others[order[first]])
+
+    @cached_property
+    def _clusters(self) -> NestedClusters:
+        return self._split(_MIN_CLUSTERS)
+
+    def _split(self, n_clusters: int) -> NestedClusters:
+        """Nested clusters, ``n_clusters`` or up to twice as many."""
+        assert self._neighbourhoods is not None
+        size = max(_MIN_CLUSTERS, 1 << n_clusters.bit_length())
+        return NestedClusters.of(self._neighbourhoods.coordinates, size)
 
     def new_rows(self, rows: np.ndarray) -> np.ndarray:
         """Join prepared rows by their columns, smoothed over the rows of pool and target set."""
