@@ -22,7 +22,7 @@ class NestedClusters(NamedTuple):
 
     >>> clusters = NestedClusters.of(np.array([[0.0], [1.0], [8.0], [9.5]]), n_clusters=3)
     >>> clusters.labels(2).tolist(), clusters.labels(3).tolist()
-    ([0, 0, 1, 1], [0, 0, 1, 2])
+    ([0, 0, 1, 1], [0, 0, 2, 1])
     """
 
     smallest: Int[Array, " N"]  # cluster numbers

@@ -101,8 +101,8 @@ class Neighbourhoods(NamedTuple):
 def nearest_rows(queries: Float[Array, "n q"], rows: Float[Array, "N q"]) -> Int[Array, "n k"]:
     """Positions of the 20 rows nearest to each query, the nearest first, the earlier of equals.
 
-    >>> nearest_rows(np.array([[0.9]]), np.arange(5.0)[:, None])
-    array([[1, 0, 2, 3, 4]])
+    >>> nearest_rows(np.array([[0.9]]), np.arange(5.0)[:, None]).tolist()
+    [[1, 0, 2, 3, 4]]
     """
     n_rows = len(rows)
     n_nearest = min(_N_NEIGHBOURS, n_rows)
