@@ -92,7 +92,8 @@ class InputSettings:
             the fine-tuned features would be too optimistic. Use ``prior_scale="even"`` as well.
         pool_structure: whether the default model knows which rows lie together, and learns from the
             labels how much that tells (:mod:`parbals.features.neighbours`). Only with
-            ``prior_scale="auto"``, and not in pools of more than 100,000 rows or in a cluster.
+            ``prior_scale="auto"``, and not in a cluster or in pools of more than
+            100,000 rows; a note of the batch says so.
     """
 
     features: str | Encoding | None = "auto"

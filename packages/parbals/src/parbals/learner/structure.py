@@ -15,6 +15,8 @@ from parbals.learner.features import FeatureTable, Preparation
 
 __all__ = ["PoolStructure"]
 
+_MAX_ENTRIES = 50_000_000
+"""Numbers of all rows, which are read at once: a few copies of 400 MB."""
 _MIN_CLUSTERS = 512
 """Clusters that are computed at once; more when they are asked for."""
 
@@ -37,6 +39,8 @@ class PoolStructure:
             self.notes = ("Which rows lie together is ignored: they are in a cluster.",)
         elif n_rows > MAX_ROWS:
             self.notes = (f"Which rows lie together is ignored: there are over {MAX_ROWS:,}.",)
+        elif n_rows * pool.n_columns > _MAX_ENTRIES:
+            self.notes = ("Which rows lie together is ignored: they are too wide for so many.",)
         self._is_applicable = n_rows >= MIN_ROWS and not self.notes
 
     @cached_property
@@ -50,10 +54,8 @@ class PoolStructure:
     def _columns(self) -> list[np.ndarray]:
         """Columns of the pool and the target set."""
         assert self._neighbourhoods is not None
-        return [
-            self._neighbourhoods.columns(self._preparation(table.all_rows))
-            for table in self._tables
-        ]
+        n_pool = self._tables[0].n_rows
+        return np.split(self._neighbourhoods.columns_of_pool(), [n_pool])
 
     @property
     def n_columns(self) -> int:
