@@ -12,8 +12,8 @@ for rows inside and outside the pool alike. Target rows, if there are any, count
 pool. The columns are principal coordinates of s over the pool.
 
 Neighbours are exact: blocks of distances are computed, and ties are decided by the content of rows,
-so that nothing depends on their order. The fixed point is solved to a thousandth, and so far a row of
-the pool and an equal new row agree.
+so that nothing depends on their order. The fixed point is solved to a thousandth, to which a row
+of the pool and an equal new row agree.
 """
 
 import hashlib
