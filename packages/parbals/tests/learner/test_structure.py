@@ -149,6 +149,13 @@ def test_a_batch_is_chosen_where_no_label_is():
     assert (y[batch.indices] >= 8).mean() > 0.9
 
 
+def test_a_single_label_of_each_class_says_nothing_of_neighbourhoods():
+    """Labels of different classes alone may favour the rows, and a batch asks elsewhere still."""
+    X, y = clusters()
+    batch = labelled(X, y, np.arange(N_CLUSTERS)).choose(3)
+    assert any("regions of the pool" in note for note in batch.notes)
+
+
 def test_representatives_are_typical_and_apart_from_what_is_used():
     X, y = clusters(n_rows=900)
     setup = labelled(X, y, np.arange(24)).setup
