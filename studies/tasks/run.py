@@ -354,10 +354,11 @@ def measured(kind: str, name: str, way: str, seed: int) -> Record:
             rows = pool
             if way != "LCMD":
                 latents = learner.fitted().gaussian.latents
-                unit = np.eye(pool.shape[1] + 1)
+                prepared = learner.setup.pool_rows(slice(None))
+                unit = np.eye(prepared.shape[1] + 1)
                 covariance = covariance_between(latents, unit, unit)[0]
                 values, vectors = np.linalg.eigh(covariance)
-                rows = learner.setup.preparation(pool) @ vectors[:-1]
+                rows = prepared @ vectors[:-1]
                 rows = rows * np.sqrt(np.maximum(values, 0.0))
             items = _lcmd(rows, learner.labelled, size)
         else:

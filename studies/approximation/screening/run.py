@@ -111,7 +111,7 @@ def table(sets: tuple[str, ...], n_pool: int, n_targets: int) -> Iterator[str]:
                 np.random.default_rng(0).permutation(len(X))[: n_labels + n_pool + n_targets],
                 [n_labels, -n_targets],
             )
-            learner = ActiveLearner(X, list(range(n_classes)), random_state=0, checked=True)
+            learner = ActiveLearner(*(X, list(range(n_classes))), random_state=0, checked=True)
             learner.tell(labelled, y[labelled])
             latents = learner.fitted().gaussian.latents
             context = build_context(latents, X[target])
@@ -169,7 +169,7 @@ def large_table(sets: tuple[str, ...], quick: bool) -> Iterator[str]:
                 np.random.default_rng(1).permutation(len(X)),
                 [LARGE_LABELS, LARGE_LABELS + LARGE_TARGETS],
             )
-            learner = ActiveLearner(X, list(range(n_classes)), random_state=0, checked=True)
+            learner = ActiveLearner(*(X, list(range(n_classes))), random_state=0, checked=True)
             learner.tell(labelled, y[labelled])
             latents = learner.fitted().gaussian.latents
             context = build_context(latents, X[target])

@@ -78,7 +78,7 @@ def accuracy(data: str, start: str, seed: int) -> float:
     if start == "k-means":
         labelled = medoids(X[pool], seed)
     elif start in PARBALS:  # a learner would start with k-means
-        rows = X[pool]
+        rows = learner.setup.pool_rows(slice(None))
         loss = LOSS_OF_METRIC[metric]
         prior = learner.fitted()
         batch = select_batch_from_model(

@@ -180,7 +180,7 @@ class _Session:
         """Return decisions (M,) for the test set, and its log loss."""
         from parbals.learner.setup import mean_proba
 
-        probs = mean_proba(model, learner.setup.preparation(self.items.test_rows))
+        probs = mean_proba(model, learner.setup.prepared(self.items.test_rows))
         labels = self.items.test_labels
         own = probs[np.arange(len(labels)), labels]
         return probs.argmax(axis=1), -np.log(np.maximum(own, 1e-12)).mean()

@@ -146,7 +146,10 @@ def shares(sets: tuple[tuple[str, int], ...], quick: bool) -> Iterator[str]:
 def fitted(X: np.ndarray, y: np.ndarray, n_classes: int) -> Latents:
     """The posterior given the labels y (n,) of the first rows of X (N, D)."""
     learner = ActiveLearner(
-        X.astype(np.float32), list(range(n_classes)), random_state=0, checked=True
+        X.astype(np.float32),
+        list(range(n_classes)),
+        random_state=0,
+        checked=True,
     )
     learner.tell(np.arange(len(y)), y)
     return learner.fitted().gaussian.latents

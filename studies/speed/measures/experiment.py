@@ -21,7 +21,7 @@ def measures(sizes: dict[str, Any]) -> Iterator[Measure]:
     stages: dict[str, list[Measure]] = {"fit": [], "predict the test set": [], "choose": []}
     for round_number in range(sizes["rounds"] + 1):
         stages["fit"].append(measured("", learner.fitted)[0])
-        predict = learner.fitted().predict_proba
+        predict = learner.predict_proba
         stages["predict the test set"].append(measured("", partial(predict, test))[0])
         if round_number < sizes["rounds"]:
             cost, batch = measured("", lambda: learner.choose(sizes["B"]))

@@ -38,6 +38,11 @@ def test_it_asks_what_a_learner_in_memory_asks(pool, preparation):
     assert distributed.ask(3).tolist() == in_memory.ask(3).tolist()
 
 
+def test_it_says_that_neighbours_are_ignored(pool):
+    learner = learner_of(da.from_array(pool, chunks=(128, 6)), pool_structure=True)
+    assert any("lie together is ignored" in note for note in learner.choose(2).notes)
+
+
 def test_it_reports_what_a_learner_in_memory_reports(pool):
     in_memory = learner_of(pool).report(5)
     distributed = learner_of(da.from_array(pool, chunks=(128, 4))).report(5)

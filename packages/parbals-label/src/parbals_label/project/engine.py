@@ -282,7 +282,7 @@ def _predict_pool(learner: ActiveLearner, progress: Callable[[str, int, int], No
     model = learner.fitted()
     temperature = prediction_temperature(learner.state)
     for rows, block in pool.blocks(max(1, _BLOCK_ENTRIES // pool.n_columns)):
-        values = raw_predictions(model, learner.setup.preparation(block))
+        values = raw_predictions(model, learner.setup.prepared(block))
         predictions[rows] = (
             values if temperature == 1.0 else temperature_scaled(values, temperature)
         )

@@ -187,7 +187,7 @@ def predictions(learner: ActiveLearner, new_items: NewItems) -> Iterator[dict[st
         else:
             rows = new_items.fitted.encoded(items, new_items.base)
         features = new_items.fitted.features(rows)
-        probs = raw_predictions(model, learner.setup.preparation(features))
+        probs = raw_predictions(model, learner.setup.prepared(features))
         if temperature != 1.0:
             probs = temperature_scaled(probs, temperature)
         records = predicted_records(form, probs, decision_rule)

@@ -75,7 +75,7 @@ def _calibrated_predictions(learner: ActiveLearner) -> np.ndarray:
     """(N, C) predictions of the model, temperature-scaled; (N, 2) of numbers."""
     model = learner.fitted()
     blocks = [
-        raw_predictions(model, learner.setup.preparation(rows))
+        raw_predictions(model, learner.setup.prepared(rows))
         for _, rows in learner.pool.blocks(_BLOCK_ROWS)
     ]
     probs = np.concatenate(blocks).astype(np.float64)

@@ -40,6 +40,7 @@ from parbals.learner.settings import (
 )
 from parbals.learner.setup import Setup, check_held_out
 from parbals.learner.state import State
+from parbals.learner.structure import PoolStructure
 from parbals.learner.tasks.base import Classification
 from parbals.learner.tasks.table import task_named
 from parbals.posterior.inference import INFERENCES
@@ -184,11 +185,18 @@ class ActiveLearner:
         n_targets = search.n_targets
         if n_targets is None:
             n_targets = _default_n_targets(users_model)
+        target = None if X_target is None else FeatureTable(X_target, "X_target", like=pool)
+        preparation = Preparation.fit(pool, standardise, seed)
+        learns_shape = model is None and posterior.prior_scale == "auto"
+        structure = None
+        if inputs.pool_structure and learns_shape:
+            structure = PoolStructure(pool, target, preparation)
         self.setup = Setup(
             pool=pool,
-            target=None if X_target is None else FeatureTable(X_target, "X_target", like=pool),
+            target=target,
             standardise=standardise,
-            preparation=Preparation.fit(pool, standardise, seed),
+            preparation=preparation,
+            structure=structure,
             task=label_task,
             seed=seed,
             audit=audit_positions(audit, ledger, seed),
@@ -420,8 +428,9 @@ class ActiveLearner:
     def fitted(self, *, with_audit: bool = False) -> Any:
         """Return a model trained on the current labels; it depends on them and the seed alone.
 
-        ``with_audit``: train on the audit's labels, too. Your own model is returned in a wrapper
-        that checks its output, and is itself ``fitted().model``.
+        It takes rows as ``setup.prepared(X)`` returns them. ``with_audit``: train on the audit's
+        labels, too. Your own model is returned in a wrapper that checks its output, and is itself
+        ``fitted().model``.
         """
         return self.state.fitted(with_audit=with_audit)
 

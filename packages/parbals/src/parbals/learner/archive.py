@@ -130,6 +130,7 @@ def _learner_document(
     pool = setup.pool
     target = setup.target
     settings = {name: getattr(setup, name) for name in _SETTINGS}
+    settings["pool_structure"] = setup.structure is not None
     model = getattr(setup.model, "ensemble", setup.model)  # ensembles are wrapped
     return {
         "format": _FORMAT,

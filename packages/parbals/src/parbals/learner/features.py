@@ -6,7 +6,7 @@ encoded by an :class:`~parbals.features.frames.Encoding`. Rows may be standardis
 standard deviations are those of the pool.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -128,14 +128,6 @@ class FeatureTable:
         # Columns of a data frame are contiguous, and another memory layout rounds differently.
         return np.ascontiguousarray(self.rows(slice(None)))
 
-    def rows_in_place(
-        self, positions: np.ndarray, prepare: "Preparation"
-    ) -> "DistributedRows | LazyRows":
-        """Return rows that are prepared where they are stored, block by block as they are read."""
-        if not isinstance(self.source, DistributedRows):
-            return LazyRows(self, positions, prepare)
-        return self.source.take(positions, None if prepare.shift is None else prepare)
-
     def blocks(self, size: int) -> Iterator[tuple[slice, np.ndarray]]:
         """Yield all rows, ``size`` at a time."""
         for rows in block_rows(self.n_rows, size):
@@ -177,19 +169,20 @@ class FeatureTable:
 
 
 class LazyRows:
-    """Prepared rows (n, D) of a table that are read on access, never all at once."""
+    """Rows (n, D) at some positions that are read on access, never all at once."""
 
-    def __init__(self, table: FeatureTable, positions: np.ndarray, prepare: "Preparation") -> None:
-        self._table = table
+    def __init__(
+        self, read: Callable[[np.ndarray], np.ndarray], positions: np.ndarray, n_columns: int
+    ) -> None:
+        self._read = read
         self._positions = positions
-        self._prepare = prepare
-        self.shape = (len(positions), table.n_columns)
+        self.shape = (len(positions), n_columns)
 
     def __len__(self) -> int:
         return len(self._positions)
 
     def __getitem__(self, rows: slice | np.ndarray) -> np.ndarray:
-        return self._prepare(self._table.rows(self._positions[rows]))
+        return self._read(self._positions[rows])
 
 
 class Preparation:

@@ -90,6 +90,10 @@ class InputSettings:
             not seen its label, as cross-validation makes them. The report and the predicted
             probabilities are then calibrated by these predictions. Leave-one-out predictions with
             the fine-tuned features would be too optimistic. Use ``prior_scale="even"`` as well.
+        pool_structure: whether the default model knows which rows lie together, and learns from the
+            labels how much that tells (:mod:`parbals.features.neighbours`). Only with
+            ``prior_scale="auto"``, and not in a cluster or in pools of more than
+            100,000 rows; a note of the batch says so.
     """
 
     features: str | Encoding | None = "auto"
@@ -97,6 +101,7 @@ class InputSettings:
     encoder: Callable[[list[str]], Any] | None = None
     class_scores: Any = None
     held_out: tuple[Any, Any] | None = None
+    pool_structure: bool = False
 
 
 _RECORDS = {

@@ -19,15 +19,17 @@ from parbals.learner.evaluation.support import (
     FarRows,
     far_rows,
 )
-from parbals.learner.features import FeatureTable, Preparation
+from parbals.learner.features import FeatureTable, LazyRows, Preparation
 from parbals.learner.ledger import Ledger
 from parbals.learner.models import accepts_sample_weight, fresh_copy, weighted_labels
+from parbals.learner.structure import PoolStructure
 from parbals.learner.tasks.base import Classification, FitSettings, Task
 from parbals.machine import several_threads
 from parbals.posterior.closed.whitening import PoolMoments
 from parbals.posterior.estimator import LogisticModel
 from parbals.randomness import derive_generator
 from parbals.strategies.choose import CheckedModel
+from parbals.strategies.distributed import DistributedRows
 
 __all__ = ["HeldOut", "Setup", "check_held_out", "mean_proba"]
 
@@ -65,6 +67,7 @@ class Setup:
     target: FeatureTable | None
     standardise: bool
     preparation: Preparation
+    structure: PoolStructure | None
     task: Task
     seed: int
     audit: np.ndarray
@@ -90,21 +93,58 @@ class Setup:
 
     # -- rows
 
-    def pool_rows(self, positions: np.ndarray) -> np.ndarray:
+    def pool_rows(self, positions: np.ndarray | slice) -> np.ndarray:
         """Return the prepared rows (n, D) of pool items."""
-        return self.preparation(self.pool.rows(positions))
+        rows = self.preparation(self.pool.rows(positions))
+        return rows if self.structure is None else self.structure.pool_rows(rows, positions)
+
+    def _pool_rows_at(self, positions: np.ndarray) -> np.ndarray:
+        """Return the prepared rows at ascending positions; all of them without a copy."""
+        return self.pool_rows(slice(None) if len(positions) == self.pool.n_rows else positions)
+
+    def pool_rows_in_place(self, positions: np.ndarray) -> DistributedRows | LazyRows:
+        """Return pool rows that are prepared where they are stored, block by block when read."""
+        source = self.pool.source
+        if isinstance(source, DistributedRows):
+            is_identity = self.preparation.shift is None
+            return source.take(positions, None if is_identity else self.preparation)
+        n_columns = self.pool.n_columns + self.n_neighbourhood_columns
+        return LazyRows(self.pool_rows, positions, n_columns)
+
+    def target_rows(self, positions: np.ndarray) -> np.ndarray:
+        """Return the prepared rows (n, D) at ascending positions of the target set, or the pool."""
+        if self.target is None:
+            return self._pool_rows_at(positions)
+        rows = self.preparation(self.target.rows_at(positions))
+        return rows if self.structure is None else self.structure.target_rows(rows, positions)
+
+    def prepared(self, rows: np.ndarray) -> np.ndarray:
+        """Prepare rows (n, D) that have the pool's columns."""
+        rows = self.preparation(rows)
+        return rows if self.structure is None else self.structure.new_rows(rows)
 
     def prepared_blocks(self, X: Any) -> Iterator[np.ndarray]:
         """Yield the prepared rows of new features with the pool's columns, block by block."""
         table = FeatureTable(X, "X", like=self.pool)
-        return (self.preparation(rows) for _, rows in table.blocks(_BLOCK_ROWS))
+        return (self.prepared(rows) for _, rows in table.blocks(_BLOCK_ROWS))
+
+    @property
+    def n_neighbourhood_columns(self) -> int:
+        """How many of the last columns of prepared rows describe neighbourhoods."""
+        return 0 if self.structure is None else self.structure.n_columns
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences about the features, for the notes of a batch."""
+        return self.pool.notes + (() if self.structure is None else self.structure.notes)
 
     @cached_property
     def pool_moments(self) -> PoolMoments:
         """Mean and covariance of the pool's features, for the prior, from a sample of rows."""
-        rows = self.pool.sample(derive_generator(self.seed, "prior"), _MAX_MOMENT_ROWS)
-        prepared = self.preparation(rows).astype(np.float64)
-        return PoolMoments.of(without_broken_rows(prepared))
+        generator = derive_generator(self.seed, "prior")
+        positions = drawn_positions(generator, self.pool.n_rows, _MAX_MOMENT_ROWS)
+        prepared = self._pool_rows_at(positions).astype(np.float64)
+        return PoolMoments.of(without_broken_rows(prepared), self.n_neighbourhood_columns)
 
     @cached_property
     def audit_duplicates(self) -> np.ndarray:
@@ -124,7 +164,7 @@ class Setup:
         table = self.pool if self.target is None else self.target
         audit = self.audit.tolist() if self.target is None else []
         positions = class_weight_positions(self.seed, table.n_rows, self.n_targets, audit)
-        return self.preparation(table.rows(positions))
+        return self.target_rows(positions)
 
     @property
     def n_rows_of_target(self) -> int:
@@ -214,7 +254,7 @@ class Setup:
         model = self._fit_logistic_model(positions, labels, seed, warm_start, likelihoods)
         if self.class_descriptions is None:
             return model
-        prepared_rows = self.preparation(self.class_descriptions.rows)
+        prepared_rows = self.prepared(self.class_descriptions.rows)
         prepared = self.class_descriptions._replace(rows=prepared_rows)
         return condition_on_descriptions(model, prepared, len(positions))
 

@@ -224,12 +224,7 @@ class State:
         There are at most ``n_targets``, drawn again whenever labels change. Audit items are not
         among them: the model would be better on them than elsewhere, and the audit too optimistic.
         """
-        setup = self.setup
-        if setup.target is None:
-            rows = setup.pool.rows_at(self.target_positions())
-        else:
-            rows = setup.target.rows_at(self.target_positions())
-        return setup.preparation(rows)
+        return self.setup.target_rows(self.target_positions())
 
     def target_positions(self) -> np.ndarray:
         """Return positions (M,) of the target rows in the target set, or else in the pool."""

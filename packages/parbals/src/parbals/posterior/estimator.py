@@ -70,6 +70,8 @@ class LogisticModel:
         prior_scale_: standard deviation of a class's logit over the pool under the learnt prior, or
             the given number.
         prior_shape_: shape of the learnt prior, or "given".
+        neighbourhood_share_: share of its variance that the learnt prior gives to columns of
+            neighbourhoods, if ``X_pool`` has moments of such columns.
         coef_samples_: (K, C, D), weights that sum to zero over the classes (the component of the
             prior that no data can inform is omitted).
         intercept_samples_: (K, C), likewise.
@@ -221,6 +223,11 @@ class LogisticModel:
     def prior_shape_(self) -> str:
         self._check_fitted()
         return self._inference.prior.shape
+
+    @property
+    def neighbourhood_share_(self) -> float:
+        self._check_fitted()
+        return self._inference.prior.neighbourhood_share
 
     def _warn_if_unreliable(self) -> None:
         """Warn about every failed check: a posterior that failed one is never used silently."""

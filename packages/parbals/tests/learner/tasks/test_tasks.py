@@ -275,12 +275,14 @@ class TestMultiLabel:
     def test_scores_are_the_sum_over_labels(self):
         batch = trained_learner("many-labels").choose(120 - 24, strategy="bald")
         sums = np.zeros(120)
-        posterior = trained_learner("many-labels").fitted().gaussian
+        learner = trained_learner("many-labels")
+        posterior = learner.fitted().gaussian
+        rows = learner.setup.pool_rows(slice(None))
         from parbals.posterior.predictive import add_bias
         from parbals.scores.gaussian import closed_bald
 
         for label_posterior in posterior.posteriors:
-            sums += closed_bald(*label_posterior.marginals(add_bias(X)))
+            sums += closed_bald(*label_posterior.marginals(add_bias(rows)))
         assert batch.scores == pytest.approx(sums[batch.indices], rel=1e-4)
 
 

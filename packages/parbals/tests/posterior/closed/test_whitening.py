@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from parbals.posterior.closed.whitening import INTERCEPT_SD, POWERS, PoolMoments, Whitening
+from parbals.posterior.closed.whitening import INTERCEPT_SD, POWERS, PoolMoments, Shape, Whitening
 
 GENERATOR = np.random.default_rng(0)
 CENTRE = np.append(GENERATOR.standard_normal(4), 0.0)
@@ -60,7 +60,7 @@ def mean_square(whitening, rows):
 def test_scale_one_is_a_deviation_of_one_in_any_units(power, units):
     rows = units * pool()
     moments = PoolMoments.of(rows)
-    whitening = moments.whitening_by_directions(*moments.variances_by_power(power))
+    whitening = moments.whitening(moments.variances(Shape(power)))
     assert mean_square(whitening, rows) == pytest.approx(1.0)
     assert whitening.rows(design(rows))[0, -1] == INTERCEPT_SD
 
@@ -96,7 +96,7 @@ def test_a_column_that_does_not_vary_has_no_weight_of_its_own():
 def test_power_one_is_the_covariance():
     rows = pool()
     moments = PoolMoments.of(rows)
-    whitening = moments.whitening_by_directions(*moments.variances_by_power(1.0))
+    whitening = moments.whitening(moments.variances(Shape(1.0)))
     weights = whitening.weights(np.eye(7))[:-1, :-1]
     covariance = np.cov(rows.T, bias=True)
     expected = covariance / np.trace(covariance @ covariance)
@@ -108,7 +108,7 @@ def test_wide_rows_keep_every_column_and_their_scale(power):
     """Beyond 512 columns the orthogonal complement of the directions has one variance."""
     rows = np.random.default_rng(0).standard_normal((700, 600)) * np.geomspace(10.0, 0.1, 600)
     moments = PoolMoments.of(rows)
-    whitening = moments.whitening_by_directions(*moments.variances_by_power(power))
+    whitening = moments.whitening(moments.variances(Shape(power)))
     assert mean_square(whitening, rows) == pytest.approx(1.0, rel=0.05)
     if power:
         assert whitening.left.shape == (601, 512)
@@ -120,7 +120,7 @@ def test_wide_rows_keep_every_column_and_their_scale(power):
 def test_rows_without_variance_give_a_finite_prior(rows):
     moments = PoolMoments.of(rows)
     for whitening in (
-        moments.whitening_by_directions(*moments.variances_by_power(1.0)),
+        moments.whitening(moments.variances(Shape(1.0))),
         moments.whitening_by_columns(1.0),
     ):
         assert np.isfinite(whitening.rows(design(rows + 1.0))).all()
@@ -130,9 +130,9 @@ def test_rows_without_variance_give_a_finite_prior(rows):
 def test_coordinates_have_the_same_logits_as_the_whitening(n_columns):
     rows = pool(n_columns=6) if n_columns == 6 else np.random.default_rng(0).normal(size=(90, 600))
     moments = PoolMoments.of(rows)
-    variances = moments.variances_by_power(1.0)
-    whitened = moments.whitening_by_directions(*variances).rows(design(rows[:9]))[:, :-1]
-    inside = moments.coordinates(rows[:9]) * np.sqrt(moments.coordinate_variances(*variances))
+    variances = moments.variances(Shape(1.0))
+    whitened = moments.whitening(variances).rows(design(rows[:9]))[:, :-1]
+    inside = moments.coordinates(rows[:9]) * np.sqrt(variances)
     np.testing.assert_allclose(inside @ inside.T, whitened @ whitened.T, atol=1e-9)
     standardised = moments.standardised(rows[:9])
     whitened = moments.whitening_by_columns(1.0).rows(design(rows[:9]))[:, :-1]

@@ -25,6 +25,7 @@ from parbals.posterior.closed.prior_shapes import Shapes, fit_shapes
 from parbals.posterior.closed.sites import Sites
 from parbals.posterior.closed.whitening import POWERS, PoolMoments, Whitening
 from parbals.shapes import Array, Bool, Float, Int
+from parbals.wording import percent
 
 __all__ = ["Prior", "fixed_prior", "learn_prior", "make_prior", "random_subset"]
 
@@ -39,6 +40,8 @@ class Prior(NamedTuple):
     scale: float
     shape: str
     description: str
+    neighbourhood_share: float = 0.0
+    """Share of the neighbourhoods' columns in the prior variance of a logit over the pool."""
     sites: Sites | None = None
     """Nearly converged sites of two classes' labels, from which a fit may start."""
     subset_keys: np.ndarray | None = None
@@ -137,7 +140,8 @@ def learn_prior(
         whitening=shapes.whitening,
         scale=shapes.scale,
         shape=shape,
-        description=_describe(shapes.scale, shape, n_rows if len(problems.signs) else 0),
+        description=_describe(shapes, shape, n_rows if len(problems.signs) else 0),
+        neighbourhood_share=shapes.neighbourhood_share,
         sites=sites if is_binary else None,
     )
 
@@ -181,7 +185,7 @@ def random_subset(keys: np.ndarray) -> np.ndarray:
     return np.sort(np.argsort(keys, kind="stable")[:_MAX_LABELS])
 
 
-def _describe(scale: float, shape: str, n_labels: int) -> str:
+def _describe(shapes: Shapes, shape: str, n_labels: int) -> str:
     """Describe a learnt prior in one sentence."""
     shape_description = {
         "directions": "directions in which the pool varies more have larger weights",
@@ -193,7 +197,11 @@ def _describe(scale: float, shape: str, n_labels: int) -> str:
         if n_labels
         else "the initial one, because learning it needs labels of two classes"
     )
+    neighbourhoods = ""
+    if shapes.pool.neighbourhood_variances.any():
+        share = percent(shapes.neighbourhood_share)
+        neighbourhoods = f"; {share} of its variance is that of neighbouring items"
     return (
-        f"The prior is {source}: the logit of a class has a deviation of {scale:.2g} over the "
-        f"pool; {shape_description[shape]}."
+        f"The prior is {source}: the logit of a class has a deviation of {shapes.scale:.2g} over "
+        f"the pool{neighbourhoods}; {shape_description[shape]}."
     )

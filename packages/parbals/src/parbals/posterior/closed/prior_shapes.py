@@ -4,10 +4,11 @@ Every shape of :class:`~parbals.posterior.closed.whitening.PoolMoments` gets the
 maximises ln Z + ln p(ln s), ln s ~ N(ln 3, 1), where ln Z is the evidence of expectation
 propagation, summed over the binary problems that stand for more than two classes
 (:mod:`~parbals.posterior.closed.binary_problems`). The powers of the directions' variance are then
-averaged, each power's variances weighted by its evidence. Where columns are in different units,
-standardised columns replace the powers if their evidence is higher than that of all powers
-together. Elsewhere standardising would whiten the features, which helps nobody, though the evidence
-of labels near a decision boundary may favour it.
+averaged, each power's variances weighted by its evidence. Powers of the neighbourhoods' variances
+are averaged with them: the labels decide how much of the prior the neighbourhoods get. Where
+columns are in different units, standardised columns replace the powers if their evidence is higher
+than that of all powers together. Elsewhere standardising would whiten the features, which helps
+nobody, though the evidence of labels near a decision boundary may favour it.
 
 Labels become Gaussian sites under the averaged prior, the sites give every shape its scale and
 weight (:mod:`~parbals.posterior.closed.evidence`), and this is repeated under the new average.
@@ -21,7 +22,7 @@ import numpy as np
 from parbals.posterior.closed.binary_problems import BinaryProblems
 from parbals.posterior.closed.evidence import converged_sites, evidence_profile
 from parbals.posterior.closed.sites import Sites
-from parbals.posterior.closed.whitening import INTERCEPT_SD, PoolMoments, Whitening
+from parbals.posterior.closed.whitening import INTERCEPT_SD, PoolMoments, Shape, Whitening
 from parbals.shapes import Array, Float
 
 __all__ = ["Shapes", "fit_shapes"]
@@ -47,7 +48,8 @@ class Shapes(NamedTuple):
     """
 
     pool: PoolMoments
-    powers: tuple[float, ...]
+    by_directions: tuple[Shape, ...]
+    log_prior_shares: Float[Array, " S"]
     log_scales: Float[Array, " S"]
     log_shares: Float[Array, " S"]
     uses_columns: bool = False
@@ -58,24 +60,26 @@ class Shapes(NamedTuple):
     @classmethod
     def of(cls, pool: PoolMoments, powers: tuple[float, ...], *, by_columns: bool) -> "Shapes":
         """Before any label: the average of the powers, at the scale's prior median."""
-        log_shares = list(_LOG_PRIOR_SHARES[: len(powers)])
+        by_directions = pool.shapes(powers)
+        n_blocks = len(by_directions) // len(powers)
+        log_shares = np.tile(_LOG_PRIOR_SHARES[: len(powers)], n_blocks)
         if by_columns:
-            log_shares.append(_LOG_PRIOR_SHARE_OF_COLUMNS)
+            log_shares = np.append(log_shares, _LOG_PRIOR_SHARE_OF_COLUMNS)
         return cls(
             pool=pool,
-            powers=powers,
+            by_directions=by_directions,
+            log_prior_shares=log_shares,
             log_scales=np.full(len(log_shares), _LOG_SCALE_MEAN),
-            log_shares=np.array(log_shares),
+            log_shares=log_shares,
         )
 
     def reweighted(
         self, log_scales: Float[Array, " S"], log_evidence: Float[Array, " S"]
     ) -> "Shapes":
         """Replace the scales, and weight the shapes by their evidence (S,)."""
-        n_powers = len(self.powers)
+        n_powers = len(self.by_directions)
         has_columns = len(log_scales) > n_powers
-        prior = Shapes.of(self.pool, self.powers, by_columns=has_columns)
-        log_shares = prior.log_shares + log_evidence
+        log_shares = self.log_prior_shares + log_evidence
         log_share_of_powers = np.logaddexp.reduce(log_shares[:n_powers])
         uses_columns = has_columns and log_shares[-1] > log_share_of_powers
         return self._replace(
@@ -90,6 +94,15 @@ class Shapes(NamedTuple):
         return float(np.sqrt(self.power_variances.sum()))
 
     @property
+    def neighbourhood_share(self) -> float:
+        """Share of the neighbourhoods in the prior variance of a class's logit over the pool."""
+        if self.uses_columns:
+            return 0.0
+        is_of_neighbourhoods = [shape.of_neighbourhoods for shape in self.by_directions]
+        variances = self.power_variances
+        return float(variances[is_of_neighbourhoods].sum() / variances.sum())
+
+    @property
     def intercept(self) -> float:
         """Standard deviation of a class's intercept."""
         return max(INTERCEPT_SD, self.scale) if self.wide_intercept else INTERCEPT_SD
@@ -97,7 +110,7 @@ class Shapes(NamedTuple):
     @property
     def power_variances(self) -> Float[Array, " S"]:
         """s² of every power, times its share in the average."""
-        n_powers = len(self.powers)
+        n_powers = len(self.by_directions)
         log_shares = self.log_shares[:n_powers]
         log_shares = log_shares - np.logaddexp.reduce(log_shares)
         return np.asarray(np.exp(log_shares + 2.0 * self.log_scales[:n_powers]))
@@ -107,11 +120,8 @@ class Shapes(NamedTuple):
         """The averaged prior."""
         if self.uses_columns:
             return self.pool.whitening_by_columns(self.scale, self.intercept)
-        by_power = [self.pool.variances_by_power(power) for power in self.powers]
-        along, across = zip(*by_power, strict=True)
-        return self.pool.whitening_by_directions(
-            self.power_variances @ along, float(self.power_variances @ across), self.intercept
-        )
+        variances = np.stack([self.pool.variances(shape) for shape in self.by_directions])
+        return self.pool.whitening(self.power_variances @ variances, self.intercept)
 
 
 def fit_shapes(
@@ -123,11 +133,9 @@ def fit_shapes(
     towards the maximum of its evidence.
     """
     pool = shapes.pool
-    has_columns = len(shapes.log_scales) > len(shapes.powers)
+    has_columns = len(shapes.log_scales) > len(shapes.by_directions)
     coordinates = pool.coordinates(rows)
-    variances = np.stack(
-        [pool.coordinate_variances(*pool.variances_by_power(power)) for power in shapes.powers]
-    )
+    variances = np.stack([pool.variances(shape) for shape in shapes.by_directions])
     standardised = [pool.standardised(rows)] if has_columns else []
     scaled_rows = [*coordinates * np.sqrt(variances)[:, None], *standardised]
     factors = [problems.factors(scaled) for scaled in scaled_rows]

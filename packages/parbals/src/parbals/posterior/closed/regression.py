@@ -195,9 +195,7 @@ def _learn_hyperparameters(
         shapes = shapes._replace(log_scales=0.5 * np.log(signal))
         return _Hyperparameters(shapes.whitening, 1.0 / (1.0 + ratio), ratio)
     coordinates = pool.coordinates(rows)
-    variances = np.stack(
-        [pool.coordinate_variances(*pool.variances_by_power(power)) for power in POWERS]
-    )
+    variances = np.stack([pool.variances(shape) for shape in shapes.by_directions])
     factors = list(coordinates * np.sqrt(variances)[:, None])
     if pool.has_mixed_units:
         factors.append(pool.standardised(rows))

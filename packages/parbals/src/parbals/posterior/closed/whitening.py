@@ -14,6 +14,10 @@ the directions, with variances
 
 or, with standardised columns, s² / (D variance_j) in every column j. Both give w·(x - μ) the
 variance s² over the pool, whatever the units of the features: s is a scale of logits.
+
+Rows may end with columns that describe their neighbourhood
+(:mod:`parbals.features.neighbours`). These are uncorrelated over the pool, each is a direction of
+its own, and a prior has variances either in these directions or in those of the other columns.
 """
 
 from typing import NamedTuple
@@ -22,7 +26,7 @@ import numpy as np
 
 from parbals.shapes import Array, Bool, Float
 
-__all__ = ["INTERCEPT_SD", "POWERS", "PoolMoments", "Whitening"]
+__all__ = ["INTERCEPT_SD", "POWERS", "PoolMoments", "Shape", "Whitening"]
 
 
 class Whitening(NamedTuple):
@@ -115,10 +119,19 @@ _MAX_DEVIATION_RATIO = 100.0
 """Deviations of columns in one unit, such as an encoder's, seldom differ by a larger factor."""
 
 
+class Shape(NamedTuple):
+    """How the prior variances of weights follow the variances of directions."""
+
+    power: float  # α
+    of_neighbourhoods: bool = False
+    """Whether the directions are those of the neighbourhoods' columns."""
+
+
 class PoolMoments(NamedTuple):
     """Mean, variances and principal directions of rows (m, D); q ≤ 512 directions.
 
-    The variance orthogonal to the directions is taken to be isotropic.
+    The variance orthogonal to the directions is taken to be isotropic. The last B columns, those of
+    neighbourhoods, are left out of the directions and of D.
 
     >>> rows = np.array([[0.0, 1.0], [2.0, 1.0], [4.0, 1.0]])
     >>> moments = PoolMoments.of(rows)
@@ -132,10 +145,18 @@ class PoolMoments(NamedTuple):
     shares: Float[Array, " q"]  # r
     share_across: float  # of each of the D - q orthogonal dimensions
     total: float  # Σλ
+    neighbourhood_mean: Float[Array, " B"] = np.zeros(0)
+    neighbourhood_variances: Float[Array, " B"] = np.zeros(0)
 
     @classmethod
-    def of(cls, rows: Float[Array, "m D"]) -> "PoolMoments":
-        """Compute the moments of rows (m, D); directions of very wide rows use a thousand rows."""
+    def of(cls, rows: Float[Array, "m D"], n_neighbourhood_columns: int = 0) -> "PoolMoments":
+        """Compute the moments of rows (m, D + B); directions of very wide rows use 1,024 rows."""
+        if n_neighbourhood_columns:
+            neighbourhoods = np.asarray(rows[:, -n_neighbourhood_columns:], np.float64)
+            return cls.of(rows[:, :-n_neighbourhood_columns])._replace(
+                neighbourhood_mean=neighbourhoods.mean(axis=0),
+                neighbourhood_variances=neighbourhoods.var(axis=0),
+            )
         rows = np.ascontiguousarray(rows, np.float64)  # columns would be summed in another order
         n_columns = rows.shape[1]
         mean = rows.mean(axis=0)
@@ -180,45 +201,69 @@ class PoolMoments(NamedTuple):
             total=float(n_columns),
         )
 
-    def variances_by_power(self, power: float) -> tuple[Float[Array, " q"], float]:
-        """Weight variances (q,) along the directions, and orthogonal to them, for s = 1."""
+    @property
+    def centre(self) -> Float[Array, " W"]:
+        """Mean of all columns."""
+        return np.append(self.mean, self.neighbourhood_mean)
+
+    def shapes(self, powers: tuple[float, ...]) -> tuple[Shape, ...]:
+        """All shapes of these powers: those of neighbourhoods last, if they vary."""
+        shapes = tuple(Shape(power) for power in powers)
+        if not self.neighbourhood_variances.any():
+            return shapes
+        return shapes + tuple(Shape(power, of_neighbourhoods=True) for power in powers)
+
+    def variances(self, shape: Shape) -> Float[Array, " p"]:
+        """Weight variances of the columns of :meth:`coordinates`, for s = 1."""
         n_across = len(self.mean) - len(self.shares)
-        size = np.sum(self.shares ** (1.0 + power)) + n_across * self.share_across ** (1.0 + power)
+        n_others = len(self.mean) if n_across else 0
+        if shape.of_neighbourhoods:
+            total = self.neighbourhood_variances.sum()
+            shares = self.neighbourhood_variances / total
+            unit = 1.0 / (total * np.sum(shares ** (1.0 + shape.power)))
+            n_own = len(self.shares) + n_others
+            return np.append(np.zeros(n_own), unit * shares**shape.power)
+        size = np.sum(self.shares ** (1.0 + shape.power))
+        size += n_across * self.share_across ** (1.0 + shape.power)
         unit = 1.0 / (self.total * size)
-        return unit * self.shares**power, float(unit * self.share_across**power)
+        across = np.full(n_others, self.share_across**shape.power)
+        variances = unit * np.append(self.shares**shape.power, across)
+        return np.append(variances, np.zeros_like(self.neighbourhood_variances))
 
-    def coordinates(self, rows: Float[Array, "n D"]) -> Float[Array, "n p"]:
-        """Centred rows (n, D) along the directions, then their orthogonal part: p = q or q + D."""
-        centred = rows - self.mean
-        along = centred @ self.directions
-        if len(self.shares) == len(self.mean):
-            return np.asarray(along)
-        return np.concatenate([along, centred - along @ self.directions.T], axis=1)
+    def coordinates(self, rows: Float[Array, "n W"]) -> Float[Array, "n p"]:
+        """Centred rows along the directions, then their orthogonal part: p = q or q + D."""
+        n_columns = len(self.mean)
+        centred = rows - self.centre
+        own = centred[:, :n_columns]
+        along = own @ self.directions
+        blocks = [along]
+        if len(self.shares) < n_columns:
+            blocks.append(own - along @ self.directions.T)
+        return np.concatenate([*blocks, centred[:, n_columns:]], axis=1)
 
-    def coordinate_variances(
-        self, variances: Float[Array, " q"], across: float
-    ) -> Float[Array, " p"]:
-        """Weight variances (p,) of the columns of :meth:`coordinates`."""
-        n_others = 0 if len(self.shares) == len(self.mean) else len(self.mean)
-        return np.append(variances, np.full(n_others, across))
-
-    def whitening_by_directions(
-        self, variances: Float[Array, " q"], across: float, intercept: float = INTERCEPT_SD
+    def whitening(
+        self, variances: Float[Array, " p"], intercept: float = INTERCEPT_SD
     ) -> Whitening:
-        """The prior with variances (q,) along the directions, and ``across`` orthogonal to them."""
+        """The prior with these variances in the columns of :meth:`coordinates`."""
         n_columns, n_directions = self.directions.shape
-        centre = np.append(self.mean, 0.0)
-        deviations = np.sqrt(variances)
-        deviations_across = np.append(np.full(n_columns, across**0.5), intercept)
-        if n_directions == 0 or (deviations == np.sqrt(across)).all():
+        centre = np.append(self.centre, 0.0)
+        n_own = len(variances) - len(self.neighbourhood_variances)
+        deviations = np.sqrt(variances[:n_directions])
+        other_deviations = np.append(np.sqrt(variances[n_own:]), intercept)
+        across = 0.0 if n_own == n_directions else float(np.sqrt(variances[n_directions]))
+        deviations_across = np.append(np.full(n_columns, across), other_deviations)
+        if n_directions == n_columns and (deviations == deviations[0]).all():
+            deviations_across[:n_columns] = deviations[0]
+            return Whitening.diagonal(deviations_across, centre)
+        if n_directions == 0 or (deviations == across).all():
             return Whitening.diagonal(deviations_across, centre)
         if n_directions == n_columns:
-            matrix = np.zeros((n_columns + 1, n_columns + 1))
-            matrix[:-1, :-1] = self.directions * deviations
-            matrix[-1, -1] = intercept
-            return Whitening(centre, np.ones(n_columns + 1), matrix, np.eye(n_columns + 1))
-        directions = np.vstack([self.directions, np.zeros(n_directions)])
-        right = ((deviations - across**0.5) * directions).T
+            matrix = np.diag(deviations_across)
+            matrix[:n_columns, :n_columns] = self.directions * deviations
+            return Whitening(centre, np.ones(len(centre)), matrix, np.eye(len(centre)))
+        others = np.zeros((len(other_deviations), n_directions))
+        directions = np.vstack([self.directions, others])
+        right = ((deviations - across) * directions).T
         return Whitening(centre, deviations_across, directions, right)
 
     @property
@@ -235,12 +280,14 @@ class PoolMoments(NamedTuple):
 
     def whitening_by_columns(self, scale: float, intercept: float = INTERCEPT_SD) -> Whitening:
         """The prior of standardised columns; a constant column has weight 0."""
-        deviations = np.append(scale * self._column_weight_deviations, intercept)
-        return Whitening.diagonal(deviations, np.append(self.mean, 0.0))
+        deviations = scale * self._column_weight_deviations
+        others = np.append(np.zeros_like(self.neighbourhood_variances), intercept)
+        return Whitening.diagonal(np.append(deviations, others), np.append(self.centre, 0.0))
 
-    def standardised(self, rows: Float[Array, "n D"]) -> Float[Array, "n D"]:
+    def standardised(self, rows: Float[Array, "n W"]) -> Float[Array, "n D"]:
         """Rows (n, D) whitened by ``whitening_by_columns(1)``, without the intercept."""
-        return np.asarray((rows - self.mean) * self._column_weight_deviations)
+        own = rows[:, : len(self.mean)]
+        return np.asarray((own - self.mean) * self._column_weight_deviations)
 
     @property
     def _column_weight_deviations(self) -> Float[Array, " D"]:

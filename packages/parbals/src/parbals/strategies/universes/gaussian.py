@@ -8,7 +8,9 @@ screening every point whenever no value has risen since it was last computed. A 
 
 *Renewal.* In a large batch all values fall, so that old ones say less and less. As soon as
 screening rows one by one has cost as much as the pool, the values of all points are renewed by the
-mean universe (:mod:`parbals.strategies.forms`), on the scale of the points just screened.
+mean universe (:mod:`parbals.strategies.forms`), on the scale of the points just screened. Of a
+pool of ``MAX_SCREENED`` points a step may screen all, and values are not renewed: with 77 classes
+that would take as long as screening hundreds of points.
 
 *Shortlist.* The best ``SHORTLIST`` points by the screen, which approximates EPIG, are then compared
 by the final score: under log loss by EPIG with two classes, and by its quadratic form with more.
@@ -233,7 +235,8 @@ class GaussianUniverses:
         screened = order[:n_screened]
         self._note_changes(screened, last_values[:n_screened])
         self._n_screened += n_screened
-        if self._n_screened > len(free) * self._renewal_share:
+        needs_renewal = len(free) > MAX_SCREENED
+        if needs_renewal and self._n_screened > len(free) * self._renewal_share:
             self._renew(screened)
         return screened
 
